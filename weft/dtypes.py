@@ -21,69 +21,19 @@ import numpy as np
 from weft import config
 from weft.errors import DTypeError, Fix
 
+# fmt: off
 __all__ = [
-    "ANY",
-    "BITS",
-    "BOOLEAN",
-    "COMPLEX",
-    "FLOATING",
-    "INEXACT",
-    "INTEGER",
-    "NARROW",
-    "NARROW_FLOATING",
-    "NARROW_INTEGER",
-    "NUMERIC",
-    "ORDERED",
-    "REAL",
-    "SIGNED",
-    "UNSIGNED",
-    "DType",
-    "bfloat16",
-    "bool_",
-    "canonical",
-    "common_kind",
-    "complex64",
-    "complex128",
-    "default_complex",
-    "default_float",
-    "default_int",
-    "default_uint",
-    "finfo",
-    "fits",
-    "float0",
-    "float16",
-    "float32",
-    "float64",
-    "iinfo",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "is_boolean",
-    "is_complex",
-    "is_extended",
-    "is_floating",
-    "is_inexact",
-    "is_integer",
-    "is_numeric",
-    "is_real",
-    "is_signed",
-    "is_unsigned",
-    "issubdtype",
-    "itemsize_bits",
-    "of_scalar",
-    "parse",
-    "promote",
-    "promote_types",
-    "short_name",
-    "tangent_dtype",
-    "to_complex",
-    "to_real",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
+    "ANY", "BITS", "BOOLEAN", "COMPLEX", "FLOATING", "INEXACT", "INTEGER", "NARROW",
+    "NARROW_FLOATING", "NARROW_INTEGER", "NUMERIC", "ORDERED", "REAL", "SIGNED", "UNSIGNED",
+    "DType", "bfloat16", "bool_", "canonical", "common_kind", "complex64", "complex128",
+    "default_complex", "default_float", "default_int", "default_uint", "finfo", "fits",
+    "float0", "float16", "float32", "float64", "iinfo", "int8", "int16", "int32", "int64",
+    "is_boolean", "is_complex", "is_extended", "is_floating", "is_inexact", "is_integer",
+    "is_numeric", "is_real", "is_signed", "is_unsigned", "issubdtype", "itemsize_bits",
+    "of_scalar", "parse", "promote", "promote_types", "short_name", "tangent_dtype",
+    "to_complex", "to_real", "uint8", "uint16", "uint32", "uint64",
 ]
+# fmt: on
 
 # A NumPy dtype, or an extended dtype, of which this module uses only `short_name`.
 DType: TypeAlias = Any
@@ -123,19 +73,11 @@ ANY: _Set = NUMERIC | BOOLEAN
 
 # The types that arrays can be converted to and from, and that no arithmetic takes.
 _NARROW_NAMES = {
-    "int2": "i2",
-    "uint2": "u2",
-    "int4": "i4",
-    "uint4": "u4",
-    "float4_e2m1fn": "f4_e2m1fn",
-    "float8_e3m4": "f8_e3m4",
-    "float8_e4m3": "f8_e4m3",
-    "float8_e4m3b11fnuz": "f8_e4m3b11fnuz",
-    "float8_e4m3fn": "f8_e4m3fn",
-    "float8_e4m3fnuz": "f8_e4m3fnuz",
-    "float8_e5m2": "f8_e5m2",
-    "float8_e5m2fnuz": "f8_e5m2fnuz",
-    "float8_e8m0fnu": "f8_e8m0fnu",
+    name: name.replace("float", "f").replace("uint", "u").replace("int", "i")
+    for name in (
+        "int2 uint2 int4 uint4 float4_e2m1fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz "
+        "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
+    ).split()
 }
 _narrow_integers: dict[str, _NumPy] = {}
 _narrow_floats: dict[str, _NumPy] = {}
@@ -308,12 +250,7 @@ def canonical(dtype: DType) -> DType:
 
 _BY_PYTHON_TYPE = {int: default_int, float: default_float, complex: default_complex}
 # Names without a width, which `np.dtype` would read as 64 bits.
-_BY_WORD = {
-    "int": default_int,
-    "uint": default_uint,
-    "float": default_float,
-    "complex": default_complex,
-}
+_BY_WORD = {"uint": default_uint} | {c.__name__: default for c, default in _BY_PYTHON_TYPE.items()}
 
 
 def of_scalar(value: bool | int | float | complex) -> _NumPy:
@@ -389,20 +326,14 @@ def _refuse(dtype_like: Any, found: Any = None) -> NoReturn:
     fix = Fix("dtype", "name one of them, for example dtype='float32'", {"dtype": "float32"})
     if isinstance(found, np.dtype) and found.newbyteorder("=") in _SHORT:
         native = found.newbyteorder("=")
-        fix = Fix(
-            "dtype",
-            f"convert to the byte order of this machine: x.astype({native.name!r})",
-            {"dtype": native.name},
-        )
-    raise DTypeError(
-        "this is not a dtype of weft's arrays",
-        got=repr(dtype_like),
-        wanted=(
-            "bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, "
-            "complex128, or one of the narrow types " + ", ".join(sorted(d.name for d in NARROW))
-        ),
-        fix=fix,
+        text = f"convert to the byte order of this machine: x.astype({native.name!r})"
+        fix = Fix("dtype", text, {"dtype": native.name})
+    message = "this is not a dtype of weft's arrays"
+    wanted = (
+        "bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, "
+        "complex128, or one of the narrow types " + ", ".join(sorted(d.name for d in NARROW))
     )
+    raise DTypeError(message, got=repr(dtype_like), wanted=wanted, fix=fix)
 
 
 # Promotion
@@ -484,11 +415,6 @@ def _weak_point(dtype: DType) -> _Point:
     return _WEAK_COMPLEX if is_complex(dtype) else dtype
 
 
-def _default_of(point: str, enable_x64: bool) -> _NumPy:
-    wide = {_WEAK_INT: int64, _WEAK_FLOAT: float64, _WEAK_COMPLEX: complex128}[point]
-    return wide if enable_x64 else _HALVED[wide]
-
-
 def promote(*pairs: tuple[DType, bool]) -> tuple[DType, bool]:
     """The dtype and weak type to which operands of these (dtype, weak type) pairs are promoted.
 
@@ -526,7 +452,8 @@ def _promote(
     if point is None:
         _refuse_promotion(dtypes, strict)
     if isinstance(point, str):
-        return _default_of(point, enable_x64), True
+        wide = {_WEAK_INT: int64, _WEAK_FLOAT: float64, _WEAK_COMPLEX: complex128}[point]
+        return wide if enable_x64 else _HALVED[wide], True
     # uint32 meets a signed integer in int64, which neither of them asked for.
     if not enable_x64 and not any(dtype in _HALVED for dtype in dtypes):
         point = _HALVED.get(point, point)
@@ -544,17 +471,10 @@ def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
         wanted = "dtypes with a common type; narrow and extended dtypes are converted explicitly"
     fix = None
     if target is not None and all(dtype in ANY or dtype in NARROW for dtype in dtypes):
-        fix = Fix(
-            "cast",
-            f"convert the operands to one dtype, for example x.astype({target.name!r})",
-            {"dtype": target.name},
-        )
-    raise DTypeError(
-        "there is no dtype in which the operands meet",
-        got=" and ".join(names),
-        wanted=wanted,
-        fix=fix,
-    )
+        text = f"convert the operands to one dtype, for example x.astype({target.name!r})"
+        fix = Fix("cast", text, {"dtype": target.name})
+    message = "there is no dtype in which the operands meet"
+    raise DTypeError(message, got=" and ".join(names), wanted=wanted, fix=fix)
 
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:

@@ -19,37 +19,17 @@ from typing import Any, ParamSpec, TypeVar
 from weft import config
 from weft.base import source
 
+# fmt: off
 __all__ = [
-    "ArrayProtocolError",
-    "AxisError",
-    "ConcretizationError",
-    "ConcretizationTypeError",
-    "DTypeError",
-    "DeletedArrayError",
-    "Fix",
-    "JaxprError",
-    "LeakedTracerError",
-    "KeyReuseError",
-    "MissingRuleError",
-    "NonConcreteBooleanIndexError",
-    "NonFiniteError",
-    "ProfilerError",
-    "ShapeError",
-    "TracerArrayConversionError",
-    "TracerBoolConversionError",
-    "TracerIntegerConversionError",
-    "TreeError",
-    "UnboundAxisError",
-    "UnexpectedTracerError",
-    "WeftError",
-    "WeftIndexError",
-    "WeftNotImplementedError",
-    "WeftTypeError",
-    "WeftValueError",
-    "api_boundary",
-    "install_excepthook",
-    "trim",
+    "ArrayProtocolError", "AxisError", "ConcretizationError", "ConcretizationTypeError",
+    "DTypeError", "DeletedArrayError", "Fix", "JaxprError", "KeyReuseError",
+    "LeakedTracerError", "MissingRuleError", "NonConcreteBooleanIndexError", "NonFiniteError",
+    "ProfilerError", "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "TreeError", "UnboundAxisError", "UnexpectedTracerError",
+    "WeftError", "WeftIndexError", "WeftNotImplementedError", "WeftTypeError", "WeftValueError",
+    "api_boundary", "install_excepthook", "trim",
 ]
+# fmt: on
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -159,13 +139,8 @@ class WeftError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A capture holds a code object, which cannot be pickled: the other process gets the text.
-        fields = {
-            "operation": self.operation,
-            "got": self.got,
-            "wanted": self.wanted,
-            "where": self.location,
-            "fix": self.fix,
-        }
+        fields = {name: getattr(self, name) for name in ("operation", "got", "wanted", "fix")}
+        fields["where"] = self.location
         return _rebuild, (type(self), self.message, fields, self.called)
 
 

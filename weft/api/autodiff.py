@@ -6,6 +6,7 @@ leaf, and hands flat lists to the transformations.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, Unpack, overload
 
@@ -27,12 +28,13 @@ from weft.api.gradient_arguments import (
     Second,
     T,
     Yes,
-    argument_indices,
     check_grad_inputs,
     check_grad_result,
+    chosen_arguments,
     like,
+    numbers_of,
+    one_or_all,
     operands,
-    partial_function,
     tangent_leaves,
     vector,
     yields_to,
@@ -104,9 +106,6 @@ def primal_of(value: Any) -> Any:
     return value
 
 
-# ---- jvp ---------------------------------------------------------------------------------------
-
-
 @overload
 def jvp(
     fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any], has_aux: No = False
@@ -133,28 +132,21 @@ def jvp(
         raise not_a_function("jvp", fun)
     for name, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, (tuple, list)):
-            raise WeftTypeError(
-                f"jvp takes its {name} as a tuple, one per argument of the function",
-                operation="jvp",
-                got=type(value).__name__,
-                wanted="a tuple",
-                fix=Fix("tuple", f"write ({name[:-1]},)", {"argument": name}),
-            )
+            message = f"jvp takes its {name} as a tuple, one per argument of the function"
+            got = type(value).__name__
+            fix = Fix("tuple", f"write ({name[:-1]},)", {"argument": name})
+            raise WeftTypeError(message, operation="jvp", got=got, wanted="a tuple", fix=fix)
     what = f"jvp of {function_name(fun)}"
     primals_flat, in_tree = operands(tuple(primals), what)
     tangents_flat, tangent_tree = tree.flatten(tuple(tangents))
     if in_tree != tangent_tree:
         differences = tree.equality_errors(tuple(primals), tuple(tangents))
-        raise TreeError(
-            f"{what}: primals and tangents have different structures",
-            operation="jvp",
-            got=f"tangents of structure {tangent_tree}",
-            wanted=f"the structure of the primals, {in_tree}"
-            + "".join(
-                f"\n    {tree.keystr(path) or 'the arguments'}: {text}"
-                for path, text in differences
-            ),
+        message = f"{what}: primals and tangents have different structures"
+        got = f"tangents of structure {tangent_tree}"
+        wanted = f"the structure of the primals, {in_tree}" + "".join(
+            f"\n    {tree.keystr(path) or 'the arguments'}: {text}" for path, text in differences
         )
+        raise TreeError(message, operation="jvp", got=got, wanted=wanted)
     paths = [path for path, _ in tree.leaves_with_path(tuple(primals))]
     boxed = [
         _check_tangent(x, t, f"{what}, primals{tree.keystr(path)}")
@@ -190,29 +182,24 @@ def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
                 operation="jvp",
                 got=f"a tangent of dtype {got_dtype}",
                 wanted="np.zeros(shape, weft.dtypes.float0), or a floating-point primal",
-                fix=Fix("float", "convert the primal to a floating-point dtype", {}),
+                fix=Fix("float", "convert the primal to a floating-point dtype"),
             )
         return Zero(wanted)
     if got_dtype != wanted.dtype:
         if yields_to(type_of(tangent), wanted):
             return convert_element_type(tangent, wanted.dtype)
-        raise DTypeError(
-            f"{what}: the tangent has another dtype",
-            operation="jvp",
-            got=f"a tangent of dtype {got_dtype}",
-            wanted=f"dtype {wanted.dtype}",
-            fix=Fix("convert", f"convert the tangent to {wanted.dtype}", {"dtype": wanted.dtype}),
-        )
+        message = f"{what}: the tangent has another dtype"
+        got = f"a tangent of dtype {got_dtype}"
+        fix = Fix("convert", f"convert the tangent to {wanted.dtype}", {"dtype": wanted.dtype})
+        raise DTypeError(message, operation="jvp", got=got, wanted=f"dtype {wanted.dtype}", fix=fix)
     return tangent
-
-
-# ---- linearize and vjp -------------------------------------------------------------------------
 
 
 def _differentiable(leaves: Sequence[Any]) -> list[bool]:
     return [type_of(x).tangent().dtype != dtypes.float0 for x in leaves]
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class LinearFunction(Generic[R]):
     """The derivative of a function at a point: call it with tangents, one per argument.
 
@@ -220,18 +207,14 @@ class LinearFunction(Generic[R]):
     them.
     """
 
-    def __init__(
-        self, jaxpr: Jaxpr, residuals: list[Any], in_tree: Any, in_types: list[ArrayType],
-        out_tree: Any, out_types: list[ArrayType], nonzero: list[bool], name: str,
-    ) -> None:  # fmt: skip
-        self.jaxpr = jaxpr
-        self.residuals = residuals
-        self._in_tree = in_tree
-        self._in_types = in_types
-        self._out_tree = out_tree
-        self._out_types = out_types
-        self._nonzero = nonzero
-        self.__name__ = f"linear part of {name}"
+    jaxpr: Jaxpr
+    residuals: list[Any]
+    _in_tree: Any
+    _in_types: list[ArrayType]
+    _out_tree: Any
+    _out_types: list[ArrayType]
+    _nonzero: list[bool]
+    __name__: str
 
     def __call__(self, *tangents: Any) -> R:
         what = self.__name__
@@ -282,7 +265,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     jaxpr, residuals, nonzero = linear_program(linear, tangents)
     function: LinearFunction[Any] = LinearFunction(
         jaxpr, residuals, in_tree, [type_of(x) for x in leaves],
-        out_tree, [type_of(x) for x in outs], nonzero, function_name(fun),
+        out_tree, [type_of(x) for x in outs], nonzero, f"linear part of {function_name(fun)}",
     )  # fmt: skip
     result = out_tree.unflatten(outs)
     return (result, function, aux) if has_aux else (result, function)
@@ -413,23 +396,18 @@ def value_and_grad(
     """
     if not callable(fun):
         raise not_a_function("grad", fun)
-    numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
-    name = function_name(fun)
+    numbers, name = numbers_of(argnums), function_name(fun)
 
     @api_boundary
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        indices = argument_indices(numbers, args, name)
-        chosen = tuple(args[i] for i in indices)
+        partial, chosen, indices = chosen_arguments(fun, numbers, args, kwargs)
         check_grad_inputs(chosen, indices, name, holomorphic, allow_int)
-
-        partial = partial_function(fun, args, kwargs, indices)
         value, pullback, aux = vjp_with_aux(partial, chosen, "grad", has_aux)
         check_grad_result(value, name, holomorphic)
         aval = type_of(value)
         weak = aval.weak_type and aval.dtype == dtypes.default_float()
         gradients = pullback(1.0 if weak else aval.dtype.type(1))
-        gradient = gradients[0] if isinstance(argnums, (int, np.integer)) else gradients
-        return ((value, aux) if has_aux else value), gradient
+        return ((value, aux) if has_aux else value), one_or_all(argnums, gradients)
 
     return like(fun, value_and_gradient)
 
@@ -488,9 +466,6 @@ def grad(
         return (found, value[1]) if has_aux else found
 
     return like(fun, gradient)
-
-
-# ---- linear_transpose --------------------------------------------------------------------------
 
 
 @overload

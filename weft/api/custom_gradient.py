@@ -90,7 +90,7 @@ def _checked_pair(fun: Callable[..., Any], pair: Any) -> tuple[Any, Callable[...
         operation="custom_gradient",
         got=f"{type(pair).__name__}",
         wanted="(result, function from a cotangent to cotangents)",
-        fix=Fix("pair", "return (result, lambda ct: ...)", {}),
+        fix=Fix("pair", "return (result, lambda ct: ...)"),
     )
 
 
@@ -126,13 +126,11 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
         """The function, of its arguments and then the values that it closed over."""
         given, structure = tree.flatten(args[:count])
         if structure != in_tree or len(args) != count + len(values):
-            raise TreeError(
-                f"{what}: the arguments have another structure than the examples",
-                operation="closure_convert",
-                got=f"{structure} and {len(args) - count} values",
-                wanted=f"{in_tree} and {len(values)} values",
-                fix=Fix("values", "call converted(*args, *values)", {"count": len(values)}),
-            )
+            message = f"{what}: the arguments have another structure than the examples"
+            got = f"{structure} and {len(args) - count} values"
+            wanted = f"{in_tree} and {len(values)} values"
+            fix = Fix("values", "call converted(*args, *values)", {"count": len(values)})
+            raise TreeError(message, operation="closure_convert", got=got, wanted=wanted, fix=fix)
         found = merge(hoisted, args[count:], kept)
         return out_tree.unflatten(eval_jaxpr(jaxpr, found, *given))
 

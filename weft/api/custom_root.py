@@ -100,7 +100,7 @@ def _root(
                 operation="custom_root",
                 got=str(out_tree),
                 wanted=str(x_tree),
-                fix=Fix("same_structure", "return a tree like its second argument", {}),
+                fix=Fix("same_structure", "return a tree like its second argument"),
             )
         aux = [instantiate(Zero(type_of(out).tangent())) for out in outs[n:]]
         return outs, [*leaves, *aux]

@@ -39,19 +39,12 @@ T = TypeVar("T")
 Index = tuple[slice, ...]
 
 
-# ---- device_put ----------------------------------------------------------------------------------
-
-
 @overload
 def device_put(
     x: ArrayLike, device: Any = ..., *, donate: Any = ..., may_alias: Any = ...
 ) -> Array: ...
-
-
 @overload
 def device_put(x: T, device: Any = ..., *, donate: Any = ..., may_alias: Any = ...) -> T: ...
-
-
 @api_boundary
 def device_put(x: Any, device: Any = None, *, donate: Any = False, may_alias: Any = None) -> Any:
     """Puts the arrays of a tree on a device, or over several.
@@ -88,22 +81,14 @@ def device_put(x: Any, device: Any = None, *, donate: Any = False, may_alias: An
     leaves, structure = tree.flatten(x)
     places = tree.prefix_leaves("device_put: device", device, structure, is_leaf=is_place)
     donated = tree.prefix_leaves("device_put: donate", donate, structure)
-    aliases = tree.prefix_leaves("device_put: may_alias", may_alias, structure, is_leaf=_is_none)
-    return structure.unflatten(
-        [
-            _put_leaf(leaf, place, gives, alias, x, number)
-            for number, (leaf, place, gives, alias) in enumerate(
-                zip(leaves, places, donated, aliases, strict=True)
-            )
-        ]
+    aliases = tree.prefix_leaves(
+        "device_put: may_alias", may_alias, structure, is_leaf=lambda value: value is None
     )
+    rows = enumerate(zip(leaves, places, donated, aliases, strict=True))
+    return structure.unflatten([_put_leaf(*row, x, number) for number, row in rows])
 
 
 _LEAVES = (Array, np.ndarray, float, int)
-
-
-def _is_none(value: Any) -> bool:
-    return value is None
 
 
 def _put_leaf(
@@ -112,13 +97,11 @@ def _put_leaf(
     """Puts leaf `number` of the tree `whole` on a device or in a sharding."""
     place, layout = as_format(device, "device_put")
     if donate and may_alias:
-        raise WeftValueError(
-            f"device_put: {_name(whole, number)} cannot be donated and aliased at once",
-            operation="device_put",
-            got=f"donate={donate}, may_alias={may_alias}",
-            wanted="one of them",
-            fix=Fix("may_alias", "leave may_alias out", {"argument": "may_alias"}),
-        )
+        message = f"device_put: {_name(whole, number)} cannot be donated and aliased at once"
+        got = f"donate={donate}, may_alias={may_alias}"
+        wanted = "one of them"
+        fix = Fix("may_alias", "leave may_alias out", {"argument": "may_alias"})
+        raise WeftValueError(message, operation="device_put", got=got, wanted=wanted, fix=fix)
     if isinstance(place, Sharding):
         # Checked before anything is moved, with the name of the leaf.
         shape = _leaf_type(leaf, whole, number).shape
@@ -141,12 +124,12 @@ def _put_leaf(
             moved = donate_to_place(leaf, place)
             return moved if layout is None else to_layout(moved, layout)
         return to_format(leaf, place, layout, copy=may_alias is False)
-    of = _leaf_type(leaf, whole, number)
+    aval = _leaf_type(leaf, whole, number)
     leaf = user_value(leaf)
     if place is None:
         return as_array(leaf)
-    values = host_values(leaf, of)
-    made = put(values, of, place, copy=values is leaf and may_alias is not True)
+    values = host_values(leaf, aval)
+    made = put(values, aval, place, copy=values is leaf and may_alias is not True)
     return to_layout(made, layout)
 
 
@@ -161,9 +144,6 @@ def _leaf_type(leaf: Any, whole: Any, number: int) -> ArrayType:
 def _name(whole: Any, number: int) -> str:
     """The name in messages of a leaf of the argument x."""
     return f"x{tree.keystr(tree.leaves_with_path(whole)[number][0])}"
-
-
-# ---- arrays made of parts ------------------------------------------------------------------------
 
 
 @api_boundary
@@ -197,22 +177,18 @@ def make_array_from_callback(
     # The indices do not depend on the dtype of the parts, which is not known yet.
     indices = parts_of(place, ArrayType(lengths, np.bool_)).indices
     blocks = [user_value(data_callback(index)) for index in indices]
-    types = [
-        _part_type(operation, block, f"the part at {_shown(index)}")
-        for block, index in zip(blocks, indices, strict=True)
-    ]
-    asked = None if dtype is None else dtypes.parse(dtype)
-    if asked is None and not types:
-        raise _needs_dtype(operation)
-    of = ArrayType(lengths, types[0].dtype if asked is None else asked)
-    parts = parts_of(place, of)
-    for type, index in zip(types, indices, strict=True):
-        what = f"the part at {_shown(index)}"
-        _check_part(operation, what, type, parts, any_dtype=asked is not None)
-    converted = any(type.dtype != of.dtype for type in types)
+    names = [f"the part at {_shown(index)}" for index in indices]
+    types = [_part_type(operation, x, name) for x, name in zip(blocks, names, strict=True)]
+    aval = ArrayType(lengths, _dtype(operation, dtype, types))
+    parts = parts_of(place, aval)
+    for part, name in zip(types, names, strict=True):
+        _check_part(operation, name, part, parts, any_dtype=dtype is not None)
+    converted = any(part.dtype != aval.dtype for part in types)
     if converted or not any(isinstance(block, Array) for block in blocks):
-        values = [_values(block).astype(of.dtype, copy=False) for block in blocks]
-        return to_layout(_made(put_parts(values, parts, copy=True), parts), layout)
+        hosted = [np.asarray(x._stored() if type(x) is Array else x) for x in blocks]
+        values = [value.astype(aval.dtype, copy=False) for value in hosted]
+        made = Array(put_parts(values, parts, copy=True), aval, (aval, parts.place))
+        return to_layout(made, layout)
     arrays = [as_array(block) for block in blocks]
     placed = [
         to_place(arrays[number], device)
@@ -249,10 +225,7 @@ def make_array_from_single_device_arrays(
     lengths, place, layout = _checked(operation, shape, sharding)
     given = list(arrays)
     types = [_part_type(operation, x, f"arrays[{n}]", only=Array) for n, x in enumerate(given)]
-    asked = None if dtype is None else dtypes.parse(dtype)
-    if asked is None and not types:
-        raise _needs_dtype(operation)
-    parts = parts_of(place, ArrayType(lengths, types[0].dtype if asked is None else asked))
+    parts = parts_of(place, ArrayType(lengths, _dtype(operation, dtype, types)))
     found: dict[Any, Array] = {}
     for number, (array, type) in enumerate(zip(given, types, strict=True)):
         _check_part(operation, f"arrays[{number}]", type, parts)
@@ -285,18 +258,14 @@ def _checked(
     lengths = checked_shape(operation, shape)
     place, layout = as_format(sharding, operation, "the array", lengths)
     if place is None:
-        raise WeftTypeError(
-            f"{operation} takes a sharding",
-            operation=operation,
-            got="None",
-            wanted="a NamedSharding, or an entry of weft.devices()",
-            fix=Fix(
-                "device",
-                "pass weft.devices()[0], or weft.NamedSharding(mesh, weft.P()) for copies on all "
-                "devices of a mesh",
-                {},
-            ),
+        message = f"{operation} takes a sharding"
+        wanted = "a NamedSharding, or an entry of weft.devices()"
+        fix = Fix(
+            "device",
+            "pass weft.devices()[0], or weft.NamedSharding(mesh, weft.P()) for copies on all "
+            "devices of a mesh",
         )
+        raise WeftTypeError(message, operation=operation, got="None", wanted=wanted, fix=fix)
     if isinstance(place, Sharding):
         place.check_shape(operation, "the array", lengths)
     return lengths, place, layout
@@ -314,14 +283,12 @@ def _part_type(operation: str, part: Any, what: str, only: Any = object) -> Arra
     except WeftTypeError:
         of = None
     if of is None or isinstance(part, Tracer) or not isinstance(part, only):
-        raise WeftTypeError(
-            f"{operation}: {what} is no array" + (" with values" if of is not None else ""),
-            operation=operation,
-            got=f"{part!r:.100} of class {type(part).__name__}",
-            wanted="an array on one device"
-            if only is Array
-            else "a NumPy array, a number, or an array",
+        message = f"{operation}: {what} is no array" + (" with values" if of is not None else "")
+        got = f"{part!r:.100} of class {type(part).__name__}"
+        wanted = (
+            "an array on one device" if only is Array else "a NumPy array, a number, or an array"
         )
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted)
     return of.strong()
 
 
@@ -338,41 +305,25 @@ def _check_part(
         )
     numbers = isinstance(of.dtype, np.dtype) and isinstance(wanted.dtype, np.dtype)
     if of.dtype != wanted.dtype and not (any_dtype and numbers):
-        raise DTypeError(
-            f"{operation}: {what} is of another dtype than the array",
-            operation=operation,
-            got=str(of),
-            wanted=str(wanted),
-            fix=Fix("astype", f"convert it: part.astype({wanted.dtype})", {"dtype": wanted.dtype}),
-        )
+        message = f"{operation}: {what} is of another dtype than the array"
+        fix = Fix("astype", f"convert it: part.astype({wanted.dtype})", {"dtype": wanted.dtype})
+        raise DTypeError(message, operation=operation, got=str(of), wanted=str(wanted), fix=fix)
 
 
-def _values(block: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(block._stored() if type(block) is Array else block)
-
-
-def _needs_dtype(operation: str) -> WeftTypeError:
-    return WeftTypeError(
-        f"{operation}: without parts in this process the dtype is not known",
-        operation=operation,
-        wanted="dtype=…",
-        fix=Fix("dtype", "pass dtype", {"argument": "dtype"}),
-    )
+def _dtype(operation: str, asked: Any, types: Sequence[ArrayType]) -> Any:
+    """The dtype that was asked for, or that of the parts."""
+    if asked is not None:
+        return dtypes.parse(asked)
+    if types:
+        return types[0].dtype
+    message = f"{operation}: without parts in this process the dtype is not known"
+    fix = Fix("dtype", "pass dtype", {"argument": "dtype"})
+    raise WeftTypeError(message, operation=operation, wanted="dtype=…", fix=fix)
 
 
 def _wrong_devices(operation: str, got: str, parts: Parts) -> WeftValueError:
-    return WeftValueError(
-        f"{operation} takes one array for each device of the sharding",
-        operation=operation,
-        got=got,
-        wanted=f"one array on each of {', '.join(map(str, parts.devices))}",
-        fix=Fix(
-            "device_put",
-            "put the block that a device is to hold there: weft.device_put(block, device)",
-            {"devices": tuple(parts.devices)},
-        ),
-    )
-
-
-def _made(buffer: Any, parts: Parts) -> Array:
-    return Array(buffer, parts.type, (parts.type, parts.place))
+    message = f"{operation} takes one array for each device of the sharding"
+    wanted = f"one array on each of {', '.join(map(str, parts.devices))}"
+    text = "put the block that a device is to hold there: weft.device_put(block, device)"
+    fix = Fix("device_put", text, {"devices": tuple(parts.devices)})
+    return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)

@@ -33,20 +33,19 @@ __all__ = [
     "Second",
     "T",
     "Yes",
-    "argument_indices",
     "check_grad_inputs",
     "check_grad_result",
+    "chosen_arguments",
     "fitted",
     "like",
+    "numbers_of",
+    "one_or_all",
     "operand",
     "operands",
-    "partial_function",
     "tangent_leaves",
     "vector",
     "yields_to",
 ]
-
-# ---- for the signatures of transformations ----------------------------------------------------
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,9 +74,6 @@ class Reverse(Forward, total=False):
     """Options of reverse mode that are given by name."""
 
     allow_int: bool
-
-
-# ---- leaves ------------------------------------------------------------------------------------
 
 
 def operand(value: Any, what: str, path: Any = ()) -> Any:
@@ -132,13 +128,9 @@ def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
         return value
     if yields_to(got, wanted):
         return convert_element_type(value, wanted.dtype)
-    raise DTypeError(
-        f"{what} has another dtype",
-        got=str(got),
-        wanted=str(wanted),
-        operation=what,
-        fix=Fix("convert", f"convert it to {wanted.dtype}", {"dtype": wanted.dtype}),
-    )
+    message = f"{what} has another dtype"
+    fix = Fix("convert", f"convert it to {wanted.dtype}", {"dtype": wanted.dtype})
+    raise DTypeError(message, operation=what, got=str(got), wanted=str(wanted), fix=fix)
 
 
 def tangent_leaves(
@@ -152,13 +144,11 @@ def tangent_leaves(
     leaves = tree.leaves_with_path(given)
     if (found := tree.structure(given)) != structure:
         many = noun == "tangent"
-        raise TreeError(
+        message = (
             f"{what}: the {noun}{'s have' if many else ' has'} another structure than the "
-            f"{'arguments' if many else 'result'}",
-            operation=operation,
-            got=str(found),
-            wanted=str(structure),
+            f"{'arguments' if many else 'result'}"
         )
+        raise TreeError(message, operation=operation, got=str(found), wanted=str(structure))
     out = []
     for (path, leaf), wanted in zip(leaves, types, strict=True):
         if wanted.dtype != dtypes.float0:
@@ -168,13 +158,33 @@ def tangent_leaves(
     return out
 
 
-# ---- which arguments, and what must hold of them ---------------------------------------------
+def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
+    """Copies `__name__`, `__doc__` and the like, if there, from `fun` to `made`; returns `made`."""
+    return functools.wraps(fun)(made) if hasattr(fun, "__name__") else made
 
 
-def partial_function(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], indices: list[int]
-) -> Callable[..., Any]:
-    """The function of some positional arguments, the others being fixed."""
+def numbers_of(argnums: Argnums) -> tuple[int, ...]:
+    """The numbers in `argnums`: one, or several."""
+    return (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+
+
+def one_or_all(argnums: Argnums, found: tuple[Any, ...]) -> Any:
+    """What was found for the numbers in `argnums`: a tuple, unless it is one number."""
+    return found[0] if isinstance(argnums, (int, np.integer)) else found
+
+
+def chosen_arguments(
+    fun: Callable[..., Any], numbers: tuple[int, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Callable[..., Any], tuple[Any, ...], list[int]]:
+    """The function of the positional arguments of these numbers, the others being fixed; those
+    arguments; and their indices, counted from 0. Raises WeftValueError for a number beyond."""
+    name, count = function_name(fun), len(args)
+    for i in numbers:
+        if not -count <= i < count:
+            message = f"grad of {name}: argnums={i} and the call has {count} positional arguments"
+            wanted = f"a number from 0 to {count - 1}; keyword arguments are not differentiated"
+            raise WeftValueError(message, operation="grad", got=f"argnums={i}", wanted=wanted)
+    indices = [int(i) % count for i in numbers]
 
     def partial(*values: Any) -> Any:
         full = list(args)
@@ -182,29 +192,8 @@ def partial_function(
             full[i] = value
         return fun(*full, **kwargs)
 
-    partial.__name__ = function_name(fun)
-    return partial
-
-
-def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
-    """Copies `__name__`, `__doc__` and the like, if there, from `fun` to `made`; returns `made`."""
-    return functools.wraps(fun)(made) if hasattr(fun, "__name__") else made
-
-
-def argument_indices(numbers: tuple[int, ...], args: tuple[Any, ...], name: str) -> list[int]:
-    """The indices of `argnums` in a call, counted from 0. Raises WeftValueError for one beyond."""
-    indices = []
-    for i in numbers:
-        if not -len(args) <= i < len(args):
-            raise WeftValueError(
-                f"grad of {name}: argnums={i} and the call has {len(args)} positional arguments",
-                operation="grad",
-                got=f"argnums={i}",
-                wanted=f"a number from 0 to {len(args) - 1}; "
-                "keyword arguments are not differentiated",
-            )
-        indices.append(int(i) % len(args))
-    return indices
+    partial.__name__ = name
+    return partial, tuple(args[i] for i in indices), indices
 
 
 def check_grad_inputs(
@@ -216,28 +205,24 @@ def check_grad_inputs(
             where = f"argument {number}{tree.keystr(path)}"
             if holomorphic:
                 if dtype not in dtypes.COMPLEX:
-                    raise DTypeError(
-                        f"grad of {name} with holomorphic=True takes complex arguments",
-                        operation="grad",
-                        got=f"{where} of dtype {dtype}",
-                        wanted="a complex dtype",
-                        fix=Fix("convert", "convert the argument to complex64", {}),
-                    )
+                    message = f"grad of {name} with holomorphic=True takes complex arguments"
+                    got = f"{where} of dtype {dtype}"
+                    wanted = "a complex dtype"
+                    fix = Fix("convert", "convert the argument to complex64")
+                    raise DTypeError(message, operation="grad", got=got, wanted=wanted, fix=fix)
             elif dtype in dtypes.COMPLEX:
                 continue
             elif dtype not in dtypes.FLOATING and not allow_int:
-                raise DTypeError(
-                    f"grad of {name} takes floating-point arguments",
-                    operation="grad",
-                    got=f"{where} of dtype {dtypes.short_name(dtype)}",
-                    wanted="a floating-point or complex dtype",
-                    fix=Fix(
-                        "convert",
-                        "convert the argument to a floating-point dtype (pass 3.0 instead of 3), "
-                        "or pass allow_int=True for float0 gradients",
-                        {"allow_int": True},
-                    ),
+                message = f"grad of {name} takes floating-point arguments"
+                got = f"{where} of dtype {dtypes.short_name(dtype)}"
+                wanted = "a floating-point or complex dtype"
+                fix = Fix(
+                    "convert",
+                    "convert the argument to a floating-point dtype (pass 3.0 instead of 3), "
+                    "or pass allow_int=True for float0 gradients",
+                    {"allow_int": True},
                 )
+                raise DTypeError(message, operation="grad", got=got, wanted=wanted, fix=fix)
 
 
 def check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
@@ -252,26 +237,20 @@ def check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
         )
     aval = type_of(leaves[0])
     if aval.shape:
+        message = f"grad takes a function that returns a scalar, and {name} returned {aval}"
+        fix = Fix("sum", "reduce the result, for example by .sum() or .mean()")
         raise WeftTypeError(
-            f"grad takes a function that returns a scalar, and {name} returned {aval}",
-            operation="grad",
-            got=str(aval),
-            wanted="an array without dimensions",
-            fix=Fix("sum", "reduce the result, for example by .sum() or .mean()", {}),
+            message, operation="grad", got=str(aval), wanted="an array without dimensions", fix=fix
         )
     wanted = dtypes.COMPLEX if holomorphic else dtypes.FLOATING
     if aval.dtype not in wanted:
         kind = "complex (holomorphic=True)" if holomorphic else "real floating-point"
-        raise DTypeError(
-            f"grad takes a function with a {kind} result, and {name} returned {aval}",
-            operation="grad",
-            got=str(aval),
-            wanted=f"a {kind} dtype",
-            fix=Fix(
-                "holomorphic" if aval.dtype in dtypes.COMPLEX else "convert",
-                "pass holomorphic=True for a holomorphic function, or take the real part"
-                if aval.dtype in dtypes.COMPLEX
-                else "convert the result to a floating-point dtype",
-                {},
-            ),
+        message = f"grad takes a function with a {kind} result, and {name} returned {aval}"
+        got = str(aval)
+        fix = Fix(
+            "holomorphic" if aval.dtype in dtypes.COMPLEX else "convert",
+            "pass holomorphic=True for a holomorphic function, or take the real part"
+            if aval.dtype in dtypes.COMPLEX
+            else "convert the result to a floating-point dtype",
         )
+        raise DTypeError(message, operation="grad", got=got, wanted=f"a {kind} dtype", fix=fix)

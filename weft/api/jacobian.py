@@ -25,10 +25,11 @@ from weft.api.gradient_arguments import (
     Second,
     T,
     Yes,
-    argument_indices,
+    chosen_arguments,
     like,
+    numbers_of,
+    one_or_all,
     operands,
-    partial_function,
 )
 from weft.arrays.array import Array, put
 from weft.core.rules import AxisData
@@ -63,16 +64,26 @@ def _basis(leaves: Sequence[Any]) -> list[Any]:
     return out
 
 
-def _split_basis(values: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
-    """One piece per leaf of the basis axis of `values`, with that axis in the shape of the leaf."""
+def _split_basis(values: Any, leaves: Sequence[Any]) -> list[Any]:
+    """One piece per leaf of the first dimension of `values`, which gets the shape of the leaf."""
     out, start = [], 0
     shape = type_of(values).shape
     for leaf in leaves:
         aval = type_of(leaf)
-        piece = slice_in_dim(values, start, start + aval.size, axis=axis)
-        out.append(reshape(piece, shape[:axis] + aval.shape + shape[axis + 1 :]))
+        piece = slice_in_dim(values, start, start + aval.size, axis=0)
+        out.append(reshape(piece, aval.shape + shape[1:]))
         start += aval.size
     return out
+
+
+def _over_basis(
+    function: Callable[..., list[Any]], leaves: Sequence[Any], name: str
+) -> tuple[list[Any], Sequence[int | None], int]:
+    """The function's results for each vector of the basis, their mapped dimensions, and length."""
+    basis = _basis(leaves)
+    total = type_of(basis[0]).shape[0] if basis else 1
+    axis = AxisData(None, total)
+    return (*vmap_flat(function, axis, basis, [0] * len(leaves), name), total)
 
 
 def _check_jacobian(
@@ -92,7 +103,6 @@ def _check_jacobian(
                     "pass holomorphic=True for a holomorphic function"
                     if dtype in dtypes.COMPLEX
                     else "convert the values to a floating-point dtype",
-                    {},
                 ),
             )
 
@@ -158,18 +168,14 @@ def jacfwd(
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
-    numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
-    name = function_name(fun)
+    numbers, name = numbers_of(argnums), function_name(fun)
 
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        indices = argument_indices(numbers, args, name)
-        chosen = tuple(args[i] for i in indices)
+        partial, chosen, _ = chosen_arguments(fun, numbers, args, kwargs)
         leaves, in_tree = operands(chosen, f"jacfwd of {name}")
         _check_jacobian("jacfwd", leaves, holomorphic)
-        flat, store = flat_function(
-            partial_function(fun, args, kwargs, indices), in_tree, f"jacfwd of {name}", has_aux
-        )
+        flat, store = flat_function(partial, in_tree, f"jacfwd of {name}", has_aux)
 
         def columns(*tangents: Any) -> list[Any]:
             outs, found = jvp_flat(flat, leaves, tangents, name)
@@ -177,36 +183,24 @@ def jacfwd(
             store[1] = aux_tree
             return [*[instantiate(t) for t in found], *aux_leaves]
 
-        total = max(sum(type_of(x).size for x in leaves), 1)
-        mapped, dims = vmap_flat(
-            columns, AxisData(None, total), _basis(leaves), [0] * len(leaves), name
-        )
+        mapped, dims, total = _over_basis(columns, leaves, name)
         out_tree, aux_tree = store
         n = out_tree.num_leaves
-        rows = []
+        found = []
         for value, dim in zip(mapped[:n], dims[:n], strict=True):
-            value = move_dim(value, dim, 0, total)
-            pieces = _split_basis(value, leaves, 0)
-            rows.append(
-                [
-                    transpose(piece, _rotate(type_of(piece).ndim, type_of(leaf).ndim))
-                    for piece, leaf in zip(pieces, leaves, strict=True)
-                ]
-            )
-        found = [_pick(in_tree.unflatten(row), argnums) for row in rows]
+            pieces = _split_basis(move_dim(value, dim, 0, total), leaves)
+            row = [_inputs_last(x, leaf) for x, leaf in zip(pieces, leaves, strict=True)]
+            found.append(one_or_all(argnums, in_tree.unflatten(row)))
         result = out_tree.unflatten(found)
         return (result, aux_tree.unflatten(mapped[n:])) if has_aux else result
 
     return like(fun, jacobian_of)
 
 
-def _rotate(ndim: int, leading: int) -> tuple[int, ...]:
-    """The permutation that moves the first `leading` dimensions to the end."""
-    return (*range(leading, ndim), *range(leading))
-
-
-def _pick(trees: tuple[Any, ...], argnums: Any) -> Any:
-    return trees[0] if isinstance(argnums, (int, np.integer)) else trees
+def _inputs_last(piece: Any, leaf: Any) -> Any:
+    """The first dimensions of a piece, those of the leaf, moved to the end."""
+    ndim, leading = type_of(piece).ndim, type_of(leaf).ndim
+    return transpose(piece, (*range(leading, ndim), *range(leading)))
 
 
 @overload
@@ -269,32 +263,25 @@ def jacrev(
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
-    numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
-    name = function_name(fun)
+    numbers, name = numbers_of(argnums), function_name(fun)
 
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        indices = argument_indices(numbers, args, name)
-        chosen = tuple(args[i] for i in indices)
+        partial, chosen, _ = chosen_arguments(fun, numbers, args, kwargs)
         leaves, in_tree = operands(chosen, f"jacrev of {name}")
         _check_jacobian("jacrev", leaves, holomorphic, allow_int)
-        partial = partial_function(fun, args, kwargs, indices)
         value, pullback, aux = vjp_with_aux(partial, chosen, "jacrev", has_aux)
         outs, out_tree = tree.flatten(value)
         _check_jacobian("jacrev", outs, holomorphic)
-        total = max(sum(type_of(x).size for x in outs), 1)
 
         def rows(*cotangents: Any) -> list[Any]:
             return tree.leaves(pullback(out_tree.unflatten(cotangents)))
 
-        mapped, dims = vmap_flat(rows, AxisData(None, total), _basis(outs), [0] * len(outs), name)
+        mapped, dims, total = _over_basis(rows, outs, name)
         whole = [move_dim(x, dim, 0, total) for x, dim in zip(mapped, dims, strict=True)]
-        pieces = [_split_basis(x, outs, 0) for x in whole]
-        found = [
-            _pick(in_tree.unflatten([column[i] for column in pieces]), argnums)
-            for i in range(len(outs))
-        ]
-        result = out_tree.unflatten(found)
+        pieces = [_split_basis(x, outs) for x in whole]
+        rows_out = [in_tree.unflatten([column[i] for column in pieces]) for i in range(len(outs))]
+        result = out_tree.unflatten([one_or_all(argnums, row) for row in rows_out])
         return (result, aux) if has_aux else result
 
     return like(fun, jacobian_of)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Never, ParamSpec, TypeVar, overload
+from typing import Any, Literal, Never, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -31,30 +31,28 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-def _numbers(value: Any, what: str) -> tuple[int, ...]:
+def _entries(value: Any, what: str, kinds: Any, noun: str) -> tuple[Any, ...]:
+    """What an argument holds: nothing for None, one value or several of some kinds."""
     if value is None:
         return ()
-    found = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    found = (value,) if isinstance(value, kinds) else tuple(value)
     for item in found:
-        if isinstance(item, bool) or not isinstance(item, (int, np.integer)):
-            raise WeftTypeError(f"jit takes ints in {what}, not {item!r}", operation="jit")
-    return tuple(int(item) for item in found)
-
-
-def _names(value: Any, what: str) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    found = (value,) if isinstance(value, str) else tuple(value)
-    for item in found:
-        if not isinstance(item, str):
-            raise WeftTypeError(f"jit takes strings in {what}, not {item!r}", operation="jit")
+        if isinstance(item, bool) or not isinstance(item, kinds):
+            raise WeftTypeError(f"jit takes {noun} in {what}, not {item!r}", operation="jit")
     return found
 
 
+def _numbers(value: Any, what: str) -> tuple[int, ...]:
+    return tuple(map(int, _entries(value, what, (int, np.integer), "ints")))
+
+
 def _both_forms(
-    function: Callable[..., Any], numbers: tuple[int, ...], names: tuple[str, ...], what: str
+    function: Callable[..., Any], given: Mapping[str, Any], what: str
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Completes argument numbers by names and the reverse, from the function's signature."""
+    argnums, argnames = f"{what}_argnums", f"{what}_argnames"
+    numbers = _numbers(given[argnums], argnums)
+    names = _entries(given[argnames], argnames, str, "strings")
     if not numbers and not names:
         return (), ()
     try:
@@ -62,11 +60,8 @@ def _both_forms(
     except (TypeError, ValueError):
         return numbers, names
     kinds = inspect.Parameter
-    positional = [
-        name
-        for name, p in parameters.items()
-        if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
-    ]
+    by_place = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    positional = [name for name, p in parameters.items() if p.kind in by_place]
     variadic = any(p.kind is kinds.VAR_POSITIONAL for p in parameters.values())
     takes_any = any(p.kind is kinds.VAR_KEYWORD for p in parameters.values())
     for number in numbers:
@@ -80,12 +75,10 @@ def _both_forms(
             )
     for name in names:
         if name not in parameters and not takes_any:
-            raise WeftValueError(
-                f"jit: {what}_argnames has {name!r} and the function has no such parameter",
-                operation="jit",
-                got=f"{what}_argnames={names}",
-                wanted=f"names among {', '.join(parameters)}",
-            )
+            message = f"jit: {what}_argnames has {name!r} and the function has no such parameter"
+            got = f"{what}_argnames={names}"
+            wanted = f"names among {', '.join(parameters)}"
+            raise WeftValueError(message, operation="jit", got=got, wanted=wanted)
     full_numbers = {n % len(positional) if n < 0 and positional else n for n in numbers}
     full_numbers |= {positional.index(name) for name in names if name in positional}
     full_names = set(names) | {
@@ -111,25 +104,12 @@ def _limit(max_traces: Any) -> int | None:
     return int(max_traces)
 
 
-def _options(
-    fun: Callable[..., Any],
-    static_given: tuple[Any, Any],
-    donate_given: tuple[Any, Any],
-    keep_unused: bool,
-    inline: bool,
-    compiler_options: Mapping[str, Any] | None,
-    max_traces: int | None,
-    relayout: str,
-) -> Options:
-    """The checked options of `jit`, with argnums and names completed by each other."""
+def _options(fun: Callable[..., Any], given: Mapping[str, Any]) -> Options:
+    """The checked options of `jit` (`JitOptions`), argnums and names completed by each other."""
     if not callable(fun):
         raise not_a_function("jit", fun, "a callable")
-    static, donated = (
-        _both_forms(
-            fun, _numbers(numbers, f"{what}_argnums"), _names(names, f"{what}_argnames"), what
-        )
-        for what, (numbers, names) in (("static", static_given), ("donate", donate_given))
-    )
+    static, donated = (_both_forms(fun, given, what) for what in ("static", "donate"))
+    relayout = given["relayout"]
     if relayout not in ("error", "auto", "warn"):
         message = "jit: relayout says what happens to arguments that have another layout"
         fix = Fix("relayout", "pass relayout='auto'", {"relayout": "auto"})
@@ -140,50 +120,36 @@ def _options(
         raise WeftValueError(
             f"jit: arguments {sorted(both)} are both static and donated",
             operation="jit",
-            fix=Fix("choose", "make each argument static or donated, not both", {}),
+            fix=Fix("choose", "make each argument static or donated, not both"),
         )
+    compiler = tuple(sorted((given["compiler_options"] or {}).items()))
+    limit = _limit(given["max_traces"])
     return Options(
-        *static,
-        *donated,
-        keep_unused,
-        inline,
-        tuple(sorted((compiler_options or {}).items())),
-        _limit(max_traces),
-        relayout,
+        *static, *donated, given["keep_unused"], given["inline"], compiler, limit, relayout
     )
 
 
+class JitOptions(TypedDict, total=False):
+    """The arguments of `jit` that are given by name."""
+
+    static_argnums: int | Sequence[int] | None
+    static_argnames: str | Sequence[str] | None
+    donate_argnums: int | Sequence[int] | None
+    donate_argnames: str | Sequence[str] | None
+    keep_unused: bool
+    inline: bool
+    compiler_options: Mapping[str, Any] | None
+    in_shardings: Any
+    out_shardings: Any
+    max_traces: int | None
+    relayout: str
+
+
+@overload
+def jit(fun: Callable[P, R], **options: Unpack[JitOptions]) -> Jitted[P, R]: ...
 @overload
 def jit(
-    fun: Callable[P, R],
-    *,
-    static_argnums: int | Sequence[int] | None = None,
-    static_argnames: str | Sequence[str] | None = None,
-    donate_argnums: int | Sequence[int] | None = None,
-    donate_argnames: str | Sequence[str] | None = None,
-    keep_unused: bool = False,
-    inline: bool = False,
-    compiler_options: Mapping[str, Any] | None = None,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
-    max_traces: int | None = None,
-    relayout: str = "error",
-) -> Jitted[P, R]: ...
-@overload
-def jit(
-    fun: None = None,
-    *,
-    static_argnums: int | Sequence[int] | None = None,
-    static_argnames: str | Sequence[str] | None = None,
-    donate_argnums: int | Sequence[int] | None = None,
-    donate_argnames: str | Sequence[str] | None = None,
-    keep_unused: bool = False,
-    inline: bool = False,
-    compiler_options: Mapping[str, Any] | None = None,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
-    max_traces: int | None = None,
-    relayout: str = "error",
+    fun: None = None, **options: Unpack[JitOptions]
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(
     fun: Callable[..., Any] | None = None,
@@ -223,18 +189,10 @@ def jit(
     Array(2., dtype=float32, weak_type=True)
     """
     given = dict(locals())
+    del given["fun"]
     if fun is None:
-        return functools.partial(jit, **{k: v for k, v in given.items() if k != "fun"})
-    options = _options(
-        fun,
-        (static_argnums, static_argnames),
-        (donate_argnums, donate_argnames),
-        keep_unused,
-        inline,
-        compiler_options,
-        max_traces,
-        relayout,
-    )
+        return functools.partial(jit, **given)
+    options = _options(fun, given)
     if in_shardings is None and out_shardings is None:
         return Jitted(fun, options)
     return Jitted(fun, options, JitShardings.checked(in_shardings, out_shardings))
@@ -349,12 +307,8 @@ def typeof(x: Any) -> ArrayType:
 
 @overload
 def device_get(x: Array) -> np.ndarray[Any, Any]: ...
-
-
 @overload
 def device_get(x: Any) -> Any: ...
-
-
 def device_get(x: Any) -> Any:
     """The arrays of a tree as NumPy arrays; other leaves stay as they are.
 

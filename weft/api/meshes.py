@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.errors import Fix, WeftValueError, api_boundary
 from weft.runtime import client
-from weft.sharding.devices import check_devices, set_process_index
+from weft.sharding.devices import check_devices, or_more_devices, set_process_index
 from weft.sharding.mesh import Mesh, check_axis_types, checked_sizes
 from weft.sharding.names import axis_names as checked_names
 from weft.sharding.sharding import SingleDeviceSharding, TiledSharding
@@ -63,23 +63,15 @@ def make_mesh(
 
 def _too_few(sizes: tuple[int, ...], names: tuple[str, ...], there: list[Any]) -> WeftValueError:
     needed, fitting = math.prod(sizes), _fitting(sizes, len(there))
-    smaller = f"weft.make_mesh({fitting!r}, {names!r})"
-    if there[0].platform == "cpu":
-        fix = Fix(
-            "environment",
-            f"set the environment variable WEFT_NUM_CPU_DEVICES={needed} before the program "
-            f"starts, or use {smaller}",
-            {"environment": {"WEFT_NUM_CPU_DEVICES": str(needed)}, "axis_shapes": fitting},
-        )
-    else:
-        fix = Fix("axis_shapes", f"use {smaller}", {"axis_shapes": fitting})
-    return WeftValueError(
-        "make_mesh: there are not enough devices",
-        operation="make_mesh",
-        got=f"axis_shapes={sizes!r}, {needed} devices in all",
-        wanted=f"{len(there)} devices at most",
-        fix=fix,
+    fix = Fix(
+        "axis_shapes", f"use weft.make_mesh({fitting!r}, {names!r})", {"axis_shapes": fitting}
     )
+    if there[0].platform == "cpu":
+        fix = or_more_devices(needed, fix)
+    message = "make_mesh: there are not enough devices"
+    got = f"axis_shapes={sizes!r}, {needed} devices in all"
+    wanted = f"{len(there)} devices at most"
+    return WeftValueError(message, operation="make_mesh", got=got, wanted=wanted, fix=fix)
 
 
 def _other_number(
@@ -92,13 +84,11 @@ def _other_number(
         fitting = _fitting(sizes, len(given))
         text = f"pass {needed} devices, or use axis_shapes={fitting!r}"
         data = {"axis_shapes": fitting, "devices": tuple(given[: math.prod(fitting)])}
-    return WeftValueError(
-        "make_mesh: the number of devices is not that of the mesh",
-        operation="make_mesh",
-        got=f"axis_shapes={sizes!r} and {len(given)} devices",
-        wanted=f"{needed} devices",
-        fix=Fix("devices", text, data),
-    )
+    message = "make_mesh: the number of devices is not that of the mesh"
+    got = f"axis_shapes={sizes!r} and {len(given)} devices"
+    wanted = f"{needed} devices"
+    fix = Fix("devices", text, data)
+    return WeftValueError(message, operation="make_mesh", got=got, wanted=wanted, fix=fix)
 
 
 def _fitting(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
@@ -109,8 +99,6 @@ def _fitting(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
         count //= fitted[-1]
     return tuple(fitted)
 
-
-# ---- pickling --------------------------------------------------------------------------------
 
 # Devices cannot be pickled: a process has its own. Their numbers can, and to find a device by its
 # number one has to ask the runtime, which the classes themselves do not know.
@@ -126,16 +114,13 @@ def _found(operation: str, platform: str, numbers: Sequence[int]) -> list[Any]:
     missing = [number for number in numbers if number not in there]
     if missing:
         needed = max(numbers) + 1
+        message = f"a pickled {operation} is over devices that this process does not have"
+        got = f"the devices {', '.join(map(str, missing))} of {platform}"
+        wanted = f"devices out of {', '.join(map(str, there))}"
+        text = f"set the environment variable WEFT_NUM_CPU_DEVICES={needed} (on the CPU)"
+        fix = Fix("environment", text, {"environment": {"WEFT_NUM_CPU_DEVICES": str(needed)}})
         raise WeftValueError(
-            f"a pickled {operation} is over devices that this process does not have",
-            operation=f"unpickling of a {operation}",
-            got=f"the devices {', '.join(map(str, missing))} of {platform}",
-            wanted=f"devices out of {', '.join(map(str, there))}",
-            fix=Fix(
-                "environment",
-                f"set the environment variable WEFT_NUM_CPU_DEVICES={needed} (on the CPU)",
-                {"environment": {"WEFT_NUM_CPU_DEVICES": str(needed)}},
-            ),
+            message, operation=f"unpickling of a {operation}", got=got, wanted=wanted, fix=fix
         )
     return [there[number] for number in numbers]
 
@@ -155,18 +140,6 @@ def _tiled(platform: str, numbers: tuple[int, ...], assignment: Any) -> TiledSha
     return TiledSharding(_found("TiledSharding", platform, numbers), assignment)
 
 
-def _reduce_mesh(mesh: Mesh) -> tuple[Any, ...]:
-    return _mesh, (*_numbers(mesh.device_list), mesh.axis_sizes, mesh.axis_names)
-
-
-def _reduce_single(sharding: SingleDeviceSharding) -> tuple[Any, ...]:
-    return _single, _numbers(sharding.device_list)
-
-
-def _reduce_tiled(sharding: TiledSharding) -> tuple[Any, ...]:
-    return _tiled, (*_numbers(sharding.device_list), sharding.stored)
-
-
-copyreg.pickle(Mesh, _reduce_mesh)
-copyreg.pickle(SingleDeviceSharding, _reduce_single)
-copyreg.pickle(TiledSharding, _reduce_tiled)
+copyreg.pickle(Mesh, lambda x: (_mesh, (*_numbers(x.device_list), x.axis_sizes, x.axis_names)))
+copyreg.pickle(SingleDeviceSharding, lambda x: (_single, _numbers(x.device_list)))
+copyreg.pickle(TiledSharding, lambda x: (_tiled, (*_numbers(x.device_list), x.stored)))

@@ -6,7 +6,6 @@ without the mapped dimension, as `vmap` does. It is here for users' programs tha
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
@@ -15,8 +14,9 @@ import numpy as np
 
 from weft import tree
 from weft.api.device_put import device_put
+from weft.api.gradient_arguments import like
 from weft.api.jit import jit
-from weft.api.vmap import argument_axes, check_axes, common_length, result_axes
+from weft.api.vmap import check_axes, mapped_axes, result_axes
 from weft.argument_errors import invalid_type, not_a_function
 from weft.core.axes import mesh_axes
 from weft.core.trace import Tracer
@@ -31,6 +31,7 @@ from weft.ops.structural.sharding_constraint import with_sharding_constraint
 from weft.runtime import client
 from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from weft.sharding.context import is_simulated
+from weft.sharding.devices import or_more_devices
 from weft.sharding.mesh import AnyMesh
 from weft.spmd.shard_map import shard_map
 from weft.spmd.why_varying import why_varies
@@ -80,30 +81,26 @@ def pmap(
     Array([0.        , 0.16666667, 0.33333334, 0.5       ], dtype=float32, sharding=P('i'))
     """
     if not callable(f):
-        fix = Fix("function", "write pmap(f, axis_name='i')", {})
+        fix = Fix("function", "write pmap(f, axis_name='i')")
         raise not_a_function("pmap", f, "a function of slices", fix)
     call = _Mapped(f, axis_name, in_axes, out_axes, static_broadcasted_argnums, devices, axis_size)
     call.donated = _numbers(donate_argnums, "donate_argnums")
-    named = functools.wraps(f) if hasattr(f, "__name__") else _unchanged
 
-    @named
     def run(*args: Any, **kwargs: Any) -> Any:
         return call.run(args, kwargs)
 
-    compiled: Jitted[..., Any] = jit(run, static_argnums=call.static, donate_argnums=call.donated)
+    compiled: Jitted[..., Any] = jit(
+        like(f, run), static_argnums=call.static, donate_argnums=call.donated
+    )
 
-    @named
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = call.placed(args, kwargs)
         return compiled(*args, **kwargs)
 
-    mapped.lower = compiled.lower  # type: ignore[attr-defined]
-    return mapped
-
-
-def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function
+    made = like(f, mapped)
+    made.lower = compiled.lower  # type: ignore[attr-defined]
+    return made
 
 
 class _Mapped:
@@ -120,13 +117,11 @@ class _Mapped:
         axis_size: Any,
     ) -> None:
         if axis_name is not None and not isinstance(axis_name, str):
-            raise WeftTypeError(
-                "pmap takes a string as the name of its axis",
-                operation="pmap",
-                got=f"axis_name={axis_name!r:.100} of class {type(axis_name).__name__}",
-                wanted="a string, or None",
-                fix=Fix("axis_name", "pass axis_name='i'", {"axis_name": "i"}),
-            )
+            message = "pmap takes a string as the name of its axis"
+            got = f"axis_name={axis_name!r:.100} of class {type(axis_name).__name__}"
+            wanted = "a string, or None"
+            fix = Fix("axis_name", "pass axis_name='i'", {"axis_name": "i"})
+            raise WeftTypeError(message, operation="pmap", got=got, wanted=wanted, fix=fix)
         check_axes("pmap", "in_axes", in_axes)
         check_axes("pmap", "out_axes", out_axes)
         self.function = function
@@ -141,33 +136,16 @@ class _Mapped:
         self.axis_size = None if axis_size is None else _length(axis_size)
         self._meshes: dict[int, Mesh] = {}
 
-    def key(self) -> tuple[Any, ...]:
-        """The parts of the function's key."""
-        return (
-            self.function,
-            self.axis,
-            self.in_axes,
-            self.out_axes,
-            self.static,
-            self.devices,
-            self.axis_size,
-        )
-
-    # ---- around the executable ----------------------------------------------------------------
-
     def placed(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with their slices on the devices that compute with them."""
-        if mesh_axes():
-            raise self._nested()
-        dynamic = self._without_static(args)
-        leaves, structure = tree.flatten((dynamic, kwargs))
-        dims, size = self._mapped(dynamic, kwargs, leaves)
-        mesh = self._mesh(size, dynamic, kwargs, dims)
+        leaves, structure, dims, mesh = self._prepared(args, kwargs)
         donated = self._donated(args)
         found = [
-            x if isinstance(x, Tracer) else device_put(x, self._sharding(mesh, dim), donate=given)
+            x
+            if isinstance(x, Tracer)
+            else device_put(x, NamedSharding(mesh, self._spec(dim)), donate=given)
             for x, dim, given in zip(leaves, dims, donated + [False] * len(leaves), strict=False)
         ]
         dynamic, kwargs = structure.unflatten(found)
@@ -191,14 +169,25 @@ class _Mapped:
             flags += [i in numbers] * tree.structure(x).num_leaves
         return flags
 
-    def _mapped(self, args: Any, kwargs: Any, leaves: Any) -> tuple[list[int | None], int]:
-        """The mapped dimension of every leaf, and their length."""
-        dims = argument_axes("pmap", self.name, self.in_axes, args, kwargs)
+    def _prepared(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], Any, list[int | None], AnyMesh]:
+        """The leaves of the arguments that are not static, their structure, the mapped dimension of
+        each leaf, and a mesh with one device for each slice."""
+        if mesh_axes():
+            what = "a pmap cannot be called inside of another one, or of a shard_map"
+            message, wanted = f"{self.operation}: {what}", "a call outside"
+            got = f"a call for each device along {[axis.name for axis in mesh_axes()]}"
+            text = "use weft.vmap inside, or one weft.shard_map over a mesh with both axes"
+            fix = Fix("vmap", text, {"transformation": "vmap"})
+            raise WeftValueError(message, operation="pmap", got=got, wanted=wanted, fix=fix)
+        inputs = (self._without_static(args), kwargs)
+        leaves, structure = tree.flatten(inputs)
         values = [user_value(x) for x in leaves]
-        return common_length("pmap", self.function, args, kwargs, values, dims, self.axis_size)
-
-    def _sharding(self, mesh: AnyMesh, dim: int | None) -> NamedSharding:
-        return NamedSharding(mesh, self._spec(dim))
+        dims, size = mapped_axes(
+            "pmap", self.function, self.in_axes, inputs, values, self.axis_size
+        )
+        return leaves, structure, dims, self._mesh(size, *inputs, dims)
 
     def _spec(self, dim: int | None) -> PartitionSpec:
         return PartitionSpec() if dim is None else PartitionSpec(*[None] * dim, self.axis)
@@ -220,17 +209,10 @@ class _Mapped:
             found = self._meshes[size] = Mesh(chosen, (self.axis,))
         return found
 
-    # ---- the function that is compiled --------------------------------------------------------
-
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function that is compiled: `shard_map` over blocks of one slice each."""
-        if mesh_axes():
-            raise self._nested()
         fixed = self._fixed(args)
-        dynamic = self._without_static(args)
-        leaves, structure = tree.flatten((dynamic, kwargs))
-        dims, size = self._mapped(dynamic, kwargs, leaves)
-        mesh = self._mesh(size, dynamic, kwargs, dims)
+        leaves, structure, dims, mesh = self._prepared(args, kwargs)
         out_trees: list[Any] = []
         wanted: list[int | None] = []
 
@@ -265,7 +247,7 @@ class _Mapped:
         if target == 0:
             return stacked
         moved = move_dim(stacked, 0, target, mesh.size)
-        return with_sharding_constraint(moved, self._sharding(mesh, target))
+        return with_sharding_constraint(moved, NamedSharding(mesh, self._spec(target)))
 
     def _check_results(self, out: Any, outs: Sequence[Any], wanted: Sequence[int | None]) -> None:
         """Raises AxisError for a result that cannot be stacked, or taken once, as out_axes say."""
@@ -297,21 +279,6 @@ class _Mapped:
                 ),
             )
 
-    # ---- errors -------------------------------------------------------------------------------
-
-    def _nested(self) -> WeftValueError:
-        return WeftValueError(
-            f"{self.operation}: a pmap cannot be called inside of another one, or of a shard_map",
-            operation="pmap",
-            got=f"a call for each device along {[axis.name for axis in mesh_axes()]}",
-            wanted="a call outside",
-            fix=Fix(
-                "vmap",
-                "use weft.vmap inside, or one weft.shard_map over a mesh with both axes",
-                {"transformation": "vmap"},
-            ),
-        )
-
     def _wrong_length(
         self, size: int, there: Sequence[Any], args: Any, kwargs: Any, dims: Sequence[int | None]
     ) -> Exception:
@@ -329,22 +296,13 @@ class _Mapped:
                 wanted="at least one slice",
                 fix=Fix("vmap", "use weft.vmap, which takes an empty axis", {"size": 1}),
             )
+        fix = Fix("size", f"map {len(there)} slices at most", {"size": len(there)})
         if self.devices is None and there and there[0].platform == "cpu":
-            fix = Fix(
-                "environment",
-                f"set the environment variable WEFT_NUM_CPU_DEVICES={size} before the program "
-                f"starts, or map {len(there)} slices at most",
-                {"environment": {"WEFT_NUM_CPU_DEVICES": str(size)}, "size": len(there)},
-            )
-        else:
-            fix = Fix("size", f"map {len(there)} slices at most", {"size": len(there)})
-        return WeftValueError(
-            f"{self.operation}: there are fewer devices than slices",
-            operation="pmap",
-            got=f"{size} slices ({where}) and {len(there)} devices",
-            wanted="a device for each slice",
-            fix=fix,
-        )
+            fix = or_more_devices(size, fix)
+        message = f"{self.operation}: there are fewer devices than slices"
+        got = f"{size} slices ({where}) and {len(there)} devices"
+        wanted = "a device for each slice"
+        return WeftValueError(message, operation="pmap", got=got, wanted=wanted, fix=fix)
 
 
 def _length(axis_size: Any) -> int:
@@ -354,28 +312,26 @@ def _length(axis_size: Any) -> int:
         found = 0
     if found < 1 or isinstance(axis_size, bool):
         message = "pmap takes a whole number from 1 up as axis_size"
-        fix = Fix("axis_size", "leave axis_size out where an argument is mapped", {})
+        fix = Fix("axis_size", "leave axis_size out where an argument is mapped")
         raise invalid_type(message, "pmap", "axis_size", axis_size, "the number of slices", fix=fix)
     return found
 
 
 def _numbers(value: Any, what: str) -> tuple[int, ...]:
     try:
-        found = (
-            (operator.index(value),)
-            if not isinstance(value, (tuple, list))
-            else tuple(operator.index(item) for item in value)
-        )
+        return tuple(map(operator.index, value if isinstance(value, (tuple, list)) else (value,)))
     except TypeError:
-        raise WeftTypeError(
-            f"pmap takes the numbers of arguments in {what}",
-            operation="pmap",
-            got=f"{what}={value!r:.100}",
-            wanted="an int, or a tuple of ints",
-            fix=Fix("numbers", f"pass {what}=(0,) for the first argument", {what: (0,)}),
-        ) from None
-    return found
+        message = f"pmap takes the numbers of arguments in {what}"
+        got = f"{what}={value!r:.100}"
+        wanted = "an int, or a tuple of ints"
+        fix = Fix("numbers", f"pass {what}=(0,) for the first argument", {what: (0,)})
+        raise WeftTypeError(message, operation="pmap", got=got, wanted=wanted, fix=fix) from None
 
 
 # A pmap that is rebuilt from an equal function has the executables of the one before.
-register_parts(_Mapped, _Mapped.key)
+register_parts(
+    _Mapped,
+    operator.attrgetter(
+        "function", "axis", "in_axes", "out_axes", "static", "devices", "axis_size"
+    ),
+)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
+from weft.api.gradient_arguments import like
 from weft.argument_errors import invalid_value, not_a_function, not_an_array
 from weft.core.rules import AxisData
 from weft.core.types import type_of, user_value
@@ -57,8 +57,7 @@ def vmap(
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, in_tree = tree.flatten((args, kwargs))
         leaves = [user_value(x) for x in leaves]
-        dims = argument_axes("vmap", name, in_axes, args, kwargs)
-        dims, size = common_length("vmap", fun, args, kwargs, leaves, dims, axis_size)
+        dims, size = mapped_axes("vmap", fun, in_axes, (args, kwargs), leaves, axis_size)
         out_trees: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:
@@ -80,60 +79,49 @@ def vmap(
         )
         return result
 
-    return functools.wraps(fun)(mapped) if hasattr(fun, "__name__") else mapped
+    return like(fun, mapped)
 
 
 def check_axes(transformation: str, what: str, spec: Any) -> None:
     """Raises WeftTypeError for in_axes or out_axes that are no trees of ints and None."""
     if isinstance(spec, list):
-        raise WeftTypeError(
-            f"{transformation} takes {what} as a tuple where there is one entry per argument",
-            operation=transformation,
-            got=f"{what}={spec!r}",
-            wanted="an int, None, or a tuple",
-            fix=Fix("tuple", f"write {what}={tuple(spec)!r}", {what: tuple(spec)}),
-        )
+        message = f"{transformation} takes {what} as a tuple where there is one entry per argument"
+        got = f"{what}={spec!r}"
+        wanted = "an int, None, or a tuple"
+        fix = Fix("tuple", f"write {what}={tuple(spec)!r}", {what: tuple(spec)})
+        raise WeftTypeError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
     for leaf in tree.leaves(spec, is_leaf=_is_axis):
         if not _is_axis(leaf) or isinstance(leaf, bool):
-            raise WeftTypeError(
-                f"{transformation} takes ints and None in {what}",
-                operation=transformation,
-                got=f"{leaf!r} in {what}={spec!r}",
-                wanted="ints and None",
-            )
+            message = f"{transformation} takes ints and None in {what}"
+            got = f"{leaf!r} in {what}={spec!r}"
+            raise WeftTypeError(message, operation=transformation, got=got, wanted="ints and None")
 
 
-def argument_axes(
-    transformation: str, name: str, in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[int | None]:
-    """The mapped dimension of every leaf of (args, kwargs)."""
-    operation = f"{transformation} of {name}"
-    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-        message = (
-            f"{operation}: in_axes has {len(in_axes)} entries and the call has {len(args)} "
-            "positional arguments"
-        )
-        fix = Fix("in_axes", f"give in_axes {len(args)} entries", {"count": len(args)})
-        wanted = "one entry per positional argument, or one int for all"
-        raise invalid_value(message, transformation, "in_axes", in_axes, wanted, fix=fix)
-    dims = tree.prefix_leaves(f"{operation}: in_axes", in_axes, args, is_leaf=_is_axis)
-    return [*dims, *[0] * len(tree.leaves(kwargs))]
-
-
-def common_length(
+def mapped_axes(
     transformation: str,
     fun: Any,
-    args: Any,
-    kwargs: Any,
-    leaves: list[Any],
-    dims: list[int | None],
+    in_axes: Any,
+    inputs: tuple[Any, dict[str, Any]],
+    leaves: Sequence[Any],
     axis_size: int | None,
 ) -> tuple[list[int | None], int]:
-    """The dimensions counted from the front, and the common length of the mapped axes."""
-    operation = f"{transformation} of {function_name(fun)}"
+    """The mapped dimension of every leaf of the inputs (args, kwargs), counted from the front, and
+    the common length of the mapped axes."""
+    operation, count = f"{transformation} of {function_name(fun)}", len(inputs[0])
+    if isinstance(in_axes, tuple) and len(in_axes) != count:
+        entries = f"in_axes has {len(in_axes)} entries"
+        message = f"{operation}: {entries} and the call has {count} positional arguments"
+        fix = Fix("in_axes", f"give in_axes {count} entries", {"count": count})
+        wanted = "one entry per positional argument, or one int for all"
+        raise invalid_value(message, transformation, "in_axes", in_axes, wanted, fix=fix)
+    dims = tree.prefix_leaves(f"{operation}: in_axes", in_axes, inputs[0], is_leaf=_is_axis)
+    dims = [*dims, *[0] * (len(leaves) - len(dims))]
+
+    def named(i: int) -> str:
+        return argument_path(fun, tree.leaves_with_path(inputs)[i][0])
+
     sizes: list[tuple[int, int]] = []
     found: list[int | None] = []
-    paths = tree.leaves_with_path((args, kwargs))
     for i, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
         if dim is None:
             found.append(None)
@@ -141,40 +129,30 @@ def common_length(
         try:
             shape = type_of(leaf).shape
         except WeftTypeError as error:
-            what = f"{operation}: {argument_path(fun, paths[i][0])}"
             wanted = "an array (or None as its entry of in_axes)"
+            what = f"{operation}: {named(i)}"
             raise not_an_array(transformation, what, leaf, wanted) from error
         if not -len(shape) <= dim < len(shape):
-            raise AxisError(
-                f"{operation}: {argument_path(fun, paths[i][0])} has no axis {dim}",
-                operation=transformation,
-                got=f"an array of shape {shape} and in_axes entry {dim}",
-                wanted="an axis of the array, or None for an argument that is not mapped",
-                fix=Fix("in_axes", "pass None for it in in_axes", {"argument": i}),
-            )
+            message = f"{operation}: {named(i)} has no axis {dim}"
+            got = f"an array of shape {shape} and in_axes entry {dim}"
+            wanted = "an axis of the array, or None for an argument that is not mapped"
+            fix = Fix("in_axes", "pass None for it in in_axes", {"argument": i})
+            raise AxisError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
         found.append(dim % len(shape))
         sizes.append((i, shape[dim]))
     if axis_size is not None:
         sizes.append((-1, axis_size))
     if not sizes:
-        raise WeftValueError(
-            f"{operation}: no argument is mapped",
-            operation=transformation,
-            got="in_axes without an int (or no arrays)",
-            wanted="at least one mapped argument, or axis_size",
-            fix=Fix("axis_size", "pass axis_size=…, or an int in in_axes", {}),
-        )
+        message = f"{operation}: no argument is mapped"
+        got = "in_axes without an int (or no arrays)"
+        wanted = "at least one mapped argument, or axis_size"
+        fix = Fix("axis_size", "pass axis_size=…, or an int in in_axes")
+        raise WeftValueError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
     if len({size for _, size in sizes}) > 1:
-        lines = "".join(
-            f"\n    {argument_path(fun, paths[i][0]) if i >= 0 else 'axis_size'}: {size}"
-            for i, size in sizes
-        )
-        raise ShapeError(
-            f"{operation}: the mapped axes have different lengths",
-            operation=transformation,
-            got=f"lengths{lines}",
-            wanted="one length",
-        )
+        lines = [f"\n    {named(i) if i >= 0 else 'axis_size'}: {size}" for i, size in sizes]
+        message = f"{operation}: the mapped axes have different lengths"
+        got = f"lengths{''.join(lines)}"
+        raise ShapeError(message, operation=transformation, got=got, wanted="one length")
     return found, sizes[0][1]
 
 
@@ -193,15 +171,12 @@ def _move_result(out: Any, old: int | None, new: int | None, size: int, name: st
                 operation="vmap",
                 got=f"a mapped result of type {type_of(out)}",
                 wanted="an int in out_axes for it",
-                fix=Fix("out_axes", "give the result an axis in out_axes", {}),
+                fix=Fix("out_axes", "give the result an axis in out_axes"),
             )
         return out
     ndim = type_of(out).ndim + (old is None)
     if not -ndim <= new < ndim:
-        raise AxisError(
-            f"vmap of {name}: out_axes={new} and the result has {ndim} axes",
-            operation="vmap",
-            got=f"out_axes entry {new}",
-            wanted=f"{-ndim} to {ndim - 1}",
-        )
+        message = f"vmap of {name}: out_axes={new} and the result has {ndim} axes"
+        got = f"out_axes entry {new}"
+        raise AxisError(message, operation="vmap", got=got, wanted=f"{-ndim} to {ndim - 1}")
     return move_dim(out, old, new % ndim, size)

@@ -265,18 +265,16 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         """The buffer on the only device. Raises WeftValueError where there are several."""
         (first, *others) = client.backend().shards(self._live())
         if others or self.num_devices > 1:
-            raise WeftValueError(
-                f"{operation}: the array lies on {self.num_devices} devices",
-                operation=operation,
-                got=f"{self.type} with {self.sharding}",
-                wanted="an array on one device",
-                fix=Fix(
-                    "addressable_data",
-                    "take one part, such as x.addressable_data(0), or bring all of it to one "
-                    "device with weft.device_put",
-                    {"index": 0},
-                ),
+            message = f"{operation}: the array lies on {self.num_devices} devices"
+            got = f"{self.type} with {self.sharding}"
+            wanted = "an array on one device"
+            fix = Fix(
+                "addressable_data",
+                "take one part, such as x.addressable_data(0), or bring all of it to one "
+                "device with weft.device_put",
+                {"index": 0},
             )
+            raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
         return first
 
     def concrete(self) -> Array:
@@ -341,13 +339,11 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
 
     def __bool__(self) -> bool:
         if self.type.size != 1:
-            raise WeftValueError(
-                f"the truth of an array of {self.type.size} elements is ambiguous",
-                operation="bool()",
-                got=str(self.type),
-                wanted="an array of one element",
-                fix=Fix("any", "use x.any() or x.all()"),
-            )
+            message = f"the truth of an array of {self.type.size} elements is ambiguous"
+            got = str(self.type)
+            wanted = "an array of one element"
+            fix = Fix("any", "use x.any() or x.all()")
+            raise WeftValueError(message, operation="bool()", got=got, wanted=wanted, fix=fix)
         return bool(self._value().reshape(())[()])
 
     def __int__(self) -> int:
@@ -361,12 +357,10 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
 
     def __index__(self) -> int:
         if self.type.dtype not in dtypes.INTEGER or self.type.ndim:
-            raise WeftTypeError(
-                "only an integer array without dimensions is an index or a length",
-                operation="conversion to an index",
-                got=str(self.type),
-                wanted="an integer array without dimensions",
-            )
+            message = "only an integer array without dimensions is an index or a length"
+            got = str(self.type)
+            wanted = "an integer array without dimensions"
+            raise WeftTypeError(message, operation="conversion to an index", got=got, wanted=wanted)
         return int(self._value()[()])
 
     def __len__(self) -> int:
@@ -378,11 +372,8 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
 
     def __iter__(self) -> Iterator[Array]:
         if not self.type.shape:
-            raise WeftTypeError(
-                "an array without dimensions has no elements to iterate over",
-                operation="iteration",
-                got=str(self.type),
-            )
+            message = "an array without dimensions has no elements to iterate over"
+            raise WeftTypeError(message, operation="iteration", got=str(self.type))
         return (self[i] for i in range(self.type.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
@@ -480,11 +471,9 @@ def deleted(array: Array) -> DeletedArrayError:
         where = f"it was donated at {sources.describe(array._donated_at)}"
     except AttributeError:
         where = "it was deleted, or it shared the memory of an array that was deleted or donated"
-    return DeletedArrayError(
-        f"this array of type {array.type} has been deleted: {where}",
-        got=f"a deleted array of type {array.type}",
-        wanted="an array that was not donated to a jitted function before",
-    )
+    message = f"this array of type {array.type} has been deleted: {where}"
+    wanted = "an array that was not donated to a jitted function before"
+    return DeletedArrayError(message, got=f"a deleted array of type {array.type}", wanted=wanted)
 
 
 def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:
@@ -653,11 +642,8 @@ def host_values(value: Any, of: ArrayType) -> np.ndarray[Any, Any]:
     if isinstance(value, LinearOperand):
         raise not_linear(value)
     if isinstance(value, ShapeDtypeStruct):
-        raise WeftTypeError(
-            "a ShapeDtypeStruct has no values",
-            got=repr(value),
-            wanted="an array, a NumPy array, or a Python number",
-        )
+        wanted = "an array, a NumPy array, or a Python number"
+        raise WeftTypeError("a ShapeDtypeStruct has no values", got=repr(value), wanted=wanted)
     if isinstance(value, _NUMBERS):
         with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
             return np.asarray(value, of.dtype)

@@ -120,9 +120,6 @@ def parts_of(place: Place, type: ArrayType) -> Parts:
     return Parts(place, type)
 
 
-# ---- in and out ----------------------------------------------------------------------------------
-
-
 def put_blocks(values: Values, type: ArrayType, sharding: Sharding, copy: bool) -> Buffer:
     """A NumPy array (of what is stored) as a buffer over several devices.
 
@@ -180,16 +177,13 @@ def join(shards: Sequence[Buffer], parts: Parts) -> Buffer:
 
 
 def _elsewhere(parts: Parts) -> WeftValueError:
-    return WeftValueError(
-        "an array has parts that no device of this process holds",
-        got=f"{parts.type} with {parts.place}",
-        wanted="an array that is on the devices of this process as a whole",
-        fix=Fix(
-            "addressable_shards",
-            "use x.addressable_shards for the parts that are here, or replicate the array first",
-            {},
-        ),
+    message = "an array has parts that no device of this process holds"
+    wanted = "an array that is on the devices of this process as a whole"
+    fix = Fix(
+        "addressable_shards",
+        "use x.addressable_shards for the parts that are here, or replicate the array first",
     )
+    return WeftValueError(message, got=f"{parts.type} with {parts.place}", wanted=wanted, fix=fix)
 
 
 # ---- from one device or sharding to another ------------------------------------------------------
@@ -268,7 +262,8 @@ def moved(
     old, new = parts_of(source, type), parts_of(target, type)
     steps = _route(source, target, type)
     shards = client.backend().shards(buffer)
-    if not copy and old.devices == new.devices and _stays(steps):
+    stays = all(step == (KEEP, number) for number, step in enumerate(steps))
+    if not copy and old.devices == new.devices and stays:
         return client.backend().relabel(buffer, new.stored, new.placement)
     blocks = _host_blocks(shards, steps, new)
     cut = any(kind == CUT for kind, _ in steps)
@@ -304,11 +299,6 @@ def relaid(buffer: Buffer, parts: Parts, old: Layout | None, new: Layout | None)
 def shares(type: ArrayType, source: Place, target: Place) -> bool:
     """Whether `moved` lets both arrays refer to the same memory somewhere."""
     return any(kind == KEEP for kind, _ in _route(source, target, type))
-
-
-def _stays(steps: Sequence[Step]) -> bool:
-    """Whether every device keeps the buffer that it has."""
-    return all(step == (KEEP, number) for number, step in enumerate(steps))
 
 
 def _host_blocks(shards: Sequence[Buffer], steps: Sequence[Step], new: Parts) -> dict[int, Values]:

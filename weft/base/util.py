@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import threading
+from typing import Any, Self
 
-__all__ = ["bytes_text", "collection_paused"]
+__all__ = ["Immutable", "bytes_text", "collection_paused"]
 
 _lock = threading.Lock()
 _pauses = 0
@@ -37,6 +38,18 @@ class collection_paused:
             _pauses -= 1
             if not _pauses and _was_enabled:
                 gc.enable()
+
+
+class Immutable:
+    """A mixin for objects that do not change: their copies are the objects themselves."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
 
 def bytes_text(count: int) -> str:

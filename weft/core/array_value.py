@@ -174,12 +174,10 @@ def _asked(value: Any) -> Any:
 
 
 def _wrong(name: str, what: str, value: Any) -> ArrayProtocolError:
+    message = f"{name}.__weft_array__ {what}, which is no array"
+    got = f"{value!r:.100}" if type(value) not in array_values else f"a {name}"
+    wanted = "an array, a NumPy array or a number"
+    fix = Fix("return_array", "return an array that is computed with weft.numpy", {"class": name})
     return ArrayProtocolError(
-        f"{name}.__weft_array__ {what}, which is no array",
-        operation=f"{name}.__weft_array__",
-        got=f"{value!r:.100}" if type(value) not in array_values else f"a {name}",
-        wanted="an array, a NumPy array or a number",
-        fix=Fix(
-            "return_array", "return an array that is computed with weft.numpy", {"class": name}
-        ),
+        message, operation=f"{name}.__weft_array__", got=got, wanted=wanted, fix=fix
     )

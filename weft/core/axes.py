@@ -65,13 +65,11 @@ def extend_axis(name: Any, size: int) -> contextlib.AbstractContextManager[None]
     if name is None:
         return contextlib.nullcontext()
     if any(axis.name == name for axis in mesh_axes()):
-        raise AxisError(
-            f"the axis name {name!r} is that of a mesh axis here",
-            operation="vmap",
-            got=f"axis_name={name!r} for a vmap and for a mesh axis of a shard_map",
-            wanted="a name that no mesh axis has",
-            fix=Fix("rename", "give the axis of the vmap another name", {"axis_name": name}),
-        )
+        message = f"the axis name {name!r} is that of a mesh axis here"
+        got = f"axis_name={name!r} for a vmap and for a mesh axis of a shard_map"
+        wanted = "a name that no mesh axis has"
+        fix = Fix("rename", "give the axis of the vmap another name", {"axis_name": name})
+        raise AxisError(message, operation="vmap", got=got, wanted=wanted, fix=fix)
     return with_environment((*_environment.get(), BoundAxis(name, size)))
 
 
@@ -82,13 +80,11 @@ def extend_mesh(mesh: Any, names: Sequence[str], explicit: bool = False) -> Any:
     """
     for axis in _environment.get():
         if axis.mesh is None and axis.name in names:
-            raise AxisError(
-                f"the axis name {axis.name!r} is that of a vmap here",
-                operation="shard_map",
-                got=f"a mesh axis {axis.name!r} inside a vmap with axis_name={axis.name!r}",
-                wanted="names that differ",
-                fix=Fix("rename", "give the axis of the vmap another name", {"name": axis.name}),
-            )
+            message = f"the axis name {axis.name!r} is that of a vmap here"
+            got = f"a mesh axis {axis.name!r} inside a vmap with axis_name={axis.name!r}"
+            wanted = "names that differ"
+            fix = Fix("rename", "give the axis of the vmap another name", {"name": axis.name})
+            raise AxisError(message, operation="shard_map", got=got, wanted=wanted, fix=fix)
     own = tuple(BoundAxis(name, mesh.shape[name], mesh, explicit) for name in names)
     return with_environment((*_environment.get(), *own))
 
@@ -110,17 +106,15 @@ def bound_axis(name: Any) -> BoundAxis:
         if axis.name == name:
             return axis
     names = ", ".join(repr(axis.name) for axis in _environment.get()) or "none"
-    raise UnboundAxisError(
-        f"the axis name {name!r} is not bound here",
-        got=repr(name),
-        wanted=f"one of the bound axis names ({names})",
-        fix=Fix(
-            "bind_axis",
-            f"call the function under weft.vmap(..., axis_name={name!r}), or under weft.shard_map "
-            "over a mesh with that axis",
-            {"axis_name": name},
-        ),
+    message = f"the axis name {name!r} is not bound here"
+    wanted = f"one of the bound axis names ({names})"
+    fix = Fix(
+        "bind_axis",
+        f"call the function under weft.vmap(..., axis_name={name!r}), or under weft.shard_map "
+        "over a mesh with that axis",
+        {"axis_name": name},
     )
+    raise UnboundAxisError(message, got=repr(name), wanted=wanted, fix=fix)
 
 
 def axis_length(name: Any) -> int:
@@ -156,15 +150,9 @@ def over_mesh_in_force(spec: PartitionSpec, operation: str) -> NamedSharding:
     if mesh is None and mesh_axes():  # inside a shard_map
         mesh = mesh_axes()[-1].mesh
     if mesh is None:
-        raise WeftValueError(
-            f"{operation} got a PartitionSpec, and there is no mesh that its names refer to",
-            operation=operation,
-            got=repr(spec),
-            wanted="a NamedSharding, or a mesh from the context",
-            fix=Fix(
-                "use_mesh",
-                "set the mesh, with weft.use_mesh(mesh): …, or pass NamedSharding(mesh, spec)",
-                {"spec": spec},
-            ),
-        )
+        message = f"{operation} got a PartitionSpec, and there is no mesh that its names refer to"
+        wanted = "a NamedSharding, or a mesh from the context"
+        text = "set the mesh, with weft.use_mesh(mesh): …, or pass NamedSharding(mesh, spec)"
+        fix = Fix("use_mesh", text, {"spec": spec})
+        raise WeftValueError(message, operation=operation, got=repr(spec), wanted=wanted, fix=fix)
     return NamedSharding(mesh, spec)

@@ -59,9 +59,12 @@ class JaxprBuilder:
                 operation="JaxprBuilder.input",
                 got=f"{type!r:.100}",
                 wanted="an ArrayType",
-                fix=Fix("type", "pass type_of(x) for an array x like the argument", {}),
+                fix=Fix("type", "pass type_of(x) for an array x like the argument"),
             )
-        return self._bind(self._inputs, Var(type))
+        var = Var(type)
+        self._inputs.append(var)
+        self._bound.add(var)
+        return var
 
     @api_boundary
     def apply(self, primitive: Primitive, *operands: Any, **params: Any) -> Any:
@@ -77,7 +80,7 @@ class JaxprBuilder:
                 operation="JaxprBuilder.apply",
                 got=f"{primitive!r:.100}",
                 wanted="a Primitive",
-                fix=Fix("primitive", "pass weft.extend.core.primitives[name]", {}),
+                fix=Fix("primitive", "pass weft.extend.core.primitives[name]"),
             )
         atoms = [self._atom(operand, primitive.name) for operand in operands]
         types = result_types(primitive, tuple(atom.type for atom in atoms), params)
@@ -102,11 +105,6 @@ class JaxprBuilder:
         check_jaxpr(found)
         return found
 
-    def _bind(self, into: list[Var], var: Var) -> Var:
-        into.append(var)
-        self._bound.add(var)
-        return var
-
     def _atom(self, operand: Any, where: str) -> Atom:
         if isinstance(operand, Literal):
             return operand
@@ -117,7 +115,7 @@ class JaxprBuilder:
                     operation=where,
                     got=repr(operand),
                     wanted="a variable that input or apply of this builder returned",
-                    fix=Fix("input", "add an argument with input(var.type)", {}),
+                    fix=Fix("input", "add an argument with input(var.type)"),
                 )
             return operand
         type = type_of(operand)

@@ -95,11 +95,9 @@ def operands_do_not_fit(
     more: str = "",
 ) -> JaxprError:
     """The error for operands of other types than a jaxpr's inputs; `more` ends its `wanted`."""
-    return JaxprError(
-        f"{title}: the operands do not fit {what}",
-        got=", ".join(map(str, types)),
-        wanted=", ".join(map(str, wanted)) + more,
-    )
+    message = f"{title}: the operands do not fit {what}"
+    got = ", ".join(map(str, types))
+    return JaxprError(message, got=got, wanted=", ".join(map(str, wanted)) + more)
 
 
 def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
@@ -124,11 +122,8 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
             )
         for var, value in zip(jaxpr.jaxpr.inputs, jaxpr.consts, strict=False):
             if type_of(value) is not var.type:
-                raise JaxprError(
-                    "a closed-over value has another type than the program's input",
-                    got=repr(type_of(value)),
-                    wanted=repr(var.type),
-                )
+                message = "a closed-over value has another type than the program's input"
+                raise JaxprError(message, got=repr(type_of(value)), wanted=repr(var.type))
         jaxpr = jaxpr.jaxpr
     _check_program(jaxpr, set())
 

@@ -289,13 +289,10 @@ def map_jaxprs(function: Callable[[Jaxpr], Jaxpr], params: dict[str, Any]) -> di
 def check_marks(operation: str, what: str, marks: Sequence[Any], count: int) -> None:
     """Raises WeftTypeError unless there is a mark for each input (or result) of a jaxpr."""
     if len(marks) != count:
-        raise WeftTypeError(
-            f"{operation} takes a mark for each {what} of the program",
-            operation=operation,
-            got=f"{len(marks)} marks for {count} {what}s",
-            wanted=f"{count} marks",
-            fix=Fix("marks", f"pass a tuple of {count}, one for each {what}", {"count": count}),
-        )
+        message = f"{operation} takes a mark for each {what} of the program"
+        got = f"{len(marks)} marks for {count} {what}s"
+        fix = Fix("marks", f"pass a tuple of {count}, one for each {what}", {"count": count})
+        raise WeftTypeError(message, operation=operation, got=got, wanted=f"{count} marks", fix=fix)
 
 
 def effects_of(primitive: Primitive, params: dict[str, Any]) -> frozenset[Any]:
@@ -409,16 +406,10 @@ class _Writer:
         outputs = " ".join(self.binder(var) for var in eqn.outputs)
         inner = indent + "  "
         shown = [(k, v) for k, v in sorted(eqn.params.items()) if v is not None and v != ()]
-        has_program = bool(jaxprs_in(eqn.params))
-        if has_program:
-            lines = [f"{inner}{key}={self.param(value, inner)}\n" for key, value in shown]
-            params = "[\n" + "".join(lines) + indent + "]"
-        elif shown:
-            params = (
-                "[" + " ".join(f"{key}={self.param(value, inner)}" for key, value in shown) + "]"
-            )
-        else:
-            params = ""
+        texts = [f"{key}={self.param(value, inner)}" for key, value in shown]
+        params = f"[{' '.join(texts)}]" if texts else ""
+        if jaxprs_in(eqn.params):
+            params = "[\n" + "".join(f"{inner}{text}\n" for text in texts) + indent + "]"
         text = f"{indent}{outputs} = {eqn.primitive.name}{params} {inputs}".rstrip()
         if self.show_source:
             text += f"  # {sources.describe(eqn.source)}"

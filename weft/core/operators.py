@@ -132,13 +132,11 @@ class ArrayOperators(Generic[Result]):
         return implementations["getitem"](self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise WeftTypeError(
-            "arrays do not support item assignment: a weft array never changes",
-            operation="x[...] = value",
-            got=f"an assignment to elements of {getattr(self, 'type', 'an array')}",
-            wanted="a new array",
-            fix=Fix("at", "write x = x.at[...].set(value), or .add, .multiply, .min, .max"),
-        )
+        message = "arrays do not support item assignment: a weft array never changes"
+        got = f"an assignment to elements of {getattr(self, 'type', 'an array')}"
+        wanted = "a new array"
+        fix = Fix("at", "write x = x.at[...].set(value), or .add, .multiply, .min, .max")
+        raise WeftTypeError(message, operation="x[...] = value", got=got, wanted=wanted, fix=fix)
 
     def __round__(self, ndigits: int | None = None) -> Result:
         return implementations["round"](self, ndigits or 0, None)

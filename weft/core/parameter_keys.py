@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 import struct
 import types
 from collections.abc import Mapping
@@ -21,15 +22,12 @@ __all__ = ["ParameterCache", "exact_key", "parameters_key"]
 
 _FUNCTIONS = (types.FunctionType, functools.partial)
 _bits = struct.Struct("d").pack
+_NAME = operator.itemgetter(0)
 
 
 def parameters_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
     """A cache key of parameters that does not depend on their order."""
-    return tuple(sorted(((name, exact_key(value)) for name, value in params.items()), key=_name))
-
-
-def _name(item: tuple[str, Any]) -> str:
-    return item[0]
+    return tuple(sorted(((name, exact_key(value)) for name, value in params.items()), key=_NAME))
 
 
 def exact_key(value: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.base.program_caches import holds_programs
+from weft.base.util import Immutable
 from weft.core import rules
 from weft.core.array_value import array_values, as_operands
 from weft.core.parameter_keys import ParameterCache
@@ -18,7 +19,7 @@ Rule = Callable[..., Any]
 _get = current_variable.get
 
 
-class Primitive:
+class Primitive(Immutable):
     """An operation that traces interpret; rules for it stand in the tables of `core.rules`.
 
     `type_cache` has the results of the type rule, `eager_cache` the executables of one operation:
@@ -36,13 +37,10 @@ class Primitive:
 
     def __init__(self, name: str, multiple_results: bool = False, memoise: bool = True) -> None:
         if not isinstance(name, str):
-            raise WeftTypeError(
-                "a primitive is made with its name",
-                operation="Primitive",
-                got=f"{name!r:.100} of class {type(name).__name__}",
-                wanted="a str",
-                fix=Fix("name", 'write Primitive("name")', {}),
-            )
+            message = "a primitive is made with its name"
+            got = f"{name!r:.100} of class {type(name).__name__}"
+            fix = Fix("name", 'write Primitive("name")')
+            raise WeftTypeError(message, operation="Primitive", got=got, wanted="a str", fix=fix)
         self.name = name
         self.multiple_results = multiple_results
         self.memoise = memoise
@@ -87,20 +85,9 @@ class Primitive:
     def __repr__(self) -> str:
         return self.name
 
-    def __copy__(self) -> Primitive:
-        return self  # Its rules are found by its identity: like a function, it is its own copy.
-
-    def __deepcopy__(self, memo: Any) -> Primitive:
-        return self
-
     def __reduce__(self) -> str:
-        raise WeftTypeError(
-            f"the primitive {self.name!r} cannot be pickled: its rules stay in this process",
-            operation=self.name,
-            wanted="a function of a module, which the other process imports",
-            fix=Fix(
-                "name_it",
-                "pickle a function that applies it, or its name; a program goes as weft.export",
-                {"primitive": self.name},
-            ),
-        )
+        message = f"the primitive {self.name!r} cannot be pickled: its rules stay in this process"
+        wanted = "a function of a module, which the other process imports"
+        text = "pickle a function that applies it, or its name; a program goes as weft.export"
+        fix = Fix("name_it", text, {"primitive": self.name})
+        raise WeftTypeError(message, operation=self.name, wanted=wanted, fix=fix)

@@ -8,6 +8,7 @@ are keyword arguments, in every rule that takes them.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import re
@@ -71,19 +72,17 @@ Mapped = tuple[list[Any], Dims]
 Retyped = tuple[list[ArrayType], Params]
 
 
+@dataclasses.dataclass(eq=False, repr=False, slots=True)
 class NamedRule:
     """A rule with its kind, its primitive and the line of its function, for messages.
 
     own: it is one of weft's, whose exceptions need no note.
     """
 
-    __slots__ = ("own", "primitive", "rule", "table")
-
-    def __init__(self, table: Table, primitive: Any, rule: Rule, own: bool = False) -> None:
-        self.table = table
-        self.primitive = primitive
-        self.rule = rule
-        self.own = own
+    table: Table
+    primitive: Any
+    rule: Rule
+    own: bool = False
 
     def __str__(self) -> str:
         inner = self.rule
@@ -103,13 +102,9 @@ class NamedRule:
         self, what: str, got: Any, wanted: str, kind: str, text: str, **data: Any
     ) -> JaxprError:
         data = {"primitive": self.primitive.name, "rule": self.table.kind, **data}
-        return JaxprError(
-            f"{self} {what}",
-            operation=self.primitive.name,
-            got=got,
-            wanted=wanted,
-            fix=Fix(kind, text, data),
-        )
+        message = f"{self} {what}"
+        fix = Fix(kind, text, data)
+        return JaxprError(message, operation=self.primitive.name, got=got, wanted=wanted, fix=fix)
 
     def run(self, args: Sequence[Any], params: Mapping[str, Any]) -> Any:
         """The result of the rule.
@@ -193,15 +188,9 @@ class Table(dict[Any, Rule]):
         checked: bool = False,
     ) -> None:
         super().__init__()
-        self.kind = kind
-        self.register_with = register_with
-        self.called_with = called_with
-        self.instead = instead
-        self.default = default
-        self.column = column
-        self.unmemoised = unmemoised
-        self.sourced = sourced
-        self.checked = checked
+        self.kind, self.register_with, self.called_with = kind, register_with, called_with
+        self.instead, self.default, self.column = instead, default, column
+        self.unmemoised, self.sourced, self.checked = unmemoised, sourced, checked
         self.check: Callable[..., Any]
 
     def register(self, primitive: Any, rule: Rule) -> Rule:
@@ -225,16 +214,14 @@ class Table(dict[Any, Rule]):
             derived.discard(self.kind)
 
     def __missing__(self, primitive: Any) -> Rule:
-        raise MissingRuleError(
-            f"the primitive {primitive.name!r} has no {self.kind} rule",
-            operation=primitive.name,
-            wanted=f"a {self.kind} rule",
-            fix=Fix(
-                "register_rule",
-                f"{self.how_to_register(primitive)}{self.instead}",
-                {"primitive": primitive.name, "rule": self.kind, "call": self.register_with},
-            ),
+        message = f"the primitive {primitive.name!r} has no {self.kind} rule"
+        wanted = f"a {self.kind} rule"
+        fix = Fix(
+            "register_rule",
+            f"{self.how_to_register(primitive)}{self.instead}",
+            {"primitive": primitive.name, "rule": self.kind, "call": self.register_with},
         )
+        raise MissingRuleError(message, operation=primitive.name, wanted=wanted, fix=fix)
 
     def how_to_register(self, primitive: Any) -> str:
         """The advice to register a rule: the call, with its names explained."""
@@ -274,40 +261,33 @@ def _checked(named: NamedRule) -> Rule:
 def no_rule(table: Table, primitive: Any, rule: Any) -> WeftTypeError:
     """The error for a rule that is no function, or that is registered for no primitive."""
     wrong = primitive if callable(rule) else rule
-    return WeftTypeError(
-        f"a {table.kind} rule is a function, registered for a primitive",
-        operation=str(primitive),
-        got=f"{wrong!r:.100} of class {type(wrong).__name__}",
-        wanted="a Primitive (weft.extend.core.primitives has weft's own) and a function",
-        fix=Fix("register", f"write {table.register_with}", {"call": table.register_with}),
-    )
+    message = f"a {table.kind} rule is a function, registered for a primitive"
+    got = f"{wrong!r:.100} of class {type(wrong).__name__}"
+    wanted = "a Primitive (weft.extend.core.primitives has weft's own) and a function"
+    fix = Fix("register", f"write {table.register_with}", {"call": table.register_with})
+    return WeftTypeError(message, operation=str(primitive), got=got, wanted=wanted, fix=fix)
 
 
 def _never_asked(table: Table, primitive: Any) -> WeftValueError:
     """The error for a rule of a kind that a primitive is never asked for."""
-    return WeftValueError(
+    message = (
         f"the primitive {primitive.name!r} is not asked for its {table.kind} rule, since its "
-        "types and programs are remembered by operands and parameters alone",
-        operation=primitive.name,
-        got=f"{table.kind} rule of a primitive made with memoise=True",
-        wanted="a primitive made with memoise=False",
-        fix=Fix(
-            "memoise",
-            f"make it with Primitive({primitive.name!r}, memoise=False)",
-            {"primitive": primitive.name, "rule": table.kind, "memoise": False},
-        ),
+        "types and programs are remembered by operands and parameters alone"
     )
+    got = f"{table.kind} rule of a primitive made with memoise=True"
+    wanted = "a primitive made with memoise=False"
+    text = f"make it with Primitive({primitive.name!r}, memoise=False)"
+    fix = Fix("memoise", text, {"primitive": primitive.name, "rule": table.kind, "memoise": False})
+    return WeftValueError(message, operation=primitive.name, got=got, wanted=wanted, fix=fix)
 
 
 def registered_twice(primitive: Any, kind: str) -> WeftValueError:
     """The error for a second rule of one kind."""
-    return WeftValueError(
-        f"the primitive {primitive.name!r} has a {kind} rule already",
-        operation=primitive.name,
-        got=f"a second {kind} rule",
-        wanted="one rule of each kind",
-        fix=Fix("remove", "register the rule once", {"primitive": primitive.name, "rule": kind}),
-    )
+    message = f"the primitive {primitive.name!r} has a {kind} rule already"
+    got = f"a second {kind} rule"
+    wanted = "one rule of each kind"
+    fix = Fix("remove", "register the rule once", {"primitive": primitive.name, "rule": kind})
+    return WeftValueError(message, operation=primitive.name, got=got, wanted=wanted, fix=fix)
 
 
 # In the order of docs/extending/matrix.md.
@@ -315,9 +295,16 @@ _AD, _PARTIAL, _LAYOUTS, _MLIR, _BATCHING = (
     f"weft.extend.interpreters.{module}.register"
     for module in ("ad", "partial_eval", "layouts", "mlir", "batching")
 )
-type_rule = Table(
-    "type", "primitive.def_abstract_eval(rule)", "*types", column="type", checked=True
-)
+
+
+def _in_matrix(
+    kind: str, register_with: str, called_with: str, column: str = "", **more: Any
+) -> Table:
+    """A table of checked rules with a column in that page, headed by the kind if not otherwise."""
+    return Table(kind, register_with, called_with, column=column or kind, checked=True, **more)
+
+
+type_rule = _in_matrix("type", "primitive.def_abstract_eval(rule)", "*types")
 # Checked by `define.checked_lowering`, which checks the module around the rule as well.
 lower = Table(
     "lowering",
@@ -327,57 +314,29 @@ lower = Table(
     sourced=True,
 )
 # Evaluates in Python; only primitives that are not compiled have one.
-impl = Table(
-    "evaluation",
-    "primitive.def_impl(function)",
-    "*operands",
-    default="compiled",
-    column="evaluation",
-    checked=True,
+impl = _in_matrix("evaluation", "primitive.def_impl(function)", "*operands", default="compiled")
+_DERIVATIVE = "primals, tangents, /"
+jvp = _in_matrix("jvp", f"{_AD}_jvp(primitive, rule)", _DERIVATIVE)
+linearize = _in_matrix(
+    "linearize", f"{_AD}_linearize(primitive, rule)", _DERIVATIVE, default="the jvp rule"
 )
-jvp = Table(
-    "jvp", f"{_AD}_jvp(primitive, rule)", "primals, tangents, /", column="jvp", checked=True
-)
-linearize = Table(
-    "linearize",
-    f"{_AD}_linearize(primitive, rule)",
-    "primals, tangents, /",
-    default="the jvp rule",
-    column="linearize",
-    checked=True,
-)
-transpose = Table(
+transpose = _in_matrix(
     "transpose",
     f"{_AD}_transpose(primitive, rule)",
     "cotangent, /, *operands",
     instead="; or where it is not linear, transpose weft.linearize(f, x)[1]",
-    column="transpose",
-    checked=True,
 )
-vmap = Table(
-    "vmap",
-    f"{_BATCHING}_vmap(primitive, rule)",
-    "axis_data, operands, dims, /",
-    column="vmap",
-    checked=True,
+vmap = _in_matrix("vmap", f"{_BATCHING}_vmap(primitive, rule)", "axis_data, operands, dims, /")
+_OF_EQUATION: dict[str, Any] = {"default": "default", "sourced": True}
+partial_eval = _in_matrix(
+    "partial evaluation", f"{_PARTIAL}(primitive, rule)", "equation, unknown", **_OF_EQUATION
 )
-partial_eval = Table(
-    "partial evaluation",
-    f"{_PARTIAL}(primitive, rule)",
-    "equation, unknown",
-    default="default",
-    column="partial evaluation",
-    sourced=True,
-    checked=True,
-)
-dce = Table(
+dce = _in_matrix(
     "dead-code elimination",
     f"{_PARTIAL}_dce(primitive, rule)",
     "equation, used",
-    default="default",
-    column="dead code",
-    sourced=True,
-    checked=True,
+    "dead code",
+    **_OF_EQUATION,
 )
 effects = Table(
     "effects", f"{_PARTIAL}_effects(primitive, rule)", "params", unmemoised=True, checked=True
@@ -410,14 +369,12 @@ class Zero:
         return f"Zero({self.type!r})"
 
 
+@dataclasses.dataclass(eq=False, repr=False, slots=True)
 class LinearOperand:
     """Stands, in a transpose rule of `operation`, for an operand whose value is not known."""
 
-    __slots__ = ("operation", "type")
-
-    def __init__(self, type: ArrayType, operation: str = "") -> None:
-        self.type = type
-        self.operation = operation
+    type: ArrayType
+    operation: str = ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -435,20 +392,18 @@ class LinearOperand:
 
 def not_linear(operand: LinearOperand) -> WeftTypeError:
     """The error for a transpose rule that would need the value of a linear operand."""
-    return WeftTypeError(
+    message = (
         f"a function that is transposed is not linear: {operand.operation} is applied to several "
-        "values that depend on its arguments",
-        operation=operand.operation,
-        got=f"an operand of type {operand.type} that depends on the arguments",
-        wanted="an operand that does not depend on the arguments that are transposed",
-        fix=Fix(
-            "linearize",
-            "linearize the function at a point first: weft.linearize(f, x)[1] is linear",
-            {"operation": operand.operation},
-        ),
+        "values that depend on its arguments"
     )
+    got = f"an operand of type {operand.type} that depends on the arguments"
+    wanted = "an operand that does not depend on the arguments that are transposed"
+    text = "linearize the function at a point first: weft.linearize(f, x)[1] is linear"
+    fix = Fix("linearize", text, {"operation": operand.operation})
+    return WeftTypeError(message, operation=operand.operation, got=got, wanted=wanted, fix=fix)
 
 
+@dataclasses.dataclass(eq=False, slots=True)
 class AxisData:
     """The mapped axis, as a vmap rule sees it: its name (or None) and its size.
 
@@ -458,21 +413,11 @@ class AxisData:
     device and has the effects of the jaxpr, whether its operands are mapped or not.
     """
 
-    __slots__ = ("devices", "name", "size", "spmd_axis_name", "spread")
-
-    def __init__(
-        self,
-        name: Any,
-        size: int,
-        spmd_axis_name: Any = None,
-        spread: frozenset[Any] = frozenset(),
-        devices: bool = False,
-    ) -> None:
-        self.devices = devices
-        self.name = name
-        self.size = size
-        self.spmd_axis_name = spmd_axis_name
-        self.spread = spread
+    name: Any
+    size: int
+    spmd_axis_name: Any = None
+    spread: frozenset[Any] = frozenset()
+    devices: bool = False
 
     def key(self) -> tuple[Any, ...]:
         """A cache key: equal for axes that are alike."""

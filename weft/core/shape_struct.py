@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import invalid_type
 from weft.core.axes import over_mesh_in_force
 from weft.core.types import ArrayType, Typed
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
@@ -126,13 +127,10 @@ def _checked_type(shape: Any, dtype: Any, weak_type: bool) -> ArrayType:
     except TypeError:
         bad = [shape]
     if bad:
-        raise WeftTypeError(
-            "ShapeDtypeStruct takes a shape first",
-            operation=_OPERATION,
-            got=f"shape={shape!r:.100}",
-            wanted="a tuple of lengths, none of them negative",
-            fix=Fix("shape", "pass the shape as a tuple, such as (3,)", {"shape": (3,)}),
-        )
+        message = "ShapeDtypeStruct takes a shape first"
+        wanted = "a tuple of lengths, none of them negative"
+        fix = Fix("shape", "pass the shape as a tuple, such as (3,)", {"shape": (3,)})
+        raise invalid_type(message, _OPERATION, "shape", shape, wanted, fix=fix)
     return ArrayType(lengths, dtype, weak_type)
 
 
@@ -142,23 +140,19 @@ def _place(given: Any) -> tuple[Sharding | None, Layout | None]:
     if isinstance(given, Format):
         given, layout = given.sharding, given.layout
     if layout is Layout.AUTO:
-        raise WeftValueError(
-            "ShapeDtypeStruct: Layout.AUTO is no layout of an array",
-            operation=_OPERATION,
-            got=f"sharding={Format(layout, given)}",
-            wanted="a Format with a Layout",
-            fix=Fix("in_shardings", "pass Format(Layout.AUTO) in in_shardings of jit", {}),
-        )
+        message = "ShapeDtypeStruct: Layout.AUTO is no layout of an array"
+        got = f"sharding={Format(layout, given)}"
+        wanted = "a Format with a Layout"
+        fix = Fix("in_shardings", "pass Format(Layout.AUTO) in in_shardings of jit")
+        raise WeftValueError(message, operation=_OPERATION, got=got, wanted=wanted, fix=fix)
     if is_device(given):
         given = SingleDeviceSharding(given)
     if isinstance(given, PartitionSpec):
         given = over_mesh_in_force(given, _OPERATION)
     if given is not None and not isinstance(given, Sharding):
-        raise WeftTypeError(
-            "ShapeDtypeStruct takes a sharding, a spec, a device or a Format as sharding",
-            operation=_OPERATION,
-            got=f"{given!r:.100} of class {type(given).__name__}",
-            wanted="such as a NamedSharding, or None",
-            fix=Fix("sharding", "pass x.sharding or x.format of an array", {}),
-        )
+        message = "ShapeDtypeStruct takes a sharding, a spec, a device or a Format as sharding"
+        got = f"{given!r:.100} of class {type(given).__name__}"
+        wanted = "such as a NamedSharding, or None"
+        fix = Fix("sharding", "pass x.sharding or x.format of an array")
+        raise WeftTypeError(message, operation=_OPERATION, got=got, wanted=wanted, fix=fix)
     return given, layout

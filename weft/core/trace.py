@@ -255,11 +255,8 @@ class Tracer(Typed, ArrayOperators[Any]):
 
     def __iter__(self) -> Any:
         if not self.type.shape:
-            raise WeftTypeError(
-                "an array without dimensions has no elements to iterate over",
-                operation="iteration",
-                got=self.describe(),
-            )
+            message = "an array without dimensions has no elements to iterate over"
+            raise WeftTypeError(message, operation="iteration", got=self.describe())
         return (self[i] for i in range(self.type.shape[0]))
 
     def item(self, *index: int) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
+from weft.base.util import Immutable
 from weft.errors import Fix, WeftTypeError, WeftValueError
 
 __all__ = ["ArrayType", "Typed", "check_unmasked", "register_type_of", "type_of", "user_value"]
@@ -29,7 +30,7 @@ _recent: deque[ArrayType] = deque(maxlen=256)
 _lock = threading.Lock()
 
 
-class ArrayType:
+class ArrayType(Immutable):
     """The type of an array.
 
     shape: the length of each dimension; dtype: a NumPy dtype, or an extended one (random keys);
@@ -120,12 +121,6 @@ class ArrayType:
     def __reduce__(self) -> tuple[Any, ...]:
         return ArrayType, (self.shape, self.dtype, self.weak_type, self.varying, self.unreduced)
 
-    def __copy__(self) -> ArrayType:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> ArrayType:
-        return self
-
     def __str__(self) -> str:
         text = f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
         if self.varying or self.unreduced:
@@ -181,13 +176,11 @@ def _check_shape(shape: tuple[int, ...]) -> None:
     for length in shape:
         if isinstance(length, (int, np.integer)) and length >= 0:
             continue
-        raise WeftTypeError(
-            "the lengths of an array type are integers of 0 or more",
-            operation="ArrayType",
-            got=f"shape {shape!r:.100}",
-            wanted="integers of 0 or more",
-            fix=Fix("shape", "pass a tuple of such integers", {}),
-        )
+        message = "the lengths of an array type are integers of 0 or more"
+        got = f"shape {shape!r:.100}"
+        wanted = "integers of 0 or more"
+        fix = Fix("shape", "pass a tuple of such integers")
+        raise WeftTypeError(message, operation="ArrayType", got=got, wanted=wanted, fix=fix)
 
 
 def register_type_of(cls: type, function: Callable[[Any], ArrayType]) -> None:
@@ -261,11 +254,8 @@ _STORABLE = dtypes.ANY | dtypes.NARROW | {dtypes.float0}
 
 def _check_numpy_dtype(dtype: Any) -> None:
     if dtype.kind in "OSUMm" or (dtype.kind == "V" and dtype not in _STORABLE):
-        raise WeftTypeError(
-            f"a NumPy array of dtype {dtype} holds no numbers",
-            got=f"dtype {dtype}",
-            wanted="a numeric or boolean dtype",
-        )
+        message = f"a NumPy array of dtype {dtype} holds no numbers"
+        raise WeftTypeError(message, got=f"dtype {dtype}", wanted="a numeric or boolean dtype")
 
 
 # Caches types by shape and dtype, since every call with a NumPy array needs its type.
@@ -297,23 +287,16 @@ def check_unmasked(value: Any, operation: str | None = None) -> None:
     if not isinstance(value, np.ma.MaskedArray) or not np.ma.is_masked(value):
         return
     count = int(np.ma.getmaskarray(value).sum())
-    raise WeftValueError(
-        "a masked array would lose its mask: arrays of weft have none",
-        operation=operation,
-        got=f"a numpy.ma array of shape {value.shape} with {count} masked elements",
-        wanted="an array of which no element is masked",
-        fix=Fix(
-            "fill",
-            "fill the masked elements with x.filled(value), and pass the mask ~x.mask as where= "
-            "or to weft.numpy.where; x.compressed() leaves them out",
-            {"method": "filled"},
-        ),
+    message = "a masked array would lose its mask: arrays of weft have none"
+    got = f"a numpy.ma array of shape {value.shape} with {count} masked elements"
+    wanted = "an array of which no element is masked"
+    fix = Fix(
+        "fill",
+        "fill the masked elements with x.filled(value), and pass the mask ~x.mask as where= "
+        "or to weft.numpy.where; x.compressed() leaves them out",
+        {"method": "filled"},
     )
-
-
-def _type_of_numpy_scalar(value: Any) -> ArrayType:
-    """The exact type: rules write the constants of a jaxpr as NumPy scalars of its dtypes."""
-    return _type_of_numpy_dtype(value.dtype)
+    raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 @functools.cache
@@ -322,7 +305,8 @@ def _type_of_numpy_dtype(dtype: Any) -> ArrayType:
     return ArrayType((), dtype)
 
 
-register_type_of(np.generic, _type_of_numpy_scalar)
+# The exact type: rules write the constants of a jaxpr as NumPy scalars of its dtypes.
+register_type_of(np.generic, lambda value: _type_of_numpy_dtype(value.dtype))
 
 
 def user_value(value: Any) -> Any:

@@ -11,14 +11,9 @@ from weft.runtime.backends.disk_cache import (
     program_cache_info,
 )
 
+# fmt: off
 __all__ = [
-    "ProgramCacheInfo",
-    "breakpoint",
-    "program_cache_info",
-    "callback",
-    "casts",
-    "clear_program_cache",
-    "print",
-    "visualize_array_sharding",
-    "visualize_sharding",
+    "ProgramCacheInfo", "breakpoint", "callback", "casts", "clear_program_cache", "print",
+    "program_cache_info", "visualize_array_sharding", "visualize_sharding",
 ]
+# fmt: on

@@ -57,14 +57,10 @@ def visualize_sharding(
     4:8 │ CPU 1,3,5,7 │
         └─────────────┘
     """
-    text = sharding_picture(
-        shape,
-        sharding,
-        use_color=_on_terminal() if use_color is None else use_color,
-        min_width=min_width,
-        max_width=max_width,
-    )
-    print(text)
+    if use_color is None:
+        use_color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    widths = {"min_width": min_width, "max_width": max_width}
+    print(sharding_picture(shape, sharding, use_color=use_color, **widths))
 
 
 @api_boundary
@@ -102,10 +98,6 @@ def _no_place(x: Any) -> ConcretizationError | WeftTypeError:
         wanted="a weft.Array",
         fix=Fix("device_put", "put it on a device with weft.device_put(x, sharding)"),
     )
-
-
-def _on_terminal() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 @api_boundary

@@ -68,13 +68,11 @@ def debug_print(fmt: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -
     x = 1.5, True
     """
     if not isinstance(fmt, str):
-        raise WeftTypeError(
-            "debug.print takes a format first",
-            operation="debug.print",
-            got=f"{fmt!r:.100} of class {type(fmt).__name__}",
-            wanted="a string such as 'x = {}'",
-            fix=Fix("format", "weft.debug.print('{}', x)", {"fmt": "{}"}),
-        )
+        message = "debug.print takes a format first"
+        got = f"{fmt!r:.100} of class {type(fmt).__name__}"
+        wanted = "a string such as 'x = {}'"
+        fix = Fix("format", "weft.debug.print('{}', x)", {"fmt": "{}"})
+        raise WeftTypeError(message, operation="debug.print", got=got, wanted=wanted, fix=fix)
     check_format(fmt, args, kwargs)
 
     def show(*values: Any, **named: Any) -> None:
@@ -111,9 +109,6 @@ def debug_breakpoint(*, ordered: bool = False, **values: Any) -> None:
         exec(_STOP, {"__name__": "breakpoint", "_debugger": debugger()}, shown)
 
     bind_debug_callback("debug.breakpoint", stop, (), values, ordered)
-
-
-# ---- printing ----------------------------------------------------------------------------------
 
 
 class _Formatter(string.Formatter):
@@ -200,13 +195,11 @@ _STOP = compile("_debugger.set_trace()\npass\n", "<weft.debug.breakpoint>", "exe
 def debugger() -> pdb.Pdb:
     """A debugger that does not step into weft. Raises WeftError without a standard input."""
     if sys.stdin is None or sys.stdin.closed:
-        raise WeftError(
-            "debug.breakpoint: there is no standard input to read commands from",
-            operation="debug.breakpoint",
-            got=f"sys.stdin = {sys.stdin!r}",
-            wanted="a terminal, or a pipe with commands of pdb",
-            fix=Fix("environment", "set PYTHONBREAKPOINT=0 to pass over breakpoints", {}),
-        )
+        message = "debug.breakpoint: there is no standard input to read commands from"
+        got = f"sys.stdin = {sys.stdin!r}"
+        wanted = "a terminal, or a pipe with commands of pdb"
+        fix = Fix("environment", "set PYTHONBREAKPOINT=0 to pass over breakpoints")
+        raise WeftError(message, operation="debug.breakpoint", got=got, wanted=wanted, fix=fix)
     return pdb.Pdb(skip=["weft", "weft.*"])
 
 

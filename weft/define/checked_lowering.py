@@ -174,9 +174,10 @@ def _verify(
     try:
         op.operation.verify()
     except stablehlo.ir.MLIRError as failure:
+        reasons = "; ".join(d.message for d in getattr(failure, "error_diagnostics", ()))
         raise error(
             "emits an operation that is not valid",
-            f"{_shown(op)}\n{_reason(failure)}",
+            f"{_shown(op)}\n{reasons or failure}",
             "operations that keep the rules of their dialect",
         ) from None
     if name == "func.call" and not _is_declared(op):
@@ -195,11 +196,6 @@ def _is_declared(call: Any) -> bool:
     return stablehlo.ir.FlatSymbolRefAttr(
         call.operation.attributes["callee"]
     ).value in stablehlo.ir.SymbolTable(module.operation)
-
-
-def _reason(failure: Any) -> str:
-    found = [d.message for d in getattr(failure, "error_diagnostics", ())]
-    return "; ".join(found) or str(failure)
 
 
 def _shown(op: Any) -> str:

@@ -34,29 +34,24 @@ __all__ = [
 
 def no_array(name: str, place: int, value: Any) -> WeftTypeError:
     """The error for an operand that is no array."""
-    return WeftTypeError(
-        f"{name}: operand {place} is no array",
-        operation=name,
-        got=f"{value!r:.80} of class {type(value).__name__}",
-        wanted="arrays as positional arguments; a primitive takes no trees",
-        fix=Fix(
-            "flatten",
-            "pass the leaves one by one: p(*weft.tree.leaves(tree)), and what is no array as "
-            "a keyword",
-            {"operand": place},
-        ),
+    message = f"{name}: operand {place} is no array"
+    got = f"{value!r:.80} of class {type(value).__name__}"
+    wanted = "arrays as positional arguments; a primitive takes no trees"
+    fix = Fix(
+        "flatten",
+        "pass the leaves one by one: p(*weft.tree.leaves(tree)), and what is no array as a keyword",
+        {"operand": place},
     )
+    return WeftTypeError(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def no_such_operand(name: str, number: int, count: int) -> WeftValueError:
     """The error for an application with fewer operands than `linear` names."""
-    return WeftValueError(
-        f"{name}: declared to be linear in operand {number}, which it does not have",
-        operation=name,
-        got=f"{count} operand{'s' if count != 1 else ''}, counted from 0",
-        wanted=f"{number + 1} operands or more, or a declaration without {number}",
-        fix=Fix("linear", f"take {number} out of linear=", {"operand": number}),
-    )
+    message = f"{name}: declared to be linear in operand {number}, which it does not have"
+    got = f"{count} operand{'s' if count != 1 else ''}, counted from 0"
+    wanted = f"{number + 1} operands or more, or a declaration without {number}"
+    fix = Fix("linear", f"take {number} out of linear=", {"operand": number})
+    return WeftValueError(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def no_parameter(name: str, key: str, value: Any) -> WeftTypeError:
@@ -76,9 +71,6 @@ def no_parameter(name: str, key: str, value: Any) -> WeftTypeError:
     )
 
 
-# ---- bodies ------------------------------------------------------------------------------------
-
-
 def wrong_result(name: str, out: Any, wanted: str, several: bool) -> WeftTypeError:
     """The error for a body whose return value is not of the form of the primitive's results."""
     text = (
@@ -86,13 +78,10 @@ def wrong_result(name: str, out: Any, wanted: str, several: bool) -> WeftTypeErr
         if several
         else "declare multiple_results=True, or return one array"
     )
-    return WeftTypeError(
-        f"the body of the primitive {name!r} returns {type(out).__name__}",
-        operation=name,
-        got=f"{out!r:.100} of class {type(out).__name__}",
-        wanted=wanted,
-        fix=Fix("results", text, {"multiple_results": not several}),
-    )
+    message = f"the body of the primitive {name!r} returns {type(out).__name__}"
+    got = f"{out!r:.100} of class {type(out).__name__}"
+    fix = Fix("results", text, {"multiple_results": not several})
+    return WeftTypeError(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def check_arguments(name: str, body: Any, types: Sequence[Any], params: Mapping[str, Any]) -> None:
@@ -104,73 +93,58 @@ def check_arguments(name: str, body: Any, types: Sequence[Any], params: Mapping[
     try:
         signature.bind(*types, **params)
     except TypeError as error:
-        raise WeftTypeError(
-            f"the body of the primitive {name!r} does not take these arguments: {error}",
-            operation=name,
-            got=f"{len(types)} operands, parameters {sorted(params)}",
-            wanted=f"{name}{signature}",
-            fix=Fix("arguments", f"call it as {name}{signature}", {}),
-        ) from None
+        message = f"the body of the primitive {name!r} does not take these arguments: {error}"
+        got = f"{len(types)} operands, parameters {sorted(params)}"
+        wanted = f"{name}{signature}"
+        fix = Fix("arguments", f"call it as {name}{signature}")
+        raise WeftTypeError(message, operation=name, got=got, wanted=wanted, fix=fix) from None
 
 
 def has_effects(name: str, effects: frozenset[Any]) -> WeftValueError:
     """The error for a body that does more than compute results."""
-    return WeftValueError(
-        f"the body of the primitive {name!r} has effects",
-        operation=name,
-        got=", ".join(sorted(map(str, effects))),
-        wanted="a body that computes results and does nothing else",
-        fix=Fix("effects", "call back or print outside of the primitive", {}),
-    )
+    message = f"the body of the primitive {name!r} has effects"
+    got = ", ".join(sorted(map(str, effects)))
+    wanted = "a body that computes results and does nothing else"
+    fix = Fix("effects", "call back or print outside of the primitive")
+    return WeftValueError(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def closes_over(name: str, value: Tracer) -> LeakedTracerError:
     """The error for a body that reads a traced value from around it, which lives no longer than one
     call, while the body's jaxpr is cached."""
-    return LeakedTracerError(
-        f"the body of the primitive {name!r} closes over a traced value",
-        operation=name,
-        got=leaked(value).got,
-        wanted="a body that computes with its operands, with parameters, and with arrays",
-        fix=Fix(
-            "operand",
-            "pass the value to the primitive as one more operand, and give the body an argument "
-            "for it",
-            {"transformation": value._trace.name, "function": value._trace.function},
-        ),
+    message = f"the body of the primitive {name!r} closes over a traced value"
+    wanted = "a body that computes with its operands, with parameters, and with arrays"
+    fix = Fix(
+        "operand",
+        "pass the value to the primitive as one more operand, and give the body an argument for it",
+        {"transformation": value._trace.name, "function": value._trace.function},
     )
+    return LeakedTracerError(message, operation=name, got=leaked(value).got, wanted=wanted, fix=fix)
 
 
 def applies_itself(name: str, types: Sequence[ArrayType], params: Mapping[str, Any]) -> Any:
     """The error for a body that never ends."""
-    return WeftValueError(
+    message = (
         f"the body of the primitive {name!r} applies it to operands of the same types, with the "
-        "same parameters: it never ends",
-        operation=name,
-        got=f"operands {', '.join(map(str, types))}; parameters {dict(params)!r:.80}",
-        wanted="a body that applies the primitive with other parameters, down to a last case",
-        fix=Fix(
-            "recursion",
-            "let a parameter decide where it ends: p(x, n=n - 1), or use weft.lax.while_loop",
-            {"primitive": name},
-        ),
+        "same parameters: it never ends"
     )
+    got = f"operands {', '.join(map(str, types))}; parameters {dict(params)!r:.80}"
+    wanted = "a body that applies the primitive with other parameters, down to a last case"
+    text = "let a parameter decide where it ends: p(x, n=n - 1), or use weft.lax.while_loop"
+    fix = Fix("recursion", text, {"primitive": name})
+    return WeftValueError(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def axis_in_body(name: str, axis: Any) -> UnboundAxisError:
     """The error for a body that names an axis which is bound where the primitive is applied."""
-    return UnboundAxisError(
+    message = (
         f"the body of the primitive {name!r} names the axis {axis!r}, which is bound where the "
-        "primitive is applied, and not in its body",
-        operation=name,
-        got=repr(axis),
-        wanted="a body without axes of vmap or shard_map from around it",
-        fix=Fix(
-            "outside",
-            "apply the collective outside of the primitive, to its operands or results",
-            {"axis": axis},
-        ),
+        "primitive is applied, and not in its body"
     )
+    wanted = "a body without axes of vmap or shard_map from around it"
+    text = "apply the collective outside of the primitive, to its operands or results"
+    fix = Fix("outside", text, {"axis": axis})
+    return UnboundAxisError(message, operation=name, got=repr(axis), wanted=wanted, fix=fix)
 
 
 def disagreement(
@@ -178,14 +152,12 @@ def disagreement(
 ) -> JaxprError:
     """The error for a type rule that says something else than the body computes."""
     shown = ", ".join(map(str, body)) or "no results"
+    text = "leave type_rule out, and it follows from the body; or repair one of the two"
+    fix = Fix("disagreement", text, {"primitive": primitive.name, "rule": "type"})
     return JaxprError(
         f"{rules.NamedRule(rules.type_rule, primitive, rule)} does not say what its body computes",
         operation=primitive.name,
         got=", ".join(map(str, wanted)) or "no results",
         wanted=f"{shown}, as the body gives",
-        fix=Fix(
-            "disagreement",
-            "leave type_rule out, and it follows from the body; or repair one of the two",
-            {"primitive": primitive.name, "rule": "type"},
-        ),
+        fix=fix,
     )

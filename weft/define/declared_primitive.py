@@ -159,8 +159,6 @@ class DefinedPrimitive(Primitive):
             raise no_such_operand(self.name, self.last_linear, len(args))
         return super().bind(*args, **params)
 
-    # -- the jaxpr of a body ----------------------------------------------------------------------
-
     def program(self, types: Sequence[ArrayType], params: dict[str, Any]) -> Jaxpr:
         """The body's jaxpr for operands of these types, traced once."""
         own = tuple(map(unvarying, types))

@@ -75,7 +75,8 @@ def define_primitive(
     _check_name(name)
     flags = {"multiple_results": bool(multiple_results), "elementwise": bool(elementwise)}
     if body is None and type_rule is None and lower is None:
-        return functools.partial(_of_body, name, {"linear": linear, **flags, **given})
+        options: dict[str, Any] = {"linear": linear, **flags, **given}
+        return lambda body: define_primitive(name, body=body, **options)
     _check_declaration(name, body, given)
     made = DefinedPrimitive(name, body=body, linear=_groups(name, linear), **flags)
     return _with_rules(made, given)
@@ -95,19 +96,13 @@ def _with_rules(made: DefinedPrimitive, given: dict[str, Rule | None]) -> Define
     return made
 
 
-def _of_body(name: str, options: dict[str, Any], body: Callable[..., Any]) -> Any:
-    return define_primitive(name, body=body, **options)
-
-
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name:
-        raise WeftTypeError(
-            "define_primitive takes the primitive's name first",
-            operation="define_primitive",
-            got=f"{name!r:.80} of class {type(name).__name__}",
-            wanted="a str that is not empty",
-            fix=Fix("name", 'write define_primitive("name", body=function)', {}),
-        )
+        message = "define_primitive takes the primitive's name first"
+        got = f"{name!r:.80} of class {type(name).__name__}"
+        wanted = "a str that is not empty"
+        fix = Fix("name", 'write define_primitive("name", body=function)')
+        raise WeftTypeError(message, operation="define_primitive", got=got, wanted=wanted, fix=fix)
 
 
 def _check_declaration(name: str, body: Any, options: dict[str, Any]) -> None:
@@ -122,17 +117,12 @@ def _check_declaration(name: str, body: Any, options: dict[str, Any]) -> None:
             )
     missing = [what for what in ("type_rule", "lower") if options[what] is None]
     if body is None and missing:
-        raise WeftTypeError(
-            f"define_primitive of {name!r}: without a body, {missing[0]} is needed",
-            operation="define_primitive",
-            got=", ".join(key for key, value in options.items() if value),
-            wanted="a body, or both of type_rule and lower",
-            fix=Fix(
-                "declare",
-                f"pass {missing[0]}=…, or a body in existing operations",
-                {"missing": missing[0]},
-            ),
-        )
+        message = f"define_primitive of {name!r}: without a body, {missing[0]} is needed"
+        got = ", ".join(key for key, value in options.items() if value)
+        wanted = "a body, or both of type_rule and lower"
+        text = f"pass {missing[0]}=…, or a body in existing operations"
+        fix = Fix("declare", text, {"missing": missing[0]})
+        raise WeftTypeError(message, operation="define_primitive", got=got, wanted=wanted, fix=fix)
 
 
 def _groups(name: str, linear: Any) -> Groups:
@@ -149,13 +139,11 @@ def _groups(name: str, linear: Any) -> Groups:
         or len(set(flat)) != len(flat)
         or any(not isinstance(i, int) or i < 0 for i in flat)
     ):
-        raise WeftValueError(
-            f"define_primitive of {name!r}: linear names operands by their numbers",
-            operation="define_primitive",
-            got=f"linear={linear!r:.100}",
-            wanted="different numbers from 0, as (0, 1), or in groups, as ((0,), (1,))",
-            fix=Fix("linear", "write each operand once, counted from 0", {}),
-        )
+        message = f"define_primitive of {name!r}: linear names operands by their numbers"
+        wanted = "different numbers from 0, as (0, 1), or in groups, as ((0,), (1,))"
+        fix = Fix("linear", "write each operand once, counted from 0")
+        got = f"linear={linear!r:.100}"
+        raise WeftValueError(message, operation="define_primitive", got=got, wanted=wanted, fix=fix)
     return groups
 
 

@@ -7,10 +7,11 @@ lowering, a batching rule) is used wherever the primitive is applied.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
+from weft.base.marked_lists import marked
 from weft.control_flow.jit_primitive import jit_p
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
@@ -40,7 +41,8 @@ def packed(primitive: DefinedPrimitive, found: Sequence[Any]) -> Any:
 
 
 def _call(jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> list[Any]:
-    return list(jit_p.bind(*values, jaxpr=jaxpr, name=name, donated=()))
+    """The results of a jaxpr, applied as a jitted function; of one without results nothing is."""
+    return list(jit_p.bind(*values, jaxpr=jaxpr, name=name, donated=())) if jaxpr.outputs else []
 
 
 def derive_rules(primitive: DefinedPrimitive) -> None:
@@ -53,8 +55,11 @@ def derive_rules(primitive: DefinedPrimitive) -> None:
 
     if primitive.body is not None:
         derive_program_rules(primitive, derive)
-    derive(rules.jvp, lambda p, t, /, **params: derived_jvp(primitive, p, t, params))
-    derive(rules.linearize, lambda p, t, /, **params: derived_linearize(primitive, p, t, params))
+    jvp_by, linearize_by = (rules.linearize, _jvp_of_body), (rules.jvp, _linearized_body)
+    derive(rules.jvp, lambda p, t, /, **params: _derived(primitive, *jvp_by, p, t, params))
+    derive(
+        rules.linearize, lambda p, t, /, **params: _derived(primitive, *linearize_by, p, t, params)
+    )
 
 
 def derive_program_rules(primitive: DefinedPrimitive, derive: Any) -> None:
@@ -76,23 +81,22 @@ def derive_program_rules(primitive: DefinedPrimitive, derive: Any) -> None:
     derive(rules.transpose, transpose)
 
 
-# ---- derivatives -------------------------------------------------------------------------------
-
-
 def given(primitive: DefinedPrimitive, table: rules.Table) -> Any:
     """The rule of a table that was not derived, or None."""
     return None if table.kind in primitive.derived else table.get(primitive)
 
 
-def _without_body(
+def _derived(
     primitive: DefinedPrimitive,
     other: rules.Table,
+    of_body: Callable[..., tuple[Sequence[bool], list[Any]]],
     primals: Values,
     tangents: Values,
     params: dict[str, Any],
-) -> tuple[Any, Any] | None:
-    """Results and tangents by the rule of the `other` table if one was given, or by linearity; None
-    where the body is needed. Raises MissingRuleError where there is none."""
+) -> tuple[Any, Any]:
+    """Results and tangents: by the rule of the `other` table if one was given, by linearity, or by
+    the derivative of the body, of which `of_body` returns the tangents that are not zero. Raises
+    MissingRuleError where there is none."""
     rule = given(primitive, other)
     if rule is not None:
         found: tuple[Any, Any] = rule(primals, tangents, **params)
@@ -102,62 +106,50 @@ def _without_body(
         return _linear_jvp(primitive, primals, tangents, params)
     if primitive.body is None:
         raise _no_derivative(primitive, nonzero)
-    return None
-
-
-def derived_jvp(
-    primitive: DefinedPrimitive, primals: Values, tangents: Values, params: dict[str, Any]
-) -> tuple[Any, Any]:
-    """The jvp: by a linearize rule if one was given, by linearity, or by the body's derivative."""
-    found = _without_body(primitive, rules.linearize, primals, tangents, params)
-    if found is not None:
-        return found
-    nonzero = tuple(type(t) is not Zero for t in tangents)
     outs = listed(primitive, primitive.bind(*primals, **params))
-    program, marks = jvp_jaxpr(primitive.program([type_of(x) for x in primals], params), nonzero)
-    n = len(outs)
-    tail, reads = dce_jaxpr(program, (False,) * n + (True,) * (len(program.outputs) - n))
-    values = [*primals, *(t for t in tangents if type(t) is not Zero)]
-    kept = [x for x, read in zip(values, reads, strict=True) if read]
-    made = _call(tail, f"jvp_of_{primitive.name}", kept) if tail.outputs else []
-    return _with_tangents(primitive, outs, merge_zeros(marks, made, [type_of(x) for x in outs]))
-
-
-def derived_linearize(
-    primitive: DefinedPrimitive, primals: Values, tangents: Values, params: dict[str, Any]
-) -> tuple[Any, Any]:
-    """The linearization, by the same choice as the jvp."""
-    found = _without_body(primitive, rules.jvp, primals, tangents, params)
-    if found is not None:
-        return found
-    nonzero = tuple(type(t) is not Zero for t in tangents)
-    outs = listed(primitive, primitive.bind(*primals, **params))
-    split = linearize_jaxpr(primitive.program([type_of(x) for x in primals], params), nonzero)
-    n = len(outs)
-    extra: list[Any] = []
-    if len(split.primal.outputs) > n:
-        used = (False,) * n + (True,) * (len(split.primal.outputs) - n)
-        program, reads = dce_jaxpr(split.primal, used)
-        kept = [x for x, read in zip(primals, reads, strict=True) if read]
-        extra = _call(program, f"residuals_of_{primitive.name}", kept)
-    residuals = split.residuals(primals, [*outs, *extra])
-    tangents_in = [t for t in tangents if type(t) is not Zero]
-    made: list[Any] = []
-    if split.linear.outputs:
-        made = _call(split.linear, f"linear_{primitive.name}", [*residuals, *tangents_in])
-    types = [type_of(x) for x in outs]
-    return _with_tangents(primitive, outs, merge_zeros(split.nonzero_out, made, types))
-
-
-def _with_tangents(
-    primitive: DefinedPrimitive, outs: Sequence[Any], tangents: Sequence[Any]
-) -> tuple[Any, Any]:
-    """Results with tangents that vary along the same mesh axes."""
+    program = primitive.program([type_of(x) for x in primals], params)
+    moving = marked(nonzero, tangents)
+    marks, made = of_body(primitive.name, program, nonzero, primals, moving, outs)
+    # Results and tangents vary along the same mesh axes.
     fitted = [
         t if type(t) is Zero else vary(t, type_of(x).varying)
-        for x, t in zip(outs, tangents, strict=True)
+        for x, t in zip(outs, merge_zeros(marks, made, [type_of(x) for x in outs]), strict=True)
     ]
     return packed(primitive, outs), packed(primitive, fitted)
+
+
+def _beyond(program: Jaxpr, count: int) -> tuple[Jaxpr, Sequence[bool]]:
+    """A jaxpr without its first results, and which of its inputs are left."""
+    used = [i >= count for i in range(len(program.outputs))]
+    return dce_jaxpr(program, tuple(used))
+
+
+def _jvp_of_body(
+    name: str,
+    program: Jaxpr,
+    nonzero: tuple[bool, ...],
+    primals: Values,
+    moving: Values,
+    outs: Values,
+) -> tuple[Sequence[bool], list[Any]]:
+    program, marks = jvp_jaxpr(program, nonzero)
+    tail, reads = _beyond(program, len(outs))
+    return marks, _call(tail, f"jvp_of_{name}", marked(reads, [*primals, *moving]))
+
+
+def _linearized_body(
+    name: str,
+    program: Jaxpr,
+    nonzero: tuple[bool, ...],
+    primals: Values,
+    moving: Values,
+    outs: Values,
+) -> tuple[Sequence[bool], list[Any]]:
+    split = linearize_jaxpr(program, nonzero)
+    tail, reads = _beyond(split.primal, len(outs))
+    extra = _call(tail, f"residuals_of_{name}", marked(reads, primals))
+    residuals = split.residuals(primals, [*outs, *extra])
+    return split.nonzero_out, _call(split.linear, f"linear_{name}", [*residuals, *moving])
 
 
 def _covered(primitive: DefinedPrimitive, nonzero: Sequence[bool]) -> bool:
@@ -190,26 +182,21 @@ def _linear_jvp(
 
 def _no_derivative(primitive: DefinedPrimitive, nonzero: Sequence[bool]) -> MissingRuleError:
     places = [i for i, flag in enumerate(nonzero) if flag]
-    return MissingRuleError(
-        f"the primitive {primitive.name!r} has no jvp rule",
-        operation=primitive.name,
-        got=f"tangents of the operands {places}, and no body to derive a rule from",
-        wanted="a jvp rule",
-        fix=Fix(
-            "register_rule",
-            f"{rules.jvp.how_to_register(primitive)}; or, where it is linear in these operands, "
-            f"declare linear={tuple(places)}",
-            {
-                "primitive": primitive.name,
-                "rule": "jvp",
-                "call": rules.jvp.register_with,
-                "linear": tuple(places),
-            },
-        ),
+    message = f"the primitive {primitive.name!r} has no jvp rule"
+    got = f"tangents of the operands {places}, and no body to derive a rule from"
+    wanted = "a jvp rule"
+    fix = Fix(
+        "register_rule",
+        f"{rules.jvp.how_to_register(primitive)}; or, where it is linear in these operands, "
+        f"declare linear={tuple(places)}",
+        {
+            "primitive": primitive.name,
+            "rule": "jvp",
+            "call": rules.jvp.register_with,
+            "linear": tuple(places),
+        },
     )
-
-
-# ---- transposition -----------------------------------------------------------------------------
+    return MissingRuleError(message, operation=primitive.name, got=got, wanted=wanted, fix=fix)
 
 
 def derived_transpose(
@@ -226,5 +213,5 @@ def derived_transpose(
     program, reached = transpose_jaxpr(primitive.program(types, params), linear, nonzero)
     values = [x for x in operands if type(x) is not LinearOperand]
     values += [ct for ct in cts if type(ct) is not Zero]
-    found = _call(program, f"transpose_of_{primitive.name}", values) if program.outputs else []
+    found = _call(program, f"transpose_of_{primitive.name}", values)
     return merge_cotangents(linear, reached, found)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.base.marked_lists import marked, merge, partition, unmarked
 from weft.control_flow.loop_parts import Loop
 from weft.control_flow.scan import bind_scan
 from weft.core import rules
@@ -57,31 +58,23 @@ class MappedPrimitive(DefinedPrimitive):
             program = inner.program(elements, own)
             return vmap_jaxpr(program, AxisData(None, size), dims, True)[0]
 
-        def body(*values: Any) -> list[Any]:
-            return listed(inner, inner.bind(*values, **own))
-
-        def function(*values: Any) -> list[Any]:
-            rows = [
-                move_dim(x, dim, 0, size)
-                for x, dim in zip(values, dims, strict=True)
-                if dim is not None
-            ]
-            fixed = [x for x, dim in zip(values, dims, strict=True) if dim is None]
-            loop = Loop(size, False, 1, len(fixed), 0)
-            return bind_scan(step, loop, fixed, [], rows)
+        whole = [dim is None for dim in dims]
+        count = sum(whole)
 
         # The loop's body takes the fixed operands first, then the elements.
-        order = [i for i, d in enumerate(dims) if d is None]
-        order += [i for i, d in enumerate(dims) if d is not None]
-        place = {i: n for n, i in enumerate(order)}
+        def body(*values: Any) -> list[Any]:
+            operands = merge(whole, values[:count], values[count:])
+            return listed(inner, inner.bind(*operands, **own))
 
-        def in_order(*values: Any) -> list[Any]:
-            return body(*(values[place[i]] for i in range(len(dims))))
+        def function(*values: Any) -> list[Any]:
+            fixed, mapped = partition(whole, values)
+            places = unmarked(whole, dims)
+            rows = [move_dim(x, dim, 0, size) for x, dim in zip(mapped, places, strict=True)]
+            return bind_scan(step, Loop(size, False, 1, count, 0), fixed, [], rows)
 
         with with_environment(()):
-            step, consts = trace_to_jaxpr(
-                in_order, [elements[i] for i in order], transformation="vmap", name=inner.name
-            )
+            in_order = [*marked(whole, elements), *unmarked(whole, elements)]
+            step, consts = trace_to_jaxpr(body, in_order, transformation="vmap", name=inner.name)
             step = inline_consts(step, consts)
             jaxpr, consts = trace_to_jaxpr(function, types, transformation="vmap", name=inner.name)
         return inline_consts(jaxpr, consts)
@@ -142,9 +135,6 @@ def mapped_primitive(inner: DefinedPrimitive) -> MappedPrimitive:
         inner.mapped = made
     found: MappedPrimitive = inner.mapped
     return found
-
-
-# ---- rules -------------------------------------------------------------------------------------
 
 
 def _mapped_type(

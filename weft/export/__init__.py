@@ -10,12 +10,9 @@ from weft.export.serialized_trees import (
     register_pytree_node_serialization,
 )
 
+# fmt: off
 __all__ = [
-    "FORMAT_VERSION",
-    "DisabledSafetyCheck",
-    "Exported",
-    "deserialize",
-    "export",
-    "register_namedtuple_serialization",
-    "register_pytree_node_serialization",
+    "DisabledSafetyCheck", "Exported", "FORMAT_VERSION", "deserialize", "export",
+    "register_namedtuple_serialization", "register_pytree_node_serialization",
 ]
+# fmt: on

@@ -20,6 +20,7 @@ from weft.control_flow.mapped_choice import one_by_one
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
+from weft.core.rule_results import fits
 from weft.core.rules import AxisData, Dims, LinearOperand, Mapped, Values, not_linear
 from weft.core.types import ArrayType
 from weft.errors import Fix, JaxprError, WeftNotImplementedError, WeftValueError
@@ -78,16 +79,12 @@ class PortableProgram:
         if self.any_platform:
             return next(iter(self.artifacts.values()))
         wanted = ", ".join(map(repr, self.platforms))
+        message = f"{self.name} was exported for other platforms than the one it is called on"
+        got = f"a call on {platform!r}"
+        text = f"export it with platforms={(*self.platforms, platform)!r}"
+        fix = Fix("platforms", text, {"platforms": (*self.platforms, platform)})
         raise WeftValueError(
-            f"{self.name} was exported for other platforms than the one it is called on",
-            operation="export",
-            got=f"a call on {platform!r}",
-            wanted=f"a call on {wanted}",
-            fix=Fix(
-                "platforms",
-                f"export it with platforms={(*self.platforms, platform)!r}",
-                {"platforms": (*self.platforms, platform)},
-            ),
+            message, operation="export", got=got, wanted=f"a call on {wanted}", fix=fix
         )
 
     def __repr__(self) -> str:
@@ -100,15 +97,10 @@ def call_exported_impl(*args: Any, program: PortableProgram, mesh: Any) -> list[
 
 
 def call_exported_type(*types: ArrayType, program: PortableProgram, mesh: Any) -> list[ArrayType]:
-    if len(types) != len(program.inputs) or any(
-        got.shape != want.shape or got.dtype != want.dtype
-        for got, want in zip(types, program.inputs, strict=False)
-    ):
-        raise JaxprError(
-            f"the exported {program.name}: the operands do not fit the program",
-            got=", ".join(map(str, types)),
-            wanted=", ".join(map(str, program.inputs)),
-        )
+    if len(types) != len(program.inputs) or not all(map(fits, types, program.inputs)):
+        message = f"the exported {program.name}: the operands do not fit the program"
+        wanted = ", ".join(map(str, program.inputs))
+        raise JaxprError(message, got=", ".join(map(str, types)), wanted=wanted)
     varying = join_varying(types)
     return [type.update(varying=varying) for type in program.outputs]
 
@@ -205,13 +197,11 @@ def _declared(module: Any, program: PortableProgram, axes: Any, numbers: Sequenc
 
 
 def _other_number(module: Any, program: PortableProgram) -> WeftNotImplementedError:
-    return WeftNotImplementedError(
-        f"the exported {program.name} was made for {program.num_devices} device(s) together",
-        operation="export",
-        got=f"a program on {max(1, len(module.devices))}",
-        wanted=f"a program on {program.num_devices}",
-        fix=Fix("devices", "call it with arrays over that many devices", {}),
-    )
+    message = f"the exported {program.name} was made for {program.num_devices} device(s) together"
+    got = f"a program on {max(1, len(module.devices))}"
+    wanted = f"a program on {program.num_devices}"
+    fix = Fix("devices", "call it with arrays over that many devices")
+    return WeftNotImplementedError(message, operation="export", got=got, wanted=wanted, fix=fix)
 
 
 def _check_entry(program: PortableProgram, source: Any) -> None:
@@ -222,13 +212,11 @@ def _check_entry(program: PortableProgram, source: Any) -> None:
         for types in (program.inputs, program.outputs)
     )
     if found != (inputs, outputs):
-        raise WeftValueError(
-            f"the exported {program.name} does not have the types that are written beside it",
-            operation="export",
-            got="no entry point" if found is None else _signature(*found),
-            wanted=_signature(inputs, outputs),
-            fix=Fix("export_again", "export the program again", {}),
-        )
+        message = f"the exported {program.name} does not have the types that are written beside it"
+        got = "no entry point" if found is None else _signature(*found)
+        wanted = _signature(inputs, outputs)
+        fix = Fix("export_again", "export the program again")
+        raise WeftValueError(message, operation="export", got=got, wanted=wanted, fix=fix)
 
 
 def _signature(inputs: Sequence[Any], outputs: Sequence[Any]) -> str:

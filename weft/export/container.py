@@ -17,11 +17,13 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.errors import Fix, WeftTypeError, WeftValueError
 
 __all__ = ["FORMAT_VERSION", "MAGIC", "Fields", "Sections", "pack", "refused", "unpack"]
+
+T = TypeVar("T")
 
 # As in PNG: not text, and the line ends show where a transfer has changed them.
 MAGIC = b"\x89weft\r\n\n"
@@ -38,7 +40,7 @@ def refused(message: str, got: Any, wanted: Any, fix: Fix | None = None) -> Weft
         operation="export.deserialize",
         got=got,
         wanted=wanted,
-        fix=fix or Fix("export_again", "export the program again, or copy the file again", {}),
+        fix=fix or Fix("export_again", "export the program again, or copy the file again"),
     )
 
 
@@ -81,7 +83,7 @@ def unpack(data: Any) -> tuple[Fields, list[bytes]]:
             operation="export.deserialize",
             got=type(data).__name__,
             wanted="bytes, as serialize() gives them",
-            fix=Fix("read", "read the file first: open(path, 'rb').read()", {}),
+            fix=Fix("read", "read the file first: open(path, 'rb').read()"),
         )
     data = bytes(data)
     start = len(MAGIC)
@@ -171,33 +173,30 @@ class Fields:
             raise _ill_formed(self.what, f"no field {name!r}", f"a field {name!r}")
         return self._left.pop(name)
 
-    def _of(self, name: str, kind: type, wanted: str) -> Any:
-        value = self.take(name)
+    def _of(self, name: str, kind: type[T], wanted: str) -> T:
+        value: T = self.take(name)
         if type(value) is not kind:
             raise _ill_formed(f"{name} in {self.what}", value, wanted)
         return value
 
     def text(self, name: str) -> str:
         """A string."""
-        found: str = self._of(name, str, "a string")
-        return found
+        return self._of(name, str, "a string")
 
     def integer(self, name: str, end: int | None = None) -> int:
         """A number 0, 1, 2, …, below `end` if that is given."""
-        found: int = self._of(name, int, "a number")
+        found = self._of(name, int, "a number")
         if found < 0 or (end is not None and found >= end):
             raise _ill_formed(f"{name} in {self.what}", found, f"a number from 0 to {end}")
         return found
 
     def boolean(self, name: str) -> bool:
         """True or false."""
-        found: bool = self._of(name, bool, "true or false")
-        return found
+        return self._of(name, bool, "true or false")
 
     def array(self, name: str) -> list[Any]:
         """An array of anything."""
-        found: list[Any] = self._of(name, list, "an array")
-        return found
+        return self._of(name, list, "an array")
 
     def objects(self, name: str) -> list[Fields]:
         """An array of objects."""

@@ -142,8 +142,6 @@ class Exported:
         """
         return serialized(self, vjp_order)
 
-    # ---- derivatives ----------------------------------------------------------------------------
-
     def has_vjp(self) -> bool:
         """Whether there is a derivative: it was exported here, or serialized with one."""
         return self._make_vjp is not None
@@ -158,24 +156,17 @@ class Exported:
         Raises WeftValueError where it was serialized without.
         """
         if self._make_vjp is None:
-            raise WeftValueError(
-                f"the exported {self.fun_name} has no derivative (of this order)",
-                operation="export",
-                got="a program that was serialized without its vjp",
-                wanted="one that was serialized with it",
-                fix=Fix(
-                    "vjp_order",
-                    "where it is exported, write serialize(vjp_order=1), or a higher order",
-                    {"vjp_order": 1},
-                ),
-            )
+            message = f"the exported {self.fun_name} has no derivative (of this order)"
+            got = "a program that was serialized without its vjp"
+            wanted = "one that was serialized with it"
+            text = "where it is exported, write serialize(vjp_order=1), or a higher order"
+            fix = Fix("vjp_order", text, {"vjp_order": 1})
+            raise WeftValueError(message, operation="export", got=got, wanted=wanted, fix=fix)
         if "vjp" not in self._made:
             found = self._made["vjp"] = self._make_vjp()
             found._program.num_linear = len(found.in_avals) - len(self.in_avals)
         made: Exported = self._made["vjp"]
         return made
-
-    # ---- calling --------------------------------------------------------------------------------
 
     @api_boundary
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -201,13 +192,10 @@ class Exported:
     def _other_structure(self, structure: Any) -> TreeError:
         differences = tree.equality_errors(structure, self.in_tree)
         shown = "; ".join(f"{_place(path)}: {text}" for path, text in differences)
-        return TreeError(
-            f"the exported {self.fun_name} takes arguments of another structure: {shown}",
-            operation="export",
-            got=str(structure),
-            wanted=str(self.in_tree),
-            fix=Fix("structure", "pass (args, kwargs) of that structure", {"structure": shown}),
-        )
+        message = f"the exported {self.fun_name} takes arguments of another structure: {shown}"
+        got = str(structure)
+        fix = Fix("structure", "pass (args, kwargs) of that structure", {"structure": shown})
+        return TreeError(message, operation="export", got=got, wanted=str(self.in_tree), fix=fix)
 
     def _operand(self, leaf: Any, want: ArrayType, name: str) -> Any:
         """A leaf of the arguments, if it has the type that is wanted; an error naming it if not."""
@@ -270,18 +258,16 @@ class Exported:
             return list(mesh.device_list)
         found = client.devices()
         if len(found) < self.nr_devices:
-            raise WeftValueError(
-                f"the exported {self.fun_name} runs on {self.nr_devices} devices together",
-                operation="export",
-                got=f"{len(found)} devices",
-                wanted=f"{self.nr_devices} devices",
-                fix=Fix(
-                    "devices",
-                    "call it where there are as many; on a CPU set the environment variable "
-                    f"WEFT_NUM_CPU_DEVICES={self.nr_devices} before Python starts",
-                    {"WEFT_NUM_CPU_DEVICES": self.nr_devices},
-                ),
+            message = f"the exported {self.fun_name} runs on {self.nr_devices} devices together"
+            got = f"{len(found)} devices"
+            wanted = f"{self.nr_devices} devices"
+            fix = Fix(
+                "devices",
+                "call it where there are as many; on a CPU set the environment variable "
+                f"WEFT_NUM_CPU_DEVICES={self.nr_devices} before Python starts",
+                {"WEFT_NUM_CPU_DEVICES": self.nr_devices},
             )
+            raise WeftValueError(message, operation="export", got=got, wanted=wanted, fix=fix)
         return list(found[: self.nr_devices])
 
     def _check_places(self, operands: Sequence[Any], devices: Sequence[Any]) -> None:
@@ -294,7 +280,7 @@ class Exported:
                 operation="export",
                 got="a call inside of a shard_map",
                 wanted="a call outside of it, or a program exported for one device",
-                fix=Fix("outside", "call it outside of the shard_map", {}),
+                fix=Fix("outside", "call it outside of the shard_map"),
             )
         names = [*["a closed-over array"] * len(self._consts), *self._names]
         for x, name in zip(operands[: len(names)], names, strict=True):

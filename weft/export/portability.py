@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from weft.argument_errors import invalid_type, invalid_value
 from weft.callbacks.primitives import debug_callback_p, io_callback_p, pure_callback_p
 from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 from weft.errors import Fix, WeftTypeError, WeftValueError
@@ -25,13 +26,8 @@ _CALLBACKS = frozenset({debug_callback_p, io_callback_p, pure_callback_p})
 # The targets that XLA itself has under names that do not change (how values are split and laid
 # out), and those that every process with weft registers.
 STABLE_CUSTOM_CALLS = frozenset(
-    {
-        "LayoutConstraint",
-        "SPMDFullToShardShape",
-        "SPMDShardToFullShape",
-        "Sharding",
-        "weft.LayoutConstraint",
-    }
+    "LayoutConstraint SPMDFullToShardShape SPMDShardToFullShape Sharding "
+    "weft.LayoutConstraint".split()
 )
 
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -71,12 +67,9 @@ def checked_disabled(checks: Any, operation: str) -> tuple[DisabledSafetyCheck, 
     found = tuple(checks)
     for check in found:
         if not isinstance(check, DisabledSafetyCheck):
-            raise WeftTypeError(
-                f"{operation} takes checks to leave out",
-                operation=operation,
-                got=f"{check!r:.100}",
-                wanted="values like weft.export.DisabledSafetyCheck.custom_call('target')",
-            )
+            message = f"{operation} takes checks to leave out"
+            wanted = "values like weft.export.DisabledSafetyCheck.custom_call('target')"
+            raise WeftTypeError(message, operation=operation, got=f"{check!r:.100}", wanted=wanted)
     return found
 
 
@@ -84,30 +77,25 @@ def checked_platforms(platforms: Any, default: str) -> tuple[str, ...]:
     """The platforms to export for. Raises WeftValueError for one that does not exist."""
     given = (default,) if platforms is None else platforms
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
-        raise WeftTypeError(
-            "export takes platforms as a sequence of names",
-            operation="export",
-            got=f"platforms={platforms!r:.100}",
-            wanted="names such as ('cpu', 'cuda')",
-            fix=Fix("tuple", f"pass platforms=({given!r},)", {"platforms": (given,)}),
-        )
+        message = "export takes platforms as a sequence of names"
+        wanted = "names such as ('cpu', 'cuda')"
+        fix = Fix("tuple", f"pass platforms=({given!r},)", {"platforms": (given,)})
+        raise invalid_type(message, "export", "platforms", platforms, wanted, fix=fix)
     found = dict.fromkeys(_ALIASES.get(name, name) for name in given)
     for name in found:
         if name not in _PLATFORMS and name != default:
-            raise WeftValueError(
-                f"there is no platform {name!r}",
-                operation="export",
-                got=f"platforms={platforms!r:.100}",
-                wanted=", ".join(map(repr, _PLATFORMS)),
-                fix=Fix("platform", "leave it out", {"platform": name}),
-            )
+            message = f"there is no platform {name!r}"
+            wanted = ", ".join(map(repr, _PLATFORMS))
+            fix = Fix("platform", "leave it out", {"platform": name})
+            raise invalid_value(message, "export", "platforms", platforms, wanted, fix=fix)
     return tuple(found)
 
 
 def check_effects(name: str, jaxpr: Jaxpr) -> None:
     """Raises WeftValueError, with the line, for a jaxpr that calls Python or has side effects."""
     for equation in _equations(jaxpr):
-        if equation.primitive not in _CALLBACKS and not (equation.effects and _is_leaf(equation)):
+        own_effects = equation.effects and not jaxprs_in(equation.params)
+        if equation.primitive not in _CALLBACKS and not own_effects:
             continue
         what = equation.params.get("callback", equation.params.get("target", equation.primitive))
         function = getattr(what, "function", None)
@@ -121,7 +109,7 @@ def check_effects(name: str, jaxpr: Jaxpr) -> None:
             got=f"{equation.primitive} of {shown}",
             wanted="a program of array operations only",
             where=equation.source or f"{equation.primitive} in {name}",
-            fix=Fix("remove", "leave the call out of the function that is exported", {}),
+            fix=Fix("remove", "leave the call out of the function that is exported"),
         )
 
 
@@ -130,10 +118,6 @@ def _equations(jaxpr: Jaxpr) -> Iterator[Equation]:
         yield equation
         for inner in jaxprs_in(equation.params):
             yield from _equations(inner)
-
-
-def _is_leaf(equation: Equation) -> bool:
-    return not jaxprs_in(equation.params)
 
 
 _FILE_LINE = re.compile(r'"([^"]+)":(\d+)')
@@ -145,11 +129,7 @@ def check_custom_calls(
     """Raises WeftValueError for a custom call that is not known to mean the same elsewhere."""
     allowed = {check.target for check in disabled if check.kind == "custom_call"}
     for target, place in portable_artifact.custom_calls(module):
-        if (
-            target in STABLE_CUSTOM_CALLS
-            or target in allowed
-            or portable_artifact.of_lapack(target)
-        ):
+        if target in STABLE_CUSTOM_CALLS | allowed or portable_artifact.of_lapack(target):
             continue
         found = _FILE_LINE.search(place)
         where = {} if found is None else {"where": f"{found[1]}:{found[2]}"}

@@ -76,13 +76,11 @@ def export(
     Array([0., 0., 0.], dtype=float32)
     """
     if not isinstance(fun_jit, Jitted):
-        raise WeftTypeError(
-            "export takes a function made by weft.jit",
-            operation="export",
-            got=f"{fun_jit!r:.100} of class {type(fun_jit).__name__}",
-            wanted="a jitted function",
-            fix=Fix("jit", "pass weft.jit(function)", {}),
-        )
+        message = "export takes a function made by weft.jit"
+        got = f"{fun_jit!r:.100} of class {type(fun_jit).__name__}"
+        wanted = "a jitted function"
+        fix = Fix("jit", "pass weft.jit(function)")
+        raise WeftTypeError(message, operation="export", got=got, wanted=wanted, fix=fix)
     names = checked_platforms(platforms, client.backend().platform)
     checks = checked_disabled(disabled_checks, "export")
 
@@ -157,7 +155,10 @@ def _checked_program(call: Any) -> Jaxpr:
     check_effects(name, jaxpr)
     for value in traced.consts:
         if isinstance(value, Tracer):
-            raise _closes_over_traced(name, value)
+            message = f"export of {name}: it closes over a value that is being traced"
+            got, wanted = value.describe(), "a function that closes over arrays"
+            fix = Fix("argument", "make the value an argument, and export outside of the trace")
+            raise WeftValueError(message, operation="export", got=got, wanted=wanted, fix=fix)
     return jaxpr
 
 
@@ -168,16 +169,6 @@ def _cotangent_names(call: Any) -> list[str]:
         for what, type in zip(call.result_names, call.traced.jaxpr.out_types, strict=True)
         if has_tangent(type)
     ]
-
-
-def _closes_over_traced(name: str, value: Tracer) -> WeftValueError:
-    return WeftValueError(
-        f"export of {name}: it closes over a value that is being traced",
-        operation="export",
-        got=value.describe(),
-        wanted="a function that closes over arrays",
-        fix=Fix("argument", "make the value an argument, and export outside of the trace", {}),
-    )
 
 
 def _lowered(
@@ -228,14 +219,9 @@ def _export_vjp(
 
     derivative.__name__ = f"vjp_{name}"
     places = [_on(split, devices) for split in ins]
-    arguments = [
-        *(_stand_in(type, place) for type, place in zip(in_types, places, strict=True)),
-        *(
-            _stand_in(type.tangent(), _on(split, devices))
-            for type, split, flag in zip(out_types, outs, answered, strict=True)
-            if flag
-        ),
-    ]
+    cotangents = marked(answered, [type.tangent() for type in out_types])
+    kept_outs = [_on(split, devices) for split in marked(answered, outs)]
+    arguments = [*map(_stand_in, in_types, places), *map(_stand_in, cotangents, kept_outs)]
     results = marked(active, places)
     left: dict[str, Any] = {"out_shardings": results} if any(results) else {}
     function: Any = jit(derivative, **left)

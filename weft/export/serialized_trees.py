@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import tree
+from weft.argument_errors import invalid_type
 from weft.errors import Fix, TreeError, WeftError, WeftTypeError, WeftValueError, api_boundary
 from weft.export.container import Fields, refused
 from weft.runtime import pytree
@@ -81,25 +82,21 @@ def register_pytree_node_serialization(
     operation = "export.register_pytree_node_serialization"
     for function in (serialize_auxdata, deserialize_auxdata):
         if not callable(function):
-            raise WeftTypeError(
-                "the data of a class is written and read by functions",
-                operation=operation,
-                got=f"{function!r:.100}",
-                wanted="functions from data to bytes, and back",
-            )
+            message = "the data of a class is written and read by functions"
+            got = f"{function!r:.100}"
+            wanted = "functions from data to bytes, and back"
+            raise WeftTypeError(message, operation=operation, got=got, wanted=wanted)
     if isinstance(nodetype, type) and pytree.is_namedtuple(nodetype):
-        raise WeftTypeError(
-            f"{nodetype.__qualname__} is a class of named tuples, which have no data",
-            operation=operation,
-            got=nodetype.__qualname__,
-            wanted="another container",
-            fix=Fix(
-                "namedtuple",
-                f"use export.register_namedtuple_serialization({nodetype.__name__}, "
-                f"serialized_name={serialized_name!r})",
-                {"serialized_name": serialized_name},
-            ),
+        message = f"{nodetype.__qualname__} is a class of named tuples, which have no data"
+        got = nodetype.__qualname__
+        wanted = "another container"
+        fix = Fix(
+            "namedtuple",
+            f"use export.register_namedtuple_serialization({nodetype.__name__}, "
+            f"serialized_name={serialized_name!r})",
+            {"serialized_name": serialized_name},
         )
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     _register(operation, nodetype, serialized_name, serialize_auxdata, deserialize_auxdata)
 
 
@@ -117,12 +114,9 @@ def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -
     """
     operation = "export.register_namedtuple_serialization"
     if not (isinstance(nodetype, type) and pytree.is_namedtuple(nodetype)):
-        raise WeftTypeError(
-            "this is no class of named tuples",
-            operation=operation,
-            got=f"{nodetype!r:.100}",
-            wanted="a class made by collections.namedtuple or typing.NamedTuple",
-        )
+        message = "this is no class of named tuples"
+        wanted = "a class made by collections.namedtuple or typing.NamedTuple"
+        raise WeftTypeError(message, operation=operation, got=f"{nodetype!r:.100}", wanted=wanted)
     _register(operation, nodetype, serialized_name, None, None)
 
 
@@ -142,29 +136,23 @@ def _register(
             "tree.register_node",
         )
     if type(name) is not str or not name:
-        raise WeftTypeError(
-            "a class is written under a name",
-            operation=operation,
-            got=f"serialized_name={name!r:.100}",
-            wanted="a string that is not empty",
-        )
+        message = "a class is written under a name"
+        wanted = "a string that is not empty"
+        raise invalid_type(message, operation, "serialized_name", name, wanted)
     known = _by_class.get(cls) or _by_name.get(name)
     if known is not None:
-        raise WeftValueError(
-            f"{known.cls.__qualname__} is registered under the name {known.name!r} already",
-            operation=operation,
-            got=f"{cls.__qualname__} and {name!r}",
-            wanted="one name for each class",
-            fix=Fix("remove", "register the class once, under a name of its own", {"name": name}),
-        )
+        message = f"{known.cls.__qualname__} is registered under the name {known.name!r} already"
+        got = f"{cls.__qualname__} and {name!r}"
+        wanted = "one name for each class"
+        fix = Fix("remove", "register the class once, under a name of its own", {"name": name})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     _by_class[cls] = _by_name[name] = Registered(cls, name, write, read)
 
-
-# ---- from structures to data -------------------------------------------------------------------
 
 _BUILT_IN = (tuple, list, dict, type(None), collections.OrderedDict, collections.defaultdict)
 _PLAIN = {"tuple": tuple, "list": list}
 _MAPPINGS = {"dict": dict, "ordered_dict": collections.OrderedDict}
+_KINDS = {cls: kind for kind, cls in (*_PLAIN.items(), *_MAPPINGS.items())}
 
 
 def tree_to_data(structure: Any, what: str) -> Any:
@@ -177,19 +165,18 @@ def tree_to_data(structure: Any, what: str) -> Any:
     if cls is type(None):
         return {"kind": "none"}
     children = [tree_to_data(child, what) for child in structure.children()]
-    for kind, plain in _PLAIN.items():
-        if cls is plain:
-            return {"kind": kind, "children": children}
-    for kind, mapping in _MAPPINGS.items():
-        if cls is mapping:
-            return {"kind": kind, "keys": _keys(data, what), "children": children}
+    kind = _KINDS.get(cls)
+    if kind in _PLAIN:
+        return {"kind": kind, "children": children}
+    if kind in _MAPPINGS:
+        return {"kind": kind, "keys": _keys(data, what), "children": children}
     if cls is collections.defaultdict:
         factory, keys = data
         found = [name for name, known in _FACTORIES.items() if known is factory]
         if not found:
             raise _unwritable(
                 what, f"a defaultdict made with {factory!r:.100}", "a dict, or a defaultdict of "
-                + ", ".join(_FACTORIES), Fix("dict", "pass a dict", {}),
+                + ", ".join(_FACTORIES), Fix("dict", "pass a dict"),
             )  # fmt: skip
         return {
             "kind": "defaultdict",
@@ -223,12 +210,9 @@ def _class_to_data(cls: type, data: Any, children: list[Any], what: str) -> Any:
         return {"kind": "namedtuple", "name": known.name, "children": children}
     written = known.write(data)
     if not isinstance(written, (bytes, bytearray)):
-        raise WeftTypeError(
-            f"the serialize_auxdata of {cls.__qualname__} returned no bytes",
-            operation="export",
-            got=f"{written!r:.100} of class {type(written).__name__}",
-            wanted="bytes",
-        )
+        message = f"the serialize_auxdata of {cls.__qualname__} returned no bytes"
+        got = f"{written!r:.100} of class {type(written).__name__}"
+        raise WeftTypeError(message, operation="export", got=got, wanted="bytes")
     text = base64.b64encode(written).decode()
     return {"kind": "class", "name": known.name, "data": text, "children": children}
 
@@ -260,9 +244,6 @@ def _unwritable(what: str, got: str, wanted: str, fix: Fix) -> TreeError:
     return TreeError(
         f"{what} cannot be written down", operation="export", got=got, wanted=wanted, fix=fix
     )
-
-
-# ---- and back ----------------------------------------------------------------------------------
 
 
 def tree_from_data(value: Any, what: str) -> Any:

@@ -36,9 +36,6 @@ _DTYPES = {dtype.name: dtype for dtype in sorted(dtypes.ANY | dtypes.NARROW, key
 _ALWAYS_THERE = threefry
 
 
-# ---- types -------------------------------------------------------------------------------------
-
-
 def type_to_data(type: ArrayType) -> dict[str, Any]:
     """A type as data. Raises WeftValueError for keys of a generator that has no name."""
     found: dict[str, Any] = {"shape": list(type.shape), "weak": type.weak_type}
@@ -57,7 +54,7 @@ def type_from_data(fields: Fields) -> ArrayType:
         except WeftValueError as error:
             raise refused(
                 f"{fields.what} holds random keys of the generator {name!r}, which is not here",
-                repr(name), error.wanted, Fix("generator", "register that generator first", {}),
+                repr(name), error.wanted, Fix("generator", "register that generator first"),
             ) from None  # fmt: skip
     else:
         name = fields.text("dtype")
@@ -65,13 +62,10 @@ def type_from_data(fields: Fields) -> ArrayType:
         if dtype is None:
             raise refused(
                 f"{fields.what} has a dtype that is not known here",
-                repr(name), ", ".join(_DTYPES), Fix("upgrade", "upgrade weft here", {}),
+                repr(name), ", ".join(_DTYPES), Fix("upgrade", "upgrade weft here"),
             )  # fmt: skip
     fields.end()
     return ArrayType(shape, dtype, weak)
-
-
-# ---- arrays ------------------------------------------------------------------------------------
 
 
 def array_to_data(value: Any, sections: Sections) -> dict[str, Any]:
@@ -98,9 +92,6 @@ def array_from_data(fields: Fields, sections: Sequence[bytes]) -> Array:
         )
     values = np.frombuffer(content, stored.dtype).reshape(stored.shape)
     return as_stored(values, type)
-
-
-# ---- shardings ---------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,13 +142,10 @@ def split_of(sharding: Any, devices: Sequence[Any], ndim: int) -> Split | None:
             return Split((), numbers)
         tiles = np.asarray(numbers)[blocks]
         return Split(tiles.shape, tuple(tiles.ravel().tolist()))
-    raise WeftTypeError(
-        "this kind of sharding cannot be written down",
-        operation="export",
-        got=f"{sharding!r:.200}",
-        wanted="a NamedSharding",
-        fix=Fix("named", "use a NamedSharding over a mesh", {}),
-    )
+    message = "this kind of sharding cannot be written down"
+    got = f"{sharding!r:.200}"
+    fix = Fix("named", "use a NamedSharding over a mesh")
+    raise WeftTypeError(message, operation="export", got=got, wanted="a NamedSharding", fix=fix)
 
 
 def split_to_data(split: Split | None) -> Any:
@@ -165,12 +153,8 @@ def split_to_data(split: Split | None) -> Any:
     if split is None:
         return None
     spec = [list(entry) if isinstance(entry, tuple) else entry for entry in split.spec]
-    return {
-        "sizes": list(split.sizes),
-        "partitions": list(split.partitions),
-        "names": list(split.names),
-        "spec": spec,
-    }
+    found = {name: list(getattr(split, name)) for name in ("sizes", "partitions", "names")}
+    return {**found, "spec": spec}
 
 
 def split_from_data(value: Any, what: str, type: ArrayType, num_devices: int) -> Split | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.errors import Fix, WeftTypeError
+from weft.argument_errors import invalid_type
+from weft.errors import Fix
 from weft.export.container import Sections, pack
 from weft.export.serialized_trees import tree_to_data
 from weft.export.serialized_values import array_to_data, split_to_data, type_to_data
@@ -16,13 +17,10 @@ __all__ = ["serialized"]
 def serialized(exported: Any, vjp_order: int) -> bytes:
     """The bytes that `Exported.serialize` returns."""
     if type(vjp_order) is not int or vjp_order < 0:
-        raise WeftTypeError(
-            "vjp_order counts derivatives",
-            operation="export.serialize",
-            got=f"vjp_order={vjp_order!r:.100}",
-            wanted="0, 1, 2, ...",
-            fix=Fix("vjp_order", "pass vjp_order=1", {"vjp_order": 1}),
-        )
+        message = "vjp_order counts derivatives"
+        wanted = "0, 1, 2, ..."
+        fix = Fix("vjp_order", "pass vjp_order=1", {"vjp_order": 1})
+        raise invalid_type(message, "export.serialize", "vjp_order", vjp_order, wanted, fix=fix)
     sections, programs = Sections(), []
     for order in range(vjp_order + 1):
         programs.append(_program_to_data(exported, sections))

@@ -14,17 +14,9 @@ from weft.extend import (
 from weft.testing.check_primitive import check_primitive
 from weft.testing.report import Example, Report
 
+# fmt: off
 __all__ = [
-    "Example",
-    "Report",
-    "arrays",
-    "check_primitive",
-    "core",
-    "elementwise",
-    "functions",
-    "interpreters",
-    "programs",
-    "random",
-    "sharding",
-    "source",
+    "Example", "Report", "arrays", "check_primitive", "core", "elementwise", "functions",
+    "interpreters", "programs", "random", "sharding", "source",
 ]
+# fmt: on

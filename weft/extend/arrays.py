@@ -19,24 +19,10 @@ from weft.arrays.array import (
 from weft.arrays.relayout import layout_mode, stored_layout
 from weft.arrays.shards import join, parts_of, stored_type
 
+# fmt: off
 __all__ = [
-    "Array",
-    "Shard",
-    "array_of",
-    "as_array",
-    "as_stored",
-    "deleted",
-    "donatable",
-    "donate_to_place",
-    "join",
-    "layout_mode",
-    "parts_of",
-    "placement_text",
-    "put",
-    "signature_of",
-    "stored_layout",
-    "stored_type",
-    "to_format",
-    "to_layout",
-    "to_place",
+    "Array", "Shard", "array_of", "as_array", "as_stored", "deleted", "donatable",
+    "donate_to_place", "join", "layout_mode", "parts_of", "placement_text", "put",
+    "signature_of", "stored_layout", "stored_type", "to_format", "to_layout", "to_place",
 ]
+# fmt: on

@@ -15,17 +15,9 @@ from weft.ops.elementwise.families import (
     unbroadcast,
 )
 
+# fmt: off
 __all__ = [
-    "align",
-    "comparison",
-    "elementwise_lower",
-    "elementwise_type",
-    "elementwise_vmap",
-    "nary",
-    "nary_jvp",
-    "nary_transpose",
-    "operands",
-    "repeat_scalars",
-    "unary",
-    "unbroadcast",
+    "align", "comparison", "elementwise_lower", "elementwise_type", "elementwise_vmap", "nary",
+    "nary_jvp", "nary_transpose", "operands", "repeat_scalars", "unary", "unbroadcast",
 ]
+# fmt: on

@@ -1,27 +1,11 @@
 """Keys of functions: equal for those that compute the same, so that they can share traces."""
 
-from weft.function_keys import (
-    Key,
-    NamedPart,
-    function_key,
-    identity_key,
-    named_parts,
-    register_by_identity,
-    register_parts,
-    register_uncacheable,
-    short_text,
-)
+from weft.function_keys import *
 from weft.function_keys.code_reads import is_library_file
 
+# fmt: off
 __all__ = [
-    "Key",
-    "NamedPart",
-    "function_key",
-    "identity_key",
-    "is_library_file",
-    "named_parts",
-    "register_by_identity",
-    "register_parts",
-    "register_uncacheable",
-    "short_text",
+    "Key", "NamedPart", "function_key", "identity_key", "is_library_file", "named_parts",
+    "register_by_identity", "register_parts", "register_uncacheable", "short_text",
 ]
+# fmt: on

@@ -19,20 +19,10 @@ from weft.lowering.placement import (
 )
 from weft.lowering.result_layouts import known_formats
 
+# fmt: off
 __all__ = [
-    "LoweredProgram",
-    "Program",
-    "compile_lowered",
-    "compile_program",
-    "explain_failure",
-    "holds_programs",
-    "joint_place",
-    "known_formats",
-    "lower_program",
-    "on_clear",
-    "operand_place",
-    "operand_shardings",
-    "outside_mesh",
-    "run_program",
-    "same_devices",
+    "LoweredProgram", "Program", "compile_lowered", "compile_program", "explain_failure",
+    "holds_programs", "joint_place", "known_formats", "lower_program", "on_clear",
+    "operand_place", "operand_shardings", "outside_mesh", "run_program", "same_devices",
 ]
+# fmt: on

@@ -13,18 +13,10 @@ from weft.random.keys import key_data as unwrap
 from weft.random.keys import wrap_key_data as wrap
 from weft.random.threefry import threefry_2x32
 
+# fmt: off
 __all__ = [
-    "Generator",
-    "KeyDType",
-    "define_generator",
-    "generator_named",
-    "is_key",
-    "key_bits",
-    "physical_type",
-    "register",
-    "threefry_2x32",
-    "through_bits",
-    "unwrap",
-    "wrap",
+    "Generator", "KeyDType", "define_generator", "generator_named", "is_key", "key_bits",
+    "physical_type", "register", "threefry_2x32", "through_bits", "unwrap", "wrap",
     "wrap_key_bits",
 ]
+# fmt: on

@@ -17,19 +17,9 @@ from weft.base.source import (
     warn,
 )
 
+# fmt: off
 __all__ = [
-    "Scope",
-    "Source",
-    "backward",
-    "current",
-    "describe",
-    "here",
-    "in_backward_pass",
-    "locate",
-    "new_program",
-    "override",
-    "placed",
-    "register_internal",
-    "user_frames",
-    "warn",
+    "Scope", "Source", "backward", "current", "describe", "here", "in_backward_pass", "locate",
+    "new_program", "override", "placed", "register_internal", "user_frames", "warn",
 ]
+# fmt: on

@@ -11,14 +11,10 @@ from weft.ffi.targets import (
     register_ffi_type_id,
 )
 
+# fmt: off
 __all__ = [
-    "build_ffi_lowering_function",
-    "ffi_call",
-    "ffi_lowering",
-    "include_dir",
-    "pycapsule",
-    "register_ffi_target",
-    "register_ffi_target_as_batch_partitionable",
-    "register_ffi_type",
+    "build_ffi_lowering_function", "ffi_call", "ffi_lowering", "include_dir", "pycapsule",
+    "register_ffi_target", "register_ffi_target_as_batch_partitionable", "register_ffi_type",
     "register_ffi_type_id",
 ]
+# fmt: on

@@ -42,8 +42,6 @@ from weft.runtime import ffi_operation, stablehlo
 
 __all__ = ["ffi_call", "ffi_call_lower", "ffi_call_p", "foreign_operation"]
 
-# ---- for users ---------------------------------------------------------------------------------
-
 
 @api_boundary
 def ffi_call(
@@ -111,8 +109,7 @@ def ffi_call(
 def _checked(
     target: Any, has_side_effect: Any, vmap_method: Any, version: tuple[Any, Any]
 ) -> dict[str, Any]:
-    """The parameters of the primitive that operands and results do not decide. Raises
-    WeftValueError and WeftTypeError for values that do not exist."""
+    """The parameters of the primitive that operands and results do not decide."""
     check_vmap_method("ffi_call", vmap_method)
     params = {"has_side_effect": bool(has_side_effect), "vmap_method": vmap_method}
     untyped = untyped_config(f"ffi_call of {target!r:.100}", *version)
@@ -133,13 +130,11 @@ class ForeignCall:
         num_batch_dims: int,
     ) -> None:
         if not isinstance(target, str):
-            raise WeftTypeError(
-                "ffi_call takes the name of a target first",
-                operation="ffi_call",
-                got=f"{target!r:.100} of class {type(target).__name__}",
-                wanted="the name that register_ffi_target was given",
-                fix=Fix("name", "register the function, and pass its name", {}),
-            )
+            message = "ffi_call takes the name of a target first"
+            got = f"{target!r:.100} of class {type(target).__name__}"
+            wanted = "the name that register_ffi_target was given"
+            fix = Fix("name", "register the function, and pass its name")
+            raise WeftTypeError(message, operation="ffi_call", got=got, wanted=wanted, fix=fix)
         self.target = self.__name__ = target
         self.operation = f"ffi_call of {target}"
         found = tree.leaves_with_path(result_shape_dtypes)

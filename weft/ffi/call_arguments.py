@@ -40,16 +40,13 @@ def operands(operation: str, args: Sequence[Any]) -> tuple[list[Any], tuple[Arra
             value = user_value(arg)
             type = type_of(value)
         except WeftTypeError:
+            message = f"{operation}: argument {i} is no array"
+            got = f"{arg!r:.100} of class {arg.__class__.__name__}"
+            wanted = "arrays and numbers by position"
+            text = "pass the arrays of a tree one by one, and attributes by keyword"
+            fix = Fix("operand", text, {"argument": i})
             raise WeftTypeError(
-                f"{operation}: argument {i} is no array",
-                operation=operation,
-                got=f"{arg!r:.100} of class {arg.__class__.__name__}",
-                wanted="arrays and numbers by position",
-                fix=Fix(
-                    "operand",
-                    "pass the arrays of a tree one by one, and attributes by keyword",
-                    {"argument": i},
-                ),
+                message, operation=operation, got=got, wanted=wanted, fix=fix
             ) from None
         check_type(operation, f"argument {i}", type)
         values.append(value)
@@ -59,13 +56,10 @@ def operands(operation: str, args: Sequence[Any]) -> tuple[list[Any], tuple[Arra
 def check_type(operation: str, what: str, type: ArrayType) -> None:
     """Raises DTypeError for values that have no memory that compiled code could read."""
     if dtypes.is_extended(type.dtype) or type.dtype == dtypes.float0:
-        raise DTypeError(
-            f"{operation}: {what} has a dtype that compiled code does not know",
-            operation=operation,
-            got=f"{type}",
-            wanted="numbers or booleans",
-            fix=Fix("key_data", "pass weft.random.key_data(key) for a random key", {"what": what}),
-        )
+        message = f"{operation}: {what} has a dtype that compiled code does not know"
+        wanted = "numbers or booleans"
+        fix = Fix("key_data", "pass weft.random.key_data(key) for a random key", {"what": what})
+        raise DTypeError(message, operation=operation, got=f"{type}", wanted=wanted, fix=fix)
 
 
 def is_layout(given: Any) -> bool:
@@ -80,13 +74,11 @@ def orders(operation: str, name: str, given: Any, types: Sequence[ArrayType]) ->
     if given is None:
         return (None,) * len(types)
     if not isinstance(given, Sequence) or len(given) != len(types):
-        raise WeftValueError(
-            f"{operation}: {name} has one entry for each of {len(types)} arrays",
-            operation=operation,
-            got=f"{name}={given!r:.100}",
-            wanted=f"{len(types)} entries",
-            fix=Fix("layouts", f"pass {[None] * len(types)}", {name: [None] * len(types)}),
-        )
+        message = f"{operation}: {name} has one entry for each of {len(types)} arrays"
+        got = f"{name}={given!r:.100}"
+        wanted = f"{len(types)} entries"
+        fix = Fix("layouts", f"pass {[None] * len(types)}", {name: [None] * len(types)})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     found: list[Order] = []
     for i, (entry, type) in enumerate(zip(given, types, strict=True)):
         if entry is None:
@@ -145,17 +137,12 @@ def checked_batch_dims(target: str, count: int, types: Sequence[ArrayType]) -> i
         return 0
     operation = f"ffi_call of {target}"
     if not batch_partitionable(target):
-        raise WeftValueError(
-            f"{operation}: nobody said that the handler may be called on parts of a batch",
-            operation=operation,
-            got=f"num_batch_dims={count}",
-            wanted="0, or a target that is registered as batch partitionable",
-            fix=Fix(
-                "register",
-                f"call weft.ffi.register_ffi_target_as_batch_partitionable({target!r}) before",
-                {"target": target},
-            ),
-        )
+        message = f"{operation}: nobody said that the handler may be called on parts of a batch"
+        got = f"num_batch_dims={count}"
+        wanted = "0, or a target that is registered as batch partitionable"
+        text = f"call weft.ffi.register_ffi_target_as_batch_partitionable({target!r}) before"
+        fix = Fix("register", text, {"target": target})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     leading = {type.shape[:count] for type in types}
     if len(leading) > 1 or count < 0 or any(type.ndim < count for type in types):
         common = 0
@@ -180,29 +167,23 @@ def untyped_config(
     call. Raises WeftValueError for a version that does not exist, and where a text and the version
     do not go together, WeftTypeError for what is no text."""
     if isinstance(version, bool) or version not in (1, 2, 3, 4):
-        raise WeftValueError(
-            f"{operation}: there is no such version of the interface",
-            operation=operation,
-            got=f"version {version!r}",
-            wanted="4, the typed interface, or 1, 2 or 3 of the one before it",
-            fix=Fix("custom_call_api_version", "pass 4", {"custom_call_api_version": 4}),
-        )
+        message = f"{operation}: there is no such version of the interface"
+        got = f"version {version!r}"
+        wanted = "4, the typed interface, or 1, 2 or 3 of the one before it"
+        fix = Fix("custom_call_api_version", "pass 4", {"custom_call_api_version": 4})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if config is not None and not isinstance(config, str):
-        raise WeftTypeError(
-            f"{operation}: {name} is a text",
-            operation=operation,
-            got=f"{config!r:.100} of class {type(config).__name__}",
-            wanted="a text, or None",
-            fix=Fix(name, f"pass {name}=str(...)", {}),
-        )
+        message = f"{operation}: {name} is a text"
+        got = f"{config!r:.100} of class {type(config).__name__}"
+        wanted = "a text, or None"
+        fix = Fix(name, f"pass {name}=str(...)")
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if version != 4:
         return int(version), config or ""
     if config is not None:
-        raise WeftValueError(
-            f"{operation}: a typed call has attributes, not {name}",
-            operation=operation,
-            got=f"{name}={config!r:.100}",
-            wanted="attributes by keyword",
-            fix=Fix(name, f"leave {name} out", {name: None}),
-        )
+        message = f"{operation}: a typed call has attributes, not {name}"
+        got = f"{name}={config!r:.100}"
+        wanted = "attributes by keyword"
+        fix = Fix(name, f"leave {name} out", {name: None})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     return None

@@ -31,7 +31,7 @@ class Numbers:
     shape: tuple[int, ...] | None
     data: bytes
 
-    def value(self) -> Any:
+    def values(self) -> Any:
         """The NumPy scalar (where `shape` is None) or array."""
         array = np.frombuffer(self.data, np.dtype(self.dtype))
         return array[0] if self.shape is None else array.reshape(self.shape)
@@ -45,14 +45,7 @@ class ForeignAttributes:
 
     def values(self) -> dict[str, Any]:
         """Texts, NumPy scalars and arrays, and dictionaries of those."""
-        return {
-            name: entry
-            if isinstance(entry, str)
-            else entry.value()
-            if isinstance(entry, Numbers)
-            else entry.values()
-            for name, entry in self.entries
-        }
+        return {name: x if isinstance(x, str) else x.values() for name, x in self.entries}
 
     def __repr__(self) -> str:
         shown = (f"{name}={_shown(value)}" for name, value in self.values().items())
@@ -76,7 +69,7 @@ def foreign_attributes(
             operation=f"ffi_call of {target}",
             got=", ".join(map(repr, values)),
             wanted="a text, legacy_backend_config",
-            fix=Fix("legacy_backend_config", "pass them in legacy_backend_config", {}),
+            fix=Fix("legacy_backend_config", "pass them in legacy_backend_config"),
         )
     entries: list[tuple[str, str | Numbers | ForeignAttributes]] = []
     for name, value in values.items():

@@ -46,14 +46,7 @@ def ffi_lowering(
     >>> rms_norm_p = Primitive("rms_norm")
     >>> rule = mlir.register_lowering(rms_norm_p, ffi.ffi_lowering("rms_norm"))
     """
-    prepared = _Prepared(
-        f"ffi_lowering of {call_target_name}",
-        call_target_name,
-        (operand_layouts, result_layouts),
-        backend_config,
-        operand_output_aliases,
-        (has_side_effect, api_version),
-    )
+    prepared = _Prepared("ffi_lowering", locals())
 
     def lower(context: Any, *values: Any, **params: Any) -> list[Any]:
         return ffi_call_lower(context, *values, **prepared.params(context, params))
@@ -89,14 +82,7 @@ def build_ffi_lowering_function(
     ...     return normalize(context, *normalize(context, x).results).results
     >>> rule = mlir.register_lowering(twice_normalized_p, twice_normalized_lower)
     """
-    prepared = _Prepared(
-        f"build_ffi_lowering_function of {call_target_name}",
-        call_target_name,
-        (operand_layouts, result_layouts),
-        backend_config,
-        operand_output_aliases,
-        (has_side_effect, api_version),
-    )
+    prepared = _Prepared("build_ffi_lowering_function", locals())
 
     def emit(context: Any, *values: Any, **params: Any) -> Any:
         types = context.result_ir_types()
@@ -108,39 +94,34 @@ def build_ffi_lowering_function(
 class _Prepared:
     """The arguments of the two functions, converted to the parameters of `ffi_call`'s primitive."""
 
-    def __init__(
-        self,
-        operation: str,
-        target: str,
-        layouts: tuple[Any, Any],
-        config: Any,
-        aliases: Any,
-        how: tuple[bool, int],
-    ) -> None:
-        self.operation, self.target, self.aliases = operation, target, aliases
-        self.layouts = layouts
-        self.has_side_effect, version = bool(how[0]), how[1]
+    def __init__(self, caller: str, given: Mapping[str, Any]) -> None:
+        self.given, self.target = given, given["call_target_name"]
+        self.operation = f"{caller} of {self.target}"
+        config = given["backend_config"]
         text = config if isinstance(config, str) else None
-        self.untyped = untyped_config(operation, version, text, "backend_config")
-        self.attributes = {} if config is None or text is not None else dict(config)
+        self.untyped = untyped_config(self.operation, given["api_version"], text, "backend_config")
+        self.attributes = {} if text is not None else dict(config or {})
 
     def params(self, context: Any, params: Mapping[str, Any]) -> dict[str, Any]:
         types = (tuple(context.in_types), tuple(context.out_types))
-        ins = self._orders("operand_layouts", self.layouts[0], types[0])
-        outs = self._orders("result_layouts", self.layouts[1], types[1])
-        given = self.attributes | dict(params)
+        ins = self._orders("operand_layouts", types[0])
+        outs = self._orders("result_layouts", types[1])
+        aliases = self.given["operand_output_aliases"]
+        attributes = self.attributes | dict(params)
+        untyped = self.untyped is not None
         found = {
             "target": self.target,
-            "has_side_effect": self.has_side_effect,
+            "has_side_effect": bool(self.given["has_side_effect"]),
             "in_orders": ins,
             "out_orders": outs,
-            "aliases": checked_aliases(self.operation, self.aliases, types, (ins, outs)),
+            "aliases": checked_aliases(self.operation, aliases, types, (ins, outs)),
             "num_batch_dims": 0,
-            "attributes": foreign_attributes(self.target, given, untyped=self.untyped is not None),
+            "attributes": foreign_attributes(self.target, attributes, untyped=untyped),
         }
         return found | ({} if self.untyped is None else {"untyped": self.untyped})
 
-    def _orders(self, name: str, given: Any, types: Sequence[ArrayType]) -> tuple[Order, ...]:
+    def _orders(self, name: str, types: Sequence[ArrayType]) -> tuple[Order, ...]:
+        given = self.given[name]
         if isinstance(given, Sequence):
             given = [
                 x if x is None or isinstance(x, Layout) else tuple(reversed(tuple(x)))

@@ -99,24 +99,20 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
     _check_name(operation, name)
     platform = _platform(operation, name, platform)
     if api_version not in (0, 1) or isinstance(api_version, bool):
-        raise WeftValueError(
-            f"{operation} of {name!r}: there is no such version of the interface",
-            operation=operation,
-            got=f"api_version={api_version!r}",
-            wanted="1, the typed interface, or 0, the one before it",
-            fix=Fix("api_version", "pass api_version=1", {"api_version": 1}),
-        )
+        message = f"{operation} of {name!r}: there is no such version of the interface"
+        got = f"api_version={api_version!r}"
+        wanted = "1, the typed interface, or 0, the one before it"
+        fix = Fix("api_version", "pass api_version=1", {"api_version": 1})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     given = fn if isinstance(fn, Mapping) else {"execute": fn}
     known = _STAGES if api_version else _STAGES[-1:]
     if "execute" not in given or not set(given) <= set(known):
         optional = f", and any of {', '.join(map(repr, _STAGES[:-1]))}" if api_version else ""
-        raise WeftValueError(
-            f"{operation} of {name!r}: these are not the stages of a handler",
-            operation=operation,
-            got=", ".join(map(repr, given)) or "none",
-            wanted=f"'execute'{optional}",
-            fix=Fix("stages", "pass {'execute': function}", {"stages": ("execute",)}),
-        )
+        message = f"{operation} of {name!r}: these are not the stages of a handler"
+        got = ", ".join(map(repr, given)) or "none"
+        wanted = f"'execute'{optional}"
+        fix = Fix("stages", "pass {'execute': function}", {"stages": ("execute",)})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     stages = {stage: _address(operation, repr(stage), own) for stage, own in given.items()}
     new = (stages, int(api_version))
     with _lock:
@@ -154,21 +150,17 @@ def register_ffi_type(
     _check_name(operation, name)
     platform = _platform(operation, name, platform)
     if not isinstance(type_registration, Mapping):
-        raise WeftTypeError(
-            f"{operation} of {name!r} takes a dict of pointers",
-            operation=operation,
-            got=f"{type_registration!r:.100} of class {type(type_registration).__name__}",
-            wanted="'type_id' and 'type_info'",
-            fix=Fix("dict", "pass {'type_id': pointer, 'type_info': pointer}", {}),
-        )
+        message = f"{operation} of {name!r} takes a dict of pointers"
+        got = f"{type_registration!r:.100} of class {type(type_registration).__name__}"
+        wanted = "'type_id' and 'type_info'"
+        fix = Fix("dict", "pass {'type_id': pointer, 'type_info': pointer}")
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if "type_id" not in type_registration or not set(type_registration) <= {"type_id", "type_info"}:
-        raise WeftValueError(
-            f"{operation} of {name!r}: these are not the parts of a type",
-            operation=operation,
-            got=", ".join(map(repr, type_registration)) or "none",
-            wanted="'type_id', and 'type_info' for the type of a state",
-            fix=Fix("parts", "pass {'type_id': pointer, 'type_info': pointer}", {}),
-        )
+        message = f"{operation} of {name!r}: these are not the parts of a type"
+        got = ", ".join(map(repr, type_registration)) or "none"
+        wanted = "'type_id', and 'type_info' for the type of a state"
+        fix = Fix("parts", "pass {'type_id': pointer, 'type_info': pointer}")
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     parts = {key: _pointer(operation, repr(key), own) for key, own in type_registration.items()}
     new = (parts["type_id"], parts.get("type_info"))
     with _lock:
@@ -231,33 +223,28 @@ def check_registered(
     version of the interface. A call by the wrong one would end the process."""
     if not ffi_registry.registered(name, platform):
         own = "" if platform == "cpu" else f", platform={platform!r}"
+        message = f"nothing is registered as {name!r} on {platform}"
+        got = f"the name {name!r}"
+        text = f"call weft.ffi.register_ffi_target({name!r}, function{own}) before"
+        fix = Fix("register", text, {"target": name, "platform": platform})
         raise WeftValueError(
-            f"nothing is registered as {name!r} on {platform}",
-            operation=operation,
-            got=f"the name {name!r}",
-            wanted=_known(name, platform),
-            fix=Fix(
-                "register",
-                f"call weft.ffi.register_ffi_target({name!r}, function{own}) before",
-                {"target": name, "platform": platform},
-            ),
+            message, operation=operation, got=got, wanted=_known(name, platform), fix=fix
         )
     registered = _targets.get((name, platform))
-    if registered is None or api_version is None or (api_version >= 4) == (registered[1] == 1):
+    typed = registered is not None and registered[1] == 1
+    if registered is None or api_version is None or (api_version >= 4) == typed:
         return
-    wanted = "the typed interface" if registered[1] == 1 else "the interface before the typed one"
-    version = 4 if registered[1] == 1 else 2
+    wanted = "the typed interface" if typed else "the interface before the typed one"
+    version = 4 if typed else 2
+    message = f"{name!r} is registered on {platform} as a handler of {wanted}"
+    got = f"custom_call_api_version={api_version}"
+    text = (
+        f"pass custom_call_api_version={version} to ffi_call, or register the handler with "
+        f"api_version={0 if typed else 1}"
+    )
+    fix = Fix("custom_call_api_version", text, {"custom_call_api_version": version})
     raise WeftValueError(
-        f"{name!r} is registered on {platform} as a handler of {wanted}",
-        operation=operation,
-        got=f"custom_call_api_version={api_version}",
-        wanted="4" if registered[1] == 1 else "1, 2 or 3",
-        fix=Fix(
-            "custom_call_api_version",
-            f"pass custom_call_api_version={version} to ffi_call, or register the handler with "
-            f"api_version={0 if registered[1] == 1 else 1}",
-            {"custom_call_api_version": version},
-        ),
+        message, operation=operation, got=got, wanted="4" if typed else "1, 2 or 3", fix=fix
     )
 
 
@@ -271,13 +258,10 @@ def _known(name: str, platform: str) -> str:
 def _check_name(operation: str, name: Any) -> None:
     if isinstance(name, str) and name:
         return
-    raise WeftTypeError(
-        f"{operation} takes a name first",
-        operation=operation,
-        got=f"{name!r:.100}",
-        wanted="a text that is not empty",
-        fix=Fix("name", "pass the name that is to stand for it", {}),
-    )
+    message = f"{operation} takes a name first"
+    wanted = "a text that is not empty"
+    fix = Fix("name", "pass the name that is to stand for it")
+    raise WeftTypeError(message, operation=operation, got=f"{name!r:.100}", wanted=wanted, fix=fix)
 
 
 def _platform(operation: str, name: str, platform: Any) -> str:
@@ -285,13 +269,11 @@ def _platform(operation: str, name: str, platform: Any) -> str:
         known = _ALIASES.get(platform.lower(), platform.lower())
         if known in _PLATFORMS:
             return known
-    raise WeftValueError(
-        f"{operation} of {name!r}: no platform has this name",
-        operation=operation,
-        got=f"platform={platform!r:.100}",
-        wanted=f"one of {', '.join(map(repr, _PLATFORMS))}",
-        fix=Fix("platform", "pass platform='cpu'", {"platform": "cpu"}),
-    )
+    message = f"{operation} of {name!r}: no platform has this name"
+    wanted = f"one of {', '.join(map(repr, _PLATFORMS))}"
+    fix = Fix("platform", "pass platform='cpu'", {"platform": "cpu"})
+    got = f"platform={platform!r:.100}"
+    raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def _taken(operation: str, name: str, platform: str, same: bool) -> WeftValueError:
@@ -327,7 +309,7 @@ def _pointer(operation: str, what: str, given: Any) -> int:
         got=f"{given!r:.100} of class {type(given).__name__}",
         wanted="a PyCapsule, a variable of a library loaded with ctypes, or a function of one that "
         "returns a pointer",
-        fix=Fix("ctypes", "pass ctypes.c_int64.in_dll(ctypes.CDLL(path), name)", {}),
+        fix=Fix("ctypes", "pass ctypes.c_int64.in_dll(ctypes.CDLL(path), name)"),
     )
 
 
@@ -342,10 +324,8 @@ def _address(operation: str, what: str, given: Any) -> int:
         found = ffi_registry.address(given)
     if found:
         return found
-    raise WeftTypeError(
-        f"{operation}: {what} is no compiled function",
-        operation=operation,
-        got=f"{given!r:.100} of class {type(given).__name__}",
-        wanted="a function of a library loaded with ctypes.CDLL, or a PyCapsule with its address",
-        fix=Fix("ctypes", "pass ctypes.CDLL(path).TheFunction", {}),
-    )
+    message = f"{operation}: {what} is no compiled function"
+    got = f"{given!r:.100} of class {type(given).__name__}"
+    wanted = "a function of a library loaded with ctypes.CDLL, or a PyCapsule with its address"
+    fix = Fix("ctypes", "pass ctypes.CDLL(path).TheFunction")
+    raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)

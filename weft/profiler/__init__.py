@@ -12,14 +12,9 @@ from weft.profiler.session import (
     trace,
 )
 
+# fmt: off
 __all__ = [
-    "ProfileOptions",
-    "StepTraceAnnotation",
-    "TraceAnnotation",
-    "annotate_function",
-    "start_server",
-    "start_trace",
-    "stop_server",
-    "stop_trace",
-    "trace",
+    "ProfileOptions", "StepTraceAnnotation", "TraceAnnotation", "annotate_function",
+    "start_server", "start_trace", "stop_server", "stop_trace", "trace",
 ]
+# fmt: on

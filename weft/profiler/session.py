@@ -37,26 +37,16 @@ R = TypeVar("R")
 
 
 def _checked_name(name: Any, operation: str) -> str:
+    fix = Fix("name", f"pass a string, such as {operation}('attention')")
     if not isinstance(name, str):
-        raise WeftTypeError(
-            f"{operation} takes a name",
-            operation=operation,
-            got=f"{name!r:.100} of class {type(name).__name__}",
-            wanted="a string",
-            fix=Fix("name", f"pass a string, such as {operation}('attention')", {}),
-        )
+        message = f"{operation} takes a name"
+        got = f"{name!r:.100} of class {type(name).__name__}"
+        raise WeftTypeError(message, operation=operation, got=got, wanted="a string", fix=fix)
     if not name:
-        raise WeftValueError(
-            f"{operation} takes a name that is not empty",
-            operation=operation,
-            got="''",
-            wanted="a string of one character or more",
-            fix=Fix("name", f"pass a string, such as {operation}('attention')", {}),
-        )
+        message = f"{operation} takes a name that is not empty"
+        wanted = "a string of one character or more"
+        raise WeftValueError(message, operation=operation, got="''", wanted=wanted, fix=fix)
     return name
-
-
-# ---- names of operations -----------------------------------------------------------------------
 
 
 class named_scope:
@@ -101,9 +91,6 @@ class named_scope:
                 return function(*args, **kwargs)
 
         return named
-
-
-# ---- names of stretches of time ----------------------------------------------------------------
 
 
 class TraceAnnotation:
@@ -165,9 +152,6 @@ def annotate_function(
     return annotated
 
 
-# ---- profiles ----------------------------------------------------------------------------------
-
-
 @dataclasses.dataclass
 class ProfileOptions:
     """Options of a profile: what it records.
@@ -210,12 +194,10 @@ def start_trace(
     options = profiler_options or ProfileOptions()
     with _state.lock:
         if _state.session is not None:
-            raise ProfilerError(
-                "a profile is being taken already, and a process can take one at a time",
-                operation="start_trace",
-                got=f"a profile for {directory} while one for {_state.log_dir} is being taken",
-                fix=Fix("stop_trace", "call weft.profiler.stop_trace() first", {}),
-            )
+            message = "a profile is being taken already, and a process can take one at a time"
+            got = f"a profile for {directory} while one for {_state.log_dir} is being taken"
+            fix = Fix("stop_trace", "call weft.profiler.stop_trace() first")
+            raise ProfilerError(message, operation="start_trace", got=got, fix=fix)
         os.makedirs(directory, exist_ok=True)
         values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
         values["advanced_configuration"] = dict(options.advanced_configuration)
@@ -233,11 +215,8 @@ def stop_trace() -> None:
     with _state.lock:
         session, _state.session = _state.session, None
         if session is None:
-            raise ProfilerError(
-                "no profile is being taken",
-                operation="stop_trace",
-                fix=Fix("start_trace", "call weft.profiler.start_trace(log_dir) before it", {}),
-            )
+            fix = Fix("start_trace", "call weft.profiler.start_trace(log_dir) before it")
+            raise ProfilerError("no profile is being taken", operation="stop_trace", fix=fix)
         session.stop_and_export(_state.log_dir)
 
 
@@ -264,11 +243,9 @@ def start_server(port: int) -> None:
     """
     with _state.lock:
         if _state.server is not None:
-            raise ProfilerError(
-                "a profiler server runs already, and a process can have one",
-                operation="start_server",
-                fix=Fix("stop_server", "call weft.profiler.stop_server() first", {}),
-            )
+            message = "a profiler server runs already, and a process can have one"
+            fix = Fix("stop_server", "call weft.profiler.stop_server() first")
+            raise ProfilerError(message, operation="start_server", fix=fix)
         _state.server = profiler.start_server(port)
 
 
@@ -277,9 +254,6 @@ def stop_server() -> None:
     """Stops the server that `start_server` began. Raises ProfilerError where there is none."""
     with _state.lock:
         if _state.server is None:
-            raise ProfilerError(
-                "no profiler server runs",
-                operation="stop_server",
-                fix=Fix("start_server", "call weft.profiler.start_server(port) before it", {}),
-            )
+            fix = Fix("start_server", "call weft.profiler.start_server(port) before it")
+            raise ProfilerError("no profiler server runs", operation="stop_server", fix=fix)
         _state.server = None

@@ -96,13 +96,9 @@ def set_distributed(distributed: Distributed) -> None:
     global _distributed
     with _lock:
         if _started:
-            raise WeftError(
-                "the devices of this process were started before it joined the group",
-                operation="distributed.initialize",
-                fix=Fix(
-                    "order", "call weft.distributed.initialize before anything that uses arrays"
-                ),
-            )
+            message = "the devices of this process were started before it joined the group"
+            fix = Fix("order", "call weft.distributed.initialize before anything that uses arrays")
+            raise WeftError(message, operation="distributed.initialize", fix=fix)
         _distributed = distributed
 
 
@@ -136,14 +132,10 @@ def backend_for(platform: str | None = None) -> Backend:
     if name == _ALIASES.get(current.platform, current.platform):
         return current
     if name not in ("cpu", "cuda"):
-        raise WeftValueError(
-            f"there is no platform {platform!r}",
-            got=platform,
-            wanted=f"{current.platform!r}, or another installed one of 'cpu', 'cuda'",
-            fix=Fix(
-                "platform", f"use platform={current.platform!r}", {"platform": current.platform}
-            ),
-        )
+        message = f"there is no platform {platform!r}"
+        wanted = f"{current.platform!r}, or another installed one of 'cpu', 'cuda'"
+        fix = Fix("platform", f"use platform={current.platform!r}", {"platform": current.platform})
+        raise WeftValueError(message, got=platform, wanted=wanted, fix=fix)
     return _platform(name)
 
 

@@ -7,22 +7,10 @@ from weft.sharding.named import NamedSharding, named_sharding
 from weft.sharding.sharding import Sharding, SingleDeviceSharding, TiledSharding
 from weft.sharding.spec import P, PartitionSpec
 
+# fmt: off
 __all__ = [
-    "AbstractMesh",
-    "AxisType",
-    "Format",
-    "Layout",
-    "Mesh",
-    "NamedSharding",
-    "P",
-    "PartitionSpec",
-    "Sharding",
-    "SingleDeviceSharding",
-    "TiledSharding",
-    "get_abstract_mesh",
-    "get_mesh",
-    "named_sharding",
-    "set_mesh",
-    "simulate",
-    "use_mesh",
+    "AbstractMesh", "AxisType", "Format", "Layout", "Mesh", "NamedSharding", "P",
+    "PartitionSpec", "Sharding", "SingleDeviceSharding", "TiledSharding", "get_abstract_mesh",
+    "get_mesh", "named_sharding", "set_mesh", "simulate", "use_mesh",
 ]
+# fmt: on

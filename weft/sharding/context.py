@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
 
 from weft.errors import Fix, WeftTypeError, api_boundary
@@ -28,13 +27,11 @@ __all__ = [
 
 def _check(operation: str, mesh: Any) -> None:
     if not isinstance(mesh, AnyMesh):
-        raise WeftTypeError(
-            f"{operation} takes a mesh",
-            operation=operation,
-            got=f"{mesh!r:.100} ({type(mesh).__name__})",
-            wanted="a Mesh or an AbstractMesh",
-            fix=Fix("make_mesh", "make one with weft.make_mesh(axis_shapes, axis_names)"),
-        )
+        message = f"{operation} takes a mesh"
+        got = f"{mesh!r:.100} ({type(mesh).__name__})"
+        wanted = "a Mesh or an AbstractMesh"
+        fix = Fix("make_mesh", "make one with weft.make_mesh(axis_shapes, axis_names)")
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 @api_boundary
@@ -88,12 +85,7 @@ class set_mesh:
     def __enter__(self) -> AnyMesh | None:
         return self._mesh
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         current.replace(self._before)
 
 

@@ -8,16 +8,12 @@ from typing import Any
 from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.sharding.names import repeated
 
-__all__ = ["check_devices", "is_addressable", "is_device", "set_process_index"]
+__all__ = ["check_devices", "is_addressable", "is_device", "or_more_devices", "set_process_index"]
 
 Device = Any
 
 
-def _first_process() -> int:
-    return 0
-
-
-_process_index: Callable[[], int] = _first_process
+_process_index: Callable[[], int] = int  # the first one
 
 
 def set_process_index(process_index: Callable[[], int]) -> None:
@@ -39,44 +35,41 @@ def is_device(value: Any) -> bool:
 def check_devices(operation: str, devices: Sequence[Device]) -> None:
     """Raises WeftTypeError for what is no device and WeftValueError for devices that cannot run
     one executable together: none, one of them twice, or those of different platforms."""
+    fix = Fix("devices", "use weft.devices()", {"devices": "weft.devices()"})
     for device in devices:
         if not is_device(device):
-            raise WeftTypeError(
-                f"{operation}: {device!r} is no device",
-                operation=operation,
-                got=f"{device!r} ({type(device).__name__})",
-                wanted="devices, such as those of weft.devices()",
-                fix=Fix("devices", "use weft.devices()", {"devices": "weft.devices()"}),
-            )
+            message = f"{operation}: {device!r} is no device"
+            got = f"{device!r} ({type(device).__name__})"
+            wanted = "devices, such as those of weft.devices()"
+            raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if not devices:
-        raise WeftValueError(
-            f"{operation}: there are no devices",
-            operation=operation,
-            got="no devices",
-            wanted="one device at least",
-            fix=Fix("devices", "use weft.devices()", {"devices": "weft.devices()"}),
-        )
+        message = f"{operation}: there are no devices"
+        wanted = "one device at least"
+        raise WeftValueError(message, operation=operation, got="no devices", wanted=wanted, fix=fix)
     twice = repeated(devices)
     if twice:
-        raise WeftValueError(
-            f"{operation}: a device is there more than once",
-            operation=operation,
-            got=f"{_listed(twice)} more than once among {len(devices)} devices",
-            wanted="different devices",
-            fix=_chosen("leave the repetitions out", dict.fromkeys(devices)),
-        )
+        message = f"{operation}: a device is there more than once"
+        got = f"{_listed(twice)} more than once among {len(devices)} devices"
+        wanted = "different devices"
+        fix = _chosen("leave the repetitions out", dict.fromkeys(devices))
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     platforms = dict.fromkeys(device.platform for device in devices)
     if len(platforms) > 1:
         first = next(iter(platforms))
-        raise WeftValueError(
-            f"{operation}: the devices belong to different platforms",
-            operation=operation,
-            got=" and ".join(map(str, platforms)),
-            wanted="devices of one platform",
-            fix=_chosen(
-                f"keep those of {first}", [device for device in devices if device.platform == first]
-            ),
+        message = f"{operation}: the devices belong to different platforms"
+        got = " and ".join(map(str, platforms))
+        wanted = "devices of one platform"
+        fix = _chosen(
+            f"keep those of {first}", [device for device in devices if device.platform == first]
         )
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+
+
+def or_more_devices(count: int, fix: Fix) -> Fix:
+    """The fix for too few devices of the CPU: so many of them, or what another fix says."""
+    variable = {"WEFT_NUM_CPU_DEVICES": str(count)}
+    text = f"set the environment variable WEFT_NUM_CPU_DEVICES={count} before the program starts"
+    return Fix("environment", f"{text}, or {fix.text}", {"environment": variable, **fix.data})
 
 
 def _listed(devices: Sequence[Device]) -> str:

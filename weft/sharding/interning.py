@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Hashable
 from typing import Any, ClassVar, Self
 
+from weft.base.util import Immutable
 from weft.function_keys import register_by_identity
 
 __all__ = ["Interned"]
@@ -17,7 +18,7 @@ __all__ = ["Interned"]
 _lock = threading.RLock()
 
 
-class Interned:
+class Interned(Immutable):
     """An object that cannot be changed; equal ones are one object, found by its key."""
 
     __slots__ = ("__weakref__",)
@@ -55,9 +56,3 @@ class Interned:
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a {type(self).__name__} cannot be changed; make another one")
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Self:
-        return self

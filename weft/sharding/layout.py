@@ -50,17 +50,12 @@ class Layout(Interned):
         if found is not None:
             return found
         if sorted(order) != list(range(len(order))):
-            raise WeftValueError(
-                "Layout: major_to_minor has each dimension exactly once",
-                operation="Layout",
-                got=f"major_to_minor={order!r:.200}",
-                wanted=f"a permutation of the numbers from 0 to {max(len(order) - 1, 0)}",
-                fix=Fix(
-                    "permutation",
-                    f"row-major is {tuple(range(len(order)))}",
-                    {"major_to_minor": tuple(range(len(order)))},
-                ),
-            )
+            message = "Layout: major_to_minor has each dimension exactly once"
+            got = f"major_to_minor={order!r:.200}"
+            wanted = f"a permutation of the numbers from 0 to {max(len(order) - 1, 0)}"
+            text = f"row-major is {tuple(range(len(order)))}"
+            fix = Fix("permutation", text, {"major_to_minor": tuple(range(len(order)))})
+            raise WeftValueError(message, operation="Layout", got=got, wanted=wanted, fix=fix)
         if tiling is not None and not isinstance(tiling, (tuple, list)):
             tiling = (tiling,)  # refused as a tile
         tiles = tuple(_integers(tile, "tiling", "tuples of lengths") for tile in tiling or ())
@@ -81,17 +76,12 @@ class Layout(Interned):
         array."""
         if self.ndim != len(shape):
             order = tuple(range(len(shape)))
-            raise ShapeError(
-                f"{operation}: {what} has {len(shape)} dimensions and its layout {self.ndim}",
-                operation=operation,
-                got=f"shape {shape!r} with {self}",
-                wanted=f"a layout of {len(shape)} dimensions",
-                fix=Fix(
-                    "major_to_minor",
-                    f"use a permutation of {order}, such as Layout({order})",
-                    {"major_to_minor": order},
-                ),
-            )
+            message = f"{operation}: {what} has {len(shape)} dimensions and its layout {self.ndim}"
+            got = f"shape {shape!r} with {self}"
+            wanted = f"a layout of {len(shape)} dimensions"
+            text = f"use a permutation of {order}, such as Layout({order})"
+            fix = Fix("major_to_minor", text, {"major_to_minor": order})
+            raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Layout, (self.major_to_minor, self.tiling)
@@ -137,7 +127,7 @@ def _integers(given: Any, name: str, wanted: str) -> tuple[int, ...]:
             operation="Layout",
             got=f"{name}={given!r:.200}",
             wanted=f"{wanted}, such as (1, 0)",
-            fix=Fix("sequence", "Layout(major_to_minor=(0, 1)) is row-major", {}),
+            fix=Fix("sequence", "Layout(major_to_minor=(0, 1)) is row-major"),
         ) from None
 
 
@@ -170,37 +160,26 @@ class Format(Interned):
         if found is not None:
             return found
         if layout is not None and not isinstance(layout, (Layout, AutoLayout)):
-            raise WeftTypeError(
-                "Format takes a layout first",
-                operation="Format",
-                got=f"{layout!r:.100} of class {type(layout).__name__}",
-                wanted="a Layout, Layout.AUTO, or None",
-                fix=Fix("layout", "pass Layout(major_to_minor=...)", {}),
-            )
+            message = "Format takes a layout first"
+            got = f"{layout!r:.100} of class {type(layout).__name__}"
+            wanted = "a Layout, Layout.AUTO, or None"
+            fix = Fix("layout", "pass Layout(major_to_minor=...)")
+            raise WeftTypeError(message, operation="Format", got=got, wanted=wanted, fix=fix)
         if is_device(sharding):
             sharding = SingleDeviceSharding(sharding)
         if sharding is not None and not isinstance(sharding, Sharding):
-            raise WeftTypeError(
-                "Format takes a sharding second",
-                operation="Format",
-                got=f"{sharding!r:.100} of class {type(sharding).__name__}",
-                wanted="a sharding such as a NamedSharding, a device, or None",
-                fix=Fix(
-                    "sharding", "pass NamedSharding(mesh, spec), or x.sharding of an array", {}
-                ),
-            )
+            message = "Format takes a sharding second"
+            got = f"{sharding!r:.100} of class {type(sharding).__name__}"
+            wanted = "a sharding such as a NamedSharding, a device, or None"
+            fix = Fix("sharding", "pass NamedSharding(mesh, spec), or x.sharding of an array")
+            raise WeftTypeError(message, operation="Format", got=got, wanted=wanted, fix=fix)
         if isinstance(layout, Layout) and sharding is None:
-            raise WeftValueError(
-                "Format: a layout that is given needs its sharding",
-                operation="Format",
-                got=f"{layout} without a sharding",
-                wanted="a sharding beside the layout, or Layout.AUTO",
-                fix=Fix(
-                    "sharding",
-                    "pass Format(layout, SingleDeviceSharding(weft.devices()[0]))",
-                    {"layout": layout},
-                ),
-            )
+            message = "Format: a layout that is given needs its sharding"
+            got = f"{layout} without a sharding"
+            wanted = "a sharding beside the layout, or Layout.AUTO"
+            text = "pass Format(layout, SingleDeviceSharding(weft.devices()[0]))"
+            fix = Fix("sharding", text, {"layout": layout})
+            raise WeftValueError(message, operation="Format", got=got, wanted=wanted, fix=fix)
         return cls._made_of((layout, sharding), layout=layout, sharding=sharding)
 
     def __reduce__(self) -> tuple[Any, ...]:

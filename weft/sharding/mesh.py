@@ -6,7 +6,6 @@ import enum
 import math
 import operator
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -87,13 +86,11 @@ class AnyMesh(Interned):
         length = 1
         for name in (names,) if isinstance(names, str) else names:
             if name not in self.axis_names:
-                raise AxisError(
-                    f"the mesh has no axis {name!r}",
-                    operation="axis_size",
-                    got=repr(name),
-                    wanted=f"names out of {self.axis_names!r}",
-                    fix=Fix("rename", f"use {self.axis_names[:1]!r}", {"names": self.axis_names}),
-                )
+                message = f"the mesh has no axis {name!r}"
+                got = repr(name)
+                wanted = f"names out of {self.axis_names!r}"
+                fix = Fix("rename", f"use {self.axis_names[:1]!r}", {"names": self.axis_names})
+                raise AxisError(message, operation="axis_size", got=got, wanted=wanted, fix=fix)
             length *= self.axis_sizes[self.axis_names.index(name)]
         return length
 
@@ -101,12 +98,7 @@ class AnyMesh(Interned):
         current.enter(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         current.leave()
 
     def __repr__(self) -> str:
@@ -163,16 +155,14 @@ class AbstractMesh(AnyMesh):
         raise self._has_no("device_ids")
 
     def _has_no(self, what: str) -> WeftValueError:
+        message = "an abstract mesh has no devices"
+        fix = Fix(
+            "make_mesh",
+            f"use weft.make_mesh({self.axis_sizes!r}, {self.axis_names!r})",
+            {"axis_shapes": self.axis_sizes, "axis_names": self.axis_names},
+        )
         return WeftValueError(
-            "an abstract mesh has no devices",
-            operation=f"AbstractMesh.{what}",
-            got=repr(self),
-            wanted="a Mesh",
-            fix=Fix(
-                "make_mesh",
-                f"use weft.make_mesh({self.axis_sizes!r}, {self.axis_names!r})",
-                {"axis_shapes": self.axis_sizes, "axis_names": self.axis_names},
-            ),
+            message, operation=f"AbstractMesh.{what}", got=repr(self), wanted="a Mesh", fix=fix
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -218,7 +208,13 @@ class Mesh(AnyMesh):
         listed = tuple(grid.ravel().tolist())
         check_devices("Mesh", listed)
         if not names:
-            raise _without_axes(listed)
+            # For the compiler a mesh without axes is one that keeps an array whole on one device.
+            message = "Mesh: there is no mesh without axes"
+            got = "a device without dimensions around it"
+            wanted = "an array of devices with a dimension for each axis"
+            data = {"devices": listed, "axis_names": ("i",)}
+            fix = Fix("devices", "use Mesh([device], ('i',))", data)
+            raise WeftValueError(message, operation="Mesh", got=got, wanted=wanted, fix=fix)
         sizes = grid.shape
         grid.flags.writeable = False
         ids = np.array([device.id for device in listed], np.int64).reshape(sizes)
@@ -252,19 +248,6 @@ class Mesh(AnyMesh):
         )
 
 
-def _without_axes(devices: tuple[Device, ...]) -> WeftValueError:
-    # For the compiler a mesh without axes is one that keeps an array whole on one device.
-    return WeftValueError(
-        "Mesh: there is no mesh without axes",
-        operation="Mesh",
-        got="a device without dimensions around it",
-        wanted="an array of devices with a dimension for each axis",
-        fix=Fix(
-            "devices", "use Mesh([device], ('i',))", {"devices": devices, "axis_names": ("i",)}
-        ),
-    )
-
-
 def _grid(devices: Any) -> np.ndarray[Any, Any]:
     """Devices as an array of objects, whatever nested sequences they come in."""
     if isinstance(devices, np.ndarray):
@@ -282,13 +265,11 @@ def _grid(devices: Any) -> np.ndarray[Any, Any]:
         element = devices
         for i, length in zip(index, shape, strict=True):
             if not isinstance(element, list | tuple) or len(element) != length:
-                raise ShapeError(
-                    "Mesh: the nested lists of devices have different lengths",
-                    operation="Mesh",
-                    got=f"devices={devices!r:.200}",
-                    wanted="lists of one length at each depth",
-                    fix=Fix("devices", "use np.array(devices).reshape(sizes of the axes)"),
-                )
+                message = "Mesh: the nested lists of devices have different lengths"
+                got = f"devices={devices!r:.200}"
+                wanted = "lists of one length at each depth"
+                fix = Fix("devices", "use np.array(devices).reshape(sizes of the axes)")
+                raise ShapeError(message, operation="Mesh", got=got, wanted=wanted, fix=fix)
             element = element[i]
         grid[index] = element
     return grid
@@ -300,41 +281,33 @@ def checked_sizes(operation: str, sizes: Any, names: tuple[str, ...]) -> tuple[i
     try:
         lengths = tuple(map(operator.index, given))
     except TypeError:
+        message = f"{operation}: the length of a mesh axis is an integer"
+        fix = Fix("sizes", "write the lengths as integers, such as (4, 2)")
         raise WeftTypeError(
-            f"{operation}: the length of a mesh axis is an integer",
-            operation=operation,
-            got=repr(sizes),
-            wanted=f"{len(names)} integers",
-            fix=Fix("sizes", "write the lengths as integers, such as (4, 2)"),
+            message, operation=operation, got=repr(sizes), wanted=f"{len(names)} integers", fix=fix
         ) from None
     check_rank(operation, "the number of lengths", lengths, names)
     return lengths
 
 
-def check_rank(
-    operation: str, what: str, sizes: tuple[int, ...], names: tuple[str, ...]
-) -> None:  # fmt: skip
+def check_rank(operation: str, what: str, sizes: tuple[int, ...], names: tuple[str, ...]) -> None:
     """Raises ShapeError where there are more names than lengths or fewer, and WeftValueError for a
     length that is not positive."""
     if len(sizes) != len(names):
         more = tuple(f"axis_{i}" for i in range(len(names), len(sizes)))
         fixed = names[: len(sizes)] + more
-        raise ShapeError(
-            f"{operation}: {what} is {len(sizes)}, and there are {len(names)} axis names",
-            operation=operation,
-            got=f"lengths {sizes!r} and axis_names={names!r}",
-            wanted="one name for each dimension",
-            fix=Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed}),
-        )
+        message = f"{operation}: {what} is {len(sizes)}, and there are {len(names)} axis names"
+        got = f"lengths {sizes!r} and axis_names={names!r}"
+        wanted = "one name for each dimension"
+        fix = Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed})
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if any(size < 1 for size in sizes):
         fixed_sizes = tuple(max(size, 1) for size in sizes)
-        raise WeftValueError(
-            f"{operation}: every mesh axis has at least one device",
-            operation=operation,
-            got=f"lengths {sizes!r} of the axes {names!r}",
-            wanted="positive lengths",
-            fix=Fix("sizes", f"use lengths such as {fixed_sizes!r}", {"sizes": fixed_sizes}),
-        )
+        message = f"{operation}: every mesh axis has at least one device"
+        got = f"lengths {sizes!r} of the axes {names!r}"
+        wanted = "positive lengths"
+        fix = Fix("sizes", f"use lengths such as {fixed_sizes!r}", {"sizes": fixed_sizes})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def check_axis_types(operation: str, axis_types: Any, names: tuple[str, ...]) -> None:
@@ -343,27 +316,18 @@ def check_axis_types(operation: str, axis_types: Any, names: tuple[str, ...]) ->
     if axis_types is None:
         return
     given = (axis_types,) if isinstance(axis_types, (AxisType, str)) else tuple(axis_types)
+    wanted = "AxisType.Auto for each axis"
+    fix = Fix("remove", "leave axis_types out", {"argument": "axis_types"})
     if any(not isinstance(kind, AxisType) for kind in given):
-        raise WeftTypeError(
-            f"{operation}: axis_types takes an AxisType for each axis",
-            operation=operation,
-            got=f"axis_types={axis_types!r}",
-            wanted="AxisType.Auto for each axis",
-            fix=Fix("remove", "leave axis_types out", {"argument": "axis_types"}),
-        )
+        message = f"{operation}: axis_types takes an AxisType for each axis"
+        got = f"axis_types={axis_types!r}"
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    got = f"axis_types={given!r}"
     if len(given) != len(names):
-        raise ShapeError(
-            f"{operation}: axis_types and axis_names differ in number",
-            operation=operation,
-            got=f"axis_types={given!r} and axis_names={names!r}",
-            wanted=f"{len(names)} types",
-            fix=Fix("remove", "leave axis_types out", {"argument": "axis_types"}),
-        )
+        message = f"{operation}: axis_types and axis_names differ in number"
+        got += f" and axis_names={names!r}"
+        wanted = f"{len(names)} types"
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if any(kind is not AxisType.Auto for kind in given):
-        raise WeftNotImplementedError(
-            f"{operation}: shardings are no part of types here, so that axes are Auto",
-            operation=operation,
-            got=f"axis_types={given!r}",
-            wanted="AxisType.Auto for each axis",
-            fix=Fix("remove", "leave axis_types out", {"argument": "axis_types"}),
-        )
+        message = f"{operation}: shardings are no part of types here, so that axes are Auto"
+        raise WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)

@@ -55,13 +55,11 @@ class NamedSharding(Sharding):
         if found is not None:
             return found
         if not isinstance(mesh, AnyMesh) or mesh.empty:
-            raise WeftTypeError(
-                "NamedSharding: the first argument is a mesh with axes",
-                operation="NamedSharding",
-                got=f"{mesh!r:.100} ({type(mesh).__name__})",
-                wanted="a Mesh",
-                fix=Fix("make_mesh", "make one with weft.make_mesh(axis_shapes, axis_names)"),
-            )
+            message = "NamedSharding: the first argument is a mesh with axes"
+            got = f"{mesh!r:.100} ({type(mesh).__name__})"
+            wanted = "a Mesh"
+            fix = Fix("make_mesh", "make one with weft.make_mesh(axis_shapes, axis_names)")
+            raise WeftTypeError(message, operation="NamedSharding", got=got, wanted=wanted, fix=fix)
         if not isinstance(spec, PartitionSpec):
             raise _no_spec(spec)
         check_known("NamedSharding", spec.axes() + spec.sum, spec, mesh.axis_names)
@@ -130,18 +128,15 @@ class NamedSharding(Sharding):
         whole = PartitionSpec(*entries)
         lengths = shape[:dimension] + (padded,) + shape[dimension + 1 :]
         named = ("axis " if len(axes) == 1 else "axes ") + quoted(axes)
-        return ShapeError(
+        message = (
             f"{operation}: dimension {dimension} of {what}, of length {length}, cannot be split "
-            f"into {count} equal blocks over the mesh {named}",
-            operation=operation,
-            got=f"shape {shape!r} with {self.spec!r} over {self.mesh!r}",
-            wanted=f"a multiple of {count} in place of {length}",
-            fix=Fix(
-                "pad",
-                f"pad dimension {dimension} to {padded}, or use {whole!r}",
-                {"shape": lengths, "spec": whole, "dimension": dimension},
-            ),
+            f"into {count} equal blocks over the mesh {named}"
         )
+        got = f"shape {shape!r} with {self.spec!r} over {self.mesh!r}"
+        wanted = f"a multiple of {count} in place of {length}"
+        text = f"pad dimension {dimension} to {padded}, or use {whole!r}"
+        fix = Fix("pad", text, {"shape": lengths, "spec": whole, "dimension": dimension})
+        return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
     def with_spec(self, spec: PartitionSpec) -> NamedSharding:
         """Another spec over the same mesh."""
@@ -163,13 +158,11 @@ class NamedSharding(Sharding):
 def _no_spec(spec: Any) -> WeftTypeError:
     entries = spec if isinstance(spec, tuple | list) else () if spec is None else (spec,)
     shown = ", ".join(map(repr, entries))
-    return WeftTypeError(
-        "NamedSharding: the second argument is a PartitionSpec",
-        operation="NamedSharding",
-        got=f"{spec!r:.100} ({type(spec).__name__})",
-        wanted="a PartitionSpec",
-        fix=Fix("spec", f"use PartitionSpec({shown})", {"entries": tuple(entries)}),
-    )
+    message = "NamedSharding: the second argument is a PartitionSpec"
+    got = f"{spec!r:.100} ({type(spec).__name__})"
+    wanted = "a PartitionSpec"
+    fix = Fix("spec", f"use PartitionSpec({shown})", {"entries": tuple(entries)})
+    return WeftTypeError(message, operation="NamedSharding", got=got, wanted=wanted, fix=fix)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -178,13 +171,11 @@ def _assignment(sharding: NamedSharding, ndim: int) -> Assignment:
     undecided = [dimension for dimension in range(len(spec)) if spec.is_open(dimension)]
     if undecided:
         fixed = PartitionSpec(*(None if spec.is_open(i) else entry for i, entry in enumerate(spec)))
-        raise WeftValueError(
-            "a dimension that is left to the compiler does not say where an array lies",
-            operation="NamedSharding",
-            got=f"{spec!r}",
-            wanted="None or mesh axes for each dimension",
-            fix=Fix("spec", f"use {fixed!r}", {"spec": fixed}),
-        )
+        message = "a dimension that is left to the compiler does not say where an array lies"
+        got = f"{spec!r}"
+        wanted = "None or mesh axes for each dimension"
+        fix = Fix("spec", f"use {fixed!r}", {"spec": fixed})
+        raise WeftValueError(message, operation="NamedSharding", got=got, wanted=wanted, fix=fix)
     if sharding.is_fully_replicated:
         return None
     positions = np.arange(mesh.size).reshape(mesh.axis_sizes)

@@ -31,23 +31,19 @@ def axis_names(operation: str, names: Any) -> tuple[str, ...]:
         if not isinstance(name, str) or not name:
             fixed = tuple(name if isinstance(name, str) and name else f"axis_{i}"
                           for i, name in enumerate(given))  # fmt: skip
-            raise WeftTypeError(
-                f"{operation}: the name of a mesh axis is a text that is not empty",
-                operation=operation,
-                got=f"axis_names={given!r}",
-                wanted="a str for each axis",
-                fix=Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed}),
-            )
+            message = f"{operation}: the name of a mesh axis is a text that is not empty"
+            got = f"axis_names={given!r}"
+            wanted = "a str for each axis"
+            fix = Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed})
+            raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     twice = repeated(given)
     if twice:
         fixed = _renamed(given)
-        raise AxisError(
-            f"{operation}: the axes of a mesh have different names",
-            operation=operation,
-            got=f"axis_names={given!r}",
-            wanted=f"{quoted(twice)} once",
-            fix=Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed}),
-        )
+        message = f"{operation}: the axes of a mesh have different names"
+        got = f"axis_names={given!r}"
+        wanted = f"{quoted(twice)} once"
+        fix = Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed})
+        raise AxisError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     return given
 
 
@@ -82,21 +78,16 @@ def check_known(operation: str, names: Iterable[str], spec: Any, known: Sequence
             free = [axis for axis in known if axis not in spec.axes()]
             better = close_name(name, known) or next(iter(free), None)
             text = f"use {better!r}" if better else "leave it out"
-            raise AxisError(
-                f"{operation}: the mesh has no axis {name!r}",
-                operation=operation,
-                got=f"{spec!r} over a mesh with the axes {quoted(known)}",
-                wanted=f"names out of {quoted(known)}",
-                fix=Fix("rename", f"{text} instead of {name!r}", {"from": name, "to": better}),
-            )
+            message = f"{operation}: the mesh has no axis {name!r}"
+            got = f"{spec!r} over a mesh with the axes {quoted(known)}"
+            wanted = f"names out of {quoted(known)}"
+            fix = Fix("rename", f"{text} instead of {name!r}", {"from": name, "to": better})
+            raise AxisError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def repeated_axis(names: Sequence[str], spec: str, fixed: Any) -> AxisError:
     """The error for a spec that mentions an axis twice; `fixed` is one that does not."""
-    return AxisError(
-        f"PartitionSpec: the mesh axis {quoted(names)} is mentioned twice",
-        operation="PartitionSpec",
-        got=spec,
-        wanted="each mesh axis at most once, since it splits one dimension",
-        fix=Fix("spec", f"use {fixed!r}", {"spec": fixed}),
-    )
+    message = f"PartitionSpec: the mesh axis {quoted(names)} is mentioned twice"
+    wanted = "each mesh axis at most once, since it splits one dimension"
+    fix = Fix("spec", f"use {fixed!r}", {"spec": fixed})
+    return AxisError(message, operation="PartitionSpec", got=spec, wanted=wanted, fix=fix)

@@ -55,8 +55,6 @@ class Sharding(Interned):
             if length % count:
                 raise _indivisible(operation, what, lengths, dimension, count, self)
 
-    # ---- what follows -----------------------------------------------------------------------
-
     @property
     def device_set(self) -> frozenset[Device]:
         """The devices that hold a part of the array."""
@@ -157,13 +155,10 @@ def checked_shape(operation: str, shape: Any) -> tuple[int, ...]:
     except TypeError:
         lengths = (-1,)
     if any(length < 0 for length in lengths):
-        raise WeftTypeError(
-            f"{operation}: a shape is a sequence of integers that are not negative",
-            operation=operation,
-            got=repr(shape),
-            wanted="a shape, such as (8, 4)",
-            fix=Fix("shape", "use x.shape", {"shape": "x.shape"}),
-        )
+        message = f"{operation}: a shape is a sequence of integers that are not negative"
+        wanted = "a shape, such as (8, 4)"
+        fix = Fix("shape", "use x.shape", {"shape": "x.shape"})
+        raise WeftTypeError(message, operation=operation, got=repr(shape), wanted=wanted, fix=fix)
     return lengths
 
 
@@ -173,17 +168,14 @@ def _indivisible(
     length = shape[dimension]
     padded = -(-length // count) * count
     fixed = shape[:dimension] + (padded,) + shape[dimension + 1 :]
-    return ShapeError(
-        f"{operation}: dimension {dimension} of {what} cannot be split into {count} equal blocks",
-        operation=operation,
-        got=f"shape {shape!r} with {how}",
-        wanted=f"a multiple of {count} in place of {length}",
-        fix=Fix(
-            "pad",
-            f"pad dimension {dimension} to {padded}, or do not split it",
-            {"shape": fixed, "dimension": dimension},
-        ),
+    message = (
+        f"{operation}: dimension {dimension} of {what} cannot be split into {count} equal blocks"
     )
+    got = f"shape {shape!r} with {how}"
+    wanted = f"a multiple of {count} in place of {length}"
+    text = f"pad dimension {dimension} to {padded}, or do not split it"
+    fix = Fix("pad", text, {"shape": fixed, "dimension": dimension})
+    return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 class SingleDeviceSharding(Sharding):
@@ -261,13 +253,11 @@ class TiledSharding(Sharding):
         if order is None:
             return None
         if order.ndim - 1 != ndim:
-            raise ShapeError(
-                f"a layout of arrays of {order.ndim - 1} dimensions is none of others",
-                operation="TiledSharding",
-                got=f"an array of {ndim} dimensions with {self}",
-                wanted=f"an array of {order.ndim - 1} dimensions",
-                fix=Fix("reshape", f"use it for {order.ndim - 1} dimensions", {"ndim": ndim}),
-            )
+            message = f"a layout of arrays of {order.ndim - 1} dimensions is none of others"
+            got = f"an array of {ndim} dimensions with {self}"
+            wanted = f"an array of {order.ndim - 1} dimensions"
+            fix = Fix("reshape", f"use it for {order.ndim - 1} dimensions", {"ndim": ndim})
+            raise ShapeError(message, operation="TiledSharding", got=got, wanted=wanted, fix=fix)
         return order
 
     @property
@@ -289,21 +279,17 @@ def _checked_assignment(assignment: Any, devices: int) -> np.ndarray[Any, Any]:
     except ValueError:  # rows of different lengths
         order = np.empty(0, object)
     if order.dtype.kind not in "iu" or not order.ndim:
-        raise WeftTypeError(
-            "TiledSharding: an assignment is an array of integers",
-            operation="TiledSharding",
-            got=f"{assignment!r:.200}",
-            wanted="positions of devices: an axis for each dimension, and one for the copies",
-            fix=Fix("assignment", "use None for a copy on each device", {"assignment": None}),
-        )
+        message = "TiledSharding: an assignment is an array of integers"
+        got = f"{assignment!r:.200}"
+        wanted = "positions of devices: an axis for each dimension, and one for the copies"
+        fix = Fix("assignment", "use None for a copy on each device", {"assignment": None})
+        raise WeftTypeError(message, operation="TiledSharding", got=got, wanted=wanted, fix=fix)
     if sorted(order.ravel().tolist()) != list(range(devices)):
-        raise WeftValueError(
-            "TiledSharding: an assignment has the position of each device exactly once",
-            operation="TiledSharding",
-            got=f"{order.ravel().tolist()!r:.200} for {devices} devices",
-            wanted=f"the numbers from 0 to {devices - 1}",
-            fix=Fix("assignment", "use None for a copy on each device", {"assignment": None}),
-        )
+        message = "TiledSharding: an assignment has the position of each device exactly once"
+        got = f"{order.ravel().tolist()!r:.200} for {devices} devices"
+        wanted = f"the numbers from 0 to {devices - 1}"
+        fix = Fix("assignment", "use None for a copy on each device", {"assignment": None})
+        raise WeftValueError(message, operation="TiledSharding", got=got, wanted=wanted, fix=fix)
     order = np.sort(order.astype(np.int64), axis=-1)
     order.flags.writeable = False
     return order

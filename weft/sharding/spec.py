@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
+from weft.base.util import Immutable
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.sharding.names import repeated, repeated_axis
 
@@ -33,7 +34,7 @@ class Unconstrained:
 Entry = None | str | tuple[str, ...] | Unconstrained
 
 
-class PartitionSpec:
+class PartitionSpec(Immutable):
     """For each dimension of an array, the mesh axes that split it; `P` for short.
 
     An entry is None (the dimension is not split), the name of a mesh axis, or a tuple of names: the
@@ -86,7 +87,12 @@ class PartitionSpec:
                 axes += entry
         summed = _names(sum) if sum else ()
         if summed is None:
-            raise _no_sum(sum)
+            message = "PartitionSpec: sum takes the names of mesh axes"
+            wanted = "a name or a tuple of names"
+            fix = Fix("remove", "leave sum out", {"argument": "sum"})
+            raise WeftTypeError(
+                message, operation="PartitionSpec", got=f"sum={sum!r}", wanted=wanted, fix=fix
+            )
         _set(self, "_entries", kept)
         _set(self, "_axes", tuple(axes))
         _set(self, "sum", summed)
@@ -127,8 +133,6 @@ class PartitionSpec:
         """
         entries = self._entries if partitions is None else tuple(partitions)
         return PartitionSpec(*entries, sum=self.sum if sum is None else sum)
-
-    # ---- as a tuple -------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries)
@@ -181,19 +185,11 @@ class PartitionSpec:
             parts.append(f"sum={summed!r}")
         return f"P({', '.join(parts)})"
 
-    # ---- frozen data ------------------------------------------------------------------------
-
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a PartitionSpec cannot be changed; P.update makes another one")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError("a PartitionSpec cannot be changed; P.update makes another one")
-
-    def __copy__(self) -> PartitionSpec:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> PartitionSpec:
-        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (self._entries, self.sum)
@@ -205,16 +201,6 @@ _set = object.__setattr__
 
 def _unpickle(entries: tuple[Entry, ...], summed: tuple[str, ...]) -> PartitionSpec:
     return PartitionSpec(*entries, sum=summed)
-
-
-def _no_sum(given: Any) -> WeftTypeError:
-    return WeftTypeError(
-        "PartitionSpec: sum takes the names of mesh axes",
-        operation="PartitionSpec",
-        got=f"sum={given!r}",
-        wanted="a name or a tuple of names",
-        fix=Fix("remove", "leave sum out", {"argument": "sum"}),
-    )
 
 
 def _names(value: Any) -> tuple[str, ...] | None:
@@ -233,17 +219,12 @@ def _entry(entry: Any, position: int, entries: tuple[Any, ...]) -> Entry:
     names = _names(entry)
     if names is None:
         fixed = entries[:position] + (None,) + entries[position + 1 :]
-        raise WeftTypeError(
-            f"PartitionSpec: entry {position} is no name of a mesh axis",
-            operation="PartitionSpec",
-            got=f"{entry!r} ({type(entry).__name__})",
-            wanted="None, a name (a str that is not empty), or a tuple of names",
-            fix=Fix(
-                "entries",
-                f"write the name of a mesh axis, or None, for dimension {position}",
-                {"entries": fixed, "position": position},
-            ),
-        )
+        message = f"PartitionSpec: entry {position} is no name of a mesh axis"
+        got = f"{entry!r} ({type(entry).__name__})"
+        wanted = "None, a name (a str that is not empty), or a tuple of names"
+        text = f"write the name of a mesh axis, or None, for dimension {position}"
+        fix = Fix("entries", text, {"entries": fixed, "position": position})
+        raise WeftTypeError(message, operation="PartitionSpec", got=got, wanted=wanted, fix=fix)
     return names[0] if len(names) == 1 else names or None
 
 

@@ -56,50 +56,18 @@ if TYPE_CHECKING:
     )
     from weft.typing import Array, TreeOfAny, TreeOfArrays
 
+# fmt: off
 __all__ = [
-    "DictKey",
-    "Difference",
-    "FlattenedIndexKey",
-    "GetAttrKey",
-    "KeyPath",
-    "Partial",
-    "PyTreeDef",
-    "SequenceKey",
-    "all",
-    "all_leaves",
-    "broadcast",
-    "broadcast_prefix",
-    "differences",
-    "equality_errors",
-    "flatten",
-    "flatten_one_level",
-    "flatten_one_level_with_keys",
-    "flatten_with_path",
-    "is_node",
-    "keystr",
-    "leaves",
-    "leaves_with_path",
-    "map",
-    "map_with_path",
-    "prefix_errors",
-    "prefix_leaves",
-    "reduce",
-    "reduce_associative",
-    "register_class",
-    "register_class_with_keys",
-    "register_dataclass",
-    "register_node",
-    "register_static",
-    "register_with_keys",
-    "registry",
-    "static",
-    "structure",
-    "transpose",
-    "treedef_children",
-    "treedef_is_leaf",
-    "treedef_tuple",
-    "unflatten",
+    "DictKey", "Difference", "FlattenedIndexKey", "GetAttrKey", "KeyPath", "Partial",
+    "PyTreeDef", "SequenceKey", "all", "all_leaves", "broadcast", "broadcast_prefix",
+    "differences", "equality_errors", "flatten", "flatten_one_level",
+    "flatten_one_level_with_keys", "flatten_with_path", "is_node", "keystr", "leaves",
+    "leaves_with_path", "map", "map_with_path", "prefix_errors", "prefix_leaves", "reduce",
+    "reduce_associative", "register_class", "register_class_with_keys", "register_dataclass",
+    "register_node", "register_static", "register_with_keys", "registry", "static", "structure",
+    "transpose", "treedef_children", "treedef_is_leaf", "treedef_tuple", "unflatten",
 ]
+# fmt: on
 
 IsLeaf: TypeAlias = Callable[[Any], bool] | None
 
@@ -110,17 +78,8 @@ _MISSING: Any = object()
 
 # Names that come from the registry's module and are looked up there when they are needed.
 _FROM_REGISTRY = frozenset(
-    {
-        "DictKey",
-        "FlattenedIndexKey",
-        "GetAttrKey",
-        "KeyPath",
-        "PyTreeDef",
-        "SequenceKey",
-        "flatten_one_level",
-        "flatten_one_level_with_keys",
-        "registry",
-    }
+    "DictKey FlattenedIndexKey GetAttrKey KeyPath PyTreeDef SequenceKey flatten_one_level "
+    "flatten_one_level_with_keys registry".split()
 )
 
 
@@ -162,14 +121,11 @@ def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
         if not str(error).startswith(("Too few leaves", "Too many leaves")):
             raise
         count = len(leaves) if isinstance(leaves, Sequence) else "another number of"
+        message = "the number of leaves does not fit the structure"
+        wanted = f"{treedef.num_leaves} leaves for {treedef}"
+        fix = Fix("count", f"pass {treedef.num_leaves} leaves", {"num_leaves": treedef.num_leaves})
         raise TreeError(
-            "the number of leaves does not fit the structure",
-            operation="tree.unflatten",
-            got=f"{count} leaves",
-            wanted=f"{treedef.num_leaves} leaves for {treedef}",
-            fix=Fix(
-                "count", f"pass {treedef.num_leaves} leaves", {"num_leaves": treedef.num_leaves}
-            ),
+            message, operation="tree.unflatten", got=f"{count} leaves", wanted=wanted, fix=fix
         ) from None
 
 
@@ -328,17 +284,15 @@ def _flatten_up_to(
     except ValueError as error:
         # The views the other way round: the remedy is for `other`, which must match the first tree.
         for found in walk(view(tree, is_leaf), view(other), prefix=True):
-            raise TreeError(
-                f"the trees differ at {place(found.path)}",
-                operation=operation,
-                got=f"{found.right} in tree number {position}",
-                wanted=f"{found.left}, as in the first tree",
-                fix=Fix(
-                    "restructure",
-                    f"in the first tree: {found.fix.text}; or keep a subtree whole with is_leaf",
-                    found.fix.data,
-                ),
-            ) from None
+            message = f"the trees differ at {place(found.path)}"
+            got = f"{found.right} in tree number {position}"
+            wanted = f"{found.left}, as in the first tree"
+            fix = Fix(
+                "restructure",
+                f"in the first tree: {found.fix.text}; or keep a subtree whole with is_leaf",
+                found.fix.data,
+            )
+            raise TreeError(message, operation=operation, got=got, wanted=wanted, fix=fix) from None
         raise TreeError(f"the trees differ: {error}", operation=operation) from error
 
 
@@ -397,13 +351,10 @@ def reduce_associative(
 
 def _require_leaves(operation: str, argument: str, values: list[Any]) -> None:
     if not values:
-        raise TreeError(
-            "the tree has no leaves to combine",
-            operation=operation,
-            got="0 leaves",
-            wanted=f"a leaf, or the argument {argument}",
-            fix=Fix("argument", f"pass {argument}=", {"argument": argument}),
-        )
+        message = "the tree has no leaves to combine"
+        wanted = f"a leaf, or the argument {argument}"
+        fix = Fix("argument", f"pass {argument}=", {"argument": argument})
+        raise TreeError(message, operation=operation, got="0 leaves", wanted=wanted, fix=fix)
 
 
 def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tree: Any) -> Any:
@@ -432,13 +383,10 @@ def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tree: A
 
 
 def _transpose_error(what: str, found: Difference) -> TreeError:
-    return TreeError(
-        f"the tree is not made of {what}; they differ at {place(found.path)}",
-        operation="tree.transpose",
-        got=f"{found.right} in the tree",
-        wanted=found.left,
-        fix=Fix("restructure", f"in the structure: {found.fix.text}", found.fix.data),
-    )
+    message = f"the tree is not made of {what}; they differ at {place(found.path)}"
+    got = f"{found.right} in the tree"
+    fix = Fix("restructure", f"in the structure: {found.fix.text}", found.fix.data)
+    return TreeError(message, operation="tree.transpose", got=got, wanted=found.left, fix=fix)
 
 
 # Structures
@@ -490,7 +438,11 @@ def prefix_leaves(name: str, prefix: Any, full: Any, is_leaf: IsLeaf = None) -> 
         return values
     counts: list[int] = []
     if not _count_leaves(prefix_def, full_def, counts):
-        raise _prefix_error(name, prefix, full, is_leaf)
+        found = prefix_errors(prefix, full, is_leaf)[0]
+        at = place(found.path)
+        message = f"{name} is not a prefix of the tree it is for; they differ at {at}"
+        wanted = f"{found.right} as in the tree, or one value for all of it"
+        raise TreeError(message, got=f"{found.left} in {name}", wanted=wanted, fix=found.fix)
     return [value for value, count in zip(values, counts, strict=True) for _ in range(count)]
 
 
@@ -508,16 +460,6 @@ def _count_leaves(prefix: PyTreeDef, full: PyTreeDef, counts: list[int]) -> bool
     children, others = prefix.children(), full.children()
     return len(children) == len(others) and builtins.all(
         _count_leaves(child, other, counts) for child, other in zip(children, others, strict=True)
-    )
-
-
-def _prefix_error(name: str, prefix: Any, full: Any, is_leaf: IsLeaf) -> TreeError:
-    found = prefix_errors(prefix, full, is_leaf)[0]
-    return TreeError(
-        f"{name} is not a prefix of the tree it is for; they differ at {place(found.path)}",
-        got=f"{found.left} in {name}",
-        wanted=f"{found.right} as in the tree, or one value for all of it",
-        fix=found.fix,
     )
 
 

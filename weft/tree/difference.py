@@ -73,11 +73,9 @@ _UNKNOWN: Any = object()  # The tree of a view that was made from a structure.
 
 def view(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> View:
     """The outermost level of a tree, or of a structure."""
-    return (
-        _view_of_treedef(tree)
-        if isinstance(tree, pytree.PyTreeDef)
-        else _view_of_tree(tree, is_leaf)
-    )
+    if isinstance(tree, pytree.PyTreeDef):
+        return _view_of_treedef(tree)
+    return _view_of_tree(tree, is_leaf)
 
 
 def _view_of_tree(tree: Any, is_leaf: Callable[[Any], bool] | None) -> View:
@@ -233,10 +231,7 @@ def equality_errors(
     >>> [(keystr(path), text) for path, text in equality_errors({"a": (1, 2)}, {"a": [1, 2]})]
     [("['a']", 'a tuple of length 2 against a list of length 2')]
     """
-    return [
-        (found.path, f"{found.left} against {found.right}")
-        for found in differences(left, right, is_leaf)
-    ]
+    return [(x.path, f"{x.left} against {x.right}") for x in differences(left, right, is_leaf)]
 
 
 def prefix_errors(

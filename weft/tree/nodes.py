@@ -50,20 +50,15 @@ def field_names(cls: type) -> tuple[str, ...] | None:
 
 def _check_new(operation: str, cls: Any) -> None:
     if not isinstance(cls, type):
-        raise TreeError(
-            "only classes are registered",
-            operation=operation,
-            got=f"{cls!r}, of type {type(cls).__name__}",
-            wanted="a class",
-        )
+        message = "only classes are registered"
+        got = f"{cls!r}, of type {type(cls).__name__}"
+        raise TreeError(message, operation=operation, got=got, wanted="a class")
     if pytree.is_node(cls) and not pytree.is_namedtuple(cls):
-        raise TreeError(
-            f"the class {cls.__qualname__} is registered already",
-            operation=operation,
-            got="a second registration",
-            wanted="one registration for each class",
-            fix=Fix("remove", "remove one of the registrations", {"class": cls.__qualname__}),
-        )
+        message = f"the class {cls.__qualname__} is registered already"
+        got = "a second registration"
+        wanted = "one registration for each class"
+        fix = Fix("remove", "remove one of the registrations", {"class": cls.__qualname__})
+        raise TreeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def register_node(
@@ -173,8 +168,6 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> C: ...
-
-
 @overload
 def register_dataclass(
     nodetype: None = None,
@@ -182,8 +175,6 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> Callable[[C], C]: ...
-
-
 def register_dataclass(
     nodetype: Any = None,
     data_fields: Sequence[str] | None = None,
@@ -269,17 +260,12 @@ def _check_fields(cls: type, data: list[str], meta: list[str], drop: Sequence[st
         for what, names_ in (("in no list:", missing), ("unknown:", unknown), ("twice:", twice))
         if names_
     ]
-    raise TreeError(
-        f"the lists of fields do not match the dataclass {cls.__qualname__}",
-        operation="tree.register_dataclass",
-        got="; ".join(problems),
-        wanted=f"each of the constructor's fields {names} in one list",
-        fix=Fix(
-            "fields",
-            "put arrays in data_fields, and the rest in meta_fields (or drop_fields)",
-            {"missing": missing, "unknown": unknown, "twice": twice},
-        ),
-    )
+    message = f"the lists of fields do not match the dataclass {cls.__qualname__}"
+    got = "; ".join(problems)
+    wanted = f"each of the constructor's fields {names} in one list"
+    text = "put arrays in data_fields, and the rest in meta_fields (or drop_fields)"
+    fix = Fix("fields", text, {"missing": missing, "unknown": unknown, "twice": twice})
+    raise TreeError(message, operation="tree.register_dataclass", got=got, wanted=wanted, fix=fix)
 
 
 def register_static(cls: C) -> C:

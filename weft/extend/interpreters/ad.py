@@ -16,26 +16,11 @@ from weft.interpreters.linearize import (
 from weft.interpreters.transpose import backward_pass, transpose_jaxpr
 from weft.ops.structural.tangents import add_tangents, instantiate, zeros
 
+# fmt: off
 __all__ = [
-    "LinearOperand",
-    "Zero",
-    "add_tangents",
-    "backward_pass",
-    "instantiate",
-    "jvp_flat",
-    "jvp_jaxpr",
-    "jvp_rules",
-    "linear_program",
-    "linearize_flat",
-    "linearize_jaxpr",
-    "linearize_rules",
-    "not_linear",
-    "record_linear",
-    "register_jvp",
-    "register_linearize",
-    "register_transpose",
-    "transpose_jaxpr",
-    "transpose_rules",
-    "user_rule",
-    "zeros",
+    "LinearOperand", "Zero", "add_tangents", "backward_pass", "instantiate", "jvp_flat",
+    "jvp_jaxpr", "jvp_rules", "linear_program", "linearize_flat", "linearize_jaxpr",
+    "linearize_rules", "not_linear", "record_linear", "register_jvp", "register_linearize",
+    "register_transpose", "transpose_jaxpr", "transpose_rules", "user_rule", "zeros",
 ]
+# fmt: on

@@ -6,13 +6,9 @@ from weft.define.registration import register_vmap
 from weft.interpreters.vmap import mapped_type, vmap_flat, vmap_jaxpr
 from weft.ops.structural.shape import move_dim, reduce_vmap_axes
 
+# fmt: off
 __all__ = [
-    "AxisData",
-    "mapped_type",
-    "move_dim",
-    "reduce_vmap_axes",
-    "register_vmap",
-    "vmap_flat",
-    "vmap_jaxpr",
-    "vmap_rules",
+    "AxisData", "mapped_type", "move_dim", "reduce_vmap_axes", "register_vmap", "vmap_flat",
+    "vmap_jaxpr", "vmap_rules",
 ]
+# fmt: on

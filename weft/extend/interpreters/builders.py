@@ -11,5 +11,5 @@ be several arrays, and `body` returns a list as well. Operations without a funct
 by `op`, with attributes from `boolean`, `integers` and `to_attribute`.
 """
 
-from weft.runtime.stablehlo import *  # noqa: F403  (the one list of these names is there)
+from weft.runtime.stablehlo import *
 from weft.runtime.stablehlo import __all__ as __all__  # type: ignore[attr-defined]

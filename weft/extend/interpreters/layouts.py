@@ -1,19 +1,6 @@
 """Layouts: the order in which memory is read, the layouts of results, and the rules for both."""
 
-from weft.core.access_pattern import (
-    Inner,
-    Read,
-    Reads,
-    Step,
-    elementwise_reads,
-    full_read,
-    moves_of_program,
-    reads_of_program,
-    regrouped,
-    same_dims,
-    same_moves,
-    whole_reads,
-)
+from weft.core.access_pattern import *
 from weft.core.rules import access_pattern as reads_rules
 from weft.core.rules import data_movement as moves_rules
 from weft.core.rules import keep_layouts as keep_layouts_rules
@@ -33,33 +20,13 @@ from weft.ops.structural.layout_constraint import (
 )
 from weft.sharding.layout import unless_row_major
 
+# fmt: off
 __all__ = [
-    "Inner",
-    "Read",
-    "Reads",
-    "Step",
-    "constrain_layout",
-    "constraint_equation",
-    "elementwise_reads",
-    "full_read",
-    "keep_in_program",
-    "keep_layouts",
-    "keep_layouts_rules",
-    "layout_rules",
-    "moves_of_program",
-    "moves_rules",
-    "operand_layouts",
-    "reads_of_program",
-    "reads_rules",
-    "register_keep_layouts",
-    "register_layout",
-    "register_moves",
-    "register_reads",
-    "regrouped",
-    "row_major_entry",
-    "same_dims",
-    "same_moves",
-    "unless_row_major",
-    "whole_reads",
-    "whole_sources",
+    "Inner", "Read", "Reads", "Step", "constrain_layout", "constraint_equation",
+    "elementwise_reads", "full_read", "keep_in_program", "keep_layouts", "keep_layouts_rules",
+    "layout_rules", "moves_of_program", "moves_rules", "operand_layouts", "reads_of_program",
+    "reads_rules", "register_keep_layouts", "register_layout", "register_moves",
+    "register_reads", "regrouped", "row_major_entry", "same_dims", "same_moves",
+    "unless_row_major", "whole_reads", "whole_sources",
 ]
+# fmt: on

@@ -18,22 +18,11 @@ from weft.lowering.module import (
 )
 from weft.runtime.stablehlo import array_type_to_ir, constant, custom_call, hlo, ir, tensor_type
 
+# fmt: off
 __all__ = [
-    "LoweringContext",
-    "ManualMesh",
-    "ModuleContext",
-    "array_type_to_ir",
-    "builders",
-    "constant",
-    "custom_call",
-    "hlo",
-    "ir",
-    "ir_types",
-    "lower_to_module",
-    "lowering_rules",
-    "on_host_rules",
-    "platform_lowering_rules",
-    "register_lowering",
-    "register_on_host",
+    "LoweringContext", "ManualMesh", "ModuleContext", "array_type_to_ir", "builders",
+    "constant", "custom_call", "hlo", "ir", "ir_types", "lower_to_module", "lowering_rules",
+    "on_host_rules", "platform_lowering_rules", "register_lowering", "register_on_host",
     "tensor_type",
 ]
+# fmt: on

@@ -83,22 +83,16 @@ class MemoryStats:
     host_generated_code_size_in_bytes: int = 0
 
     def __repr__(self) -> str:
-        shown = {
-            "arguments": self.argument_size_in_bytes,
-            "outputs": self.output_size_in_bytes,
-            "aliased": self.alias_size_in_bytes,
-            "temporaries": self.temp_size_in_bytes,
-            "generated_code": self.generated_code_size_in_bytes,
-            "peak": self.peak_memory_in_bytes,
-        }
+        names = {
+            "arguments": "argument_size", "outputs": "output_size", "aliased": "alias_size",
+            "temporaries": "temp_size", "generated_code": "generated_code_size",
+        }  # fmt: skip
+        sizes = {name: getattr(self, f"{field}_in_bytes") for name, field in names.items()}
         on_host = {
-            "host_arguments": self.host_argument_size_in_bytes,
-            "host_outputs": self.host_output_size_in_bytes,
-            "host_aliased": self.host_alias_size_in_bytes,
-            "host_temporaries": self.host_temp_size_in_bytes,
-            "host_generated_code": self.host_generated_code_size_in_bytes,
+            f"host_{name}": getattr(self, f"host_{field}_in_bytes") for name, field in names.items()
         }
-        shown.update({name: size for name, size in on_host.items() if size})
+        shown = {**sizes, "peak": self.peak_memory_in_bytes}
+        shown |= {name: size for name, size in on_host.items() if size}
         fields = ", ".join(f"{name}={bytes_text(size)}" for name, size in shown.items())
         return f"MemoryStats({fields})"
 
@@ -182,14 +176,14 @@ class Executable(abc.ABC):
 
     @abc.abstractmethod
     def parameter_assignments(self) -> list[Assignment]:
-        """How the arguments must be split: see `device_placement.tiled`.
+        """How the arguments must be split: see `Backend.tiled`.
 
         The numbers in an assignment are those of partitions.
         """
 
     @abc.abstractmethod
     def output_assignments(self) -> list[Assignment]:
-        """How the results are split: see `device_placement.tiled`."""
+        """How the results are split: see `Backend.tiled`."""
 
 
 class Backend(abc.ABC):

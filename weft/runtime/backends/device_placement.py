@@ -55,12 +55,7 @@ def single(device: Device) -> Placement:
 
 
 def tiled(devices: Sequence[Device], assignment: np.ndarray[Any, Any] | None) -> Placement:
-    """The placement over several devices.
-
-    `assignment` holds positions in `devices`: one axis for each dimension of the array, as long as
-    the number of blocks along it, and a last axis with the devices that hold equal copies of a
-    block. None: every device holds the whole array.
-    """
+    """The placement over several devices; see `Backend.tiled`."""
     key = None if assignment is None else (assignment.shape, tuple(assignment.ravel().tolist()))
     return _tiled(tuple(devices), key)
 

@@ -59,31 +59,21 @@ class FakePlacement:
         return np.reshape(self.assignment[1], self.assignment[0])
 
 
+@dataclasses.dataclass(eq=False, slots=True)
 class FakeBuffer:
     """The values of an array on one device, or the buffers it consists of on several."""
 
-    __slots__ = ("array_type", "parts", "placement", "values")
-
-    def __init__(
-        self,
-        values: np.ndarray[Any, Any] | None,
-        array_type: ArrayTypeLike,
-        placement: FakePlacement,
-        parts: Sequence[FakeBuffer] = (),
-    ) -> None:
-        self.values = values
-        self.array_type = array_type
-        self.placement = placement
-        self.parts = list(parts)
+    values: np.ndarray[Any, Any] | None
+    array_type: ArrayTypeLike
+    placement: FakePlacement
+    parts: Sequence[FakeBuffer] = ()
 
 
+@dataclasses.dataclass(slots=True)
 class _Results:
     """The results of a started executable: `consume_with_handlers` makes buffers of them."""
 
-    __slots__ = ("values",)
-
-    def __init__(self, values: Sequence[np.ndarray[Any, Any]]) -> None:
-        self.values = values
+    values: Sequence[np.ndarray[Any, Any]]
 
     def consume_with_handlers(
         self, handlers: Sequence[Callable[[np.ndarray[Any, Any]], FakeBuffer]]
@@ -201,8 +191,7 @@ class FakeBackend(Backend):
     def devices(self) -> list[FakeDevice]:
         return list(self._devices)
 
-    def local_devices(self) -> list[FakeDevice]:
-        return list(self._devices)
+    local_devices = devices
 
     @property
     def process_index(self) -> int:
@@ -222,8 +211,6 @@ class FakeBackend(Backend):
             return FakePlacement(tuple(devices))
         key = (tuple(assignment.shape), tuple(assignment.ravel().tolist()))
         return FakePlacement(tuple(devices), key)
-
-    # -- buffers --
 
     def put(
         self,
@@ -326,8 +313,6 @@ class FakeBackend(Backend):
         made = type_factory(values.shape, values.dtype)
         return FakeBuffer(values, made, self.single(self._devices[0]))
 
-    # -- modules and executables --
-
     def compile(
         self,
         module: ir.Module,
@@ -378,16 +363,11 @@ class FakeBackend(Backend):
         return FakeExecutable(self, text, options, out_types, placements, chosen, program)
 
 
-# ---- blocks and whole arrays ---------------------------------------------------------------------
-
-
 def _check(values: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> None:
     if values.shape != array_type.shape or values.dtype != array_type.dtype:
-        raise WeftTypeError(
-            "the data do not have the type they were announced with",
-            got=f"{values.dtype}{list(values.shape)}",
-            wanted=f"{array_type.dtype}{list(array_type.shape)}",
-        )
+        message = "the data do not have the type they were announced with"
+        got = f"{values.dtype}{list(values.shape)}"
+        raise WeftTypeError(message, got=got, wanted=f"{array_type.dtype}{list(array_type.shape)}")
 
 
 def _values(buffer: FakeBuffer) -> np.ndarray[Any, Any]:
@@ -406,9 +386,10 @@ def _handler(
     def make(values: np.ndarray[Any, Any]) -> FakeBuffer:
         if len(placement.devices) == 1:
             return FakeBuffer(values, array_type, placement)
+        slices = _block_slices(values.shape, placement)
         parts = [
-            FakeBuffer(block, array_type, FakePlacement((device,)))
-            for device, block in _blocks(values, placement)
+            FakeBuffer(values[part], array_type, FakePlacement((device,)))
+            for device, part in zip(placement.devices, slices, strict=True)
         ]
         return FakeBuffer(None, array_type, placement, parts)
 
@@ -428,13 +409,6 @@ def _block_slices(shape: Sequence[int], placement: FakePlacement) -> list[tuple[
         for position in grid[index]:
             found[int(position)] = part
     return found
-
-
-def _blocks(
-    values: np.ndarray[Any, Any], placement: FakePlacement
-) -> list[tuple[FakeDevice, np.ndarray[Any, Any]]]:
-    slices = _block_slices(values.shape, placement)
-    return [(device, values[part]) for device, part in zip(placement.devices, slices, strict=True)]
 
 
 def _whole(buffer: FakeBuffer) -> np.ndarray[Any, Any]:

@@ -157,17 +157,9 @@ def _refused(what: str, operation: str, error: Exception) -> WeftError:
             "register_type",
             "call weft.ffi.register_ffi_type with the state's type before the handler's "
             "registration",
-            {},
         )
-        return WeftError(
-            f"XLA refuses {what}: nobody registered the type of its state",
-            operation=operation,
-            got=f"{error}",
-            wanted="weft.ffi.register_ffi_type first",
-            fix=fix,
-        )
-    return WeftError(
-        f"XLA refuses {what}: {error}",
-        operation=operation,
-        wanted=f"something compiled against the headers in {include_dir()}",
-    )
+        message = f"XLA refuses {what}: nobody registered the type of its state"
+        wanted = "weft.ffi.register_ffi_type first"
+        return WeftError(message, operation=operation, got=f"{error}", wanted=wanted, fix=fix)
+    wanted = f"something compiled against the headers in {include_dir()}"
+    return WeftError(f"XLA refuses {what}: {error}", operation=operation, wanted=wanted)

@@ -22,11 +22,9 @@ def computation(module: ir.Module) -> Any:
     try:
         return extension.mlir.mlir_module_to_xla_computation(bytecode(module), False, False)
     except (RuntimeFault, ValueError) as error:
-        raise WeftError(
-            f"the program cannot be written in HLO: {error}",
-            operation="as_text",
-            fix=Fix("dialect", 'ask for the dialect "stablehlo"', {"dialect": "stablehlo"}),
-        ) from error
+        message = f"the program cannot be written in HLO: {error}"
+        fix = Fix("dialect", 'ask for the dialect "stablehlo"', {"dialect": "stablehlo"})
+        raise WeftError(message, operation="as_text", fix=fix) from error
 
 
 def estimated_cost(client: Any, module: ir.Module) -> dict[str, float]:

@@ -153,18 +153,15 @@ def running(threads: int) -> Iterator[None]:
     elif threads == 1 or len(_running) < threads:  # One thread alone is never gone on in.
         turn = contextlib.nullcontext()
     else:
-        raise WeftError(
+        message = (
             "a callback runs a program whose callback runs a program with a callback, deeper than "
-            "there are threads to compute with",
-            operation="callback",
-            got=f"{len(_running)} programs that wait for callbacks, and {threads} threads",
-            wanted="fewer of them at a time",
-            fix=Fix(
-                "nesting",
-                "call the inner function outside of jit, or give XLA more threads (NPROC=8)",
-                {"threads": threads},
-            ),
+            "there are threads to compute with"
         )
+        got = f"{len(_running)} programs that wait for callbacks, and {threads} threads"
+        wanted = "fewer of them at a time"
+        text = "call the inner function outside of jit, or give XLA more threads (NPROC=8)"
+        fix = Fix("nesting", text, {"threads": threads})
+        raise WeftError(message, operation="callback", got=got, wanted=wanted, fix=fix)
     with turn:
         number, done = next(_numbers), threading.Event()
         _running[number] = (threading.get_ident(), done)

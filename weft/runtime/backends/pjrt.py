@@ -77,13 +77,8 @@ class JaxlibBackend(Backend):
     def process_count(self) -> int:
         return self._process_count
 
-    def single(self, device: Device) -> Placement:
-        return device_placement.single(device)
-
-    def tiled(
-        self, devices: Sequence[Device], assignment: np.ndarray[Any, Any] | None
-    ) -> Placement:
-        return device_placement.tiled(devices, assignment)
+    single = staticmethod(device_placement.single)
+    tiled = staticmethod(device_placement.tiled)
 
     def put(
         self,
@@ -110,6 +105,9 @@ class JaxlibBackend(Backend):
     nbytes = staticmethod(pjrt_buffers.nbytes)
     unsafe_pointer = staticmethod(pjrt_buffers.unsafe_pointer)
     layout = staticmethod(pjrt_buffers.layout)
+    is_deleted = staticmethod(pjrt_buffers.is_deleted)
+    to_dlpack = staticmethod(pjrt_buffers.to_dlpack)
+    to_hlo = staticmethod(hlo.computation)
 
     fault = staticmethod(pjrt_buffers.fault)
     runtime_fault = pjrt_buffers.RuntimeFault
@@ -128,22 +126,14 @@ class JaxlibBackend(Backend):
     def delete(self, buffer: Buffer) -> None:
         buffer.delete()
 
-    def is_deleted(self, buffer: Buffer) -> bool:
-        return pjrt_buffers.is_deleted(buffer)
-
-    def to_dlpack(self, buffer: Buffer, stream: int | None = None) -> Any:
-        return pjrt_buffers.to_dlpack(buffer, stream)
-
     def from_dlpack(self, source: Any, type_factory: Callable[..., ArrayTypeLike]) -> Buffer:
         platform, number = pjrt_buffers.dlpack_platform(source)
         same_kind = (platform == "cpu") == (self.platform == "cpu")
         if not same_kind or number >= len(self._local):
-            raise WeftValueError(
-                "the array lies on a device that this backend does not have",
-                operation="from_dlpack",
-                got=f"{platform}:{number}",
-                wanted=f"one of {self._local}",
-            )
+            message = "the array lies on a device that this backend does not have"
+            got = f"{platform}:{number}"
+            wanted = f"one of {self._local}"
+            raise WeftValueError(message, operation="from_dlpack", got=got, wanted=wanted)
         return pjrt_buffers.from_dlpack(source, type_factory, self._local[number])
 
     def compile(
@@ -158,9 +148,6 @@ class JaxlibBackend(Backend):
         return pjrt_executable.compile_module(
             self.client, module, options, out_types, chosen, out_placements
         )
-
-    def to_hlo(self, module: ir.Module) -> Any:
-        return hlo.computation(module)
 
     def hlo_text(self, module: ir.Module) -> str:
         return str(hlo.computation(module).as_hlo_text())
@@ -193,9 +180,6 @@ class JaxlibBackend(Backend):
         return self._all[: options.num_partitions]
 
 
-# ---- starting ------------------------------------------------------------------------------------
-
-
 def start(platform: str, distributed: Distributed | None = None) -> JaxlibBackend:
     """Starts the client of a platform ("cpu" or "cuda").
 
@@ -206,12 +190,10 @@ def start(platform: str, distributed: Distributed | None = None) -> JaxlibBacken
         return JaxlibBackend(_cpu_client(distributed))
     plugin = cuda_plugin() if platform == "cuda" else None
     if plugin is None:
-        raise WeftValueError(
-            f"the platform {platform!r} is not available: no plugin for it is installed",
-            got=platform,
-            wanted="'cpu'" if cuda_plugin() is None else "'cpu' or 'cuda'",
-            fix=Fix("platform", "set WEFT_PLATFORMS=cpu, or install jax-cuda13-pjrt for CUDA"),
-        )
+        message = f"the platform {platform!r} is not available: no plugin for it is installed"
+        wanted = "'cpu'" if cuda_plugin() is None else "'cpu' or 'cuda'"
+        fix = Fix("platform", "set WEFT_PLATFORMS=cpu, or install jax-cuda13-pjrt for CUDA")
+        raise WeftValueError(message, got=platform, wanted=wanted, fix=fix)
     return JaxlibBackend(_cuda_client(plugin, distributed))
 
 
@@ -233,11 +215,9 @@ def _cpu_client(distributed: Distributed | None) -> Any:
 
 def _positive(text: str) -> int:
     if not text.strip().isdigit() or int(text) == 0:
-        raise WeftValueError(
-            "WEFT_NUM_CPU_DEVICES is a positive whole number",
-            got=repr(text),
-            fix=Fix("environment", "set WEFT_NUM_CPU_DEVICES=8, or unset it"),
-        )
+        message = "WEFT_NUM_CPU_DEVICES is a positive whole number"
+        fix = Fix("environment", "set WEFT_NUM_CPU_DEVICES=8, or unset it")
+        raise WeftValueError(message, got=repr(text), fix=fix)
     return int(text)
 
 
@@ -269,11 +249,9 @@ def _cuda_client(plugin: Path, distributed: Distributed | None) -> Any:
             "cuda", options, distributed.client if distributed is not None else None
         )
     except pjrt_buffers.RuntimeFault as error:
-        raise WeftValueError(
-            f"the CUDA devices could not be started: {error}",
-            got="cuda",
-            fix=Fix("platform", "set WEFT_PLATFORMS=cpu to run on the CPU"),
-        ) from error
+        message = f"the CUDA devices could not be started: {error}"
+        fix = Fix("platform", "set WEFT_PLATFORMS=cpu to run on the CPU")
+        raise WeftValueError(message, got="cuda", fix=fix) from error
 
 
 def _memory_options() -> dict[str, Any]:

@@ -110,12 +110,10 @@ def _native_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _refuse(array: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> NoReturn:
-    raise WeftTypeError(
-        "the data do not have the type they were announced with",
-        operation="device_put",
-        got=f"{array.dtype}{list(array.shape)}",
-        wanted=f"{array_type.dtype}{list(array_type.shape)}",
-    )
+    message = "the data do not have the type they were announced with"
+    got = f"{array.dtype}{list(array.shape)}"
+    wanted = f"{array_type.dtype}{list(array_type.shape)}"
+    raise WeftTypeError(message, operation="device_put", got=got, wanted=wanted)
 
 
 def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -282,13 +280,9 @@ def layout(buffer: Buffer) -> DeviceLayout:
 
 def deleted(operation: str | None = None) -> DeletedArrayError:
     """The error for a buffer whose memory is gone."""
-    return DeletedArrayError(
-        "the array has been deleted, or its buffer was donated to a call",
-        operation=operation,
-        fix=Fix(
-            "copy", "use the result of the call that it was donated to, or donate a copy of it"
-        ),
-    )
+    message = "the array has been deleted, or its buffer was donated to a call"
+    fix = Fix("copy", "use the result of the call that it was donated to, or donate a copy of it")
+    return DeletedArrayError(message, operation=operation, fix=fix)
 
 
 def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
@@ -307,7 +301,7 @@ def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
 _DLPACK_PLATFORMS = {1: "cpu", 2: "gpu", 3: "cpu"}
 
 
-def to_dlpack(buffer: Buffer, stream: int | None) -> Any:
+def to_dlpack(buffer: Buffer, stream: int | None = None) -> Any:
     """A capsule that shares the memory of a single-device buffer.
 
     It is made from a clone: jaxlib ends the process if a buffer is deleted while a capsule made
@@ -318,11 +312,8 @@ def to_dlpack(buffer: Buffer, stream: int | None) -> Any:
     try:
         return extension.buffer_to_dlpack_managed_tensor(buffer.clone(), stream)
     except RuntimeFault as error:
-        raise WeftTypeError(
-            "an array of this dtype cannot be shared through DLPack",
-            operation="dlpack",
-            got=str(error),
-        ) from error
+        message = "an array of this dtype cannot be shared through DLPack"
+        raise WeftTypeError(message, operation="dlpack", got=str(error)) from error
 
 
 def dlpack_platform(source: Any) -> tuple[str, int]:
@@ -331,12 +322,10 @@ def dlpack_platform(source: Any) -> tuple[str, int]:
         return "cpu", 0
     kind, number = source.__dlpack_device__()
     if int(kind) not in _DLPACK_PLATFORMS:
-        raise WeftValueError(
-            "arrays on this kind of device cannot be taken over through DLPack",
-            operation="from_dlpack",
-            got=f"DLPack device type {int(kind)}",
-            wanted="memory of a CPU or of a CUDA device",
-        )
+        message = "arrays on this kind of device cannot be taken over through DLPack"
+        got = f"DLPack device type {int(kind)}"
+        wanted = "memory of a CPU or of a CUDA device"
+        raise WeftValueError(message, operation="from_dlpack", got=got, wanted=wanted)
     return _DLPACK_PLATFORMS[int(kind)], int(number)
 
 
@@ -349,12 +338,10 @@ def from_dlpack(source: Any, type_factory: Callable[..., ArrayTypeLike], device:
     try:
         made = extension.dlpack_managed_tensor_to_buffer(capsule, device, stream)
     except RuntimeFault as error:
-        raise WeftTypeError(
-            "this array cannot be taken over through DLPack",
-            operation="from_dlpack",
-            got=str(error),
-            wanted="a dense array of a dtype that XLA has",
-        ) from error
+        message = "this array cannot be taken over through DLPack"
+        got = str(error)
+        wanted = "a dense array of a dtype that XLA has"
+        raise WeftTypeError(message, operation="from_dlpack", got=got, wanted=wanted) from error
     known = source if hasattr(source, "shape") and device.platform != "cpu" else to_numpy(made)
     array_type = type_factory(tuple(known.shape), np.dtype(known.dtype))
     return made._rewrap_with_aval_and_sharding(array_type, single(device))

@@ -8,6 +8,7 @@ Shardy as the partitioner (https://openxla.org/shardy).
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import re
@@ -192,19 +193,8 @@ class JaxlibExecutable(Executable):
 
     def memory_stats(self) -> MemoryStats:
         found = self.loaded.get_compiled_memory_stats()
-        return MemoryStats(
-            argument_size_in_bytes=found.argument_size_in_bytes,
-            output_size_in_bytes=found.output_size_in_bytes,
-            temp_size_in_bytes=found.temp_size_in_bytes,
-            alias_size_in_bytes=found.alias_size_in_bytes,
-            generated_code_size_in_bytes=found.generated_code_size_in_bytes,
-            peak_memory_in_bytes=found.peak_memory_in_bytes,
-            host_argument_size_in_bytes=found.host_argument_size_in_bytes,
-            host_output_size_in_bytes=found.host_output_size_in_bytes,
-            host_temp_size_in_bytes=found.host_temp_size_in_bytes,
-            host_alias_size_in_bytes=found.host_alias_size_in_bytes,
-            host_generated_code_size_in_bytes=found.host_generated_code_size_in_bytes,
-        )
+        names = [field.name for field in dataclasses.fields(MemoryStats)]  # as XLA has them
+        return MemoryStats(**{name: getattr(found, name) for name in names})
 
     def input_aliases(self) -> dict[int, int]:
         return hlo.input_aliases(self.loaded.hlo_modules()[0].to_string())
@@ -223,15 +213,12 @@ class JaxlibExecutable(Executable):
         found = self.loaded.get_parameter_shardings()
         if found is None:  # an executable on one device
             return [None] * len(self.loaded.get_parameter_layouts())
-        return [assignment_of(sharding) for sharding in found]
+        return list(map(assignment_of, found))
 
     def output_assignments(self) -> list[Assignment]:
-        if not self.out_types:  # XLA has a sharding even so.
-            return []
-        found = self.loaded.get_output_shardings()
-        if found is None:
-            return [None] * len(self.out_types)
-        return [assignment_of(sharding) for sharding in found]
+        # XLA has a sharding even where there are no results, and none on one device.
+        found = self.loaded.get_output_shardings() if self.out_types else []
+        return [None] * len(self.out_types) if found is None else list(map(assignment_of, found))
 
 
 def result_handler(array_type: ArrayTypeLike, placement: Placement) -> Any:
@@ -269,13 +256,7 @@ def compile_module(
     devices: Sequence[Device],
     out_placements: Sequence[Placement] | None,
 ) -> JaxlibExecutable:
-    """Compiles a module for `devices` and loads it.
-
-    Its results get `out_types` (of whole arrays) and `out_placements`; without the latter they lie
-    on the one device, or where XLA puts them. Raises WeftValueError for an option that XLA does not
-    have and WeftError for a module that is invalid (naming the operation) or that XLA cannot
-    compile.
-    """
+    """Compiles a module for `devices` and loads it; see `Backend.compile`."""
     check_devices(options, devices)
     native_devices = device_list(tuple(devices))
     failures = host_callbacks.Failures()
@@ -316,11 +297,9 @@ def deserialize(
             data, device_list(tuple(devices)), native_options(options, devices), **callbacks
         )
     except RuntimeFault as error:
-        raise WeftValueError(
-            f"the compiled program cannot be loaded: {error}",
-            operation="deserialize",
-            fix=Fix("recompile", "compile the program again with this release of jaxlib"),
-        ) from error
+        message = f"the compiled program cannot be loaded: {error}"
+        fix = Fix("recompile", "compile the program again with this release of jaxlib")
+        raise WeftValueError(message, operation="deserialize", fix=fix) from error
     made = JaxlibExecutable(loaded, options, out_types, devices, out_placements, failures)
     made.serialized = data
     return made
@@ -354,12 +333,10 @@ def for_xla(options: CompileOptions, failures: host_callbacks.Failures) -> list[
 def check_devices(options: CompileOptions, devices: Sequence[Device]) -> None:
     """Raises WeftValueError where there are not as many devices as partitions."""
     if len(devices) != options.num_partitions:
-        raise WeftValueError(
-            "a program runs on as many devices as it has partitions",
-            operation="compile",
-            got=f"{len(devices)} devices",
-            wanted=f"{options.num_partitions}",
-        )
+        message = "a program runs on as many devices as it has partitions"
+        got = f"{len(devices)} devices"
+        wanted = f"{options.num_partitions}"
+        raise WeftValueError(message, operation="compile", got=got, wanted=wanted)
 
 
 def _dropped_fast_option(error: Exception, options: CompileOptions) -> bool:
@@ -376,28 +353,20 @@ def _dropped_fast_option(error: Exception, options: CompileOptions) -> bool:
 def _compile_error(error: Exception, module: ir.Module) -> WeftError:
     match = _MISSING_OPTION.search(str(error))
     if match is not None:
-        return WeftValueError(
-            "XLA has no such compiler option",
-            operation="compile",
-            got=match[1],
-            wanted="the name of an XLA flag, such as 'xla_backend_optimization_level'",
-            fix=Fix("remove", f"remove {match[1]!r} from compiler_options", {"option": match[1]}),
-        )
+        message = "XLA has no such compiler option"
+        wanted = "the name of an XLA flag, such as 'xla_backend_optimization_level'"
+        fix = Fix("remove", f"remove {match[1]!r} from compiler_options", {"option": match[1]})
+        return WeftValueError(message, operation="compile", got=match[1], wanted=wanted, fix=fix)
     try:
         verify(module)
     except WeftError as invalid:
         return invalid
     handler = _MISSING_HANDLER.search(str(error))
     if handler is not None:
-        return WeftValueError(
-            f"the program calls foreign code that is not registered as {handler[1]!r}",
-            operation="compile",
-            got=f"a program for the platform {handler[2]}",
-            wanted="a name that weft.ffi.register_ffi_target was given in this process",
-            fix=Fix(
-                "register",
-                f"call weft.ffi.register_ffi_target({handler[1]!r}, function) before",
-                {"target": handler[1]},
-            ),
-        )
+        message = f"the program calls foreign code that is not registered as {handler[1]!r}"
+        got = f"a program for the platform {handler[2]}"
+        wanted = "a name that weft.ffi.register_ffi_target was given in this process"
+        text = f"call weft.ffi.register_ffi_target({handler[1]!r}, function) before"
+        fix = Fix("register", text, {"target": handler[1]})
+        return WeftValueError(message, operation="compile", got=got, wanted=wanted, fix=fix)
     return WeftError(f"XLA could not compile the program: {error}", operation="compile")
