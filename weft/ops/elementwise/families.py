@@ -110,7 +110,7 @@ def elementwise_type(
         dtype = types[0].dtype
         for type in types:
             if type.dtype not in accepts:
-                raise _refused(name, type.dtype, types, accepts)
+                raise refused_dtype(name, type.dtype, types, accepts)
             if type.dtype != dtype:
                 raise DTypeError(
                     f"{name} takes operands of one dtype",
@@ -146,7 +146,9 @@ def common_shape(name: str, types: Sequence[ArrayType], fix: Fix) -> tuple[int, 
     return shape
 
 
-def _refused(name: str, dtype: Any, types: tuple[ArrayType, ...], accepts: DTypes) -> DTypeError:
+def refused_dtype(
+    name: str, dtype: Any, types: tuple[ArrayType, ...], accepts: DTypes
+) -> DTypeError:
     """The error for an operand of a dtype that a primitive does not take."""
     convert = Fix("convert", "convert the operand first (x.astype(...))", {})
     return DTypeError(
