@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft import dtypes, tree
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core import rules
 from weft.core.access_pattern import same_dims, same_moves
@@ -24,7 +25,7 @@ from weft.core.axes import bound_axis
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, Fix, WeftValueError
+from weft.errors import AxisError, Fix
 from weft.ops.collectives.named_axes import (
     Groups,
     Names,
@@ -66,9 +67,6 @@ __all__ = [
 T = TypeVar("T")
 
 _STATIC = (bool, int, float, complex, np.generic)
-
-
-# ---- psum, pmean -----------------------------------------------------------------------------
 
 
 def psum(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
@@ -214,9 +212,6 @@ primitive(
 )
 
 
-# ---- pbroadcast ------------------------------------------------------------------------------
-
-
 def pbroadcast(x: T, axis_name: Any) -> T:
     """Casts a value that is equal along axes of a mesh to a type that may vary along them.
 
@@ -251,13 +246,9 @@ def pcast(x: T, axis_name: Any, *, to: str) -> T:
     [1. 2. 1. 2.]
     """
     if to != "varying":
-        raise WeftValueError(
-            f"pcast does not cast to {to!r}",
-            operation="pcast",
-            got=f"to={to!r}",
-            wanted='to="varying"; a value that varies becomes equal by a collective only',
-            fix=Fix("collective", "use psum, pmax or all_gather_invariant"),
-        )
+        wanted = 'to="varying"; a value that varies becomes equal by a collective only'
+        fix = Fix("collective", "use psum, pmax or all_gather_invariant")
+        raise invalid_value(f"pcast does not cast to {to!r}", "pcast", "to", to, wanted, fix=fix)
     return pbroadcast(x, axis_name)
 
 
@@ -316,9 +307,6 @@ pbroadcast_p = linear_primitive(
 )
 rules.layout.register(pbroadcast_p, lambda params: (0,))
 rules.rebind.register(pbroadcast_p, lambda x, *, axis_name: vary(x, axis_name))
-
-
-# ---- pmax, pmin ------------------------------------------------------------------------------
 
 
 def pmax(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
@@ -385,9 +373,6 @@ def _declare_extremum(
 
 pmax_p = _declare_extremum("pmax", reduce_max, "stablehlo.maximum")
 pmin_p = _declare_extremum("pmin", reduce_min, "stablehlo.minimum")
-
-
-# ---- axis_index ------------------------------------------------------------------------------
 
 
 def axis_index(axis_name: Any) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 
 from weft import tree
 from weft.core.axes import bound_axis
+from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix
@@ -52,9 +53,6 @@ __all__ = ["all_gather_invariant", "assume_invariant", "pscatter"]
 T = TypeVar("T")
 
 Sizes = tuple[int, ...]
-
-
-# ---- all_gather_invariant --------------------------------------------------------------------
 
 
 def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
@@ -132,9 +130,6 @@ all_gather_invariant_p = linear_primitive(
     vmap=all_gather_invariant_vmap,
     lower=functools.partial(all_gather_lower, axis_index_groups=None),
 )
-
-
-# ---- pscatter --------------------------------------------------------------------------------
 
 
 def pscatter(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
@@ -231,16 +226,13 @@ def pscatter_lower(
     return out if tiled else drop_dim(out, dimension)
 
 
-pscatter_p = linear_primitive(
+pscatter_p: Primitive = linear_primitive(
     "pscatter",
     type_rule=pscatter_type,
     transpose=lambda ct, x, **params: [all_gather_invariant_p.bind(ct, **params)],
     vmap=pscatter_vmap,
     lower=pscatter_lower,
 )
-
-
-# ---- assume_invariant ------------------------------------------------------------------------
 
 
 def assume_invariant(x: Any, names: Names) -> Any:

@@ -13,6 +13,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from weft import dtypes, tree
+from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError
@@ -108,9 +109,6 @@ def one_by_one(along: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns the parameters of a collective over several axes for each of these alone."""
     pairs = zip(along["axis_name"], along["axis_sizes"], strict=True)
     return [along | {"axis_name": (name,), "axis_sizes": (size,)} for name, size in pairs]
-
-
-# ---- all_gather ------------------------------------------------------------------------------
 
 
 def all_gather(
@@ -210,9 +208,6 @@ all_gather_p = linear_primitive(
 )
 
 
-# ---- psum_scatter ----------------------------------------------------------------------------
-
-
 def psum_scatter(
     x: T,
     axis_name: Any,
@@ -303,16 +298,13 @@ def psum_scatter_lower(
     return out if tiled else drop_dim(out, dimension)
 
 
-psum_scatter_p = linear_primitive(
+psum_scatter_p: Primitive = linear_primitive(
     "psum_scatter",
     type_rule=psum_scatter_type,
     transpose=lambda ct, x, **params: [all_gather_p.bind(ct, **params)],
     vmap=psum_scatter_vmap,
     lower=psum_scatter_lower,
 )
-
-
-# ---- all_to_all ------------------------------------------------------------------------------
 
 
 def all_to_all(

@@ -44,9 +44,6 @@ Sizes = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 
 
-# ---- ppermute --------------------------------------------------------------------------------
-
-
 def ppermute(x: T, axis_name: Any, perm: Sequence[tuple[int, int]]) -> T:
     """Sends values along a named axis, for each pair from its first to its second position.
 
@@ -108,7 +105,7 @@ def pshuffle(x: T, axis_name: Any, perm: Sequence[int]) -> T:
             operation="pshuffle",
             got=f"perm={list(perm)} over an axis of length {count}",
             wanted=f"each of 0 to {count - 1} once",
-            fix=Fix("ppermute", "use ppermute where some positions receive nothing", {}),
+            fix=Fix("ppermute", "use ppermute where some positions receive nothing"),
         )
     return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
 

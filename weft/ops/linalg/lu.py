@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
-from weft.ops.declare import result_type
+from weft.errors import Fix, ShapeError, WeftValueError
+from weft.ops.declare import emit_reduction, result_type
 from weft.ops.elementwise.arithmetic import add, sub
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full_like
@@ -139,13 +140,9 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
 def pivots_type(pivots: ArrayType, *, permutation_size: int) -> ArrayType:
     operation = "lu_pivots_to_permutation"
     if pivots.dtype != dtypes.int32:
-        raise DTypeError(
-            f"{operation} does not take {pivots.dtype}",
-            operation=operation,
-            got=f"pivots of type {pivots}",
-            wanted="int32",
-            fix=Fix("convert", "convert them: pivots.astype('int32')", {"dtype": "int32"}),
-        )
+        message = f"{operation} does not take {pivots.dtype}"
+        fix = Fix("convert", "convert them: pivots.astype('int32')", {"dtype": "int32"})
+        raise invalid_dtype(message, operation, "pivots", pivots, "int32", fix)
     if pivots.ndim < 1:
         raise ShapeError(
             f"{operation} takes pivots with a dimension",
@@ -192,12 +189,8 @@ def order_after(pivots: Any, size: int) -> Any:
         at = stablehlo.iota(shape, dtypes.int32, axis)
         is_there = stablehlo.compare(at, there, "EQ")
         zeros = stablehlo.full(0, shape, dtypes.int32)
-        [moved] = stablehlo.reduce(
-            [stablehlo.select(is_there, order, zeros)],
-            [number(0)],
-            [axis],
-            lambda left, right: [stablehlo.add(left[0], right[0])],
-        )
+        moved = stablehlo.select(is_there, order, zeros)
+        moved = emit_reduction(moved, number(0), [axis], stablehlo.add)
         moved = stablehlo.broadcast_in_dim(moved, shape, range(axis))
         is_here = stablehlo.compare(at, stablehlo.broadcast_in_dim(i, shape, ()), "EQ")
         swapped = stablehlo.select(is_here, moved, stablehlo.select(is_there, here, order))

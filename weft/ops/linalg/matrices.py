@@ -23,6 +23,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, zeros_like_array
 from weft.ops.indexing.gather import GatherDimensionNumbers, gather
 from weft.ops.indexing.slicing import slice as slice_
+from weft.ops.operand_errors import unfit
 from weft.ops.products.dot import batch_matmul
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape, transpose
 from weft.runtime import lapack, stablehlo
@@ -82,12 +83,8 @@ def check_matrix(operation: str, x: ArrayType, square: bool = False) -> None:
             fix=Fix("expand_dims", "add dimensions: x[:, None]"),
         )
     if square and x.shape[-1] != x.shape[-2]:
-        raise ShapeError(
-            f"{operation} takes square matrices",
-            operation=operation,
-            got=str(x),
-            wanted="last two dimensions of equal size",
-        )
+        wanted = "last two dimensions of equal size"
+        raise unfit(ShapeError, operation, "square matrices", (x,), wanted)
 
 
 def check_dtypes(operation: str, first: str, x: ArrayType, second: str, y: ArrayType) -> None:

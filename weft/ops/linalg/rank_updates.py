@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftTypeError
+from weft.errors import Fix, ShapeError
 from weft.ops.elementwise.arithmetic import add, lt, mul, scalar
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
@@ -97,13 +98,12 @@ def symmetric_product(
         )
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not isinstance(value, (int, float)):
-            raise WeftTypeError(
-                f"symmetric_product: {name} is no number",
-                operation="symmetric_product",
-                got=f"{name}={value!r}",
-                wanted="a Python number",
-                fix=Fix(name, f"multiply the matrix by it, and leave {name} out"),
+            operation, fix = (
+                "symmetric_product",
+                Fix(name, f"multiply the matrix by it, and leave {name} out"),
             )
+            message = f"{operation}: {name} is no number"
+            raise invalid_type(message, operation, name, value, "a Python number", fix=fix)
     found = mul(matmul(a_matrix, swapped(a_matrix)), scalar(float(alpha), a_matrix))
     if beta:
         found = add(found, mul(c_matrix, scalar(float(beta), c_matrix)))

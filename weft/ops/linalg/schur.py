@@ -23,9 +23,6 @@ from weft.runtime import stablehlo
 __all__ = ["hessenberg", "schur"]
 
 
-# ---- schur -------------------------------------------------------------------------------------
-
-
 def schur(
     x: Any,
     *,
@@ -83,9 +80,6 @@ schur_p = matrix_primitive(
     lower=schur_lower,
     multiple_results=True,
 )
-
-
-# ---- hessenberg --------------------------------------------------------------------------------
 
 
 def hessenberg(a: Any) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.ops.declare import primitive, result_type
+from weft.ops.declare import emit_reduction, primitive, result_type
 from weft.ops.elementwise.arithmetic import add, div, eq, mul
 from weft.ops.elementwise.families import refused_dtype
 from weft.ops.elementwise.selection import select
@@ -129,8 +129,7 @@ def reduction(
 
     def lower(context: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
         dtype = context.in_types[0].dtype
-        init = stablehlo.constant(identity(dtype), (), dtype)
-        return stablehlo.reduce([x], [init], axes, lambda a, b: [combine(a[0], b[0])])[0]
+        return emit_reduction(x, stablehlo.constant(identity(dtype), (), dtype), axes, combine)
 
     return primitive(
         made,

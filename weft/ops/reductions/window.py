@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import ShapeError, WeftValueError
+from weft.errors import ShapeError
 from weft.ops.declare import linear_jvp, primitive, result_type
+from weft.ops.operand_errors import unfit
 from weft.ops.reductions.reduce import check_dtype, highest, lowest
 from weft.ops.structural.padding_sizes import Pads, dilated, padtype_to_pads, windows
 from weft.ops.structural.shape import move_dim
@@ -68,13 +70,11 @@ def window_params(
     return found | {"padding": tuple((low.__index__(), high.__index__()) for low, high in padding)}
 
 
-def _extents(shape: Sequence[int], params: Mapping[str, Any]) -> list[list[int]]:
+def _extents(shape: Sequence[int], params: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     """The dilated lengths of an array and of the window."""
-    pairs = (
-        (shape, params["base_dilation"]),
-        (params["window_dimensions"], params["window_dilation"]),
-    )
-    return [[dilated(n, step) for n, step in zip(*pair, strict=True)] for pair in pairs]
+    window, spread = params["window_dimensions"], params["window_dilation"]
+    sizes = map(dilated, shape, params["base_dilation"])
+    return list(sizes), list(map(dilated, window, spread))
 
 
 def check_window(shape: Sequence[int], *, padding: Pads, **params: Ints) -> None:
@@ -89,12 +89,8 @@ def check_window(shape: Sequence[int], *, padding: Pads, **params: Ints) -> None
             )
     for name, steps in params.items():
         if any(step < 1 for step in steps):
-            raise WeftValueError(
-                f"a windowed reduction needs positive {name}",
-                operation="reduce_window",
-                got=f"{name}={steps}",
-                wanted="numbers of 1 or more",
-            )
+            message = f"a windowed reduction needs positive {name}"
+            raise invalid_value(message, "reduce_window", name, steps, "numbers of 1 or more")
 
 
 def window_shape(shape: Sequence[int], **params: Any) -> Ints:
@@ -300,12 +296,9 @@ def select_and_gather_add(
 def check_direction(direction: str) -> None:
     """Raises WeftValueError for a direction other than "GE" and "LE"."""
     if direction not in ("GE", "LE"):
-        raise WeftValueError(
-            "the element of a window is selected by GE or LE",
-            operation="select_and_gather_add",
-            got=repr(direction),
-            wanted='"GE" (the largest) or "LE" (the smallest)',
-        )
+        message = "the element of a window is selected by GE or LE"
+        wanted = '"GE" (the largest) or "LE" (the smallest)'
+        raise invalid_value(message, "select_and_gather_add", "direction", direction, wanted)
 
 
 def select_and_gather_add_type(
@@ -315,12 +308,8 @@ def select_and_gather_add_type(
     check_dtype("select_and_gather_add", operand, dtypes.ORDERED)
     check_dtype("select_and_gather_add", tangents, dtypes.NUMERIC)
     if tangents.shape != operand.shape:
-        raise ShapeError(
-            "select_and_gather_add takes two arrays of one shape",
-            operation="select_and_gather_add",
-            got=f"{tangents} and {operand}",
-            wanted="equal shapes",
-        )
+        takes, types = "two arrays of one shape", (tangents, operand)
+        raise unfit(ShapeError, "select_and_gather_add", takes, types, "equal shapes")
     shape = window_shape(operand.shape, **params)
     return result_type((tangents, operand), shape, tangents.dtype, tangents.weak_type)
 
@@ -472,7 +461,7 @@ def select_and_scatter_add_lower(
     return stablehlo.reshape(found, type.shape)
 
 
-select_and_scatter_add_p = Primitive("select_and_scatter_add")
+select_and_scatter_add_p: Primitive = Primitive("select_and_scatter_add")
 primitive(
     select_and_scatter_add_p,
     type_rule=select_and_scatter_add_type,
