@@ -87,11 +87,11 @@ class GatherDimensionNumbers(NamedTuple):
     together, pair by pair, as if the gather were mapped over them.
     """
 
-    offset_dims: Ints
-    collapsed_slice_dims: Ints
-    start_index_map: Ints
-    operand_batching_dims: Ints = ()
-    start_indices_batching_dims: Ints = ()
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
 
 
 def gather(
