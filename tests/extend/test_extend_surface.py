@@ -49,6 +49,7 @@ MAKERS = {
 }  # fmt: skip
 # Names or modules that stay inside, with the reason. A module stands for all of its names.
 INSIDE = {
+    "weft.argument_errors": "how weft words its errors for arguments",
     "weft.config.looking": "the debugger's own pass through the settings",
     "weft.core.jaxpr.check_marks": "how transformations of programs refuse marks that do not fit",
     "weft.interpreters.function_results": "what a function under a transformation returned",

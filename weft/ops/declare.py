@@ -16,7 +16,16 @@ from weft.core.rules import LinearOperand, Values, Zero
 from weft.core.types import ArrayType
 from weft.runtime import stablehlo
 
-__all__ = ["join_varying", "linear_jvp", "linear_operands", "lower_to", "primitive", "result_type"]
+__all__ = [
+    "emit_reduction",
+    "join_varying",
+    "linear_jvp",
+    "linear_operands",
+    "linear_primitive",
+    "lower_to",
+    "primitive",
+    "result_type",
+]
 
 Rule = Callable[..., Any]
 
@@ -90,14 +99,20 @@ def primitive(
     return made
 
 
+def linear_primitive(name: str, **rules_of: Any) -> Primitive:
+    """A primitive with the rule of `linear_jvp`; the others are those that `primitive` takes."""
+    made = Primitive(name)
+    return primitive(made, jvp=linear_jvp(made.bind), **rules_of)
+
+
 def linear_jvp(bind: Callable[..., Any]) -> Rule:
-    """The jvp rule of a primitive that is linear in its one operand."""
+    """The jvp rule of a primitive that is linear in its first operand, others being constant."""
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         result = bind(*primals, **params)
         if type(tangents[0]) is Zero:
             return result, Zero(result.type.tangent())
-        return result, bind(*tangents, **params)
+        return result, bind(tangents[0], *primals[1:], **params)
 
     return jvp
 
@@ -105,6 +120,11 @@ def linear_jvp(bind: Callable[..., Any]) -> Rule:
 def linear_operands(operands: Sequence[Any]) -> list[bool]:
     """Returns which operands of a transpose rule are linear."""
     return [type(operand) is LinearOperand for operand in operands]
+
+
+def emit_reduction(x: Any, init: Any, axes: Sequence[int], combine: Callable[..., Any]) -> Any:
+    """Emits the combination of the elements of one value along axes."""
+    return stablehlo.reduce([x], [init], axes, lambda a, b: [combine(a[0], b[0])])[0]
 
 
 def lower_to(name: str) -> Rule:

@@ -32,7 +32,8 @@ def check_flag(value: Any, operation: str, argument: str, *, none: bool = False)
     )
 
 
-def check_flags(operation: str, **flags: Any) -> None:
-    """Raises as `check_flag` for the first of several flags, given by their names."""
+def check_flags(operation: str, **flags: Any) -> dict[str, bool]:
+    """The flags as booleans, by their names. Raises as `check_flag` for the first wrong one."""
     for argument, value in flags.items():
         check_flag(value, operation, argument)
+    return {argument: bool(value) for argument, value in flags.items()}

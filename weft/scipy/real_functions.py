@@ -23,18 +23,12 @@ from weft.numpy.arguments import broadcast_shape, broadcasted, computing_dtype, 
 from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import canonical_type, number_of
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.elementwise.families import nary
-from weft.ops.elementwise.formulas import Term, lowered
+from weft.ops.elementwise.formulas import kernel
 
 __all__ = ["elementwise", "kernel", "operand_type", "real_operands"]
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
-
-
-def kernel(name: str, formula: Callable[..., Term], *jvp: Any) -> Any:
-    """An elementwise primitive of real operands from a formula, with a jvp rule per operand."""
-    return nary(name, arity=len(jvp), accepts=dtypes.FLOATING, jvp=jvp, lower=lowered(formula))
 
 
 def operand_type(operation: str, name: str, value: Any) -> ArrayType:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft import dtypes, tree
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core import rules
 from weft.core.access_pattern import same_dims, same_moves
@@ -24,17 +25,16 @@ from weft.core.axes import bound_axis
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, Fix, WeftValueError
+from weft.errors import AxisError, Fix
 from weft.ops.collectives.named_axes import (
     Groups,
     Names,
     along_axis,
-    axis_groups,
+    axes_and_groups,
     axis_names,
     axis_sizes_of,
     bind_checked,
     by_parts,
-    check_dtype,
     check_varies,
     communicating,
     group_size,
@@ -42,12 +42,13 @@ from weft.ops.collectives.named_axes import (
     same_along,
     silent,
 )
-from weft.ops.declare import linear_jvp, primitive
+from weft.ops.declare import linear_jvp, linear_primitive, primitive
 from weft.ops.elementwise.arithmetic import add, div, eq, mul
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full, iota
-from weft.ops.reductions.reduce import reduce_max, reduce_min
+from weft.ops.reductions.reduce import check_dtype, reduce_max, reduce_min
+from weft.ops.structural.extended_dtypes import view_lower
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
 from weft.runtime import stablehlo, stablehlo_collectives
 
@@ -68,9 +69,6 @@ T = TypeVar("T")
 _STATIC = (bool, int, float, complex, np.generic)
 
 
-# ---- psum, pmean -----------------------------------------------------------------------------
-
-
 def psum(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
     """Sums a value over a named axis, or several; trees of arrays are summed leaf by leaf.
 
@@ -83,9 +81,7 @@ def psum(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
     >>> weft.vmap(lambda x: lax.psum(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
     Array([3., 3.], dtype=float32)
     """
-    names = axis_names("psum", axis_name)
-    sizes = axis_sizes_of(names)
-    groups = axis_groups("psum", axis_index_groups, sizes)
+    names, sizes, groups = axes_and_groups("psum", axis_name, axis_index_groups)
     return tree.map(lambda leaf: _psum("psum", leaf, names, sizes, groups), x)
 
 
@@ -111,33 +107,31 @@ def pmean(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
     >>> weft.vmap(lambda x: lax.pmean(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
     Array([1.5, 1.5], dtype=float32)
     """
-    names = axis_names("pmean", axis_name)
-    sizes = axis_sizes_of(names)
-    groups = axis_groups("pmean", axis_index_groups, sizes)
+    names, sizes, groups = axes_and_groups("pmean", axis_name, axis_index_groups)
     count = group_size(groups, sizes)
 
     def mean(leaf: Any) -> Any:
         if isinstance(leaf, (bool, int, float, complex)):
             return leaf * 1.0
         if type_of(leaf).dtype not in dtypes.INEXACT:
-            if isinstance(leaf, np.generic):
-                leaf = dtypes.default_float().type(leaf)
-            else:
-                leaf = convert_element_type(leaf, dtypes.default_float())
+            dtype = dtypes.default_float()
+            static = isinstance(leaf, np.generic)
+            leaf = dtype.type(leaf) if static else convert_element_type(leaf, dtype)
         total = _psum("pmean", leaf, names, sizes, groups)
         return div(total, type_of(total).dtype.type(count))
 
     return tree.map(mean, x)
 
 
-def _reduced_varying(x: ArrayType, names: Names, groups: Groups) -> ArrayType:
-    """Returns the type of a value reduced along the named axes; with groups it still varies."""
-    return x if groups is not None else x.update(varying=x.varying - set(names))
+def reducing_type(name: str, accepts: frozenset[Any]) -> Callable[..., ArrayType]:
+    """The type rule of psum, pmax and pmin."""
 
+    def rule(x: ArrayType, *, axis_name: Names, axis_index_groups: Groups) -> ArrayType:
+        check_dtype(name, x, accepts)
+        # With groups it still varies.
+        return x if axis_index_groups is not None else x.update(varying=x.varying - set(axis_name))
 
-def psum_type(x: ArrayType, *, axis_name: Names, axis_index_groups: Groups) -> ArrayType:
-    check_dtype("psum", x, dtypes.NUMERIC)
-    return _reduced_varying(x, axis_name, axis_index_groups)
+    return rule
 
 
 def reducing_lower(combine: str) -> Callable[..., Any]:
@@ -156,10 +150,6 @@ def reducing_lower(combine: str) -> Callable[..., Any]:
     return lower
 
 
-def psum_bind(x: Any, **params: Any) -> Any:
-    return psum_p.bind(x, **params)
-
-
 def psum_transpose(ct: Any, x: Any, *, axis_name: Names, axis_index_groups: Groups) -> list[Any]:
     if axis_index_groups is not None:
         return [psum_p.bind(ct, axis_name=axis_name, axis_index_groups=axis_index_groups)]
@@ -169,22 +159,31 @@ def psum_transpose(ct: Any, x: Any, *, axis_name: Names, axis_index_groups: Grou
     return [vary(ct, x.type.varying & set(axis_name))]
 
 
-def psum_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, axis_name: Names, axis_index_groups: Groups
-) -> tuple[Any, int | None]:
-    (x,), (dim,) = args, dims
-    groups = axis_index_groups
-    if axis.name in axis_name:
-        if dim is None:
-            x = mul(x, type_of(x).dtype.type(group_size(groups, (axis.size,))))
-        elif groups is not None:
-            return along_axis(axis, x, dim, groups, _spread(reduce_sum))
-        else:
-            x, dim = reduce_sum(x, (dim,)), None
-        axis_name, groups = _without(axis_name, axis.name), None
-    if axis_name:
-        x = psum_p.bind(x, axis_name=axis_name, axis_index_groups=groups)
-    return x, dim
+def reducing_vmap(
+    kind: Primitive,
+    reduce: Callable[[Any, Sequence[int]], Any],
+    of_equal: Callable[[Any, int], Any] = lambda x, count: x,
+) -> Callable[..., tuple[Any, int | None]]:
+    """The vmap rule of psum, pmax and pmin; `of_equal` reduces so many copies of a value."""
+
+    def vmap(
+        axis: AxisData, args: Values, dims: Dims, *, axis_name: Names, axis_index_groups: Groups
+    ) -> tuple[Any, int | None]:
+        (x,), (dim,) = args, dims
+        groups = axis_index_groups
+        if axis.name in axis_name:
+            if dim is None:
+                x = of_equal(x, group_size(groups, (axis.size,)))
+            elif groups is not None:
+                return along_axis(axis, x, dim, groups, _spread(reduce))
+            else:
+                x, dim = reduce(x, (dim,)), None
+            axis_name, groups = _without(axis_name, axis.name), None
+        if axis_name:
+            x = kind.bind(x, axis_name=axis_name, axis_index_groups=groups)
+        return x, dim
+
+    return vmap
 
 
 def _without(names: Names, name: Any) -> Names:
@@ -202,17 +201,15 @@ def _spread(reduce: Callable[[Any, Sequence[int]], Any]) -> Callable[[Any, int],
     return core
 
 
-psum_p = primitive(
-    "psum",
-    type_rule=psum_type,
-    jvp=linear_jvp(psum_bind),
+psum_p = Primitive("psum")
+primitive(
+    psum_p,
+    type_rule=reducing_type("psum", dtypes.NUMERIC),
+    jvp=linear_jvp(psum_p.bind),
     transpose=psum_transpose,
-    vmap=psum_vmap,
+    vmap=reducing_vmap(psum_p, reduce_sum, lambda x, count: mul(x, type_of(x).dtype.type(count))),
     lower=reducing_lower("stablehlo.add"),
 )
-
-
-# ---- pbroadcast ------------------------------------------------------------------------------
 
 
 def pbroadcast(x: T, axis_name: Any) -> T:
@@ -249,13 +246,9 @@ def pcast(x: T, axis_name: Any, *, to: str) -> T:
     [1. 2. 1. 2.]
     """
     if to != "varying":
-        raise WeftValueError(
-            f"pcast does not cast to {to!r}",
-            operation="pcast",
-            got=f"to={to!r}",
-            wanted='to="varying"; a value that varies becomes equal by a collective only',
-            fix=Fix("collective", "use psum, pmax or all_gather_invariant", {}),
-        )
+        wanted = 'to="varying"; a value that varies becomes equal by a collective only'
+        fix = Fix("collective", "use psum, pmax or all_gather_invariant")
+        raise invalid_value(f"pcast does not cast to {to!r}", "pcast", "to", to, wanted, fix=fix)
     return pbroadcast(x, axis_name)
 
 
@@ -297,43 +290,23 @@ def pbroadcast_type(x: ArrayType, *, axis_name: Names) -> ArrayType:
     return x.update(varying=x.varying | set(axis_name))
 
 
-def pbroadcast_bind(x: Any, **params: Any) -> Any:
-    return pbroadcast_p.bind(x, **params)
-
-
-def pbroadcast_transpose(ct: Any, x: Any, *, axis_name: Names) -> list[Any]:
-    return [psum_p.bind(ct, axis_name=axis_name, axis_index_groups=None)]
-
-
 def pbroadcast_vmap(
     axis: AxisData, args: Values, dims: Dims, *, axis_name: Names
 ) -> tuple[Any, int | None]:
     return vary(args[0], _without(axis_name, axis.name)), dims[0]
 
 
-def pbroadcast_lower(context: Any, x: Any, **params: Any) -> Any:
-    return x
-
-
-def pbroadcast_rebind(x: Any, *, axis_name: Names) -> Any:
-    return vary(x, axis_name)
-
-
-pbroadcast_p = primitive(
+pbroadcast_p = linear_primitive(
     "pbroadcast",
     type_rule=pbroadcast_type,
-    jvp=linear_jvp(pbroadcast_bind),
-    transpose=pbroadcast_transpose,
+    transpose=lambda ct, x, **params: [psum_p.bind(ct, axis_index_groups=None, **params)],
     vmap=pbroadcast_vmap,
-    lower=pbroadcast_lower,
+    reads=same_dims,
+    moves=same_moves,
+    lower=view_lower,
 )
 rules.layout.register(pbroadcast_p, lambda params: (0,))
-rules.access_pattern.register(pbroadcast_p, same_dims)
-rules.data_movement.register(pbroadcast_p, same_moves)
-rules.rebind.register(pbroadcast_p, pbroadcast_rebind)
-
-
-# ---- pmax, pmin ------------------------------------------------------------------------------
+rules.rebind.register(pbroadcast_p, lambda x, *, axis_name: vary(x, axis_name))
 
 
 def pmax(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
@@ -358,9 +331,7 @@ def pmin(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
 
 
 def _extremum(kind: Primitive, x: Any, axis_name: Any, axis_index_groups: Any) -> Any:
-    names = axis_names(kind.name, axis_name)
-    sizes = axis_sizes_of(names)
-    groups = axis_groups(kind.name, axis_index_groups, sizes)
+    names, _, groups = axes_and_groups(kind.name, axis_name, axis_index_groups)
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, _STATIC) or not names:
@@ -371,54 +342,20 @@ def _extremum(kind: Primitive, x: Any, axis_name: Any, axis_index_groups: Any) -
     return tree.map(one, x)
 
 
-def extremum_type(name: str) -> Callable[..., ArrayType]:
-    """The type rule of pmax and pmin."""
-
-    def rule(x: ArrayType, *, axis_name: Names, axis_index_groups: Groups) -> ArrayType:
-        check_dtype(name, x, dtypes.ORDERED)
-        return _reduced_varying(x, axis_name, axis_index_groups)
-
-    return rule
-
-
 def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
     """The jvp rule of pmax and pmin: the elements that attain the extremum share equally."""
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
-        out = kind.bind(x, **params)
-        of = type_of(x)
+        out, aval = kind.bind(x, **params), type_of(x)
         if type(t) is Zero:
             return out, Zero(type_of(out).tangent())
-        one, zero = full(of.shape, 1, of.dtype), full(of.shape, 0, of.dtype)
-        attained = select(eq(x, vary(out, of.varying)), one, zero)
+        one, zero = (full(aval.shape, number, aval.dtype) for number in (1, 0))
+        attained = select(eq(x, vary(out, aval.varying)), one, zero)
         count = psum_p.bind(attained, **params)
         return out, div(psum_p.bind(mul(t, attained), **params), count)
 
     return jvp
-
-
-def extremum_vmap(
-    kind: Primitive, reduce: Callable[[Any, Sequence[int]], Any]
-) -> Callable[..., tuple[Any, int | None]]:
-    """The vmap rule of pmax and pmin."""
-
-    def vmap(
-        axis: AxisData, args: Values, dims: Dims, *, axis_name: Names, axis_index_groups: Groups
-    ) -> tuple[Any, int | None]:
-        (x,), (dim,) = args, dims
-        groups = axis_index_groups
-        if axis.name in axis_name:
-            if dim is not None and groups is not None:
-                return along_axis(axis, x, dim, groups, _spread(reduce))
-            if dim is not None:
-                x, dim = reduce(x, (dim,)), None
-            axis_name, groups = _without(axis_name, axis.name), None
-        if axis_name:
-            x = kind.bind(x, axis_name=axis_name, axis_index_groups=groups)
-        return x, dim
-
-    return vmap
 
 
 def _declare_extremum(
@@ -427,18 +364,15 @@ def _declare_extremum(
     made = Primitive(name)
     return primitive(
         made,
-        type_rule=extremum_type(name),
+        type_rule=reducing_type(name, dtypes.ORDERED),
         jvp=extremum_jvp(made),
-        vmap=extremum_vmap(made, reduce),
+        vmap=reducing_vmap(made, reduce),
         lower=reducing_lower(combine),
     )
 
 
 pmax_p = _declare_extremum("pmax", reduce_max, "stablehlo.maximum")
 pmin_p = _declare_extremum("pmin", reduce_min, "stablehlo.minimum")
-
-
-# ---- axis_index ------------------------------------------------------------------------------
 
 
 def axis_index(axis_name: Any) -> Array:
@@ -451,27 +385,29 @@ def axis_index(axis_name: Any) -> Array:
     """
     names = axis_names("axis_index", axis_name)
     sizes = axis_sizes_of(names)
-    index: Any = None
-    for name, size in zip(names, sizes, strict=True):
-        manual = bound_axis(name).mesh is not None
-        here = axis_index_p.bind(axis_name=name, axis_size=size, manual=manual)
-        index = here if index is None else add(mul(index, np.int32(size)), here)
-    return full((), 0, np.int32) if index is None else index
+    places = [
+        axis_index_p.bind(axis_name=n, axis_size=size, manual=bound_axis(n).mesh is not None)
+        for n, size in zip(names, sizes, strict=True)
+    ]
+    return row_major(places, sizes) if places else full((), 0, np.int32)
+
+
+def row_major(places: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """Returns the number of a position, given along each of several axes."""
+    number, *rest = places
+    for place, size in zip(rest, sizes[1:], strict=True):
+        number = add(mul(number, np.int32(size)), place)
+    return number
 
 
 def axis_index_type(*, axis_name: Any, axis_size: int, manual: bool) -> ArrayType:
     return ArrayType((), np.int32, varying=(axis_name,) if manual else ())
 
 
-def axis_index_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> tuple[Any, int]:
-    return iota(np.int32, axis.size), 0
-
-
-def axis_index_lower(context: Any, *, axis_name: Any, axis_size: int, manual: bool) -> Any:
-    return mesh_position(context, axis_name)
-
-
 axis_index_p = primitive(
-    "axis_index", type_rule=axis_index_type, vmap=axis_index_vmap, lower=axis_index_lower
+    "axis_index",
+    type_rule=axis_index_type,
+    vmap=lambda axis, args, dims, **params: (iota(np.int32, axis.size), 0),
+    lower=lambda context, axis_name, **params: mesh_position(context, axis_name),
 )
 silent.update((pbroadcast_p, axis_index_p))

@@ -7,6 +7,7 @@ communicates more than it has to.
 
 from __future__ import annotations
 
+import functools
 from math import prod
 from typing import Any, TypeVar
 
@@ -14,15 +15,18 @@ import numpy as np
 
 from weft import tree
 from weft.core.axes import bound_axis
+from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix
-from weft.ops.collectives.all_reduce import axis_index_p, made_varying, vary
+from weft.ops.collectives.all_reduce import axis_index_p, made_varying, row_major, vary
 from weft.ops.collectives.movement import (
     all_gather,
     all_gather_lower,
     all_gather_type,
+    drop_dim,
     merge_dims,
+    one_by_one,
     scattered_shape,
     split_dim,
 )
@@ -35,10 +39,11 @@ from weft.ops.collectives.named_axes import (
     silent,
     take_rows,
 )
-from weft.ops.declare import linear_jvp, primitive
-from weft.ops.elementwise.arithmetic import add, eq, mul
+from weft.ops.declare import linear_primitive
+from weft.ops.elementwise.arithmetic import eq
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.dynamic_slicing import dynamic_slice_in_dim
+from weft.ops.structural.extended_dtypes import view_lower
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, move_dim, squeeze
 from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo
@@ -48,9 +53,6 @@ __all__ = ["all_gather_invariant", "assume_invariant", "pscatter"]
 T = TypeVar("T")
 
 Sizes = tuple[int, ...]
-
-
-# ---- all_gather_invariant --------------------------------------------------------------------
 
 
 def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
@@ -97,72 +99,37 @@ def _on_mesh(operation: str, names: Names) -> bool:
     return kinds == {True}
 
 
-def all_gather_invariant_type(
-    x: ArrayType, *, axis_name: Names, axis_sizes: Sizes, dimension: int, tiled: bool
-) -> ArrayType:
-    out = all_gather_type(
-        x,
-        axis_name=axis_name,
-        axis_sizes=axis_sizes,
-        axis_index_groups=None,
-        dimension=dimension,
-        tiled=tiled,
-    )
+def all_gather_invariant_type(x: ArrayType, *, axis_name: Names, **params: Any) -> ArrayType:
+    out = all_gather_type(x, axis_name=axis_name, axis_index_groups=None, **params)
     return out.update(varying=x.varying - set(axis_name))
 
 
-def all_gather_invariant_bind(x: Any, **params: Any) -> Any:
-    return all_gather_invariant_p.bind(x, **params)
-
-
-def all_gather_invariant_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
-    return [pscatter_p.bind(ct, **params)]
-
-
 def all_gather_invariant_vmap(
-    axis: AxisData,
-    args: Values,
-    dims: Dims,
-    *,
-    axis_name: Names,
-    axis_sizes: Sizes,
-    dimension: int,
-    tiled: bool,
+    axis: AxisData, args: Values, dims: Dims, *, dimension: int, tiled: bool, **along: Any
 ) -> tuple[Any, int | None]:
     (x,), (dim,) = args, dims
-    if axis.name not in axis_name:
+    if axis.name not in along["axis_name"]:
         whole = move_dim(x, dim, 0, axis.size)
-        params = {"axis_sizes": axis_sizes, "dimension": dimension + 1, "tiled": tiled}
-        return all_gather_invariant_p.bind(whole, axis_name=axis_name, **params), 0
+        return all_gather_invariant_p.bind(whole, **along, dimension=dimension + 1, tiled=tiled), 0
     # One name after the other, the last one first; each puts its dimension before later ones'.
-    for name, size in zip(reversed(axis_name), reversed(axis_sizes), strict=True):
-        if name == axis.name:
+    for one in one_by_one(along)[::-1]:
+        if one["axis_name"] == (axis.name,):
             x, dim = move_dim(x, dim, dimension, axis.size), None
             continue
         place = dimension + (dim is not None and dim <= dimension)
-        x = all_gather_invariant_p.bind(
-            x, axis_name=(name,), axis_sizes=(size,), dimension=place, tiled=False
-        )
+        x = all_gather_invariant_p.bind(x, **one, dimension=place, tiled=False)
         if dim is not None and place <= dim:
             dim += 1
-    return merge_dims(x, dimension, len(axis_name) + tiled), None
+    return merge_dims(x, dimension, len(along["axis_name"]) + tiled), None
 
 
-def all_gather_invariant_lower(context: Any, x: Any, **params: Any) -> Any:
-    return all_gather_lower(context, x, axis_index_groups=None, **params)
-
-
-all_gather_invariant_p = primitive(
+all_gather_invariant_p = linear_primitive(
     "all_gather_invariant",
     type_rule=all_gather_invariant_type,
-    jvp=linear_jvp(all_gather_invariant_bind),
-    transpose=all_gather_invariant_transpose,
+    transpose=lambda ct, x, **params: [pscatter_p.bind(ct, **params)],
     vmap=all_gather_invariant_vmap,
-    lower=all_gather_invariant_lower,
+    lower=functools.partial(all_gather_lower, axis_index_groups=None),
 )
-
-
-# ---- pscatter --------------------------------------------------------------------------------
 
 
 def pscatter(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
@@ -215,41 +182,22 @@ def pscatter_type(
     return x.update(shape=shape, varying=x.varying | set(axis_name))
 
 
-def pscatter_bind(x: Any, **params: Any) -> Any:
-    return pscatter_p.bind(x, **params)
-
-
-def pscatter_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
-    return [all_gather_invariant_p.bind(ct, **params)]
-
-
 def pscatter_vmap(
-    axis: AxisData,
-    args: Values,
-    dims: Dims,
-    *,
-    axis_name: Names,
-    axis_sizes: Sizes,
-    dimension: int,
-    tiled: bool,
+    axis: AxisData, args: Values, dims: Dims, *, dimension: int, tiled: bool, **along: Any
 ) -> tuple[Any, int | None]:
     (x,), (dim,) = args, dims
-    if axis.name not in axis_name:
+    if axis.name not in along["axis_name"]:
         whole = move_dim(x, dim, 0, axis.size)
-        params = {"axis_sizes": axis_sizes, "dimension": dimension + 1, "tiled": tiled}
-        return pscatter_p.bind(whole, axis_name=axis_name, **params), 0
+        return pscatter_p.bind(whole, **along, dimension=dimension + 1, tiled=tiled), 0
     if dim is not None:
         x = move_dim(x, dim, 0, axis.size)
-    first = dimension + (dim is not None)
-    length = type_of(x).shape[first]
-    kept = (length // prod(axis_sizes),) if tiled else ()
-    x = split_dim(x, first, (*axis_sizes, *kept))
+    first, sizes = dimension + (dim is not None), along["axis_sizes"]
+    kept = (type_of(x).shape[first] // prod(sizes),) if tiled else ()
+    x = split_dim(x, first, (*sizes, *kept))
     # The names in order: the rest of the split dimension always begins at `first`.
-    for name, size in zip(axis_name, axis_sizes, strict=True):
-        if name != axis.name:
-            x = pscatter_p.bind(
-                x, axis_name=(name,), axis_sizes=(size,), dimension=first, tiled=False
-            )
+    for one, size in zip(one_by_one(along), sizes, strict=True):
+        if one["axis_name"] != (axis.name,):
+            x = pscatter_p.bind(x, **one, dimension=first, tiled=False)
         elif dim is None:
             x, dim, first = move_dim(x, first, 0, size), 0, first + 1
         else:  # Mapped already: element i takes part i.
@@ -266,32 +214,25 @@ def pscatter_lower(
         here = mesh_position(context, name)
         if index is not None:
             length = stablehlo.constant(size, (), np.int32)
-            index = stablehlo.op1("stablehlo.multiply", (index, length), here.type)
-            here = stablehlo.op1("stablehlo.add", (index, here), here.type)
+            here = stablehlo.add(stablehlo.multiply(index, length), here)
         index = here
     shape = list(x.type.shape)
     part = shape[dimension] // prod(axis_sizes)
-    start = stablehlo.op1(
-        "stablehlo.multiply", (index, stablehlo.constant(part, (), np.int32)), index.type
-    )
+    start = stablehlo.multiply(index, stablehlo.constant(part, (), np.int32))
     zero = stablehlo.constant(0, (), np.int32)
     sizes = [*shape[:dimension], part, *shape[dimension + 1 :]]
     starts = [start if d == dimension else zero for d in range(len(shape))]
     out = stablehlo.dynamic_slice(x, starts, sizes)
-    return out if tiled else stablehlo.reshape(out, sizes[:dimension] + sizes[dimension + 1 :])
+    return out if tiled else drop_dim(out, dimension)
 
 
-pscatter_p = primitive(
+pscatter_p: Primitive = linear_primitive(
     "pscatter",
     type_rule=pscatter_type,
-    jvp=linear_jvp(pscatter_bind),
-    transpose=pscatter_transpose,
+    transpose=lambda ct, x, **params: [all_gather_invariant_p.bind(ct, **params)],
     vmap=pscatter_vmap,
     lower=pscatter_lower,
 )
-
-
-# ---- assume_invariant ------------------------------------------------------------------------
 
 
 def assume_invariant(x: Any, names: Names) -> Any:
@@ -304,21 +245,17 @@ def assume_invariant_type(x: ArrayType, *, axis_name: Names, axis_sizes: Sizes) 
     return x.update(varying=x.varying - set(axis_name))
 
 
-def assume_invariant_bind(x: Any, **params: Any) -> Any:
-    return assume_invariant_p.bind(x, **params)
-
-
 def assume_invariant_transpose(
     ct: Any, x: Any, *, axis_name: Names, axis_sizes: Sizes
 ) -> list[Any]:
     # The first device's value is the result, so its copy gets all of the cotangent.
-    index: Any = np.int32(0)
-    for name, size in zip(axis_name, axis_sizes, strict=True):
-        here = axis_index_p.bind(axis_name=name, axis_size=size, manual=True)
-        index = add(mul(index, np.int32(size)), here)
-    of = type_of(ct)
-    first = broadcast_in_dim(eq(index, np.int32(0)), of.shape, ())
-    return [select(first, vary(ct, axis_name), zeros(of))]
+    places = [
+        axis_index_p.bind(axis_name=name, axis_size=size, manual=True)
+        for name, size in zip(axis_name, axis_sizes, strict=True)
+    ]
+    aval = type_of(ct)
+    first = broadcast_in_dim(eq(row_major(places, axis_sizes), np.int32(0)), aval.shape, ())
+    return [select(first, vary(ct, axis_name), zeros(aval))]
 
 
 def assume_invariant_vmap(
@@ -334,16 +271,11 @@ def assume_invariant_vmap(
     return x, dim
 
 
-def assume_invariant_lower(context: Any, x: Any, **params: Any) -> Any:
-    return x
-
-
-assume_invariant_p = primitive(
+assume_invariant_p = linear_primitive(
     "assume_invariant",
     type_rule=assume_invariant_type,
-    jvp=linear_jvp(assume_invariant_bind),
     transpose=assume_invariant_transpose,
     vmap=assume_invariant_vmap,
-    lower=assume_invariant_lower,
+    lower=view_lower,
 )
 silent.update((pscatter_p, assume_invariant_p))

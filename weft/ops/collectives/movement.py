@@ -13,6 +13,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from weft import dtypes, tree
+from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError
@@ -21,17 +22,15 @@ from weft.ops.collectives.named_axes import (
     Groups,
     Names,
     along_axis,
-    axis_groups,
-    axis_names,
-    axis_sizes_of,
+    axes_and_groups,
     bind_checked,
     by_parts,
-    check_dtype,
     check_varies,
     communicating,
     group_size,
 )
-from weft.ops.declare import linear_jvp, primitive
+from weft.ops.declare import linear_primitive
+from weft.ops.reductions.reduce import check_dtype
 from weft.ops.structural.shape import (
     canonical_axis,
     expand_dims,
@@ -93,14 +92,23 @@ def scattered_shape(
     operation: str, x: ArrayType, dimension: int, count: int, tiled: bool
 ) -> tuple[int, ...]:
     """Returns the shape of one of `count` parts of a dimension, which is dropped unless `tiled`."""
-    part = divided(operation, x, dimension, count)
+    kept = [divided(operation, x, dimension, count)]
     if not tiled:
         check_untiled(operation, x, dimension, count)
-    kept = (part,) if tiled else ()
+        kept = []
     return (*x.shape[:dimension], *kept, *x.shape[dimension + 1 :])
 
 
-# ---- all_gather ------------------------------------------------------------------------------
+def drop_dim(x: Any, dimension: int) -> Any:
+    """Reshapes a value of MLIR to one without a dimension of length 1."""
+    shape = list(x.type.shape)
+    return stablehlo.reshape(x, shape[:dimension] + shape[dimension + 1 :])
+
+
+def one_by_one(along: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the parameters of a collective over several axes for each of these alone."""
+    pairs = zip(along["axis_name"], along["axis_sizes"], strict=True)
+    return [along | {"axis_name": (name,), "axis_sizes": (size,)} for name, size in pairs]
 
 
 def all_gather(
@@ -116,23 +124,15 @@ def all_gather(
     Array([[1., 2.],
            [1., 2.]], dtype=float32)
     """
-    names = axis_names("all_gather", axis_name)
-    sizes = axis_sizes_of(names)
-    groups = axis_groups("all_gather", axis_index_groups, sizes)
+    names, sizes, groups = axes_and_groups("all_gather", axis_name, axis_index_groups)
+    along = {"axis_name": names, "axis_sizes": sizes, "axis_index_groups": groups}
 
     def one(leaf: Any) -> Any:
         place = canonical_axis(axis, type_of(leaf).ndim + (not tiled), "all_gather")
         if not names:
             return leaf if tiled else expand_dims(leaf, (place,))
-        return bind_checked(
-            all_gather_p,
-            made_varying("all_gather", leaf, names),
-            axis_name=names,
-            axis_sizes=sizes,
-            axis_index_groups=groups,
-            dimension=place,
-            tiled=bool(tiled),
-        )
+        leaf = made_varying("all_gather", leaf, names)
+        return bind_checked(all_gather_p, leaf, **along, dimension=place, tiled=bool(tiled))
 
     return tree.map(one, x)
 
@@ -154,43 +154,19 @@ def all_gather_type(
     return x.update(shape=(*head, count, *tail))
 
 
-def all_gather_bind(x: Any, **params: Any) -> Any:
-    return all_gather_p.bind(x, **params)
-
-
-def all_gather_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
-    return [psum_scatter_p.bind(ct, **params)]
-
-
 def all_gather_vmap(
-    axis: AxisData,
-    args: Values,
-    dims: Dims,
-    *,
-    axis_name: Names,
-    axis_sizes: Sizes,
-    axis_index_groups: Groups,
-    dimension: int,
-    tiled: bool,
+    axis: AxisData, args: Values, dims: Dims, *, dimension: int, tiled: bool, **along: Any
 ) -> tuple[Any, int | None]:
     (x,), (dim,) = args, dims
-    params: dict[str, Any] = {
-        "axis_index_groups": axis_index_groups,
-        "dimension": dimension,
-        "tiled": tiled,
-    }
-    if axis.name not in axis_name:
+    names, groups = along["axis_name"], along["axis_index_groups"]
+    if axis.name not in names:
         whole = move_dim(x, dim, 0, axis.size)
-        params["dimension"] = dimension + 1
-        return all_gather_p.bind(whole, axis_name=axis_name, axis_sizes=axis_sizes, **params), 0
-    if len(axis_name) > 1:
-        params["tiled"] = False
-        for name, size in zip(reversed(axis_name), reversed(axis_sizes), strict=True):
-            x, dim = all_gather_vmap(
-                axis, [x], [dim], axis_name=(name,), axis_sizes=(size,), **params
-            )
+        return all_gather_p.bind(whole, **along, dimension=dimension + 1, tiled=tiled), 0
+    if len(names) > 1:
+        for one in one_by_one(along)[::-1]:
+            x, dim = all_gather_vmap(axis, [x], [dim], **one, dimension=dimension, tiled=False)
         whole = move_dim(x, dim, 0, axis.size)
-        return merge_dims(whole, dimension + 1, len(axis_name) + tiled), 0
+        return merge_dims(whole, dimension + 1, len(names) + tiled), 0
 
     def core(whole: Any, lead: int) -> Any:
         size = type_of(whole).shape[lead]
@@ -198,8 +174,8 @@ def all_gather_vmap(
         out = merge_dims(out, lead + dimension, 2) if tiled else out
         return move_dim(out, None, lead, size)
 
-    if axis_index_groups is not None:
-        return along_axis(axis, x, dim, axis_index_groups, core)
+    if groups is not None:
+        return along_axis(axis, x, dim, groups, core)
     out = move_dim(x, dim, dimension, axis.size)
     return (merge_dims(out, dimension, 2) if tiled else out), None
 
@@ -209,10 +185,10 @@ def all_gather_lower(
     x: Any,
     *,
     axis_name: Names,
-    axis_sizes: Sizes,
     axis_index_groups: Groups,
     dimension: int,
     tiled: bool,
+    **sizes: Any,
 ) -> Any:
     if not tiled:
         shape = list(x.type.shape)
@@ -223,17 +199,13 @@ def all_gather_lower(
     return stablehlo_collectives.all_gather([x], groups, channel, dimension)[0]
 
 
-all_gather_p = primitive(
+all_gather_p = linear_primitive(
     "all_gather",
     type_rule=all_gather_type,
-    jvp=linear_jvp(all_gather_bind),
-    transpose=all_gather_transpose,
+    transpose=lambda ct, x, **params: [psum_scatter_p.bind(ct, **params)],
     vmap=all_gather_vmap,
     lower=all_gather_lower,
 )
-
-
-# ---- psum_scatter ----------------------------------------------------------------------------
 
 
 def psum_scatter(
@@ -254,22 +226,13 @@ def psum_scatter(
     >>> weft.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(x)
     Array([4, 6], dtype=int32)
     """
-    names = axis_names("psum_scatter", axis_name)
-    sizes = axis_sizes_of(names)
-    groups = axis_groups("psum_scatter", axis_index_groups, sizes)
+    names, sizes, groups = axes_and_groups("psum_scatter", axis_name, axis_index_groups)
+    along = {"axis_name": names, "axis_sizes": sizes, "axis_index_groups": groups}
 
     def one(leaf: Any) -> Any:
         place = canonical_axis(scatter_dimension, type_of(leaf).ndim, "psum_scatter")
         check_varies("psum_scatter", type_of(leaf), names)
-        return bind_checked(
-            psum_scatter_p,
-            leaf,
-            axis_name=names,
-            axis_sizes=sizes,
-            axis_index_groups=groups,
-            dimension=place,
-            tiled=bool(tiled),
-        )
+        return bind_checked(psum_scatter_p, leaf, **along, dimension=place, tiled=bool(tiled))
 
     return tree.map(one, x)
 
@@ -288,43 +251,18 @@ def psum_scatter_type(
     return x.update(shape=scattered_shape("psum_scatter", x, dimension, count, tiled))
 
 
-def psum_scatter_bind(x: Any, **params: Any) -> Any:
-    return psum_scatter_p.bind(x, **params)
-
-
-def psum_scatter_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
-    return [all_gather_p.bind(ct, **params)]
-
-
 def psum_scatter_vmap(
-    axis: AxisData,
-    args: Values,
-    dims: Dims,
-    *,
-    axis_name: Names,
-    axis_sizes: Sizes,
-    axis_index_groups: Groups,
-    dimension: int,
-    tiled: bool,
+    axis: AxisData, args: Values, dims: Dims, *, dimension: int, tiled: bool, **along: Any
 ) -> tuple[Any, int]:
     x = move_dim(args[0], dims[0], 0, axis.size)
-    params: dict[str, Any] = {
-        "axis_index_groups": axis_index_groups,
-        "dimension": dimension,
-        "tiled": tiled,
-    }
-    if axis.name not in axis_name:
-        params["dimension"] = dimension + 1
-        return psum_scatter_p.bind(x, axis_name=axis_name, axis_sizes=axis_sizes, **params), 0
-    if len(axis_name) > 1:
-        length = type_of(x).shape[dimension + 1]
-        kept = (length // prod(axis_sizes),) if tiled else ()
-        x = split_dim(x, dimension + 1, (*axis_sizes, *kept))
-        params["tiled"] = False
-        for name, size in zip(axis_name, axis_sizes, strict=True):
-            x, _ = psum_scatter_vmap(
-                axis, [x], [0], axis_name=(name,), axis_sizes=(size,), **params
-            )
+    if axis.name not in along["axis_name"]:
+        return psum_scatter_p.bind(x, **along, dimension=dimension + 1, tiled=tiled), 0
+    if len(along["axis_name"]) > 1:
+        sizes = along["axis_sizes"]
+        kept = (type_of(x).shape[dimension + 1] // prod(sizes),) if tiled else ()
+        x = split_dim(x, dimension + 1, (*sizes, *kept))
+        for one in one_by_one(along):
+            x, _ = psum_scatter_vmap(axis, [x], [0], **one, dimension=dimension, tiled=False)
         return x, 0
 
     def core(whole: Any, lead: int) -> Any:
@@ -334,7 +272,7 @@ def psum_scatter_vmap(
             whole = split_dim(whole, place, (shape[lead], shape[place] // shape[lead]))
         return move_dim(reduce_sum(whole, (lead,)), place - 1, lead, shape[lead])
 
-    return along_axis(axis, x, 0, axis_index_groups, core)
+    return along_axis(axis, x, 0, along["axis_index_groups"], core)
 
 
 def psum_scatter_lower(
@@ -342,41 +280,31 @@ def psum_scatter_lower(
     x: Any,
     *,
     axis_name: Names,
-    axis_sizes: Sizes,
     axis_index_groups: Groups,
     dimension: int,
     tiled: bool,
+    **sizes: Any,
 ) -> Any:
     if not x.type.shape[dimension]:
         return x  # As for all_gather.
-
     groups, channel = communicating(context, axis_name, axis_index_groups)
-    out = by_parts(
-        context,
-        x,
-        lambda value, first: stablehlo_collectives.reduce_scatter(
-            value,
-            groups,
-            channel,
-            first + dimension,
-            lambda a, b: stablehlo.op1("stablehlo.add", (a, b), a.type),
-        ),
-    )
-    shape = list(out.type.shape)
-    return out if tiled else stablehlo.reshape(out, shape[:dimension] + shape[dimension + 1 :])
+
+    def scatter(value: Any, first: int) -> Any:
+        return stablehlo_collectives.reduce_scatter(
+            value, groups, channel, first + dimension, stablehlo.add
+        )
+
+    out = by_parts(context, x, scatter)
+    return out if tiled else drop_dim(out, dimension)
 
 
-psum_scatter_p = primitive(
+psum_scatter_p: Primitive = linear_primitive(
     "psum_scatter",
     type_rule=psum_scatter_type,
-    jvp=linear_jvp(psum_scatter_bind),
-    transpose=psum_scatter_transpose,
+    transpose=lambda ct, x, **params: [all_gather_p.bind(ct, **params)],
     vmap=psum_scatter_vmap,
     lower=psum_scatter_lower,
 )
-
-
-# ---- all_to_all ------------------------------------------------------------------------------
 
 
 def all_to_all(
@@ -400,9 +328,8 @@ def all_to_all(
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
-    names = axis_names("all_to_all", axis_name)
-    sizes = axis_sizes_of(names)
-    groups = axis_groups("all_to_all", axis_index_groups, sizes)
+    names, sizes, groups = axes_and_groups("all_to_all", axis_name, axis_index_groups)
+    along = {"axis_name": names, "axis_sizes": sizes, "axis_index_groups": groups}
 
     def one(leaf: Any) -> Any:
         leaf = made_varying("all_to_all", leaf, names)
@@ -417,15 +344,7 @@ def all_to_all(
             leaf = expand_dims(leaf, (place,))
             dropped = split + (place <= split)
             split, concat = dropped, place
-        out = bind_checked(
-            all_to_all_p,
-            leaf,
-            axis_name=names,
-            axis_sizes=sizes,
-            axis_index_groups=groups,
-            split_axis=split,
-            concat_axis=concat,
-        )
+        out = bind_checked(all_to_all_p, leaf, **along, split_axis=split, concat_axis=concat)
         return out if tiled else squeeze(out, (dropped,))
 
     return tree.map(one, x)
@@ -458,10 +377,6 @@ def all_to_all_type(
     return x.update(shape=tuple(shape))
 
 
-def all_to_all_bind(x: Any, **params: Any) -> Any:
-    return all_to_all_p.bind(x, **params)
-
-
 def all_to_all_transpose(
     ct: Any, x: Any, *, split_axis: int, concat_axis: int, **params: Any
 ) -> list[Any]:
@@ -469,29 +384,16 @@ def all_to_all_transpose(
 
 
 def all_to_all_vmap(
-    axis: AxisData,
-    args: Values,
-    dims: Dims,
-    *,
-    axis_name: Names,
-    axis_sizes: Sizes,
-    axis_index_groups: Groups,
-    split_axis: int,
-    concat_axis: int,
+    axis: AxisData, args: Values, dims: Dims, *, split_axis: int, concat_axis: int, **along: Any
 ) -> tuple[Any, int]:
     whole = move_dim(args[0], dims[0], 0, axis.size)
-    if axis.name not in axis_name:
-        return all_to_all_p.bind(
-            whole,
-            axis_name=axis_name,
-            axis_sizes=axis_sizes,
-            axis_index_groups=axis_index_groups,
-            split_axis=split_axis + 1,
-            concat_axis=concat_axis + 1,
-        ), 0
+    names, groups = along["axis_name"], along["axis_index_groups"]
+    if axis.name not in names:
+        split, concat = split_axis + 1, concat_axis + 1
+        return all_to_all_p.bind(whole, **along, split_axis=split, concat_axis=concat), 0
 
     def core(x: Any, lead: int) -> Any:
-        sizes = (type_of(x).shape[lead],) if axis_index_groups is not None else axis_sizes
+        sizes = (type_of(x).shape[lead],) if groups is not None else along["axis_sizes"]
         n, first = len(sizes), lead + 1
         # The parts, one dimension per name, right after the mapped dimension.
         place = first + split_axis
@@ -499,47 +401,32 @@ def all_to_all_vmap(
         x = split_dim(x, place, (*sizes, part))
         rest = [d for d in range(first, type_of(x).ndim) if not place <= d < place + n]
         x = transpose(x, (*range(first), *range(place, place + n), *rest))
-        for i, name in enumerate(axis_name):
-            if name == axis.name:
+        for i, one in enumerate(one_by_one(along)):
+            if names[i] == axis.name:
                 order = list(range(type_of(x).ndim))
                 order[lead], order[first + i] = first + i, lead
                 x = transpose(x, order)
             else:
-                x = all_to_all_p.bind(
-                    x,
-                    axis_name=(name,),
-                    axis_sizes=(sizes[i],),
-                    axis_index_groups=None,
-                    split_axis=first + i,
-                    concat_axis=first + i,
-                )
+                x = all_to_all_p.bind(x, **one, split_axis=first + i, concat_axis=first + i)
         # The senders, in front of the dimension along which they are joined.
         target = first + concat_axis
         rest = list(range(first + n, type_of(x).ndim))
         moved = [*rest[:concat_axis], *range(first, first + n), *rest[concat_axis:]]
         return merge_dims(transpose(x, (*range(first), *moved)), target, n + 1)
 
-    return along_axis(axis, whole, 0, axis_index_groups, core)
+    return along_axis(axis, whole, 0, groups, core)
 
 
 def all_to_all_lower(
-    context: Any,
-    x: Any,
-    *,
-    axis_name: Names,
-    axis_sizes: Sizes,
-    axis_index_groups: Groups,
-    split_axis: int,
-    concat_axis: int,
+    context: Any, x: Any, *, split_axis: int, concat_axis: int, **along: Any
 ) -> Any:
-    groups, channel = communicating(context, axis_name, axis_index_groups)
+    groups, channel = communicating(context, along["axis_name"], along["axis_index_groups"])
     return stablehlo_collectives.all_to_all([x], groups, channel, split_axis, concat_axis)[0]
 
 
-all_to_all_p = primitive(
+all_to_all_p = linear_primitive(
     "all_to_all",
     type_rule=all_to_all_type,
-    jvp=linear_jvp(all_to_all_bind),
     transpose=all_to_all_transpose,
     vmap=all_to_all_vmap,
     lower=all_to_all_lower,

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
 from weft.base import source as sources
 from weft.core.axes import axis_length, bound_axis
 from weft.core.check import result_types
@@ -24,23 +23,22 @@ from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, DTypeError, Fix, WeftValueError
+from weft.errors import AxisError, Fix, WeftValueError
 from weft.ops.indexing.creation import index_vector
 from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather
-from weft.ops.structural.shape import move_dim, reshape
+from weft.ops.structural.shape import inverse_permutation, move_dim, reshape
 from weft.runtime import stablehlo, stablehlo_collectives
 
 __all__ = [
     "Groups",
     "Names",
     "along_axis",
-    "axis_groups",
+    "axes_and_groups",
     "axis_names",
     "axis_sizes_of",
     "bind_checked",
     "axis_size",
     "by_parts",
-    "check_dtype",
     "check_silent",
     "check_varies",
     "communication",
@@ -76,6 +74,15 @@ def axis_names(operation: str, axis_name: Any) -> Names:
 
 def axis_sizes_of(names: Names) -> tuple[int, ...]:
     return tuple(axis_length(name) for name in names)
+
+
+def axes_and_groups(
+    operation: str, axis_name: Any, groups: Any
+) -> tuple[Names, tuple[int, ...], Groups]:
+    """Returns the names and lengths of a collective's axes, and its groups."""
+    names = axis_names(operation, axis_name)
+    sizes = axis_sizes_of(names)
+    return names, sizes, axis_groups(operation, groups, sizes)
 
 
 def axis_groups(operation: str, groups: Any, sizes: tuple[int, ...]) -> Groups:
@@ -318,17 +325,15 @@ def bind_checked(kind: Primitive, x: Any, **params: Any) -> Any:
 def _split_groups(x: Any, groups: Groups) -> Any:
     """Splits the leading dimension, the mapped one, into two: the groups, and their members."""
     assert groups is not None
-    order = [i for row in groups for i in row]
-    moved = take_rows(x, order)
+    moved = take_rows(x, [i for row in groups for i in row])
     return reshape(moved, (len(groups), len(groups[0]), *type_of(x).shape[1:]))
 
 
 def _merge_groups(x: Any, groups: Groups) -> Any:
     """Undoes `_split_groups`."""
     assert groups is not None
-    order = [i for row in groups for i in row]
-    inverse = sorted(range(len(order)), key=order.__getitem__)
-    return take_rows(reshape(x, (len(order), *type_of(x).shape[2:])), inverse)
+    inverse = inverse_permutation([i for row in groups for i in row])
+    return take_rows(reshape(x, (len(inverse), *type_of(x).shape[2:])), inverse)
 
 
 def take_rows(x: Any, order: Sequence[int]) -> Any:
@@ -358,14 +363,3 @@ def along_axis(
     if groups is None:
         return core(whole, 0), 0
     return _merge_groups(core(_split_groups(whole, groups), 1), groups), 0
-
-
-def check_dtype(name: str, x: ArrayType, accepts: frozenset[Any]) -> None:
-    if x.dtype not in accepts:
-        raise DTypeError(
-            f"{name} does not take values of dtype {dtypes.short_name(x.dtype)}",
-            operation=name,
-            got=str(x),
-            wanted="a dtype among " + ", ".join(sorted(map(dtypes.short_name, accepts))),
-            fix=Fix("convert", "convert the value first (x.astype(...))", {}),
-        )

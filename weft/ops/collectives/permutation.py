@@ -16,9 +16,9 @@ import numpy as np
 
 from weft import tree
 from weft.core.rules import AxisData, Dims, Values
-from weft.core.types import ArrayType, type_of
+from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError
-from weft.ops.collectives.all_reduce import axis_index_p, made_varying
+from weft.ops.collectives.all_reduce import axis_index_p, made_varying, row_major
 from weft.ops.collectives.movement import all_gather_p, merge_dims, split_dim
 from weft.ops.collectives.named_axes import (
     Names,
@@ -27,8 +27,8 @@ from weft.ops.collectives.named_axes import (
     partition_rows,
     take_rows,
 )
-from weft.ops.declare import linear_jvp, primitive
-from weft.ops.elementwise.arithmetic import add, ge, mul
+from weft.ops.declare import linear_primitive
+from weft.ops.elementwise.arithmetic import ge
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import index_vector, iota
 from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather
@@ -42,9 +42,6 @@ T = TypeVar("T")
 
 Sizes = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
-
-
-# ---- ppermute --------------------------------------------------------------------------------
 
 
 def ppermute(x: T, axis_name: Any, perm: Sequence[tuple[int, int]]) -> T:
@@ -71,8 +68,7 @@ def ppermute(x: T, axis_name: Any, perm: Sequence[tuple[int, int]]) -> T:
 def _pairs(perm: Any, count: int) -> Pairs:
     """Returns the pairs of a permutation. Raises WeftValueError where they are none."""
     try:
-        perm = [(operator.index(source), operator.index(target)) for source, target in perm]
-        found = perm
+        perm = found = [(operator.index(source), operator.index(target)) for source, target in perm]
     except (TypeError, ValueError):
         found = None
     sound: dict[int, int] = {}
@@ -109,17 +105,9 @@ def pshuffle(x: T, axis_name: Any, perm: Sequence[int]) -> T:
             operation="pshuffle",
             got=f"perm={list(perm)} over an axis of length {count}",
             wanted=f"each of 0 to {count - 1} once",
-            fix=Fix("ppermute", "use ppermute where some positions receive nothing", {}),
+            fix=Fix("ppermute", "use ppermute where some positions receive nothing"),
         )
     return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
-
-
-def ppermute_type(x: ArrayType, *, axis_name: Names, axis_sizes: Sizes, perm: Pairs) -> ArrayType:
-    return x
-
-
-def ppermute_bind(x: Any, **params: Any) -> Any:
-    return ppermute_p.bind(x, **params)
 
 
 def ppermute_transpose(ct: Any, x: Any, *, perm: Pairs, **params: Any) -> list[Any]:
@@ -148,8 +136,8 @@ def ppermute_vmap(
 
 def _where_rows(keep: Any, rows: Any) -> Any:
     """Returns the rows where `keep` holds, and zeros elsewhere."""
-    of = type_of(rows)
-    return select(broadcast_in_dim(keep, of.shape, (0,)), rows, zeros(of))
+    aval = type_of(rows)
+    return select(broadcast_in_dim(keep, aval.shape, (0,)), rows, zeros(aval))
 
 
 def _permute_several(
@@ -169,15 +157,14 @@ def _permute_several(
     )
     rows = split_dim(rows, 0, other_sizes)
     rows = merge_dims(move_dim(rows, len(others), place, axis.size), 0, len(names))
-    here: Any = np.int32(0)
-    for name, size in zip(names, sizes, strict=True):
-        if name == axis.name:
-            index = iota(np.int32, size)
-        else:
-            index = axis_index_p.bind(
-                axis_name=name, axis_size=size, manual=name in type_of(whole).varying
-            )
-        here = add(mul(here, np.int32(size)), index)
+    varying = type_of(whole).varying
+    places = [
+        iota(np.int32, size)
+        if name == axis.name
+        else axis_index_p.bind(axis_name=name, axis_size=size, manual=name in varying)
+        for name, size in zip(names, sizes, strict=True)
+    ]
+    here = row_major(places, sizes)
     table = GatherDimensionNumbers((), (0,), (0,))
     mode = GatherScatterMode.CLIP
     chosen = gather(index_vector(sources), expand_dims(here, (1,)), table, (1,), mode=mode)
@@ -195,10 +182,9 @@ def ppermute_lower(
     return stablehlo_collectives.collective_permute(x, pairs, context.module.new_channel())
 
 
-ppermute_p = primitive(
+ppermute_p = linear_primitive(
     "ppermute",
-    type_rule=ppermute_type,
-    jvp=linear_jvp(ppermute_bind),
+    type_rule=lambda x, *, axis_name, axis_sizes, perm: x,
     transpose=ppermute_transpose,
     vmap=ppermute_vmap,
     lower=ppermute_lower,

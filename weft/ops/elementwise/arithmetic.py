@@ -17,7 +17,7 @@ from weft.ops.elementwise.branch_cuts import mended, signed
 from weft.ops.elementwise.complex import conj, real
 from weft.ops.elementwise.complex_elementary import by_parts
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.elementwise.families import comparison, nary, operands, unary
+from weft.ops.elementwise.families import binary, comparison, emit_with, inexact, operands, unary
 from weft.ops.elementwise.rounding import floor
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -86,9 +86,8 @@ def add(x: ArrayLike, y: ArrayLike) -> Array:
     return add_p.bind(*operands("add", x, y))
 
 
-add_p = nary(
+add_p = binary(
     "add",
-    arity=2,
     accepts=dtypes.NUMERIC,
     jvp=(lambda t, ans, x, y: t, lambda t, ans, x, y: t),
     transpose=(lambda ct, x, y: ct, lambda ct, x, y: ct),
@@ -105,9 +104,8 @@ def sub(x: ArrayLike, y: ArrayLike) -> Array:
     return sub_p.bind(*operands("sub", x, y))
 
 
-sub_p = nary(
+sub_p = binary(
     "sub",
-    arity=2,
     accepts=dtypes.NUMERIC,
     jvp=(lambda t, ans, x, y: t, lambda t, ans, x, y: neg(t)),
     transpose=(lambda ct, x, y: ct, lambda ct, x, y: neg(ct)),
@@ -124,9 +122,8 @@ def mul(x: ArrayLike, y: ArrayLike) -> Array:
     return mul_p.bind(*operands("mul", x, y))
 
 
-mul_p = nary(
+mul_p = binary(
     "mul",
-    arity=2,
     accepts=dtypes.NUMERIC,
     jvp=(lambda t, ans, x, y: mul(t, y), lambda t, ans, x, y: mul(x, t)),
     transpose=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)),
@@ -143,9 +140,8 @@ def div(x: ArrayLike, y: ArrayLike) -> Array:
     return div_p.bind(*operands("div", x, y))
 
 
-div_p = nary(
+div_p = binary(
     "div",
-    arity=2,
     accepts=dtypes.NUMERIC,
     jvp=(lambda t, ans, x, y: div(t, y), lambda t, ans, x, y: neg(mul(t, div(ans, y)))),
     transpose=(lambda ct, x, y: div(ct, y), None),
@@ -169,12 +165,8 @@ def rem_jvp_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
     return neg(mul(t, mul(sign(quotient), whole)))
 
 
-rem_p = nary(
-    "rem",
-    arity=2,
-    accepts=dtypes.REAL,
-    jvp=(lambda t, ans, x, y: t, rem_jvp_y),
-    lower="stablehlo.remainder",
+rem_p = binary(
+    "rem", accepts=dtypes.REAL, jvp=(lambda t, ans, x, y: t, rem_jvp_y), lower="stablehlo.remainder"
 )
 
 
@@ -204,9 +196,8 @@ def min(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 max_p, min_p = (
-    nary(
+    binary(
         name,
-        arity=2,
         accepts=dtypes.ORDERED,
         jvp=(
             lambda t, ans, x, y: mul(t, share(x, ans, y)),
@@ -283,15 +274,11 @@ def square(x: ArrayLike) -> Array:
     return square_p.bind(x)
 
 
-def square_lower(context: Any, x: Any) -> Any:
-    return stablehlo.multiply(x, x)
-
-
 square_p = unary(
     "square",
     accepts=dtypes.NUMERIC,
     jvp=lambda t, ans, x: mul(t, mul(scalar(2, x), x)),
-    lower=square_lower,
+    lower=emit_with(lambda x: stablehlo.multiply(x, x)),
 )
 
 
@@ -304,9 +291,8 @@ def exp(x: ArrayLike) -> Array:
     return exp_p.bind(x)
 
 
-exp_p = unary(
+exp_p = inexact(
     "exp",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, ans),
     lower=by_parts(stablehlo.exponential, complex_elementary.exp),
 )
@@ -321,11 +307,8 @@ def log(x: ArrayLike) -> Array:
     return log_p.bind(x)
 
 
-log_p = unary(
-    "log",
-    accepts=dtypes.INEXACT,
-    jvp=lambda t, ans, x: div(t, x),
-    lower=mended(stablehlo.log, branch_cuts.log_mended),
+log_p = inexact(
+    "log", jvp=lambda t, ans, x: div(t, x), lower=mended(stablehlo.log, branch_cuts.log_mended)
 )
 
 
@@ -338,9 +321,8 @@ def sin(x: ArrayLike) -> Array:
     return sin_p.bind(x)
 
 
-sin_p = unary(
+sin_p = inexact(
     "sin",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, cos(x)),
     lower=by_parts(stablehlo.sine, complex_elementary.sin),
 )
@@ -355,9 +337,8 @@ def cos(x: ArrayLike) -> Array:
     return cos_p.bind(x)
 
 
-cos_p = unary(
+cos_p = inexact(
     "cos",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: neg(mul(t, sin(x))),
     lower=by_parts(stablehlo.cosine, complex_elementary.cos),
 )
@@ -372,9 +353,8 @@ def tanh(x: ArrayLike) -> Array:
     return tanh_p.bind(x)
 
 
-tanh_p = unary(
+tanh_p = inexact(
     "tanh",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, sub(scalar(1, ans), mul(ans, ans))),
     lower=by_parts(stablehlo.tanh, complex_elementary.tanh),
 )
@@ -389,9 +369,8 @@ def sqrt(x: ArrayLike) -> Array:
     return sqrt_p.bind(x)
 
 
-sqrt_p = unary(
+sqrt_p = inexact(
     "sqrt",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: div(mul(t, scalar(0.5, x)), ans),
     lower=signed(stablehlo.sqrt, "imag", branch_cuts.sqrt_mended),
 )

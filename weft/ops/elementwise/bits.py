@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.ops.elementwise.families import nary, operands, unary
+from weft.ops.elementwise.families import binary, operands, unary
 from weft.typing import ArrayLike
 
 __all__ = [
@@ -41,7 +41,7 @@ def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
     return and_p.bind(*operands("and", x, y))
 
 
-and_p = nary("and", arity=2, accepts=dtypes.BITS, lower="stablehlo.and")
+and_p = binary("and", accepts=dtypes.BITS, lower="stablehlo.and")
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
@@ -53,7 +53,7 @@ def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
     return or_p.bind(*operands("or", x, y))
 
 
-or_p = nary("or", arity=2, accepts=dtypes.BITS, lower="stablehlo.or")
+or_p = binary("or", accepts=dtypes.BITS, lower="stablehlo.or")
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
@@ -65,7 +65,7 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
     return xor_p.bind(*operands("xor", x, y))
 
 
-xor_p = nary("xor", arity=2, accepts=dtypes.BITS, lower="stablehlo.xor")
+xor_p = binary("xor", accepts=dtypes.BITS, lower="stablehlo.xor")
 
 
 def population_count(x: ArrayLike) -> Array:
@@ -101,7 +101,7 @@ def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
     return shift_left_p.bind(*operands("shift_left", x, y))
 
 
-shift_left_p = nary("shift_left", arity=2, accepts=dtypes.INTEGER, lower="stablehlo.shift_left")
+shift_left_p = binary("shift_left", accepts=dtypes.INTEGER, lower="stablehlo.shift_left")
 
 
 def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
@@ -113,11 +113,8 @@ def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
     return shift_right_arithmetic_p.bind(*operands("shift_right_arithmetic", x, y))
 
 
-shift_right_arithmetic_p = nary(
-    "shift_right_arithmetic",
-    arity=2,
-    accepts=dtypes.INTEGER,
-    lower="stablehlo.shift_right_arithmetic",
+shift_right_arithmetic_p = binary(
+    "shift_right_arithmetic", accepts=dtypes.INTEGER, lower="stablehlo.shift_right_arithmetic"
 )
 
 
@@ -130,6 +127,6 @@ def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
     return shift_right_logical_p.bind(*operands("shift_right_logical", x, y))
 
 
-shift_right_logical_p = nary(
-    "shift_right_logical", arity=2, accepts=dtypes.INTEGER, lower="stablehlo.shift_right_logical"
+shift_right_logical_p = binary(
+    "shift_right_logical", accepts=dtypes.INTEGER, lower="stablehlo.shift_right_logical"
 )

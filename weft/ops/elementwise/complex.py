@@ -13,7 +13,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.elementwise.families import nary, operands, repeat_scalars, unary
+from weft.ops.elementwise.families import binary, emit_with, operands, unary
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -33,16 +33,12 @@ def real(x: ArrayLike) -> Array:
     return real_p.bind(x)
 
 
-def real_lower(context: Any, x: Any) -> Any:
-    return stablehlo.real(x)
-
-
 real_p = unary(
     "real",
     accepts=dtypes.COMPLEX,
     jvp=lambda t, ans, x: real(t),
     transpose=lambda ct, x: complex(ct, _zero(ct)),
-    lower=real_lower,
+    lower=emit_with(stablehlo.real),
     result_dtype=dtypes.to_real,
 )
 
@@ -56,16 +52,12 @@ def imag(x: ArrayLike) -> Array:
     return imag_p.bind(x)
 
 
-def imag_lower(context: Any, x: Any) -> Any:
-    return stablehlo.imag(x)
-
-
 imag_p = unary(
     "imag",
     accepts=dtypes.COMPLEX,
     jvp=lambda t, ans, x: imag(t),
     transpose=lambda ct, x: conj(complex(_zero(ct), ct)),
-    lower=imag_lower,
+    lower=emit_with(stablehlo.imag),
     result_dtype=dtypes.to_real,
 )
 
@@ -79,17 +71,12 @@ def complex(x: ArrayLike, y: ArrayLike) -> Array:
     return complex_p.bind(*operands("complex", x, y))
 
 
-def complex_lower(context: Any, *values: Any) -> Any:
-    return stablehlo.complex_(*repeat_scalars(context, values, context.out_types[0].shape))
-
-
-complex_p = nary(
+complex_p = binary(
     "complex",
-    arity=2,
     accepts=frozenset({dtypes.float32, dtypes.float64}),
     jvp=(lambda t, ans, x, y: complex(t, _zero(t)), lambda t, ans, x, y: complex(_zero(t), t)),
     transpose=(lambda ct, x, y: real(ct), lambda ct, x, y: imag(conj(ct))),
-    lower=complex_lower,
+    lower=emit_with(stablehlo.complex_),
     result_dtype=dtypes.to_complex,
 )
 
@@ -107,14 +94,12 @@ def conj(x: ArrayLike) -> Array:
     return conj_p.bind(x)
 
 
-def conj_lower(context: Any, x: Any) -> Any:
-    return stablehlo.complex_(stablehlo.real(x), stablehlo.negate(stablehlo.imag(x)))
-
-
 conj_p = unary(
     "conj",
     accepts=dtypes.COMPLEX,
     jvp=lambda t, ans, x: conj(t),
     transpose=lambda ct, x: conj(ct),
-    lower=conj_lower,
+    lower=emit_with(
+        lambda x: stablehlo.complex_(stablehlo.real(x), stablehlo.negate(stablehlo.imag(x)))
+    ),
 )

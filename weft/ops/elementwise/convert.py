@@ -9,11 +9,12 @@ import numpy as np
 from weft import dtypes, tree
 from weft.arrays.array import Array
 from weft.core.access_pattern import elementwise_reads
-from weft.core.rules import AxisData, Dims, Values, Zero
+from weft.core.primitive import Primitive
+from weft.core.rules import Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
-from weft.ops.elementwise.families import unary
+from weft.ops.elementwise.families import floating, unary
 from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -23,9 +24,6 @@ __all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "
 T = TypeVar("T")
 
 _CONVERTIBLE = dtypes.ANY | dtypes.NARROW
-
-
-# ---- convert_element_type ----------------------------------------------------------------------
 
 
 def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Array:
@@ -56,7 +54,7 @@ def convert_element_type_type(x: ArrayType, *, new_dtype: Any, weak_type: bool) 
             operation="convert_element_type",
             got=f"{x} to {dtypes.short_name(new_dtype)}",
             wanted="numbers or booleans",
-            fix=Fix("key_data", "weft.random.key_data gives the bits of random keys", {}),
+            fix=Fix("key_data", "weft.random.key_data gives the bits of random keys"),
         )
     return result_type((x,), x.shape, new_dtype, weak_type)
 
@@ -69,19 +67,6 @@ def convert_element_type_jvp(
     if type(tangents[0]) is Zero or tangent_type.dtype == dtypes.float0:
         return out, Zero(tangent_type)
     return out, convert_element_type(tangents[0], tangent_type.dtype, weak_type)
-
-
-def convert_element_type_transpose(
-    ct: Any, x: Any, *, new_dtype: Any, weak_type: bool
-) -> list[Any]:
-    return [convert_element_type(ct, x.type.dtype, x.type.weak_type)]
-
-
-def convert_element_type_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, new_dtype: Any, weak_type: bool
-) -> tuple[Any, Any]:
-    out = convert_element_type_p.bind(args[0], new_dtype=new_dtype, weak_type=weak_type)
-    return out, dims[0]
 
 
 def convert_element_type_lower(context: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
@@ -103,18 +88,15 @@ def convert_element_type_lower(context: Any, x: Any, *, new_dtype: Any, weak_typ
     return stablehlo.convert(x, new_dtype)
 
 
-convert_element_type_p = primitive(
+convert_element_type_p: Primitive = primitive(
     "convert_element_type",
     type_rule=convert_element_type_type,
     jvp=convert_element_type_jvp,
-    transpose=convert_element_type_transpose,
-    vmap=convert_element_type_vmap,
+    transpose=lambda ct, x, **to: [convert_element_type(ct, x.type.dtype, x.type.weak_type)],
+    vmap=lambda axis, args, dims, **to: (convert_element_type_p.bind(*args, **to), dims[0]),
     reads=elementwise_reads,
     lower=convert_element_type_lower,
 )
-
-
-# ---- bitcast_convert_type ----------------------------------------------------------------------
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
@@ -169,28 +151,18 @@ def bitcast_convert_type_jvp(
     return out, Zero(type_of(out).tangent())
 
 
-def bitcast_convert_type_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, new_dtype: Any
-) -> tuple[Any, int]:
-    return bitcast_convert_type(move_dim(args[0], dims[0], 0, axis.size), new_dtype), 0
-
-
-def bitcast_convert_type_lower(context: Any, x: Any, *, new_dtype: Any) -> Any:
-    if context.in_types[0].dtype == new_dtype:
-        return x
-    return stablehlo.bitcast_convert(x, new_dtype)
-
-
 bitcast_convert_type_p = primitive(
     "bitcast_convert_type",
     type_rule=bitcast_convert_type_type,
     jvp=bitcast_convert_type_jvp,
-    vmap=bitcast_convert_type_vmap,
-    lower=bitcast_convert_type_lower,
+    vmap=lambda axis, args, dims, *, new_dtype: (
+        bitcast_convert_type(move_dim(args[0], dims[0], 0, axis.size), new_dtype),
+        0,
+    ),
+    lower=lambda context, x, *, new_dtype: (
+        x if context.in_types[0].dtype == new_dtype else stablehlo.bitcast_convert(x, new_dtype)
+    ),
 )
-
-
-# ---- reduce_precision --------------------------------------------------------------------------
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
@@ -219,16 +191,12 @@ def reduce_precision_lower(context: Any, x: Any, *, exponent_bits: int, mantissa
     return stablehlo.reduce_precision(x, exponent_bits, mantissa_bits)
 
 
-reduce_precision_p = unary(
+reduce_precision_p = floating(
     "reduce_precision",
-    accepts=dtypes.FLOATING,
     jvp=lambda t, ans, x, **bits: reduce_precision(t, **bits),
     transpose=lambda ct, x, **bits: reduce_precision(ct, **bits),
     lower=reduce_precision_lower,
 )
-
-
-# ---- stop_gradient -----------------------------------------------------------------------------
 
 
 def stop_gradient(x: T) -> T:
@@ -238,17 +206,10 @@ def stop_gradient(x: T) -> T:
     >>> weft.grad(lambda x: lax.mul(x, lax.stop_gradient(x)))(3.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    leaves, structure = tree.flatten(x)
-    return structure.unflatten(
-        [
-            stop_gradient_p.bind(leaf) if type_of(leaf).dtype in dtypes.INEXACT else leaf
-            for leaf in leaves
-        ]
+    return tree.map(
+        lambda leaf: stop_gradient_p.bind(leaf) if type_of(leaf).dtype in dtypes.INEXACT else leaf,
+        x,
     )
 
 
-def stop_gradient_lower(context: Any, x: Any) -> Any:
-    return x
-
-
-stop_gradient_p = unary("stop_gradient", accepts=dtypes.INEXACT, lower=stop_gradient_lower)
+stop_gradient_p = unary("stop_gradient", accepts=dtypes.INEXACT, lower=lambda context, x: x)

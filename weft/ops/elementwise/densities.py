@@ -17,11 +17,10 @@ from weft.core.types import type_of
 from weft.ops.elementwise import deviances
 from weft.ops.elementwise.arithmetic import add, div, eq, gt, log, lt, mul, scalar, sub
 from weft.ops.elementwise.bits import bitwise_and, bitwise_or
-from weft.ops.elementwise.families import nary, unary
-from weft.ops.elementwise.formulas import Term, lowered, polynomial, where
+from weft.ops.elementwise.families import repeated
+from weft.ops.elementwise.formulas import Term, kernel, polynomial, where
 from weft.ops.elementwise.selection import select
 from weft.ops.elementwise.special import polygamma_p
-from weft.ops.structural.shape import broadcast_in_dim
 from weft.runtime import stablehlo
 
 __all__ = [
@@ -37,18 +36,13 @@ __all__ = [
     "slope_in_count",
 ]
 
-R = dtypes.FLOATING
-
 
 def choose(pred: Any, on_true: Any, on_false: Any) -> Any:
     """Selects elementwise between two values, one of which may be a number; any may be scalar."""
     like = on_false if type(on_true) is float else on_true
     values = [scalar(v, like) if type(v) is float else v for v in (on_true, on_false)]
     shape = max((type_of(v).shape for v in (pred, *values)), key=len)
-    full = [
-        v if type_of(v).shape == shape else broadcast_in_dim(v, shape, ()) for v in (pred, *values)
-    ]
-    return select(*full)
+    return select(*(repeated(v, shape) for v in (pred, *values)))
 
 
 def equals(x: Any, value: float) -> Any:
@@ -106,11 +100,10 @@ def log_less_digamma_formula(x: Term) -> Term:
     return where(large, series, safe.log() - safe.apply(stablehlo.digamma))
 
 
-log_less_digamma_p = unary(
+log_less_digamma_p = kernel(
     "log_less_digamma",
-    accepts=R,
-    jvp=lambda t, ans, x: mul(t, sub(div(scalar(1, x), x), polygamma_p.bind(scalar(1, x), x))),
-    lower=lowered(log_less_digamma_formula),
+    log_less_digamma_formula,
+    lambda t, ans, x: mul(t, sub(div(scalar(1, x), x), polygamma_p.bind(scalar(1, x), x))),
 )
 
 
@@ -146,22 +139,12 @@ def poisson_jvp_mean(t: Any, ans: Any, x: Any, mean: Any) -> Any:
     return mul(t, choose(border, sub(fewer, ans), slope))
 
 
-poisson_p = nary(
-    "poisson_probability",
-    arity=2,
-    accepts=R,
-    jvp=(poisson_jvp_x, poisson_jvp_mean),
-    lower=lowered(poisson_formula),
-)
-log_poisson_p = nary(
+poisson_p = kernel("poisson_probability", poisson_formula, poisson_jvp_x, poisson_jvp_mean)
+log_poisson_p = kernel(
     "log_poisson_probability",
-    arity=2,
-    accepts=R,
-    jvp=(
-        lambda t, ans, x, mean: mul(t, slope_in_count(mean, x)),
-        lambda t, ans, x, mean: mul(t, sub(quotient(x, mean), scalar(1, x))),
-    ),
-    lower=lowered(log_poisson_formula),
+    log_poisson_formula,
+    lambda t, ans, x, mean: mul(t, slope_in_count(mean, x)),
+    lambda t, ans, x, mean: mul(t, sub(quotient(x, mean), scalar(1, x))),
 )
 
 
@@ -210,43 +193,27 @@ def gamma_density_jvp_x(t: Any, ans: Any, a: Any, x: Any) -> Any:
     return mul(t, choose(border, limit, slope))
 
 
-gamma_density_p = nary(
-    "gamma_density",
-    arity=2,
-    accepts=R,
-    jvp=(gamma_density_jvp_a, gamma_density_jvp_x),
-    lower=lowered(gamma_density_formula),
+gamma_density_p = kernel(
+    "gamma_density", gamma_density_formula, gamma_density_jvp_a, gamma_density_jvp_x
 )
-log_gamma_density_p = nary(
+log_gamma_density_p = kernel(
     "log_gamma_density",
-    arity=2,
-    accepts=R,
-    jvp=(
-        lambda t, ans, a, x: mul(t, gamma_slope_in_a(a, x)),
-        lambda t, ans, a, x: mul(t, sub(quotient(plus(a, -1.0), x), scalar(1, x))),
-    ),
-    lower=lowered(log_gamma_density_formula),
+    log_gamma_density_formula,
+    lambda t, ans, a, x: mul(t, gamma_slope_in_a(a, x)),
+    lambda t, ans, a, x: mul(t, sub(quotient(plus(a, -1.0), x), scalar(1, x))),
 )
 
 
 # ---- the binomial probability, and the beta density ----------------------------------------------
 
 
-def distance_formula(x: Term, rest: Term, p: Term) -> Term:
-    return deviances.distance_from_mean(x, rest, p)
-
-
 # p (x + rest) - x, to the last digits.
-distance_from_mean_p = nary(
+distance_from_mean_p = kernel(
     "distance_from_mean",
-    arity=3,
-    accepts=R,
-    jvp=(
-        lambda t, ans, x, rest, p: mul(t, plus(p, -1.0)),
-        lambda t, ans, x, rest, p: mul(t, p),
-        lambda t, ans, x, rest, p: mul(t, add(x, rest)),
-    ),
-    lower=lowered(distance_formula),
+    deviances.distance_from_mean,
+    lambda t, ans, x, rest, p: mul(t, plus(p, -1.0)),
+    lambda t, ans, x, rest, p: mul(t, p),
+    lambda t, ans, x, rest, p: mul(t, add(x, rest)),
 )
 
 
@@ -303,23 +270,15 @@ def binomial_jvp_p(t: Any, ans: Any, x: Any, rest: Any, p: Any) -> Any:
     return mul(t, choose(border, mul(add(x, rest), sub(*fewer)), slope))
 
 
-binomial_p = nary(
-    "binomial_probability",
-    arity=3,
-    accepts=R,
-    jvp=(binomial_jvp_x, binomial_jvp_rest, binomial_jvp_p),
-    lower=lowered(binomial_formula),
+binomial_p = kernel(
+    "binomial_probability", binomial_formula, binomial_jvp_x, binomial_jvp_rest, binomial_jvp_p
 )
-log_binomial_p = nary(
+log_binomial_p = kernel(
     "log_binomial_probability",
-    arity=3,
-    accepts=R,
-    jvp=(
-        lambda t, ans, x, rest, p: mul(t, binomial_slope(x, rest, p)),
-        lambda t, ans, x, rest, p: mul(t, binomial_slope(rest, x, rest_of(p))),
-        lambda t, ans, x, rest, p: mul(t, log_power_slope(x, rest, p)),
-    ),
-    lower=lowered(log_binomial_formula),
+    log_binomial_formula,
+    lambda t, ans, x, rest, p: mul(t, binomial_slope(x, rest, p)),
+    lambda t, ans, x, rest, p: mul(t, binomial_slope(rest, x, rest_of(p))),
+    lambda t, ans, x, rest, p: mul(t, log_power_slope(x, rest, p)),
 )
 
 
@@ -383,21 +342,13 @@ def beta_density_jvp_x(t: Any, ans: Any, a: Any, b: Any, x: Any) -> Any:
     return mul(t, choose(border, limit, slope))
 
 
-beta_density_p = nary(
-    "beta_density",
-    arity=3,
-    accepts=R,
-    jvp=(beta_density_jvp_a, beta_density_jvp_b, beta_density_jvp_x),
-    lower=lowered(beta_density_formula),
+beta_density_p = kernel(
+    "beta_density", beta_density_formula, beta_density_jvp_a, beta_density_jvp_b, beta_density_jvp_x
 )
-log_beta_density_p = nary(
+log_beta_density_p = kernel(
     "log_beta_density",
-    arity=3,
-    accepts=R,
-    jvp=(
-        lambda t, ans, a, b, x: mul(t, beta_slope(a, b, x)),
-        lambda t, ans, a, b, x: mul(t, beta_slope(b, a, rest_of(x))),
-        lambda t, ans, a, b, x: mul(t, log_power_slope(plus(a, -1.0), plus(b, -1.0), x)),
-    ),
-    lower=lowered(log_beta_density_formula),
+    log_beta_density_formula,
+    lambda t, ans, a, b, x: mul(t, beta_slope(a, b, x)),
+    lambda t, ans, a, b, x: mul(t, beta_slope(b, a, rest_of(x))),
+    lambda t, ans, a, b, x: mul(t, log_power_slope(plus(a, -1.0), plus(b, -1.0), x)),
 )

@@ -10,7 +10,6 @@ expectation, so that distance is computed with the digits that a product rounds 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -48,22 +47,25 @@ _CLOSE, _TERMS = 0.25, 13
 # ---- factorials --------------------------------------------------------------------------------
 
 
-def stirling(x: Term) -> Term:
-    """log gamma(x) - ((x - 1/2) log x - x + log(2 pi)/2), for x > 0."""
+def _remainder(x: Term) -> tuple[Term, Term, Term]:
+    """The remainder after Stirling's formula at x or, below 1, at x + 1; where that is so; and the
+    place."""
     small = x < 1.0
     z = where(small, x + 1.0, x)
     inverse = 1.0 / z
-    found = inverse * chebyshev(inverse + inverse - 1.0, _STIRLING)
+    return inverse * chebyshev(inverse + inverse - 1.0, _STIRLING), small, z
+
+
+def stirling(x: Term) -> Term:
+    """log gamma(x) - ((x - 1/2) log x - x + log(2 pi)/2), for x > 0."""
+    found, small, _ = _remainder(x)
     safe = where(small, x, 1.0)
     return where(small, found + (safe + 0.5) * (log1p(safe) - safe.log()) - 1.0, found)
 
 
 def _factorial(x: Term) -> tuple[Term, Term]:
     """log(x!) - x log(x) + x for x >= 0, as a small number and half the logarithm of a factor."""
-    small = x < 1.0
-    z = where(small, x + 1.0, x)
-    inverse = 1.0 / z
-    rest = inverse * chebyshev(inverse + inverse - 1.0, _STIRLING)
+    rest, small, z = _remainder(x)
     # For x < 1 from the factorial of x + 1; 0 log(0) is 0.
     y = where(small, x, 0.0)
     logarithm = where(y > 0.0, y, 1.0).log()
@@ -81,12 +83,10 @@ def _halves(x: Term) -> tuple[Term, Term]:
     The digits are cut off the bits: a multiplication that the compiler joins with a subtraction
     would not round as Veltkamp's splitting needs.
     """
-    of: type[np.unsignedinteger[Any]] = np.uint32
-    mask = 2**32 - 2**12
-    if x.dtype == dtypes.float64:
-        of, mask = np.uint64, 2**64 - 2**27
-    bits = stablehlo.bitcast_convert(x.ir, of)
-    kept = stablehlo.and_(bits, stablehlo.full(mask, x.shape, of))
+    double = x.dtype == dtypes.float64
+    dtype, mask = (np.uint64, 2**64 - 2**27) if double else (np.uint32, 2**32 - 2**12)
+    bits = stablehlo.bitcast_convert(x.ir, dtype)
+    kept = stablehlo.and_(bits, stablehlo.full(mask, x.shape, dtype))
     high = x.made(stablehlo.bitcast_convert(kept, x.dtype))
     return high, x - high
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from weft import dtypes
 from weft.core.types import ArrayType
-from weft.ops.elementwise.families import nary, operands, repeat_scalars
+from weft.ops.declare import emit_reduction
+from weft.ops.elementwise.families import binary, operands, repeat_scalars
 from weft.runtime import stablehlo
 
 __all__ = ["gcd"]
@@ -37,9 +38,7 @@ def gcd_lower(context: Any, *values: Any) -> Any:
         unfinished = stablehlo.compare(state[1], zero, "NE")
         init = stablehlo.constant(False, (), dtypes.bool_)
         axes = tuple(range(out.ndim))
-        return stablehlo.reduce(
-            [unfinished], [init], axes, lambda a, b: [stablehlo.or_(a[0], b[0])]
-        )[0]
+        return emit_reduction(unfinished, init, axes, stablehlo.or_)
 
     def step(state: Sequence[Any]) -> list[Any]:
         large, small = state
@@ -53,4 +52,4 @@ def gcd_lower(context: Any, *values: Any) -> Any:
     return stablehlo.negate(found) if out.dtype in dtypes.SIGNED else found
 
 
-gcd_p = nary("gcd", arity=2, accepts=dtypes.INTEGER, lower=gcd_lower)
+gcd_p = binary("gcd", accepts=dtypes.INTEGER, lower=gcd_lower)

@@ -20,7 +20,7 @@ from weft.ops.elementwise.branch_cuts import mended, signed
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
 from weft.ops.elementwise.complex_elementary import by_parts
-from weft.ops.elementwise.families import nary, operands, unary
+from weft.ops.elementwise.families import binary, emit_with, inexact, operands
 from weft.ops.elementwise.formulas import Term, lowered, where
 from weft.ops.elementwise.powers import rsqrt
 from weft.runtime import stablehlo
@@ -44,11 +44,12 @@ __all__ = [
 ]
 
 
-def emit_with(emit: Callable[..., Any]) -> Callable[..., Any]:
-    """The lowering of a unary operation by a function that emits it."""
+def by_kind(real: Callable[..., Any], complex: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering by one rule for real and by another for complex results."""
 
     def lower(context: Any, x: Any) -> Any:
-        return emit(x)
+        is_complex = context.out_types[0].dtype in dtypes.COMPLEX
+        return (complex if is_complex else real)(context, x)
 
     return lower
 
@@ -69,22 +70,18 @@ def exp2(x: ArrayLike) -> Array:
     return exp2_p.bind(x)
 
 
-def exp2_lower(context: Any, x: Any) -> Any:
-    out = context.out_types[0]
-    if out.dtype in dtypes.COMPLEX:
-        return _complex_exp2(context, x)
-    return stablehlo.power(stablehlo.full(2, out.shape, out.dtype), x)
+def two_to_the(x: Any) -> Any:
+    two = stablehlo.full(2, x.type.shape, stablehlo.dtype_of(x.type.element_type))
+    return stablehlo.power(two, x)
 
 
-# Not as a product of complex numbers, which is NaN where a part is infinite.
-_complex_exp2 = by_parts(
-    stablehlo.exponential, lambda x, y: complex_elementary.exp(x * math.log(2), y * math.log(2))
-)
-exp2_p = unary(
+exp2_p = inexact(
     "exp2",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, mul(scalar(math.log(2), ans), ans)),
-    lower=exp2_lower,
+    # Not as a product of complex numbers, which is NaN where a part is infinite.
+    lower=by_parts(
+        two_to_the, lambda x, y: complex_elementary.exp(x * math.log(2), y * math.log(2))
+    ),
 )
 
 
@@ -97,9 +94,8 @@ def expm1(x: ArrayLike) -> Array:
     return expm1_p.bind(x)
 
 
-expm1_p = unary(
+expm1_p = inexact(
     "expm1",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, add(ans, one(ans))),
     lower=by_parts(stablehlo.exponential_minus_one, complex_elementary.expm1),
 )
@@ -114,16 +110,10 @@ def log1p(x: ArrayLike) -> Array:
     return log1p_p.bind(x)
 
 
-def log1p_lower(context: Any, x: Any) -> Any:
-    if context.out_types[0].dtype in dtypes.COMPLEX:
-        return _complex_log1p(context, x)
-    return _real_log1p(context, x)
-
-
-_real_log1p = lowered(formulas.log1p)
-_complex_log1p = mended(stablehlo.log_plus_one, branch_cuts.log_mended)
-log1p_p = unary(
-    "log1p", accepts=dtypes.INEXACT, jvp=lambda t, ans, x: div(t, add(x, one(x))), lower=log1p_lower
+log1p_p = inexact(
+    "log1p",
+    jvp=lambda t, ans, x: div(t, add(x, one(x))),
+    lower=by_kind(lowered(formulas.log1p), mended(stablehlo.log_plus_one, branch_cuts.log_mended)),
 )
 
 
@@ -136,9 +126,8 @@ def logistic(x: ArrayLike) -> Array:
     return logistic_p.bind(x)
 
 
-logistic_p = unary(
+logistic_p = inexact(
     "logistic",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, mul(ans, sub(one(ans), ans))),
     lower=emit_with(stablehlo.logistic),
 )
@@ -156,9 +145,8 @@ def tan(x: ArrayLike) -> Array:
     return tan_p.bind(x)
 
 
-tan_p = unary(
+tan_p = inexact(
     "tan",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, add(one(ans), mul(ans, ans))),
     lower=by_parts(stablehlo.tan, complex_elementary.tan),
 )
@@ -195,9 +183,8 @@ def asin(x: ArrayLike) -> Array:
     return asin_p.bind(x)
 
 
-asin_p = unary(
+asin_p = inexact(
     "asin",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, root_of_one_minus_square(x)),
     lower=signed(stablehlo.asin, "imag", branch_cuts.asin_mended),
 )
@@ -212,9 +199,8 @@ def acos(x: ArrayLike) -> Array:
     return acos_p.bind(x)
 
 
-acos_p = unary(
+acos_p = inexact(
     "acos",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: neg(mul(t, root_of_one_minus_square(x))),
     lower=signed(stablehlo.acos, "imag", branch_cuts.acos_mended),
 )
@@ -229,9 +215,8 @@ def atan(x: ArrayLike) -> Array:
     return atan_p.bind(x)
 
 
-atan_p = unary(
+atan_p = inexact(
     "atan",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: div(t, add(one(x), mul(x, x))),
     lower=signed(stablehlo.atan, "both", branch_cuts.atan_mended),
 )
@@ -250,9 +235,8 @@ def squared_distance(x: Any, y: Any) -> Any:
     return add(mul(x, x), mul(y, y))
 
 
-atan2_p = nary(
+atan2_p = binary(
     "atan2",
-    arity=2,
     accepts=dtypes.INEXACT,
     jvp=(
         lambda t, ans, x, y: mul(t, div(y, squared_distance(x, y))),
@@ -274,9 +258,8 @@ def sinh(x: ArrayLike) -> Array:
     return sinh_p.bind(x)
 
 
-sinh_p = unary(
+sinh_p = inexact(
     "sinh",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, cosh(x)),
     lower=by_parts(stablehlo.sinh, complex_elementary.sinh),
 )
@@ -291,9 +274,8 @@ def cosh(x: ArrayLike) -> Array:
     return cosh_p.bind(x)
 
 
-cosh_p = unary(
+cosh_p = inexact(
     "cosh",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, sinh(x)),
     lower=by_parts(stablehlo.cosh, complex_elementary.cosh),
 )
@@ -308,9 +290,8 @@ def asinh(x: ArrayLike) -> Array:
     return asinh_p.bind(x)
 
 
-asinh_p = unary(
+asinh_p = inexact(
     "asinh",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, root_of_one_plus_square(x)),
     lower=signed(stablehlo.asinh, "real", branch_cuts.asinh_mended),
 )
@@ -325,9 +306,8 @@ def acosh(x: ArrayLike) -> Array:
     return acosh_p.bind(x)
 
 
-acosh_p = unary(
+acosh_p = inexact(
     "acosh",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, mul(rsqrt(shifted(x, -1)), rsqrt(shifted(x, 1)))),
     lower=signed(stablehlo.acosh, "imag", branch_cuts.acosh_mended),
 )
@@ -359,9 +339,6 @@ def atanh_lower(context: Any, x: Any) -> Any:
 
 
 _signed_atanh = signed(stablehlo.atanh, "both", branch_cuts.atanh_mended)
-atanh_p = unary(
-    "atanh",
-    accepts=dtypes.INEXACT,
-    jvp=lambda t, ans, x: div(t, mul(sub(one(x), x), add(one(x), x))),
-    lower=atanh_lower,
+atanh_p = inexact(
+    "atanh", jvp=lambda t, ans, x: div(t, mul(sub(one(x), x), add(one(x), x))), lower=atanh_lower
 )

@@ -7,6 +7,7 @@ a cotangent to such an operand's shape follow from the declaration.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero, not_lin
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import primitive, result_type
+from weft.ops.operand_errors import unfit
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
@@ -70,7 +72,7 @@ def _number(name: str, value: Any, dtype: Any, weak: bool) -> Any:
             operation=name,
             got=f"{value!r} beside {dtype.name}",
             wanted=f"a number that {dtype.name} can hold",
-            fix=Fix("convert", "convert the array first, or use weft.numpy, which promotes", {}),
+            fix=Fix("convert", "convert the array first, or use weft.numpy, which promotes"),
         )
     if weak and type_of(value).dtype == dtype:
         return value  # among weak operands alone the result is to be weak
@@ -82,6 +84,7 @@ _KEYS = Fix(
     "random keys are no numbers: draw some (weft.random.normal(key)), or take the bits of the keys "
     "(weft.random.key_data(key))",
 )
+_PROMOTE = Fix("use_numpy", "use weft.numpy, which promotes, or convert one operand")
 _BROADCAST = Fix("use_numpy", "use weft.numpy, which broadcasts, or lax.broadcast_in_dim")
 
 
@@ -101,23 +104,15 @@ def elementwise_type(
         if params and lower is not None:
             _check_parameters(name, params, lower)
         if len(types) != arity:
-            raise WeftTypeError(
-                f"{name} takes {arity} operands, and got {len(types)}",
-                operation=name,
-                got=", ".join(map(str, types)),
-                wanted=f"{arity} operands",
-            )
+            takes, wanted = f"{arity} operands, and got {len(types)}", f"{arity} operands"
+            raise unfit(WeftTypeError, name, takes, types, wanted)
         dtype = types[0].dtype
         for type in types:
             if type.dtype not in accepts:
-                raise _refused(name, type.dtype, types, accepts)
+                raise refused_dtype(name, type.dtype, types, accepts)
             if type.dtype != dtype:
-                raise DTypeError(
-                    f"{name} takes operands of one dtype",
-                    operation=name,
-                    got=", ".join(map(str, types)),
-                    wanted="equal dtypes",
-                    fix=Fix("use_numpy", "use weft.numpy, which promotes, or convert one operand"),
+                raise unfit(
+                    DTypeError, name, "operands of one dtype", types, "equal dtypes", _PROMOTE
                 )
         shape = common_shape(name, types, _BROADCAST)
         out = result_dtype(dtype) if result_dtype else dtype
@@ -135,25 +130,22 @@ def common_shape(name: str, types: Sequence[ArrayType], fix: Fix) -> tuple[int, 
     for type in types:
         if type.shape and type.shape != shape:
             if shape:
-                raise ShapeError(
-                    f"{name} takes operands of one shape (or without dimensions)",
-                    operation=name,
-                    got=", ".join(map(str, types)),
-                    wanted="equal shapes",
-                    fix=fix,
-                )
+                takes = "operands of one shape (or without dimensions)"
+                raise unfit(ShapeError, name, takes, types, "equal shapes", fix)
             shape = type.shape
     return shape
 
 
-def _refused(name: str, dtype: Any, types: tuple[ArrayType, ...], accepts: DTypes) -> DTypeError:
+def refused_dtype(
+    name: str, dtype: Any, types: tuple[ArrayType, ...], accepts: DTypes
+) -> DTypeError:
     """The error for an operand of a dtype that a primitive does not take."""
     convert = Fix("convert", "convert the operand first (x.astype(...))", {})
     return DTypeError(
         f"{name} does not take operands of dtype {dtypes.short_name(dtype)}",
         operation=name,
         got=", ".join(map(str, types)),
-        wanted="a dtype among " + ", ".join(sorted(dtypes.short_name(d) for d in accepts)),
+        wanted="a dtype among " + ", ".join(sorted(map(dtypes.short_name, accepts))),
         fix=_KEYS if dtypes.is_extended(dtype) else convert,
     )
 
@@ -219,6 +211,15 @@ def elementwise_lower(name: str, **attributes: Any) -> Rule:
     return lower
 
 
+def emit_with(emit: Callable[..., Any]) -> Rule:
+    """The lowering by a function that emits the operation, operands without dimensions repeated."""
+
+    def lower(context: Any, *values: Any) -> Any:
+        return emit(*repeat_scalars(context, values, context.out_types[0].shape))
+
+    return lower
+
+
 def repeat_scalars(context: Any, values: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
     """The operands, scalars broadcast to `shape`."""
     return [
@@ -256,8 +257,7 @@ def nary_jvp(bind: Callable[..., Any], rules_of: Sequence[Rule | None]) -> Rule:
             term = rule(tangent, result, *primals, **params)
             if type(term) is Zero:
                 continue
-            if type_of(term).shape != result_of.shape:
-                term = broadcast_in_dim(term, result_of.shape, ())
+            term = repeated(term, result_of.shape)
             total = term if total is None else add_tangents(total, term)
         return result, Zero(result_of.tangent()) if total is None else total
 
@@ -354,11 +354,12 @@ def unary(
     )
 
 
+binary = functools.partial(nary, arity=2)
+floating = functools.partial(unary, accepts=dtypes.FLOATING)
+inexact = functools.partial(unary, accepts=dtypes.INEXACT)
+
+
 def comparison(name: str, *, accepts: DTypes, direction: str) -> Primitive:
     """An elementwise comparison of two operands, giving booleans."""
-
-    def lower(context: Any, *values: Any) -> Any:
-        x, y = repeat_scalars(context, values, context.out_types[0].shape)
-        return stablehlo.compare(x, y, direction)
-
+    lower = emit_with(lambda x, y: stablehlo.compare(x, y, direction))
     return nary(name, arity=2, accepts=accepts, lower=lower, result_dtype=lambda _: dtypes.bool_)

@@ -14,10 +14,21 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.ops.elementwise.families import repeat_scalars
+from weft.ops.declare import emit_reduction
+from weft.ops.elementwise.families import nary, repeat_scalars
 from weft.runtime import stablehlo
 
-__all__ = ["Term", "any_of", "chebyshev", "log1p", "lowered", "polynomial", "repeat_while", "where"]
+__all__ = [
+    "Term",
+    "any_of",
+    "chebyshev",
+    "kernel",
+    "log1p",
+    "lowered",
+    "polynomial",
+    "repeat_while",
+    "where",
+]
 
 
 class Term:
@@ -145,9 +156,7 @@ def log1p(x: Term) -> Term:
 def any_of(pred: Term) -> Any:
     """Whether a boolean term holds anywhere: a scalar value."""
     false = stablehlo.constant(False, (), np.bool_)
-    return stablehlo.reduce(
-        [pred.ir], [false], range(len(pred.shape)), lambda a, b: [stablehlo.or_(a[0], b[0])]
-    )[0]
+    return emit_reduction(pred.ir, false, range(len(pred.shape)), stablehlo.or_)
 
 
 def repeat_while(
@@ -222,3 +231,8 @@ def lowered(formula: Callable[..., Term]) -> Callable[..., Any]:
         return stablehlo.convert(formula(*terms).ir, out.dtype)
 
     return lower
+
+
+def kernel(name: str, formula: Callable[..., Term], *jvp: Any) -> Any:
+    """An elementwise primitive of real operands from a formula, with a jvp rule per operand."""
+    return nary(name, arity=len(jvp), accepts=dtypes.FLOATING, jvp=jvp, lower=lowered(formula))

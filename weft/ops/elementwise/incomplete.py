@@ -30,23 +30,11 @@ _SMALL = 0.1
 _SMALL_TERMS = 20
 # log gamma(1 + a) / a by powers of a (DLMF 5.7.3): Euler's constant and (-1)^k zeta(k) / k.
 _LOG_GAMMA = (
-    -0.5772156649015329,
-    0.8224670334241132,
-    -0.40068563438653143,
-    0.27058080842778454,
-    -0.207385551028674,
-    0.16955717699740822,
-    -0.14404989676884614,
-    0.12550966952474304,
-    -0.11133426586956469,
-    0.10009945751278179,
-    -0.09095401714582904,
-    0.083353840546109,
-    -0.0769325164113522,
-    0.07143294629536134,
-    -0.06666870588242046,
-    0.06250095514121304,
-)
+    -0.5772156649015329, 0.8224670334241132, -0.40068563438653143, 0.27058080842778454,
+    -0.207385551028674, 0.16955717699740822, -0.14404989676884614, 0.12550966952474304,
+    -0.11133426586956469, 0.10009945751278179, -0.09095401714582904, 0.083353840546109,
+    -0.0769325164113522, 0.07143294629536134, -0.06666870588242046, 0.06250095514121304,
+)  # fmt: skip
 
 
 def _digamma(x: Term) -> Term:
@@ -150,8 +138,7 @@ class _Gamma:
         self.huge = inside & (a > (_ASYMPTOTIC if expansion else math.inf))
         inside = inside & ~self.huge
         # Elements of another method, or outside the domain, get arguments that converge at once.
-        low = inside & self.by_series
-        high = inside & ~self.by_series
+        low, high = inside & self.by_series, inside & ~self.by_series
         self.a = where(inside, a, 1.0)
         self.x = where(inside, x, 1.0)
         self.low = where(low, a, 1.0), where(low, x, 0.5)
@@ -198,37 +185,46 @@ def _edges(a: Term, x: Term, inside: Term, at_zero: float, at_infinity: float) -
     return where(wrong, math.nan, value)
 
 
+def _regularized(a: Term, x: Term, upper: bool) -> Term:
+    """P(a, x) or Q(a, x)."""
+    parts = _Gamma(a, x, expansion=True)
+    below = parts.scale * _series(*parts.low)
+    above = parts.scale * parts.a * _fraction(*parts.high)
+    if upper:
+        found = where(parts.by_series, 1.0 - below, above)
+        small = parts.by_series & (parts.a < _SMALL)
+        of_small = _upper_of_small(where(small, parts.a, _SMALL), where(small, parts.x, 1.0))
+        found = where(small, of_small, found)
+    else:
+        found = where(parts.by_series, below, 1.0 - above)
+    huge = _uniform(where(parts.huge, a, _ASYMPTOTIC), where(parts.huge, x, _ASYMPTOTIC), upper)
+    return _edges(a, x, where(parts.huge, huge, found), int(upper), int(not upper))
+
+
 def gamma_lower(a: Term, x: Term) -> Term:
     """P(a, x), the regularised lower incomplete gamma function."""
-    parts = _Gamma(a, x, expansion=True)
-    lower = parts.scale * _series(*parts.low)
-    upper = parts.scale * parts.a * _fraction(*parts.high)
-    found = where(parts.by_series, lower, 1.0 - upper)
-    huge = _uniform(where(parts.huge, a, _ASYMPTOTIC), where(parts.huge, x, _ASYMPTOTIC), False)
-    return _edges(a, x, where(parts.huge, huge, found), 0, 1)
+    return _regularized(a, x, upper=False)
 
 
 def gamma_upper(a: Term, x: Term) -> Term:
     """Q(a, x) = 1 - P(a, x)."""
-    parts = _Gamma(a, x, expansion=True)
-    lower = parts.scale * _series(*parts.low)
-    upper = parts.scale * parts.a * _fraction(*parts.high)
-    found = where(parts.by_series, 1.0 - lower, upper)
-    small = parts.by_series & (parts.a < _SMALL)
-    of_small = _upper_of_small(where(small, parts.a, _SMALL), where(small, parts.x, 1.0))
-    found = where(small, of_small, found)
-    huge = _uniform(where(parts.huge, a, _ASYMPTOTIC), where(parts.huge, x, _ASYMPTOTIC), True)
-    return _edges(a, x, where(parts.huge, huge, found), 1, 0)
+    return _regularized(a, x, upper=True)
+
+
+def _slopes_in_a(a: Term, x: Term) -> tuple[_Gamma, Term, Term]:
+    """The derivatives in a of P(a, x) over `scale`, and of Q(a, x) over `scale` a, by method."""
+    parts = _Gamma(a, x, expansion=False)
+    (s, s_a), (h, h_a) = _series_in_a(*parts.low), _fraction_in_a(*parts.high)
+    log_x = parts.x.log()
+    below = s * (log_x - _digamma(parts.a + 1.0)) + s_a
+    return parts, below, h * (log_x - _digamma(parts.a)) + h_a
 
 
 def gamma_lower_in_a(a: Term, x: Term) -> Term:
     """The derivative of P(a, x) in a."""
-    parts = _Gamma(a, x, expansion=False)
-    (s, s_a), (h, h_a) = _series_in_a(*parts.low), _fraction_in_a(*parts.high)
-    log_x = parts.x.log()
-    below = parts.scale * (s * (log_x - _digamma(parts.a + 1.0)) + s_a)
-    above = -(parts.scale * parts.a * (h * (log_x - _digamma(parts.a)) + h_a))
-    return _edges(a, x, where(parts.by_series, below, above), 0, 0)
+    parts, below, above = _slopes_in_a(a, x)
+    found = where(parts.by_series, parts.scale * below, -(parts.scale * parts.a * above))
+    return _edges(a, x, found, 0, 0)
 
 
 def gamma_sample_in_a(a: Term, x: Term) -> Term:
@@ -236,12 +232,8 @@ def gamma_sample_in_a(a: Term, x: Term) -> Term:
 
     That is -(dP/da) / (dP/dx), in which the scale cancels.
     """
-    parts = _Gamma(a, x, expansion=False)
-    (s, s_a), (h, h_a) = _series_in_a(*parts.low), _fraction_in_a(*parts.high)
-    log_x = parts.x.log()
-    below = -(parts.x / parts.a) * (s * (log_x - _digamma(parts.a + 1.0)) + s_a)
-    above = parts.x * (h * (log_x - _digamma(parts.a)) + h_a)
-    found = where(parts.by_series, below, above)
+    parts, below, above = _slopes_in_a(a, x)
+    found = where(parts.by_series, -(parts.x / parts.a) * below, parts.x * above)
     return where(x.equals(0.0) & (a > 0.0), 0.0, _edges(a, x, found, math.nan, math.nan))
 
 

@@ -16,8 +16,7 @@ import numpy as np
 from weft import dtypes
 from weft.core.primitive import Primitive
 from weft.ops.elementwise.arithmetic import div, mul, scalar
-from weft.ops.elementwise.families import unary
-from weft.ops.elementwise.formulas import Term, lowered, where
+from weft.ops.elementwise.formulas import Term, kernel, where
 from weft.runtime import stablehlo
 
 __all__ = ["log2", "log10"]
@@ -50,24 +49,16 @@ def is_power_of_ten(x: Term, exponent: Term) -> Term:
     return x.equals(x.made(stablehlo.gather(table, place, dimensions, (1,))))
 
 
-def logarithm(base: int, is_power: Callable[[Term, Term], Term]) -> Callable[[Term], Term]:
-    """The formula of the logarithm to a base."""
-
+def _logarithm(base: int, is_power: Callable[[Term, Term], Term]) -> Primitive:
     def formula(x: Term) -> Term:
         value = x.log() * (1 / math.log(base))
         whole = value.apply(stablehlo.round_nearest_even)
         return where(is_power(x, whole), whole, value)
 
-    return formula
+    def jvp(t: Any, ans: Any, x: Any) -> Any:
+        return div(t, mul(x, scalar(math.log(base), x)))
 
-
-def _logarithm(base: int, is_power: Callable[[Term, Term], Term]) -> Primitive:
-    return unary(
-        f"log{base}",
-        accepts=dtypes.FLOATING,
-        jvp=lambda t, ans, x: div(t, mul(x, scalar(math.log(base), x))),
-        lower=lowered(logarithm(base, is_power)),
-    )
+    return kernel(f"log{base}", formula, jvp)
 
 
 def log2(x: Any) -> Any:

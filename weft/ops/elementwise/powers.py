@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.core.access_pattern import elementwise_reads
+from weft.core.primitive import Primitive
 from weft.core.rules import Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError
+from weft.errors import DTypeError, Fix, WeftValueError
 from weft.ops.declare import primitive
 from weft.ops.elementwise.arithmetic import div, eq, log, mul, scalar, sub
 from weft.ops.elementwise.bits import bitwise_and
@@ -18,13 +20,14 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import (
     elementwise_type,
     elementwise_vmap,
+    floating,
+    inexact,
     nary_jvp,
     operands,
     repeat_scalars,
-    unary,
+    repeated,
 )
 from weft.ops.elementwise.selection import select
-from weft.ops.structural.shape import broadcast_in_dim
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -40,11 +43,8 @@ def cbrt(x: ArrayLike) -> Array:
     return cbrt_p.bind(x)
 
 
-cbrt_p = unary(
-    "cbrt",
-    accepts=dtypes.FLOATING,
-    jvp=lambda t, ans, x: div(t, mul(scalar(3, ans), mul(ans, ans))),
-    lower="stablehlo.cbrt",
+cbrt_p = floating(
+    "cbrt", jvp=lambda t, ans, x: div(t, mul(scalar(3, ans), mul(ans, ans))), lower="stablehlo.cbrt"
 )
 
 
@@ -57,15 +57,11 @@ def rsqrt(x: ArrayLike) -> Array:
     return rsqrt_p.bind(x)
 
 
-rsqrt_p = unary(
+rsqrt_p = inexact(
     "rsqrt",
-    accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, mul(scalar(-0.5, x), div(ans, x))),
     lower=signed(stablehlo.rsqrt, "imag"),
 )
-
-
-# ---- integer_pow -------------------------------------------------------------------------------
 
 
 def integer_pow(x: Any, y: int) -> Array:
@@ -81,13 +77,9 @@ def integer_pow(x: Any, y: int) -> Array:
     try:
         power = y.__index__()
     except AttributeError:
-        raise WeftTypeError(
-            "integer_pow takes a Python integer as the power",
-            operation="integer_pow",
-            got=repr(y),
-            wanted="an integer",
-            fix=Fix("use_pow", "use weft.lax.pow for other powers", {"function": "pow"}),
-        ) from None
+        fix = Fix("use_pow", "use weft.lax.pow for other powers", {"function": "pow"})
+        message = "integer_pow takes a Python integer as the power"
+        raise invalid_type(message, "integer_pow", "y", y, "an integer", fix=fix) from None
     if power == 1 and type(getattr(x, "type", None)) is ArrayType and x.dtype in dtypes.NUMERIC:
         return x
     return integer_pow_p.bind(x, y=power)
@@ -101,10 +93,10 @@ def integer_pow_jvp(t: Any, ans: Any, x: Any, *, y: int) -> Any:
     return mul(t, mul(scalar(y, x), integer_pow(x, y - 1)))
 
 
-def integer_pow_transpose(ct: Any, x: Any, *, y: int) -> Any:
+def integer_pow_transpose(ct: Any, x: Any, *, y: int) -> list[Any]:
     if y != 1:
         raise WeftValueError(f"x ** {y} is not linear", operation="integer_pow", got=f"y={y}")
-    return ct
+    return [ct]
 
 
 def integer_pow_lower(context: Any, x: Any, *, y: int) -> Any:
@@ -143,16 +135,13 @@ def integer_pow_type(x: ArrayType, *, y: int) -> ArrayType:
     return _integer_pow_type(x)
 
 
-def _bind_integer_pow(x: Any, *, y: int) -> Any:
-    return integer_pow_p.bind(x, y=y)
-
-
-integer_pow_p = primitive(
-    "integer_pow",
+integer_pow_p = Primitive("integer_pow")
+primitive(
+    integer_pow_p,
     type_rule=integer_pow_type,
-    jvp=nary_jvp(_bind_integer_pow, (integer_pow_jvp,)),
-    transpose=lambda ct, x, *, y: [integer_pow_transpose(ct, x, y=y)],
-    vmap=elementwise_vmap(_bind_integer_pow),
+    jvp=nary_jvp(integer_pow_p.bind, (integer_pow_jvp,)),
+    transpose=integer_pow_transpose,
+    vmap=elementwise_vmap(integer_pow_p.bind),
     reads=elementwise_reads,
     lower=integer_pow_lower,
 )
@@ -165,9 +154,6 @@ def reciprocal(x: ArrayLike) -> Array:
     Array([0.5 , 0.25], dtype=float32)
     """
     return integer_pow(x, -1)
-
-
-# ---- pow ---------------------------------------------------------------------------------------
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
@@ -200,13 +186,7 @@ def pow_type(x: ArrayType, y: ArrayType) -> ArrayType:
 def _where(pred: Any, on_true: Any, on_false: Any) -> Any:
     """`select`, where values without dimensions are repeated to the shape of the predicate."""
     shape = type_of(pred).shape
-    return select(
-        pred,
-        *(
-            v if type_of(v).shape == shape else broadcast_in_dim(v, shape, ())
-            for v in (on_true, on_false)
-        ),
-    )
+    return select(pred, repeated(on_true, shape), repeated(on_false, shape))
 
 
 def pow_jvp_x(t: Any, ans: Any, x: Any, y: Any) -> Any:
@@ -215,9 +195,8 @@ def pow_jvp_x(t: Any, ans: Any, x: Any, y: Any) -> Any:
     flat = eq(y, zero)
     if type_of(y).dtype == type_of(x).dtype:
         factor = y
-        flat = bitwise_and(
-            flat, eq(x, scalar(0, x))
-        )  # elsewhere the derivative in y needs it exact
+        # Elsewhere the derivative in y needs it exact.
+        flat = bitwise_and(flat, eq(x, scalar(0, x)))
     else:
         factor = convert_element_type(y, type_of(x).dtype)
     slope = pow(x, _where(flat, zero, sub(y, one)))
@@ -254,15 +233,12 @@ def _to_complex(y: Any, out: ArrayType) -> Any:
     return stablehlo.complex_(part, zero)
 
 
-def _bind_pow(x: Any, y: Any) -> Any:
-    return pow_p.bind(x, y)
-
-
-pow_p = primitive(
-    "pow",
+pow_p = Primitive("pow")
+primitive(
+    pow_p,
     type_rule=pow_type,
-    jvp=nary_jvp(_bind_pow, (pow_jvp_x, pow_jvp_y)),
-    vmap=elementwise_vmap(_bind_pow),
+    jvp=nary_jvp(pow_p.bind, (pow_jvp_x, pow_jvp_y)),
+    vmap=elementwise_vmap(pow_p.bind),
     reads=elementwise_reads,
     lower=pow_lower,
 )

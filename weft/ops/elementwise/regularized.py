@@ -6,19 +6,16 @@ of the beta distribution.
 
 from __future__ import annotations
 
-from weft import dtypes
 from weft.arrays.array import Array
 from weft.ops.elementwise import incomplete
 from weft.ops.elementwise.arithmetic import mul, neg
 from weft.ops.elementwise.densities import beta_density_p, gamma_density_jvp_a, gamma_density_p
-from weft.ops.elementwise.families import nary, operands
-from weft.ops.elementwise.formulas import lowered
+from weft.ops.elementwise.families import operands
+from weft.ops.elementwise.formulas import kernel
 from weft.ops.elementwise.special import no_derivative
 from weft.typing import ArrayLike
 
 __all__ = ["betainc", "igamma", "igamma_grad_a", "igammac", "random_gamma_grad"]
-
-R = dtypes.FLOATING
 
 
 # ---- the incomplete gamma functions ------------------------------------------------------------
@@ -33,15 +30,11 @@ def igamma(a: ArrayLike, x: ArrayLike) -> Array:
     return igamma_p.bind(*operands("igamma", a, x))
 
 
-igamma_p = nary(
+igamma_p = kernel(
     "igamma",
-    arity=2,
-    accepts=R,
-    jvp=(
-        lambda t, ans, a, x: mul(t, igamma_grad_a(a, x)),
-        lambda t, ans, a, x: mul(t, gamma_density_p.bind(a, x)),
-    ),
-    lower=lowered(incomplete.gamma_lower),
+    incomplete.gamma_lower,
+    lambda t, ans, a, x: mul(t, igamma_grad_a(a, x)),
+    lambda t, ans, a, x: mul(t, gamma_density_p.bind(a, x)),
 )
 
 
@@ -54,15 +47,11 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Array:
     return igammac_p.bind(*operands("igammac", a, x))
 
 
-igammac_p = nary(
+igammac_p = kernel(
     "igammac",
-    arity=2,
-    accepts=R,
-    jvp=(
-        lambda t, ans, a, x: neg(mul(t, igamma_grad_a(a, x))),
-        lambda t, ans, a, x: neg(mul(t, gamma_density_p.bind(a, x))),
-    ),
-    lower=lowered(incomplete.gamma_upper),
+    incomplete.gamma_upper,
+    lambda t, ans, a, x: neg(mul(t, igamma_grad_a(a, x))),
+    lambda t, ans, a, x: neg(mul(t, gamma_density_p.bind(a, x))),
 )
 
 
@@ -76,15 +65,11 @@ def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
     return igamma_grad_a_p.bind(*operands("igamma_grad_a", a, x))
 
 
-igamma_grad_a_p = nary(
+igamma_grad_a_p = kernel(
     "igamma_grad_a",
-    arity=2,
-    accepts=R,
-    jvp=(
-        no_derivative("igamma_grad_a", "a"),
-        lambda t, ans, a, x: gamma_density_jvp_a(t, gamma_density_p.bind(a, x), a, x),
-    ),
-    lower=lowered(incomplete.gamma_lower_in_a),
+    incomplete.gamma_lower_in_a,
+    no_derivative("igamma_grad_a", "a"),
+    lambda t, ans, a, x: gamma_density_jvp_a(t, gamma_density_p.bind(a, x), a, x),
 )
 
 
@@ -101,12 +86,11 @@ def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
     return random_gamma_grad_p.bind(*operands("random_gamma_grad", a, x))
 
 
-random_gamma_grad_p = nary(
+random_gamma_grad_p = kernel(
     "random_gamma_grad",
-    arity=2,
-    accepts=R,
-    jvp=(no_derivative("random_gamma_grad", "a"), no_derivative("random_gamma_grad", "x")),
-    lower=lowered(incomplete.gamma_sample_in_a),
+    incomplete.gamma_sample_in_a,
+    no_derivative("random_gamma_grad", "a"),
+    no_derivative("random_gamma_grad", "x"),
 )
 
 
@@ -122,14 +106,10 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return betainc_p.bind(*operands("betainc", a, b, x))
 
 
-betainc_p = nary(
+betainc_p = kernel(
     "regularized_incomplete_beta",
-    arity=3,
-    accepts=R,
-    jvp=(
-        no_derivative("betainc", "a"),
-        no_derivative("betainc", "b"),
-        lambda t, ans, a, b, x: mul(t, beta_density_p.bind(a, b, x)),
-    ),
-    lower=lowered(incomplete.beta),
+    incomplete.beta,
+    no_derivative("betainc", "a"),
+    no_derivative("betainc", "b"),
+    lambda t, ans, a, b, x: mul(t, beta_density_p.bind(a, b, x)),
 )

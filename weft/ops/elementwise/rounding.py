@@ -6,9 +6,10 @@ import enum
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
-from weft.errors import Fix, WeftValueError
-from weft.ops.elementwise.families import nary, operands, repeat_scalars, unary
+from weft.errors import Fix
+from weft.ops.elementwise.families import binary, emit_with, floating, operands
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -31,7 +32,7 @@ def floor(x: ArrayLike) -> Array:
     return floor_p.bind(x)
 
 
-floor_p = unary("floor", accepts=dtypes.FLOATING, lower="stablehlo.floor")
+floor_p = floating("floor", lower="stablehlo.floor")
 
 
 def ceil(x: ArrayLike) -> Array:
@@ -43,7 +44,7 @@ def ceil(x: ArrayLike) -> Array:
     return ceil_p.bind(x)
 
 
-ceil_p = unary("ceil", accepts=dtypes.FLOATING, lower="stablehlo.ceil")
+ceil_p = floating("ceil", lower="stablehlo.ceil")
 
 
 def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
@@ -58,13 +59,10 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
     try:
         method = RoundingMethod(rounding_method)
     except ValueError:
-        raise WeftValueError(
-            "round: this is no rounding method",
-            operation="round",
-            got=repr(rounding_method),
-            wanted="a member of weft.lax.RoundingMethod",
-            fix=Fix("argument", "use RoundingMethod.TO_NEAREST_EVEN or AWAY_FROM_ZERO", {}),
-        ) from None
+        message, wanted = "round: this is no rounding method", "a member of weft.lax.RoundingMethod"
+        fix = Fix("argument", "use RoundingMethod.TO_NEAREST_EVEN or AWAY_FROM_ZERO")
+        name = "rounding_method"
+        raise invalid_value(message, "round", name, rounding_method, wanted, fix=fix) from None
     return round_p.bind(x, rounding_method=method)
 
 
@@ -74,7 +72,7 @@ def round_lower(context: Any, x: Any, *, rounding_method: RoundingMethod) -> Any
     return stablehlo.round_nearest_even(x)
 
 
-round_p = unary("round", accepts=dtypes.FLOATING, lower=round_lower)
+round_p = floating("round", lower=round_lower)
 
 
 def is_finite(x: ArrayLike) -> Array:
@@ -86,15 +84,8 @@ def is_finite(x: ArrayLike) -> Array:
     return is_finite_p.bind(x)
 
 
-def is_finite_lower(context: Any, x: Any) -> Any:
-    return stablehlo.is_finite(x)
-
-
-is_finite_p = unary(
-    "is_finite",
-    accepts=dtypes.FLOATING,
-    lower=is_finite_lower,
-    result_dtype=lambda dtype: dtypes.bool_,
+is_finite_p = floating(
+    "is_finite", lower=emit_with(stablehlo.is_finite), result_dtype=lambda dtype: dtypes.bool_
 )
 
 
@@ -107,8 +98,4 @@ def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
     return nextafter_p.bind(*operands("nextafter", x, y))
 
 
-def nextafter_lower(context: Any, *values: Any) -> Any:
-    return stablehlo.next_after(*repeat_scalars(context, values, context.out_types[0].shape))
-
-
-nextafter_p = nary("nextafter", arity=2, accepts=dtypes.FLOATING, lower=nextafter_lower)
+nextafter_p = binary("nextafter", accepts=dtypes.FLOATING, lower=emit_with(stablehlo.next_after))

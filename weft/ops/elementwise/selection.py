@@ -10,16 +10,18 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.access_pattern import elementwise_reads
-from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import ge, gt, lt
 from weft.ops.elementwise.bits import bitwise_and
-from weft.ops.elementwise.families import align, nary, operands, repeat_scalars
+from weft.ops.elementwise.families import align, nary, operands, repeat_scalars, repeated
+from weft.ops.operand_errors import unfit
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import broadcast_in_dim
-from weft.ops.structural.tangents import instantiate, zeros
+from weft.ops.structural.tangents import jointly_linear_jvp, zeros
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -36,52 +38,29 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     """
     if extended_dtypes.is_key(on_true) and extended_dtypes.is_key(on_false):
         dtype = type_of(on_true).dtype
-        bits_true, bits_false = (
-            extended_dtypes.key_bits(on_true),
-            extended_dtypes.key_bits(on_false),
-        )
-        shape = type_of(bits_true).shape
+        bits = [extended_dtypes.key_bits(keys) for keys in (on_true, on_false)]
         if type_of(pred).shape:
+            shape = type_of(bits[0]).shape
             pred = broadcast_in_dim(pred, shape, tuple(range(type_of(pred).ndim)))
-        return extended_dtypes.wrap_key_bits(select(pred, bits_true, bits_false), dtype)
+        return extended_dtypes.wrap_key_bits(select(pred, *bits), dtype)
     return select_p.bind(pred, on_true, on_false)
 
 
 def select_type(pred: ArrayType, on_true: ArrayType, on_false: ArrayType) -> ArrayType:
     if pred.dtype != dtypes.bool_:
-        raise DTypeError(
-            "select takes a boolean predicate",
-            operation="select",
-            got=str(pred),
-            wanted="bool",
-            fix=Fix("compare", "compare the predicate with zero first", {}),
-        )
+        fix = Fix("compare", "compare the predicate with zero first")
+        raise unfit(DTypeError, "select", "a boolean predicate", (pred,), "bool", fix)
     if on_true.dtype != on_false.dtype:
-        raise DTypeError(
-            "select takes two values of one dtype",
-            operation="select",
-            got=f"{on_true} and {on_false}",
-            wanted="equal dtypes",
-            fix=Fix("use_numpy", "use weft.numpy.where, which promotes", {}),
-        )
+        fix = Fix("use_numpy", "use weft.numpy.where, which promotes")
+        takes, types = "two values of one dtype", [on_true, on_false]
+        raise unfit(DTypeError, "select", takes, types, "equal dtypes", fix)
     if on_true.shape != on_false.shape or pred.shape not in ((), on_true.shape):
-        raise ShapeError(
-            "select takes two values of one shape, and a predicate of that shape or of none",
-            operation="select",
-            got=f"{pred}, {on_true} and {on_false}",
-            wanted="equal shapes",
-            fix=Fix("use_numpy", "use weft.numpy.where, which broadcasts", {}),
-        )
+        takes = "two values of one shape, and a predicate of that shape or of none"
+        fix = Fix("use_numpy", "use weft.numpy.where, which broadcasts")
+        types = [pred, on_true, on_false]
+        raise unfit(ShapeError, "select", takes, types, "equal shapes", fix)
     weak = on_true.weak_type and on_false.weak_type
     return result_type((pred, on_true, on_false), on_true.shape, on_true.dtype, weak)
-
-
-def select_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
-    pred = primals[0]
-    out = select(*primals)
-    if type(tangents[1]) is Zero and type(tangents[2]) is Zero:
-        return out, Zero(type_of(out).tangent())
-    return out, select(pred, instantiate(tangents[1]), instantiate(tangents[2]))
 
 
 def select_transpose(ct: Any, pred: Any, on_true: Any, on_false: Any) -> list[Any]:
@@ -97,33 +76,24 @@ def select_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, int]:
     (pred, on_true, on_false), dim = align(axis, args, dims)
     shape = max((type_of(x).shape for x in (on_true, on_false)), key=len)
     # An unmapped scalar value is repeated: only the predicate may have no dimensions.
-    on_true, on_false = (
-        x if type_of(x).shape == shape else broadcast_in_dim(x, shape, ())
-        for x in (on_true, on_false)
-    )
+    on_true, on_false = (repeated(x, shape) for x in (on_true, on_false))
     if type_of(pred).ndim > len(shape):
         shape = type_of(pred).shape
         on_true, on_false = (broadcast_in_dim(x, shape, ()) for x in (on_true, on_false))
     return select_p.bind(pred, on_true, on_false), dim
 
 
-def select_lower(context: Any, pred: Any, on_true: Any, on_false: Any) -> Any:
-    return stablehlo.select(pred, on_true, on_false)
-
-
-select_p = primitive(
-    "select",
+select_p = Primitive("select")
+primitive(
+    select_p,
     type_rule=select_type,
-    jvp=select_jvp,
+    jvp=jointly_linear_jvp(select_p.bind, 1, 2),
     transpose=select_transpose,
     vmap=select_vmap,
     reads=elementwise_reads,
     on_host=lambda pred, on_true, on_false: np.where(pred, on_true, on_false),
-    lower=select_lower,
+    lower=lambda context, *values: stablehlo.select(*values),
 )
-
-
-# ---- select_n ----------------------------------------------------------------------------------
 
 
 def select_n(which: Any, *cases: Any) -> Array:
@@ -138,12 +108,8 @@ def select_n(which: Any, *cases: Any) -> Array:
     Array([1., 0.], dtype=float32)
     """
     if not cases:
-        raise WeftTypeError(
-            "select_n takes at least one case",
-            operation="select_n",
-            got="no case",
-            wanted="which, then one array per case",
-        )
+        wanted = "which, then one array per case"
+        raise unfit(WeftTypeError, "select_n", "at least one case", ["no case"], wanted)
     dtype = type_of(which).dtype
     if not (dtype == dtypes.bool_ and len(cases) <= 2 or dtype == dtypes.int32):
         raise DTypeError(
@@ -154,15 +120,12 @@ def select_n(which: Any, *cases: Any) -> Array:
             fix=Fix("convert", "convert the first operand to int32", {"dtype": "int32"}),
         )
     if len(cases) == 1:
-        return select(_same(which), cases[0], cases[0])
+        pred = which if dtype == dtypes.bool_ else ge(which, np.int32(0))
+        return select(pred, cases[0], cases[0])
     if dtype == dtypes.bool_:
         return select(which, cases[1], cases[0])
     # Halving the cases keeps the depth logarithmic in their number.
     return _select_between(which, cases, 0)
-
-
-def _same(which: Any) -> Any:
-    return which if type_of(which).dtype == dtypes.bool_ else ge(which, np.int32(0))
 
 
 def _select_between(which: Any, cases: Sequence[Any], first: int) -> Any:
@@ -172,9 +135,6 @@ def _select_between(which: Any, cases: Sequence[Any], first: int) -> Any:
     lower = _select_between(which, cases[:middle], first)
     upper = _select_between(which, cases[middle:], first + middle)
     return select(lt(which, np.int32(first + middle)), lower, upper)
-
-
-# ---- clamp -------------------------------------------------------------------------------------
 
 
 def clamp(min: Any, x: ArrayLike, max: Any) -> Array:
@@ -192,11 +152,8 @@ def clamp(min: Any, x: ArrayLike, max: Any) -> Array:
 
 def where(pred: Any, t: Any, ans: Any) -> Any:
     """t where `pred` holds, zero elsewhere; both broadcast to the shape of `ans`."""
-    of = type_of(ans)
-    pred, t = (
-        v if type_of(v).shape == of.shape else broadcast_in_dim(v, of.shape, ()) for v in (pred, t)
-    )
-    return select(pred, t, zeros(of.strong()))
+    aval = type_of(ans)
+    return select(repeated(pred, aval.shape), repeated(t, aval.shape), zeros(aval.strong()))
 
 
 def clamp_lower(context: Any, *values: Any) -> Any:

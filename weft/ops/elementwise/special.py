@@ -17,9 +17,8 @@ from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError
 from weft.ops.elementwise.arithmetic import add, div, eq, exp, mul, neg, scalar, sign, sub
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.elementwise.elementary import emit_with
-from weft.ops.elementwise.families import nary, operands, repeat_scalars, unary
-from weft.ops.elementwise.formulas import Term, chebyshev, lowered, where
+from weft.ops.elementwise.families import binary, emit_with, floating, operands
+from weft.ops.elementwise.formulas import Term, chebyshev, kernel, where
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -34,8 +33,6 @@ __all__ = [
     "polygamma",
     "zeta",
 ]
-
-R = dtypes.FLOATING
 
 
 def no_derivative(operation: str, operand: str) -> Callable[..., Any]:
@@ -57,15 +54,6 @@ def no_derivative(operation: str, operand: str) -> Callable[..., Any]:
     return rule
 
 
-def two_operands(emit: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The lowering of a binary operation by a function that emits it."""
-
-    def lower(context: Any, *values: Any) -> Any:
-        return emit(*repeat_scalars(context, values, context.out_types[0].shape))
-
-    return lower
-
-
 # ---- the error function ------------------------------------------------------------------------
 
 
@@ -83,9 +71,8 @@ def erf(x: ArrayLike) -> Array:
     return erf_p.bind(x)
 
 
-erf_p = unary(
+erf_p = floating(
     "erf",
-    accepts=R,
     jvp=lambda t, ans, x: mul(t, gaussian(x, 2 / math.sqrt(math.pi), -1)),
     lower=emit_with(stablehlo.erf),
 )
@@ -100,9 +87,8 @@ def erfc(x: ArrayLike) -> Array:
     return erfc_p.bind(x)
 
 
-erfc_p = unary(
+erfc_p = floating(
     "erfc",
-    accepts=R,
     jvp=lambda t, ans, x: mul(t, gaussian(x, -2 / math.sqrt(math.pi), -1)),
     lower=emit_with(stablehlo.erfc),
 )
@@ -117,9 +103,8 @@ def erf_inv(x: ArrayLike) -> Array:
     return erf_inv_p.bind(x)
 
 
-erf_inv_p = unary(
+erf_inv_p = floating(
     "erf_inv",
-    accepts=R,
     jvp=lambda t, ans, x: mul(t, gaussian(ans, math.sqrt(math.pi) / 2, 1)),
     lower=emit_with(stablehlo.erf_inv),
 )
@@ -137,8 +122,8 @@ def lgamma(x: ArrayLike) -> Array:
     return lgamma_p.bind(x)
 
 
-lgamma_p = unary(
-    "lgamma", accepts=R, jvp=lambda t, ans, x: mul(t, digamma(x)), lower=emit_with(stablehlo.lgamma)
+lgamma_p = floating(
+    "lgamma", jvp=lambda t, ans, x: mul(t, digamma(x)), lower=emit_with(stablehlo.lgamma)
 )
 
 
@@ -151,9 +136,8 @@ def digamma(x: ArrayLike) -> Array:
     return digamma_p.bind(x)
 
 
-digamma_p = unary(
+digamma_p = floating(
     "digamma",
-    accepts=R,
     jvp=lambda t, ans, x: mul(t, polygamma(scalar(1, x), x)),
     lower=emit_with(stablehlo.digamma),
 )
@@ -168,15 +152,14 @@ def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     return polygamma_p.bind(*operands("polygamma", m, x))
 
 
-polygamma_p = nary(
+polygamma_p = binary(
     "polygamma",
-    arity=2,
-    accepts=R,
+    accepts=dtypes.FLOATING,
     jvp=(
         no_derivative("polygamma", "m"),
         lambda t, ans, m, x: mul(t, polygamma(add(m, scalar(1, m)), x)),
     ),
-    lower=two_operands(stablehlo.polygamma),
+    lower=emit_with(stablehlo.polygamma),
 )
 
 
@@ -189,15 +172,14 @@ def zeta(x: ArrayLike, q: Any) -> Array:
     return zeta_p.bind(*operands("zeta", x, q))
 
 
-zeta_p = nary(
+zeta_p = binary(
     "zeta",
-    arity=2,
-    accepts=R,
+    accepts=dtypes.FLOATING,
     jvp=(
         no_derivative("zeta", "x"),
         lambda t, ans, x, q: mul(t, mul(neg(x), zeta(add(x, scalar(1, x)), q))),
     ),
-    lower=two_operands(stablehlo.zeta),
+    lower=emit_with(stablehlo.zeta),
 )
 
 
@@ -242,11 +224,10 @@ def bessel_i0e_formula(x: Term) -> Term:
     return where(size <= 8.0, near, where(x.is_nan(), x, far))
 
 
-bessel_i0e_p = unary(
+bessel_i0e_p = kernel(
     "bessel_i0e",
-    accepts=R,
-    jvp=lambda t, ans, x: mul(t, sub(bessel_i1e(x), mul(sign(x), ans))),
-    lower=lowered(bessel_i0e_formula),
+    bessel_i0e_formula,
+    lambda t, ans, x: mul(t, sub(bessel_i1e(x), mul(sign(x), ans))),
 )
 
 
@@ -266,6 +247,4 @@ def bessel_i1e_jvp(t: Any, ans: Any, x: Any) -> Any:
     return mul(t, sub(sub(bessel_i0e(x), over_x), mul(sign(x), ans)))
 
 
-bessel_i1e_p = unary(
-    "bessel_i1e", accepts=R, jvp=bessel_i1e_jvp, lower=emit_with(stablehlo.bessel_i1e)
-)
+bessel_i1e_p = floating("bessel_i1e", jvp=bessel_i1e_jvp, lower=emit_with(stablehlo.bessel_i1e))

@@ -12,13 +12,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from weft import dtypes
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.ops.elementwise.arithmetic import div, eq, mul, ne, scalar, sub
 from weft.ops.elementwise.elementary import logistic
-from weft.ops.elementwise.families import nary
-from weft.ops.elementwise.formulas import Term, log1p, lowered, where
+from weft.ops.elementwise.formulas import Term, kernel, log1p, where
 from weft.ops.elementwise.selection import select
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.runtime import stablehlo
@@ -61,15 +59,11 @@ def log_of_sum(scale: float) -> Callable[[Term, Term], Term]:
 
 
 def _log_of_sum(name: str, scale: float) -> Primitive:
-    return nary(
+    return kernel(
         name,
-        arity=2,
-        accepts=dtypes.FLOATING,
-        jvp=(
-            lambda t, ans, x, y: mul(t, share(x, y, scale)),
-            lambda t, ans, x, y: mul(t, share(y, x, scale)),
-        ),
-        lower=lowered(log_of_sum(scale)),
+        log_of_sum(scale),
+        lambda t, ans, x, y: mul(t, share(x, y, scale)),
+        lambda t, ans, x, y: mul(t, share(y, x, scale)),
     )
 
 
@@ -112,10 +106,9 @@ def hypot(x: Any, y: Any) -> Any:
     return hypot_p.bind(x, y)
 
 
-hypot_p = nary(
+hypot_p = kernel(
     "hypot",
-    arity=2,
-    accepts=dtypes.FLOATING,
-    jvp=(lambda t, ans, x, y: mul(t, cosine(x, ans)), lambda t, ans, x, y: mul(t, cosine(y, ans))),
-    lower=lowered(length_of),
+    length_of,
+    lambda t, ans, x, y: mul(t, cosine(x, ans)),
+    lambda t, ans, x, y: mul(t, cosine(y, ans)),
 )

@@ -19,6 +19,7 @@ from weft.ops.declare import primitive
 from weft.ops.elementwise.arithmetic import add, eq
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
+from weft.ops.operand_errors import unfit
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -51,13 +52,9 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
     value = fill_value if dtype is None else _as_dtype(fill_value, dtypes.parse(dtype), "full")
     of = type_of(value)
     if of.shape:
-        raise ShapeError(
-            "full takes a value without dimensions",
-            operation="full",
-            got=f"a value of type {of}",
-            wanted="a number, or an array of shape ()",
-            fix=Fix("broadcast", "use weft.numpy.full, or lax.broadcast_in_dim", {}),
-        )
+        takes, wanted = "a value without dimensions", "a number, or an array of shape ()"
+        fix = Fix("broadcast", "use weft.numpy.full, or lax.broadcast_in_dim")
+        raise unfit(ShapeError, "full", takes, [f"a value of type {of}"], wanted, fix)
     return broadcast_in_dim_p.bind(value, shape=lengths, broadcast_dimensions=())
 
 
@@ -82,7 +79,7 @@ def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
             operation=operation,
             got=f"dtype {dtypes.short_name(dtype)}",
             wanted="a dtype of numbers or booleans",
-            fix=Fix("random_key", "make keys with weft.random.key and weft.random.split", {}),
+            fix=Fix("random_key", "make keys with weft.random.key and weft.random.split"),
         )
     if isinstance(value, (*_NUMBERS, np.generic)):
         number = value.real if isinstance(value, complex) and dtype.kind != "c" else value
@@ -135,9 +132,6 @@ def eye(dtype: Any, shape: Sequence[int], offset: int = 0) -> Any:
     return select(on_diagonal, full(shape, 1, dtype), full(shape, 0, dtype))
 
 
-# ---- iota ------------------------------------------------------------------------------------
-
-
 def iota(dtype: Any, size: int) -> Array:
     """Returns 0, 1, 2, … as an array of `size` numbers.
 
@@ -178,11 +172,11 @@ def iota_type(*, dtype: Any, shape: tuple[int, ...], dimension: int) -> ArrayTyp
     return ArrayType(shape, dtype)
 
 
-def iota_lower(context: Any, *, dtype: Any, shape: tuple[int, ...], dimension: int) -> Any:
-    return stablehlo.iota(shape, dtype, dimension)
-
-
-iota_p = primitive("iota", type_rule=iota_type, lower=iota_lower)
+iota_p = primitive(
+    "iota",
+    type_rule=iota_type,
+    lower=lambda context, *, dtype, shape, dimension: stablehlo.iota(shape, dtype, dimension),
+)
 
 
 # ---- listed integers -------------------------------------------------------------------------
@@ -208,14 +202,10 @@ def index_vector_type(*, values: tuple[int, ...]) -> ArrayType:
     return ArrayType((len(values),), np.int32)
 
 
-def index_vector_impl(*, values: tuple[int, ...]) -> Array:
-    return as_array(np.asarray(values, np.int32))
-
-
-def index_vector_lower(context: Any, *, values: tuple[int, ...]) -> Any:
-    return stablehlo.constant(np.asarray(values, np.int32))
-
-
-index_vector_p = primitive("index_vector", type_rule=index_vector_type, lower=index_vector_lower)
+index_vector_p = primitive(
+    "index_vector",
+    type_rule=index_vector_type,
+    lower=lambda context, *, values: stablehlo.constant(np.asarray(values, np.int32)),
+)
 # Evaluated without a compilation: every list would need one of its own.
-rules.impl.register(index_vector_p, index_vector_impl)
+rules.impl.register(index_vector_p, lambda *, values: as_array(np.asarray(values, np.int32)))

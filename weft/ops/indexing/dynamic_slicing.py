@@ -13,21 +13,24 @@ import numpy as np
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.base.marked_lists import one_each
 from weft.core.access_pattern import same_dims, same_moves
-from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftIndexError
-from weft.ops.declare import primitive, result_type
+from weft.ops.declare import linear_primitive, primitive, result_type
 from weft.ops.elementwise.arithmetic import add, lt
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather, gather_vmap
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter_p, scatter_vmap
 from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.operand_errors import unfit
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import canonical_axis, expand_dims, move_dim, reshape, squeeze
-from weft.ops.structural.tangents import instantiate, zeros
+from weft.ops.structural.tangents import jointly_linear_jvp, zeros
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -43,9 +46,6 @@ __all__ = [
 ]
 
 
-# ---- positions -------------------------------------------------------------------------------
-
-
 def _positions(
     operation: str,
     shape: Sequence[int],
@@ -53,22 +53,15 @@ def _positions(
     allow_negative_indices: bool | Sequence[bool],
 ) -> list[Any]:
     """Returns a position per dimension; negative ones count from the end where allowed."""
-    if isinstance(start_indices, (tuple, list)):
-        starts = list(start_indices)
-    else:
-        starts = _elements(operation, start_indices)
+    listed = isinstance(start_indices, (tuple, list))
+    starts = list(start_indices) if listed else _elements(operation, start_indices)
     if len(starts) != len(shape):
-        raise ShapeError(
-            f"{operation} takes one position for each dimension",
-            operation=operation,
-            got=f"{len(starts)} positions for shape {tuple(shape)}",
-            wanted=f"{len(shape)} positions",
+        got, takes = (
+            f"{len(starts)} positions for shape {tuple(shape)}",
+            "one position for each dimension",
         )
-    allowed = (
-        [allow_negative_indices] * len(starts)
-        if isinstance(allow_negative_indices, bool)
-        else list(allow_negative_indices)
-    )
+        raise unfit(ShapeError, operation, takes, [got], f"{len(shape)} positions")
+    allowed = one_each(allow_negative_indices, len(starts))
     return [
         _position(start, length, negative)
         for start, length, negative in zip(starts, shape, allowed, strict=True)
@@ -78,12 +71,8 @@ def _positions(
 def _elements(operation: str, indices: Any) -> list[Any]:
     of = type_of(indices)
     if of.ndim != 1:
-        raise ShapeError(
-            f"{operation} takes positions as a sequence, or as an array of one dimension",
-            operation=operation,
-            got=str(of),
-            wanted="one dimension",
-        )
+        takes = "positions as a sequence, or as an array of one dimension"
+        raise unfit(ShapeError, operation, takes, (of,), "one dimension")
     if isinstance(indices, np.ndarray):
         return list(indices)
     return [reshape(slice_in_dim(indices, i, i + 1), ()) for i in range(of.shape[0])]
@@ -101,20 +90,23 @@ def _position(start: Any, length: int, allow_negative: bool) -> Any:
         return start
     if not dtypes.fits(length, of.dtype):
         start = convert_element_type(start, np.int32 if length < 2**31 else np.int64)
-        of = type_of(start)
-    return select(lt(start, of.dtype.type(0)), add(start, of.dtype.type(length)), start)
+    return _wrapped(start, length)
+
+
+def _wrapped(indices: Any, length: int) -> Any:
+    """Returns an array of indices counted from the front."""
+    dtype = type_of(indices).dtype
+    if dtype.kind != "i":
+        return indices
+    return select(lt(indices, dtype.type(0)), add(indices, dtype.type(length)), indices)
 
 
 def _check_positions(operation: str, starts: Sequence[ArrayType]) -> None:
     for start in starts:
         if start.shape or start.dtype not in dtypes.INTEGER:
-            raise DTypeError(
-                f"{operation} takes integers without dimensions as positions",
-                operation=operation,
-                got=", ".join(map(str, starts)),
-                wanted="integer scalars",
-                fix=Fix("convert", "convert the position to an integer dtype first", {}),
-            )
+            fix = Fix("convert", "convert the position to an integer dtype first")
+            takes = "integers without dimensions as positions"
+            raise unfit(DTypeError, operation, takes, starts, "integer scalars", fix)
 
 
 def _common_dtype(types: Sequence[ArrayType]) -> Any:
@@ -142,9 +134,6 @@ def _index_vectors(axis: AxisData, starts: Sequence[Any], dims: Dims, moving: Se
         for d in moving
     ]
     return concatenate(columns, 1) if columns else zeros(ArrayType((axis.size, 0), dtype))
-
-
-# ---- dynamic_slice ---------------------------------------------------------------------------
 
 
 def dynamic_slice(
@@ -195,15 +184,6 @@ def dynamic_slice_type(
     return result_type((operand, *starts), slice_sizes, operand.dtype, operand.weak_type)
 
 
-def dynamic_slice_jvp(
-    primals: Values, tangents: Values, *, slice_sizes: tuple[int, ...]
-) -> tuple[Any, Any]:
-    out = dynamic_slice_p.bind(*primals, slice_sizes=slice_sizes)
-    if type(tangents[0]) is Zero:
-        return out, Zero(type_of(out).tangent())
-    return out, dynamic_slice_p.bind(tangents[0], *primals[1:], slice_sizes=slice_sizes)
-
-
 def dynamic_slice_transpose(
     ct: Any, operand: Any, *starts: Any, slice_sizes: tuple[int, ...]
 ) -> list[Any]:
@@ -221,9 +201,7 @@ def dynamic_slice_vmap(
         starts.insert(dim, np.int32(0))
         sizes = (*slice_sizes[:dim], axis.size, *slice_sizes[dim:])
         return dynamic_slice_p.bind(operand, *starts, slice_sizes=sizes), dim
-    shape = list(type_of(operand).shape)
-    if dim is not None:
-        del shape[dim]
+    shape = [n for d, n in enumerate(type_of(operand).shape) if d != dim]
     moving = _moving(shape, slice_sizes)
     numbers = GatherDimensionNumbers(tuple(range(len(shape))), (), moving)
     return gather_vmap(
@@ -263,10 +241,9 @@ def dynamic_slice_numpy_impl(
     return operand[_window(operand.shape, starts, slice_sizes)]
 
 
-dynamic_slice_p = primitive(
+dynamic_slice_p = linear_primitive(
     "dynamic_slice",
     type_rule=dynamic_slice_type,
-    jvp=dynamic_slice_jvp,
     transpose=dynamic_slice_transpose,
     vmap=dynamic_slice_vmap,
     reads=same_dims,
@@ -274,9 +251,6 @@ dynamic_slice_p = primitive(
     on_host=dynamic_slice_numpy_impl,
     lower=dynamic_slice_lower,
 )
-
-
-# ---- dynamic_update_slice --------------------------------------------------------------------
 
 
 def dynamic_update_slice(
@@ -321,7 +295,7 @@ def dynamic_update_slice_type(
             operation="dynamic_update_slice",
             got=f"{operand} and update {update}",
             wanted="equal dtypes",
-            fix=Fix("convert", "convert the update first (update.astype(x.dtype))", {}),
+            fix=Fix("convert", "convert the update first (update.astype(x.dtype))"),
         )
     if not update.ndim == len(starts) == operand.ndim or any(
         size > length for size, length in zip(update.shape, operand.shape, strict=True)
@@ -334,14 +308,6 @@ def dynamic_update_slice_type(
         )
     weak = operand.weak_type and update.weak_type
     return result_type((operand, update, *starts), operand.shape, operand.dtype, weak)
-
-
-def dynamic_update_slice_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
-    out = dynamic_update_slice_p.bind(*primals)
-    if type(tangents[0]) is Zero and type(tangents[1]) is Zero:
-        return out, Zero(type_of(out).tangent())
-    operand, update = instantiate(tangents[0]), instantiate(tangents[1])
-    return out, dynamic_update_slice_p.bind(operand, update, *primals[2:])
 
 
 def dynamic_update_slice_transpose(ct: Any, operand: Any, update: Any, *starts: Any) -> list[Any]:
@@ -363,12 +329,10 @@ def dynamic_update_slice_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple
         update = move_dim(update, dims[1], dim, axis.size)
         starts.insert(dim, np.int32(0))
         return dynamic_update_slice_p.bind(operand, update, *starts), dim
-    shapes = []
-    for x, mapped in zip(args[:2], dims[:2], strict=True):
-        shape = list(type_of(x).shape)
-        if mapped is not None:
-            del shape[mapped]
-        shapes.append(shape)
+    shapes = [
+        [n for d, n in enumerate(type_of(x).shape) if d != mapped]
+        for x, mapped in zip(args[:2], dims[:2], strict=True)
+    ]
     moving = _moving(*shapes)
     numbers = ScatterDimensionNumbers(tuple(range(len(shapes[0]))), (), moving)
     return scatter_vmap(scatter_p)(
@@ -395,10 +359,11 @@ def dynamic_update_slice_numpy_impl(
     return out
 
 
-dynamic_update_slice_p = primitive(
-    "dynamic_update_slice",
+dynamic_update_slice_p = Primitive("dynamic_update_slice")
+primitive(
+    dynamic_update_slice_p,
     type_rule=dynamic_update_slice_type,
-    jvp=dynamic_update_slice_jvp,
+    jvp=jointly_linear_jvp(dynamic_update_slice_p.bind, 0, 1),
     transpose=dynamic_update_slice_transpose,
     vmap=dynamic_update_slice_vmap,
     on_host=dynamic_update_slice_numpy_impl,
@@ -542,11 +507,3 @@ def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
         tuple(1 if d in places else length for d, length in enumerate(shape)),
         mode=GatherScatterMode.CLIP,
     )
-
-
-def _wrapped(indices: Any, length: int) -> Any:
-    """Returns an array of indices counted from the front."""
-    of = type_of(indices)
-    if of.dtype.kind != "i":
-        return indices
-    return select(lt(indices, of.dtype.type(0)), add(indices, of.dtype.type(length)), indices)

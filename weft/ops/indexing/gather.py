@@ -17,19 +17,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, Step, full_read
 from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
-from weft.ops.declare import primitive, result_type
+from weft.errors import DTypeError, Fix, ShapeError
+from weft.ops.declare import emit_reduction, primitive, result_type
+from weft.ops.operand_errors import unfit
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "gather"]
+
+
+Ints = tuple[int, ...]
 
 
 class GatherScatterMode(enum.Enum):
@@ -57,12 +62,9 @@ class GatherScatterMode(enum.Enum):
             return mode
         found = _MODES.get(mode)
         if found is None:
-            raise WeftValueError(
-                f"there is no gather or scatter mode {mode!r}",
-                operation="gather or scatter",
-                got=repr(mode),
-                wanted='"clip", "fill", "drop" or "promise_in_bounds"',
-            )
+            message = f"there is no gather or scatter mode {mode!r}"
+            wanted = '"clip", "fill", "drop" or "promise_in_bounds"'
+            raise invalid_value(message, "gather or scatter", "mode", mode, wanted)
         return found
 
 
@@ -116,7 +118,12 @@ def gather(
     Array([[3, 4],
            [1, 2]], dtype=int32)
     """
-    parsed = GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode)
+    flags: dict[str, Any] = {
+        "unique_indices": bool(unique_indices),
+        "indices_are_sorted": bool(indices_are_sorted),
+        "mode": GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode),
+        "fill_value": _hashable_fill(fill_value),
+    }
     numbers = GatherDimensionNumbers(*map(_integers, dimension_numbers))
     sizes = _integers(slice_sizes)
     if extended_dtypes.is_key(operand):
@@ -124,31 +131,14 @@ def gather(
         rank = len(numbers.offset_dims) + type_of(start_indices).ndim - 1
         inner = numbers._replace(offset_dims=(*numbers.offset_dims, *range(rank, rank + len(tail))))
         return extended_dtypes.through_bits(
-            operand,
-            lambda bits: gather(
-                bits,
-                start_indices,
-                inner,
-                (*sizes, *tail),
-                unique_indices=unique_indices,
-                indices_are_sorted=indices_are_sorted,
-                mode=parsed,
-                fill_value=fill_value,
-            ),
+            operand, lambda bits: gather(bits, start_indices, inner, (*sizes, *tail), **flags)
         )
     return gather_p.bind(
-        operand,
-        start_indices,
-        dimension_numbers=numbers,
-        slice_sizes=sizes,
-        unique_indices=bool(unique_indices),
-        indices_are_sorted=bool(indices_are_sorted),
-        mode=parsed,
-        fill_value=_hashable_fill(fill_value),
+        operand, start_indices, dimension_numbers=numbers, slice_sizes=sizes, **flags
     )
 
 
-def _integers(values: Sequence[int]) -> tuple[int, ...]:
+def _integers(values: Sequence[int]) -> Ints:
     return tuple(value.__index__() for value in values)
 
 
@@ -163,7 +153,7 @@ def _hashable_fill(value: Any) -> Any:
 # ---- rules -----------------------------------------------------------------------------------
 
 
-def increasing(axes: tuple[int, ...], limit: int) -> bool:
+def increasing(axes: Ints, limit: int) -> bool:
     """Returns whether axes are within 0 and limit - 1, and in increasing order."""
     return all(0 <= a < limit for a in axes) and all(
         a < b for a, b in zip(axes, axes[1:], strict=False)
@@ -173,34 +163,26 @@ def increasing(axes: tuple[int, ...], limit: int) -> bool:
 def check_index_dtype(operation: str, indices: ArrayType) -> None:
     """Raises DTypeError for indices that are no integers, ShapeError without index vectors."""
     if indices.dtype not in dtypes.INTEGER:
-        raise DTypeError(
-            f"{operation} takes integers as indices",
-            operation=operation,
-            got=str(indices),
-            wanted="an integer dtype",
-            fix=Fix("convert", "convert the indices: indices.astype(int)", {"dtype": "int32"}),
-        )
+        fix = Fix("convert", "convert the indices: indices.astype(int)", {"dtype": "int32"})
+        takes, wanted = "integers as indices", "an integer dtype"
+        raise unfit(DTypeError, operation, takes, (indices,), wanted, fix)
     if not indices.ndim:
-        raise ShapeError(
-            f"{operation} takes indices whose last dimension holds the index vectors",
-            operation=operation,
-            got=str(indices),
-            wanted="at least one dimension",
-            fix=Fix("expand_dims", "index with indices[..., None]", {}),
+        fix = Fix("expand_dims", "index with indices[..., None]")
+        takes, wanted = (
+            "indices whose last dimension holds the index vectors",
+            "at least one dimension",
         )
+        raise unfit(ShapeError, operation, takes, (indices,), wanted, fix)
 
 
 def check_block_numbers(
-    operation: str,
-    operand: ArrayType,
-    indices: ArrayType,
-    *,
-    dropped: tuple[int, ...],
-    index_map: tuple[int, ...],
-    batching: tuple[int, ...],
-    indices_batching: tuple[int, ...],
+    operand: ArrayType, indices: ArrayType, numbers: Sequence[Ints]
 ) -> str | None:
-    """Returns the fault of the dimension numbers that gather and scatter share, or None."""
+    """Returns the fault of the dimension numbers that gather and scatter share, or None.
+
+    These are all but the first, which are of the gather's result or of the scatter's updates.
+    """
+    _, dropped, index_map, batching, indices_batching = numbers
     vectors = indices.ndim - 1
     if not increasing(dropped, operand.ndim):
         return "the dimensions that blocks drop must be dimensions of the operand, in order"
@@ -231,7 +213,7 @@ def gather_type(
     indices: ArrayType,
     *,
     dimension_numbers: GatherDimensionNumbers,
-    slice_sizes: tuple[int, ...],
+    slice_sizes: Ints,
     unique_indices: bool,
     indices_are_sorted: bool,
     mode: GatherScatterMode,
@@ -241,15 +223,7 @@ def gather_type(
     check_index_dtype("gather", indices)
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     rank = operand.ndim - len(dropped) + indices.ndim - 1
-    wrong = check_block_numbers(
-        "gather",
-        operand,
-        indices,
-        dropped=numbers.collapsed_slice_dims,
-        index_map=numbers.start_index_map,
-        batching=numbers.operand_batching_dims,
-        indices_batching=numbers.start_indices_batching_dims,
-    )
+    wrong = check_block_numbers(operand, indices, numbers)
     if wrong is None:
         # Without positions no block has to fit.
         least = 0 if math.prod(indices.shape[:-1]) else 1
@@ -271,10 +245,9 @@ def gather_type(
             got=f"{operand}, indices {indices}, slice_sizes={slice_sizes}, {numbers}",
             wanted="dimension numbers and block lengths that fit operand and indices",
         )
-    kept = iter([s for d, s in enumerate(slice_sizes) if d not in dropped])
+    kept = (s for d, s in enumerate(slice_sizes) if d not in dropped)
     listed = iter(indices.shape[:-1])
-    within = set(numbers.offset_dims)
-    shape = tuple(next(kept) if d in within else next(listed) for d in range(rank))
+    shape = [next(kept if d in numbers.offset_dims else listed) for d in range(rank)]
     return result_type((operand, indices), shape, operand.dtype, operand.weak_type)
 
 
@@ -288,7 +261,7 @@ def gather_jvp(
     return out, gather_p.bind(tangents[0], indices, fill_value=0, **params)
 
 
-def shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
+def shifted(axes: Ints) -> Ints:
     """Returns dimensions counted with one more in front."""
     return tuple(a + 1 for a in axes)
 
@@ -299,14 +272,13 @@ def gather_vmap(
     dims: Dims,
     *,
     dimension_numbers: GatherDimensionNumbers,
-    slice_sizes: tuple[int, ...],
+    slice_sizes: Ints,
     **params: Any,
 ) -> tuple[Any, int]:
     operand, indices = args
     numbers = dimension_numbers
     offsets = shifted(numbers.offset_dims)
-    operand_front: tuple[int, ...] = ()
-    indices_front: tuple[int, ...] = ()
+    front: Ints = ()
     if dims[1] is not None:
         indices = move_dim(indices, dims[1], 0, axis.size)
         numbers = numbers._replace(
@@ -324,12 +296,12 @@ def gather_vmap(
             offsets = (0, *offsets)
             slice_sizes = (axis.size, *slice_sizes)
         else:
-            operand_front = indices_front = (0,)
+            front = (0,)
             slice_sizes = (min(1, axis.size), *slice_sizes)
     numbers = numbers._replace(
         offset_dims=offsets,
-        operand_batching_dims=operand_front + numbers.operand_batching_dims,
-        start_indices_batching_dims=indices_front + numbers.start_indices_batching_dims,
+        operand_batching_dims=front + numbers.operand_batching_dims,
+        start_indices_batching_dims=front + numbers.start_indices_batching_dims,
     )
     params |= {"dimension_numbers": numbers, "slice_sizes": slice_sizes}
     if dims[0] is None:
@@ -360,7 +332,7 @@ def widened_indices(indices: Any, type: ArrayType) -> tuple[Any, Any]:
 
 
 def last_starts(
-    shape: tuple[int, ...], sizes: Sequence[int], index_map: Sequence[int], dtype: Any
+    shape: Ints, sizes: Sequence[int], index_map: Sequence[int], dtype: Any
 ) -> np.ndarray[Any, Any]:
     """Returns for each element of an index vector the last position of a block inside."""
     return np.asarray([shape[d] - sizes[d] for d in index_map], dtype)
@@ -372,15 +344,16 @@ def gather_lower(
     indices: Any,
     *,
     dimension_numbers: GatherDimensionNumbers,
-    slice_sizes: tuple[int, ...],
-    unique_indices: bool,
+    slice_sizes: Ints,
     indices_are_sorted: bool,
     mode: GatherScatterMode,
     fill_value: Any,
+    **unique: Any,
 ) -> Any:
     operand_type, indices_type = context.in_types
-    if 0 in context.out_types[0].shape:
-        return stablehlo.full(0, context.out_types[0].shape, operand_type.dtype)
+    out_shape = context.out_types[0].shape
+    if 0 in out_shape:
+        return stablehlo.full(0, out_shape, operand_type.dtype)
     indices, dtype = widened_indices(indices, indices_type)
     # Out of bounds, XLA moves the block inside: mode CLIP as it stands.
     out = stablehlo.gather(
@@ -394,7 +367,6 @@ def gather_lower(
         return out
     last = last_starts(operand_type.shape, slice_sizes, dimension_numbers.start_index_map, dtype)
     inside = _blocks_inside(indices, indices_type.shape, last, dtype)
-    out_shape = context.out_types[0].shape
     batch = [d for d in range(len(out_shape)) if d not in dimension_numbers.offset_dims]
     fill = default_fill(operand_type.dtype) if fill_value is None else fill_value
     with np.errstate(over="ignore"):  # 1e300 in float32 is infinity
@@ -406,19 +378,14 @@ def gather_lower(
     )
 
 
-def _blocks_inside(indices: Any, shape: tuple[int, ...], last: Any, dtype: Any) -> Any:
+def _blocks_inside(indices: Any, shape: Ints, last: Any, dtype: Any) -> Any:
     """Returns for each index vector whether its block is inside the array."""
     bound = stablehlo.broadcast_in_dim(stablehlo.constant(last), shape, (len(shape) - 1,))
     inside = stablehlo.compare(indices, bound, "LE")
     if dtype.kind == "i":
         zero = stablehlo.full(0, shape, dtype)
         inside = stablehlo.and_(inside, stablehlo.compare(indices, zero, "GE"))
-    return stablehlo.reduce(
-        [inside],
-        [stablehlo.constant(True)],
-        (len(shape) - 1,),
-        lambda a, b: [stablehlo.and_(a[0], b[0])],
-    )[0]
+    return emit_reduction(inside, stablehlo.constant(True), (len(shape) - 1,), stablehlo.and_)
 
 
 def gather_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
@@ -432,9 +399,10 @@ def gather_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner)
     together = dict(pairs)
     (along,) = numbers.start_index_map if len(numbers.start_index_map) == 1 else (-1,)
     batch = iter(range(indices.ndim - 1))
-    dims = []
-    for d in range(eqn.outputs[0].type.ndim):
-        dims.append(next(within) if d in numbers.offset_dims else together.get(next(batch)))
+    dims = [
+        next(within) if d in numbers.offset_dims else together.get(next(batch))
+        for d in range(eqn.outputs[0].type.ndim)
+    ]
     blocks = max(1, math.prod(indices.shape[:-1]))
     jump = max(1, operand.shape[along] // blocks) if along >= 0 else 1
 
@@ -450,11 +418,9 @@ def gather_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner)
 
 def default_fill(dtype: Any) -> Any:
     """Returns the value that mode "fill" writes: as conspicuous a one as the dtype allows."""
-    if dtype in dtypes.INEXACT:
-        return math.nan
     if dtype in dtypes.INTEGER:
         return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
-    return True
+    return math.nan if dtype in dtypes.INEXACT else True
 
 
 gather_p = primitive(

@@ -39,9 +39,10 @@ from weft.ops.indexing.gather import (
     shifted,
     widened_indices,
 )
+from weft.ops.operand_errors import unfit
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import move_dim, reshape
-from weft.ops.structural.tangents import add_tangents, instantiate, zeros
+from weft.ops.structural.tangents import add_tangents, instantiate, jointly_linear_jvp, zeros
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -54,6 +55,9 @@ __all__ = [
     "scatter_mul",
     "scatter_sub",
 ]
+
+
+Rule = Callable[..., Any]
 
 
 class ScatterDimensionNumbers(NamedTuple):
@@ -97,33 +101,16 @@ def scatter(
     Array([0, 5, 0], dtype=int32)
     """
     numbers = _canonical(dimension_numbers)
+    flags = indices_are_sorted, unique_indices, mode
     if extended_dtypes.is_key(operand):
         dtype = _same_key_dtype(operand, updates)
         rank, tail = type_of(updates).ndim, dtype.key_shape
         inner = numbers._replace(
             update_window_dims=(*numbers.update_window_dims, *range(rank, rank + len(tail)))
         )
-        bits = _bind(
-            scatter_p,
-            extended_dtypes.key_bits(operand),
-            scatter_indices,
-            extended_dtypes.key_bits(updates),
-            inner,
-            indices_are_sorted,
-            unique_indices,
-            mode,
-        )
-        return extended_dtypes.wrap_key_bits(bits, dtype)
-    return _bind(
-        scatter_p,
-        operand,
-        scatter_indices,
-        updates,
-        numbers,
-        indices_are_sorted,
-        unique_indices,
-        mode,
-    )
+        bits = extended_dtypes.key_bits(operand), scatter_indices, extended_dtypes.key_bits(updates)
+        return extended_dtypes.wrap_key_bits(_bind(scatter_p, *bits, inner, *flags), dtype)
+    return _bind(scatter_p, operand, scatter_indices, updates, numbers, *flags)
 
 
 def _canonical(numbers: ScatterDimensionNumbers) -> ScatterDimensionNumbers:
@@ -133,12 +120,8 @@ def _canonical(numbers: ScatterDimensionNumbers) -> ScatterDimensionNumbers:
 def _same_key_dtype(operand: Any, updates: Any) -> Any:
     dtype = type_of(operand).dtype
     if type_of(updates).dtype != dtype:
-        raise DTypeError(
-            "scatter takes an operand and updates of one dtype",
-            operation="scatter",
-            got=f"{type_of(operand)} and {type_of(updates)}",
-            wanted="equal dtypes",
-        )
+        types, takes = map(type_of, (operand, updates)), "an operand and updates of one dtype"
+        raise unfit(DTypeError, "scatter", takes, types, "equal dtypes")
     return dtype
 
 
@@ -230,9 +213,9 @@ def scatter_type(name: str, accepts: frozenset[Any]) -> Callable[..., ArrayType]
                 operation=name,
                 got=f"{operand} and updates {updates}",
                 wanted="equal dtypes among " + ", ".join(sorted(map(dtypes.short_name, accepts))),
-                fix=Fix("use_numpy", "convert one of them, or use x.at[...], which converts", {}),
+                fix=Fix("use_numpy", "convert one of them, or use x.at[...], which converts"),
             )
-        wrong = _wrong_numbers(name, operand, indices, updates, dimension_numbers)
+        wrong = _wrong_numbers(operand, indices, updates, dimension_numbers)
         if wrong is not None:
             raise ShapeError(
                 f"{name}: {wrong}",
@@ -247,22 +230,10 @@ def scatter_type(name: str, accepts: frozenset[Any]) -> Callable[..., ArrayType]
 
 
 def _wrong_numbers(
-    name: str,
-    operand: ArrayType,
-    indices: ArrayType,
-    updates: ArrayType,
-    numbers: ScatterDimensionNumbers,
+    operand: ArrayType, indices: ArrayType, updates: ArrayType, numbers: ScatterDimensionNumbers
 ) -> str | None:
     """Returns the fault of the dimension numbers of a scatter, or None."""
-    wrong = check_block_numbers(
-        name,
-        operand,
-        indices,
-        dropped=numbers.inserted_window_dims,
-        index_map=numbers.scatter_dims_to_operand_dims,
-        batching=numbers.operand_batching_dims,
-        indices_batching=numbers.scatter_indices_batching_dims,
-    )
+    wrong = check_block_numbers(operand, indices, numbers)
     if wrong is not None:
         return wrong
     window = numbers.update_window_dims
@@ -336,17 +307,14 @@ def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         operand_type, indices_type, updates_type = context.in_types
         if not operand_type.size or not updates_type.size:
             return operand
-        numbers = dimension_numbers
+        numbers, index_map = dimension_numbers, dimension_numbers.scatter_dims_to_operand_dims
         indices, dtype = widened_indices(indices, indices_type)
-        if mode is GatherScatterMode.CLIP and numbers.scatter_dims_to_operand_dims:
+        if mode is GatherScatterMode.CLIP and index_map:
             sizes = window_sizes(operand_type.shape, updates_type.shape, numbers)
-            last = last_starts(
-                operand_type.shape, sizes, numbers.scatter_dims_to_operand_dims, dtype
-            )
+            last = last_starts(operand_type.shape, sizes, index_map, dtype)
             shape = indices_type.shape
             bound = stablehlo.broadcast_in_dim(stablehlo.constant(last), shape, (len(shape) - 1,))
             indices = stablehlo.clamp(stablehlo.full(0, shape, dtype), indices, bound)
-        index_map = numbers.scatter_dims_to_operand_dims
         free = [d for d in range(operand_type.ndim) if d not in numbers.operand_batching_dims]
         if not index_map and free:
             # XLA takes a scatter without positions for an elementwise operation where the shapes
@@ -374,35 +342,43 @@ def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return lower
 
 
+def _declared(
+    name: str,
+    combine: Callable[[Any, Any], Any],
+    jvp: Callable[[Primitive], Rule],
+    transpose: Rule | None,
+    accepts: frozenset[Any] = dtypes.NUMERIC,
+) -> Primitive:
+    """A scatter; `jvp` makes its rule from the primitive."""
+    made = Primitive(name)
+    return primitive(
+        made,
+        type_rule=scatter_type(name, accepts),
+        jvp=jvp(made),
+        transpose=transpose,
+        vmap=scatter_vmap(made),
+        lower=scatter_lower(combine),
+    )
+
+
+def linear_scatter_jvp(made: Primitive) -> Rule:
+    """The jvp rule of a scatter that is linear in operand and updates together."""
+    return jointly_linear_jvp(made.bind, 0, 2)
+
+
 def gather_at(
     x: Any,
     indices: Any,
     updates_shape: Sequence[int],
     *,
     dimension_numbers: ScatterDimensionNumbers,
-    indices_are_sorted: bool,
-    unique_indices: bool,
-    mode: GatherScatterMode,
     fill_value: Any = 0,
+    **flags: Any,
 ) -> Any:
     """Returns an array's elements where a scatter writes, `fill_value` for dropped updates."""
-    numbers = dimension_numbers
-    return gather(
-        x,
-        indices,
-        GatherDimensionNumbers(
-            numbers.update_window_dims,
-            numbers.inserted_window_dims,
-            numbers.scatter_dims_to_operand_dims,
-            numbers.operand_batching_dims,
-            numbers.scatter_indices_batching_dims,
-        ),
-        window_sizes(type_of(x).shape, updates_shape, numbers),
-        unique_indices=unique_indices,
-        indices_are_sorted=indices_are_sorted,
-        mode=mode,
-        fill_value=fill_value,
-    )
+    numbers = GatherDimensionNumbers(*dimension_numbers)
+    sizes = window_sizes(type_of(x).shape, updates_shape, dimension_numbers)
+    return gather(x, indices, numbers, sizes, fill_value=fill_value, **flags)
 
 
 # ---- gather's transpose ----------------------------------------------------------------------
@@ -418,13 +394,7 @@ def gather_transpose(
     fill_value: Any,
     **params: Any,
 ) -> list[Any]:
-    numbers = ScatterDimensionNumbers(
-        dimension_numbers.offset_dims,
-        dimension_numbers.collapsed_slice_dims,
-        dimension_numbers.start_index_map,
-        dimension_numbers.operand_batching_dims,
-        dimension_numbers.start_indices_batching_dims,
-    )
+    numbers = ScatterDimensionNumbers(*dimension_numbers)
     start = zeros(operand.type)
     return [scatter_add_p.bind(start, indices, ct, dimension_numbers=numbers, **params), None]
 
@@ -434,19 +404,6 @@ rules.transpose.register(gather_p, gather_transpose)
 
 
 # ---- scatter_add, scatter_sub ----------------------------------------------------------------
-
-
-def linear_scatter_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
-    """The jvp rule of a scatter that is linear in operand and updates together."""
-
-    def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
-        out = kind.bind(*primals, **params)
-        if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
-            return out, Zero(type_of(out).tangent())
-        operand, updates = instantiate(tangents[0]), instantiate(tangents[2])
-        return out, kind.bind(operand, primals[1], updates, **params)
-
-    return jvp
 
 
 def signed_scatter_transpose(negative: bool) -> Callable[..., list[Any]]:
@@ -462,26 +419,14 @@ def signed_scatter_transpose(negative: bool) -> Callable[..., list[Any]]:
     return transpose
 
 
-scatter_add_p = Primitive("scatter_add")
-primitive(
-    scatter_add_p,
-    type_rule=scatter_type("scatter_add", dtypes.NUMERIC),
-    jvp=linear_scatter_jvp(scatter_add_p),
-    transpose=signed_scatter_transpose(negative=False),
-    vmap=scatter_vmap(scatter_add_p),
-    lower=scatter_lower(stablehlo.add),
+scatter_add_p = _declared(
+    "scatter_add", stablehlo.add, linear_scatter_jvp, signed_scatter_transpose(negative=False)
 )
 scatter_add = _combining(
     scatter_add_p, "The operand with updates added at the listed positions.", "[41.,  2.,  3.]"
 )
-scatter_sub_p = Primitive("scatter_sub")
-primitive(
-    scatter_sub_p,
-    type_rule=scatter_type("scatter_sub", dtypes.NUMERIC),
-    jvp=linear_scatter_jvp(scatter_sub_p),
-    transpose=signed_scatter_transpose(negative=True),
-    vmap=scatter_vmap(scatter_sub_p),
-    lower=scatter_lower(stablehlo.subtract),
+scatter_sub_p = _declared(
+    "scatter_sub", stablehlo.subtract, linear_scatter_jvp, signed_scatter_transpose(negative=True)
 )
 scatter_sub = _combining(
     scatter_sub_p,
@@ -535,14 +480,8 @@ def scatter_transpose(
     return [ct_operand, None, ct_updates]
 
 
-scatter_p = Primitive("scatter")
-primitive(
-    scatter_p,
-    type_rule=scatter_type("scatter", dtypes.ANY),
-    jvp=scatter_jvp,
-    transpose=scatter_transpose,
-    vmap=scatter_vmap(scatter_p),
-    lower=scatter_lower(lambda old, new: new),
+scatter_p = _declared(
+    "scatter", lambda old, new: new, lambda made: scatter_jvp, scatter_transpose, dtypes.ANY
 )
 
 
@@ -562,7 +501,7 @@ def scatter_mul_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[A
                 operation="scatter_mul",
                 got="unique_indices=False",
                 wanted="unique_indices=True",
-                fix=Fix("unique_indices", "pass unique_indices=True if they are", {}),
+                fix=Fix("unique_indices", "pass unique_indices=True if they are"),
             )
         factors = gather_at(operand, indices, type_of(updates).shape, **params)
         start = zeros(type_of(out).tangent())
@@ -571,20 +510,15 @@ def scatter_mul_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[A
     return out, tangent
 
 
-def scatter_mul_transpose(
-    ct: Any, operand: Any, indices: Any, updates: Any, **params: Any
-) -> list[Any]:
-    return [scatter_mul_p.bind(ct, indices, updates, **params), None, None]
-
-
-scatter_mul_p = Primitive("scatter_mul")
-primitive(
-    scatter_mul_p,
-    type_rule=scatter_type("scatter_mul", dtypes.NUMERIC),
-    jvp=scatter_mul_jvp,
-    transpose=scatter_mul_transpose,
-    vmap=scatter_vmap(scatter_mul_p),
-    lower=scatter_lower(stablehlo.multiply),
+scatter_mul_p: Primitive = _declared(
+    "scatter_mul",
+    stablehlo.multiply,
+    lambda made: scatter_mul_jvp,
+    lambda ct, x, indices, by, **params: [
+        scatter_mul_p.bind(ct, indices, by, **params),
+        None,
+        None,
+    ],
 )
 scatter_mul = _combining(
     scatter_mul_p,
@@ -601,17 +535,18 @@ def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         operand, indices, updates = primals
-        out = kind.bind(operand, indices, updates, **params)
+        out = kind.bind(*primals, **params)
         if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
             return out, Zero(type_of(out).tangent())
-        of, shape = type_of(out), type_of(updates).shape
+        dtype = type_of(out).dtype
 
         def marks(wins: Any) -> Any:
             lengths = type_of(wins).shape
-            return select(wins, full(lengths, 1, of.dtype), full(lengths, 0, of.dtype))
+            return select(wins, full(lengths, 1, dtype), full(lengths, 0, dtype))
 
         held = marks(eq(operand, out))
-        won = marks(eq(updates, gather_at(out, indices, shape, **params)))
+        picked = gather_at(out, indices, type_of(updates).shape, **params)
+        won = marks(eq(updates, picked))
         winners = scatter_add_p.bind(held, indices, won, **params)
         t_operand, t_updates = instantiate(tangents[0]), instantiate(tangents[2])
         total = scatter_add_p.bind(mul(t_operand, held), indices, mul(t_updates, won), **params)
@@ -620,19 +555,8 @@ def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
     return jvp
 
 
-def _extremum(name: str, combine: Callable[[Any, Any], Any]) -> Primitive:
-    made = Primitive(name)
-    return primitive(
-        made,
-        type_rule=scatter_type(name, dtypes.ORDERED),
-        jvp=extremum_jvp(made),
-        vmap=scatter_vmap(made),
-        lower=scatter_lower(combine),
-    )
-
-
-scatter_min_p = _extremum("scatter_min", stablehlo.minimum)
-scatter_max_p = _extremum("scatter_max", stablehlo.maximum)
+scatter_min_p = _declared("scatter_min", stablehlo.minimum, extremum_jvp, None, dtypes.ORDERED)
+scatter_max_p = _declared("scatter_max", stablehlo.maximum, extremum_jvp, None, dtypes.ORDERED)
 scatter_min = _combining(
     scatter_min_p, "The minimum of operand and updates at the listed positions.", "[1., 2., 0.]"
 )

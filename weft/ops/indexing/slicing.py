@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from weft.arrays.array import Array
-from weft.core.access_pattern import Inner, Reads, same_dims, same_moves
+from weft.core.access_pattern import Inner, Reads, Step, same_dims, same_moves
 from weft.core.jaxpr import Equation
-from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError, WeftTypeError
 from weft.ops.declare import linear_jvp, primitive, result_type
@@ -19,11 +20,13 @@ from weft.ops.elementwise.arithmetic import sub
 from weft.ops.elementwise.selection import select
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, move_dim, reduce_sum
-from weft.ops.structural.tangents import instantiate
+from weft.ops.structural.tangents import jointly_linear_jvp
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = ["pad", "slice", "slice_in_dim"]
+
+Ints = tuple[int, ...]
 
 
 def slice(
@@ -70,11 +73,7 @@ def slice_in_dim(
 
 
 def slice_type(
-    x: ArrayType,
-    *,
-    start_indices: tuple[int, ...],
-    limit_indices: tuple[int, ...],
-    strides: tuple[int, ...],
+    x: ArrayType, *, start_indices: Ints, limit_indices: Ints, strides: Ints
 ) -> ArrayType:
     bounds = list(zip(start_indices, limit_indices, x.shape, strict=False))
     if (
@@ -96,12 +95,7 @@ def slice_type(
 
 
 def slice_transpose(
-    ct: Any,
-    x: Any,
-    *,
-    start_indices: tuple[int, ...],
-    limit_indices: tuple[int, ...],
-    strides: tuple[int, ...],
+    ct: Any, x: Any, *, start_indices: Ints, strides: Ints, **limits: Any
 ) -> list[Any]:
     ct_shape = type_of(ct).shape
     config = []
@@ -111,65 +105,28 @@ def slice_transpose(
     return [pad(ct, type_of(ct).dtype.type(0), config)]
 
 
-def slice_vmap(
-    axis: AxisData,
-    args: Values,
-    dims: Dims,
-    *,
-    start_indices: tuple[int, ...],
-    limit_indices: tuple[int, ...],
-    strides: tuple[int, ...],
-) -> tuple[Any, int]:
+def slice_vmap(axis: AxisData, args: Values, dims: Dims, **bounds: Ints) -> tuple[Any, int]:
     (dim,) = dims
     assert dim is not None
-
-    def insert(values: tuple[int, ...], value: int) -> tuple[int, ...]:
-        return values[:dim] + (value,) + values[dim:]
-
-    out = slice_p.bind(
-        args[0],
-        start_indices=insert(start_indices, 0),
-        limit_indices=insert(limit_indices, axis.size),
-        strides=insert(strides, 1),
-    )
-    return out, dim
+    whole = {"start_indices": 0, "limit_indices": axis.size, "strides": 1}
+    wider = {name: (*ns[:dim], whole[name], *ns[dim:]) for name, ns in bounds.items()}
+    return slice_p.bind(args[0], **wider), dim
 
 
 def slice_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     strides = eqn.params["strides"]
-    return [
-        tuple(
-            r._replace(
-                walk=tuple(
-                    s if s.dim < 0 else s._replace(step=s.step * strides[s.dim]) for s in r.walk
-                ),
-                source=None,
-            )
-            for r in demands[0]
-        )
-    ]
+
+    def stepped(step: Step) -> Step:
+        return step if step.dim < 0 else step._replace(step=step.step * strides[step.dim])
+
+    return [tuple(r._replace(walk=tuple(map(stepped, r.walk)), source=None) for r in demands[0])]
 
 
-def slice_lower(
-    context: Any,
-    x: Any,
-    *,
-    start_indices: tuple[int, ...],
-    limit_indices: tuple[int, ...],
-    strides: tuple[int, ...],
-) -> Any:
-    return stablehlo.slice_(x, start_indices, limit_indices, strides)
-
-
-def slice_numpy_impl(
-    x: np.ndarray[Any, Any],
-    *,
-    start_indices: tuple[int, ...],
-    limit_indices: tuple[int, ...],
-    strides: tuple[int, ...],
-) -> np.ndarray[Any, Any]:
-    bounds = zip(start_indices, limit_indices, strides, strict=True)
-    return x[tuple(builtins.slice(*of_dim) for of_dim in bounds)]
+def slice_numpy_impl(x: np.ndarray[Any, Any], **bounds: Ints) -> np.ndarray[Any, Any]:
+    dims = zip(
+        *(bounds[name] for name in ("start_indices", "limit_indices", "strides")), strict=True
+    )
+    return x[tuple(builtins.slice(*of_dim) for of_dim in dims)]
 
 
 slice_p = primitive(
@@ -181,11 +138,10 @@ slice_p = primitive(
     reads=slice_access_pattern,
     moves=same_moves,
     on_host=slice_numpy_impl,
-    lower=slice_lower,
+    lower=lambda context, x, *, start_indices, limit_indices, strides: stablehlo.slice_(
+        x, start_indices, limit_indices, strides
+    ),
 )
-
-
-# ---- pad -------------------------------------------------------------------------------------
 
 
 def pad(x: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Array:
@@ -238,13 +194,6 @@ def pad_type(x: ArrayType, value: ArrayType, *, padding_config: Config) -> Array
     return result_type((x, value), shape, x.dtype, x.weak_type and value.weak_type)
 
 
-def pad_jvp(primals: Values, tangents: Values, *, padding_config: Config) -> tuple[Any, Any]:
-    out = pad_p.bind(*primals, padding_config=padding_config)
-    if all(type(t) is Zero for t in tangents):
-        return out, Zero(type_of(out).tangent())
-    return out, pad_p.bind(*map(instantiate, tangents), padding_config=padding_config)
-
-
 def pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Config) -> list[Any]:
     ct_x = ct_value = None
     if type(x) is LinearOperand or type(value) is LinearOperand:
@@ -271,12 +220,10 @@ def pad_vmap(
         return pad_p.bind(x, value, padding_config=config), x_dim
     # A value per element: pad with zeros, and put the values where the padding is.
     x = move_dim(x, x_dim, 0, axis.size)
-    zero = type_of(x).dtype.type(0)
     config = ((0, 0, 0), *padding_config)
-    padded = pad(x, zero, config)
-    shape = type_of(padded).shape
+    padded = pad(x, type_of(x).dtype.type(0), config)
     inside = pad(broadcast_in_dim(np.bool_(True), type_of(x).shape, ()), np.bool_(False), config)
-    return select(inside, padded, broadcast_in_dim(value, shape, (0,))), 0
+    return select(inside, padded, broadcast_in_dim(value, type_of(padded).shape, (0,))), 0
 
 
 def pad_lower(context: Any, x: Any, value: Any, *, padding_config: Config) -> Any:
@@ -304,10 +251,11 @@ def pad_numpy_impl(
     return out
 
 
-pad_p = primitive(
-    "pad",
+pad_p = Primitive("pad")
+primitive(
+    pad_p,
     type_rule=pad_type,
-    jvp=pad_jvp,
+    jvp=jointly_linear_jvp(pad_p.bind, 0, 1),
     transpose=pad_transpose,
     vmap=pad_vmap,
     reads=same_dims,

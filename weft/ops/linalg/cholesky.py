@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
@@ -12,11 +11,14 @@ from weft.ops.declare import result_type
 from weft.ops.elementwise.arithmetic import add, mul, scalar
 from weft.ops.elementwise.complex import real
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.elementary import is_complex
 from weft.ops.elementwise.selection import select
 from weft.ops.flags import check_flags
 from weft.ops.linalg.matrices import (
+    INFO,
     adjoint,
     check_matrix,
+    kept_triangle,
     lapack_call,
     matmul,
     matrix_primitive,
@@ -27,7 +29,7 @@ from weft.ops.linalg.matrices import (
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.runtime import stablehlo
 
-__all__ = ["cholesky", "symmetrized"]
+__all__ = ["cholesky", "symmetrized", "without_imaginary"]
 
 
 def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
@@ -74,9 +76,13 @@ def cholesky_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
 
 def halved_triangle(x: Any) -> Any:
     """The lower triangle with half the (real) diagonal."""
-    of = type_of(x)
-    diagonal = convert_element_type(real(x), of.dtype) if of.dtype in dtypes.COMPLEX else x
-    return triangle(select(on_diagonal(of), mul(diagonal, scalar(0.5, x)), x))
+    half = mul(without_imaginary(x), scalar(0.5, x))
+    return triangle(select(on_diagonal(type_of(x)), half, x))
+
+
+def without_imaginary(x: Any) -> Any:
+    """The real part of each element, in the dtype of x."""
+    return convert_element_type(real(x), type_of(x).dtype) if is_complex(x) else x
 
 
 def cholesky_lower(context: Any, x: Any) -> Any:
@@ -84,23 +90,12 @@ def cholesky_lower(context: Any, x: Any) -> Any:
     if 0 in of.shape:
         return x
     if context.platform == "cpu":
-        factor, info = lapack_call(
-            context,
-            "potrf",
-            of.dtype,
-            [x],
-            [(of.shape[-2:], of.dtype), ((), dtypes.int32)],
-            batch=of.shape[:-2],
-            attributes={"uplo": "L"},
-            aliases={0: 0},
-        )
+        result = (of.shape[-2:], of.dtype)
+        factor, info = lapack_call(context, "potrf", [x], [result, INFO], uplo="L")
         factor = of_failed(info, factor)
     else:
         factor = stablehlo.cholesky(x, lower=True)
-    # The other triangle still holds elements of x.
-    rows, columns = (stablehlo.iota(of.shape, dtypes.int32, of.ndim + dim) for dim in (-2, -1))
-    kept = stablehlo.compare(columns, rows, "LE")
-    return stablehlo.select(kept, factor, stablehlo.full(0, of.shape, of.dtype))
+    return kept_triangle(factor, lower=True)  # the other one still holds elements of x
 
 
 cholesky_p = matrix_primitive(

@@ -12,7 +12,6 @@ from weft.arrays.array import Array
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix
-from weft.ops.declare import result_type
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import add, div, eq, mul, neg
 from weft.ops.elementwise.complex import complex as complex_
@@ -24,11 +23,14 @@ from weft.ops.indexing.creation import broadcasted_iota, zeros_like_array
 from weft.ops.linalg.eigh import inverse_differences
 from weft.ops.linalg.lu import solve
 from weft.ops.linalg.matrices import (
+    INFO,
     adjoint,
+    along_columns,
     check_matrix,
     conjugate,
     diagonal,
     lapack_call,
+    made_of,
     matmul,
     matrix_primitive,
     no_derivative,
@@ -38,7 +40,7 @@ from weft.ops.linalg.matrices import (
 )
 from weft.ops.linalg.qr import refuse_magma
 from weft.ops.reductions.argreduce import argmax
-from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
+from weft.ops.structural.shape import reduce_sum
 from weft.runtime import stablehlo
 
 __all__ = ["EigImplementation", "eig"]
@@ -105,8 +107,7 @@ def eig(
 def eig_type(x: ArrayType, *, left: bool, right: bool, vector_derivatives: bool) -> list[ArrayType]:
     check_matrix("eig", x, square=True)
     dtype = dtypes.to_complex(x.dtype)
-    vectors = [result_type((x,), x.shape, dtype)] * (left + right)
-    return [result_type((x,), x.shape[:-1], dtype), *vectors]
+    return made_of(x, (x.shape[:-1], dtype), *[(x.shape, dtype)] * (left + right))
 
 
 def eig_jvp(
@@ -162,35 +163,24 @@ def column_sums(x: Any) -> Any:
 
 def largest_of_columns(x: Any) -> Any:
     """Whether an element is the (first) largest in magnitude of its column."""
-    of = type_of(x)
-    found = argmax(abs_(x), of.ndim - 2, np.int32)
-    rows = broadcasted_iota(np.int32, of.shape, of.ndim - 2)
-    return eq(rows, broadcast_in_dim(found, of.shape, (*range(of.ndim - 2), of.ndim - 1)))
+    aval = type_of(x)
+    found = argmax(abs_(x), aval.ndim - 2, np.int32)
+    return eq(broadcasted_iota(np.int32, aval.shape, aval.ndim - 2), along_columns(found, aval))
 
 
 def eig_lower(
     context: Any, x: Any, *, left: bool, right: bool, vector_derivatives: bool
 ) -> list[Any]:
     w = context.out_types[0]
-    shape = tuple(x.type.shape)
-    batch, n = shape[:-2], shape[-1]
-    if 0 in shape:
+    n = x.type.shape[-1]
+    if 0 in x.type.shape:
         return [stablehlo.full(0, of.shape, of.dtype) for of in context.out_types]
     dtype = stablehlo.dtype_of(x.type.element_type)
     is_real = dtype not in dtypes.COMPLEX
     values = [((n,), dtype)] * (2 if is_real else 1)
     vectors = [((n, n), w.dtype)] * 2
-    found = lapack_call(
-        context,
-        "geev",
-        dtype,
-        [x],
-        [*values, *vectors, ((), dtypes.int32)],
-        batch=batch,
-        attributes={"compute_left": "V" if left else "N", "compute_right": "V" if right else "N"},
-        aliases={},
-    )
-    *parts, vl, vr, info = found
+    sides = {"compute_left": "V" if left else "N", "compute_right": "V" if right else "N"}
+    *parts, vl, vr, info = lapack_call(context, "geev", [x], [*values, *vectors, INFO], {}, **sides)
     eigenvalues = stablehlo.complex_(*parts) if is_real else parts[0]
     wanted = [eigenvalues, *([vl] if left else []), *([vr] if right else [])]
     return [of_failed(info, value) for value in wanted]

@@ -6,24 +6,27 @@ import enum
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, WeftValueError
-from weft.ops.declare import result_type
+from weft.errors import Fix
 from weft.ops.elementwise.arithmetic import add, div, mul, scalar, sub
 from weft.ops.elementwise.complex import real
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.elementary import is_complex
 from weft.ops.elementwise.selection import select
 from weft.ops.flags import check_flags
 from weft.ops.indexing.creation import full_like, zeros_like_array
 from weft.ops.indexing.slicing import slice_in_dim
-from weft.ops.linalg.cholesky import symmetrized
+from weft.ops.linalg.cholesky import symmetrized, without_imaginary
 from weft.ops.linalg.matrices import (
+    INFO,
     adjoint,
     check_matrix,
     diagonal,
     lapack_call,
+    made_of,
     matmul,
     matrix_primitive,
     no_such_way,
@@ -41,7 +44,6 @@ __all__ = [
     "eigh",
     "index_range",
     "inverse_differences",
-    "is_complex",
     "real_diagonal",
     "times_real",
 ]
@@ -110,19 +112,15 @@ def index_range(operation: str, given: Any, count: int) -> tuple[int, int] | Non
         start, stop = found
         if 0 <= start <= stop <= count:
             return start, stop
-    raise WeftValueError(
-        f"{operation}: subset_by_index is not a range of indices",
-        operation=operation,
-        got=f"subset_by_index={given!r}",
-        wanted=f"integers (start, stop) with 0 <= start <= stop <= {count}",
-        fix=Fix("subset_by_index", f"pass (0, {count}) for all", {"subset_by_index": (0, count)}),
-    )
+    message = f"{operation}: subset_by_index is not a range of indices"
+    wanted = f"integers (start, stop) with 0 <= start <= stop <= {count}"
+    fix = Fix("subset_by_index", f"pass (0, {count}) for all", {"subset_by_index": (0, count)})
+    raise invalid_value(message, operation, "subset_by_index", given, wanted, fix=fix)
 
 
 def eigh_type(x: ArrayType, *, lower: bool) -> list[ArrayType]:
     check_matrix("eigh", x, square=True)
-    w = result_type((x,), x.shape[:-1], dtypes.to_real(x.dtype))
-    return [result_type((x,), x.shape, x.dtype), w]
+    return made_of(x, (x.shape, x.dtype), (x.shape[:-1], dtypes.to_real(x.dtype)))
 
 
 def eigh_jvp(primals: Values, tangents: Values, *, lower: bool) -> tuple[list[Any], list[Any]]:
@@ -139,16 +137,10 @@ def eigh_lower(context: Any, x: Any, *, lower: bool) -> list[Any]:
     v, w = context.out_types
     if 0 in v.shape:
         return [x, stablehlo.full(0, w.shape, w.dtype)]
-    *found, info = lapack_call(
-        context,
-        "heevd" if v.dtype in dtypes.COMPLEX else "syevd",
-        v.dtype,
-        [x],
-        [(v.shape[-2:], v.dtype), (w.shape[-1:], w.dtype), ((), dtypes.int32)],
-        batch=v.shape[:-2],
-        attributes={"mode": "V", "uplo": "L" if lower else "U"},
-        aliases={0: 0},
-    )
+    routine = "heevd" if v.dtype in dtypes.COMPLEX else "syevd"
+    results = [(v.shape[-2:], v.dtype), (w.shape[-1:], w.dtype), INFO]
+    uplo = "L" if lower else "U"
+    *found, info = lapack_call(context, routine, [x], results, mode="V", uplo=uplo)
     return [of_failed(info, value) for value in found]
 
 
@@ -163,19 +155,13 @@ eigh_p = matrix_primitive(
 def hermitian_of_triangle(x: Any, lower: bool) -> Any:
     """The Hermitian matrix with one triangle of x and the real part of its diagonal."""
     own = triangle(x, lower, -1 if lower else 1)
-    middle = convert_element_type(real(x), type_of(x).dtype) if is_complex(x) else x
-    return select(on_diagonal(type_of(x)), middle, add(own, adjoint(own)))
+    return select(on_diagonal(type_of(x)), without_imaginary(x), add(own, adjoint(own)))
 
 
 def real_diagonal(x: Any) -> Any:
     """The real part of the diagonal of each square matrix."""
     found = diagonal(x)
     return real(found) if is_complex(x) else found
-
-
-def is_complex(x: Any) -> bool:
-    """Whether the elements of an array are complex."""
-    return type_of(x).dtype in dtypes.COMPLEX
 
 
 def times_real(x: Any, factor: Any) -> Any:
@@ -194,10 +180,7 @@ def inverse_differences(w: Any) -> Any:
 
 def both_ways(w: Any) -> tuple[Any, Any]:
     """The matrices of w[j] and of w[i] in row i and column j."""
-    of = type_of(w)
-    shape = (*of.shape, of.shape[-1])
-    batch = tuple(range(of.ndim - 1))
-    return (
-        broadcast_in_dim(w, shape, (*batch, of.ndim)),
-        broadcast_in_dim(w, shape, (*batch, of.ndim - 1)),
-    )
+    aval = type_of(w)
+    shape, batch = (*aval.shape, aval.shape[-1]), tuple(range(aval.ndim - 1))
+    columns, rows = (broadcast_in_dim(w, shape, (*batch, aval.ndim - i)) for i in (0, 1))
+    return columns, rows

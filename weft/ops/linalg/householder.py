@@ -15,7 +15,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.rules import LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.errors import Fix, ShapeError
 from weft.ops.declare import result_type
 from weft.ops.elementwise.arithmetic import add, neg, sub
 from weft.ops.elementwise.selection import select
@@ -23,10 +23,12 @@ from weft.ops.flags import check_flags
 from weft.ops.indexing.creation import full_like
 from weft.ops.linalg.matrices import (
     adjoint,
+    check_dtypes,
     check_matrix,
     conjugate,
     identity,
     lapack_call,
+    linear_only,
     matmul,
     matrix_primitive,
     on_diagonal,
@@ -38,7 +40,7 @@ from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
 
-__all__ = ["householder_product", "householder_product_lowered", "ormqr"]
+__all__ = ["householder_product", "householder_product_lower", "ormqr"]
 
 
 # ---- the reflections as matrices ---------------------------------------------------------------
@@ -72,8 +74,7 @@ class Reflections:
             dv = triangle(part(da, *self.used), True, -1)
             d_inner = matmul(adjoint(dv), self.v)
             d_inner = triangle(add(d_inner, adjoint(d_inner)), False, 1)
-            moved = sub(adjoint(dv), matmul(d_inner, self.w))
-            moved = scaled_rows(moved, self.taus)
+            moved = scaled_rows(sub(adjoint(dv), matmul(d_inner, self.w)), self.taus)
             change = moved if change is None else add(change, moved)
         return dv, self._solve(change)
 
@@ -81,14 +82,7 @@ class Reflections:
 def check_reflections(operation: str, a: ArrayType, taus: ArrayType) -> None:
     """Raises DTypeError and ShapeError unless `taus` may belong to the columns of `a`."""
     check_matrix(operation, a)
-    if taus.dtype != a.dtype:
-        raise DTypeError(
-            f"{operation} takes operands of one dtype",
-            operation=operation,
-            got=f"a {a} and taus {taus}",
-            wanted="equal dtypes",
-            fix=Fix("convert", "convert one: taus.astype(a.dtype)", {}),
-        )
+    check_dtypes(operation, "a", a, "taus", taus)
     if (
         taus.ndim != a.ndim - 1
         or taus.shape[:-1] != a.shape[:-2]
@@ -100,7 +94,7 @@ def check_reflections(operation: str, a: ArrayType, taus: ArrayType) -> None:
             got=f"a {a} and taus {taus}",
             wanted="taus of shape (..., k) with the batch dimensions of a, and k at most its "
             f"number of rows and of columns, {min(a.shape[-2:])}",
-            fix=Fix("taus", "pass both as one factorization gave them", {}),
+            fix=Fix("taus", "pass both as one factorization gave them"),
         )
 
 
@@ -132,18 +126,18 @@ def householder_product_type(a: ArrayType, taus: ArrayType) -> ArrayType:
             operation="householder_product",
             got=f"a {a}",
             wanted="at least as many rows as columns",
-            fix=Fix("slice", "leave columns out: a[..., :a.shape[-2]]", {}),
+            fix=Fix("slice", "leave columns out: a[..., :a.shape[-2]]"),
         )
     return result_type((a, taus), a.shape, a.dtype)
 
 
 def householder_product_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
-    (a, taus), n = primals, type_of(primals[0]).shape[-1]
+    a, taus = primals
     product = householder_product_p.bind(a, taus)
     of = Reflections(a, taus)
     dv, dw = of.tangents(*tangents)
     # Only the first n columns of W are in the result.
-    columns = (0, n)
+    columns = (0, type_of(a).shape[-1])
     found = matmul(of.v, part(dw, None, columns))
     if dv is not None:
         found = add(found, matmul(dv, part(of.w, None, columns)))
@@ -151,25 +145,13 @@ def householder_product_jvp(primals: Values, tangents: Values) -> tuple[Any, Any
 
 
 def householder_product_lower(context: Any, a: Any, taus: Any) -> Any:
-    return householder_product_lowered(context, a, taus)
-
-
-def householder_product_lowered(context: Any, a: Any, taus: Any) -> Any:
     """Emits the product of reflections, from MLIR values."""
     shape = tuple(a.type.shape)
     dtype = stablehlo.dtype_of(a.type.element_type)
     if 0 in shape or 0 in taus.type.shape:
         return identity(shape, dtype)
-    [product] = lapack_call(
-        context,
-        "ungqr" if dtype in dtypes.COMPLEX else "orgqr",
-        dtype,
-        [a, taus],
-        [(shape[-2:], dtype)],
-        batch=shape[:-2],
-        attributes={},
-        aliases={0: 0},
-    )
+    routine = "ungqr" if dtype in dtypes.COMPLEX else "orgqr"
+    [product] = lapack_call(context, routine, [a, taus], [(shape[-2:], dtype)])
     return product
 
 
@@ -200,22 +182,15 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
     [[-2.]
      [-1.]]
     """
-    check_flags("ormqr", left=left, transpose=transpose)
-    return ormqr_p.bind(a, taus, c, left=bool(left), transpose=bool(transpose))
+    flags = check_flags("ormqr", left=left, transpose=transpose)
+    return ormqr_p.bind(a, taus, c, **flags)
 
 
 def ormqr_type(
     a: ArrayType, taus: ArrayType, c: ArrayType, *, left: bool, transpose: bool
 ) -> ArrayType:
     check_reflections("ormqr", a, taus)
-    if c.dtype != a.dtype:
-        raise DTypeError(
-            "ormqr takes operands of one dtype",
-            operation="ormqr",
-            got=f"a {a} and c {c}",
-            wanted="equal dtypes",
-            fix=Fix("convert", "convert one: c.astype(a.dtype)", {}),
-        )
+    check_dtypes("ormqr", "a", a, "c", c)
     if (
         c.ndim != a.ndim
         or c.shape[:-2] != a.shape[:-2]
@@ -226,7 +201,7 @@ def ormqr_type(
             operation="ormqr",
             got=f"a {a} and c {c}, left={left}",
             wanted=f"the batch dimensions of a, and {a.shape[-2]} {'rows' if left else 'columns'}",
-            fix=Fix("left", "pass left=True for Q c, left=False for c Q", {}),
+            fix=Fix("left", "pass left=True for Q c, left=False for c Q"),
         )
     return result_type((a, taus, c), c.shape, c.dtype)
 
@@ -255,12 +230,7 @@ def ormqr_transpose(
     ct: Any, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool
 ) -> list[Any]:
     if type(a) is LinearOperand or type(taus) is LinearOperand:
-        raise WeftTypeError(
-            "ormqr is linear in c only",
-            operation="ormqr",
-            got="a transpose in a or taus",
-            wanted="a transpose in c",
-        )
+        raise linear_only("ormqr", "c", "a or taus")
     # The transpose of Q is the conjugate of its adjoint.
     back = ormqr_p.bind(a, taus, conjugate(ct), left=left, transpose=not transpose)
     return [None, None, conjugate(back)]
@@ -274,16 +244,9 @@ def ormqr_lower(context: Any, a: Any, taus: Any, c: Any, *, left: bool, transpos
     count = taus.type.shape[-1]
     zeros = [0] * len(batch)
     a = stablehlo.slice_(a, (*zeros, 0, 0), (*batch, m, count), (1,) * (len(batch) + 2))
-    [product] = lapack_call(
-        context,
-        "unmqr" if of.dtype in dtypes.COMPLEX else "ormqr",
-        of.dtype,
-        [a, taus, c],
-        [(of.shape[-2:], of.dtype)],
-        batch=of.shape[:-2],
-        attributes={"left": left, "transpose": transpose},
-        aliases={2: 0},
-    )
+    routine, result = "unmqr" if of.dtype in dtypes.COMPLEX else "ormqr", (of.shape[-2:], of.dtype)
+    params = {"left": left, "transpose": transpose}
+    [product] = lapack_call(context, routine, [a, taus, c], [result], {2: 0}, **params)
     return product
 
 

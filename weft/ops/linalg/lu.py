@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
-from weft.ops.declare import result_type
+from weft.errors import Fix, ShapeError, WeftValueError
+from weft.ops.declare import emit_reduction, result_type
 from weft.ops.elementwise.arithmetic import add, sub
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full_like
 from weft.ops.linalg.matrices import (
+    INFO,
     check_matrix,
     lapack_call,
+    made_of,
     matmul,
     matrix_primitive,
     on_diagonal,
@@ -57,11 +60,8 @@ def lu(x: Any) -> tuple[Array, Array, Array]:
 def lu_type(x: ArrayType) -> list[ArrayType]:
     check_matrix("lu", x)
     *batch, m, n = x.shape
-    return [
-        result_type((x,), x.shape, x.dtype),
-        result_type((x,), (*batch, min(m, n)), dtypes.int32),
-        result_type((x,), (*batch, m), dtypes.int32),
-    ]
+    pivots, permutation = ((*batch, min(m, n)), dtypes.int32), ((*batch, m), dtypes.int32)
+    return made_of(x, (x.shape, x.dtype), pivots, permutation)
 
 
 def lu_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
@@ -101,16 +101,8 @@ def lu_lower(context: Any, x: Any) -> list[Any]:
         order = stablehlo.iota(permutation.shape, dtypes.int32, of.ndim - 2)
         return [x, stablehlo.full(0, pivots.shape, dtypes.int32), order]
     # Its info reports a zero on the diagonal of U, which is a result like any other.
-    packed, swaps, _ = lapack_call(
-        context,
-        "getrf",
-        of.dtype,
-        [x],
-        [(of.shape[-2:], of.dtype), (pivots.shape[-1:], dtypes.int32), ((), dtypes.int32)],
-        batch=of.shape[:-2],
-        attributes={},
-        aliases={0: 0},
-    )
+    found = [(of.shape[-2:], of.dtype), (pivots.shape[-1:], dtypes.int32), INFO]
+    packed, swaps, _ = lapack_call(context, "getrf", [x], found)
     # LAPACK counts rows from one.
     swaps = stablehlo.subtract(swaps, stablehlo.full(1, pivots.shape, dtypes.int32))
     return [packed, swaps, order_after(swaps, permutation.shape[-1])]
@@ -148,13 +140,9 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
 def pivots_type(pivots: ArrayType, *, permutation_size: int) -> ArrayType:
     operation = "lu_pivots_to_permutation"
     if pivots.dtype != dtypes.int32:
-        raise DTypeError(
-            f"{operation} does not take {pivots.dtype}",
-            operation=operation,
-            got=f"pivots of type {pivots}",
-            wanted="int32",
-            fix=Fix("convert", "convert them: pivots.astype('int32')", {"dtype": "int32"}),
-        )
+        message = f"{operation} does not take {pivots.dtype}"
+        fix = Fix("convert", "convert them: pivots.astype('int32')", {"dtype": "int32"})
+        raise invalid_dtype(message, operation, "pivots", pivots, "int32", fix)
     if pivots.ndim < 1:
         raise ShapeError(
             f"{operation} takes pivots with a dimension",
@@ -168,13 +156,9 @@ def pivots_type(pivots: ArrayType, *, permutation_size: int) -> ArrayType:
             operation=operation,
             got=f"permutation_size={permutation_size!r}, and pivots of type {pivots}",
             wanted=f"an integer of {pivots.shape[-1]} or more: the number of rows",
-            fix=Fix("permutation_size", "pass the number of rows of the matrix", {}),
+            fix=Fix("permutation_size", "pass the number of rows of the matrix"),
         )
     return result_type((pivots,), (*pivots.shape[:-1], permutation_size), dtypes.int32)
-
-
-def pivots_lower(context: Any, pivots: Any, *, permutation_size: int) -> Any:
-    return order_after(pivots, permutation_size)
 
 
 def order_after(pivots: Any, size: int) -> Any:
@@ -205,12 +189,8 @@ def order_after(pivots: Any, size: int) -> Any:
         at = stablehlo.iota(shape, dtypes.int32, axis)
         is_there = stablehlo.compare(at, there, "EQ")
         zeros = stablehlo.full(0, shape, dtypes.int32)
-        [moved] = stablehlo.reduce(
-            [stablehlo.select(is_there, order, zeros)],
-            [number(0)],
-            [axis],
-            lambda left, right: [stablehlo.add(left[0], right[0])],
-        )
+        moved = stablehlo.select(is_there, order, zeros)
+        moved = emit_reduction(moved, number(0), [axis], stablehlo.add)
         moved = stablehlo.broadcast_in_dim(moved, shape, range(axis))
         is_here = stablehlo.compare(at, stablehlo.broadcast_in_dim(i, shape, ()), "EQ")
         swapped = stablehlo.select(is_here, moved, stablehlo.select(is_there, here, order))
@@ -220,5 +200,7 @@ def order_after(pivots: Any, size: int) -> Any:
 
 
 lu_pivots_to_permutation_p: Primitive = matrix_primitive(
-    "lu_pivots_to_permutation", type_rule=pivots_type, lower=pivots_lower
+    "lu_pivots_to_permutation",
+    type_rule=pivots_type,
+    lower=lambda context, pivots, *, permutation_size: order_after(pivots, permutation_size),
 )

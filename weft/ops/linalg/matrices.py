@@ -15,31 +15,38 @@ from weft import dtypes
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError
-from weft.ops.declare import primitive
+from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, WeftTypeError
+from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import eq, ge, le, mul, sub
 from weft.ops.elementwise.complex import conj
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, zeros_like_array
 from weft.ops.indexing.gather import GatherDimensionNumbers, gather
 from weft.ops.indexing.slicing import slice as slice_
+from weft.ops.operand_errors import unfit
 from weft.ops.products.dot import batch_matmul
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape, transpose
 from weft.runtime import lapack, stablehlo
 
 __all__ = [
     "ACCEPTED",
+    "INFO",
     "adjoint",
+    "along_columns",
+    "check_dtypes",
     "check_matrix",
     "conjugate",
     "diagonal",
     "identity",
     "kept_triangle",
     "lapack_call",
+    "linear_only",
+    "made_of",
     "matmul",
     "matrix_primitive",
     "no_derivative",
     "no_such_way",
+    "not_differentiated",
     "of_failed",
     "on_diagonal",
     "part",
@@ -73,15 +80,28 @@ def check_matrix(operation: str, x: ArrayType, square: bool = False) -> None:
             operation=operation,
             got=f"{x} with {x.ndim} dimensions",
             wanted="2 dimensions or more; all before the last two are batch dimensions",
-            fix=Fix("expand_dims", "add dimensions: x[:, None]", {}),
+            fix=Fix("expand_dims", "add dimensions: x[:, None]"),
         )
     if square and x.shape[-1] != x.shape[-2]:
-        raise ShapeError(
-            f"{operation} takes square matrices",
+        wanted = "last two dimensions of equal size"
+        raise unfit(ShapeError, operation, "square matrices", (x,), wanted)
+
+
+def check_dtypes(operation: str, first: str, x: ArrayType, second: str, y: ArrayType) -> None:
+    """Raises DTypeError for two operands, given with their names, of different dtypes."""
+    if x.dtype != y.dtype:
+        raise DTypeError(
+            f"{operation} takes operands of one dtype",
             operation=operation,
-            got=str(x),
-            wanted="last two dimensions of equal size",
+            got=f"{first} {x} and {second} {y}",
+            wanted="equal dtypes",
+            fix=Fix("convert", f"convert one: {second}.astype({first}.dtype)"),
         )
+
+
+def made_of(x: ArrayType, *results: tuple[Sequence[int], Any]) -> list[ArrayType]:
+    """The types of the results of a factorization of x, from their shapes and dtypes."""
+    return [result_type((x,), shape, dtype) for shape, dtype in results]
 
 
 # ---- declaring ---------------------------------------------------------------------------------
@@ -121,18 +141,22 @@ def batch_in_front(
 # ---- lowering ----------------------------------------------------------------------------------
 
 
+INFO = ((), dtypes.int32)
+"""The result by which a routine of LAPACK reports failure, for each matrix."""
+
+
 def lapack_call(
     context: Any,
     routine: str,
-    dtype: Any,
     operands: Sequence[Any],
-    results: Sequence[tuple[tuple[int, ...], Any]],
-    *,
-    batch: tuple[int, ...],
-    attributes: Mapping[str, Any],
-    aliases: Mapping[int, int],
+    results: Sequence[tuple[Sequence[int], Any]],
+    aliases: Mapping[int, int] | None = None,
+    **attributes: Any,
 ) -> list[Any]:
     """Calls a routine of LAPACK; `results` are shapes behind the batch dimensions, and dtypes.
+
+    Of the operands, at least one has matrices, the others may have vectors. `aliases` are the
+    operands that results overwrite: by default the first result the first operand.
 
     Raises WeftNotImplementedError on platforms without LAPACK.
     """
@@ -145,17 +169,15 @@ def lapack_call(
             wanted="a program for the CPU, where LAPACK computes it",
             fix=Fix("cpu", "compute it on a CPU: jit(f, backend='cpu')", {"platform": "cpu"}),
         )
-    types = [
-        stablehlo.ranked((*batch, *shape), stablehlo.element_type(of)) for shape, of in results
-    ]
+    batch = tuple(max((x.type.shape for x in operands), key=len)[:-2])
     return lapack.call(
         routine,
-        dtype,
+        stablehlo.dtype_of(operands[0].type.element_type),
         operands,
-        types,
+        [stablehlo.tensor_type((*batch, *shape), dtype) for shape, dtype in results],
         num_batch_dims=len(batch),
         attributes=attributes,
-        aliases=aliases,
+        aliases={0: 0} if aliases is None else aliases,
     )
 
 
@@ -201,6 +223,31 @@ def no_derivative(operation: str, got: str, wanted: str, fix: Fix) -> WeftNotImp
     )
 
 
+def not_differentiated(operation: str) -> Callable[..., Any]:
+    """The jvp rule of a decomposition that has no derivative: it raises."""
+
+    def jvp(primals: Values, tangents: Values, **params: Any) -> Any:
+        raise no_derivative(
+            operation,
+            f"a derivative by an operand {type_of(primals[0])}",
+            "eigh, eig, svd or qr, which are differentiated, or lax.stop_gradient around the "
+            "operand",
+            Fix("stop_gradient", "pass weft.lax.stop_gradient(x) to keep it out of the derivative"),
+        )
+
+    return jvp
+
+
+def linear_only(operation: str, operand: str, other: str) -> WeftTypeError:
+    """The error for a transpose in other operands than the one that an operation is linear in."""
+    return WeftTypeError(
+        f"{operation} is linear in {operand} only",
+        operation=operation,
+        got=f"a transpose in {other}",
+        wanted=f"a transpose in {operand}",
+    )
+
+
 def no_such_way(operation: str, got: str, wanted: str) -> WeftNotImplementedError:
     """The error for an algorithm that is not implemented."""
     return WeftNotImplementedError(
@@ -208,7 +255,7 @@ def no_such_way(operation: str, got: str, wanted: str) -> WeftNotImplementedErro
         operation=operation,
         got=got,
         wanted=wanted,
-        fix=Fix("leave_out", "leave the argument out: LAPACK computes it", {}),
+        fix=Fix("leave_out", "leave the argument out: LAPACK computes it"),
     )
 
 
@@ -243,18 +290,18 @@ def part(x: Any, rows: tuple[int, int] | None, columns: tuple[int, int] | None =
 
 def reordered(x: Any, order: Any, axis: int) -> Any:
     """The rows (axis -2) or columns (axis -1) of each matrix in the order of a permutation."""
-    of, count = type_of(x), type_of(order).shape[-1]
-    if 0 in of.shape:  # a gather would read a row that does not exist
+    aval, count = type_of(x), type_of(order).shape[-1]
+    if 0 in aval.shape:  # a gather would read a row that does not exist
         return x
-    batch = tuple(range(of.ndim - 2))
-    moved, whole = (of.ndim - 2, of.ndim - 1) if axis == -2 else (of.ndim - 1, of.ndim - 2)
-    sizes = [1] * of.ndim
-    sizes[whole] = of.shape[whole]
+    batch = tuple(range(aval.ndim - 2))
+    moved, whole = (aval.ndim + d for d in ((-2, -1) if axis == -2 else (-1, -2)))
+    sizes = [1] * aval.ndim
+    sizes[whole] = aval.shape[whole]
     return gather(
         x,
-        reshape(order, (*of.shape[:-2], count, 1)),
+        reshape(order, (*aval.shape[:-2], count, 1)),
         GatherDimensionNumbers((whole,), (moved,), (moved,), batch, batch),
-        tuple(sizes),
+        sizes,
         unique_indices=True,
         mode="promise_in_bounds",
     )
@@ -283,17 +330,21 @@ def _places(type: ArrayType) -> list[Any]:
 
 def diagonal(x: Any) -> Any:
     """The diagonal of each square matrix."""
-    of = type_of(x)
-    return reduce_sum(select(on_diagonal(of), x, zeros_like_array(x)), (of.ndim - 1,))
+    aval = type_of(x)
+    return reduce_sum(select(on_diagonal(aval), x, zeros_like_array(x)), (aval.ndim - 1,))
+
+
+def along_columns(values: Any, type: ArrayType) -> Any:
+    """The matrices of a type with values[..., j] everywhere in column j."""
+    return broadcast_in_dim(values, type.shape, (*range(type.ndim - 2), type.ndim - 1))
 
 
 def scaled_columns(x: Any, scale: Any) -> Any:
     """Each matrix with column j multiplied by scale[..., j]."""
-    of = type_of(x)
-    return mul(x, broadcast_in_dim(scale, of.shape, (*range(of.ndim - 2), of.ndim - 1)))
+    return mul(x, along_columns(scale, type_of(x)))
 
 
 def scaled_rows(x: Any, scale: Any) -> Any:
     """Each matrix with row i multiplied by scale[..., i]."""
-    of = type_of(x)
-    return mul(x, broadcast_in_dim(scale, of.shape, tuple(range(of.ndim - 1))))
+    aval = type_of(x)
+    return mul(x, broadcast_in_dim(scale, aval.shape, tuple(range(aval.ndim - 1))))

@@ -9,7 +9,6 @@ from weft.arrays.array import Array
 from weft.core.rules import Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix
-from weft.ops.declare import result_type
 from weft.ops.elementwise.arithmetic import add, eq, neg, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.complex import complex as complex_
@@ -19,7 +18,7 @@ from weft.ops.flags import check_flag, check_flags
 from weft.ops.indexing.creation import broadcasted_iota, full_like, zeros_like_array
 from weft.ops.linalg.householder import (
     Reflections,
-    householder_product_lowered,
+    householder_product_lower,
     householder_product_p,
 )
 from weft.ops.linalg.matrices import (
@@ -29,6 +28,7 @@ from weft.ops.linalg.matrices import (
     identity,
     kept_triangle,
     lapack_call,
+    made_of,
     matmul,
     matrix_primitive,
     no_derivative,
@@ -70,9 +70,9 @@ def qr(
     [[3. 1.]
      [4. 2.]]
     """
-    check_flags("qr", pivoting=pivoting, full_matrices=full_matrices)
+    flags = check_flags("qr", pivoting=pivoting, full_matrices=full_matrices)
     refuse_magma("qr", use_magma)
-    return tuple(qr_p.bind(x, pivoting=bool(pivoting), full_matrices=bool(full_matrices)))
+    return tuple(qr_p.bind(x, **flags))
 
 
 def refuse_magma(operation: str, use_magma: bool | None) -> None:
@@ -86,8 +86,8 @@ def qr_type(x: ArrayType, *, pivoting: bool, full_matrices: bool) -> list[ArrayT
     check_matrix("qr", x)
     *batch, m, n = x.shape
     k = m if full_matrices else min(m, n)
-    found = [result_type((x,), (*batch, m, k), x.dtype), result_type((x,), (*batch, k, n), x.dtype)]
-    return [*found, result_type((x,), (*batch, n), dtypes.int32)] if pivoting else found
+    order = [((*batch, n), dtypes.int32)] if pivoting else []
+    return made_of(x, ((*batch, m, k), x.dtype), ((*batch, k, n), x.dtype), *order)
 
 
 def qr_jvp(
@@ -156,7 +156,7 @@ def qr_lower(context: Any, x: Any, *, pivoting: bool, full_matrices: bool) -> li
     else:
         reflections = stablehlo.slice_(packed, (*zeros, 0, 0), (*batch, m, k), ones)
     rows = stablehlo.slice_(packed, (*zeros, 0, 0), (*batch, k, n), ones)
-    product = householder_product_lowered(context, reflections, taus)
+    product = householder_product_lower(context, reflections, taus)
     return [product, kept_triangle(rows, lower=False), *orders]
 
 
@@ -189,8 +189,7 @@ def geqrf(x: Any) -> tuple[Any, Any]:
 
 def geqrf_type(x: ArrayType) -> list[ArrayType]:
     check_matrix("geqrf", x)
-    taus = (*x.shape[:-2], min(x.shape[-2:]))
-    return [result_type((x,), x.shape, x.dtype), result_type((x,), taus, x.dtype)]
+    return made_of(x, (x.shape, x.dtype), ((*x.shape[:-2], min(x.shape[-2:])), x.dtype))
 
 
 def geqrf_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
@@ -243,16 +242,7 @@ def geqrf_lower(context: Any, x: Any) -> list[Any]:
     taus = (min(m, n),)
     if 0 in (*batch, m, n):
         return [x, stablehlo.full(0, (*batch, *taus), dtype)]
-    return lapack_call(
-        context,
-        "geqrf",
-        dtype,
-        [x],
-        [((m, n), dtype), (taus, dtype)],
-        batch=tuple(batch),
-        attributes={},
-        aliases={0: 0},
-    )
+    return lapack_call(context, "geqrf", [x], [((m, n), dtype), (taus, dtype)])
 
 
 geqrf_p = matrix_primitive(
@@ -279,8 +269,7 @@ def geqp3(x: Any) -> tuple[Any, Any, Any]:
 
 
 def geqp3_type(x: ArrayType) -> list[ArrayType]:
-    order = result_type((x,), (*x.shape[:-2], *x.shape[-1:]), dtypes.int32)
-    return [*geqrf_type(x), order]
+    return [*geqrf_type(x), *made_of(x, ((*x.shape[:-2], *x.shape[-1:]), dtypes.int32))]
 
 
 def geqp3_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
@@ -296,16 +285,8 @@ def geqp3_lower(context: Any, x: Any) -> list[Any]:
         return [*geqrf_lower(context, x), order]
     dtype = stablehlo.dtype_of(x.type.element_type)
     free = stablehlo.full(0, (*batch, n), dtypes.int32)
-    packed, order, taus = lapack_call(
-        context,
-        "geqp3",
-        dtype,
-        [x, free],
-        [((m, n), dtype), ((n,), dtypes.int32), ((min(m, n),), dtype)],
-        batch=tuple(batch),
-        attributes={},
-        aliases={0: 0, 1: 1},
-    )
+    found = [((m, n), dtype), ((n,), dtypes.int32), ((min(m, n),), dtype)]
+    packed, order, taus = lapack_call(context, "geqp3", [x, free], found, {0: 0, 1: 1})
     # LAPACK counts columns from one.
     return [packed, taus, stablehlo.subtract(order, stablehlo.full(1, (*batch, n), dtypes.int32))]
 

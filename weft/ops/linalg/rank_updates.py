@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.errors import Fix, ShapeError
 from weft.ops.elementwise.arithmetic import add, lt, mul, scalar
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.flags import check_flags
 from weft.ops.indexing.creation import full_like
 from weft.ops.linalg.eigh import real_diagonal
-from weft.ops.linalg.matrices import check_matrix, conjugate, matmul, scaled_rows, swapped, triangle
+from weft.ops.linalg.matrices import (
+    check_dtypes,
+    check_matrix,
+    conjugate,
+    matmul,
+    scaled_rows,
+    swapped,
+    triangle,
+)
 from weft.ops.linalg.qr import qr
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims
@@ -37,7 +46,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     """
     r, w = type_of(r_matrix), type_of(w_vector)
     check_matrix("cholesky_update", r, square=True)
-    _check_dtypes("cholesky_update", "r_matrix", r, "w_vector", w)
+    check_dtypes("cholesky_update", "r_matrix", r, "w_vector", w)
     if w.shape != r.shape[:-1]:
         raise ShapeError(
             "cholesky_update: the vector does not fit the matrix",
@@ -79,7 +88,7 @@ def symmetric_product(
     check_flags("symmetric_product", symmetrize_output=symmetrize_output)
     a, c = type_of(a_matrix), type_of(c_matrix)
     check_matrix("symmetric_product", a)
-    _check_dtypes("symmetric_product", "a_matrix", a, "c_matrix", c)
+    check_dtypes("symmetric_product", "a_matrix", a, "c_matrix", c)
     if c.shape != (*a.shape[:-1], a.shape[-2]):
         raise ShapeError(
             "symmetric_product: the matrices do not fit together",
@@ -89,27 +98,15 @@ def symmetric_product(
         )
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not isinstance(value, (int, float)):
-            raise WeftTypeError(
-                f"symmetric_product: {name} is no number",
-                operation="symmetric_product",
-                got=f"{name}={value!r}",
-                wanted="a Python number",
-                fix=Fix(name, f"multiply the matrix by it, and leave {name} out", {}),
+            operation, fix = (
+                "symmetric_product",
+                Fix(name, f"multiply the matrix by it, and leave {name} out"),
             )
+            message = f"{operation}: {name} is no number"
+            raise invalid_type(message, operation, name, value, "a Python number", fix=fix)
     found = mul(matmul(a_matrix, swapped(a_matrix)), scalar(float(alpha), a_matrix))
     if beta:
         found = add(found, mul(c_matrix, scalar(float(beta), c_matrix)))
     if symmetrize_output:
         found = add(triangle(found), swapped(triangle(found, True, -1)))
     return found
-
-
-def _check_dtypes(operation: str, first: str, x: Any, second: str, y: Any) -> None:
-    if x.dtype != y.dtype:
-        raise DTypeError(
-            f"{operation} takes operands of one dtype",
-            operation=operation,
-            got=f"{first} {x} and {second} {y}",
-            wanted="equal dtypes",
-            fix=Fix("convert", f"convert one: {second}.astype({first}.dtype)", {}),
-        )

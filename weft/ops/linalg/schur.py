@@ -6,25 +6,21 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.rules import Values
-from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, WeftNotImplementedError
-from weft.ops.declare import result_type
+from weft.core.types import ArrayType
 from weft.ops.flags import check_flags
 from weft.ops.linalg.matrices import (
+    INFO,
     check_matrix,
     lapack_call,
+    made_of,
     matrix_primitive,
-    no_derivative,
     no_such_way,
+    not_differentiated,
     of_failed,
 )
 from weft.runtime import stablehlo
 
 __all__ = ["hessenberg", "schur"]
-
-
-# ---- schur -------------------------------------------------------------------------------------
 
 
 def schur(
@@ -61,54 +57,29 @@ def schur(
 
 def schur_type(x: ArrayType, *, vectors: bool) -> list[ArrayType]:
     check_matrix("schur", x, square=True)
-    return [result_type((x,), x.shape, x.dtype)] * (2 if vectors else 1)
-
-
-def schur_jvp(primals: Values, tangents: Values, *, vectors: bool) -> Any:
-    raise without_derivative("schur", primals[0])
-
-
-def without_derivative(operation: str, x: Any) -> WeftNotImplementedError:
-    """The error for the derivative of a decomposition that has none."""
-    return no_derivative(
-        operation,
-        f"a derivative by an operand {type_of(x)}",
-        "eigh, eig, svd or qr, which are differentiated, or lax.stop_gradient around the operand",
-        Fix("stop_gradient", "pass weft.lax.stop_gradient(x) to keep it out of the derivative", {}),
-    )
+    return made_of(x, (x.shape, x.dtype)) * (2 if vectors else 1)
 
 
 def schur_lower(context: Any, x: Any, *, vectors: bool) -> list[Any]:
     of = context.out_types[0]
     if 0 in of.shape:
         return [x] * len(context.out_types)
-    batch, n = of.shape[:-2], of.shape[-1]
-    eigenvalues = [((n,), of.dtype)] * (1 if of.dtype in dtypes.COMPLEX else 2)
-    form, found, *_, info = lapack_call(
-        context,
-        "gees",
-        of.dtype,
-        [x],
-        [
-            ((n, n), of.dtype),
-            ((n, n), of.dtype),
-            *eigenvalues,
-            ((), dtypes.int32),
-            ((), dtypes.int32),
-        ],
-        batch=batch,
-        attributes={"mode": "V" if vectors else "N", "sort": "N"},
-        aliases={0: 0},
-    )
+    n = of.shape[-1]
+    matrix, eigenvalues = ((n, n), of.dtype), ((n,), of.dtype)
+    count = 1 if of.dtype in dtypes.COMPLEX else 2
+    results = [matrix, matrix, *[eigenvalues] * count, INFO, INFO]
+    mode = "V" if vectors else "N"
+    form, found, *_, info = lapack_call(context, "gees", [x], results, mode=mode, sort="N")
     return [of_failed(info, value) for value in ([form, found] if vectors else [form])]
 
 
 schur_p = matrix_primitive(
-    "schur", type_rule=schur_type, jvp=schur_jvp, lower=schur_lower, multiple_results=True
+    "schur",
+    type_rule=schur_type,
+    jvp=not_differentiated("schur"),
+    lower=schur_lower,
+    multiple_results=True,
 )
-
-
-# ---- hessenberg --------------------------------------------------------------------------------
 
 
 def hessenberg(a: Any) -> tuple[Array, Array]:
@@ -134,12 +105,7 @@ def hessenberg(a: Any) -> tuple[Array, Array]:
 
 def hessenberg_type(a: ArrayType) -> list[ArrayType]:
     check_matrix("hessenberg", a, square=True)
-    taus = (*a.shape[:-2], max(0, a.shape[-1] - 1))
-    return [result_type((a,), a.shape, a.dtype), result_type((a,), taus, a.dtype)]
-
-
-def hessenberg_jvp(primals: Values, tangents: Values) -> Any:
-    raise without_derivative("hessenberg", primals[0])
+    return made_of(a, (a.shape, a.dtype), ((*a.shape[:-2], max(0, a.shape[-1] - 1)), a.dtype))
 
 
 def hessenberg_lower(context: Any, a: Any) -> list[Any]:
@@ -147,23 +113,16 @@ def hessenberg_lower(context: Any, a: Any) -> list[Any]:
     n = of.shape[-1]
     if 0 in of.shape or n == 1:
         return [a, stablehlo.full(0, taus.shape, taus.dtype)]
-    *found, info = lapack_call(
-        context,
-        "gehrd",
-        of.dtype,
-        [a],
-        [((n, n), of.dtype), ((n - 1,), of.dtype), ((), dtypes.int32)],
-        batch=of.shape[:-2],
-        attributes={"low": dtypes.int32.type(1), "high": dtypes.int32.type(n)},
-        aliases={0: 0},
-    )
+    low, high = dtypes.int32.type(1), dtypes.int32.type(n)
+    results = [((n, n), of.dtype), ((n - 1,), of.dtype), INFO]
+    *found, info = lapack_call(context, "gehrd", [a], results, low=low, high=high)
     return [of_failed(info, value) for value in found]
 
 
 hessenberg_p = matrix_primitive(
     "hessenberg",
     type_rule=hessenberg_type,
-    jvp=hessenberg_jvp,
+    jvp=not_differentiated("hessenberg"),
     lower=hessenberg_lower,
     multiple_results=True,
 )

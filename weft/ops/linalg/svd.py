@@ -10,8 +10,8 @@ from weft.arrays.array import Array
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftValueError
-from weft.ops.declare import result_type
 from weft.ops.elementwise.arithmetic import add, div, mul, scalar, sub
+from weft.ops.elementwise.elementary import is_complex
 from weft.ops.elementwise.selection import select
 from weft.ops.flags import check_flags
 from weft.ops.indexing.creation import full_like, zeros_like_array
@@ -20,15 +20,17 @@ from weft.ops.linalg.eigh import (
     both_ways,
     index_range,
     inverse_differences,
-    is_complex,
     real_diagonal,
     times_real,
 )
 from weft.ops.linalg.matrices import (
+    INFO,
     adjoint,
+    along_columns,
     check_matrix,
     identity,
     lapack_call,
+    made_of,
     matmul,
     matrix_primitive,
     no_derivative,
@@ -37,7 +39,6 @@ from weft.ops.linalg.matrices import (
     on_diagonal,
     part,
 )
-from weft.ops.structural.shape import broadcast_in_dim
 from weft.runtime import stablehlo
 
 __all__ = ["SvdAlgorithm", "svd"]
@@ -160,12 +161,12 @@ def svd_type(
     check_matrix("svd", x)
     *batch, m, n = x.shape
     k = min(m, n)
-    s = result_type((x,), (*batch, k), dtypes.to_real(x.dtype))
+    s = (*batch, k), dtypes.to_real(x.dtype)
     if not compute_uv:
-        return [s]
-    u = (*batch, m, m if full_matrices else k)
-    vh = (*batch, n if full_matrices else k, n)
-    return [s, result_type((x,), u, x.dtype), result_type((x,), vh, x.dtype)]
+        return made_of(x, s)
+    u = (*batch, m, m if full_matrices else k), x.dtype
+    vh = (*batch, n if full_matrices else k, n), x.dtype
+    return made_of(x, s, u, vh)
 
 
 def svd_jvp(
@@ -217,8 +218,7 @@ def inverse_sums(s: Any, with_diagonal: bool) -> Any:
 
 def over_columns(x: Any, s: Any) -> Any:
     """Each matrix with column j divided by s[j]."""
-    of = type_of(x)
-    spread = broadcast_in_dim(s, of.shape, (*range(of.ndim - 2), of.ndim - 1))
+    spread = along_columns(s, type_of(x))
     return times_real(x, div(scalar(1, spread), spread))
 
 
@@ -233,16 +233,9 @@ def svd_lower(
     if 0 in (*batch, m, n):
         empty = stablehlo.full(0, s.shape, s.dtype)
         return [empty, *(identity(of.shape, of.dtype) for of in context.out_types[1:])]
-    _, *found, info = lapack_call(
-        context,
-        routine,
-        dtype,
-        [x],
-        [((m, n), dtype), ((k,), s.dtype), (u, dtype), (vh, dtype), ((), dtypes.int32)],
-        batch=tuple(batch),
-        attributes={"mode": ("A" if full_matrices else "S") if compute_uv else "N"},
-        aliases={0: 0},
-    )
+    results = [((m, n), dtype), ((k,), s.dtype), (u, dtype), (vh, dtype), INFO]
+    mode = ("A" if full_matrices else "S") if compute_uv else "N"
+    _, *found, info = lapack_call(context, routine, [x], results, mode=mode)
     return [of_failed(info, value) for value in found[: 3 if compute_uv else 1]]
 
 

@@ -7,16 +7,17 @@ from typing import Any
 from weft.arrays.array import Array
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.errors import Fix, ShapeError
 from weft.ops.declare import result_type
 from weft.ops.elementwise.arithmetic import neg
-from weft.ops.elementwise.complex import conj
 from weft.ops.flags import check_flags
 from weft.ops.linalg.matrices import (
-    ACCEPTED,
     batch_in_front,
+    check_dtypes,
     check_matrix,
+    conjugate,
     lapack_call,
+    linear_only,
     matmul,
     matrix_primitive,
     swapped,
@@ -54,7 +55,7 @@ def triangular_solve(
     [[1.]
      [2.]]
     """
-    check_flags(
+    flags = check_flags(
         "triangular_solve",
         left_side=left_side,
         lower=lower,
@@ -62,32 +63,16 @@ def triangular_solve(
         conjugate_a=conjugate_a,
         unit_diagonal=unit_diagonal,
     )
-    left, right = type_of(a), type_of(b)
-    single = right.ndim == left.ndim - 1
-    if single:
-        b = expand_dims(b, (right.ndim,) if left_side else (right.ndim - 1,))
-    solved = triangular_solve_p.bind(
-        a,
-        b,
-        left_side=bool(left_side),
-        lower=bool(lower),
-        transpose_a=bool(transpose_a),
-        conjugate_a=bool(conjugate_a),
-        unit_diagonal=bool(unit_diagonal),
-    )
-    return squeeze(solved, (right.ndim,) if left_side else (right.ndim - 1,)) if single else solved
+    ndim = type_of(b).ndim
+    if ndim != type_of(a).ndim - 1:
+        return triangular_solve_p.bind(a, b, **flags)
+    axes = (ndim,) if left_side else (ndim - 1,)
+    return squeeze(triangular_solve_p.bind(a, expand_dims(b, axes), **flags), axes)
 
 
 def triangular_solve_type(a: ArrayType, b: ArrayType, *, left_side: bool, **_: Any) -> ArrayType:
     check_matrix("triangular_solve", a, square=True)
-    if b.dtype != a.dtype or b.dtype not in ACCEPTED:
-        raise DTypeError(
-            "triangular_solve takes two operands of one dtype",
-            operation="triangular_solve",
-            got=f"{a} and {b}",
-            wanted="equal dtypes",
-            fix=Fix("convert", "convert one: b.astype(a.dtype)", {}),
-        )
+    check_dtypes("triangular_solve", "a", a, "b", b)
     shared = b.shape[-2 if left_side else -1] if b.ndim > 1 else None
     if a.shape[:-2] != b.shape[:-2] or a.ndim != b.ndim or shared != a.shape[-1]:
         side = "b has as many rows as a" if left_side else "b has as many columns as a has rows"
@@ -100,7 +85,6 @@ def triangular_solve_type(a: ArrayType, b: ArrayType, *, left_side: bool, **_: A
                 "left_side",
                 "pass left_side=True for a x = b, left_side=False for x a = b; "
                 "weft.numpy.broadcast_to gives equal batch dimensions",
-                {},
             ),
         )
     return result_type((a, b), b.shape, b.dtype)
@@ -116,10 +100,9 @@ def triangular_solve_jvp(primals: Values, tangents: Values, **params: Any) -> tu
     if type(da) is not Zero:
         da = triangle(da, params["lower"], _inner(params))
         da = swapped(da) if params["transpose_a"] else da
-        da = conj(da) if params["conjugate_a"] and type_of(da).dtype.kind == "c" else da
+        da = conjugate(da) if params["conjugate_a"] else da
         moved = matmul(da, x) if params["left_side"] else matmul(x, da)
-        change = neg(triangular_solve_p.bind(a, moved, **params))
-        found = change if type(found) is Zero else add_tangents(found, change)
+        found = add_tangents(found, neg(triangular_solve_p.bind(a, moved, **params)))
     return x, found
 
 
@@ -132,12 +115,7 @@ def _inner(params: dict[str, Any]) -> int:
 
 def triangular_solve_transpose(ct: Any, a: Any, b: Any, **params: Any) -> list[Any]:
     if type(b) is not LinearOperand:
-        raise WeftTypeError(
-            "triangular_solve is linear in b only",
-            operation="triangular_solve",
-            got="a transpose in a",
-            wanted="a transpose in b",
-        )
+        raise linear_only("triangular_solve", "b", "a")
     flipped = params | {"transpose_a": not params["transpose_a"]}
     return [None, triangular_solve_p.bind(a, ct, **flipped)]
 
@@ -183,16 +161,8 @@ def triangular_solve_lower(
         "trans_x": ("C" if conjugate_a else "T") if transpose_a else "N",
         "diag": "U" if unit_diagonal else "N",
     }
-    (solved,) = lapack_call(
-        context,
-        "trsm",
-        of.dtype,
-        [a, b],
-        [(of.shape[-2:], of.dtype)],
-        batch=of.shape[:-2],
-        attributes=attributes,
-        aliases={1: 0},
-    )
+    result = (of.shape[-2:], of.dtype)
+    (solved,) = lapack_call(context, "trsm", [a, b], [result], {1: 0}, **attributes)
     return solved
 
 

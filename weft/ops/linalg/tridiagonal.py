@@ -8,21 +8,24 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.errors import DTypeError, Fix, ShapeError
 from weft.ops.declare import result_type
 from weft.ops.elementwise.arithmetic import neg
 from weft.ops.flags import check_flags
-from weft.ops.indexing.slicing import pad
 from weft.ops.linalg.matrices import (
     ACCEPTED,
+    INFO,
     batch_in_front,
     check_matrix,
     lapack_call,
+    linear_only,
+    made_of,
     matrix_primitive,
+    not_differentiated,
     of_failed,
     scaled_rows,
 )
-from weft.ops.linalg.schur import without_derivative
+from weft.ops.reductions.cumulative import shifted
 from weft.ops.structural.shape import move_dim, reshape
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
@@ -49,8 +52,7 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Arr
     >>> print(d, e)
     [1. 3.] [2.]
     """
-    check_flags("tridiagonal", lower=lower)
-    packed, d, e, taus = tridiagonal_p.bind(a, lower=bool(lower))
+    packed, d, e, taus = tridiagonal_p.bind(a, **check_flags("tridiagonal", lower=lower))
     return packed, d, e, taus
 
 
@@ -58,39 +60,23 @@ def tridiagonal_type(a: ArrayType, *, lower: bool) -> list[ArrayType]:
     check_matrix("tridiagonal", a, square=True)
     *batch, n = a.shape[:-1]
     beside, real = (*batch, max(0, n - 1)), dtypes.to_real(a.dtype)
-    return [
-        result_type((a,), a.shape, a.dtype),
-        result_type((a,), (*batch, n), real),
-        result_type((a,), beside, real),
-        result_type((a,), beside, a.dtype),
-    ]
-
-
-def tridiagonal_jvp(primals: Values, tangents: Values, *, lower: bool) -> Any:
-    raise without_derivative("tridiagonal", primals[0])
+    return made_of(a, (a.shape, a.dtype), ((*batch, n), real), (beside, real), (beside, a.dtype))
 
 
 def tridiagonal_lower(context: Any, a: Any, *, lower: bool) -> list[Any]:
     of = context.out_types[0]
     if 0 in of.shape:
         return [a, *(stablehlo.full(0, x.shape, x.dtype) for x in context.out_types[1:])]
-    *found, info = lapack_call(
-        context,
-        "hetrd" if of.dtype in dtypes.COMPLEX else "sytrd",
-        of.dtype,
-        [a],
-        [*((x.shape[of.ndim - 2 :], x.dtype) for x in context.out_types), ((), dtypes.int32)],
-        batch=of.shape[:-2],
-        attributes={"uplo": "L" if lower else "U"},
-        aliases={0: 0},
-    )
+    routine = "hetrd" if of.dtype in dtypes.COMPLEX else "sytrd"
+    results = [*((x.shape[of.ndim - 2 :], x.dtype) for x in context.out_types), INFO]
+    *found, info = lapack_call(context, routine, [a], results, uplo="L" if lower else "U")
     return [of_failed(info, value) for value in found]
 
 
 tridiagonal_p = matrix_primitive(
     "tridiagonal",
     type_rule=tridiagonal_type,
-    jvp=tridiagonal_jvp,
+    jvp=not_differentiated("tridiagonal"),
     lower=tridiagonal_lower,
     multiple_results=True,
 )
@@ -115,8 +101,8 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
     [[1.]
      [1.]]
     """
-    check_flags("tridiagonal_solve", perturb_singular=perturb_singular)
-    return tridiagonal_solve_p.bind(dl, d, du, b, perturb_singular=bool(perturb_singular))
+    flags = check_flags("tridiagonal_solve", perturb_singular=perturb_singular)
+    return tridiagonal_solve_p.bind(dl, d, du, b, **flags)
 
 
 def tridiagonal_solve_type(
@@ -139,35 +125,19 @@ def tridiagonal_solve_type(
             operation=operation,
             got=types,
             wanted="dl, d and du of shape (..., m), and b of shape (..., m, n)",
-            fix=Fix("expand_dims", "for one right-hand side pass b[..., None]", {}),
+            fix=Fix("expand_dims", "for one right-hand side pass b[..., None]"),
         )
     return result_type((dl, d, du, b), b.shape, b.dtype)
-
-
-def down(x: Any, axis: int) -> Any:
-    """Shifts the elements up by one index along an axis, with zero as the first."""
-    return _moved(x, axis, 1)
-
-
-def up(x: Any, axis: int) -> Any:
-    """Shifts the elements down by one index along an axis, with zero as the last."""
-    return _moved(x, axis, -1)
-
-
-def _moved(x: Any, axis: int, by: int) -> Any:
-    of = type_of(x)
-    edges = [(0, 0, 0)] * of.ndim
-    edges[axis] = (by, -by, 0)
-    return pad(x, of.dtype.type(0), edges)
 
 
 def tridiagonal_solve_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
     """From a dx = db - da x."""
     x = tridiagonal_solve_p.bind(*primals, **params)
     found = tangents[3]
-    for tangent, neighbour in zip(tangents[:3], (down, None, up), strict=True):
+    rows = type_of(x).ndim - 2
+    for tangent, upward in zip(tangents[:3], (False, None, True), strict=True):
         if type(tangent) is not Zero:
-            beside = x if neighbour is None else neighbour(x, type_of(x).ndim - 2)
+            beside = x if upward is None else shifted(x, rows, upward)
             found = add_tangents(found, neg(scaled_rows(beside, tangent)))
     return x, tridiagonal_solve_p.bind(*primals[:3], found, **params)
 
@@ -176,14 +146,10 @@ def tridiagonal_solve_transpose(
     ct: Any, dl: Any, d: Any, du: Any, b: Any, **params: Any
 ) -> list[Any]:
     if type(b) is not LinearOperand or any(type(x) is LinearOperand for x in (dl, d, du)):
-        raise WeftTypeError(
-            "tridiagonal_solve is linear in b only",
-            operation="tridiagonal_solve",
-            got="a transpose in a diagonal",
-            wanted="a transpose in b",
-        )
+        raise linear_only("tridiagonal_solve", "b", "a diagonal")
     last = type_of(d).ndim - 1
-    back = tridiagonal_solve_p.bind(down(du, last), d, up(dl, last), ct, **params)
+    beside = shifted(du, last, False), d, shifted(dl, last, True)
+    back = tridiagonal_solve_p.bind(*beside, ct, **params)
     return [None, None, None, back]
 
 
@@ -203,30 +169,12 @@ def tridiagonal_solve_lower(context: Any, *values: Any, perturb_singular: bool) 
     of = context.out_types[0]
     if 0 in of.shape:
         return values[3]
-    *batch, m, n = of.shape
+    *_, m, n = of.shape
     solution = ((m, n), of.dtype)
     if perturb_singular:
-        [solved] = lapack_call(
-            context,
-            "tridiagonal_solve_perturbed",
-            of.dtype,
-            values,
-            [solution],
-            batch=tuple(batch),
-            attributes={},
-            aliases={},
-        )
-        return solved
-    *_, solved, info = lapack_call(
-        context,
-        "gtsv",
-        of.dtype,
-        values,
-        [*[((m,), of.dtype)] * 3, solution, ((), dtypes.int32)],
-        batch=tuple(batch),
-        attributes={},
-        aliases={i: i for i in range(4)},
-    )
+        return lapack_call(context, "tridiagonal_solve_perturbed", values, [solution], {})[0]
+    results = [*[((m,), of.dtype)] * 3, solution, INFO]
+    *_, solved, info = lapack_call(context, "gtsv", values, results, {i: i for i in range(4)})
     return of_failed(info, solved)
 
 

@@ -10,17 +10,18 @@ dimension part of the batch, of the features, or of the groups, and never loops.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any, NamedTuple
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
 from weft.ops.products.dot import (
+    bilinear_jvp,
     canonical_element_type,
     canonical_precision,
     narrowed,
@@ -32,7 +33,7 @@ from weft.ops.products.dot import (
 from weft.ops.structural.joining import rev
 from weft.ops.structural.padding_sizes import Pads, dilated, padtype_to_pads, windows
 from weft.ops.structural.shape import move_dim, reshape
-from weft.ops.structural.tangents import add_tangents, zeros
+from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -82,7 +83,7 @@ def conv_dimension_numbers(
             operation="conv_general_dilated",
             got=f"shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}",
             wanted="equal ranks",
-            fix=Fix("expand_dims", "add a batch or a feature dimension to one of them", {}),
+            fix=Fix("expand_dims", "add a batch or a feature dimension to one of them"),
         )
     if dimension_numbers is None:
         order = tuple(range(ndim))
@@ -95,16 +96,13 @@ def conv_dimension_numbers(
 
 
 def _bad_numbers(dimension_numbers: Any) -> WeftValueError:
-    return WeftValueError(
+    return invalid_value(
         "these are no dimension numbers of a convolution",
-        operation="conv_general_dilated",
-        got=repr(dimension_numbers),
-        wanted='None, three strings such as ("NHWC", "HWIO", "NHWC"), or a ConvDimensionNumbers',
-        fix=Fix(
-            "dimension_numbers",
-            'pass dimension_numbers=("NHWC", "HWIO", "NHWC")',
-            {"dimension_numbers": ("NHWC", "HWIO", "NHWC")},
-        ),
+        "conv_general_dilated",
+        "dimension_numbers",
+        dimension_numbers,
+        'None, three strings such as ("NHWC", "HWIO", "NHWC"), or a ConvDimensionNumbers',
+        use=("NHWC", "HWIO", "NHWC"),
     )
 
 
@@ -197,7 +195,7 @@ def named_padding(
             operation="conv_general_dilated",
             got=f"padding={padding!r}, lhs_dilation={lhs_dilation}",
             wanted="(low, high) per spatial dimension",
-            fix=Fix("conv_transpose", "use lax.conv_transpose, or give the padding", {}),
+            fix=Fix("conv_transpose", "use lax.conv_transpose, or give the padding"),
         )
     return padtype_to_pads(sizes, reach, strides, padding)
 
@@ -225,15 +223,10 @@ def conv_type(
     batch, features = lhs.shape[lhs_spec[0]], lhs.shape[lhs_spec[1]]
     outputs, inputs = rhs.shape[rhs_spec[0]], rhs.shape[rhs_spec[1]]
     check_groups(batch, features, outputs, inputs, feature_group_count, batch_group_count)
-    sizes = [
-        dilated(lhs.shape[d], s) for d, s in zip(lhs_spec[2:], window["lhs_dilation"], strict=True)
-    ]
-    kernel = [
-        dilated(rhs.shape[d], s) for d, s in zip(rhs_spec[2:], window["rhs_dilation"], strict=True)
-    ]
-    spatial = windows(
-        "conv_general_dilated", sizes, kernel, window["window_strides"], window["padding"]
-    )
+    sizes = spatial_sizes(lhs.shape, lhs_spec, window["lhs_dilation"])
+    kernel = spatial_sizes(rhs.shape, rhs_spec, window["rhs_dilation"])
+    strides, padding = window["window_strides"], window["padding"]
+    spatial = windows("conv_general_dilated", sizes, kernel, strides, padding)
     shape = [0] * lhs.ndim
     for d, size in zip(out_spec, (batch // batch_group_count, outputs, *spatial), strict=True):
         shape[d] = size
@@ -264,12 +257,8 @@ def check_numbers(
                 wanted=f"{ndim - 2} entries",
             )
         if name != "padding" and any(value < 1 for value in values):
-            raise WeftValueError(
-                f"conv_general_dilated: {name} is positive",
-                operation="conv_general_dilated",
-                got=f"{name}={values}",
-                wanted="numbers of 1 or more",
-            )
+            operation, wanted = "conv_general_dilated", "numbers of 1 or more"
+            raise invalid_value(f"{operation}: {name} is positive", operation, name, values, wanted)
 
 
 def check_groups(
@@ -293,7 +282,7 @@ def check_groups(
             got=f"batch {batch}, features {features}, kernel {inputs} to {outputs} features, "
             f"feature_group_count={feature_groups}, batch_group_count={batch_groups}",
             wanted="features = input features of the kernel * feature_group_count",
-            fix=Fix("dimension_numbers", "check dimension_numbers: which dimension is what", {}),
+            fix=Fix("dimension_numbers", "check dimension_numbers: which dimension is what"),
         )
 
 
@@ -319,26 +308,10 @@ def conv_shape_tuple(
 # ---- derivatives -------------------------------------------------------------------------------
 
 
-def conv_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
-    lhs, rhs = primals
-    t_lhs, t_rhs = tangents
-    out = conv_p.bind(lhs, rhs, **params)
-    of = type_of(out)
-    if of.dtype not in dtypes.INEXACT:
-        return out, Zero(of.tangent())
-    params["preferred_element_type"] = of.dtype
-    total: Any = Zero(of.tangent())
-    if type(t_lhs) is not Zero:
-        total = conv_p.bind(t_lhs, rhs, **params)
-    if type(t_rhs) is not Zero:
-        total = add_tangents(total, conv_p.bind(lhs, t_rhs, **params))
-    return out, total
-
-
 def conv_transpose_rule(ct: Any, lhs: Any, rhs: Any, **params: Any) -> list[Any]:
     if type(lhs) is LinearOperand:
-        return [transpose_lhs(ct, lhs.type, rhs, **params), None]
-    return [None, transpose_rhs(ct, lhs, rhs.type, **params)]
+        return [transpose_lhs(ct, lhs.type, rhs, params), None]
+    return [None, transpose_rhs(ct, lhs, rhs.type, params)]
 
 
 def spatial_sizes(shape: Sequence[int], spec: Ints, steps: Ints) -> list[int]:
@@ -346,94 +319,68 @@ def spatial_sizes(shape: Sequence[int], spec: Ints, steps: Ints) -> list[int]:
     return [dilated(shape[d], s) for d, s in zip(spec[2:], steps, strict=True)]
 
 
-def transpose_lhs(
-    ct: Any,
-    wanted: ArrayType,
-    rhs: Any,
-    *,
-    window_strides: Ints,
-    padding: Pads,
-    lhs_dilation: Ints,
-    rhs_dilation: Ints,
-    dimension_numbers: ConvDimensionNumbers,
-    feature_group_count: int,
-    batch_group_count: int,
-    precision: Any,
-    preferred_element_type: Any,
-) -> Any:
+def spatial_spans(
+    lhs: ArrayType, rhs: ArrayType, out: ArrayType, params: dict[str, Any]
+) -> list[tuple[int, int, int, int]]:
+    """For each spatial dimension the dilated lengths of array, kernel and result, and the padding
+    in front."""
+    steps = params["lhs_dilation"], params["rhs_dilation"], params["window_strides"]
+    sizes, kernel, results = (
+        spatial_sizes(x.shape, spec, step)
+        for x, spec, step in zip((lhs, rhs, out), params["dimension_numbers"], steps, strict=True)
+    )
+    lows = [low for low, _ in params["padding"]]
+    return list(zip(sizes, kernel, results, lows, strict=True))
+
+
+def exchanged(spec: Ints) -> Ints:
+    """A specification with batch and features, or output and input features, exchanged."""
+    return (spec[1], spec[0], *spec[2:])
+
+
+def transpose_lhs(ct: Any, wanted: ArrayType, rhs: Any, params: dict[str, Any]) -> Any:
     """The cotangent of the array: that of the result, slid over by the reversed kernel."""
-    lhs_spec, rhs_spec, out_spec = dimension_numbers
-    sizes = spatial_sizes(wanted.shape, lhs_spec, lhs_dilation)
-    kernel = spatial_sizes(type_of(rhs).shape, rhs_spec, rhs_dilation)
-    results = spatial_sizes(type_of(ct).shape, out_spec, window_strides)
+    lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
     pads = []
-    for size, reach, result, (low, _) in zip(sizes, kernel, results, padding, strict=True):
+    for size, reach, result, low in spatial_spans(wanted, type_of(rhs), type_of(ct), params):
         before = reach - low - 1
         pads.append((before, size + reach - 1 - result - before))
-    groups = feature_group_count * batch_group_count
+    batch_groups = params["batch_group_count"]
+    groups = params["feature_group_count"] * batch_groups
     # The kernel's groups of output features become groups of its input features.
     grouped = split_into(rhs, rhs_spec[0], rhs_spec[1], groups)
-    kernel_spec = (rhs_spec[1], rhs_spec[0], *rhs_spec[2:])
-    found = conv_p.bind(
-        ct,
-        rev(grouped, rhs_spec[2:]),
-        window_strides=lhs_dilation,
-        padding=tuple(pads),
-        lhs_dilation=window_strides,
-        rhs_dilation=rhs_dilation,
-        dimension_numbers=ConvDimensionNumbers(out_spec, kernel_spec, lhs_spec),
-        feature_group_count=groups,
-        batch_group_count=1,
-        precision=precision,
-        preferred_element_type=product_of(ct, rhs, wanted.dtype),
-    )
-    if batch_group_count > 1:
-        found = split_into(found, lhs_spec[1], lhs_spec[0], batch_group_count)
+    changed = {
+        "window_strides": params["lhs_dilation"],
+        "padding": tuple(pads),
+        "lhs_dilation": params["window_strides"],
+        "dimension_numbers": ConvDimensionNumbers(out_spec, exchanged(rhs_spec), lhs_spec),
+        "feature_group_count": groups,
+        "batch_group_count": 1,
+        "preferred_element_type": product_of(ct, rhs, wanted.dtype),
+    }
+    found = conv_p.bind(ct, rev(grouped, rhs_spec[2:]), **params | changed)
+    if batch_groups > 1:
+        found = split_into(found, lhs_spec[1], lhs_spec[0], batch_groups)
     return narrowed(found, wanted.dtype)
 
 
-def transpose_rhs(
-    ct: Any,
-    lhs: Any,
-    wanted: ArrayType,
-    *,
-    window_strides: Ints,
-    padding: Pads,
-    lhs_dilation: Ints,
-    rhs_dilation: Ints,
-    dimension_numbers: ConvDimensionNumbers,
-    feature_group_count: int,
-    batch_group_count: int,
-    precision: Any,
-    preferred_element_type: Any,
-) -> Any:
+def transpose_rhs(ct: Any, lhs: Any, wanted: ArrayType, params: dict[str, Any]) -> Any:
     """The cotangent of the kernel: the array slid over by the cotangent of the result, with batch
     and features exchanged; groups of the batch become groups of features and the reverse."""
-    lhs_spec, rhs_spec, out_spec = dimension_numbers
-    sizes = spatial_sizes(type_of(lhs).shape, lhs_spec, lhs_dilation)
-    kernel = spatial_sizes(wanted.shape, rhs_spec, rhs_dilation)
-    results = spatial_sizes(type_of(ct).shape, out_spec, window_strides)
-    pads = tuple(
-        (low, reach - 1 + result - size - low)
-        for size, reach, result, (low, _) in zip(sizes, kernel, results, padding, strict=True)
-    )
-    exchanged = (lhs_spec[1], lhs_spec[0], *lhs_spec[2:])
-    slid = (out_spec[1], out_spec[0], *out_spec[2:])
-    target = (rhs_spec[1], rhs_spec[0], *rhs_spec[2:])
-    found = conv_p.bind(
-        lhs,
-        ct,
-        window_strides=rhs_dilation,
-        padding=pads,
-        lhs_dilation=lhs_dilation,
-        rhs_dilation=window_strides,
-        dimension_numbers=ConvDimensionNumbers(exchanged, slid, target),
-        feature_group_count=batch_group_count,
-        batch_group_count=feature_group_count,
-        precision=precision,
-        preferred_element_type=product_of(ct, lhs, wanted.dtype),
-    )
-    return narrowed(found, wanted.dtype)
+    lhs_spec, rhs_spec, out_spec = map(exchanged, params["dimension_numbers"])
+    spans = spatial_spans(type_of(lhs), wanted, type_of(ct), params)
+    changed = {
+        "window_strides": params["rhs_dilation"],
+        "padding": tuple(
+            (low, reach - 1 + result - size - low) for size, reach, result, low in spans
+        ),
+        "rhs_dilation": params["window_strides"],
+        "dimension_numbers": ConvDimensionNumbers(lhs_spec, out_spec, rhs_spec),
+        "feature_group_count": params["batch_group_count"],
+        "batch_group_count": params["feature_group_count"],
+        "preferred_element_type": product_of(ct, lhs, wanted.dtype),
+    }
+    return narrowed(conv_p.bind(lhs, ct, **params | changed), wanted.dtype)
 
 
 def split_into(x: Any, source: int, target: int, groups: int) -> Any:
@@ -505,8 +452,7 @@ def conv_vmap(
     **params: Any,
 ) -> tuple[Any, int]:
     (lhs, rhs), (dim_l, dim_r) = args, dims
-    lhs_spec, rhs_spec, out_spec = dimension_numbers
-    params["dimension_numbers"] = dimension_numbers
+    lhs_spec, rhs_spec, out_spec = params["dimension_numbers"] = dimension_numbers
     groups: dict[str, Any] = {
         "feature_group_count": feature_group_count,
         "batch_group_count": batch_group_count,
@@ -544,37 +490,27 @@ def conv_lower(
     lhs: Any,
     rhs: Any,
     *,
+    window_strides: Ints,
     dimension_numbers: ConvDimensionNumbers,
     preferred_element_type: Any,
     **params: Any,
 ) -> Any:
     out = context.out_types[0]
-    if (
-        0 in out.shape
-        or prod(context.in_types[0].shape) == 0
-        or prod(context.in_types[1].shape) == 0
-    ):
+    if any(0 in type.shape for type in (out, *context.in_types)):
         return stablehlo.full(0, out.shape, out.dtype)
     lhs, rhs, summed = product_operands(context, lhs, rhs, out.dtype)
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     unsplit = unsplit_dimensions(dimension_numbers, **params)
     lhs = context.module.keep_whole(lhs, unsplit.lhs_spec)
     rhs = context.module.keep_whole(rhs, unsplit.rhs_spec)
-    numbers = stablehlo.ConvDimensions(
-        input_batch=lhs_spec[0],
-        input_feature=lhs_spec[1],
-        input_spatial=lhs_spec[2:],
-        kernel_output_feature=rhs_spec[0],
-        kernel_input_feature=rhs_spec[1],
-        kernel_spatial=rhs_spec[2:],
-        output_batch=out_spec[0],
-        output_feature=out_spec[1],
-        output_spatial=out_spec[2:],
-    )
+    # Of the kernel, StableHLO names the input feature first.
+    specs = (lhs_spec, exchanged(rhs_spec), out_spec)
+    parts: Any = (part for first, second, *rest in specs for part in (first, second, tuple(rest)))
+    numbers = stablehlo.ConvDimensions(*parts)
 
     def emit(x: Any, y: Any, dtype: Any) -> Any:
         made = stablehlo.tensor_type(out.shape, dtype)
-        found = emit_convolution(x, y, made, numbers, **params)
+        found = stablehlo.convolution(x, y, made, numbers, strides=window_strides, **params)
         return context.module.keep_whole(found, unsplit.out_spec)
 
     if dtypes.is_complex(summed):
@@ -607,35 +543,6 @@ def unsplit_dimensions(
     return ConvDimensionNumbers(lhs[2:], rhs[2:], out[2:])
 
 
-def emit_convolution(
-    x: Any,
-    y: Any,
-    made: Any,
-    numbers: Any,
-    *,
-    window_strides: Ints,
-    padding: Pads,
-    lhs_dilation: Ints,
-    rhs_dilation: Ints,
-    feature_group_count: int,
-    batch_group_count: int,
-    precision: Any,
-) -> Any:
-    return stablehlo.convolution(
-        x,
-        y,
-        made,
-        numbers,
-        strides=window_strides,
-        padding=padding,
-        lhs_dilation=lhs_dilation,
-        rhs_dilation=rhs_dilation,
-        feature_group_count=feature_group_count,
-        batch_group_count=batch_group_count,
-        precision=precision,
-    )
-
-
 def complex_product(x: Any, y: Any, real: Any, emit: Callable[[Any, Any, Any], Any]) -> Any:
     """A bilinear complex operation by four real ones; three would cancel digits."""
     a, b, c, d = stablehlo.real(x), stablehlo.imag(x), stablehlo.real(y), stablehlo.imag(y)
@@ -649,7 +556,7 @@ conv_p = Primitive("conv_general_dilated")
 primitive(
     conv_p,
     type_rule=conv_type,
-    jvp=conv_jvp,
+    jvp=bilinear_jvp(conv_p),
     transpose=conv_transpose_rule,
     vmap=conv_vmap,
     lower=conv_lower,

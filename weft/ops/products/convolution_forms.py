@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, WeftValueError
 from weft.ops.indexing.creation import eye
 from weft.ops.products.convolution import conv_dimension_numbers, conv_general_dilated
 from weft.ops.products.dot import dot_general
@@ -45,14 +45,8 @@ def conv(
     >>> lax.conv(np.ones((1, 1, 4, 4)), np.ones((1, 1, 2, 2)), (1, 1), "VALID").shape
     (1, 1, 3, 3)
     """
-    return conv_general_dilated(
-        lhs,
-        rhs,
-        window_strides,
-        padding,
-        precision=precision,
-        preferred_element_type=preferred_element_type,
-    )
+    how = {"precision": precision, "preferred_element_type": preferred_element_type}
+    return conv_general_dilated(lhs, rhs, window_strides, padding, **how)
 
 
 def conv_with_general_padding(
@@ -71,16 +65,9 @@ def conv_with_general_padding(
     >>> lax.conv_with_general_padding(x, kernel, (1,), [(0, 0)], None, (2,))
     Array([[[2., 4.]]], dtype=float32)
     """
-    return conv_general_dilated(
-        lhs,
-        rhs,
-        window_strides,
-        padding,
-        lhs_dilation,
-        rhs_dilation,
-        precision=precision,
-        preferred_element_type=preferred_element_type,
-    )
+    window = window_strides, padding, lhs_dilation, rhs_dilation
+    how = {"precision": precision, "preferred_element_type": preferred_element_type}
+    return conv_general_dilated(lhs, rhs, *window, **how)
 
 
 def transposed_pads(reach: int, stride: int, padding: str) -> tuple[int, int]:
@@ -94,13 +81,8 @@ def transposed_pads(reach: int, stride: int, padding: str) -> tuple[int, int]:
         total = reach + stride - 2 + max(reach - stride, 0)
         low = reach - 1
     else:
-        raise WeftValueError(
-            f"conv_transpose: there is no padding {padding!r}",
-            operation="conv_transpose",
-            got=repr(padding),
-            wanted='"SAME", "VALID", or (low, high) per spatial dimension',
-            fix=Fix("padding", 'pass padding="SAME"', {"padding": "SAME"}),
-        )
+        wanted = '"SAME", "VALID", or (low, high) per spatial dimension'
+        raise unknown_option("conv_transpose", "padding", padding, wanted, use="SAME")
     return low, total - low
 
 
@@ -148,17 +130,9 @@ def conv_transpose(
         first, second = numbers.rhs_spec[:2]
         order[first], order[second] = second, first
         rhs = transpose(rev(rhs, places), order)
-    return conv_general_dilated(
-        lhs,
-        rhs,
-        (1,) * len(places),
-        pads,
-        tuple(strides),
-        steps,
-        numbers,
-        precision=precision,
-        preferred_element_type=preferred_element_type,
-    )
+    window = (1,) * len(places), pads, tuple(strides), steps
+    how = {"precision": precision, "preferred_element_type": preferred_element_type}
+    return conv_general_dilated(lhs, rhs, *window, numbers, **how)
 
 
 def conv_general_dilated_patches(
@@ -181,12 +155,12 @@ def conv_general_dilated_patches(
     Array([[[0., 1., 2.],
             [1., 2., 3.]]], dtype=float32)
     """
-    of, window = type_of(lhs), tuple(filter_shape)
+    aval, window = type_of(lhs), tuple(filter_shape)
     size = prod(window)
-    numbers = conv_dimension_numbers(of.shape, (1, 1, *window), dimension_numbers)
-    features = of.shape[numbers.lhs_spec[1]]
+    numbers = conv_dimension_numbers(aval.shape, (1, 1, *window), dimension_numbers)
+    features = aval.shape[numbers.lhs_spec[1]]
     # (output feature, input feature, window): one output per element of the window, per feature.
-    identity = reshape(eye(of.dtype, (size, size)), (size, 1, *window))
+    identity = reshape(eye(aval.dtype, (size, size)), (size, 1, *window))
     repeated = repeat_first(identity, features)
     placed = transpose(repeated, inverse_permutation(numbers.rhs_spec))
     return conv_general_dilated(
@@ -233,24 +207,11 @@ def conv_general_dilated_local(
     """
     shape = type_of(lhs).shape
     numbers = conv_dimension_numbers(shape, (1, 1, *filter_shape), dimension_numbers)
-    patches = conv_general_dilated_patches(
-        lhs,
-        filter_shape,
-        window_strides,
-        padding,
-        lhs_dilation,
-        rhs_dilation,
-        numbers,
-        precision=precision,
-    )
+    window = window_strides, padding, lhs_dilation, rhs_dilation
+    patches = conv_general_dilated_patches(lhs, filter_shape, *window, numbers, precision)
     _, rhs_spec, out_spec = numbers
     found = dot_general(
         patches, rhs, (((out_spec[1],), (rhs_spec[1],)), (out_spec[2:], rhs_spec[2:])), precision
     )
     # The product has the spatial dimensions, then batch, then output feature.
-    ndim = len(shape)
-    order = [0] * ndim
-    order[out_spec[0]], order[out_spec[1]] = ndim - 2, ndim - 1
-    for i, d in enumerate(out_spec[2:]):
-        order[d] = i
-    return transpose(found, order)
+    return transpose(found, inverse_permutation((*out_spec[2:], *out_spec[:2])))

@@ -9,10 +9,11 @@ Its transpose and its vmap are again `dot_general`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import config, dtypes
+from weft.argument_errors import invalid_value, unknown_option
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.jaxpr import Equation
@@ -22,7 +23,8 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.structural.shape import canonical_axes, canonical_axis, transpose
+from weft.ops.operand_errors import unfit
+from weft.ops.structural.shape import canonical_axes, canonical_axis, inverse_permutation, transpose
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -90,13 +92,8 @@ def _one_precision(precision: Any, operation: str) -> str:
 
 
 def _bad_precision(precision: Any, operation: str) -> WeftValueError:
-    return WeftValueError(
-        f"{operation}: there is no precision {precision!r}",
-        operation=operation,
-        got=repr(precision),
-        wanted='None, a Precision, "default", "high" or "highest", or one of these per operand',
-        fix=Fix("precision", 'pass precision="highest"', {"precision": "highest"}),
-    )
+    wanted = 'None, a Precision, "default", "high" or "highest", or one of these per operand'
+    return unknown_option(operation, "precision", precision, wanted, use="highest")
 
 
 def canonical_element_type(dtype: Any) -> Any:
@@ -134,7 +131,7 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
             operation=operation,
             got=f"{x} and {y}, preferred_element_type={dtypes.short_name(preferred)}",
             wanted=f"{dtypes.short_name(met)} or wider",
-            fix=Fix("convert", "convert the result instead (y.astype(...))", {}),
+            fix=Fix("convert", "convert the result instead (y.astype(...))"),
         )
     return preferred
 
@@ -207,13 +204,9 @@ def dot_general(
 
 def no_out_sharding(operation: str, out_sharding: Any) -> WeftValueError:
     """The error for an `out_sharding`, which is not taken."""
-    return WeftValueError(
-        f"{operation}: the sharding of the result is not an argument here",
-        operation=operation,
-        got=f"out_sharding={out_sharding}",
-        wanted="None",
-        fix=Fix("constrain", "use with_sharding_constraint on the result", {}),
-    )
+    message = f"{operation}: the sharding of the result is not an argument here"
+    fix = Fix("constrain", "use with_sharding_constraint on the result")
+    return invalid_value(message, operation, "out_sharding", out_sharding, "None", fix=fix)
 
 
 def from_front(axes: Sequence[int], ndim: int) -> Axes:
@@ -248,7 +241,7 @@ def dot_general_type(
                 operation="dot_general",
                 got=f"dimensions {left} of {lhs} and {right} of {rhs}",
                 wanted="as many on both sides, of pairwise equal lengths",
-                fix=Fix("reshape", "transpose or reshape one operand so that they agree", {}),
+                fix=Fix("reshape", "transpose or reshape one operand so that they agree"),
             )
     shape = [lhs.shape[d] for d in batch_l]
     shape += [lhs.shape[d] for d in rest(lhs.ndim, contract_l, batch_l)]
@@ -258,36 +251,33 @@ def dot_general_type(
     return result_type((lhs, rhs), shape, dtype, weak)
 
 
-def dot_general_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
-    lhs, rhs = primals
-    t_lhs, t_rhs = tangents
-    out = dot_general_p.bind(lhs, rhs, **params)
-    of = type_of(out)
-    if of.dtype not in dtypes.INEXACT:
-        return out, Zero(of.tangent())
-    # Explicit, so that a term whose operands promote to a narrower dtype has the dtype of the sum.
-    params["preferred_element_type"] = of.dtype
-    total: Any = Zero(of.tangent())
-    if type(t_lhs) is not Zero:
-        total = dot_general_p.bind(t_lhs, rhs, **params)
-    if type(t_rhs) is not Zero:
-        total = add_tangents(total, dot_general_p.bind(lhs, t_rhs, **params))
-    return out, total
+def bilinear_jvp(made: Primitive) -> Callable[..., tuple[Any, Any]]:
+    """The jvp rule of a product of two operands."""
+
+    def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
+        (lhs, rhs), (t_lhs, t_rhs) = primals, tangents
+        out = made.bind(lhs, rhs, **params)
+        aval = type_of(out)
+        total: Any = Zero(aval.tangent())
+        if aval.dtype not in dtypes.INEXACT:
+            return out, total
+        # Explicit, so that a term whose operands promote to a narrower dtype has that of the sum.
+        params["preferred_element_type"] = aval.dtype
+        if type(t_lhs) is not Zero:
+            total = made.bind(t_lhs, rhs, **params)
+        if type(t_rhs) is not Zero:
+            total = add_tangents(total, made.bind(lhs, t_rhs, **params))
+        return out, total
+
+    return jvp
 
 
 def dot_general_transpose(
-    ct: Any,
-    lhs: Any,
-    rhs: Any,
-    *,
-    dimension_numbers: DotDimensionNumbers,
-    precision: Any,
-    preferred_element_type: Any,
+    ct: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, **preferred: Any
 ) -> list[Any]:
     (contract_l, contract_r), (batch_l, batch_r) = dimension_numbers
     if type(lhs) is LinearOperand:
-        numbers = ((contract_l, contract_r), (batch_l, batch_r))
-        return [transpose_one(ct, lhs.type, rhs, numbers, precision, right=False), None]
+        return [transpose_one(ct, lhs.type, rhs, dimension_numbers, precision, right=False), None]
     # The cotangent is the left operand now, with the precision that the right one had.
     pair = None if precision is None else precision[::-1]
     numbers = ((contract_r, contract_l), (batch_r, batch_l))
@@ -325,10 +315,8 @@ def transpose_one(
         preferred_element_type=product_of(ct, other, wanted.dtype),
     )
     # Contracted dimensions come in the order in which the other operand has them.
-    by_other = sorted(range(len(contract)), key=contract_other.__getitem__)
-    order = (*batch, *kept, *(contract[i] for i in by_other))
-    moved = transpose(found, tuple(sorted(range(len(order)), key=order.__getitem__)))
-    return narrowed(moved, wanted.dtype)
+    order = (*batch, *kept, *(contract[i] for i in inverse_permutation(contract_other)))
+    return narrowed(transpose(found, inverse_permutation(order)), wanted.dtype)
 
 
 def narrowed(x: Any, dtype: Any) -> Any:
@@ -344,12 +332,7 @@ def product_of(x: Any, y: Any, wanted: Any) -> Any:
 
 
 def dot_general_vmap(
-    axis: AxisData,
-    args: Values,
-    dims: Dims,
-    *,
-    dimension_numbers: DotDimensionNumbers,
-    **params: Any,
+    axis: AxisData, args: Values, dims: Dims, *, dimension_numbers: Any, **params: Any
 ) -> tuple[Any, int]:
     (contract_l, contract_r), (batch_l, batch_r) = dimension_numbers
     (lhs, rhs), (dim_l, dim_r) = args, dims
@@ -374,13 +357,7 @@ def past(axes: Axes, dim: int | None) -> Axes:
 
 
 def dot_general_lower(
-    context: Any,
-    lhs: Any,
-    rhs: Any,
-    *,
-    dimension_numbers: DotDimensionNumbers,
-    precision: Any,
-    preferred_element_type: Any,
+    context: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, **preferred: Any
 ) -> Any:
     out = context.out_types[0]
     lhs, rhs, summed = product_operands(context, lhs, rhs, out.dtype)
@@ -407,7 +384,7 @@ dot_general_p = Primitive("dot_general")
 primitive(
     dot_general_p,
     type_rule=dot_general_type,
-    jvp=dot_general_jvp,
+    jvp=bilinear_jvp(dot_general_p),
     transpose=dot_general_transpose,
     vmap=dot_general_vmap,
     reads=dot_general_access_pattern,
@@ -438,13 +415,9 @@ def dot(
     if dimension_numbers is None:
         left, right = type_of(lhs), type_of(rhs)
         if left.ndim not in (1, 2) or right.ndim not in (1, 2):
-            raise ShapeError(
-                "dot takes vectors and matrices",
-                operation="dot",
-                got=f"{left} and {right}",
-                wanted="1 or 2 dimensions each",
-                fix=Fix("matmul", "use weft.numpy.matmul, or give dimension_numbers", {}),
-            )
+            fix = Fix("matmul", "use weft.numpy.matmul, or give dimension_numbers")
+            wanted, types = "1 or 2 dimensions each", (left, right)
+            raise unfit(ShapeError, "dot", "vectors and matrices", types, wanted, fix)
         dimension_numbers = (((left.ndim - 1,), (0,)), ((), ()))
     return dot_general(
         lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding
@@ -461,13 +434,9 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
     """
     left, right = type_of(lhs), type_of(rhs)
     if left.ndim != right.ndim or left.ndim < 2:
-        raise ShapeError(
-            "batch_matmul takes operands of equal rank, 2 or more",
-            operation="batch_matmul",
-            got=f"{left} and {right}",
-            wanted="equal ranks",
-            fix=Fix("matmul", "use weft.numpy.matmul, which broadcasts", {}),
-        )
+        takes, types = "operands of equal rank, 2 or more", (left, right)
+        fix = Fix("matmul", "use weft.numpy.matmul, which broadcasts")
+        raise unfit(ShapeError, "batch_matmul", takes, types, "equal ranks", fix)
     batch = tuple(range(left.ndim - 2))
     numbers = (((left.ndim - 1,), (left.ndim - 2,)), (batch, batch))
     return dot_general(lhs, rhs, numbers, precision)

@@ -12,11 +12,12 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import invalid_type, invalid_value, unknown_option
 from weft.arrays.array import Array
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.ops.declare import linear_jvp, primitive, result_type
+from weft.errors import DTypeError, Fix, ShapeError, api_boundary
+from weft.ops.declare import linear_primitive, result_type
 from weft.ops.elementwise.arithmetic import eq, mul, scalar
 from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.complex import conj, real
@@ -70,34 +71,22 @@ def _kind(fft_type: Any) -> str:
         return fft_type.name
     if isinstance(fft_type, str) and fft_type.upper() in FftType.__members__:
         return fft_type.upper()
-    raise WeftValueError(
-        f"fft: there is no transform of the kind {fft_type!r}",
-        operation="fft",
-        got=f"fft_type={fft_type!r}",
-        wanted='"FFT", "IFFT", "RFFT" or "IRFFT"',
-        fix=Fix("fft_type", 'pass fft_type="FFT"', {"fft_type": "FFT"}),
-    )
+    wanted, noun = '"FFT", "IFFT", "RFFT" or "IRFFT"', "transform of the kind"
+    raise unknown_option("fft", "fft_type", fft_type, wanted, use="FFT", noun=noun)
 
 
 def _lengths(fft_lengths: Any) -> tuple[int, ...]:
+    fix = Fix("fft_lengths", "pass fft_lengths=x.shape[-1:]")
     try:
         found = tuple(n.__index__() for n in fft_lengths)
     except (TypeError, AttributeError):
-        raise WeftTypeError(
-            "fft: the lengths are integers",
-            operation="fft",
-            got=f"fft_lengths={fft_lengths!r:.80}",
-            wanted="a sequence of integers that are known while tracing",
-            fix=Fix("fft_lengths", "pass fft_lengths=x.shape[-1:]", {}),
-        ) from None
+        message = "fft: the lengths are integers"
+        wanted = "a sequence of integers that are known while tracing"
+        raise invalid_type(message, "fft", "fft_lengths", fft_lengths, wanted, fix=fix) from None
     if not 1 <= len(found) <= _MOST_DIMENSIONS or min(found) < 1:
-        raise WeftValueError(
-            "fft takes one to three lengths, of 1 or more",
-            operation="fft",
-            got=f"fft_lengths={found}",
-            wanted="one to three lengths, of 1 or more; weft.numpy.fft.fftn takes any number",
-            fix=Fix("fft_lengths", "pass fft_lengths=x.shape[-1:]", {}),
-        )
+        message = "fft takes one to three lengths, of 1 or more"
+        wanted = "one to three lengths, of 1 or more; weft.numpy.fft.fftn takes any number"
+        raise invalid_value(message, "fft", "fft_lengths", found, wanted, fix=fix)
     return found
 
 
@@ -123,7 +112,7 @@ def fft_type(x: ArrayType, *, kind: str, lengths: tuple[int, ...]) -> ArrayType:
             operation="fft",
             got=f"{x}, fft_lengths={lengths}",
             wanted=f"last dimensions {(*lengths[:-1], last)}",
-            fix=Fix("fft_lengths", "pad or slice the operand to them first", {}),
+            fix=Fix("fft_lengths", "pad or slice the operand to them first"),
         )
     if kind == "RFFT":
         return result_type((x,), (*x.shape[:-1], last // 2 + 1), dtypes.to_complex(x.dtype))
@@ -176,15 +165,6 @@ def fft_lower(context: Any, x: Any, *, kind: str, lengths: tuple[int, ...]) -> A
     return stablehlo.fft(x, kind, lengths)
 
 
-def _bind(x: Any, **params: Any) -> Any:
-    return fft_p.bind(x, **params)
-
-
-fft_p = primitive(
-    "fft",
-    type_rule=fft_type,
-    jvp=linear_jvp(_bind),
-    transpose=fft_transpose,
-    vmap=fft_vmap,
-    lower=fft_lower,
+fft_p = linear_primitive(
+    "fft", type_rule=fft_type, transpose=fft_transpose, vmap=fft_vmap, lower=fft_lower
 )

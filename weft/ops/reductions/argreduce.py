@@ -16,7 +16,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError
-from weft.ops.declare import primitive, result_type
+from weft.ops.declare import emit_reduction, primitive, result_type
 from weft.ops.reductions.reduce import check_dtype, highest, lowest
 from weft.ops.structural.shape import canonical_axis, reduce_vmap_axes, reduction_access_pattern
 from weft.runtime import stablehlo
@@ -121,7 +121,7 @@ def emit_positions(context: Any, x: Any, axis: int, direction: str) -> Any:
         )
         return pair[1]
     combine = stablehlo.maximum if direction == "GT" else stablehlo.minimum
-    (best,) = stablehlo.reduce([x], [init], [axis], lambda a, b: [combine(a[0], b[0])])
+    best = emit_reduction(x, init, [axis], combine)
     return first_place(x, best, positions, end, type, axis)
 
 
@@ -133,9 +133,7 @@ def first_place(x: Any, best: Any, positions: Any, end: Any, type: ArrayType, ax
         held = stablehlo.or_(held, stablehlo.compare(x, x, "NE"))
     outside = stablehlo.broadcast_in_dim(end, type.shape, ())
     candidates = stablehlo.select(held, positions, outside)
-    return stablehlo.reduce(
-        [candidates], [end], [axis], lambda a, b: [stablehlo.minimum(a[0], b[0])]
-    )[0]
+    return emit_reduction(candidates, end, [axis], stablehlo.minimum)
 
 
 def earlier(left: list[Any], right: list[Any], direction: str) -> list[Any]:

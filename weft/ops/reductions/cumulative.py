@@ -28,6 +28,7 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import add, div, eq, exp, mul, sub
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import pad
+from weft.ops.operand_errors import unfit
 from weft.ops.reductions.reduce import check_dtype, larger, lowest, smaller
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, move_dim
 from weft.ops.structural.tangents import zeros
@@ -208,12 +209,8 @@ def linear_recurrence_type(a: ArrayType, b: ArrayType, *, axis: int, reverse: bo
     canonical_axis(axis, a.ndim, "linear_recurrence")
     check_dtype("linear_recurrence", a, dtypes.NUMERIC)
     if a.shape != b.shape or a.dtype != b.dtype:
-        raise ShapeError(
-            "linear_recurrence takes two operands of one shape and dtype",
-            operation="linear_recurrence",
-            got=f"{a} and {b}",
-            wanted="equal shapes and dtypes",
-        )
+        takes, wanted = "two operands of one shape and dtype", "equal shapes and dtypes"
+        raise unfit(ShapeError, "linear_recurrence", takes, (a, b), wanted)
     return result_type((a, b), b.shape, b.dtype, a.weak_type and b.weak_type)
 
 

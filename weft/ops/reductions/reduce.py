@@ -19,9 +19,9 @@ from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix
-from weft.ops.declare import primitive, result_type
+from weft.ops.declare import emit_reduction, primitive, result_type
 from weft.ops.elementwise.arithmetic import add, div, eq, mul
+from weft.ops.elementwise.families import refused_dtype
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import pad, slice_in_dim
 from weft.ops.structural.shape import (
@@ -129,8 +129,7 @@ def reduction(
 
     def lower(context: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
         dtype = context.in_types[0].dtype
-        init = stablehlo.constant(identity(dtype), (), dtype)
-        return stablehlo.reduce([x], [init], axes, lambda a, b: [combine(a[0], b[0])])[0]
+        return emit_reduction(x, stablehlo.constant(identity(dtype), (), dtype), axes, combine)
 
     return primitive(
         made,
@@ -145,13 +144,7 @@ def reduction(
 def check_dtype(name: str, x: ArrayType, accepts: frozenset[Any]) -> None:
     """Raises DTypeError where an operand's dtype is not among those accepted."""
     if x.dtype not in accepts:
-        raise DTypeError(
-            f"{name} does not take operands of dtype {dtypes.short_name(x.dtype)}",
-            operation=name,
-            got=str(x),
-            wanted="a dtype among " + ", ".join(sorted(map(dtypes.short_name, accepts))),
-            fix=Fix("convert", "convert the operand first (x.astype(...))", {}),
-        )
+        raise refused_dtype(name, x.dtype, (x,), accepts)
 
 
 def bind_axes(made: Primitive, x: Any, axes: Sequence[int]) -> Any:

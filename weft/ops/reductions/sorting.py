@@ -16,6 +16,7 @@ from typing import Any, overload
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
@@ -25,6 +26,7 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import neg
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.indexing.gather import GatherDimensionNumbers, gather
+from weft.ops.operand_errors import unfit
 from weft.ops.reductions.reduce import check_dtype
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import canonical_axis, move_dim, reshape
@@ -33,9 +35,6 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = ["approx_max_k", "approx_min_k", "sort", "sort_key_val", "top_k"]
-
-
-# ---- sort --------------------------------------------------------------------------------------
 
 
 @overload
@@ -118,7 +117,7 @@ def sort_random_keys(
             operation="sort",
             got=", ".join(str(type_of(x)) for x in operands),
             wanted=f"numbers or booleans as the first {num_keys} operands",
-            fix=Fix("key_data", "sort by the keys' bits: weft.random.key_data(keys)", {}),
+            fix=Fix("key_data", "sort by the keys' bits: weft.random.key_data(keys)"),
         )
     first = operands[:num_keys]
     found = sort((*first, positions(type_of(first[0]), axis)), axis, is_stable, num_keys)
@@ -129,20 +128,12 @@ def sort_type(*types: ArrayType, dimension: int, is_stable: bool, num_keys: int)
     for type in types:
         check_dtype("sort", type, dtypes.ANY)
         if type.shape != types[0].shape:
-            raise ShapeError(
-                "sort takes operands of one shape",
-                operation="sort",
-                got=", ".join(map(str, types)),
-                wanted="equal shapes",
-            )
+            raise unfit(ShapeError, "sort", "operands of one shape", types, "equal shapes")
     canonical_axis(dimension, types[0].ndim, "sort")
     if not 1 <= num_keys <= len(types):
-        raise WeftValueError(
-            f"sort: num_keys={num_keys} is out of range for {len(types)} operands",
-            operation="sort",
-            got=f"num_keys={num_keys}",
-            wanted=f"1 <= num_keys <= {len(types)}",
-        )
+        message = f"sort: num_keys={num_keys} is out of range for {len(types)} operands"
+        wanted = f"1 <= num_keys <= {len(types)}"
+        raise invalid_value(message, "sort", "num_keys", num_keys, wanted)
     # The order, and with it every result, depends on all keys.
     return [result_type(types, t.shape, t.dtype, t.weak_type) for t in types]
 
@@ -421,9 +412,6 @@ def approx_min_k(
 def check_recall(recall_target: float) -> None:
     """Raises WeftValueError for a share of true results that is not between 0 and 1."""
     if not 0 < recall_target <= 1:
-        raise WeftValueError(
-            "the recall target is the wanted share of true results",
-            operation="approx_max_k",
-            got=recall_target,
-            wanted="a number above 0 and at most 1",
-        )
+        message = "the recall target is the wanted share of true results"
+        wanted = "a number above 0 and at most 1"
+        raise invalid_value(message, "approx_max_k", "recall_target", recall_target, wanted)

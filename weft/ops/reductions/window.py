@@ -9,18 +9,20 @@ transpose to each other. Of equal elements the first of the window is picked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import ShapeError, WeftValueError
+from weft.errors import ShapeError
 from weft.ops.declare import linear_jvp, primitive, result_type
+from weft.ops.operand_errors import unfit
 from weft.ops.reductions.reduce import check_dtype, highest, lowest
 from weft.ops.structural.padding_sizes import Pads, dilated, padtype_to_pads, windows
 from weft.ops.structural.shape import move_dim
@@ -52,27 +54,27 @@ def window_params(
 
     Raises ShapeError and WeftValueError where they do not fit the shape.
     """
-    ndim = len(shape)
-    ones = (1,) * ndim
+    given = {
+        "window_dimensions": window_dimensions,
+        "window_strides": window_strides,
+        "base_dilation": base_dilation,
+        "window_dilation": window_dilation,
+    }
     found = {
-        "window_dimensions": _ints(window_dimensions),
-        "window_strides": ones if window_strides is None else _ints(window_strides),
-        "base_dilation": ones if base_dilation is None else _ints(base_dilation),
-        "window_dilation": ones if window_dilation is None else _ints(window_dilation),
+        name: (1,) * len(shape) if values is None else tuple(n.__index__() for n in values)
+        for name, values in given.items()
     }
     if isinstance(padding, str):
-        check_window(shape, **found, padding=((0, 0),) * ndim)
-        sizes = [dilated(n, s) for n, s in zip(shape, found["base_dilation"], strict=True)]
-        reach = [
-            dilated(n, s)
-            for n, s in zip(found["window_dimensions"], found["window_dilation"], strict=True)
-        ]
-        padding = padtype_to_pads(sizes, reach, found["window_strides"], padding)
+        check_window(shape, **found, padding=((0, 0),) * len(shape))
+        padding = padtype_to_pads(*_extents(shape, found), found["window_strides"], padding)
     return found | {"padding": tuple((low.__index__(), high.__index__()) for low, high in padding)}
 
 
-def _ints(values: Sequence[int]) -> Ints:
-    return tuple(value.__index__() for value in values)
+def _extents(shape: Sequence[int], params: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+    """The dilated lengths of an array and of the window."""
+    window, spread = params["window_dimensions"], params["window_dilation"]
+    sizes = map(dilated, shape, params["base_dilation"])
+    return list(sizes), list(map(dilated, window, spread))
 
 
 def check_window(shape: Sequence[int], *, padding: Pads, **params: Ints) -> None:
@@ -87,35 +89,15 @@ def check_window(shape: Sequence[int], *, padding: Pads, **params: Ints) -> None
             )
     for name, steps in params.items():
         if any(step < 1 for step in steps):
-            raise WeftValueError(
-                f"a windowed reduction needs positive {name}",
-                operation="reduce_window",
-                got=f"{name}={steps}",
-                wanted="numbers of 1 or more",
-            )
+            message = f"a windowed reduction needs positive {name}"
+            raise invalid_value(message, "reduce_window", name, steps, "numbers of 1 or more")
 
 
-def window_shape(
-    shape: Sequence[int],
-    *,
-    window_dimensions: Ints,
-    window_strides: Ints,
-    padding: Pads,
-    base_dilation: Ints,
-    window_dilation: Ints,
-) -> Ints:
+def window_shape(shape: Sequence[int], **params: Any) -> Ints:
     """The number of windows in each dimension."""
-    check_window(
-        shape,
-        window_dimensions=window_dimensions,
-        window_strides=window_strides,
-        padding=padding,
-        base_dilation=base_dilation,
-        window_dilation=window_dilation,
-    )
-    sizes = [dilated(n, s) for n, s in zip(shape, base_dilation, strict=True)]
-    reach = [dilated(n, s) for n, s in zip(window_dimensions, window_dilation, strict=True)]
-    return windows("reduce_window", sizes, reach, window_strides, padding)
+    check_window(shape, **params)
+    extents = _extents(shape, params)
+    return windows("reduce_window", *extents, params["window_strides"], params["padding"])
 
 
 def with_dimension(params: dict[str, Any], dim: int) -> dict[str, Any]:
@@ -136,25 +118,16 @@ def emit_windows(
     *,
     window_dimensions: Ints,
     window_strides: Ints,
-    padding: Pads,
-    base_dilation: Ints,
-    window_dilation: Ints,
+    **params: Any,
 ) -> list[Any]:
     """One StableHLO windowed reduction."""
     return stablehlo.reduce_window(
-        operands,
-        inits,
-        body,
-        window=window_dimensions,
-        strides=window_strides,
-        padding=padding,
-        base_dilation=base_dilation,
-        window_dilation=window_dilation,
+        operands, inits, body, window=window_dimensions, strides=window_strides, **params
     )
 
 
 def windowed(
-    name: str | Primitive,
+    made: Primitive,
     *,
     accepts: frozenset[Any],
     identity: Callable[[Any], Any],
@@ -162,8 +135,7 @@ def windowed(
     jvp: Callable[..., Any],
     transpose: Callable[..., Any] | None = None,
 ) -> Primitive:
-    """A primitive that combines the elements of each window; padding is the identity."""
-    made = name if isinstance(name, Primitive) else Primitive(name)
+    """Makes a primitive one that combines the elements of each window, and padding the identity."""
 
     def type_rule(x: ArrayType, **params: Any) -> ArrayType:
         check_dtype(made.name, x, accepts)
@@ -205,53 +177,23 @@ def reduce_window_sum(
     >>> print(reduce_window_sum(np.array([1, 2, 3, 4]), (2,)))
     [3 5 7]
     """
-    params = window_params(
-        type_of(operand).shape,
-        window_dimensions,
-        window_strides,
-        padding,
-        base_dilation,
-        window_dilation,
-    )
+    window = window_dimensions, window_strides, padding, base_dilation, window_dilation
+    params = window_params(type_of(operand).shape, *window)
     return reduce_window_sum_p.bind(operand, **params)
 
 
-def reduce_window_sum_transpose(
-    ct: Any,
-    x: Any,
-    *,
-    window_dimensions: Ints,
-    window_strides: Ints,
-    padding: Pads,
-    base_dilation: Ints,
-    window_dilation: Ints,
-) -> list[Any]:
+def reduce_window_sum_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
     # Every element of the array lies in the windows that begin at most a window's reach before it.
     pads = []
-    rows = zip(
-        x.type.shape,
-        type_of(ct).shape,
-        window_dimensions,
-        window_strides,
-        padding,
-        base_dilation,
-        window_dilation,
-        strict=True,
-    )
-    for size, count, window, stride, (low, _), apart, spread in rows:
-        reach = dilated(window, spread)
+    sizes, reaches = _extents(x.type.shape, params)
+    strides, counts = params["window_strides"], type_of(ct).shape
+    for size, reach, stride, count, (low, _) in zip(
+        sizes, reaches, strides, counts, params["padding"], strict=True
+    ):
         before = reach - 1 - low
-        pads.append((before, dilated(size, apart) + reach - 1 - dilated(count, stride) - before))
-    return [
-        reduce_window_sum_p.bind(
-            ct,
-            window_dimensions=window_dimensions,
-            window_strides=base_dilation,
-            padding=tuple(pads),
-            base_dilation=window_strides,
-            window_dilation=window_dilation,
-        )
-    ]
+        pads.append((before, size + reach - 1 - dilated(count, stride) - before))
+    steps = {"window_strides": params["base_dilation"], "base_dilation": strides}
+    return [reduce_window_sum_p.bind(ct, **params | steps | {"padding": tuple(pads)})]
 
 
 reduce_window_sum_p = Primitive("reduce_window_sum")
@@ -277,14 +219,8 @@ def reduce_window_max(
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
     """The maximum of each window; padding is below every number. See `reduce_window_sum`."""
-    params = window_params(
-        type_of(operand).shape,
-        window_dimensions,
-        window_strides,
-        padding,
-        base_dilation,
-        window_dilation,
-    )
+    window = window_dimensions, window_strides, padding, base_dilation, window_dilation
+    params = window_params(type_of(operand).shape, *window)
     return reduce_window_max_p.bind(operand, **params)
 
 
@@ -297,14 +233,8 @@ def reduce_window_min(
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
     """The minimum of each window; padding is above every number. See `reduce_window_sum`."""
-    params = window_params(
-        type_of(operand).shape,
-        window_dimensions,
-        window_strides,
-        padding,
-        base_dilation,
-        window_dilation,
-    )
+    window = window_dimensions, window_strides, padding, base_dilation, window_dilation
+    params = window_params(type_of(operand).shape, *window)
     return reduce_window_min_p.bind(operand, **params)
 
 
@@ -358,26 +288,17 @@ def select_and_gather_add(
     direction: "GE" for the largest, "LE" for the smallest. Zero where a window holds only padding.
     See `reduce_window_sum` for the windows.
     """
-    params = window_params(
-        type_of(operand).shape,
-        window_dimensions,
-        window_strides,
-        padding,
-        base_dilation,
-        window_dilation,
-    )
+    window = window_dimensions, window_strides, padding, base_dilation, window_dilation
+    params = window_params(type_of(operand).shape, *window)
     return select_and_gather_add_p.bind(tangents, operand, direction=direction, **params)
 
 
 def check_direction(direction: str) -> None:
     """Raises WeftValueError for a direction other than "GE" and "LE"."""
     if direction not in ("GE", "LE"):
-        raise WeftValueError(
-            "the element of a window is selected by GE or LE",
-            operation="select_and_gather_add",
-            got=repr(direction),
-            wanted='"GE" (the largest) or "LE" (the smallest)',
-        )
+        message = "the element of a window is selected by GE or LE"
+        wanted = '"GE" (the largest) or "LE" (the smallest)'
+        raise invalid_value(message, "select_and_gather_add", "direction", direction, wanted)
 
 
 def select_and_gather_add_type(
@@ -387,38 +308,30 @@ def select_and_gather_add_type(
     check_dtype("select_and_gather_add", operand, dtypes.ORDERED)
     check_dtype("select_and_gather_add", tangents, dtypes.NUMERIC)
     if tangents.shape != operand.shape:
-        raise ShapeError(
-            "select_and_gather_add takes two arrays of one shape",
-            operation="select_and_gather_add",
-            got=f"{tangents} and {operand}",
-            wanted="equal shapes",
-        )
+        takes, types = "two arrays of one shape", (tangents, operand)
+        raise unfit(ShapeError, "select_and_gather_add", takes, types, "equal shapes")
     shape = window_shape(operand.shape, **params)
     return result_type((tangents, operand), shape, tangents.dtype, tangents.weak_type)
 
 
-def select_and_gather_add_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
-    out = select_and_gather_add_p.bind(*primals, **params)
-    if type(tangents[0]) is Zero:
-        return out, Zero(type_of(out).tangent())
-    return out, select_and_gather_add_p.bind(tangents[0], primals[1], **params)
+def select_transpose(other: Callable[[], Primitive]) -> Callable[..., list[Any]]:
+    """The transpose rule of both primitives, which are linear in the values that they move."""
+
+    def transpose(ct: Any, moved: Any, operand: Any, **params: Any) -> list[Any]:
+        assert type(moved) is LinearOperand and type(operand) is not LinearOperand
+        return [other().bind(ct, operand, **params), None]
+
+    return transpose
 
 
-def select_and_gather_add_transpose(
-    ct: Any, tangents: Any, operand: Any, **params: Any
-) -> list[Any]:
-    assert type(tangents) is LinearOperand and type(operand) is not LinearOperand
-    return [select_and_scatter_add_p.bind(ct, operand, **params), None]
-
-
-def select_vmap(made: Callable[[], Primitive]) -> Callable[..., Any]:
+def select_vmap(made: Primitive) -> Callable[..., Any]:
     """The vmap rule of both primitives: no window reaches over the mapped dimension."""
 
     def vmap(
         axis: AxisData, args: Values, dims: Dims, *, direction: str, **params: Any
     ) -> tuple[Any, int]:
         moved = [move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
-        return made().bind(*moved, direction=direction, **with_dimension(params, 0)), 0
+        return made.bind(*moved, direction=direction, **with_dimension(params, 0)), 0
 
     return vmap
 
@@ -444,12 +357,7 @@ def best_of(values: list[Any], others: list[Any], direction: str) -> list[Any]:
 
 
 def picked(
-    operand: Any,
-    payload: Sequence[Any],
-    context: Any,
-    type: ArrayType,
-    direction: str,
-    params: dict[str, Any],
+    operand: Any, payload: Sequence[Any], type: ArrayType, direction: str, params: dict[str, Any]
 ) -> list[Any]:
     """The (value, row-major position, payload …) of the element picked from each window."""
     counter = np.dtype(np.int32 if type.size < 2**31 else np.int64)
@@ -469,16 +377,16 @@ def picked(
 def select_and_gather_add_lower(
     context: Any, tangents: Any, operand: Any, *, direction: str, **params: Any
 ) -> Any:
-    return picked(operand, [tangents], context, context.in_types[1], direction, params)[2]
+    return picked(operand, [tangents], context.in_types[1], direction, params)[2]
 
 
 select_and_gather_add_p = Primitive("select_and_gather_add")
 primitive(
     select_and_gather_add_p,
     type_rule=select_and_gather_add_type,
-    jvp=select_and_gather_add_jvp,
-    transpose=select_and_gather_add_transpose,
-    vmap=select_vmap(lambda: select_and_gather_add_p),
+    jvp=linear_jvp(select_and_gather_add_p.bind),
+    transpose=select_transpose(lambda: select_and_scatter_add_p),
+    vmap=select_vmap(select_and_gather_add_p),
     lower=select_and_gather_add_lower,
 )
 
@@ -498,14 +406,8 @@ def select_and_scatter_add(
 
     direction: "GE" for the largest, "LE" for the smallest. See `reduce_window_sum` for the windows.
     """
-    params = window_params(
-        type_of(operand).shape,
-        window_dimensions,
-        window_strides,
-        padding,
-        base_dilation,
-        window_dilation,
-    )
+    window = window_dimensions, window_strides, padding, base_dilation, window_dilation
+    params = window_params(type_of(operand).shape, *window)
     return select_and_scatter_add_p.bind(source, operand, direction=direction, **params)
 
 
@@ -526,33 +428,17 @@ def select_and_scatter_add_type(
     return result_type((source, operand), operand.shape, source.dtype, source.weak_type)
 
 
-def select_and_scatter_add_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
-    out = select_and_scatter_add_p.bind(*primals, **params)
-    if type(tangents[0]) is Zero:
-        return out, Zero(type_of(out).tangent())
-    return out, select_and_scatter_add_p.bind(tangents[0], primals[1], **params)
-
-
-def select_and_scatter_add_transpose(
-    ct: Any, source: Any, operand: Any, **params: Any
-) -> list[Any]:
-    assert type(source) is LinearOperand and type(operand) is not LinearOperand
-    return [select_and_gather_add_p.bind(ct, operand, **params), None]
-
-
 def select_and_scatter_add_lower(
     context: Any, source: Any, operand: Any, *, direction: str, **params: Any
 ) -> Any:
     type, of = context.in_types[1], context.in_types[0]
-    ones = (1,) * type.ndim
-    zero = stablehlo.constant(0, (), of.dtype)
     # StableHLO's select_and_scatter is slow on the CPU: positions and a scatter take half the time.
-    plain = params["base_dilation"] == params["window_dilation"] == ones
+    plain = params["base_dilation"] == params["window_dilation"] == (1,) * type.ndim
     if plain and type.dtype == of.dtype and context.platform != "cpu":
         return stablehlo.select_and_scatter(
             operand,
             source,
-            zero,
+            stablehlo.constant(0, (), of.dtype),
             lambda x, y: stablehlo.compare(x, y, direction),
             stablehlo.add,
             window=params["window_dimensions"],
@@ -560,7 +446,7 @@ def select_and_scatter_add_lower(
             padding=params["padding"],
         )
     # Positions of padding, which are negative, are out of bounds and dropped.
-    places = picked(operand, [], context, type, direction, params)[1]
+    places = picked(operand, [], type, direction, params)[1]
     count = prod(of.shape)
     numbers = stablehlo.ScatterDimensions(
         inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1
@@ -575,12 +461,12 @@ def select_and_scatter_add_lower(
     return stablehlo.reshape(found, type.shape)
 
 
-select_and_scatter_add_p = Primitive("select_and_scatter_add")
+select_and_scatter_add_p: Primitive = Primitive("select_and_scatter_add")
 primitive(
     select_and_scatter_add_p,
     type_rule=select_and_scatter_add_type,
-    jvp=select_and_scatter_add_jvp,
-    transpose=select_and_scatter_add_transpose,
-    vmap=select_vmap(lambda: select_and_scatter_add_p),
+    jvp=linear_jvp(select_and_scatter_add_p.bind),
+    transpose=select_transpose(lambda: select_and_gather_add_p),
+    vmap=select_vmap(select_and_scatter_add_p),
     lower=select_and_scatter_add_lower,
 )

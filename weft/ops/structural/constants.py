@@ -17,7 +17,7 @@ from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, leaked
-from weft.core.types import ArrayType
+from weft.ops.declare import primitive
 from weft.ops.structural.extended_dtypes import KeyDType, key_bits
 from weft.runtime import stablehlo
 
@@ -52,14 +52,6 @@ def inline_consts(jaxpr: Jaxpr, consts: Sequence[Any]) -> Jaxpr:
     return Jaxpr(inputs, [*eqns, *jaxpr.eqns], jaxpr.outputs, 0, jaxpr.name)
 
 
-def constant_impl(*, value: Constant) -> Array:
-    return value.array
-
-
-def constant_type(*, value: Constant) -> ArrayType:
-    return value.array.type
-
-
 def constant_lower(context: Any, *, value: Constant) -> Any:
     array = value.array
     if isinstance(array.dtype, KeyDType):
@@ -68,7 +60,9 @@ def constant_lower(context: Any, *, value: Constant) -> Any:
 
 
 # Not memoised: the primitive's caches would keep the arrays alive.
-constant_p = Primitive("constant", memoise=False)
-rules.impl.register(constant_p, constant_impl)
-rules.type_rule.register(constant_p, constant_type)
-rules.lower.register(constant_p, constant_lower)
+constant_p = primitive(
+    Primitive("constant", memoise=False),
+    type_rule=lambda *, value: value.array.type,
+    lower=constant_lower,
+)
+rules.impl.register(constant_p, lambda *, value: value.array)

@@ -18,6 +18,7 @@ from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, ShapeError
 from weft.ops.declare import primitive
+from weft.ops.operand_errors import unfit
 
 __all__ = [
     "KeyDType",
@@ -93,12 +94,8 @@ def through_bits(keys: Any, function: Callable[[Any], Any]) -> Any:
 
 def key_bits_type(keys: ArrayType) -> ArrayType:
     if not isinstance(keys.dtype, KeyDType):
-        raise DTypeError(
-            "key_bits takes an array of random keys",
-            operation="key_bits",
-            got=str(keys),
-            wanted="an array made by weft.random.key or weft.random.split",
-        )
+        wanted = "an array made by weft.random.key or weft.random.split"
+        raise unfit(DTypeError, "key_bits", "an array of random keys", (keys,), wanted)
     return physical_type(keys)
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from weft.arrays.array import Array
-from weft.core.access_pattern import Inner, Reads, same_dims, same_moves
-from weft.core.jaxpr import Equation
+from weft.core.access_pattern import same_dims, same_moves
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import linear_jvp, primitive, result_type
+from weft.ops.operand_errors import unfit
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import (
     broadcast_in_dim,
@@ -27,7 +27,7 @@ from weft.ops.structural.shape import (
     move_dim,
     reshape,
 )
-from weft.ops.structural.tangents import instantiate
+from weft.ops.structural.tangents import instantiate, jointly_linear_jvp
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -42,8 +42,7 @@ __all__ = [
     "tile",
 ]
 
-
-# ---- concatenate -----------------------------------------------------------------------------
+Ints = tuple[int, ...]
 
 
 def concatenate(operands: Sequence[Any], dimension: int) -> Array:
@@ -56,12 +55,8 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Array:
     """
     values = tuple(operands)
     if not values:
-        raise WeftValueError(
-            "concatenate takes at least one array",
-            operation="concatenate",
-            got="no arrays",
-            wanted="one or more",
-        )
+        takes, got = "at least one array", ["no arrays"]
+        raise unfit(WeftValueError, "concatenate", takes, got, "one or more")
     if any(extended_dtypes.is_key(x) for x in values):
         dtype = _one_dtype([type_of(x) for x in values], "concatenate")
         joined = concatenate([extended_dtypes.key_bits(x) for x in values], dimension)
@@ -72,13 +67,8 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Array:
 def _one_dtype(types: Sequence[ArrayType], operation: str) -> Any:
     dtype = types[0].dtype
     if any(t.dtype != dtype for t in types):
-        raise DTypeError(
-            f"{operation} takes arrays of one dtype",
-            operation=operation,
-            got=", ".join(map(str, types)),
-            wanted="equal dtypes",
-            fix=Fix("use_numpy", f"use weft.numpy.{operation}, which promotes", {}),
-        )
+        fix = Fix("use_numpy", f"use weft.numpy.{operation}, which promotes")
+        raise unfit(DTypeError, operation, "arrays of one dtype", types, "equal dtypes", fix)
     return dtype
 
 
@@ -107,13 +97,6 @@ def concatenate_type(*types: ArrayType, dimension: int) -> ArrayType:
     return result_type(types, shape, dtype, all(t.weak_type for t in types))
 
 
-def concatenate_jvp(primals: Values, tangents: Values, *, dimension: int) -> tuple[Any, Any]:
-    out = concatenate(primals, dimension)
-    if all(type(t) is Zero for t in tangents):
-        return out, Zero(type_of(out).tangent())
-    return out, concatenate([instantiate(t) for t in tangents], dimension)
-
-
 def concatenate_transpose(ct: Any, *values: Any, dimension: int) -> list[Any]:
     sizes = [type_of(x).shape[dimension] for x in values]
     parts = split(ct, sizes, dimension)
@@ -130,25 +113,18 @@ def concatenate_vmap(
     return concatenate_p.bind(*values, dimension=dimension + (target <= dimension)), target
 
 
-def concatenate_access_pattern(
-    eqn: Equation, demands: Sequence[Reads], inner: Inner
-) -> list[Reads]:
-    return [same_dims(eqn.replace(inputs=[x]), demands, inner)[0] for x in eqn.inputs]
-
-
-def concatenate_lower(context: Any, *values: Any, dimension: int) -> Any:
-    return stablehlo.concatenate(values, dimension)
-
-
-concatenate_p = primitive(
-    "concatenate",
+concatenate_p = Primitive("concatenate")
+primitive(
+    concatenate_p,
     type_rule=concatenate_type,
-    jvp=concatenate_jvp,
+    jvp=jointly_linear_jvp(concatenate_p.bind),
     transpose=concatenate_transpose,
     vmap=concatenate_vmap,
-    reads=concatenate_access_pattern,
+    reads=lambda eqn, demands, inner: [
+        same_dims(eqn.replace(inputs=[x]), demands, inner)[0] for x in eqn.inputs
+    ],
     on_host=lambda *values, dimension: np.concatenate(values, dimension),
-    lower=concatenate_lower,
+    lower=lambda context, *values, dimension: stablehlo.concatenate(values, dimension),
 )
 
 
@@ -160,17 +136,9 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     values = tuple(operands)
     types = [type_of(x) for x in values]
     if len({t.shape for t in types}) > 1:
-        raise ShapeError(
-            "stack takes arrays of one shape",
-            operation="stack",
-            got=", ".join(map(str, types)),
-            wanted="equal shapes",
-        )
+        raise unfit(ShapeError, "stack", "arrays of one shape", types, "equal shapes")
     place = canonical_axis(axis, types[0].ndim + 1, "stack") if types else 0
     return concatenate([expand_dims(x, (place,)) for x in values], place)
-
-
-# ---- split -----------------------------------------------------------------------------------
 
 
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
@@ -190,7 +158,7 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
     return list(split_p.bind(operand, sizes=lengths, axis=place))
 
 
-def split_type(x: ArrayType, *, sizes: tuple[int, ...], axis: int) -> list[ArrayType]:
+def split_type(x: ArrayType, *, sizes: Ints, axis: int) -> list[ArrayType]:
     canonical_axis(axis, x.ndim, "split")
     if any(size < 0 for size in sizes) or sum(sizes) != x.shape[axis]:
         raise ShapeError(
@@ -205,21 +173,15 @@ def split_type(x: ArrayType, *, sizes: tuple[int, ...], axis: int) -> list[Array
     ]
 
 
-def split_jvp(
-    primals: Values, tangents: Values, *, sizes: tuple[int, ...], axis: int
-) -> tuple[Any, Any]:
+def split_jvp(primals: Values, tangents: Values, *, sizes: Ints, axis: int) -> tuple[Any, Any]:
     outs = split(primals[0], sizes, axis)
     if type(tangents[0]) is Zero:
         return outs, [Zero(type_of(out).tangent()) for out in outs]
     return outs, split(tangents[0], sizes, axis)
 
 
-def split_transpose(cts: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> list[Any]:
-    return [concatenate([instantiate(ct) for ct in cts], axis)]
-
-
 def split_vmap(
-    axis_data: AxisData, args: Values, dims: Dims, *, sizes: tuple[int, ...], axis: int
+    axis_data: AxisData, args: Values, dims: Dims, *, sizes: Ints, axis: int
 ) -> tuple[list[Any], list[int | None]]:
     (dim,) = dims
     assert dim is not None
@@ -227,14 +189,12 @@ def split_vmap(
     return outs, [dim] * len(outs)
 
 
-def split_lower(context: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> list[Any]:
-    (shape,) = (t.shape for t in context.in_types)
-    outs, start = [], 0
+def split_lower(context: Any, x: Any, *, sizes: Ints, axis: int) -> list[Any]:
+    low, high, outs = [0] * len(x.type.shape), list(x.type.shape), []
     for size in sizes:
-        low, high = [0] * len(shape), list(shape)
-        low[axis], high[axis] = start, start + size
+        high[axis] = low[axis] + size
         outs.append(stablehlo.slice_(x, low, high))
-        start += size
+        low[axis] += size
     return outs
 
 
@@ -242,16 +202,13 @@ split_p = primitive(
     Primitive("split", multiple_results=True),
     type_rule=split_type,
     jvp=split_jvp,
-    transpose=split_transpose,
+    transpose=lambda cts, x, *, sizes, axis: [concatenate(list(map(instantiate, cts)), axis)],
     vmap=split_vmap,
     reads=same_dims,
     moves=same_moves,
     on_host=lambda x, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis),
     lower=split_lower,
 )
-
-
-# ---- rev -------------------------------------------------------------------------------------
 
 
 def rev(operand: Any, dimensions: Sequence[int]) -> Array:
@@ -266,7 +223,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     return rev_p.bind(operand, dimensions=axes) if axes else operand
 
 
-def rev_type(x: ArrayType, *, dimensions: tuple[int, ...]) -> ArrayType:
+def rev_type(x: ArrayType, *, dimensions: Ints) -> ArrayType:
     if len(set(dimensions)) != len(dimensions) or not all(0 <= d < x.ndim for d in dimensions):
         raise AxisError(
             f"rev: the dimensions {dimensions} do not fit {x}",
@@ -277,32 +234,22 @@ def rev_type(x: ArrayType, *, dimensions: tuple[int, ...]) -> ArrayType:
     return result_type((x,), x.shape, x.dtype, x.weak_type)
 
 
-def rev_transpose(ct: Any, x: Any, *, dimensions: tuple[int, ...]) -> list[Any]:
-    return [rev(ct, dimensions)]
-
-
-def rev_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, dimensions: tuple[int, ...]
-) -> tuple[Any, int]:
+def rev_vmap(axis: AxisData, args: Values, dims: Dims, *, dimensions: Ints) -> tuple[Any, int]:
     (dim,) = dims
     assert dim is not None
     return rev(args[0], tuple(d + (dim <= d) for d in dimensions)), dim
-
-
-def rev_lower(context: Any, x: Any, *, dimensions: tuple[int, ...]) -> Any:
-    return stablehlo.reverse(x, dimensions)
 
 
 rev_p = primitive(
     "rev",
     type_rule=rev_type,
     jvp=linear_jvp(rev),
-    transpose=rev_transpose,
+    transpose=lambda ct, x, *, dimensions: [rev(ct, dimensions)],
     vmap=rev_vmap,
     reads=same_dims,
     moves=same_moves,
     on_host=lambda x, dimensions: np.flip(x, dimensions),
-    lower=rev_lower,
+    lower=lambda context, x, *, dimensions: stablehlo.reverse(x, dimensions),
 )
 
 
@@ -324,7 +271,7 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
             operation="tile",
             got=f"reps {counts} and {of}",
             wanted="one number of repetitions for each dimension",
-            fix=Fix("use_numpy", "use weft.numpy.tile, which adds dimensions", {}),
+            fix=Fix("use_numpy", "use weft.numpy.tile, which adds dimensions"),
         )
     pairs = [size for pair in zip(counts, of.shape, strict=True) for size in pair]
     spread = broadcast_in_dim(operand, pairs, tuple(range(1, 2 * of.ndim, 2)))

@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from weft import tree
-from weft.arrays.array import Array, as_array, to_layout
+from weft.arrays.array import as_array, to_layout
 from weft.arrays.relayout import stored_layout
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.jaxpr import Atom, Equation, Var
-from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
-from weft.ops.declare import linear_jvp, primitive
+from weft.ops.declare import linear_primitive
 from weft.ops.structural.shape import transpose
 from weft.runtime import client
 from weft.runtime import xla_layouts as layouts
@@ -133,10 +132,6 @@ def row_major_entry(atoms: Sequence[Atom], layouts: Sequence[Any]) -> tuple[list
 # ---- rules ---------------------------------------------------------------------------------------
 
 
-def layout_constraint_impl(x: Any, *, layout: Layout) -> Array:
-    return to_layout(as_array(x), layout)
-
-
 def layout_constraint_type(x: ArrayType, *, layout: Layout) -> ArrayType:
     layout.check_rank("with_layout_constraint", "x", x.shape)
     return x
@@ -178,15 +173,13 @@ def layout_constraint_access_pattern(
     return [(read._replace(walk=tuple(walk)),)]
 
 
-layout_constraint_p = Primitive("layout_constraint")
-primitive(
-    layout_constraint_p,
+layout_constraint_p = linear_primitive(
+    "layout_constraint",
     type_rule=layout_constraint_type,
     lower=layout_constraint_lower,
-    jvp=linear_jvp(lambda x, **params: layout_constraint_p.bind(x, **params)),
     transpose=layout_constraint_transpose,
     vmap=layout_constraint_vmap,
     reads=layout_constraint_access_pattern,
 )
-rules.impl.register(layout_constraint_p, layout_constraint_impl)
+rules.impl.register(layout_constraint_p, lambda x, *, layout: to_layout(as_array(x), layout))
 rules.layout.register(layout_constraint_p, lambda params: (params["layout"],))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.errors import Fix, ShapeError, WeftValueError
+from weft.argument_errors import invalid_value
+from weft.errors import ShapeError
 
 __all__ = ["padtype_to_pads"]
 
@@ -45,21 +46,16 @@ def padtype_to_pads(
     if name == "VALID":
         return ((0, 0),) * len(in_shape)
     if name not in ("SAME", "SAME_LOWER"):
-        raise WeftValueError(
-            f"there is no padding {padding!r}",
-            operation="padding",
-            got=repr(padding),
-            wanted='"SAME", "SAME_LOWER", "VALID", or (low, high) per dimension',
-            fix=Fix("padding", 'pass padding="SAME"', {"padding": "SAME"}),
-        )
+        wanted = '"SAME", "SAME_LOWER", "VALID", or (low, high) per dimension'
+        message = f"there is no padding {padding!r}"
+        raise invalid_value(message, "padding", "padding", padding, wanted, use="SAME")
     pads = []
     for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
         count = -(-size // stride)
         total = max(0, (count - 1) * stride + window - size)
         smaller = total // 2
-        pads.append(
-            (total - smaller, smaller) if name == "SAME_LOWER" else (smaller, total - smaller)
-        )
+        pair = smaller, total - smaller
+        pads.append(pair[::-1] if name == "SAME_LOWER" else pair)
     return tuple(pads)
 
 

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
-from weft.ops.declare import linear_jvp, primitive, result_type
+from weft.errors import AxisError, DTypeError, Fix, ShapeError
+from weft.ops.declare import emit_reduction, linear_jvp, primitive, result_type
 from weft.ops.structural import extended_dtypes
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -37,18 +38,16 @@ __all__ = [
     "transpose",
 ]
 
+Ints = tuple[int, ...]
+
 
 def canonical_axis(axis: int, ndim: int, operation: str) -> int:
     """Returns an axis between 0 and ndim - 1. Raises AxisError where `axis` is out of range."""
     try:
         index = axis.__index__()
     except AttributeError:
-        raise WeftTypeError(
-            f"{operation}: an axis is an integer",
-            operation=operation,
-            got=f"axis={axis!r:.80}",
-            wanted="an integer",
-        ) from None
+        message = f"{operation}: an axis is an integer"
+        raise invalid_type(message, operation, "axis", axis, "an integer") from None
     if not -ndim <= index < ndim:
         raise AxisError(
             f"{operation}: axis {axis} is out of range for an array of {ndim} dimensions",
@@ -75,9 +74,6 @@ def canonical_axes(axes: int | Sequence[int] | None, ndim: int, operation: str) 
     return found
 
 
-# ---- broadcast_in_dim ------------------------------------------------------------------------
-
-
 def broadcast_in_dim(x: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
     """Broadcasts to `shape`; dimension i of the operand becomes `broadcast_dimensions[i]`.
 
@@ -91,21 +87,12 @@ def broadcast_in_dim(x: Any, shape: Sequence[int], broadcast_dimensions: Sequenc
     if type_of(x).shape == shape and dims == tuple(range(len(shape))):
         return x
     if extended_dtypes.is_key(x):
+        tail = type_of(x).dtype.key_shape
+        whole = (*shape, *tail)
         return extended_dtypes.through_bits(
-            x,
-            lambda bits: broadcast_in_dim(
-                bits, (*shape, *_tail(bits, dims)), _extend(dims, shape, bits)
-            ),
+            x, lambda bits: broadcast_in_dim(bits, whole, (*dims, *range(len(shape), len(whole))))
         )
     return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
-
-
-def _tail(bits: Any, dims: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(bits.shape[len(dims) :])
-
-
-def _extend(dims: tuple[int, ...], shape: tuple[int, ...], bits: Any) -> tuple[int, ...]:
-    return dims + tuple(range(len(shape), len(shape) + len(bits.shape) - len(dims)))
 
 
 def broadcast(x: ArrayLike, sizes: Sequence[int]) -> Array:
@@ -115,15 +102,11 @@ def broadcast(x: ArrayLike, sizes: Sequence[int]) -> Array:
     Array([[1, 2],
            [1, 2]], dtype=int32)
     """
-    ndim, sizes = type_of(x).ndim, tuple(sizes)
-    return broadcast_in_dim(
-        x, (*sizes, *type_of(x).shape), tuple(range(len(sizes), len(sizes) + ndim))
-    )
+    shape = (*sizes, *type_of(x).shape)
+    return broadcast_in_dim(x, shape, tuple(range(len(shape) - type_of(x).ndim, len(shape))))
 
 
-def broadcast_in_dim_type(
-    x: ArrayType, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
-) -> ArrayType:
+def broadcast_in_dim_type(x: ArrayType, *, shape: Ints, broadcast_dimensions: Ints) -> ArrayType:
     dims = broadcast_dimensions
     fits = (
         len(dims) == x.ndim
@@ -144,7 +127,7 @@ def broadcast_in_dim_type(
 
 
 def broadcast_in_dim_transpose(
-    ct: Any, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+    ct: Any, x: Any, *, shape: Ints, broadcast_dimensions: Ints
 ) -> list[Any]:
     kept = {d: x.type.shape[i] for i, d in enumerate(broadcast_dimensions)}
     axes = tuple(d for d in range(len(shape)) if d not in kept or kept[d] != shape[d])
@@ -152,12 +135,7 @@ def broadcast_in_dim_transpose(
 
 
 def broadcast_in_dim_vmap(
-    axis: AxisData,
-    args: Values,
-    dims: Dims,
-    *,
-    shape: tuple[int, ...],
-    broadcast_dimensions: tuple[int, ...],
+    axis: AxisData, args: Values, dims: Dims, *, shape: Ints, broadcast_dimensions: Ints
 ) -> tuple[Any, int]:
     x = move_dim(args[0], dims[0], 0, axis.size)
     moved = (0, *(d + 1 for d in broadcast_dimensions))
@@ -174,17 +152,8 @@ def broadcast_in_dim_access_pattern(
     return [tuple(read.along(dims) for read in demands[0])]
 
 
-def broadcast_in_dim_lower(
-    context: Any, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
-) -> Any:
-    return stablehlo.broadcast_in_dim(x, shape, broadcast_dimensions)
-
-
-# ---- reshape ---------------------------------------------------------------------------------
-
-
 def broadcast_in_dim_numpy_impl(
-    x: np.ndarray[Any, Any], *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+    x: np.ndarray[Any, Any], *, shape: Ints, broadcast_dimensions: Ints
 ) -> np.ndarray[Any, Any]:
     lengths = [1] * len(shape)
     for dim, length in zip(broadcast_dimensions, x.shape, strict=True):
@@ -205,9 +174,8 @@ def reshape(x: Any, shape: Sequence[int]) -> Array:
     if type_of(x).shape == shape:
         return x
     if extended_dtypes.is_key(x):
-        return extended_dtypes.through_bits(
-            x, lambda bits: reshape(bits, (*shape, *_tail(bits, type_of(x).shape)))
-        )
+        tail = type_of(x).dtype.key_shape
+        return extended_dtypes.through_bits(x, lambda bits: reshape(bits, (*shape, *tail)))
     return reshape_p.bind(x, shape=shape)
 
 
@@ -243,7 +211,7 @@ def squeeze(x: ArrayLike, axes: Sequence[int]) -> Array:
     return reshape(x, tuple(s for i, s in enumerate(shape) if i not in dropped))
 
 
-def reshape_type(x: ArrayType, *, shape: tuple[int, ...]) -> ArrayType:
+def reshape_type(x: ArrayType, *, shape: Ints) -> ArrayType:
     if prod(shape) != x.size or any(s < 0 for s in shape):
         raise ShapeError(
             f"reshape: {x} has {x.size} elements and shape {shape} has {prod(shape)}",
@@ -257,13 +225,7 @@ def reshape_type(x: ArrayType, *, shape: tuple[int, ...]) -> ArrayType:
     return result_type((x,), shape, x.dtype, x.weak_type)
 
 
-def reshape_transpose(ct: Any, x: Any, *, shape: tuple[int, ...]) -> list[Any]:
-    return [reshape(ct, x.type.shape)]
-
-
-def reshape_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, shape: tuple[int, ...]
-) -> tuple[Any, int]:
+def reshape_vmap(axis: AxisData, args: Values, dims: Dims, *, shape: Ints) -> tuple[Any, int]:
     return reshape(move_dim(args[0], dims[0], 0, axis.size), (axis.size, *shape)), 0
 
 
@@ -272,20 +234,13 @@ def reshape_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner
     return [tuple(r._replace(walk=tuple(regrouped(r.walk, new, old))) for r in demands[0])]
 
 
-def reshape_data_movement(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]] | None:
+def reshape_data_movement(eqn: Equation, result: int) -> tuple[int, Ints] | None:
     """Returns the kept dimensions where only ones of length 1 are added or dropped, else None."""
     old, new = eqn.inputs[0].type.shape, eqn.params["shape"]
     if [n for n in old if n != 1] != [n for n in new if n != 1]:
         return None
     places = iter([i for i, n in enumerate(old) if n != 1])
     return 0, tuple(-1 if n == 1 else next(places) for n in new)
-
-
-def reshape_lower(context: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
-    return stablehlo.reshape(x, shape)
-
-
-# ---- transpose -------------------------------------------------------------------------------
 
 
 def transpose(x: Any, permutation: Sequence[int]) -> Array:
@@ -307,7 +262,7 @@ def transpose(x: Any, permutation: Sequence[int]) -> Array:
     return transpose_p.bind(x, permutation=permutation)
 
 
-def transpose_type(x: ArrayType, *, permutation: tuple[int, ...]) -> ArrayType:
+def transpose_type(x: ArrayType, *, permutation: Ints) -> ArrayType:
     if sorted(permutation) != list(range(x.ndim)):
         raise ShapeError(
             f"transpose: {permutation} is no permutation of the dimensions of {x}",
@@ -318,33 +273,17 @@ def transpose_type(x: ArrayType, *, permutation: tuple[int, ...]) -> ArrayType:
     return result_type((x,), tuple(x.shape[d] for d in permutation), x.dtype, x.weak_type)
 
 
-def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
+def inverse_permutation(permutation: Sequence[int]) -> Ints:
     """Returns the inverse of a permutation."""
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
 
 
-def transpose_transpose(ct: Any, x: Any, *, permutation: tuple[int, ...]) -> list[Any]:
-    return [transpose(ct, inverse_permutation(permutation))]
-
-
 def transpose_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, permutation: tuple[int, ...]
+    axis: AxisData, args: Values, dims: Dims, *, permutation: Ints
 ) -> tuple[Any, int]:
     (dim,) = dims
     assert dim is not None
     return transpose(args[0], (dim, *(d + (d >= dim) for d in permutation))), 0
-
-
-def transpose_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
-    return [tuple(read.along(eqn.params["permutation"]) for read in demands[0])]
-
-
-def transpose_data_movement(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]]:
-    return 0, eqn.params["permutation"]
-
-
-def transpose_lower(context: Any, x: Any, *, permutation: tuple[int, ...]) -> Any:
-    return stablehlo.transpose(x, permutation)
 
 
 def move_dim(x: Any, source: int | None, target: int, size: int) -> Any:
@@ -367,9 +306,6 @@ def move_dim(x: Any, source: int | None, target: int, size: int) -> Any:
     return transpose(x, order)
 
 
-# ---- reduce_sum ------------------------------------------------------------------------------
-
-
 def reduce_sum(x: Any, axes: Sequence[int]) -> Array:
     """Sums over the given axes, which are dropped.
 
@@ -386,7 +322,7 @@ def reduced_shape(x: ArrayType, axes: tuple[int, ...], operation: str) -> tuple[
     return tuple(s for i, s in enumerate(x.shape) if i not in axes)
 
 
-def reduce_sum_type(x: ArrayType, *, axes: tuple[int, ...]) -> ArrayType:
+def reduce_sum_type(x: ArrayType, *, axes: Ints) -> ArrayType:
     if x.dtype not in dtypes.NUMERIC:
         raise DTypeError(
             f"reduce_sum: {x} does not hold numbers",
@@ -398,7 +334,7 @@ def reduce_sum_type(x: ArrayType, *, axes: tuple[int, ...]) -> ArrayType:
     return result_type((x,), reduced_shape(x, axes, "reduce_sum"), x.dtype, x.weak_type)
 
 
-def reduce_sum_transpose(ct: Any, x: Any, *, axes: tuple[int, ...]) -> list[Any]:
+def reduce_sum_transpose(ct: Any, x: Any, *, axes: Ints) -> list[Any]:
     shape = x.type.shape
     return [broadcast_in_dim(ct, shape, tuple(d for d in range(len(shape)) if d not in axes))]
 
@@ -409,9 +345,7 @@ def reduce_vmap_axes(axes: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], 
     return moved, dim - sum(a < dim for a in moved)
 
 
-def reduce_sum_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, axes: tuple[int, ...]
-) -> tuple[Any, int]:
+def reduce_sum_vmap(axis: AxisData, args: Values, dims: Dims, *, axes: Ints) -> tuple[Any, int]:
     assert dims[0] is not None
     moved, dim = reduce_vmap_axes(axes, dims[0])
     return reduce_sum_p.bind(args[0], axes=moved), dim
@@ -422,10 +356,9 @@ def reduction_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inn
     return [(full_read(x.type, folds=True),) for x in eqn.inputs]
 
 
-def reduce_sum_lower(context: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
-    type = context.in_types[0]
-    zero = stablehlo.constant(0, (), type.dtype)
-    return stablehlo.reduce([x], [zero], axes, lambda a, b: [stablehlo.add(a[0], b[0])])[0]
+def reduce_sum_lower(context: Any, x: Any, *, axes: Ints) -> Any:
+    zero = stablehlo.constant(0, (), context.in_types[0].dtype)
+    return emit_reduction(x, zero, axes, stablehlo.add)
 
 
 broadcast_in_dim_p = primitive(
@@ -436,29 +369,33 @@ broadcast_in_dim_p = primitive(
     vmap=broadcast_in_dim_vmap,
     reads=broadcast_in_dim_access_pattern,
     on_host=broadcast_in_dim_numpy_impl,
-    lower=broadcast_in_dim_lower,
+    lower=lambda context, x, *, shape, broadcast_dimensions: stablehlo.broadcast_in_dim(
+        x, shape, broadcast_dimensions
+    ),
 )
 reshape_p = primitive(
     "reshape",
     type_rule=reshape_type,
     jvp=linear_jvp(reshape),
-    transpose=reshape_transpose,
+    transpose=lambda ct, x, **shape: [reshape(ct, x.type.shape)],
     vmap=reshape_vmap,
     reads=reshape_access_pattern,
     moves=reshape_data_movement,
     on_host=lambda x, shape: x.reshape(shape),
-    lower=reshape_lower,
+    lower=lambda context, x, *, shape: stablehlo.reshape(x, shape),
 )
 transpose_p = primitive(
     "transpose",
     type_rule=transpose_type,
     jvp=linear_jvp(transpose),
-    transpose=transpose_transpose,
+    transpose=lambda ct, x, *, permutation: [transpose(ct, inverse_permutation(permutation))],
     vmap=transpose_vmap,
-    reads=transpose_access_pattern,
-    moves=transpose_data_movement,
+    reads=lambda eqn, demands, inner: [
+        tuple(read.along(eqn.params["permutation"]) for read in demands[0])
+    ],
+    moves=lambda eqn, result: (0, eqn.params["permutation"]),
     on_host=lambda x, permutation: x.transpose(permutation),
-    lower=transpose_lower,
+    lower=lambda context, x, *, permutation: stablehlo.transpose(x, permutation),
 )
 reduce_sum_p = primitive(
     "reduce_sum",

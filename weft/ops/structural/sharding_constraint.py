@@ -13,11 +13,11 @@ from weft.arrays.array import Array, as_array, to_place
 from weft.core import rules
 from weft.core.access_pattern import same_dims, same_moves
 from weft.core.axes import mesh_axes, over_mesh_in_force
-from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import AxisError, Fix, WeftTypeError, WeftValueError, api_boundary
-from weft.ops.declare import linear_jvp, primitive
+from weft.ops.declare import linear_primitive
+from weft.ops.operand_errors import unfit
 from weft.ops.structural.layout_constraint import check_tiles, constrain_layout
 from weft.runtime import stablehlo
 from weft.sharding import (
@@ -65,13 +65,12 @@ def as_format(
     """
     if not isinstance(place, Format):
         if isinstance(place, Layout):
-            raise WeftTypeError(
-                f"{operation} takes layouts together with their shardings",
-                operation=operation,
-                got=f"{place}",
-                wanted="a Format, of a layout and a sharding",
-                fix=Fix("format", "pass Format(layout, sharding)", {"layout": place}),
+            fix = Fix("format", "pass Format(layout, sharding)", {"layout": place})
+            takes, wanted = (
+                "layouts together with their shardings",
+                "a Format, of a layout and a sharding",
             )
+            raise unfit(WeftTypeError, operation, takes, [place], wanted, fix)
         return as_sharding(place, operation), None
     layout = place.layout
     if layout is Layout.AUTO and not auto:
@@ -84,7 +83,6 @@ def as_format(
                 "layout",
                 "compile the function that reads the array with Format(Layout.AUTO), and take the "
                 "format from its input_formats",
-                {},
             ),
         )
     if isinstance(layout, Layout):
@@ -106,18 +104,14 @@ def as_sharding(place: Any, operation: str) -> Any:
     if isinstance(place, SingleDeviceSharding):
         return place.device
     if not is_place(place):
-        raise WeftTypeError(
-            f"{operation} takes shardings, specs and devices",
-            operation=operation,
-            got=f"{place!r:.100} of class {type(place).__name__}",
-            wanted="a NamedSharding, a PartitionSpec, an entry of weft.devices(), or None",
-            fix=Fix(
-                "device",
-                "pass weft.devices()[0], or weft.NamedSharding(mesh, weft.P()) for copies on all "
-                "devices of a mesh",
-                {},
-            ),
+        fix = Fix(
+            "device",
+            "pass weft.devices()[0], or weft.NamedSharding(mesh, weft.P()) for copies on all "
+            "devices of a mesh",
         )
+        got = f"{place!r:.100} of class {type(place).__name__}"
+        wanted = "a NamedSharding, a PartitionSpec, an entry of weft.devices(), or None"
+        raise unfit(WeftTypeError, operation, "shardings, specs and devices", [got], wanted, fix)
     return place
 
 
@@ -226,13 +220,10 @@ def settled(sharding: Sharding, array: Array | None = None) -> Sharding:
     now = None if array is None else array._committed_place()
     kept = now.spec if isinstance(now, NamedSharding) and now.mesh is sharding.mesh else ()
     used = set(spec.axes())
-    entries: list[Any] = []
-    for i in range(len(spec)):
-        if not spec.is_open(i):
-            entries.append(spec[i])
-            continue
+    entries = list(spec)
+    for i in filter(spec.is_open, range(len(spec))):
         axes = kept.entry_axes(i) if isinstance(kept, PartitionSpec) else ()
-        entries.append(axes if used.isdisjoint(axes) else None)
+        entries[i] = axes if used.isdisjoint(axes) else None
     return NamedSharding(sharding.mesh, PartitionSpec(*entries))
 
 
@@ -303,16 +294,14 @@ def is_abstract(sharding: Sharding) -> bool:
     return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
 
 
-sharding_constraint_p = Primitive("sharding_constraint")
-primitive(
-    sharding_constraint_p,
+sharding_constraint_p = linear_primitive(
+    "sharding_constraint",
     type_rule=constraint_type,
     lower=constraint_lower,
-    jvp=linear_jvp(lambda x, **params: sharding_constraint_p.bind(x, **params)),
     transpose=constraint_transpose,
     vmap=constraint_vmap,
+    reads=same_dims,
+    moves=same_moves,
 )
 rules.impl.register(sharding_constraint_p, constraint_impl)
 rules.layout.register(sharding_constraint_p, lambda params: (0,))
-rules.access_pattern.register(sharding_constraint_p, same_dims)
-rules.data_movement.register(sharding_constraint_p, same_moves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,12 @@ import numpy as np
 from weft import dtypes
 from weft.core.access_pattern import elementwise_reads
 from weft.core.rules import AxisData, Dims, Values, Zero
-from weft.core.types import ArrayType
+from weft.core.types import ArrayType, type_of
 from weft.errors import WeftTypeError
 from weft.ops.declare import lower_to, primitive, result_type
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 
-__all__ = ["add_tangents", "instantiate", "zeros"]
+__all__ = ["add_tangents", "instantiate", "jointly_linear_jvp", "zeros"]
 
 
 def zeros(type: ArrayType) -> Any:
@@ -33,6 +34,20 @@ def instantiate(tangent: Any) -> Any:
     Array([0., 0.], dtype=float32)
     """
     return zeros(tangent.type) if type(tangent) is Zero else tangent
+
+
+def jointly_linear_jvp(bind: Callable[..., Any], *places: int) -> Callable[..., tuple[Any, Any]]:
+    """The jvp rule of a primitive linear in the operands at some places (none: all) together."""
+
+    def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
+        out = bind(*primals, **params)
+        linear = places or range(len(primals))
+        if all(type(tangents[i]) is Zero for i in linear):
+            return out, Zero(type_of(out).tangent())
+        moved = [instantiate(tangents[i]) if i in linear else x for i, x in enumerate(primals)]
+        return out, bind(*moved, **params)
+
+    return jvp
 
 
 def add_tangents(x: Any, y: Any) -> Any:
@@ -58,14 +73,6 @@ def add_tangents_type(x: ArrayType, y: ArrayType) -> ArrayType:
     return result_type((x, y), x.shape, x.dtype, x.weak_type and y.weak_type)
 
 
-def add_tangents_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
-    return add_tangents(*primals), add_tangents(*tangents)
-
-
-def add_tangents_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
-    return [ct, ct]
-
-
 def add_tangents_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, int]:
     x, y = (
         value if dim == dims[0] is not None else move_dim(value, dim, dims[0] or 0, axis.size)
@@ -77,8 +84,8 @@ def add_tangents_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, in
 add_tangents_p = primitive(
     "add_tangents",
     type_rule=add_tangents_type,
-    jvp=add_tangents_jvp,
-    transpose=add_tangents_transpose,
+    jvp=lambda primals, tangents: (add_tangents(*primals), add_tangents(*tangents)),
+    transpose=lambda ct, x, y: [ct, ct],
     vmap=add_tangents_vmap,
     reads=elementwise_reads,
     lower=lower_to("stablehlo.add"),
