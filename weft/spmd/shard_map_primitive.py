@@ -107,19 +107,11 @@ def _again(
     in_specs: Sequence[PartitionSpec],
     out_specs: OutSpecs,
 ) -> list[Any]:
-    outside = params.get("outside", frozenset())
-    name = params["name"]
-    return call_shard_map(
-        function, args, params["manual"], tuple(in_specs), out_specs, name, outside
-    )
+    manual, name, outside = params["manual"], params["name"], params.get("outside", frozenset())
+    return call_shard_map(function, args, manual, tuple(in_specs), out_specs, name, outside)
 
 
-# ---- recording and types -----------------------------------------------------------------------
-
-
-def shard_map_stage(
-    args: Sequence[Any], params: dict[str, Any]
-) -> tuple[Sequence[Any], dict[str, Any]]:
+def shard_map_stage(args: Sequence[Any], params: Params) -> tuple[Sequence[Any], Params]:
     """Records the function; values that it closes over become operands, whole on every device."""
     if "function" not in params:
         return args, params
@@ -162,14 +154,10 @@ def shard_map_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
         t.update(varying=t.varying | (own.varying - set(spec.axes()))) for t, spec, own in pairs
     ]
     blocks = [block_type(t, s, manual) for t, s in zip(outer, params["in_specs"], strict=True)]
-    wanted = [
-        own.update(varying=block.varying) for own, block in zip(jaxpr.in_types, blocks, strict=True)
-    ]
+    both = zip(jaxpr.in_types, blocks, strict=True)
+    wanted = [own.update(varying=block.varying) for own, block in both]
     with inside(manual):
         return outer, params | {"jaxpr": pvary_jaxpr(jaxpr, wanted)}
-
-
-# ---- forward mode ------------------------------------------------------------------------------
 
 
 def shard_map_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
@@ -185,26 +173,22 @@ def shard_map_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
         marks, _ = nonzero_tangents(found)
         return [*outs, *_as_varying(found, outs)]
 
-    def specs() -> Specs:
-        own = out_specs()
-        return (*own, *marked(marks, own))
-
     every_spec = [*in_specs, *marked(nonzero, in_specs)]
-    found = _again(params, both, [*primals, *given], every_spec, specs)
+    found = _again(
+        params,
+        both,
+        [*primals, *given],
+        every_spec,
+        lambda: (*out_specs(), *marked(marks, out_specs())),
+    )
     outs = found[: len(marks)]
     return outs, merge_zeros(marks, found[len(marks) :], [type_of(x) for x in outs])
 
 
 def _as_varying(tangents: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
     """Returns the tangents that are not zero, each varying as its primal does."""
-    return [
-        vary(t, type_of(x).varying)
-        for t, x in zip(tangents, outs, strict=True)
-        if type(t) is not Zero
-    ]
-
-
-# ---- linearization and transposition -----------------------------------------------------------
+    pairs = zip(tangents, outs, strict=True)
+    return [vary(t, type_of(x).varying) for t, x in pairs if type(t) is not Zero]
 
 
 class _Split:
@@ -327,8 +311,7 @@ def shard_map_transpose(
 
     def backward(*blocks: Any) -> list[Any]:
         nonlocal reached
-        values = [*blocks[:first], *blocks[first + count :]]
-        env = dict(zip(known_vars, values, strict=True))
+        env = dict(zip(known_vars, [*blocks[:first], *blocks[first + count :]], strict=True))
         cts = merge_zeros(nonzero, blocks[first : first + count], jaxpr.out_types)
         found = backward_pass(jaxpr.eqns, linear_vars, env, jaxpr.outputs, cts)
         reached, found = nonzero_tangents(found)
@@ -336,23 +319,15 @@ def shard_map_transpose(
         return [vary(ct, v.type.varying) for ct, v in pairs]
 
     linear_specs, known_specs = partition(linear, in_specs)
-    given_specs = marked(nonzero, out_specs)
-
-    def specs() -> Specs:
-        return tuple(marked(reached, linear_specs))
-
     outs = call_shard_map(
         backward,
         [*known[:first], *given, *known[first:]],
         manual,
-        (*known_specs[:first], *given_specs, *known_specs[first:]),
-        specs,
+        (*known_specs[:first], *marked(nonzero, out_specs), *known_specs[first:]),
+        lambda: tuple(marked(reached, linear_specs)),
         name,
     )
     return merge_cotangents(linear, reached, outs)
-
-
-# ---- mapping -----------------------------------------------------------------------------------
 
 
 def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
@@ -372,29 +347,22 @@ def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> M
         bound = tuple(bound for bound in axis_environment() if bound.name not in axes)
         with with_environment(bound):
             outs, found[:] = vmap_flat(function, inner, blocks, dims, params["name"])
-        return [
-            x if dim is None else vary(x, set(axes)) for x, dim in zip(outs, found, strict=True)
-        ]
+        both = zip(outs, found, strict=True)
+        return [x if dim is None else vary(x, set(axes)) for x, dim in both]
 
     def specs() -> Specs:
         own = out_specs()
         _check_free(axis, axes, params, own)
-        return tuple(
-            spec if dim is None else inserted(spec, dim, axes)
-            for spec, dim in zip(own, found, strict=True)
-        )
+        columns = zip(own, found, strict=True)
+        return tuple(spec if dim is None else inserted(spec, dim, axes) for spec, dim in columns)
 
-    in_specs = [
-        spec if dim is None else inserted(spec, dim, axes)
-        for spec, dim in zip(params["in_specs"], dims, strict=True)
-    ]
+    pairs = zip(params["in_specs"], dims, strict=True)
+    in_specs = [spec if dim is None else inserted(spec, dim, axes) for spec, dim in pairs]
     outs = _again(params, mapped, args, in_specs, specs)
     return outs, found
 
 
-def _check_free(
-    axis: AxisData, axes: tuple[str, ...], params: dict[str, Any], specs: Specs
-) -> None:
+def _check_free(axis: AxisData, axes: tuple[str, ...], params: Params, specs: Specs) -> None:
     """Raises AxisError where a function uses mesh axes that the mapped axis is to be split over."""
     manual = params["manual"]
     used = {name for spec in specs for name in spec.axes()}
@@ -422,26 +390,19 @@ def _inner_axis(axis: AxisData, axes: tuple[str, ...], params: dict[str, Any]) -
     operation = f"vmap of shard_map of {params['name']}"
     _check_free(axis, axes, params, params["in_specs"])
     if axis.name is not None:
-        raise WeftNotImplementedError(
-            f"{operation}: axis_name together with spmd_axis_name",
-            operation=operation,
-            got=f"axis_name={axis.name!r}, spmd_axis_name={axis.spmd_axis_name!r}",
-            wanted="one of the two; a collective in the function names the mesh axis",
-            fix=Fix("drop", "leave axis_name out", {}),
-        )
+        message = f"{operation}: axis_name together with spmd_axis_name"
+        got = f"axis_name={axis.name!r}, spmd_axis_name={axis.spmd_axis_name!r}"
+        wanted = "one of the two; a collective in the function names the mesh axis"
+        fix = Fix("drop", "leave axis_name out")
+        raise WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     count = manual.mesh.axis_size(axes)
     if axis.size % count:
-        raise WeftValueError(
-            f"{operation}: the mapped axis does not split evenly over the mesh",
-            operation=operation,
-            got=f"length {axis.size} over {axes} with {count} devices",
-            wanted=f"a multiple of {count}",
-            fix=Fix("pad", f"pad the axis to a multiple of {count}", {"multiple": count}),
-        )
+        message = f"{operation}: the mapped axis does not split evenly over the mesh"
+        got = f"length {axis.size} over {axes} with {count} devices"
+        wanted = f"a multiple of {count}"
+        fix = Fix("pad", f"pad the axis to a multiple of {count}", {"multiple": count})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     return AxisData(None, axis.size // count, spread=frozenset(axes))
-
-
-# ---- splitting and cutting ---------------------------------------------------------------------
 
 
 def shard_map_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
@@ -452,10 +413,8 @@ def shard_map_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquat
     res_specs = tuple(leaving_spec(t, manual) for t in split.residual_types)
     rest_specs, known_specs = partition(unknown, in_specs)
     later_specs, own_specs = partition(split.unknown_out, out_specs)
-    residuals = [
-        Var(whole_type(left_type(t, manual), spec, manual))
-        for t, spec in zip(split.residual_types, res_specs, strict=True)
-    ]
+    pairs = zip(split.residual_types, res_specs, strict=True)
+    residuals = [Var(whole_type(left_type(t, manual), spec, manual)) for t, spec in pairs]
     n = len(split.known.outputs) - k
 
     def leaving(*blocks: Any) -> list[Any]:
@@ -482,16 +441,11 @@ def shard_map_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquat
     )
 
 
-def cut_specs(
-    params: dict[str, Any], reads: Sequence[bool], used: Sequence[bool]
-) -> dict[str, Any]:
+def cut_specs(params: Params, reads: Sequence[bool], used: Sequence[bool]) -> Params:
     return params | {
         "in_specs": tuple(marked(reads, params["in_specs"])),
         "out_specs": tuple(marked(used, params["out_specs"])),
     }
-
-
-# ---- lowering ----------------------------------------------------------------------------------
 
 
 def lower_shard_map(
@@ -576,9 +530,7 @@ def _ir(type: ArrayType) -> Any:
     return stablehlo.array_type_to_ir(physical_type(type))
 
 
-def shard_map_keep_layouts(
-    eqn: Equation, layouts: Sequence[Any], partitioned: bool
-) -> list[Equation]:
+def shard_map_keep_layouts(eqn: Equation, layouts: Values, partitioned: bool) -> list[Equation]:
     manual = eqn.params["manual"]
     return keep_in_program(eqn, layouts, len(manual.axes) < len(manual.mesh.axis_names))
 
