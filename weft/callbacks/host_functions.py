@@ -47,7 +47,7 @@ class HostFunction:
     `what` is how messages call it; `in_tree` the structure of (args, kwargs), whose leaves are
     arrays but for those in `static`, pairs of index and value; `out_tree` the structure that its
     result shall have (None: the result is ignored), whose leaves at the indices `empty` (of dtype
-    float0) are not looked at.
+    float0) are not looked at; `source` and `settings` are those of the call.
     """
 
     what: str
@@ -55,9 +55,9 @@ class HostFunction:
     in_tree: Any
     static: Sequence[tuple[int, Any]]
     out_tree: Any
-    empty: Sequence[int] = ()
-    source: Any = dataclasses.field(default_factory=sources.current, init=False)
-    settings: config.Settings = dataclasses.field(default_factory=config.settings, init=False)
+    empty: Sequence[int]
+    source: Any
+    settings: config.Settings
 
     def __repr__(self) -> str:
         return f"<{self.what}>"

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes, tree
+from weft import config, dtypes, tree
 from weft.argument_errors import described, not_an_array
 from weft.arrays.array import Array, as_array
+from weft.base import source as sources
 from weft.callbacks.host_functions import (
     HostFunction,
     MappedHostFunction,
@@ -50,13 +51,8 @@ __all__ = [
     "run_once",
 ]
 
-VMAP_METHODS = (
-    "sequential",
-    "sequential_unrolled",
-    "expand_dims",
-    "broadcast_all",
-    "legacy_vectorized",
-)
+_BATCHED = ("expand_dims", "broadcast_all", "legacy_vectorized")
+VMAP_METHODS: tuple[str, ...] = ("sequential", "sequential_unrolled", *_BATCHED)
 
 
 @api_boundary
@@ -215,7 +211,8 @@ class HostCall:
             else:
                 operands.append(user_value(leaf))
         empty = [i for i, t in enumerate(self.out_types) if t.dtype == dtypes.float0]
-        function = HostFunction(self.what, self.function, in_tree, static, self.out_tree, empty)
+        given = in_tree, static, self.out_tree, empty, sources.current(), config.settings()
+        function = HostFunction(self.what, self.function, *given)
         types = tuple(t for t in self.out_types if t.dtype != dtypes.float0)
         outs = primitive.bind(*operands, callback=function, result_types=types, **params)
         if self.out_tree is None:
