@@ -62,7 +62,6 @@ __all__ = ["BlockTrace", "BlockTracer"]
 # Primitives that call Python: once per device, with that device's blocks.
 _CALLS_PYTHON = frozenset((pure_callback_p, io_callback_p, debug_callback_p))
 
-
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 

@@ -241,13 +241,11 @@ class _ShardMapped:
 
         flat.__name__ = self.name
         outs = call_shard_map(
+            {"manual": manual, "name": self.name, "outside": _transformations()},
             flat,
             [*closed.found, *hidden, *leaves],
-            manual,
-            (PartitionSpec(),) * n + tuple(specs),
+            [*(PartitionSpec() for _ in range(n)), *specs],
             lambda: tuple(found),
-            self.name,
-            _transformations(),
         )
         return out_trees[-1].unflatten(outs)
 

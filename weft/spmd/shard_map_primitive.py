@@ -61,30 +61,20 @@ shard_map_p = Primitive("shard_map", multiple_results=True, memoise=False)
 
 
 def call_shard_map(
+    params: Params,
     function: Callable[..., list[Any]],
-    args: Sequence[Any],
-    manual: Manual,
-    in_specs: Specs,
+    args: Values,
+    in_specs: Sequence[PartitionSpec],
     out_specs: OutSpecs,
-    name: str,
-    outside: frozenset[Any] = frozenset(),
 ) -> list[Any]:
     """Applies the primitive to a function of flat blocks, whose results vary as their specs say.
 
-    `outside` are the transformations around the call whose traced values the function must not
-    read: they would not be differentiated.
+    `params` have the mesh (`manual`), the `name`, and `outside`, the transformations around the
+    call whose traced values the function must not read: they would not be differentiated.
     """
-    return list(
-        shard_map_p.call(
-            function,
-            *args,
-            manual=manual,
-            in_specs=in_specs,
-            out_specs=out_specs,
-            name=name,
-            outside=outside,
-        )
-    )
+    rest = {"manual": params["manual"], "in_specs": tuple(in_specs), "out_specs": out_specs}
+    rest |= {"name": params["name"], "outside": params.get("outside", frozenset())}
+    return list(shard_map_p.call(function, *args, **rest))
 
 
 def inside(manual: Manual) -> Any:
@@ -98,17 +88,6 @@ def body_of(params: dict[str, Any]) -> tuple[Callable[..., list[Any]], OutSpecs]
         return params["function"], params["out_specs"]
     jaxpr, specs = params["jaxpr"], params["out_specs"]
     return lambda *blocks: eval_jaxpr(jaxpr, (), *blocks), lambda: specs
-
-
-def _again(
-    params: dict[str, Any],
-    function: Callable[..., list[Any]],
-    args: Sequence[Any],
-    in_specs: Sequence[PartitionSpec],
-    out_specs: OutSpecs,
-) -> list[Any]:
-    manual, name, outside = params["manual"], params["name"], params.get("outside", frozenset())
-    return call_shard_map(function, args, manual, tuple(in_specs), out_specs, name, outside)
 
 
 def shard_map_stage(args: Sequence[Any], params: Params) -> tuple[Sequence[Any], Params]:
@@ -173,14 +152,11 @@ def shard_map_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
         marks, _ = nonzero_tangents(found)
         return [*outs, *_as_varying(found, outs)]
 
+    def specs() -> Specs:
+        return (*out_specs(), *marked(marks, out_specs()))
+
     every_spec = [*in_specs, *marked(nonzero, in_specs)]
-    found = _again(
-        params,
-        both,
-        [*primals, *given],
-        every_spec,
-        lambda: (*out_specs(), *marked(marks, out_specs())),
-    )
+    found = call_shard_map(params, both, [*primals, *given], every_spec, specs)
     outs = found[: len(marks)]
     return outs, merge_zeros(marks, found[len(marks) :], [type_of(x) for x in outs])
 
@@ -232,7 +208,9 @@ def shard_map_linearize(primals: Values, tangents: Values, **params: Any) -> Der
                 leaving.append(leave(value, manual))
         return [*outs, *leaving]
 
-    found = _again(params, forward, primals, in_specs, lambda: (*out_specs(), *split.leaving))
+    found = call_shard_map(
+        params, forward, primals, in_specs, lambda: (*out_specs(), *split.leaving)
+    )
     n = len(split.marks)
     own_specs = out_specs()
     stored = [known is None for known in split.known]
@@ -290,15 +268,8 @@ def entering(jaxpr: Jaxpr, stored: Sequence[bool], manual: Manual) -> Jaxpr:
     return Jaxpr(inputs, [*first, *jaxpr.eqns], jaxpr.outputs, 0, jaxpr.name)
 
 
-def shard_map_transpose(
-    cotangents: Sequence[Any],
-    *operands: Any,
-    jaxpr: Jaxpr,
-    manual: Manual,
-    in_specs: Specs,
-    out_specs: Specs,
-    name: str,
-) -> list[Any]:
+def shard_map_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
+    jaxpr: Jaxpr = params["jaxpr"]
     linear, known = known_operands(operands)
     nonzero, given = nonzero_tangents(cotangents)
     linear_vars, known_vars = partition(linear, jaxpr.inputs)
@@ -318,14 +289,14 @@ def shard_map_transpose(
         pairs = zip(found, marked(reached, linear_vars), strict=True)
         return [vary(ct, v.type.varying) for ct, v in pairs]
 
-    linear_specs, known_specs = partition(linear, in_specs)
+    linear_specs, known_specs = partition(linear, params["in_specs"])
+    given_specs = marked(nonzero, params["out_specs"])
     outs = call_shard_map(
+        params,
         backward,
         [*known[:first], *given, *known[first:]],
-        manual,
-        (*known_specs[:first], *marked(nonzero, out_specs), *known_specs[first:]),
+        [*known_specs[:first], *given_specs, *known_specs[first:]],
         lambda: tuple(marked(reached, linear_specs)),
-        name,
     )
     return merge_cotangents(linear, reached, outs)
 
@@ -358,7 +329,7 @@ def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> M
 
     pairs = zip(params["in_specs"], dims, strict=True)
     in_specs = [spec if dim is None else inserted(spec, dim, axes) for spec, dim in pairs]
-    outs = _again(params, mapped, args, in_specs, specs)
+    outs = call_shard_map(params, mapped, args, in_specs, specs)
     return outs, found
 
 
@@ -448,47 +419,38 @@ def cut_specs(params: Params, reads: Sequence[bool], used: Sequence[bool]) -> Pa
     }
 
 
-def lower_shard_map(
-    context: Any,
-    *values: Any,
-    jaxpr: Jaxpr,
-    manual: Manual,
-    in_specs: Specs,
-    out_specs: Specs,
-    name: str,
-) -> list[Any]:
+def lower_shard_map(context: Any, *values: Any, **params: Any) -> list[Any]:
     """Lowers for the devices of a mesh (`spmd.simulated` lowers for one device).
 
     Values without elements stay outside: Shardy refuses a region that is given nothing else.
     """
+    jaxpr, manual, name = params["jaxpr"], params["manual"], params["name"]
     module, mesh = context.module, manual.mesh
     axes = frozenset(manual.axes) | (module.manual.axes if module.manual is not None else set())
     symbol = module.mesh_symbol(mesh)
     free = axes != frozenset(mesh.axis_names)
 
-    def shardings(types: Sequence[ArrayType], specs: Specs) -> list[Any]:
+    def shardings(types: Sequence[ArrayType], specs: str) -> list[Any]:
         return [
             stablehlo_collectives.sharding(
                 symbol,
                 tuple(spec.entry_axes(i) for i in range(physical_type(type).ndim)),
                 left_open=free,
             )
-            for type, spec in zip(types, specs, strict=True)
+            for type, spec in zip(types, params[specs], strict=True)
             if type.size
         ]
 
     operands = marked([type.size for type in jaxpr.in_types], values)
-    ins, outs = shardings(context.in_types, in_specs), shardings(context.out_types, out_specs)
+    ins, outs = shardings(context.in_types, "in_specs"), shardings(context.out_types, "out_specs")
     arguments = [_ir(type) for type in jaxpr.in_types if type.size]
     results = [_ir(type) for type in context.out_types if type.size]
     if jaxpr.effects:
-        order = context.order()
-        operands.append(order)
-        everywhere = stablehlo_collectives.sharding(symbol, ())
-        ins.append(everywhere)
-        outs.append(everywhere)
-        arguments.append(order.type)
-        results.append(order.type)
+        operands.append(context.order())
+        for how in (ins, outs):
+            how.append(stablehlo_collectives.sharding(symbol, ()))
+        for types in (arguments, results):
+            types.append(context.order().type)
     found: list[Any] = []
     if results:
         region = ManualMesh(mesh, axes, module.partitions(mesh))
