@@ -71,7 +71,11 @@ def checkpoint(
     Array(1., dtype=float32, weak_type=True)
     """
     name = check_function("checkpoint", fun)
-    _check_policy(policy)
+    if policy is not None and not callable(policy):
+        message, got = "checkpoint takes a function as its policy", f"{policy!r:.100}"
+        wanted = "one of weft.checkpoint_policies, or None"
+        fix = Fix("policy", "pass policy=weft.checkpoint_policies.dots_saveable")
+        raise WeftTypeError(message, operation="checkpoint", got=got, wanted=wanted, fix=fix)
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @api_boundary
@@ -101,15 +105,6 @@ def checkpoint(
         return result
 
     return functools.wraps(fun)(rematerialized) if hasattr(fun, "__name__") else rematerialized
-
-
-def _check_policy(policy: Any) -> None:
-    if policy is not None and not callable(policy):
-        message = "checkpoint takes a function as its policy"
-        got = f"{policy!r:.100}"
-        wanted = "one of weft.checkpoint_policies, or None"
-        fix = Fix("policy", "pass policy=weft.checkpoint_policies.dots_saveable")
-        raise WeftTypeError(message, operation="checkpoint", got=got, wanted=wanted, fix=fix)
 
 
 def _place(i: int, args: tuple[Any, ...], name: str) -> int:

@@ -30,7 +30,6 @@ __all__ = ["map", "no_axis", "run_loop", "scan", "typed_leaves"]
 Carry = TypeVar("Carry")
 Y = TypeVar("Y")
 
-
 _traces = TraceCache(512, "a loop")
 
 

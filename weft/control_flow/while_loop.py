@@ -373,15 +373,14 @@ def while_linearize(primals: Values, tangents: Values, **params: Any) -> Derived
 
 def _acts_twice(params: dict[str, Any]) -> WeftNotImplementedError:
     effects = params["body_jaxpr"].effects | params["cond_jaxpr"].effects
+    text = "differentiate with weft.jvp, use weft.lax.scan, or take the io_callback out"
     return WeftNotImplementedError(
         "a while_loop that calls the host with io_callback is linearized: its linear part runs "
         "the loop again, and would act a second time",
         operation="while_loop",
         got=f"a loop with the effects {', '.join(sorted(map(str, effects)))}",
         wanted="a loop without effects other than debug.print and debug.callback",
-        fix=Fix(
-            "forward", "differentiate with weft.jvp, use weft.lax.scan, or take the io_callback out"
-        ),
+        fix=Fix("forward", text),
     )
 
 

@@ -131,9 +131,8 @@ class CustomFunction(Generic[P, R]):
             if not self._rules:
                 message = f"{self._what}: it is called and has no rule for its derivative yet"
                 wanted = f"a rule, set with {self._define}"
-                fix = Fix(
-                    self._define, f"set the rule with .{self._define}(...) before the first call"
-                )
+                text = f"set the rule with .{self._define}(...) before the first call"
+                fix = Fix(self._define, text)
                 raise WeftTypeError(message, operation=self.kind, wanted=wanted, fix=fix)
             result: R = self._apply(args, kwargs)
             return result

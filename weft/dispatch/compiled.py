@@ -5,7 +5,6 @@ reports those of its arguments and results, its cost and its memory.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from typing import Any
 
 from weft import tree
@@ -38,19 +37,15 @@ _MOST_SIGNATURES = 64
 
 def specialization_of(call: StagedCall) -> Specialization:
     """The specialization of a staged call. Raises WeftTypeError where it closes over tracers."""
-    if any(isinstance(x, Tracer) for x in call.traced.consts):
-        raise closes_over_traced(call, call.traced.consts)
+    for value in call.traced.consts:
+        if isinstance(value, Tracer):
+            fault = "closes over a traced value: its program cannot be compiled alone"
+            message, got = f"jit of {call.name} {fault}", value.describe()
+            wanted = "a function of its arguments and of concrete arrays"
+            text = "make the value an argument, or call lower() outside of the transformation"
+            fix = Fix("argument", text)
+            raise WeftTypeError(message, operation="lower", got=got, wanted=wanted, fix=fix)
     return Specialization(call.function, call.traced, call.in_tree, call.arguments)
-
-
-def closes_over_traced(call: StagedCall, consts: Sequence[Any]) -> WeftTypeError:
-    traced = next(x for x in consts if isinstance(x, Tracer))
-    message = f"jit of {call.name} closes over a traced value: its program cannot be compiled alone"
-    wanted = "a function of its arguments and of concrete arrays"
-    fix = Fix(
-        "argument", "make the value an argument, or call lower() outside of the transformation"
-    )
-    return WeftTypeError(message, operation="lower", got=traced.describe(), wanted=wanted, fix=fix)
 
 
 class Compiled(Stage):
