@@ -15,6 +15,7 @@ from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = [
     "close_name",
+    "described",
     "invalid_class",
     "invalid_dtype",
     "invalid_shape",
@@ -53,6 +54,11 @@ def close_name(name: Any, known: Sequence[str]) -> str | None:
     return close[0] if close else None
 
 
+def described(value: Any) -> str:
+    """A value and its class, for the `got` of errors."""
+    return f"{value!r:.100} of class {type(value).__name__}"
+
+
 def negative_value(
     operation: str, argument: str, value: Any, wanted: str = "an integer of 0 or more"
 ) -> WeftValueError:
@@ -62,19 +68,26 @@ def negative_value(
 
 
 def not_a_function(
-    operation: str, value: Any, wanted: str = "a function", fix: Fix | None = None
+    operation: str,
+    value: Any,
+    wanted: str = "a function",
+    fix: Fix | None = None,
+    place: str = "first",
 ) -> WeftTypeError:
-    """The error for a first argument that is no function."""
-    message = f"{operation} takes a function first, not {type(value).__name__}"
-    return _error(WeftTypeError, message, operation, f"{value!r:.100}", wanted, fix)
+    """The error for an argument that is no function; `place` says where it stands, or as what."""
+    message = f"{operation} takes a function {place}, not {type(value).__name__}"
+    return _error(WeftTypeError, message, operation, described(value), wanted, fix)
 
 
 def not_an_array(
-    operation: str, what: str, value: Any, wanted: str = "an array, a number, or a tree of those"
+    operation: str,
+    what: str,
+    value: Any,
+    wanted: str = "an array, a number, or a tree of those",
+    fix: Fix | None = None,
 ) -> WeftTypeError:
     """The error for a value that is no array and does not stand for one; `what` names it."""
-    got = f"{value!r:.100} of class {type(value).__name__}"
-    return _error(WeftTypeError, f"{what} is no array", operation, got, wanted, None)
+    return _error(WeftTypeError, f"{what} is no array", operation, described(value), wanted, fix)
 
 
 def unknown_option(

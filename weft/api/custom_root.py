@@ -14,10 +14,10 @@ from weft import tree
 from weft.api.autodiff import jvp, linearize
 from weft.control_flow.body_tracing import trace_body
 from weft.control_flow.linear_solve import check_like
-from weft.control_flow.loops import leaf_types
+from weft.control_flow.loops import typed_leaves
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.rules import Zero
-from weft.core.types import type_of, user_value
+from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
 from weft.errors import Fix, TreeError, api_boundary
 from weft.interpreters.function_results import check_function
@@ -59,9 +59,9 @@ def custom_root(
     """
     for which, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
         check_function("custom_root", function, f"as {which}")
-    guess, x_tree = tree.flatten(initial_guess)
-    guess = [user_value(x) for x in guess]
-    types = leaf_types("custom_root", function_name(f), "initial_guess", initial_guess, guess)
+    guess, types, x_tree = typed_leaves(
+        "custom_root", function_name(f), "initial_guess", initial_guess
+    )
     in_tree = tree.treedef_tuple((x_tree,))
     equation = trace_body("custom_root", f, in_tree, types)
     solver = trace_body("custom_root", lambda x: solve(f, x), in_tree, types)

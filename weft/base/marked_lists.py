@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["marked", "merge", "one_each", "partition", "spread", "unmarked"]
+__all__ = ["Flags", "marked", "merge", "one_each", "partition", "spread", "unmarked"]
+
+Flags = tuple[bool, ...]
 
 
 def marked(flags: Sequence[Any], values: Iterable[Any]) -> list[Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes, tree
+from weft.argument_errors import described
 from weft.arrays.array import Array, as_stored
 from weft.base import source as sources
 from weft.core.trace import bottom_trace, using_trace
@@ -39,54 +40,29 @@ def restored(values: Stored, type: ArrayType, device: Any = None) -> Array:
     return as_stored(values, type, device)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class HostFunction:
     """A user's function of trees.
 
     `what` is how messages call it; `in_tree` the structure of (args, kwargs), whose leaves are
     arrays but for those in `static`, pairs of index and value; `out_tree` the structure that its
     result shall have (None: the result is ignored), whose leaves at the indices `empty` (of dtype
-    float0) are not looked at.
+    float0) are not looked at; `source` and `settings` are those of the call.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "empty",
-        "function",
-        "in_tree",
-        "out_tree",
-        "settings",
-        "source",
-        "static",
-        "what",
-    )
-
-    def __init__(
-        self,
-        what: str,
-        function: Callable[..., Any],
-        in_tree: Any,
-        static: Sequence[tuple[int, Any]],
-        out_tree: Any,
-        empty: Sequence[int] = (),
-    ) -> None:
-        self.what = what
-        self.empty = frozenset(empty)
-        self.function = function
-        self.in_tree = in_tree
-        self.static = tuple(static)
-        self.out_tree = out_tree
-        self.source = sources.current()
-        self.settings = config.settings()
+    what: str
+    function: Callable[..., Any]
+    in_tree: Any
+    static: Sequence[tuple[int, Any]]
+    out_tree: Any
+    empty: Sequence[int]
+    source: Any
+    settings: config.Settings
 
     def __repr__(self) -> str:
         return f"<{self.what}>"
 
-    def __call__(
-        self,
-        arrays: Sequence[Stored],
-        in_types: Sequence[ArrayType],
-        out_types: Sequence[ArrayType],
-    ) -> list[Stored]:
+    def __call__(self, arrays: Sequence[Stored], in_types: Types, out_types: Types) -> list[Stored]:
         """Calls the function. Raises what it raises, and an error for a result that does not have
         the promised structure, shapes and dtypes."""
         leaves = list(map(handed_over, arrays, in_types))
@@ -134,13 +110,7 @@ class HostFunction:
         try:
             got = exact_type(value)
         except WeftTypeError:
-            raise self.bad_result(
-                WeftTypeError,
-                i,
-                "is no array",
-                f"{value!r:.100} of class {value.__class__.__name__}",
-                type,
-            ) from None
+            raise self.bad_result(WeftTypeError, i, "is no array", described(value), type) from None
         if got.shape != type.shape:
             raise self.bad_result(ShapeError, i, "has another shape than was promised", got, type)
         if not yields_to(got, type):
@@ -150,11 +120,8 @@ class HostFunction:
         array = np.asarray(value)
         with np.errstate(over="ignore"):  # 1e300 in float32 is infinity, as everywhere.
             made = np.ascontiguousarray(array, type.dtype).reshape(type.shape)
-        if (
-            type.dtype.kind in "iu"
-            and array.dtype != type.dtype
-            and not np.array_equal(made, array)
-        ):
+        exact = type.dtype.kind not in "iu" or array.dtype == type.dtype
+        if not exact and not np.array_equal(made, array):
             raise self.bad_result(DTypeError, i, "holds numbers that do not fit", got, type)
         return made
 
@@ -211,18 +178,16 @@ def yields_to(got: ArrayType, wanted: ArrayType) -> bool:
     return bool(dtypes.canonical(got.dtype) == wanted.dtype)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class MappedHostFunction:
     """A host function applied to each element along a leading axis, one after the other.
 
     `flags` marks the operands that have that axis; every result has it.
     """
 
-    __slots__ = ("__weakref__", "element", "flags", "size")
-
-    def __init__(self, element: Any, flags: Sequence[bool], size: int) -> None:
-        self.element = element
-        self.flags = tuple(flags)
-        self.size = size
+    element: Any
+    flags: Sequence[bool]
+    size: int
 
     @property
     def what(self) -> str:
@@ -232,17 +197,10 @@ class MappedHostFunction:
     def __repr__(self) -> str:
         return f"<{self.what}, {self.size} times>"
 
-    def __call__(
-        self,
-        arrays: Sequence[Stored],
-        in_types: Sequence[ArrayType],
-        out_types: Sequence[ArrayType],
-    ) -> list[Stored]:
+    def __call__(self, arrays: Sequence[Stored], in_types: Types, out_types: Types) -> list[Stored]:
         """Calls the function once per element, and stacks the results."""
-        inner_in = [
-            t.update(shape=t.shape[1:]) if flag else t
-            for t, flag in zip(in_types, self.flags, strict=True)
-        ]
+        pairs = zip(in_types, self.flags, strict=True)
+        inner_in = [t.update(shape=t.shape[1:]) if flag else t for t, flag in pairs]
         inner_out = [t.update(shape=t.shape[1:]) for t in out_types]
         physical = [physical_type(t) for t in out_types]
         found = [np.empty(t.shape, t.dtype) for t in physical]
@@ -254,25 +212,17 @@ class MappedHostFunction:
         return found
 
 
+@dataclasses.dataclass(eq=False)
 class ProgramCallback:
     """A host function as an executable calls it, for operands and results of given types.
 
     With `ordered`, the last operand and the last result are the number that keeps the order.
     """
 
-    __slots__ = ("__weakref__", "function", "in_types", "ordered", "out_types")
-
-    def __init__(
-        self,
-        function: Any,
-        in_types: Sequence[ArrayType],
-        out_types: Sequence[ArrayType],
-        ordered: bool,
-    ) -> None:
-        self.function = function
-        self.in_types = tuple(in_types)
-        self.out_types = tuple(out_types)
-        self.ordered = ordered
+    function: Any
+    in_types: Types
+    out_types: Types
+    ordered: bool
 
     def __call__(self, *arrays: Stored) -> tuple[Stored, ...]:
         values = arrays[:-1] if self.ordered else arrays

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes, tree
+from weft import config, dtypes, tree
+from weft.argument_errors import described, not_an_array
 from weft.arrays.array import Array, as_array
+from weft.base import source as sources
 from weft.callbacks.host_functions import (
     HostFunction,
     MappedHostFunction,
@@ -26,10 +28,10 @@ from weft.callbacks.host_functions import (
 from weft.core import rules
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Derived, Dims, Mapped, Values, Zero
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Types, Values, Zero
 from weft.core.types import ArrayType, Typed, type_of, user_value
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.function_results import check_function, described, no_array
+from weft.interpreters.function_results import check_function
 from weft.lowering.placement import joint_place
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 from weft.runtime import stablehlo, stablehlo_collectives
@@ -49,16 +51,8 @@ __all__ = [
     "run_once",
 ]
 
-VMAP_METHODS = (
-    "sequential",
-    "sequential_unrolled",
-    "expand_dims",
-    "broadcast_all",
-    "legacy_vectorized",
-)
-
-
-# ---- for users ---------------------------------------------------------------------------------
+_BATCHED = ("expand_dims", "broadcast_all", "legacy_vectorized")
+VMAP_METHODS: tuple[str, ...] = ("sequential", "sequential_unrolled", *_BATCHED)
 
 
 @api_boundary
@@ -137,11 +131,7 @@ def io_callback(
 
 
 def debug_callback(
-    what: str,
-    callback: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    ordered: bool,
+    what: str, callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Params, ordered: bool
 ) -> None:
     """Calls a function for debugging, and ignores its result. Leaves that are no arrays are passed
     on as they are. `what` is how messages call it."""
@@ -165,24 +155,20 @@ def effects_barrier() -> None:
 def check_vmap_method(operation: str, method: Any) -> None:
     """Raises WeftValueError for an unknown `vmap_method`."""
     if method is not None and method not in VMAP_METHODS:
-        raise WeftValueError(
-            f"{operation} has no vmap_method {method!r}",
-            operation=operation,
-            got=f"vmap_method={method!r}",
-            wanted=f"None, or one of {', '.join(map(repr, VMAP_METHODS))}",
-            fix=Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"}),
-        )
+        message = f"{operation} has no vmap_method {method!r}"
+        got = f"vmap_method={method!r}"
+        wanted = f"None, or one of {', '.join(map(repr, VMAP_METHODS))}"
+        fix = Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def no_vmap_method(call: str, operation: str, fix: str) -> WeftNotImplementedError:
     """The error for a call under `vmap` that does not say how it can be batched."""
-    return WeftNotImplementedError(
-        f"vmap of {call}, which does not say how it can be batched",
-        operation=operation,
-        got="vmap_method=None",
-        wanted=f"one of {', '.join(map(repr, VMAP_METHODS))}",
-        fix=Fix("vmap_method", fix, {"vmap_method": "sequential"}),
-    )
+    message = f"vmap of {call}, which does not say how it can be batched"
+    got = "vmap_method=None"
+    wanted = f"one of {', '.join(map(repr, VMAP_METHODS))}"
+    advice = Fix("vmap_method", fix, {"vmap_method": "sequential"})
+    return WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=advice)
 
 
 class HostCall:
@@ -193,21 +179,18 @@ class HostCall:
     ) -> None:
         name = check_function(kind, function, wanted="a function of arrays")
         if sharding is not None:
-            raise WeftNotImplementedError(
-                f"{kind} on a chosen device",
-                operation=kind,
-                got=f"sharding={sharding!r:.100}",
-                wanted="sharding=None",
-                fix=Fix("remove", "leave sharding out", {"argument": "sharding"}),
-            )
+            message = f"{kind} on a chosen device"
+            got = f"sharding={sharding!r:.100}"
+            wanted = "sharding=None"
+            fix = Fix("remove", "leave sharding out", {"argument": "sharding"})
+            raise WeftNotImplementedError(message, operation=kind, got=got, wanted=wanted, fix=fix)
         self.function = function
         self.what = f"{kind} of {name}"
         self.out_tree: Any
         leaves, self.out_tree = tree.flatten(result_shape_dtypes)
         paths = [path for path, _ in tree.leaves_with_path(result_shape_dtypes)]
-        self.out_types = [
-            promised_type(self.what, leaf, path) for leaf, path in zip(leaves, paths, strict=True)
-        ]
+        pairs = zip(leaves, paths, strict=True)
+        self.out_types = [promised_type(self.what, leaf, path) for leaf, path in pairs]
 
     def bind(self, primitive: Primitive, args: Any, kwargs: Any, **params: Any) -> Any:
         """Applies the primitive and returns the tree of results."""
@@ -228,7 +211,8 @@ class HostCall:
             else:
                 operands.append(user_value(leaf))
         empty = [i for i, t in enumerate(self.out_types) if t.dtype == dtypes.float0]
-        function = HostFunction(self.what, self.function, in_tree, static, self.out_tree, empty)
+        given = in_tree, static, self.out_tree, empty, sources.current(), config.settings()
+        function = HostFunction(self.what, self.function, *given)
         types = tuple(t for t in self.out_types if t.dtype != dtypes.float0)
         outs = primitive.bind(*operands, callback=function, result_types=types, **params)
         if self.out_tree is None:
@@ -238,19 +222,12 @@ class HostCall:
         return self.out_tree.unflatten(outs)
 
     def no_array(self, leaf: Any, path: Any) -> WeftTypeError:
-        """The error for a leaf of the arguments that is no array."""
         kind, key, *rest = path
         name = getattr(key, "key", None) or f"argument {getattr(key, 'idx', key)}"
-        return no_array(
-            f"{self.what}: {name}{tree.keystr(tuple(rest))}",
-            leaf,
-            self.what,
-            fix=Fix(
-                "close_over",
-                "let the callback close over values that are no arrays (functools.partial)",
-                {"path": tree.keystr(path)},
-            ),
-        )
+        which = f"{self.what}: {name}{tree.keystr(tuple(rest))}"
+        text = "let the callback close over values that are no arrays (functools.partial)"
+        fix = Fix("close_over", text, {"path": tree.keystr(path)})
+        return not_an_array(self.what, which, leaf, fix=fix)
 
 
 def promised_type(what: str, leaf: Any, path: Any) -> ArrayType:
@@ -259,29 +236,22 @@ def promised_type(what: str, leaf: Any, path: Any) -> ArrayType:
         return leaf.type.strong()
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         return ArrayType(leaf.shape, leaf.dtype)
-    raise WeftTypeError(
-        f"{what}: result_shape_dtypes{tree.keystr(path)} has no shape and dtype",
-        operation=what,
-        got=described(leaf),
-        wanted="weft.ShapeDtypeStruct(shape, dtype), or an array of the type",
-        fix=Fix(
-            "struct",
-            "promise a type: weft.ShapeDtypeStruct((), weft.numpy.float32)",
-            {"path": tree.keystr(path)},
-        ),
+    message = f"{what}: result_shape_dtypes{tree.keystr(path)} has no shape and dtype"
+    wanted = "weft.ShapeDtypeStruct(shape, dtype), or an array of the type"
+    fix = Fix(
+        "struct",
+        "promise a type: weft.ShapeDtypeStruct((), weft.numpy.float32)",
+        {"path": tree.keystr(path)},
     )
+    raise WeftTypeError(message, operation=what, got=described(leaf), wanted=wanted, fix=fix)
 
-
-# ---- the primitives ----------------------------------------------------------------------------
 
 pure_callback_p = Primitive("pure_callback", multiple_results=True, memoise=False)
 io_callback_p = Primitive("io_callback", multiple_results=True, memoise=False)
 debug_callback_p = Primitive("debug_callback", multiple_results=True, memoise=False)
 
 
-def callback_impl(
-    *args: Any, callback: Any, result_types: Sequence[ArrayType], **params: Any
-) -> list[Array]:
+def callback_impl(*args: Any, callback: Any, result_types: Types, **params: Any) -> list[Array]:
     arrays = [as_array(x) for x in args]
     place = joint_place(arrays, callback.what)
     outs = callback([stored(x) for x in arrays], [x.type for x in arrays], result_types)
@@ -296,19 +266,15 @@ def callback_type(
 
 
 def no_derivative(what: str) -> WeftValueError:
-    """The error for a callback whose derivative is asked for."""
-    return WeftValueError(
-        f"{what} is differentiated: what a Python function computes has no derivative here",
-        operation=what,
-        got="an argument that depends on what is differentiated",
-        wanted="arguments and results that do not",
-        fix=Fix(
-            "custom_derivative",
-            "give the function that calls it a derivative of its own with weft.custom_jvp or "
-            "weft.custom_vjp, or pass weft.lax.stop_gradient(x)",
-            {},
-        ),
+    message = f"{what} is differentiated: what a Python function computes has no derivative here"
+    got = "an argument that depends on what is differentiated"
+    wanted = "arguments and results that do not"
+    fix = Fix(
+        "custom_derivative",
+        "give the function that calls it a derivative of its own with weft.custom_jvp or "
+        "weft.custom_vjp, or pass weft.lax.stop_gradient(x)",
     )
+    return WeftValueError(message, operation=what, got=got, wanted=wanted, fix=fix)
 
 
 def callback_jvp(primitive: Primitive) -> Callable[..., Derived]:
@@ -337,25 +303,20 @@ def debug_callback_jvp(primals: Values, tangents: Values, **params: Any) -> Deri
 def callback_vmap(primitive: Primitive) -> Callable[..., Mapped]:
     """The rule of a callback that is called for one element after the other."""
 
-    def vmap(
-        axis: AxisData,
-        args: Values,
-        dims: Dims,
-        *,
-        callback: Any,
-        result_types: Sequence[ArrayType],
-        **params: Any,
-    ) -> Mapped:
-        moved = [
-            x if d is None else move_dim(x, d, 0, axis.size)
-            for x, d in zip(args, dims, strict=True)
-        ]
+    def vmap(axis: AxisData, args: Values, dims: Dims, *, callback: Any, **params: Any) -> Mapped:
+        pairs = zip(args, dims, strict=True)
+        moved = [x if d is None else move_dim(x, d, 0, axis.size) for x, d in pairs]
         mapped = MappedHostFunction(callback, [d is not None for d in dims], axis.size)
-        types = tuple(t.update(shape=(axis.size, *t.shape)) for t in result_types)
-        outs = primitive.bind(*moved, callback=mapped, result_types=types, **params)
-        return outs, [0] * len(outs)
+        return _bind_mapped(primitive, axis, moved, params | {"callback": mapped})
 
     return vmap
+
+
+def _bind_mapped(primitive: Primitive, axis: AxisData, moved: Values, params: Params) -> Mapped:
+    """Applies a primitive to operands mapped along dimension 0, given an element's parameters."""
+    types = tuple(t.update(shape=(axis.size, *t.shape)) for t in params["result_types"])
+    outs = primitive.bind(*moved, **(params | {"result_types": types}))
+    return outs, [0] * len(outs)
 
 
 _one_by_one = callback_vmap(pure_callback_p)
@@ -384,9 +345,7 @@ def pure_callback_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) 
             shape = type_of(x).shape
             x = broadcast_in_dim(x, (size, *shape), tuple(range(1, len(shape) + 1)))
         moved.append(x)
-    types = tuple(t.update(shape=(axis.size, *t.shape)) for t in params["result_types"])
-    outs = pure_callback_p.bind(*moved, **(params | {"result_types": types}))
-    return outs, [0] * len(outs)
+    return _bind_mapped(pure_callback_p, axis, moved, params)
 
 
 def callback_lower(
@@ -415,9 +374,7 @@ def callback_lower(
     return outs
 
 
-def _on_devices(
-    context: Any, index: int, operands: Sequence[Any], types: Sequence[Any]
-) -> list[Any]:
+def _on_devices(context: Any, index: int, operands: Values, types: Values) -> list[Any]:
     def emit(values: Sequence[Any], types: Sequence[Any]) -> tuple[Any, list[Any]]:
         outs = list(stablehlo.callback(index, values, types))
         return (outs[0].owner if outs else None), outs

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from weft import tree
 from weft.arrays.array import as_array
-from weft.control_flow.loops import leaf_types, no_axis
+from weft.control_flow.loops import no_axis, typed_leaves
 from weft.core.trace import Tracer
-from weft.core.types import ArrayType, type_of, user_value
+from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, TreeError, WeftTypeError, api_boundary
 from weft.interpreters.function_results import check_function, check_results
 from weft.ops.indexing.slicing import slice
@@ -45,9 +45,7 @@ def associative_scan(
     Array([ 0,  1,  3,  6, 10], dtype=int32)
     """
     name = check_function("associative_scan", fn, wanted="a function of two trees")
-    leaves, structure = tree.flatten(elems)
-    leaves = [user_value(x) for x in leaves]
-    types = leaf_types("associative_scan", name, "elems", elems, leaves)
+    leaves, types, structure = typed_leaves("associative_scan", name, "elems", elems)
     leaves = [x if isinstance(x, Tracer) else as_array(x) for x in leaves]
     axes = [_axis(elems, i, t, axis) for i, t in enumerate(types)]
     if not leaves:
@@ -55,13 +53,11 @@ def associative_scan(
     lengths = {t.shape[a] for t, a in zip(types, axes, strict=True)}
     if len(lengths) > 1:
         paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(elems)]
-        raise ShapeError(
-            f"associative_scan of {name}: the arrays have different lengths along axis {axis}",
-            operation="associative_scan",
-            got="".join(f"\n    elems{p}: {t}" for p, t in zip(paths, types, strict=True)),
-            wanted="one length along the axis",
-            fix=Fix("same_length", "cut or pad the arrays to one length", {}),
-        )
+        message = f"associative_scan of {name}: the arrays have different lengths along axis {axis}"
+        got = "".join(f"\n    elems{p}: {t}" for p, t in zip(paths, types, strict=True))
+        wanted = "one length along the axis"
+        fix = Fix("same_length", "cut or pad the arrays to one length")
+        raise ShapeError(message, operation="associative_scan", got=got, wanted=wanted, fix=fix)
     length = lengths.pop()
 
     def combine(left: Elements, right: Elements) -> Elements:
@@ -87,12 +83,10 @@ def _combined(
     out = fn(structure.unflatten(left), structure.unflatten(right))
     outs, out_tree = tree.flatten(out)
     if out_tree != structure:
+        message = f"associative_scan: {name} returns another structure than it takes"
+        fix = Fix("same_structure", "return the structure of one argument")
         raise TreeError(
-            f"associative_scan: {name} returns another structure than it takes",
-            operation="associative_scan",
-            got=str(out_tree),
-            wanted=str(structure),
-            fix=Fix("same_structure", "return the structure of one argument", {}),
+            message, operation="associative_scan", got=str(out_tree), wanted=str(structure), fix=fix
         )
     outs = check_results(out, outs, f"associative_scan of {name}")
     for (path, x), given in zip(tree.leaves_with_path(out), right, strict=True):
@@ -104,7 +98,7 @@ def _combined(
                 operation="associative_scan",
                 got=str(got),
                 wanted=str(wanted),
-                fix=Fix("convert", "combine element by element, in the dtype of elems", {}),
+                fix=Fix("convert", "combine element by element, in the dtype of elems"),
             )
     return outs
 
@@ -117,28 +111,22 @@ def _prefixes(
 ) -> Elements:
     if length < 2:
         return elems
-    pairs = combine(
-        _every_second(elems, axes, 0, length - 1), _every_second(elems, axes, 1, length)
-    )
+    pairs = combine(_part(elems, axes, 0, length - 1, 2), _part(elems, axes, 1, length, 2))
     odd = _prefixes(combine, pairs, axes, length // 2)
-    even = _every_second(elems, axes, 2, length)
+    even = _part(elems, axes, 2, length, 2)
     if length > 2:
-        before = odd if length % 2 else _every_part(odd, axes, 0, length // 2 - 1)
+        before = odd if length % 2 else _part(odd, axes, 0, length // 2 - 1)
         even = combine(before, even)
-    first = _every_part(elems, axes, 0, 1)
+    first = _part(elems, axes, 0, 1)
     even = [concatenate([x, y], a) for x, y, a in zip(first, even, axes, strict=True)]
     return [_interleave(x, y, a) for x, y, a in zip(even, odd, axes, strict=True)]
 
 
-def _every_second(elems: Elements, axes: Sequence[int], start: int, stop: int) -> Elements:
-    return [_cut(x, a, start, stop, 2) for x, a in zip(elems, axes, strict=True)]
+def _part(elems: Elements, axes: Sequence[int], start: int, stop: int, step: int = 1) -> Elements:
+    return [_cut(x, a, start, stop, step) for x, a in zip(elems, axes, strict=True)]
 
 
-def _every_part(elems: Elements, axes: Sequence[int], start: int, stop: int) -> Elements:
-    return [_cut(x, a, start, stop, 1) for x, a in zip(elems, axes, strict=True)]
-
-
-def _cut(x: Any, axis: int, start: int, stop: int, step: int) -> Any:
+def _cut(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
     shape = type_of(x).shape
     starts, stops, steps = [0] * len(shape), list(shape), [1] * len(shape)
     starts[axis], stops[axis], steps[axis] = min(start, stop), stop, step
@@ -149,8 +137,8 @@ def _interleave(even: Any, odd: Any, axis: int) -> Any:
     """Puts `even` at even indices and `odd` (as many elements, or one fewer) at odd ones."""
     a, b = type_of(even), type_of(odd)
     if a.shape[axis] > b.shape[axis]:
-        odd = concatenate([odd, _cut(even, axis, 0, 1, 1)], axis)
+        odd = concatenate([odd, _cut(even, axis, 0, 1)], axis)
     shape = [*a.shape[: axis + 1], 1, *a.shape[axis + 1 :]]
     both = concatenate([reshape(even, shape), reshape(odd, shape)], axis + 1)
     joined = reshape(both, [*a.shape[:axis], 2 * a.shape[axis], *a.shape[axis + 1 :]])
-    return _cut(joined, axis, 0, a.shape[axis] + b.shape[axis], 1)
+    return _cut(joined, axis, 0, a.shape[axis] + b.shape[axis])

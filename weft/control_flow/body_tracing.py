@@ -12,19 +12,18 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft import config, dtypes, tree
+from weft import dtypes, tree
 from weft.arrays.array import as_array
-from weft.core.check import result_types
-from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr, jaxprs_in
+from weft.core.jaxpr import Jaxpr, Var, eval_jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
+from weft.core.rules import Params, Types
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftTypeError
 from weft.interpreters.function_results import check_results, leaf_paths
 from weft.interpreters.retype import cast_to, join_types
 from weft.interpreters.staging import function_name, rebuild, trace_to_jaxpr
-from weft.lowering.executables import compile_program, run_program
-from weft.lowering.placement import operand_place, operand_shardings
-from weft.lowering.result_layouts import operand_layouts
+from weft.lowering.eval_trace import operation_key, operation_program
+from weft.lowering.executables import run_program
 from weft.ops.elementwise.convert import convert_element_type
 from weft.tracing.closure_lifting import TracedValues
 from weft.tracing.trace_cache import TracedBody
@@ -35,6 +34,7 @@ __all__ = [
     "check_carry_structure",
     "close_carry",
     "permuted",
+    "run_as_one",
     "run_compiled",
     "trace_body",
     "trace_loop_body",
@@ -142,29 +142,19 @@ def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None 
 
 
 def run_compiled(
-    primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner: Jaxpr
+    primitive: Primitive, args: Sequence[Any], params: Params, owner: Jaxpr, brief: bool = False
 ) -> list[Any]:
-    """Evaluates an application as one executable, cached on the jaxpr `owner`."""
+    """Evaluates an application as one executable, cached on the jaxpr `owner`; for `brief` see
+    `operation_program`."""
     arrays = [as_array(x) for x in args]
-    place = operand_place(arrays, primitive.name, params)
-    shardings, layouts = operand_shardings(arrays, place), operand_layouts(arrays)
-    types = tuple(x.type for x in arrays)
-
-    def make() -> Any:
-        inputs = [Var(type) for type in types]
-        outputs = [Var(type) for type in result_types(primitive, types, params)]
-        jaxpr = Jaxpr(inputs, [Equation(primitive, inputs, params, outputs)], outputs)
-        return compile_program(
-            jaxpr, primitive.name, place, in_shardings=shardings, in_layouts=layouts
-        )
-
-    effort = config.settings().compile_effort
-    key = ("compiled", primitive, tuple(params.items()), types, place, shardings, layouts, effort)
-    program = owner.memoize(key, make)
+    key = ("compiled", primitive, *operation_key(arrays, params))
+    program = owner.memoize(key, lambda: operation_program(primitive, arrays, params, brief))
     return list(run_program(program, arrays))
 
 
-# ---- types of carried values -------------------------------------------------------------------
+def run_as_one(primitive: Primitive, brief: bool, *args: Any, **params: Any) -> list[Any]:
+    """The evaluation rule, given the first two arguments, of a primitive that holds jaxprs."""
+    return run_compiled(primitive, args, params, jaxprs_in(params)[-1], brief)
 
 
 def close_carry(jaxpr: Jaxpr, num_consts: int, num_carry: int, weak: bool = False) -> Jaxpr:
@@ -194,11 +184,8 @@ def with_carry(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> J
 
     def function(*values: Any) -> list[Any]:
         outs = eval_jaxpr(jaxpr, (), *values)
-        fitted = [
-            cast_to(x, join_types(type_of(x), type))
-            for x, type in zip(outs[:n], carried, strict=True)
-        ]
-        return [*fitted, *outs[n:]]
+        pairs = zip(outs[:n], carried, strict=True)
+        return [*[cast_to(x, join_types(type_of(x), type)) for x, type in pairs], *outs[n:]]
 
     types = jaxpr.in_types
     types[num_consts : num_consts + n] = carried
@@ -231,18 +218,12 @@ def promoted_carry(types: Sequence[ArrayType], outs: Sequence[ArrayType]) -> lis
     """Returns the carried types; Python numbers among them take on the dtypes that come out."""
     found = []
     for got, out in zip(types, outs, strict=True):
-        if got.weak_type and got.shape == out.shape and got.dtype != out.dtype:
-            if dtypes.is_extended(out.dtype):
-                found.append(got)
-                continue
+        differs = got.shape == out.shape and got.dtype != out.dtype
+        if got.weak_type and differs and not dtypes.is_extended(out.dtype):
             dtype, weak = dtypes.promote((got.dtype, True), (out.dtype, out.weak_type))
-            found.append(got.update(dtype=dtype, weak_type=weak))
-        else:
-            found.append(got)
+            got = got.update(dtype=dtype, weak_type=weak)
+        found.append(got)
     return found
-
-
-# ---- errors ------------------------------------------------------------------------------------
 
 
 def check_carry_structure(what: str, name: str, in_tree: Any, out_tree: Any) -> None:
@@ -253,18 +234,13 @@ def check_carry_structure(what: str, name: str, in_tree: Any, out_tree: Any) -> 
         f"\n    carry{tree.keystr(found.path)}: {found.left} goes in, {found.right} comes out"
         for found in differences(in_tree, out_tree)
     )
-    raise TreeError(
-        f"{what} of {name}: the carry comes out with another structure than it goes in",
-        operation=what,
-        got=f"{out_tree}{lines}",
-        wanted=f"{in_tree}, the structure of the initial carry",
-        fix=Fix("same_structure", "return the carry with the structure of the initial one", {}),
-    )
+    message = f"{what} of {name}: the carry comes out with another structure than it goes in"
+    wanted = f"{in_tree}, the structure of the initial carry"
+    fix = Fix("same_structure", "return the carry with the structure of the initial one")
+    raise TreeError(message, operation=what, got=f"{out_tree}{lines}", wanted=wanted, fix=fix)
 
 
-def check_carry_types(
-    what: str, name: str, carry_tree: Any, types: Sequence[ArrayType], outs: Sequence[ArrayType]
-) -> None:
+def check_carry_types(what: str, name: str, carry_tree: Any, types: Types, outs: Types) -> None:
     """Raises WeftTypeError for carried values whose shape or dtype changes, leaf by leaf."""
     differ = [
         (path, got, out)
@@ -278,17 +254,15 @@ def check_carry_types(
         for path, got, out in differ
     )
     path, got, out = differ[0]
-    raise WeftTypeError(
-        f"{what} of {name}: the carry comes out with other types than it goes in{lines}",
-        operation=what,
-        got=f"{len(differ)} carried values that change",
-        wanted="the shape and dtype of each initial value",
-        fix=Fix(
-            "convert" if got.shape == out.shape else "shape",
-            _advice(got, out),
-            {"path": path, "dtype": out.dtype, "shape": out.shape},
-        ),
+    message = f"{what} of {name}: the carry comes out with other types than it goes in{lines}"
+    found = f"{len(differ)} carried values that change"
+    wanted = "the shape and dtype of each initial value"
+    fix = Fix(
+        "convert" if got.shape == out.shape else "shape",
+        _advice(got, out),
+        {"path": path, "dtype": out.dtype, "shape": out.shape},
     )
+    raise WeftTypeError(message, operation=what, got=found, wanted=wanted, fix=fix)
 
 
 def _advice(got: ArrayType, out: ArrayType) -> str:

@@ -10,20 +10,20 @@ Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
 from weft.base import source as sources
-from weft.base.marked_lists import marked, unmarked
-from weft.control_flow.body_tracing import run_compiled, trace_body
+from weft.base.marked_lists import Flags, marked, unmarked
+from weft.control_flow.body_tracing import run_as_one, trace_body
 from weft.control_flow.checkpoint_policies import Policy, saveable
 from weft.control_flow.jit_primitive import jit_p
-from weft.control_flow.loop_parts import Flags, stacked_type
+from weft.control_flow.loop_parts import stacked_type
 from weft.control_flow.scan import scan_p
 from weft.core import rules
 from weft.core.check import checked
-from weft.core.jaxpr import Equation, Jaxpr, Literal, SplitEquation, Var, eval_jaxpr
+from weft.core.jaxpr import Equation, Jaxpr, Literal, SplitEquation, Steps, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import Derived, Values
 from weft.core.types import type_of, user_value
@@ -48,8 +48,6 @@ R = TypeVar("R")
 remat_p = Primitive("checkpoint", multiple_results=True, memoise=False)
 
 
-# ---- for users ---------------------------------------------------------------------------------
-
 _traces = TraceCache(512, "checkpoint")
 
 
@@ -73,7 +71,11 @@ def checkpoint(
     Array(1., dtype=float32, weak_type=True)
     """
     name = check_function("checkpoint", fun)
-    _check_policy(policy)
+    if policy is not None and not callable(policy):
+        message, got = "checkpoint takes a function as its policy", f"{policy!r:.100}"
+        wanted = "one of weft.checkpoint_policies, or None"
+        fix = Fix("policy", "pass policy=weft.checkpoint_policies.dots_saveable")
+        raise WeftTypeError(message, operation="checkpoint", got=got, wanted=wanted, fix=fix)
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @api_boundary
@@ -96,78 +98,42 @@ def checkpoint(
             lambda closed: trace_body("checkpoint", fun, in_tree, types, closed, with_static),
             tuple(args[i] for i in sorted(static)),
         )
-        outs = bind_remat([*traced.consts, *leaves], traced.jaxpr, policy, prevent_cse, False)
+        # `again` marks a jaxpr that computes something a second time.
+        params = {"policy": policy, "prevent_cse": prevent_cse, "again": False}
+        outs = remat_p.bind(*traced.consts, *leaves, jaxpr=traced.jaxpr, **params)
         result: R = traced.out_tree.unflatten(outs)
         return result
 
     return functools.wraps(fun)(rematerialized) if hasattr(fun, "__name__") else rematerialized
 
 
-def _check_policy(policy: Any) -> None:
-    if policy is not None and not callable(policy):
-        raise WeftTypeError(
-            "checkpoint takes a function as its policy",
-            operation="checkpoint",
-            got=f"{policy!r:.100}",
-            wanted="one of weft.checkpoint_policies, or None",
-            fix=Fix("policy", "pass policy=weft.checkpoint_policies.dots_saveable", {}),
-        )
-
-
 def _place(i: int, args: tuple[Any, ...], name: str) -> int:
     if not -len(args) <= i < len(args):
-        raise WeftValueError(
-            f"checkpoint of {name}: static_argnums names argument {i} of {len(args)}",
-            operation="checkpoint",
-            got=f"static_argnums={i} and {len(args)} positional arguments",
-            wanted="the number of a positional argument",
-            fix=Fix("static_argnums", "leave it out, or pass the argument by position", {}),
-        )
+        message = f"checkpoint of {name}: static_argnums names argument {i} of {len(args)}"
+        got = f"static_argnums={i} and {len(args)} positional arguments"
+        wanted = "the number of a positional argument"
+        fix = Fix("static_argnums", "leave it out, or pass the argument by position")
+        raise WeftValueError(message, operation="checkpoint", got=got, wanted=wanted, fix=fix)
     return i % len(args)
 
 
-# ---- the primitive -----------------------------------------------------------------------------
-
-
-def bind_remat(
-    args: Sequence[Any], jaxpr: Jaxpr, policy: Policy | None, prevent_cse: bool, again: bool
-) -> list[Any]:
-    """Applies the primitive; `again` marks a jaxpr that computes something a second time."""
-    return list(
-        remat_p.bind(*args, jaxpr=jaxpr, policy=policy, prevent_cse=prevent_cse, again=again)
-    )
-
-
-def remat_impl(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
-    return run_compiled(remat_p, args, {"jaxpr": jaxpr, **params}, jaxpr)
-
-
-def remat_stepwise(
-    *args: Any, jaxpr: Jaxpr, again: bool, **params: Any
-) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+def remat_stepwise(*args: Any, jaxpr: Jaxpr, again: bool, **params: Any) -> Steps:
     second = ", computed again" if again else ""
     yield f"the checkpoint of {jaxpr.name}{second}", jaxpr, args
 
 
-def remat_linearize(
-    primals: Values,
-    tangents: Values,
-    *,
-    jaxpr: Jaxpr,
-    policy: Policy | None,
-    prevent_cse: bool,
-    again: bool,
-) -> Derived:
+def remat_linearize(primals: Values, tangents: Values, *, jaxpr: Jaxpr, **params: Any) -> Derived:
+    policy = params["policy"]
     nonzero, given = nonzero_tangents(tangents)
     first, second, reads, marks = jaxpr.memoize(
         ("remat_linearize", nonzero, policy), lambda: split_again(jaxpr, nonzero, policy)
     )
-    outs = bind_remat(primals, first, policy, prevent_cse, again)
+    outs = remat_p.bind(*primals, jaxpr=first, **params)
     n = len(jaxpr.outputs)
     tangents_out: list[Any] = []
     if any(marks):
         operands = [*marked(reads, primals), *outs[n:], *given]
-        tangents_out = bind_remat(operands, second, policy, prevent_cse, True)
+        tangents_out = remat_p.bind(*operands, jaxpr=second, **(params | {"again": True}))
     return outs[:n], merge_zeros(marks, tangents_out, jaxpr.out_types)
 
 
@@ -294,9 +260,8 @@ def remat_transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr
     Partial evaluation makes such jaxprs: the later part computes everything again, so a branch or
     a loop in it returns values beside tangents. The values are computed before the transpose.
     """
-    return jaxpr.memoize(
-        ("remat_transpose", linear, nonzero), lambda: transposed(jaxpr, linear, nonzero)
-    )
+    key = ("remat_transpose", linear, nonzero)
+    return jaxpr.memoize(key, lambda: transposed(jaxpr, linear, nonzero))
 
 
 def transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flags]:
@@ -323,15 +288,13 @@ def transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flag
 
 
 def remat_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
-    jaxpr = eqn.params["jaxpr"]
-    split = partial_eval_jaxpr(jaxpr, tuple(unknown))
+    split = partial_eval_jaxpr(eqn.params["jaxpr"], tuple(unknown))
     if all(split.unknown_out) or eqn.effects:
         return all_unknown(eqn)
     # No residuals are handed over: the second part computes what it needs again.
     dce = rules.dce[remat_p]
     known = dce(eqn, [not flag for flag in split.unknown_out])[1]
-    later = dce(eqn, split.unknown_out)[1]
-    return SplitEquation(known, later, split.unknown_out, [])
+    return SplitEquation(known, dce(eqn, split.unknown_out)[1], split.unknown_out, [])
 
 
 def remat_lower(
@@ -346,7 +309,7 @@ def remat_lower(
 
 holds_one_jaxpr(
     OneJaxpr(remat_p, describe=lambda params: "checkpoint", transposed=remat_transposed),
-    impl=remat_impl,
+    impl=functools.partial(run_as_one, remat_p, False),
     stepwise=remat_stepwise,
     linearize=remat_linearize,
     partial_eval=remat_partial_eval,

@@ -15,7 +15,7 @@ from weft.core.access_pattern import elementwise_reads
 from weft.core.jaxpr import Equation, Jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
-from weft.core.types import ArrayType, user_value
+from weft.core.types import user_value
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError
 from weft.ops.declare import primitive
 from weft.ops.products.convolution import conv_p
@@ -54,17 +54,14 @@ def saveable(eqn: Equation, policy: Policy | None) -> list[bool]:
     types = [x.type for x in eqn.inputs]
     answer = policy(eqn.primitive, *types, **eqn.params)
     if not isinstance(answer, bool):
-        raise WeftTypeError(
-            "a policy of checkpoint answers whether to save",
-            operation="checkpoint",
-            got=f"{answer!r:.100} for {eqn.primitive.name}",
-            wanted="True or False",
-            fix=Fix(
-                "call",
-                "call what makes a policy: save_only_these_names('a'), not save_only_these_names",
-                {},
-            ),
+        message = "a policy of checkpoint answers whether to save"
+        got = f"{answer!r:.100} for {eqn.primitive.name}"
+        wanted = "True or False"
+        fix = Fix(
+            "call",
+            "call what makes a policy: save_only_these_names('a'), not save_only_these_names",
         )
+        raise WeftTypeError(message, operation="checkpoint", got=got, wanted=wanted, fix=fix)
     return [answer] * len(eqn.outputs)
 
 
@@ -74,9 +71,6 @@ def saved_inside(body: Jaxpr, atom: Any, policy: Policy) -> bool:
             if var is atom:
                 return flag
     return False
-
-
-# ---- policies ----------------------------------------------------------------------------------
 
 
 def everything_saveable(*_: Any, **__: Any) -> bool:
@@ -108,32 +102,17 @@ checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
 
 def save_only_these_names(*names: str) -> Policy:
     """A policy that saves the values given one of these names, and no others."""
-    chosen = _names("save_only_these_names", names)
-
-    def policy(primitive: Primitive, *_: Any, **params: Any) -> bool:
-        return primitive is name_p and params["name"] in chosen
-
-    return policy
+    return _by_name("save_only_these_names", names, True, False)
 
 
 def save_any_names_but_these(*names: str) -> Policy:
     """A policy that saves the values given any name but these, and no others."""
-    chosen = _names("save_any_names_but_these", names)
-
-    def policy(primitive: Primitive, *_: Any, **params: Any) -> bool:
-        return primitive is name_p and params["name"] not in chosen
-
-    return policy
+    return _by_name("save_any_names_but_these", names, False, False)
 
 
 def save_anything_except_these_names(*names: str) -> Policy:
     """A policy that saves everything but the values given one of these names."""
-    chosen = _names("save_anything_except_these_names", names)
-
-    def policy(primitive: Primitive, *_: Any, **params: Any) -> bool:
-        return not (primitive is name_p and params["name"] in chosen)
-
-    return policy
+    return _by_name("save_anything_except_these_names", names, False, True)
 
 
 def save_from_both_policies(first: Policy, second: Policy) -> Policy:
@@ -165,20 +144,20 @@ def _no_offloading(what: str, instead: str) -> WeftNotImplementedError:
     )
 
 
-def _names(what: str, names: tuple[Any, ...]) -> frozenset[str]:
+def _by_name(what: str, names: tuple[Any, ...], listed: bool, nameless: bool) -> Policy:
+    """A policy that saves the values with one of these names (with any other, unless `listed`), and
+    those without a name where `nameless` says so."""
     for name in names:
         if not isinstance(name, str):
-            raise WeftTypeError(
-                f"{what} takes names",
-                operation=what,
-                got=f"{name!r:.100}",
-                wanted="strings",
-                fix=Fix("unpack", "pass the names one by one: f('a', 'b')", {}),
-            )
-    return frozenset(names)
+            message = f"{what} takes names"
+            got = f"{name!r:.100}"
+            fix = Fix("unpack", "pass the names one by one: f('a', 'b')")
+            raise WeftTypeError(message, operation=what, got=got, wanted="strings", fix=fix)
 
+    def policy(primitive: Primitive, *_: Any, **params: Any) -> bool:
+        return (params["name"] in names) is listed if primitive is name_p else nameless
 
-# ---- names -------------------------------------------------------------------------------------
+    return policy
 
 
 def checkpoint_name(x: T, name: str) -> T:
@@ -189,30 +168,16 @@ def checkpoint_name(x: T, name: str) -> T:
     Array(2., dtype=float32, weak_type=True)
     """
     if not isinstance(name, str):
+        message = "checkpoint_name takes names that are strings"
+        fix = Fix("string", f"pass a string: {str(name)!r}", {"name": str(name)})
         raise WeftTypeError(
-            "checkpoint_name takes names that are strings",
-            operation="checkpoint_name",
-            got=f"{name!r:.100}",
-            wanted="a string",
-            fix=Fix("string", f"pass a string: {str(name)!r}", {"name": str(name)}),
+            message, operation="checkpoint_name", got=f"{name!r:.100}", wanted="a string", fix=fix
         )
     return tree.map(lambda leaf: name_p.bind(user_value(leaf), name=name), x)
 
 
-def name_type(x: ArrayType, *, name: str) -> ArrayType:
-    return x
-
-
 def name_vmap(axis: AxisData, args: Any, dims: Any, *, name: str) -> tuple[Any, int | None]:
     return name_p.bind(args[0], name=name), dims[0]
-
-
-def name_transpose(ct: Any, x: Any, *, name: str) -> list[Any]:
-    return [ct]
-
-
-def name_lower(context: Any, x: Any, *, name: str) -> Any:
-    return x
 
 
 def name_jvp(primals: Any, tangents: Any, *, name: str) -> tuple[Any, Any]:
@@ -221,10 +186,10 @@ def name_jvp(primals: Any, tangents: Any, *, name: str) -> tuple[Any, Any]:
 
 name_p = primitive(
     "name",
-    type_rule=name_type,
+    type_rule=lambda x, name: x,
     jvp=name_jvp,
-    transpose=name_transpose,
+    transpose=lambda ct, x, name: [ct],
     vmap=name_vmap,
     reads=elementwise_reads,
-    lower=name_lower,
+    lower=lambda context, x, name: x,
 )

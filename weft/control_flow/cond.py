@@ -9,7 +9,7 @@ has effects, into a loop that runs for each element the branch it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
 
@@ -24,7 +24,7 @@ from weft.control_flow.mapped_choice import one_by_one, select_rows
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
-from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
+from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.types import ArrayType, type_of, user_value
@@ -64,9 +64,6 @@ S = TypeVar("S")
 Branches = tuple[Jaxpr, ...]
 
 
-# ---- for users ---------------------------------------------------------------------------------
-
-
 @overload
 def cond(
     pred: Any,
@@ -75,8 +72,6 @@ def cond(
     *operands: Any,
     operand: Any = ...,
 ) -> R | S: ...
-
-
 @overload
 def cond(
     pred: Any,
@@ -86,8 +81,6 @@ def cond(
     false_fun: Callable[[Any], S],
     /,
 ) -> R | S: ...
-
-
 @api_boundary
 def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = None) -> Any:
     """Returns `true_fun(*operands)` where the boolean `pred` holds, else `false_fun(*operands)`.
@@ -112,21 +105,14 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
             raise WeftTypeError("cond takes operands by position or as operand=, not both")
         operands = (operand,)
     if not callable(true_fun) or not callable(false_fun):
-        raise WeftTypeError(
-            "cond takes two functions after the predicate",
-            operation="cond",
-            got=f"{type(true_fun).__name__} and {type(false_fun).__name__}",
-            wanted="two callables",
-        )
+        message = "cond takes two functions after the predicate"
+        got = f"{type(true_fun).__name__} and {type(false_fun).__name__}"
+        raise WeftTypeError(message, operation="cond", got=got, wanted="two callables")
     of = type_of(pred)
     if of.shape or of.dtype not in dtypes.ANY - dtypes.COMPLEX:
-        raise WeftTypeError(
-            "cond takes a boolean scalar as its predicate",
-            operation="cond",
-            got=str(of),
-            wanted="bool[]",
-            fix=Fix("reduce", "reduce it with .any() or .all(), or use weft.numpy.where", {}),
-        )
+        message = "cond takes a boolean scalar as its predicate"
+        fix = Fix("reduce", "reduce it with .any() or .all(), or use weft.numpy.where")
+        raise WeftTypeError(message, operation="cond", got=str(of), wanted="bool[]", fix=fix)
     if of.dtype != dtypes.bool_:
         pred = ne(pred, of.dtype.type(0))
     index = convert_element_type(pred, dtypes.int32)
@@ -135,13 +121,9 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
 
 @overload
 def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R: ...
-
-
 # Type checkers find no common result of functions of several kinds, such as ufuncs beside others.
 @overload
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any: ...
-
-
 @api_boundary
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """Returns `branches[index](*operands)` for an integer scalar `index`, which may be traced.
@@ -154,29 +136,16 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     """
     branches = tuple(branches)
     if not branches or not all(callable(branch) for branch in branches):
-        raise WeftValueError(
-            "switch takes a sequence of at least one function",
-            operation="switch",
-            got=f"{len(branches)} branches",
-            wanted="functions",
-        )
+        message = "switch takes a sequence of at least one function"
+        got = f"{len(branches)} branches"
+        raise WeftValueError(message, operation="switch", got=got, wanted="functions")
     of = type_of(index)
     if of.shape or of.dtype not in dtypes.INTEGER:
-        raise WeftTypeError(
-            "switch takes an integer scalar as its index",
-            operation="switch",
-            got=str(of),
-            wanted="i32[]",
-            fix=Fix("convert", "convert the index to int32 (.astype(weft.numpy.int32))", {}),
-        )
-    last = np.int32(len(branches) - 1)
-    if of.dtype in dtypes.UNSIGNED:
-        index = clamp(of.dtype.type(0), index, of.dtype.type(last))
-        index = convert_element_type(index, dtypes.int32)
-    else:
-        index = convert_element_type(
-            clamp(of.dtype.type(0), index, of.dtype.type(last)), dtypes.int32
-        )
+        message = "switch takes an integer scalar as its index"
+        fix = Fix("convert", "convert the index to int32 (.astype(weft.numpy.int32))")
+        raise WeftTypeError(message, operation="switch", got=str(of), wanted="i32[]", fix=fix)
+    inside = clamp(of.dtype.type(0), index, of.dtype.type(np.int32(len(branches) - 1)))
+    index = convert_element_type(inside, dtypes.int32)
     names = tuple(f"branch {i}" for i in range(len(branches)))
     return _bind_branches("switch", index, branches, operands, names)
 
@@ -198,8 +167,7 @@ def _bind_branches(
     ]
     _check_branches(what, traced, names)
     jaxprs, consts = _share_consts(traced)
-    outs = cond_p.bind(index, *consts, *leaves, branches=jaxprs)
-    return traced[0].out_tree.unflatten(outs)
+    return traced[0].out_tree.unflatten(cond_p.bind(index, *consts, *leaves, branches=jaxprs))
 
 
 def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> None:
@@ -214,7 +182,7 @@ def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> N
                 got=f"{names[0]} ({first.name}) returns {first_tree}\n"
                 f"    {name} ({jaxpr.name}) returns {out_tree}",
                 wanted="equal structures",
-                fix=Fix("same_structure", "return the same structure from every branch", {}),
+                fix=Fix("same_structure", "return the same structure from every branch"),
             )
         columns = zip(leaf_paths(out_tree), first.out_types, jaxpr.out_types, strict=True)
         differ = [
@@ -223,15 +191,11 @@ def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> N
             if (a.shape, a.dtype) != (b.shape, b.dtype)
         ]
         if differ:
-            raise WeftTypeError(
-                f"{what}: the branches return different types" + "".join(differ),
-                operation=what,
-                got=f"{len(differ)} results that differ",
-                wanted="equal shapes and dtypes",
-                fix=Fix(
-                    "convert", "convert the results to one dtype and shape in the branches", {}
-                ),
-            )
+            message = f"{what}: the branches return different types" + "".join(differ)
+            got = f"{len(differ)} results that differ"
+            wanted = "equal shapes and dtypes"
+            fix = Fix("convert", "convert the results to one dtype and shape in the branches")
+            raise WeftTypeError(message, operation=what, got=got, wanted=wanted, fix=fix)
 
 
 def _share_consts(traced: Sequence[TracedBody]) -> tuple[Branches, list[Any]]:
@@ -258,8 +222,6 @@ def _share_consts(traced: Sequence[TracedBody]) -> tuple[Branches, list[Any]]:
     return branches, list(union.values())
 
 
-# ---- the primitive -----------------------------------------------------------------------------
-
 cond_p = Primitive("cond", multiple_results=True, memoise=False)
 
 
@@ -271,17 +233,12 @@ def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
         (branches[1:], "types"),
         lambda: cond_type(type_of(np.int32(0)), *branches[0].in_types, branches=branches),
     )
-    return [
-        convert_element_type(x, t.dtype)
-        if type_of(x).weak_type and not t.weak_type
-        else as_array(x)
-        for x, t in zip(outs, types, strict=True)
-    ]
+    fits = [t.weak_type or not type_of(x).weak_type for x, t in zip(outs, types, strict=True)]
+    rows = zip(outs, types, fits, strict=True)
+    return [as_array(x) if fit else convert_element_type(x, t.dtype) for x, t, fit in rows]
 
 
-def cond_stepwise(
-    index: Any, *operands: Any, branches: Branches
-) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+def cond_stepwise(index: Any, *operands: Any, branches: Branches) -> Steps:
     chosen = min(max(int(index), 0), len(branches) - 1)
     yield f"branch {chosen} of the conditional", branches[chosen], operands
 
@@ -367,9 +324,8 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
     computed = [
         [offset[kind] + i for kind, i in s.residual_sources if kind != "input"] for s in splits
     ]
-    slots = ResidualSlots(
-        [[s.primal.out_types[i] for i in own] for s, own in zip(splits, computed, strict=True)]
-    )
+    pairs = zip(splits, computed, strict=True)
+    slots = ResidualSlots([[s.primal.out_types[i] for i in own] for s, own in pairs])
     in_types = branches[0].in_types
 
     def primal_branch(b: int) -> Jaxpr:
@@ -485,8 +441,7 @@ def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
         k = len(slots.types)
 
         def function(*values: Any) -> list[Any]:
-            own = slots.pick(b, values[:k])
-            outs = eval_jaxpr(splits[b].unknown, (), *own, *values[k:])
+            outs = eval_jaxpr(splits[b].unknown, (), *slots.pick(b, values[:k]), *values[k:])
             return [cast_to(x, t) for x, t in zip(outs, later_types, strict=True)]
 
         rest = marked(flags, branches[b].in_types)
@@ -523,12 +478,11 @@ def cond_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -
     """The mean of the branches' reads: each branch is taken to run equally often."""
     branches: Branches = eqn.params["branches"]
     found = [inner(b, [(full_read(x.type),) for x in b.outputs]) for b in branches]
-    index, *_ = eqn.inputs
     together = [
         tuple(read.repeated(1 / len(branches)) for reads in own for read in reads)
         for own in zip(*found, strict=True)
     ]
-    return [(full_read(index.type),), *together]
+    return [(full_read(eqn.inputs[0].type),), *together]
 
 
 def cond_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) -> list[Equation]:
@@ -540,24 +494,20 @@ def cond_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) 
 
 def branch_in_layouts(branch: Jaxpr, layouts: Sequence[Any]) -> Jaxpr:
     inner = keep_layouts(branch, layouts)
-    entering = [
-        Var(x.type) if how is not None else x for x, how in zip(inner.inputs, layouts, strict=True)
-    ]
-    constraints = [
-        constraint_equation(var, x, how)
-        for var, x, how in zip(entering, inner.inputs, layouts, strict=True)
-        if how is not None
-    ]
-    return checked(
-        Jaxpr(entering, [*constraints, *inner.eqns], inner.outputs, inner.num_consts, inner.name)
-    )
+    inputs, constraints = list(inner.inputs), []
+    for i, how in enumerate(layouts):
+        if how is not None:
+            inputs[i] = Var(inner.inputs[i].type)
+            constraints.append(constraint_equation(inputs[i], inner.inputs[i], how))
+    eqns = [*constraints, *inner.eqns]
+    return checked(Jaxpr(inputs, eqns, inner.outputs, inner.num_consts, inner.name))
 
 
 def cond_lower(context: Any, index: Any, *operands: Any, branches: Branches) -> list[Any]:
-    def body(b: int) -> Callable[[], list[Any]]:
-        return lambda: context.lower_jaxpr(branches[b], operands, f"branch_{b}")
-
-    every = [body(b) for b in range(len(branches))]
+    every = [
+        partial(context.lower_jaxpr, branch, operands, f"branch_{b}")
+        for b, branch in enumerate(branches)
+    ]
     return list(context.case(index, every, context.result_ir_types()))
 
 

@@ -15,6 +15,7 @@ from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import marked
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
+from weft.core.rules import Params
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.lowering.executables import (
     LITTLE,
@@ -26,8 +27,7 @@ from weft.lowering.executables import (
     run_program,
 )
 from weft.lowering.numpy_evaluation import program_on_host
-from weft.lowering.placement import operand_place, operand_shardings
-from weft.lowering.result_layouts import operand_layouts
+from weft.lowering.result_layouts import operand_formats
 
 __all__ = ["eager_program", "jit_p", "jit_program", "placed_program"]
 
@@ -41,81 +41,35 @@ def jit_program(
 
     Raises WeftValueError, naming the operation, where the arrays are on different devices.
     """
-    place = operand_place(arrays, operation or f"jit of {name}", {"jaxpr": jaxpr})
-    return placed_program(
-        jaxpr,
-        name,
-        donated,
-        place,
-        operand_shardings(arrays, place),
-        in_layouts=operand_layouts(arrays),
-    )
+    where = operand_formats(arrays, operation or f"jit of {name}", {"jaxpr": jaxpr})
+    return placed_program(jaxpr, name, donated=donated, **where)
 
 
 def eager_program(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> Program:
     """Returns the executable of a library function that was called eagerly: like that of one
     operation, fast to compile where there is little to compute."""
-    place = operand_place(arrays, name, {"jaxpr": jaxpr})
-    make = functools.partial(
-        placed_program,
-        jaxpr,
-        name,
-        (),
-        place,
-        operand_shardings(arrays, place),
-        in_layouts=operand_layouts(arrays),
-        fast_compile=is_brief(jaxpr, LITTLE),
-    )
+    where = operand_formats(arrays, name, {"jaxpr": jaxpr})
+    brief = is_brief(jaxpr, LITTLE)
+    make = functools.partial(placed_program, jaxpr, name, fast_compile=brief, **where)
     return program_on_host(jaxpr, arrays, make) or make()
 
 
 def placed_program(
-    jaxpr: Jaxpr,
-    name: str,
-    donated: tuple[bool, ...],
-    place: Any,
-    in_shardings: tuple[Any, ...] | None = None,
-    out_shardings: tuple[Any, ...] | None = None,
-    options: Any = None,
-    in_layouts: tuple[Any, ...] | None = None,
-    out_layouts: tuple[Any, ...] | None = None,
-    lowered: LoweredProgram | None = None,
-    fast_compile: bool = False,
+    jaxpr: Jaxpr, name: str, *, lowered: LoweredProgram | None = None, **how: Any
 ) -> Program:
-    """Returns the executable of a jaxpr for the devices `place` (see `compile_program`), cached; it
-    is compiled from `lowered`, if given, which was lowered with these arguments."""
+    """Returns the executable of a jaxpr, cached; `how` has the further arguments of
+    `compile_program`, by name. It is compiled from `lowered`, if given, which was lowered with
+    these arguments."""
 
     def make() -> Program:
         if lowered is not None:
-            return compile_lowered(lowered, compiler_options=options)
-        return compile_program(
-            jaxpr,
-            name,
-            place,
-            compiler_options=options,
-            donated=donated or None,
-            in_shardings=in_shardings,
-            out_shardings=out_shardings,
-            in_layouts=in_layouts,
-            out_layouts=out_layouts,
-            fast_compile=fast_compile,
-        )
+            return compile_lowered(lowered, compiler_options=how.get("compiler_options"))
+        return compile_program(jaxpr, name, **how)
 
-    return jaxpr.memoize(
-        (
-            "compiled",
-            donated,
-            place,
-            in_shardings,
-            out_shardings,
-            options,
-            in_layouts,
-            out_layouts,
-            fast_compile,
-            config.settings().compile_effort,
-        ),
-        make,
-    )
+    effort = config.settings().compile_effort
+    # What is empty or None is the default.
+    said = sorted(pair for pair in how.items() if pair[1])
+    return jaxpr.memoize(("compiled", effort, *said), make)
 
 
 def jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated: tuple[bool, ...]) -> list[Array]:
@@ -134,9 +88,7 @@ def without_donation(params: dict[str, Any]) -> dict[str, Any]:
     return params | {"donated": ()}
 
 
-def cut_donation(
-    params: dict[str, Any], reads: Sequence[bool], used: Sequence[bool]
-) -> dict[str, Any]:
+def cut_donation(params: Params, reads: Sequence[bool], used: Sequence[bool]) -> Params:
     donated = params["donated"]
     return params | {"donated": tuple(marked(reads, donated)) if donated else ()}
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, overload
 
 from weft import tree
-from weft.control_flow.body_tracing import run_compiled, trace_body
-from weft.control_flow.loops import leaf_types
+from weft.base.marked_lists import marked, spread
+from weft.control_flow.body_tracing import run_as_one, trace_body
+from weft.control_flow.loops import typed_leaves
 from weft.core import rules
 from weft.core.axes import mesh_axes
 from weft.core.check import check_operands_fit
-from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.jaxpr import Jaxpr, Steps, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import (
     AxisData,
@@ -31,14 +32,14 @@ from weft.core.rules import (
     Values,
     Zero,
 )
-from weft.core.types import ArrayType, type_of, user_value
+from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftNotImplementedError, WeftTypeError, api_boundary
 from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_function, leaf_paths
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.retype import pvary_jaxpr, varying_along
 from weft.interpreters.staging import function_name, rebuild
-from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
+from weft.interpreters.symbolic_zeros import known_operands, merge_zeros, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.ops.collectives.all_reduce import pbroadcast
@@ -59,9 +60,6 @@ Tree = TypeVar("Tree")
 Solver = Callable[[Callable[[Any], Any], Any], Any]
 
 _traces = TraceCache(512, "custom_linear_solve")
-
-
-# ---- for users ---------------------------------------------------------------------------------
 
 
 @overload
@@ -121,9 +119,7 @@ def custom_linear_solve(
     check_function("custom_linear_solve", solve, "as solve")
     if transpose_solve is not None:
         check_function("custom_linear_solve", transpose_solve, "as transpose_solve")
-    leaves, b_tree = tree.flatten(b)
-    leaves = [user_value(x) for x in leaves]
-    types = leaf_types("custom_linear_solve", function_name(solve), "b", b, leaves)
+    leaves, types, b_tree = typed_leaves("custom_linear_solve", function_name(solve), "b", b)
     in_tree = tree.treedef_tuple((b_tree,))
     leaves, types = varying_alike(leaves, types, matvec, in_tree)
 
@@ -185,37 +181,29 @@ def check_like(
     if has_aux:
         node = out_tree.node_data()
         if node is None or node[0] is not tuple or len(out_tree.children()) != 2:
+            message = f"{operation} with has_aux=True: {which} returns no pair"
+            fix = Fix("pair", "return (x, aux), or leave has_aux out")
             raise TreeError(
-                f"{operation} with has_aux=True: {which} returns no pair",
-                operation=operation,
-                got=str(out_tree),
-                wanted="a tuple (x, aux)",
-                fix=Fix("pair", "return (x, aux), or leave has_aux out", {}),
+                message, operation=operation, got=str(out_tree), wanted="a tuple (x, aux)", fix=fix
             )
         out_tree = out_tree.children()[0]
     if out_tree != wanted_tree:
-        raise TreeError(
-            f"{operation}: {which} returns another structure than {given} has",
-            operation=operation,
-            got=str(out_tree),
-            wanted=str(wanted_tree),
-            fix=Fix("same_structure", f"return a tree like {given}", {}),
-        )
+        message = f"{operation}: {which} returns another structure than {given} has"
+        found = str(out_tree)
+        fix = Fix("same_structure", f"return a tree like {given}")
+        raise TreeError(message, operation=operation, got=found, wanted=str(wanted_tree), fix=fix)
     for path, got, like in zip(
         leaf_paths(wanted_tree), traced.jaxpr.out_types, types, strict=False
     ):
         if (got.shape, got.dtype) != (like.shape, like.dtype):
-            raise WeftTypeError(
-                f"{operation}: {which} returns another type than {given} has at {given}{path}",
-                operation=operation,
-                got=str(got),
-                wanted=str(like),
-                fix=Fix(
-                    "convert",
-                    f"return arrays of the shapes and dtypes of {given}, or convert it",
-                    {"dtype": got.dtype, "shape": got.shape},
-                ),
+            message = f"{operation}: {which} returns another type than {given} has at {given}{path}"
+            found = str(got)
+            fix = Fix(
+                "convert",
+                f"return arrays of the shapes and dtypes of {given}, or convert it",
+                {"dtype": got.dtype, "shape": got.shape},
             )
+            raise WeftTypeError(message, operation=operation, got=found, wanted=str(like), fix=fix)
 
 
 def tree_function(system: System, in_tree: Any) -> Callable[[Any], Any]:
@@ -237,9 +225,6 @@ def transposed(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
         ("transposed system", *types),
         lambda: rebuild(function, [*jaxpr.in_types[:n], *types], jaxpr.name, "transpose"),
     )
-
-
-# ---- the primitive -----------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,7 +253,6 @@ class Solve:
         return self.matvec, self.vecmat, self.solve, self.transpose_solve
 
     def transpose(self) -> Solve:
-        """The transposed system."""
         if self.vecmat is None or self.transpose_solve is None:
             raise WeftNotImplementedError(
                 "reverse-mode differentiation of custom_linear_solve needs a solver of the "
@@ -276,7 +260,7 @@ class Solve:
                 operation="custom_linear_solve",
                 got="no transpose_solve",
                 wanted="transpose_solve=, or symmetric=True",
-                fix=Fix("transpose_solve", "pass transpose_solve=, or symmetric=True", {}),
+                fix=Fix("transpose_solve", "pass transpose_solve=, or symmetric=True"),
             )
         return Solve(self.vecmat, self.matvec, self.transpose_solve, self.solve)
 
@@ -304,13 +288,7 @@ def unbind(operands: Sequence[Any], jaxprs: Any, num_consts: Any) -> tuple[Solve
     return Solve(*parts), list(operands[start:])  # type: ignore[arg-type]
 
 
-def linear_solve_impl(*args: Any, **params: Any) -> list[Any]:
-    return run_compiled(linear_solve_p, args, params, params["jaxprs"][2])
-
-
-def linear_solve_stepwise(
-    *args: Any, jaxprs: Any, num_consts: Any
-) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+def linear_solve_stepwise(*args: Any, jaxprs: Any, num_consts: Any) -> Steps:
     solve, b = unbind(args, jaxprs, num_consts)
     yield "the solver of the custom_linear_solve", solve.solve.jaxpr, [*solve.solve.consts, *b]
 
@@ -357,10 +335,8 @@ def linear_solve_jvp(primals: Values, tangents: Values, **params: Any) -> Derive
     if given:
         program, marks = jvp_jaxpr(solve.matvec.jaxpr, (*nonzero, *(False,) * n))
         found = iter(eval_jaxpr(program, (), *solve.matvec.consts, *x, *given)[n:])
-        right = [
-            add_tangents(t, neg(next(found))) if flag else t
-            for t, flag in zip(b_t, marks, strict=True)
-        ]
+        pairs = zip(b_t, marks, strict=True)
+        right = [add_tangents(t, neg(next(found))) if flag else t for t, flag in pairs]
     zero = [Zero(type_of(out).tangent()) for out in outs]
     if all(type(t) is Zero for t in right):
         return outs, zero
@@ -376,30 +352,26 @@ def linear_solve_transpose(cotangents: Values, *operands: Any, **params: Any) ->
             operation="custom_linear_solve",
             got="a system that depends on the arguments",
             wanted="a system that does not",
-            fix=Fix("linearize", "linearize first: weft.linearize(f, x)[1]", {}),
+            fix=Fix("linearize", "linearize first: weft.linearize(f, x)[1]"),
         )
-    ct_x = [instantiate(ct) for ct in cotangents[: len(b)]]
-    found = bind_solve(solve.transpose(), ct_x)
-    given = iter(found[: len(b)])
-    return [None] * n + [
-        ct if type(x) is LinearOperand else None for x, ct in zip(b, given, strict=True)
-    ]
+    found = bind_solve(solve.transpose(), [instantiate(ct) for ct in cotangents[: len(b)]])
+    linear, _ = known_operands(b)
+    return [None] * n + spread(linear, marked(linear, found[: len(b)]))
 
 
 def linear_solve_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     solve, b = unbind(args, **params)
     of, of_b = unbind(dims, **params)
     n = len(b)
-    parts: list[System | None] = []
-    for part, part_dims in zip(solve.parts(), of.parts(), strict=True):
-        if part is None or part_dims is None:
-            parts.append(None)
-            continue
-        in_dims = (*part_dims.consts, *(0,) * n)
-        jaxpr, _ = vmap_jaxpr(part.jaxpr, axis, in_dims, True)
-        parts.append(System(jaxpr, part.consts))
+
+    def mapped(part: System | None, dims: System | None) -> System | None:
+        if part is None or dims is None:
+            return None
+        jaxpr, _ = vmap_jaxpr(part.jaxpr, axis, (*dims.consts, *(0,) * n), True)
+        return System(jaxpr, part.consts)
+
     rows = [move_dim(x, d, 0, axis.size) for x, d in zip(b, of_b, strict=True)]
-    outs = bind_solve(Solve(*parts), rows)  # type: ignore[arg-type]
+    outs = bind_solve(Solve(*map(mapped, solve.parts(), of.parts())), rows)  # type: ignore[arg-type]
     return outs, [0] * len(outs)
 
 
@@ -409,7 +381,7 @@ def linear_solve_lower(context: Any, *operands: Any, jaxprs: Any, num_consts: An
     return list(context.lower_jaxpr(solve.solve.jaxpr, values, "linear_solve"))
 
 
-rules.impl.register(linear_solve_p, linear_solve_impl)
+rules.impl.register(linear_solve_p, functools.partial(run_as_one, linear_solve_p, False))
 rules.type_rule.register(linear_solve_p, linear_solve_type)
 rules.retype.register(linear_solve_p, linear_solve_retype)
 rules.jvp.register(linear_solve_p, linear_solve_jvp)

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from weft.base.marked_lists import partition
+from weft.base.marked_lists import Flags, partition
 from weft.control_flow.body_tracing import permuted
 from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, Var
@@ -21,7 +21,6 @@ from weft.interpreters.dce import dce_equations
 from weft.ops.structural.shape import move_dim
 
 __all__ = [
-    "Flags",
     "Loop",
     "Parts",
     "ResidualPlan",
@@ -37,7 +36,6 @@ __all__ = [
     "stacked_type",
 ]
 
-Flags = tuple[bool, ...]
 Parts = tuple[list[Any], list[Any], list[Any]]
 Made = TypeVar("Made")
 
@@ -106,10 +104,8 @@ def is_mapped(dims: Dims) -> list[bool]:
 
 def moved_to_front(carried: Flags, values: Sequence[Any], dims: Dims, axis: AxisData) -> list[Any]:
     """The first carried values, mapped along dimension 0 where the loop carries mapped ones."""
-    return [
-        move_dim(x, dim, 0, axis.size) if flag else x
-        for x, dim, flag in zip(values, dims, carried, strict=True)
-    ]
+    rows = zip(values, dims, carried, strict=True)
+    return [move_dim(x, dim, 0, axis.size) if flag else x for x, dim, flag in rows]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 from weft import tree
+from weft.argument_errors import invalid_type, invalid_value, not_an_array
 from weft.arrays.array import Array
 from weft.control_flow.body_tracing import check_carry_structure, trace_loop_body
 from weft.control_flow.loop_parts import Loop
@@ -14,7 +15,7 @@ from weft.control_flow.scan import bind_scan
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.function_results import check_function, check_results, no_array
+from weft.interpreters.function_results import check_function, check_results
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.indexing.slicing import slice_in_dim
@@ -24,11 +25,10 @@ from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache
 from weft.typing import ArrayLike
 
-__all__ = ["leaf_types", "map", "no_axis", "run_loop", "scan"]
+__all__ = ["map", "no_axis", "run_loop", "scan", "typed_leaves"]
 
 Carry = TypeVar("Carry")
 Y = TypeVar("Y")
-
 
 _traces = TraceCache(512, "a loop")
 
@@ -42,8 +42,6 @@ def scan(
     reverse: bool = ...,
     unroll: int | bool = ...,
 ) -> tuple[Array, Y]: ...
-
-
 @overload
 def scan(
     f: Callable[[Carry, Any], tuple[Carry, Y]],
@@ -53,8 +51,6 @@ def scan(
     reverse: bool = ...,
     unroll: int | bool = ...,
 ) -> tuple[Carry, Y]: ...
-
-
 @api_boundary
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
@@ -94,12 +90,8 @@ def run_loop(
 ) -> tuple[Any, Any]:
     """Runs `scan` under the name `what`, which error messages show."""
     name = check_function(what, f)
-    carry_leaves, carry_tree = tree.flatten(init)
-    x_leaves, x_tree = tree.flatten(xs)
-    carry_leaves = [user_value(x) for x in carry_leaves]
-    x_leaves = [user_value(x) for x in x_leaves]
-    carry_types = leaf_types(what, name, "init", init, carry_leaves)
-    x_types = leaf_types(what, name, "xs", xs, x_leaves)
+    carry_leaves, carry_types, carry_tree = typed_leaves(what, name, "init", init)
+    x_leaves, x_types, x_tree = typed_leaves(what, name, "xs", xs)
     length = _length(what, name, xs, x_types, length)
     x_types = [t.update(shape=t.shape[1:]) for t in x_types]
     body = trace_once(
@@ -122,30 +114,30 @@ def run_loop(
     return carry_tree.unflatten(outs[:n]), body.out_tree.unflatten(outs[n:])
 
 
-def leaf_types(
-    what: str, name: str, which: str, value: Any, leaves: Sequence[Any]
-) -> list[ArrayType]:
-    """Returns the types of leaves. Raises WeftTypeError naming one that is no array."""
-    found = []
+def typed_leaves(
+    what: str, name: str, which: str, value: Any
+) -> tuple[list[Any], list[ArrayType], Any]:
+    """Returns the leaves of a tree, their types, and its structure. Raises WeftTypeError naming a
+    leaf that is no array."""
+    leaves, structure = tree.flatten(value)
+    leaves = [user_value(x) for x in leaves]
+    types = []
     for i, leaf in enumerate(leaves):
         try:
-            found.append(type_of(leaf))
+            types.append(type_of(leaf))
         except WeftTypeError:
             path, _ = tree.leaves_with_path(value)[i]
             title = f"{what} of {name}: {which}{tree.keystr(path)}"
-            raise no_array(title, leaf, what) from None
-    return found
+            raise not_an_array(what, title, leaf) from None
+    return leaves, types, structure
 
 
 def no_axis(title: str, type: ArrayType, operation: str) -> ShapeError:
     """The error for an array without the axis that a loop goes along."""
-    return ShapeError(
-        f"{title} has no axis to go along",
-        operation=operation,
-        got=str(type),
-        wanted="an array with at least one dimension",
-        fix=Fix("stack", "stack the values: weft.numpy.stack or weft.numpy.asarray", {}),
-    )
+    message = f"{title} has no axis to go along"
+    wanted = "an array with at least one dimension"
+    fix = Fix("stack", "stack the values: weft.numpy.stack or weft.numpy.asarray")
+    return ShapeError(message, operation=operation, got=str(type), wanted=wanted, fix=fix)
 
 
 def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: int | None) -> int:
@@ -159,40 +151,30 @@ def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: i
         try:
             length = operator.index(length)
         except TypeError as error:
-            raise WeftTypeError(
-                f"{what} of {name}: the length is a Python integer",
-                operation=what,
-                got=f"{length!r:.100}",
-                wanted="an int, known when the loop is traced",
-                fix=Fix("static", "pass a Python int, or use weft.lax.while_loop", {}),
-            ) from error
+            message = f"{what} of {name}: the length is a Python integer"
+            wanted = "an int, known when the loop is traced"
+            fix = Fix("static", "pass a Python int, or use weft.lax.while_loop")
+            raise invalid_type(message, what, "length", length, wanted, fix=fix) from error
         if length < 0:
-            raise WeftValueError(
-                f"{what} of {name}: the length is negative",
-                operation=what,
-                got=f"length={length}",
-                wanted="a length of at least 0",
-                fix=Fix("length", "pass a length of at least 0", {"length": 0}),
-            )
+            message, wanted = f"{what} of {name}: the length is negative", "a length of at least 0"
+            fix = Fix("length", f"pass {wanted}", {"length": 0})
+            raise invalid_value(message, what, "length", length, wanted, fix=fix)
         lengths.add(length)
     if len(lengths) > 1:
         lines = "".join(f"\n    xs{p}: {t}" for p, t in zip(paths, types, strict=True))
         given = f"\n    length: {length}" if length is not None else ""
-        raise ShapeError(
-            f"{what} of {name}: the lengths differ",
-            operation=what,
-            got=f"leading lengths {sorted(lengths)}{lines}{given}",
-            wanted="one length for all of xs" + (" and `length`" if length is not None else ""),
-            fix=Fix("same_length", "cut or pad the arrays to one leading length", {}),
-        )
+        text = f"{what} of {name}: the lengths differ"
+        got = f"leading lengths {sorted(lengths)}{lines}{given}"
+        expected = "one length for all of xs" + (" and `length`" if length is not None else "")
+        advice = Fix("same_length", "cut or pad the arrays to one leading length")
+        raise ShapeError(text, operation=what, got=got, wanted=expected, fix=advice)
     if not lengths:
-        raise WeftValueError(
-            f"{what} of {name}: nothing says how many steps there are",
-            operation=what,
-            got="xs without arrays" + (", and no length" if what == "scan" else ""),
-            wanted="length=, or arrays in xs" if what == "scan" else "arrays in xs",
-            fix=Fix("length", "pass length=…" if what == "scan" else "use weft.lax.scan", {}),
-        )
+        scans = what == "scan"
+        text = f"{what} of {name}: nothing says how many steps there are"
+        got = "xs without arrays" + (", and no length" if scans else "")
+        expected = "length=, or arrays in xs" if scans else "arrays in xs"
+        advice = Fix("length", "pass length=…" if scans else "use weft.lax.scan")
+        raise WeftValueError(text, operation=what, got=got, wanted=expected, fix=advice)
     return lengths.pop()
 
 
@@ -205,25 +187,14 @@ def _unroll(unroll: int | bool, length: int) -> int:
 
 def _positive(what: str, name: str, value: Any, wanted: str) -> int:
     """Returns a positive integer argument. Raises WeftTypeError or WeftValueError for another."""
-    fix = Fix(name, f"pass {name}=1", {name: 1})
     try:
         number = operator.index(value)
     except TypeError as error:
-        raise WeftTypeError(
-            f"{what}: {name} is {wanted}",
-            operation=what,
-            got=f"{name}={value!r:.100}",
-            wanted="a number that is known when the loop is traced",
-            fix=fix,
-        ) from error
+        known = "a number that is known when the loop is traced"
+        raise invalid_type(f"{what}: {name} is {wanted}", what, name, value, known, 1) from error
     if number < 1:
-        raise WeftValueError(
-            f"{what}: {name} is at least 1",
-            operation=what,
-            got=f"{name}={value!r:.100}",
-            wanted=f"{wanted}, positive where it is a number",
-            fix=fix,
-        )
+        positive = f"{wanted}, positive where it is a number"
+        raise invalid_value(f"{what}: {name} is at least 1", what, name, value, positive, 1)
     return number
 
 
@@ -232,13 +203,11 @@ def _pair(what: str, name: str, out_tree: Any, carry_tree: Any) -> Any:
     node = out_tree.node_data()
     children = out_tree.children()
     if node is None or node[0] is not tuple or len(children) != 2:
-        raise WeftTypeError(
-            f"{what} of {name}: the body returns a pair (carry, y)",
-            operation=what,
-            got=f"a result of structure {out_tree}",
-            wanted="a tuple of two: the carry, and what is stacked (None for nothing)",
-            fix=Fix("pair", "return (carry, None) where nothing is stacked", {}),
-        )
+        message = f"{what} of {name}: the body returns a pair (carry, y)"
+        got = f"a result of structure {out_tree}"
+        wanted = "a tuple of two: the carry, and what is stacked (None for nothing)"
+        fix = Fix("pair", "return (carry, None) where nothing is stacked")
+        raise WeftTypeError(message, operation=what, got=got, wanted=wanted, fix=fix)
     check_carry_structure(what, name, carry_tree, children[0])
     return children[1]
 
@@ -255,9 +224,7 @@ def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
     Array([0., 1., 4., 9.], dtype=float32)
     """
     name = check_function("map", f)
-    leaves, in_tree = tree.flatten(xs)
-    leaves = [user_value(x) for x in leaves]
-    types = leaf_types("map", name, "xs", xs, leaves)
+    leaves, types, in_tree = typed_leaves("map", name, "xs", xs)
     length = _length("map", name, xs, types, None)
     if batch_size is None:
         return _map_elements(f, leaves, in_tree, length)
@@ -309,8 +276,7 @@ def _batched(f: Callable[..., Any], size: int) -> Callable[..., Any]:
             trees.append(out_tree)
             return check_results(out, outs, f"map of {name}")
 
-        axis = AxisData(None, size)
-        outs, dims = vmap_flat(flat, axis, leaves, [0] * len(leaves), name)
+        outs, dims = vmap_flat(flat, AxisData(None, size), leaves, [0] * len(leaves), name)
         moved = [move_dim(x, d, 0, size) for x, d in zip(outs, dims, strict=True)]
         return trees[-1].unflatten(moved)
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from weft import config, dtypes, tree
-from weft.arrays.array import Array, as_array
+from weft import dtypes, tree
+from weft.arrays.array import Array
+from weft.control_flow.body_tracing import run_as_one
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -28,10 +30,6 @@ from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.retype import retype_together
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
-from weft.lowering.eval_trace import one_operation
-from weft.lowering.executables import run_program
-from weft.lowering.placement import operand_place, operand_shardings
-from weft.lowering.result_layouts import operand_layouts
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise import arithmetic, bits
 from weft.ops.elementwise.arithmetic import add, mul
@@ -117,34 +115,25 @@ def trace_computation(
         out = computation(tree.unflatten(treedef, left), tree.unflatten(treedef, right))
         outs, out_tree = tree.flatten(out)
         if out_tree != treedef:
-            raise WeftTypeError(
-                "the function of a reduction gives a result of the structure of its operands",
-                operation="reduce",
-                got=str(out_tree),
-                wanted=str(treedef),
-            )
+            message = "the function of a reduction gives a result of the structure of its operands"
+            raise WeftTypeError(message, operation="reduce", got=str(out_tree), wanted=str(treedef))
         return outs
 
     jaxpr, consts = trace_to_jaxpr(
         flat, scalars * 2, transformation="reduce", name=function_name(computation)
     )
     if consts:
-        raise WeftValueError(
-            "the function of a reduction closes over an array",
-            operation="reduce",
-            got=", ".join(str(type_of(x)) for x in consts),
-            wanted="a function of its two arguments and of Python numbers",
-            fix=Fix("close_over_number", "use a Python number, or apply the array afterwards", {}),
-        )
-    got = [(t.shape, t.dtype) for t in jaxpr.out_types]
-    if got != [((), t.dtype) for t in scalars]:
-        raise WeftTypeError(
-            "the function of a reduction gives scalars of the dtypes of its operands",
-            operation="reduce",
-            got=", ".join(map(str, jaxpr.out_types)),
-            wanted=", ".join(map(str, scalars)),
-            fix=Fix("convert", "convert the function's result to the operand's dtype", {}),
-        )
+        message = "the function of a reduction closes over an array"
+        found = ", ".join(str(type_of(x)) for x in consts)
+        wanted = "a function of its two arguments and of Python numbers"
+        fix = Fix("close_over_number", "use a Python number, or apply the array afterwards")
+        raise WeftValueError(message, operation="reduce", got=found, wanted=wanted, fix=fix)
+    if [(t.shape, t.dtype) for t in jaxpr.out_types] != [((), t.dtype) for t in scalars]:
+        message = "the function of a reduction gives scalars of the dtypes of its operands"
+        found = ", ".join(map(str, jaxpr.out_types))
+        wanted = ", ".join(map(str, scalars))
+        fix = Fix("convert", "convert the function's result to the operand's dtype")
+        raise WeftTypeError(message, operation="reduce", got=found, wanted=wanted, fix=fix)
     return jaxpr
 
 
@@ -186,20 +175,15 @@ def initial_values(inits: Sequence[Any], types: Sequence[ArrayType]) -> list[Any
         if isinstance(init, (bool, int, float, complex)):
             init = of.dtype.type(init)
         if type_of(init).shape:
-            raise ShapeError(
-                "an initial value has no dimensions",
-                operation="reduce",
-                got=str(type_of(init)),
-                wanted=f"{dtypes.short_name(of.dtype)}[]",
-            )
+            message = "an initial value has no dimensions"
+            wanted = f"{dtypes.short_name(of.dtype)}[]"
+            raise ShapeError(message, operation="reduce", got=str(type_of(init)), wanted=wanted)
         if type_of(init).dtype != of.dtype:
-            raise WeftTypeError(
-                "an initial value has the dtype of its operand",
-                operation="reduce",
-                got=f"{type_of(init)} for {of}",
-                wanted=f"{dtypes.short_name(of.dtype)}[]",
-                fix=Fix("convert", f"convert it to {of.dtype.name}", {"dtype": of.dtype.name}),
-            )
+            message = "an initial value has the dtype of its operand"
+            got = f"{type_of(init)} for {of}"
+            wanted = f"{dtypes.short_name(of.dtype)}[]"
+            fix = Fix("convert", f"convert it to {of.dtype.name}", {"dtype": of.dtype.name})
+            raise WeftTypeError(message, operation="reduce", got=got, wanted=wanted, fix=fix)
         out.append(init)
     return out
 
@@ -211,36 +195,17 @@ def flat_operands(
     flat, treedef = tree.flatten(operands)
     inits, init_tree = tree.flatten(init_values)
     if treedef != init_tree or not flat:
-        raise WeftTypeError(
-            "a reduction takes one initial value per operand, in the same tree",
-            operation="reduce",
-            got=f"operands {treedef}, initial values {init_tree}",
-            wanted="equal structures, not empty",
-        )
+        message = "a reduction takes one initial value per operand, in the same tree"
+        got = f"operands {treedef}, initial values {init_tree}"
+        wanted = "equal structures, not empty"
+        raise WeftTypeError(message, operation="reduce", got=got, wanted=wanted)
     types = [type_of(x) for x in flat]
     if any(t.shape != types[0].shape for t in types):
-        raise ShapeError(
-            "a reduction takes operands of one shape",
-            operation="reduce",
-            got=", ".join(map(str, types)),
-            wanted="equal shapes",
-        )
+        message = "a reduction takes operands of one shape"
+        got = ", ".join(map(str, types))
+        raise ShapeError(message, operation="reduce", got=got, wanted="equal shapes")
     jaxpr = traced_computation(computation, types, treedef)
     return flat, initial_values(inits, types), jaxpr, treedef
-
-
-def run_with_program(made: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Array]:
-    """Evaluates a primitive that holds a jaxpr; the executable lives as long as the jaxpr."""
-    arrays = [as_array(x) for x in args]
-    rest = tuple((name, value) for name, value in params.items() if name != "jaxpr")
-    signature = tuple(x.type for x in arrays)
-    place, layouts = operand_place(arrays, made.name, params), operand_layouts(arrays)
-    effort = config.settings().compile_effort
-    program = params["jaxpr"].memoize(
-        (made.name, signature, rest, place, operand_shardings(arrays, place), layouts, effort),
-        lambda: one_operation(made, arrays, params),
-    )
-    return list(run_program(program, arrays))
 
 
 def apply_elementwise(jaxpr: Jaxpr, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
@@ -306,10 +271,6 @@ def reduce(
 reduce_p = Primitive("reduce", multiple_results=True, memoise=False)
 
 
-def reduce_impl(*args: Any, **params: Any) -> list[Array]:
-    return run_with_program(reduce_p, args, params)
-
-
 def check_operands(operation: str, types: Sequence[ArrayType], jaxpr: Jaxpr) -> None:
     """Raises JaxprError where operands and initial values do not fit the jaxpr's inputs."""
     operands, inits = types[: len(types) // 2], types[len(types) // 2 :]
@@ -346,8 +307,7 @@ def reduce_by_tree(
     while length > 1:
         pairs = length // 2
         left = [slice_in_dim(x, 0, 2 * pairs, 2) for x in rows]
-        right = [slice_in_dim(x, 1, 2 * pairs, 2) for x in rows]
-        joined = apply_elementwise(jaxpr, left, right)
+        joined = apply_elementwise(jaxpr, left, [slice_in_dim(x, 1, 2 * pairs, 2) for x in rows])
         if length % 2:
             last = [slice_in_dim(x, length - 1, length) for x in rows]
             joined = [concatenate(pair, 0) for pair in zip(joined, last, strict=True)]
@@ -364,39 +324,59 @@ def axes_first(x: Any, axes: tuple[int, ...]) -> Any:
     return reshape(moved, (prod(shape[d] for d in axes), *(shape[d] for d in kept)))
 
 
+def jvp_written_out(
+    primals: Values,
+    tangents: Values,
+    shape: tuple[int, ...],
+    reduced: Callable[..., list[Any]],
+    name: str,
+) -> Derived:
+    """The derivative of a reduction that is written out: `reduced` takes the operands, the initial
+    values, and these in the shape of the result."""
+    count = len(primals) // 2
+
+    def written_out(*values: Any) -> list[Any]:
+        inits = values[count:]
+        return reduced(values[:count], inits, [broadcast_in_dim(x, shape, ()) for x in inits])
+
+    return jvp_flat(written_out, primals, tangents, name)
+
+
+def rows_and_inits(
+    axis: AxisData, args: Values, dims: Dims
+) -> tuple[list[Any], Sequence[Any], Sequence[int | None]]:
+    """The operands, mapped along dimension 0; the initial values, and their mapped dimensions."""
+    n = len(args) // 2
+    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args[:n], dims[:n], strict=True)]
+    return rows, args[n:], dims[n:]
+
+
 def reduce_jvp(
     primals: Values, tangents: Values, *, jaxpr: Jaxpr, dimensions: tuple[int, ...]
 ) -> Derived:
-    count = len(primals) // 2
+    def reduced(operands: Sequence[Any], _: Any, starts: Sequence[Any]) -> list[Any]:
+        return reduce_by_tree(jaxpr, operands, starts, dimensions)
+
     shape = reduced_shape(type_of(primals[0]), dimensions, "reduce")
-
-    def written_out(*values: Any) -> list[Any]:
-        starts = [broadcast_in_dim(x, shape, ()) for x in values[count:]]
-        return reduce_by_tree(jaxpr, values[:count], starts, dimensions)
-
-    return jvp_flat(written_out, primals, tangents, "reduce")
+    return jvp_written_out(primals, tangents, shape, reduced, "reduce")
 
 
 def reduce_vmap(
     axis: AxisData, args: Values, dims: Dims, *, jaxpr: Jaxpr, dimensions: tuple[int, ...]
 ) -> Mapped:
-    count = len(args) // 2
-    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args[:count], dims[:count], strict=True)]
+    rows, inits, init_dims = rows_and_inits(axis, args, dims)
     moved, place = reduce_vmap_axes(dimensions, 0)
-    inits, init_dims = args[count:], dims[count:]
     if all(dim is None for dim in init_dims):
-        return reduce_p.bind(*rows, *inits, jaxpr=jaxpr, dimensions=moved), [place] * count
+        return reduce_p.bind(*rows, *inits, jaxpr=jaxpr, dimensions=moved), [place] * len(rows)
     shape = reduced_shape(type_of(rows[0]), moved, "reduce")
     starts = mapped_starts(inits, init_dims, shape)
-    return reduce_by_tree(jaxpr, rows, starts, moved), [0] * count
+    return reduce_by_tree(jaxpr, rows, starts, moved), [0] * len(rows)
 
 
 def mapped_starts(inits: Sequence[Any], dims: Dims, shape: tuple[int, ...]) -> list[Any]:
     """Broadcasts initial values, mapped or not, to a result whose first dimension is mapped."""
-    return [
-        broadcast_in_dim(x, shape, () if d is None else (0,))
-        for x, d in zip(inits, dims, strict=True)
-    ]
+    pairs = zip(inits, dims, strict=True)
+    return [broadcast_in_dim(x, shape, () if d is None else (0,)) for x, d in pairs]
 
 
 def reduce_lower(
@@ -411,7 +391,7 @@ def reduce_lower(
     )
 
 
-rules.impl.register(reduce_p, reduce_impl)
+rules.impl.register(reduce_p, partial(run_as_one, reduce_p, True))
 rules.retype.register(reduce_p, retype_together)
 primitive(reduce_p, type_rule=reduce_type, jvp=reduce_jvp, vmap=reduce_vmap, lower=reduce_lower)
 
@@ -477,15 +457,17 @@ def reduce_window(
 reduce_window_p = Primitive("reduce_window", multiple_results=True, memoise=False)
 
 
-def reduce_window_impl(*args: Any, **params: Any) -> list[Array]:
-    return run_with_program(reduce_window_p, args, params)
-
-
 def reduce_window_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[ArrayType]:
     check_operands("reduce_window", types, jaxpr)
     operands = types[: len(types) // 2]
     shape = window_shape(operands[0].shape, **params)
     return [result_type(types, shape, t.dtype) for t in operands]
+
+
+def pad_config(params: dict[str, Any]) -> list[tuple[int, int, int]]:
+    """Returns the padding and dilation of a windowed reduction, as `pad` takes it."""
+    pairs = zip(params["padding"], params["base_dilation"], strict=True)
+    return [(low, high, apart - 1) for (low, high), apart in pairs]
 
 
 def window_elements(padded: Any, shape: tuple[int, ...], params: dict[str, Any]) -> list[Any]:
@@ -494,29 +476,20 @@ def window_elements(padded: Any, shape: tuple[int, ...], params: dict[str, Any])
     found = []
     for place in np.ndindex(*params["window_dimensions"]):
         starts = [i * apart for i, apart in zip(place, spread, strict=True)]
-        limits = [
-            start + (count - 1) * step + 1 if count else start
-            for start, count, step in zip(starts, shape, steps, strict=True)
-        ]
+        rows = zip(starts, shape, steps, strict=True)
+        limits = [start + (count - 1) * step + 1 if count else start for start, count, step in rows]
         found.append(slice(padded, starts, limits, steps))
     return found
 
 
 def reduce_window_by_fold(
-    jaxpr: Jaxpr,
-    operands: Sequence[Any],
-    inits: Sequence[Any],
-    starts: Sequence[Any],
-    params: dict[str, Any],
+    jaxpr: Jaxpr, params: dict[str, Any], operands: Values, inits: Values, starts: Values
 ) -> list[Any]:
     """Writes the windowed reduction out, one element of the window after the other.
 
     `inits` fill the padding; `starts` are the initial values in the shape of the result.
     """
-    config = [
-        (low, high, apart - 1)
-        for (low, high), apart in zip(params["padding"], params["base_dilation"], strict=True)
-    ]
+    config = pad_config(params)
     shape = type_of(starts[0]).shape
     if not prod(shape):
         return list(starts)
@@ -528,44 +501,29 @@ def reduce_window_by_fold(
 
 
 def reduce_window_jvp(primals: Values, tangents: Values, *, jaxpr: Jaxpr, **params: Any) -> Derived:
-    count = len(primals) // 2
     shape = window_shape(type_of(primals[0]).shape, **params)
-
-    def written_out(*values: Any) -> list[Any]:
-        inits = values[count:]
-        starts = [broadcast_in_dim(x, shape, ()) for x in inits]
-        return reduce_window_by_fold(jaxpr, values[:count], inits, starts, params)
-
-    return jvp_flat(written_out, primals, tangents, "reduce_window")
+    reduced = partial(reduce_window_by_fold, jaxpr, params)
+    return jvp_written_out(primals, tangents, shape, reduced, "reduce_window")
 
 
 def reduce_window_vmap(
     axis: AxisData, args: Values, dims: Dims, *, jaxpr: Jaxpr, **params: Any
 ) -> Mapped:
-    count = len(args) // 2
-    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args[:count], dims[:count], strict=True)]
-    inits, init_dims = args[count:], dims[count:]
+    rows, inits, init_dims = rows_and_inits(axis, args, dims)
     wide = with_dimension(params, 0)
     if all(dim is None for dim in init_dims):
-        return reduce_window_p.bind(*rows, *inits, jaxpr=jaxpr, **wide), [0] * count
+        return reduce_window_p.bind(*rows, *inits, jaxpr=jaxpr, **wide), [0] * len(rows)
     starts = mapped_starts(inits, init_dims, window_shape(type_of(rows[0]).shape, **wide))
-    inside = {
-        **wide,
-        "padding": ((0, 0),) * len(wide["padding"]),
-        "base_dilation": (1,) * len(wide["padding"]),
-    }
-    padded = [
-        padded_rows(x, init, d, params) for x, init, d in zip(rows, inits, init_dims, strict=True)
-    ]
-    return reduce_window_by_fold(jaxpr, padded, inits, starts, inside), [0] * count
+    n = len(wide["padding"])
+    inside = {**wide, "padding": ((0, 0),) * n, "base_dilation": (1,) * n}
+    columns = zip(rows, inits, init_dims, strict=True)
+    padded = [padded_rows(x, init, d, params) for x, init, d in columns]
+    return reduce_window_by_fold(jaxpr, inside, padded, inits, starts), [0] * len(rows)
 
 
 def padded_rows(x: Any, init: Any, dim: int | None, params: dict[str, Any]) -> Any:
     """Pads and dilates rows, each with an initial value of its own (where `dim` is not None)."""
-    config = [(0, 0, 0)] + [
-        (low, high, apart - 1)
-        for (low, high), apart in zip(params["padding"], params["base_dilation"], strict=True)
-    ]
+    config = [(0, 0, 0), *pad_config(params)]
     if dim is None:
         return pad(x, init, config)
     of = type_of(x)
@@ -582,7 +540,7 @@ def reduce_window_lower(context: Any, *values: Any, jaxpr: Jaxpr, **params: Any)
     )
 
 
-rules.impl.register(reduce_window_p, reduce_window_impl)
+rules.impl.register(reduce_window_p, partial(run_as_one, reduce_window_p, True))
 rules.retype.register(reduce_window_p, retype_together)
 primitive(
     reduce_window_p,

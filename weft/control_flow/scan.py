@@ -8,15 +8,15 @@ split body. The transposed loop runs the other way and adds up the cotangents of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from weft import dtypes
-from weft.base.marked_lists import marked, partition, spread, unmarked
-from weft.control_flow.body_tracing import close_carry, permuted, run_compiled
+from weft.base.marked_lists import Flags, marked, partition, spread, unmarked
+from weft.control_flow.body_tracing import close_carry, permuted, run_as_one
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import (
-    Flags,
     Loop,
     Made,
     Parts,
@@ -34,7 +34,7 @@ from weft.control_flow.loop_parts import (
 from weft.core import rules
 from weft.core.access_pattern import Inner, Read, Reads, Step, full_read
 from weft.core.check import checked, operands_do_not_fit
-from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
+from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.types import ArrayType, type_of
@@ -68,9 +68,7 @@ __all__ = ["bind_scan", "scan_p"]
 scan_p = Primitive("scan", multiple_results=True, memoise=False)
 
 
-def bind_scan(
-    jaxpr: Jaxpr, loop: Loop, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any]
-) -> list[Any]:
+def bind_scan(jaxpr: Jaxpr, loop: Loop, consts: Values, carry: Values, xs: Values) -> list[Any]:
     """Applies the primitive, after joining the types of carried values that differ."""
     body = close_carry(jaxpr, loop.num_consts, loop.num_carry)
     if body is not jaxpr:
@@ -79,16 +77,7 @@ def bind_scan(
     return list(scan_p.bind(*consts, *carry, *xs, **loop.params(body)))
 
 
-# ---- evaluation and types ----------------------------------------------------------------------
-
-
-def scan_impl(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
-    return run_compiled(scan_p, args, {"jaxpr": jaxpr, **params}, jaxpr)
-
-
-def scan_stepwise(
-    *args: Any, **params: Any
-) -> Generator[tuple[str, Jaxpr, Sequence[Any]], list[Any], None]:
+def scan_stepwise(*args: Any, **params: Any) -> Steps:
     jaxpr, loop = Loop.of(params)
     consts, carry, xs = loop.split(args)
     order = range(loop.length)
@@ -106,7 +95,7 @@ def scan_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
     if (
         len(types) != len(jaxpr.inputs)
         or any(t.shape[:1] != (loop.length,) for t in xs)
-        or any(not same_array(a, b) for a, b in zip(got_types, jaxpr.in_types, strict=True))
+        or [(t.shape, t.dtype) for t in got_types] != [(t.shape, t.dtype) for t in jaxpr.in_types]
     ):
         more = f", scanned ones {loop.length} times"
         raise operands_do_not_fit("scan", types, jaxpr.in_types, "the body", more)
@@ -126,10 +115,6 @@ def scan_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     return operands, params | {"jaxpr": body}
 
 
-def same_array(got: ArrayType, wanted: ArrayType) -> bool:
-    return got.shape == wanted.shape and got.dtype == wanted.dtype
-
-
 def close_flags(
     jaxpr: Jaxpr,
     loop: Loop,
@@ -147,9 +132,6 @@ def close_flags(
 
     carried, made = fixpoint(carry, make, marks)
     return (*consts, *carried, *xs), made
-
-
-# ---- forward mode ------------------------------------------------------------------------------
 
 
 def scan_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
@@ -186,9 +168,6 @@ def interleaved(program: Jaxpr, loop: Loop, nonzero: Flags, marks: Flags) -> Jax
     return permuted(program, inputs, outputs)
 
 
-# ---- linearization -----------------------------------------------------------------------------
-
-
 def scan_linearize(primals: Values, tangents: Values, **params: Any) -> Derived:
     jaxpr, loop = Loop.of(params)
     start, _ = nonzero_tangents(tangents)
@@ -209,15 +188,11 @@ def scan_linearize(primals: Values, tangents: Values, **params: Any) -> Derived:
 def first_loop(plan: ResidualPlan, loop: Loop, parts: Parts) -> tuple[list[Any], list[Any]]:
     """Runs the first of two loops; returns its results and the residuals for the second."""
     outs = bind_scan(plan.first, loop, *parts)
-    return outs, find_residuals(plan, loop, parts, outs, bind_invariant(plan, parts[0]))
-
-
-def bind_invariant(plan: ResidualPlan, consts: Sequence[Any]) -> list[Any]:
-    """Computes once the residuals that are equal at every step of the loop."""
-    if not plan.invariant.outputs:
-        return []
-    name = plan.invariant.name
-    return list(jit_p.bind(*consts, jaxpr=plan.invariant, name=name, donated=()))
+    fixed = plan.invariant
+    once: list[Any] = []
+    if fixed.outputs:
+        once = jit_p.bind(*parts[0], jaxpr=fixed, name=fixed.name, donated=())
+    return outs, find_residuals(plan, loop, parts, outs, once)
 
 
 def split_linear(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Jaxpr, Flags, Flags]:
@@ -231,9 +206,6 @@ def split_linear(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Jaxpr, Fl
     plan = plan_residuals(split.primal, loop, len(jaxpr.outputs), residuals)
     linear = second_body(plan, split.linear, [sum(part) for part in loop.split(nonzero)])
     return plan, linear, nonzero, split.nonzero_out
-
-
-# ---- partial evaluation ------------------------------------------------------------------------
 
 
 def split_known(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Any, Flags]:
@@ -274,9 +246,6 @@ def scan_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
     return SplitEquation(first, later, split.unknown_out, residuals, before)
 
 
-# ---- transposition -----------------------------------------------------------------------------
-
-
 def linear_carry(jaxpr: Jaxpr, loop: Loop, linear: Flags) -> Flags:
     """Returns which carried values depend on a linear operand."""
     consts, carry, xs = loop.split(linear)
@@ -311,9 +280,7 @@ def scan_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[An
     return spread(unknown, [*in_consts[fixed:], *in_carry, *in_xs[len(residuals) - fixed :]])
 
 
-def transpose_linear(
-    cotangents: Sequence[Any], operands: Parts, jaxpr: Jaxpr, loop: Loop
-) -> list[Any]:
+def transpose_linear(cotangents: Values, operands: Parts, jaxpr: Jaxpr, loop: Loop) -> list[Any]:
     """Transposes a loop all of whose carried values are linear. An initial value that is known
     (zeros, where a tangent begins in the loop) gets no cotangent."""
     consts, carry, xs = operands
@@ -370,24 +337,15 @@ def transposed_body(
         given = iter(values)
         k_consts, cts, totals, k_xs, cts_ys = ([next(given) for _ in part] for part in parts)
         found = iter(eval_jaxpr(program, (), *k_consts, *k_xs, *cts, *cts_ys))
-        new_consts, new_carry, new_xs = (
-            spread(part, found) for part in (to_consts, to_carry, to_xs)
-        )
-        return [
-            *(
-                zeros(type) if ct is None else ct
-                for ct, type in zip(marked(carried, new_carry), parts[1], strict=True)
-            ),
-            *map(add_tangents, totals, marked(to_consts, new_consts)),
-            *marked(to_xs, new_xs),
-        ]
+        new_consts = marked(to_consts, spread(to_consts, found))
+        new_carry = marked(carried, spread(to_carry, found))
+        pairs = zip(new_carry, parts[1], strict=True)
+        new_carry = [zeros(t) if ct is None else ct for ct, t in pairs]
+        return [*new_carry, *map(add_tangents, totals, new_consts), *found]
 
     types = [type for part in parts for type in part]
     body = rebuild(function, types, jaxpr.name, "transpose")
     return body, carried, (to_consts, to_xs)
-
-
-# ---- vmap and dead-code elimination ------------------------------------------------------------
 
 
 def scan_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
@@ -430,9 +388,6 @@ def scan_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
     body = permuted(smaller, marked(reads, range(len(reads))))
     params = loop.with_counts(sum(reads[:m]), sum(carried)).params(body)
     return smaller_equation(eqn, reads, kept, params)
-
-
-# ---- reading -----------------------------------------------------------------------------------
 
 
 def scan_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
@@ -486,9 +441,6 @@ def scan_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) 
     return [*before, made]
 
 
-# ---- lowering ----------------------------------------------------------------------------------
-
-
 def scan_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
     jaxpr, loop = Loop.of(params)
     consts, carry, xs = loop.split(operands)
@@ -504,10 +456,8 @@ def scan_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
         place = stablehlo.subtract(number(loop.length - 1), index) if loop.reverse else index
         elements = [element(x, place, number(0)) for x in xs]
         outs = context.lower_jaxpr(jaxpr, [*consts, *state[:n], *elements], "scan")
-        ys = [
-            stored(whole, y, place, number(0)) for whole, y in zip(state[n:], outs[n:], strict=True)
-        ]
-        return [*outs[:n], *ys]
+        pairs = zip(state[n:], outs[n:], strict=True)
+        return [*outs[:n], *(stored(whole, y, place, number(0)) for whole, y in pairs)]
 
     unroll = max(1, min(loop.unroll, loop.length))
     whole_rounds, left = divmod(loop.length, unroll)
@@ -531,20 +481,18 @@ def scan_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
 
 
 def element(x: Any, place: Any, zero: Any) -> Any:
-    """Reads one element of a scanned array."""
     shape = list(x.type.shape)
     start = [place, *(zero for _ in shape[1:])]
     return stablehlo.reshape(stablehlo.dynamic_slice(x, start, [1, *shape[1:]]), shape[1:])
 
 
 def stored(whole: Any, y: Any, place: Any, zero: Any) -> Any:
-    """Writes one element of a stacked result."""
     shape = list(y.type.shape)
     start = [place, *(zero for _ in shape)]
     return stablehlo.dynamic_update_slice(whole, stablehlo.reshape(y, [1, *shape]), start)
 
 
-rules.impl.register(scan_p, scan_impl)
+rules.impl.register(scan_p, partial(run_as_one, scan_p, False))
 rules.type_rule.register(scan_p, scan_type)
 rules.retype.register(scan_p, scan_retype)
 rules.jvp.register(scan_p, scan_jvp)

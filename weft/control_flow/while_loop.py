@@ -10,28 +10,28 @@ keep their values. Where the body has effects, elements run one after the other 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from weft import dtypes, tree
 from weft.arrays.array import Array, array_of
-from weft.base.marked_lists import marked, partition
+from weft.base.marked_lists import Flags, marked, partition
 from weft.control_flow.body_tracing import (
     check_carry_structure,
     close_carry,
     permuted,
-    run_compiled,
+    run_as_one,
     trace_body,
     trace_loop_body,
 )
-from weft.control_flow.loop_parts import Flags, fixpoint, is_mapped, moved_to_front
-from weft.control_flow.loops import leaf_types, run_loop
+from weft.control_flow.loop_parts import fixpoint, is_mapped, moved_to_front
+from weft.control_flow.loops import run_loop, typed_leaves
 from weft.control_flow.mapped_choice import one_by_one, select_rows
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
-from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
+from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.trace import Tracer
@@ -71,9 +71,6 @@ Carry = TypeVar("Carry")
 while_p = Primitive("while", multiple_results=True, memoise=False)
 
 
-# ---- for users ---------------------------------------------------------------------------------
-
-
 _bodies = TraceCache(512, "a loop")
 _conditions = TraceCache(512, "the condition of a loop")
 
@@ -83,14 +80,10 @@ _conditions = TraceCache(512, "the condition of a loop")
 def while_loop(
     cond_fun: Callable[[Array], Any], body_fun: Callable[[Array], ArrayLike], init_val: ArrayLike
 ) -> Array: ...
-
-
 @overload
 def while_loop(
     cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Carry], init_val: Any
 ) -> Carry: ...
-
-
 @api_boundary
 def while_loop(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
@@ -109,10 +102,8 @@ def while_loop(
     for what, function in (("condition", cond_fun), ("body", body_fun)):
         check_function("while_loop", function, f"as its {what}", "a function of the carried values")
     name = function_name(body_fun)
-    leaves, carry_tree = tree.flatten(init_val)
-    leaves = [user_value(x) for x in leaves]
-    types = leaf_types("while_loop", name, "init_val", init_val, leaves)
-    check = _same("while_loop", name, carry_tree)
+    leaves, types, carry_tree = typed_leaves("while_loop", name, "init_val", init_val)
+    check = partial(check_carry_structure, "while_loop", name, carry_tree)
     body = trace_once(
         _bodies,
         body_fun,
@@ -135,27 +126,15 @@ def while_loop(
     return carry_tree.unflatten(outs)
 
 
-def _same(what: str, name: str, carry_tree: Any) -> Callable[[Any], None]:
-    """Returns a check that a body returns the structure that it takes."""
-    return lambda out_tree: check_carry_structure(what, name, carry_tree, out_tree)
-
-
 def _check_condition(name: str, condition: TracedBody) -> None:
-    types = condition.jaxpr.out_types
-    if (
-        tree.treedef_is_leaf(condition.out_tree)
-        and not types[0].shape
-        and types[0].dtype == dtypes.bool_
-    ):
-        return
-    got = str(types[0]) if tree.treedef_is_leaf(condition.out_tree) else str(condition.out_tree)
-    raise WeftTypeError(
-        f"while_loop: the condition {name} does not return a boolean scalar",
-        operation="while_loop",
-        got=got,
-        wanted="bool[]",
-        fix=Fix("condition", "compare (x < n), and reduce an array with .any() or .all()", {}),
-    )
+    got = condition.out_tree
+    if tree.treedef_is_leaf(got):
+        (got,) = condition.jaxpr.out_types
+        if not got.shape and got.dtype == dtypes.bool_:
+            return
+    message = f"while_loop: the condition {name} does not return a boolean scalar"
+    fix = Fix("condition", "compare (x < n), and reduce an array with .any() or .all()")
+    raise WeftTypeError(message, operation="while_loop", got=str(got), wanted="bool[]", fix=fix)
 
 
 @overload
@@ -167,8 +146,6 @@ def fori_loop(
     *,
     unroll: int | bool | None = ...,
 ) -> Array: ...
-
-
 @overload
 def fori_loop(
     lower: Any,
@@ -178,8 +155,6 @@ def fori_loop(
     *,
     unroll: int | bool | None = ...,
 ) -> Carry: ...
-
-
 @api_boundary
 def fori_loop(
     lower: Any,
@@ -215,13 +190,11 @@ def fori_loop(
         rounds = 1 if unroll is None else unroll
         return run_loop("fori_loop", step, carry, None, length, False, rounds)[0][1]
     if unroll is not None:
-        raise WeftValueError(
-            f"fori_loop of {name}: only a loop with known bounds can be unrolled",
-            operation="fori_loop",
-            got=f"unroll={unroll} and a traced bound",
-            wanted="bounds that are Python integers",
-            fix=Fix("unroll", "leave unroll out, or make the bounds static arguments", {}),
-        )
+        message = f"fori_loop of {name}: only a loop with known bounds can be unrolled"
+        got = f"unroll={unroll} and a traced bound"
+        wanted = "bounds that are Python integers"
+        fix = Fix("unroll", "leave unroll out, or make the bounds static arguments")
+        raise WeftValueError(message, operation="fori_loop", got=got, wanted=wanted, fix=fix)
 
     def go_on(carry: Any) -> Any:
         return lt(carry[0], carry[1])
@@ -245,13 +218,10 @@ def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
     types = [type_of(lower), type_of(upper)]
     for which, type in zip(("lower", "upper"), types, strict=True):
         if type.shape or type.dtype not in dtypes.INTEGER:
-            raise WeftTypeError(
-                f"fori_loop takes an integer scalar as its {which} bound",
-                operation="fori_loop",
-                got=str(type),
-                wanted="i32[]",
-                fix=Fix("convert", "convert the bound to an integer", {"bound": which}),
-            )
+            message = f"fori_loop takes an integer scalar as its {which} bound"
+            got = str(type)
+            fix = Fix("convert", "convert the bound to an integer", {"bound": which})
+            raise WeftTypeError(message, operation="fori_loop", got=got, wanted="i32[]", fix=fix)
     found: tuple[Any, bool] = dtypes.promote(*((t.dtype, t.weak_type) for t in types))
     return found
 
@@ -264,17 +234,12 @@ def _known(name: str, bound: Any, dtype: Any) -> int | None:
         return None
     limits = dtypes.iinfo(dtype)
     if not limits.min <= int(value) <= limits.max:
-        raise WeftValueError(
-            f"fori_loop of {name}: a bound does not fit in {dtype}, the dtype of the other",
-            operation="fori_loop",
-            got=str(int(value)),
-            wanted=f"a number from {limits.min} to {limits.max}",
-            fix=Fix("convert", "give both bounds a wider dtype", {"dtype": dtype}),
-        )
+        message = f"fori_loop of {name}: a bound does not fit in {dtype}, the dtype of the other"
+        got = str(int(value))
+        wanted = f"a number from {limits.min} to {limits.max}"
+        fix = Fix("convert", "give both bounds a wider dtype", {"dtype": dtype})
+        raise WeftValueError(message, operation="fori_loop", got=got, wanted=wanted, fix=fix)
     return int(value)
-
-
-# ---- the primitive -----------------------------------------------------------------------------
 
 
 def bind_while(
@@ -305,13 +270,7 @@ def parts(values: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], lis
     return list(values[:n]), list(values[n:m]), list(values[m:])
 
 
-def while_impl(*args: Any, **params: Any) -> list[Any]:
-    return run_compiled(while_p, args, params, params["body_jaxpr"])
-
-
-def while_stepwise(
-    *args: Any, **params: Any
-) -> Generator[tuple[str, Jaxpr, Sequence[Any]], list[Any], None]:
+def while_stepwise(*args: Any, **params: Any) -> Steps:
     cond_consts, body_consts, carry = parts(args, params)
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     for i in itertools.count():
@@ -330,11 +289,9 @@ def while_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
     outs: list[ArrayType] = body.out_types
     carried = body.in_types[len(body_consts) :]
     if any(a.strong() is not b.strong() for a, b in zip(carried, outs, strict=True)):
-        raise JaxprError(
-            "while: carried values come out with other types than they go in",
-            got=", ".join(map(str, outs)),
-            wanted=", ".join(map(str, carried)),
-        )
+        message = "while: carried values come out with other types than they go in"
+        found = ", ".join(map(str, outs))
+        raise JaxprError(message, got=found, wanted=", ".join(map(str, carried)))
     return outs
 
 
@@ -366,9 +323,7 @@ def while_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     return operands, params | {"cond_jaxpr": condition, "body_jaxpr": body}
 
 
-def tangent_loop(
-    primals: Values, tangents: Values, params: dict[str, Any]
-) -> tuple[list[Any], Flags]:
+def tangent_loop(primals: Values, tangents: Values, params: Params) -> tuple[list[Any], Flags]:
     """Runs the loop that carries tangents beside the values; returns its results and tangents, and
     which values have them. Only values that the condition alone reads need no tangent."""
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
@@ -384,13 +339,9 @@ def tangent_loop(
     a, b, c = len(body_consts), len(carry), sum(of_consts)
     order = [*range(a), *range(a + b, a + b + c), *range(a, a + b)]
     program = permuted(program, [*order, *range(a + b + c, len(program.inputs))])
-    outs = bind_while(
-        with_unused(condition, [v.type for v in program.inputs[a + c + b :]]),
-        program,
-        cond_consts,
-        [*body_consts, *given],
-        [*carry, *map(instantiate, marked(carried, carry_t))],
-    )
+    test = with_unused(condition, [v.type for v in program.inputs[a + c + b :]])
+    moving = map(instantiate, marked(carried, carry_t))
+    outs = bind_while(test, program, cond_consts, [*body_consts, *given], [*carry, *moving])
     return outs, carried
 
 
@@ -422,17 +373,14 @@ def while_linearize(primals: Values, tangents: Values, **params: Any) -> Derived
 
 def _acts_twice(params: dict[str, Any]) -> WeftNotImplementedError:
     effects = params["body_jaxpr"].effects | params["cond_jaxpr"].effects
+    text = "differentiate with weft.jvp, use weft.lax.scan, or take the io_callback out"
     return WeftNotImplementedError(
         "a while_loop that calls the host with io_callback is linearized: its linear part runs "
         "the loop again, and would act a second time",
         operation="while_loop",
         got=f"a loop with the effects {', '.join(sorted(map(str, effects)))}",
         wanted="a loop without effects other than debug.print and debug.callback",
-        fix=Fix(
-            "forward",
-            "differentiate with weft.jvp, use weft.lax.scan, or take the io_callback out",
-            {},
-        ),
+        fix=Fix("forward", text),
     )
 
 
@@ -448,7 +396,6 @@ def while_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[A
             "use weft.lax.fori_loop with Python integers as bounds, or weft.lax.scan; or "
             "differentiate forwards (weft.jvp, weft.jacfwd); or give the loop a derivative of its "
             "own (weft.custom_vjp, weft.lax.custom_root)",
-            {},
         ),
     )
 
@@ -477,8 +424,7 @@ def while_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mappe
     if test_dim is not None:
         body_consts = [*cond_consts, *body_consts]
         test, mapped = selecting(test, mapped, len(cond_consts))
-    outs = bind_while(test, mapped, cond_consts, body_consts, carry)
-    return outs, in_dims(carried)
+    return bind_while(test, mapped, cond_consts, body_consts, carry), in_dims(carried)
 
 
 def selecting(test: Jaxpr, body: Jaxpr, cond_nconsts: int) -> tuple[Jaxpr, Jaxpr]:
@@ -612,8 +558,7 @@ def while_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
     cond_consts, body_consts, carry = parts(operands, params)
 
     def condition(state: list[Any]) -> Any:
-        (found,) = context.lower_jaxpr(params["cond_jaxpr"], [*cond_consts, *state], "condition")
-        return found
+        return context.lower_jaxpr(params["cond_jaxpr"], [*cond_consts, *state], "condition")[0]
 
     def body(state: list[Any]) -> list[Any]:
         return context.lower_jaxpr(params["body_jaxpr"], [*body_consts, *state], "while")
@@ -621,7 +566,7 @@ def while_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
     return list(context.while_(carry, condition, body))
 
 
-rules.impl.register(while_p, while_impl)
+rules.impl.register(while_p, partial(run_as_one, while_p, False))
 rules.type_rule.register(while_p, while_type)
 rules.retype.register(while_p, while_retype)
 rules.jvp.register(while_p, while_jvp)

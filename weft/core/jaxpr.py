@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import string
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -197,6 +197,13 @@ class Jaxpr:
         return show_jaxpr(self)
 
     __repr__ = __str__
+
+
+Steps = Generator[tuple[str, Jaxpr, Sequence[Any]], list[Any], None]
+"""What a rule for stepwise evaluation yields: for each jaxpr its name in messages, and its inputs;
+it is sent the results."""
+Cut = tuple[list[bool], Equation | None]
+"""What a rule for dead-code elimination returns: which operands are read, and the equation left."""
 
 
 class ClosedJaxpr:

@@ -70,6 +70,7 @@ Derived = tuple[list[Any], list[Any]]
 Mapped = tuple[list[Any], Dims]
 # The types that operands are to be cast to, and the parameters for these.
 Retyped = tuple[list[ArrayType], Params]
+Types = Sequence[ArrayType]
 
 
 @dataclasses.dataclass(eq=False, repr=False, slots=True)

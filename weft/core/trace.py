@@ -33,6 +33,7 @@ __all__ = [
     "check_alive",
     "current_trace",
     "leaked",
+    "running",
     "set_bottom",
     "set_current",
     "trace_of",
@@ -154,6 +155,16 @@ class using_trace:
 
     def __exit__(self, *_: object) -> None:
         current_variable.reset(self._token)
+
+
+class running(using_trace):
+    """`with running(trace):` as `using_trace`, around the call that a trace is for: ends it."""
+
+    __slots__ = ()
+
+    def __exit__(self, *_: object) -> None:
+        current_variable.reset(self._token)
+        self._trace.finish()
 
 
 class Tracer(Typed, ArrayOperators[Any]):

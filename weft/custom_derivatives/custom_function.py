@@ -17,6 +17,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 import numpy as np
 
 from weft import dtypes, tree
+from weft.argument_errors import not_an_array
 from weft.arrays.array import Array, as_array
 from weft.base import source as sources
 from weft.core.primitive import Primitive
@@ -30,8 +31,9 @@ from weft.errors import (
     TreeError,
     WeftTypeError,
     WeftValueError,
+    trim,
 )
-from weft.interpreters.function_results import check_function, check_results, no_array
+from weft.interpreters.function_results import check_function, check_results
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.ops.structural.tangents import zeros
@@ -44,10 +46,10 @@ __all__ = [
     "array_of_zero",
     "check_rule",
     "check_structure",
+    "class_and_length",
     "fitted",
     "is_float0",
     "vector",
-    "without_rule",
 ]
 
 P = ParamSpec("P")
@@ -94,9 +96,14 @@ class SymbolicZero:
 
 
 class CustomFunction(Generic[P, R]):
-    """The base of `custom_jvp` and `custom_vjp`: the function and its arguments."""
+    """The base of `custom_jvp` and `custom_vjp`: the function, its arguments, and its rules, which
+    the method named `_define` sets."""
 
     kind = "custom derivative"
+    _define: str
+    _primitive: Primitive
+    _rules: tuple[Callable[..., Any], ...] = ()
+    _symbolic_zeros = False
 
     def __init__(
         self,
@@ -118,10 +125,20 @@ class CustomFunction(Generic[P, R]):
         # The number of arguments of a call; None where the signature does not fix it.
         self._count = None if star or self._signature is None else len(self._names)
         self._places = self._nondiff_places(nondiff_argnums, nondiff_argnames)
-        self._symbolic_zeros = False
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        raise NotImplementedError(f"{type(self).__name__} does not define __call__")
+        try:
+            if not self._rules:
+                message = f"{self._what}: it is called and has no rule for its derivative yet"
+                wanted = f"a rule, set with {self._define}"
+                text = f"set the rule with .{self._define}(...) before the first call"
+                fix = Fix(self._define, text)
+                raise WeftTypeError(message, operation=self.kind, wanted=wanted, fix=fix)
+            result: R = self._apply(args, kwargs)
+            return result
+        except Exception as error:
+            trim(error)
+            raise
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> Self: ...
@@ -140,16 +157,13 @@ class CustomFunction(Generic[P, R]):
             numbers = [operator.index(numbers)]
         except TypeError:
             numbers = [operator.index(i) for i in numbers]
-        names = [names] if isinstance(names, str) else list(names)
-        for name in names:
+        for name in [names] if isinstance(names, str) else names:
             if name not in self._names:
-                raise WeftValueError(
-                    f"{self._what}: there is no positional parameter {name!r}",
-                    operation=self.kind,
-                    got=f"nondiff_argnames={tuple(names)!r}",
-                    wanted=f"names among {self._names}",
-                    fix=Fix("remove", f"leave {name!r} out of nondiff_argnames", {"name": name}),
-                )
+                message = f"{self._what}: there is no positional parameter {name!r}"
+                got = f"nondiff_argnames={names!r}"
+                wanted = f"names among {self._names}"
+                fix = Fix("remove", f"leave {name!r} out of nondiff_argnames", {"name": name})
+                raise WeftValueError(message, operation=self.kind, got=got, wanted=wanted, fix=fix)
             numbers.append(self._names.index(name))
         if self._count is None:
             return tuple(numbers)
@@ -157,13 +171,11 @@ class CustomFunction(Generic[P, R]):
 
     def _place(self, number: int, count: int) -> int:
         if not -count <= number < count:
-            raise WeftValueError(
-                f"{self._what}: nondiff_argnums has {number}, and there are {count} arguments",
-                operation=self.kind,
-                got=f"nondiff_argnums with {number}",
-                wanted=f"numbers from 0 to {count - 1}",
-                fix=Fix("remove", f"leave {number} out of nondiff_argnums", {"number": number}),
-            )
+            message = f"{self._what}: nondiff_argnums has {number}, and there are {count} arguments"
+            got = f"nondiff_argnums with {number}"
+            wanted = f"numbers from 0 to {count - 1}"
+            fix = Fix("remove", f"leave {number} out of nondiff_argnums", {"number": number})
+            raise WeftValueError(message, operation=self.kind, got=got, wanted=wanted, fix=fix)
         return number % count
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -175,12 +187,10 @@ class CustomFunction(Generic[P, R]):
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise WeftTypeError(
-                f"{self._what}: the arguments do not fit its signature: {error}",
-                operation=self.kind,
-                got=f"{len(args)} positional arguments and keywords {sorted(kwargs)}",
-                wanted=f"{self._name}{self._signature}",
-            ) from None
+            message = f"{self._what}: the arguments do not fit its signature: {error}"
+            got = f"{len(args)} positional arguments and keywords {sorted(kwargs)}"
+            wanted = f"{self._name}{self._signature}"
+            raise WeftTypeError(message, operation=self.kind, got=got, wanted=wanted) from None
         if bound.kwargs:
             raise self._unplaced(sorted(bound.kwargs))
         bound.apply_defaults()
@@ -208,14 +218,11 @@ class CustomFunction(Generic[P, R]):
             places = tuple(sorted({self._place(i, len(full)) for i in places}))
         return places, tuple([x for i, x in enumerate(full) if i not in places])
 
-    def _apply(
-        self,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        rules: Sequence[Callable[..., Any]],
-        primitive: Primitive,
-        make_rule: Callable[[Application, bool], Any],
-    ) -> Any:
+    def _rule(self, application: Application) -> Any:
+        """The rule of one application, for the primitive."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _rule")
+
+    def _apply(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls the function; under a transformation, binds it together with its rules."""
         full = self._positional(args, kwargs)
         places, given = self._split(full)
@@ -233,14 +240,14 @@ class CustomFunction(Generic[P, R]):
             return out_tree.unflatten([as_array(x) for x in check_results(out, outs, self._what)])
         nondiff = [full[i] for i in places]
         names = [self._argument_name(i) for i in range(len(full)) if i not in places]
-        functions = [self._function, *rules]
+        functions = [self._function, *self._rules]
         application = Application(self, names, functions, nondiff, places, in_tree)
-        outs = primitive.call(
+        outs = self._primitive.call(
             application.run,
             *application.tracers,
             *leaves,
             name=application.name,
-            rule=make_rule(application, self._symbolic_zeros),
+            rule=self._rule(application),
             captured=application.captured,
         )
         return application.out_tree.unflatten(outs)
@@ -260,16 +267,9 @@ class CustomFunction(Generic[P, R]):
             given = [i for i in range(len(places) + len(in_tree.children())) if i not in places]
             place = given[path[0].idx]
             where = f"{self._argument_name(place)}{tree.keystr(path[1:])}"
-            raise no_array(
-                f"{self._what}: {where}",
-                leaf,
-                self.kind,
-                fix=Fix(
-                    "nondiff_argnums",
-                    f"make it an argument without derivatives: nondiff_argnums=({place},)",
-                    {"nondiff_argnums": (place,)},
-                ),
-            ) from None
+            text = f"make it an argument without derivatives: nondiff_argnums=({place},)"
+            fix = Fix("nondiff_argnums", text, {"nondiff_argnums": (place,)})
+            raise not_an_array(self.kind, f"{self._what}: {where}", leaf, fix=fix) from None
 
 
 class Application:
@@ -281,22 +281,6 @@ class Application:
     or a rule has run.
     """
 
-    __slots__ = (
-        "_held",
-        "_objects",
-        "_places",
-        "captured",
-        "functions",
-        "in_tree",
-        "kind",
-        "name",
-        "names",
-        "out_tree",
-        "out_types",
-        "tracers",
-        "what",
-    )
-
     def __init__(
         self,
         function: CustomFunction,
@@ -306,9 +290,8 @@ class Application:
         places: tuple[int, ...],
         in_tree: Any,
     ) -> None:
-        self.kind = function.kind
-        self.name = function._name
-        self.what = function._what
+        self.kind, self.name, self.what = function.kind, function._name, function._what
+        self.symbolic_zeros = function._symbolic_zeros
         self.names = names
         self.functions = functions
         self.in_tree = in_tree
@@ -331,11 +314,6 @@ class Application:
         held.found = self.tracers
         self.captured = (len(closed), len(passive), len(given)) if self.tracers else ()
 
-    @property
-    def num_captured(self) -> int:
-        """The number of operands before those of the arguments."""
-        return len(self.tracers)
-
     def opened(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """Returns the functions and the arguments without derivatives, in which operands replace
         the values that they close over; and the other operands."""
@@ -352,16 +330,12 @@ class Application:
 
     def pair(self, found: Any, rule: str, second: str) -> Any:
         """Returns `found`, the (result, `second`) of a rule. Raises WeftTypeError for no pair."""
-        is_sequence = isinstance(found, (tuple, list))
-        if is_sequence and len(found) == 2:
+        if isinstance(found, (tuple, list)) and len(found) == 2:
             return found
-        raise WeftTypeError(
-            f"{self.what}: the {rule} rule returns no pair (result, {second})",
-            operation=self.kind,
-            got=type(found).__name__ + (f" of length {len(found)}" if is_sequence else ""),
-            wanted="a tuple of two",
-            fix=Fix("pair", f"return (result, {second}) from the {rule} rule", {}),
-        )
+        message = f"{self.what}: the {rule} rule returns no pair (result, {second})"
+        got = class_and_length(found)
+        fix = Fix("pair", f"return (result, {second}) from the {rule} rule")
+        raise WeftTypeError(message, operation=self.kind, got=got, wanted="a tuple of two", fix=fix)
 
     def run(self, *operands: Any) -> list[Any]:
         """Runs the function on operands and returns the leaves of its result."""
@@ -424,17 +398,12 @@ class Application:
 
 def check_structure(got: Any, wanted: Any, message: str, operation: str) -> TreeError:
     """The error for a tree that has another structure than `wanted` (a structure)."""
-    found = tree.differences(got, wanted.unflatten(range(wanted.num_leaves)))
-    places = "".join(
-        f"\n    {tree.keystr(x.path) or 'the top'}: {x.left} instead of {x.right}" for x in found
+    differ = tree.differences(got, wanted.unflatten(range(wanted.num_leaves)))
+    found = str(tree.structure(got)) + "".join(
+        f"\n    {tree.keystr(x.path) or 'the top'}: {x.left} instead of {x.right}" for x in differ
     )
-    return TreeError(
-        message,
-        operation=operation,
-        got=f"{tree.structure(got)}{places}",
-        wanted=str(wanted),
-        fix=found[0].fix if found else None,
-    )
+    fix = differ[0].fix if differ else None
+    return TreeError(message, operation=operation, got=found, wanted=str(wanted), fix=fix)
 
 
 def fitted(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
@@ -446,27 +415,26 @@ def fitted(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
     if got is wanted:
         return value
     if got.shape != wanted.shape:
-        raise ShapeError(
-            f"{what} has the shape {got.shape} instead of {wanted.shape}",
-            operation=operation,
-            got=str(got),
-            wanted=str(wanted),
-            fix=Fix("reshape", f"return it in the shape {wanted.shape}", {"shape": wanted.shape}),
-        )
+        message = f"{what} has the shape {got.shape} instead of {wanted.shape}"
+        fix = Fix("reshape", f"return it in the shape {wanted.shape}", {"shape": wanted.shape})
+        raise ShapeError(message, operation=operation, got=str(got), wanted=str(wanted), fix=fix)
     if got.dtype != wanted.dtype:
         real = got.dtype in dtypes.FLOATING or wanted.dtype in dtypes.COMPLEX
         if not (got.weak_type and got.dtype in dtypes.INEXACT and real):
             short = dtypes.short_name(wanted.dtype)
-            raise DTypeError(
-                f"{what} has the dtype {got.dtype} instead of {wanted.dtype}",
-                operation=operation,
-                got=str(got),
-                wanted=str(wanted),
-                fix=Fix("convert", f"convert it to {short}", {"dtype": wanted.dtype}),
-            )
+            message = f"{what} has the dtype {got.dtype} instead of {wanted.dtype}"
+            found = str(got)
+            fix = Fix("convert", f"convert it to {short}", {"dtype": wanted.dtype})
+            raise DTypeError(message, operation=operation, got=found, wanted=str(wanted), fix=fix)
     elif got.weak_type == wanted.weak_type or got.dtype not in dtypes.ANY:
         return value
     return convert_element_type(value, wanted.dtype, wanted.weak_type)
+
+
+def class_and_length(value: Any) -> str:
+    """The class of a value, and the length of a tuple or a list, for the `got` of errors."""
+    length = f" of length {len(value)}" if isinstance(value, (tuple, list)) else ""
+    return type(value).__name__ + length
 
 
 def is_float0(value: Any) -> bool:
@@ -489,19 +457,5 @@ def vector(value: Any) -> Any:
 def check_rule(what: str, rule: Any) -> None:
     """Raises WeftTypeError for a rule that is no function."""
     if not callable(rule):
-        raise WeftTypeError(
-            f"{what} takes functions, not {type(rule).__name__}",
-            operation=what,
-            got=type(rule).__name__,
-            wanted="a callable",
-        )
-
-
-def without_rule(what: str, kind: str, define: str) -> WeftTypeError:
-    """The error for a function that is called before its rule is set."""
-    return WeftTypeError(
-        f"{what}: it is called and has no rule for its derivative yet",
-        operation=kind,
-        wanted=f"a rule, set with {define}",
-        fix=Fix(define, f"set the rule with .{define}(...) before the first call", {}),
-    )
+        message = f"{what} takes functions, not {type(rule).__name__}"
+        raise WeftTypeError(message, operation=what, got=type(rule).__name__, wanted="a callable")

@@ -26,10 +26,14 @@ from weft.custom_derivatives.custom_function import (
     fitted,
     is_float0,
     vector,
-    without_rule,
 )
-from weft.custom_derivatives.custom_primitive import Rule, custom_primitive, mapped_at_front
-from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary, trim
+from weft.custom_derivatives.custom_primitive import (
+    MappedRule,
+    Rule,
+    custom_primitive,
+    mapped_at_front,
+)
+from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
 from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
@@ -43,9 +47,6 @@ __all__ = ["custom_jvp", "custom_jvp_p"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 custom_jvp_p = custom_primitive("custom_jvp")
-
-
-# ---- for users ---------------------------------------------------------------------------------
 
 
 class custom_jvp(CustomFunction[P, R]):
@@ -72,15 +73,8 @@ class custom_jvp(CustomFunction[P, R]):
     """
 
     kind = "custom_jvp"
-
-    def __init__(
-        self,
-        fun: Callable[P, R],
-        nondiff_argnums: int | Sequence[int] = (),
-        nondiff_argnames: str | Sequence[str] = (),
-    ) -> None:
-        super().__init__(fun, nondiff_argnums, nondiff_argnames)
-        self._jvp: Callable[..., Any] | None = None
+    _define = "defjvp"
+    _primitive = custom_jvp_p
 
     @api_boundary
     def defjvp(self, jvp: F, symbolic_zeros: bool = False) -> F:
@@ -91,7 +85,7 @@ class custom_jvp(CustomFunction[P, R]):
         `SymbolicZero`, and may be returned as one. Returns `jvp`.
         """
         check_rule("defjvp", jvp)
-        self._jvp, self._symbolic_zeros = jvp, symbolic_zeros
+        self._rules, self._symbolic_zeros = (jvp,), symbolic_zeros
         return jvp
 
     @api_boundary
@@ -113,20 +107,18 @@ class custom_jvp(CustomFunction[P, R]):
                 operation="defjvps",
                 got=f"nondiff_argnums={self._places}",
                 wanted="a function without them",
-                fix=Fix("defjvp", "use defjvp, whose rule gets these arguments first", {}),
+                fix=Fix("defjvp", "use defjvp, whose rule gets these arguments first"),
             )
         for jvp in jvps:
             if jvp is not None:
                 check_rule("defjvps", jvp)
         if self._count is not None and len(jvps) != self._count:
-            raise WeftTypeError(
-                f"{self._what}: defjvps takes one rule per argument",
-                operation="defjvps",
-                got=f"{len(jvps)} rules",
-                wanted=f"{self._count} rules",
-                fix=Fix("count", f"give {self._count} rules, None where the derivative is zero",
-                        {"count": self._count}),
-            )  # fmt: skip
+            wanted = f"{self._count} rules"
+            text = f"give {wanted}, None where the derivative is zero"
+            message = f"{self._what}: defjvps takes one rule per argument"
+            got = f"{len(jvps)} rules"
+            fix = Fix("count", text, {"count": self._count})
+            raise WeftTypeError(message, operation="defjvps", got=got, wanted=wanted, fix=fix)
         function: Callable[..., Any] = self
 
         def jvp_of_sum(primals: Values, tangents: Values) -> tuple[Any, Any]:
@@ -140,20 +132,14 @@ class custom_jvp(CustomFunction[P, R]):
                 return result, tree.map(lambda x: SymbolicZero(type_of(x).tangent()), result)
             return result, tree.map(_sum, *parts)
 
-        self._jvp, self._symbolic_zeros = jvp_of_sum, True
+        self._rules, self._symbolic_zeros = (jvp_of_sum,), True
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            if self._jvp is None:
-                raise without_rule(self._what, "custom_jvp", "defjvp")
-            return self._apply(args, kwargs, (self._jvp,), custom_jvp_p, JVPRule)
-        except Exception as error:
-            trim(error)
-            raise
+    def _rule(self, application: Application) -> Rule:
+        return JVPRule(application)
 
 
-register_closure(custom_jvp, ("_function", "_jvp"), copy.copy)
-register_parts(custom_jvp, lambda f: (f._function, f._places, f._jvp, f._symbolic_zeros))
+register_closure(custom_jvp, ("_function", "_rules"), copy.copy)
+register_parts(custom_jvp, lambda f: (f._function, f._places, *f._rules, f._symbolic_zeros))
 
 
 def _sum(*parts: Any) -> Any:
@@ -163,22 +149,18 @@ def _sum(*parts: Any) -> Any:
     return total
 
 
-# ---- rules -------------------------------------------------------------------------------------
-
-
 class JVPRule(Rule):
     """The rule of one application: runs the user's rule and checks its result."""
 
-    def __init__(self, application: Application, symbolic_zeros: bool) -> None:
+    def __init__(self, application: Application) -> None:
         super().__init__(function_name(application.functions[1]))
         self.application = application
-        self.symbolic_zeros = symbolic_zeros
 
     def jvp(self, primals: Values, tangents: Values) -> Derived:
         application = self.application
         functions, nondiff, leaves = application.opened(primals)
         given = [
-            (SymbolicZero(t.type) if self.symbolic_zeros else instantiate(t))
+            (SymbolicZero(t.type) if application.symbolic_zeros else instantiate(t))
             if type(t) is Zero
             else vector(t)
             for t in tangents
@@ -215,19 +197,14 @@ class JVPRule(Rule):
         if zero and leaf.shape == wanted.shape and leaf.dtype == wanted.dtype:
             return Zero(wanted)
         if wanted.dtype == dtypes.float0 or zero:
-            raise DTypeError(
-                f"{what} does not fit its result",
-                operation="custom_jvp",
-                got=f"{type(leaf).__name__} of dtype {getattr(leaf, 'dtype', None)}",
-                wanted=str(wanted),
-                fix=Fix(
-                    "float0" if wanted.dtype == dtypes.float0 else "zeros",
-                    f"return np.zeros({wanted.shape}, weft.float0), the tangent of integers"
-                    if wanted.dtype == dtypes.float0
-                    else f"return zeros of shape {wanted.shape} and dtype {wanted.dtype}",
-                    {"shape": wanted.shape, "dtype": wanted.dtype},
-                ),
-            )
+            kind, text = "zeros", f"return zeros of shape {wanted.shape} and dtype {wanted.dtype}"
+            if wanted.dtype == dtypes.float0:
+                kind = "float0"
+                text = f"return np.zeros({wanted.shape}, weft.float0), the tangent of integers"
+            message = f"{what} does not fit its result"
+            got = f"{type(leaf).__name__} of dtype {getattr(leaf, 'dtype', None)}"
+            fix = Fix(kind, text, {"shape": wanted.shape, "dtype": wanted.dtype})
+            raise DTypeError(message, operation="custom_jvp", got=got, wanted=str(wanted), fix=fix)
         (leaf,) = check_results(leaf, [leaf], what)
         return fitted(leaf, wanted, what, "custom_jvp")
 
@@ -235,14 +212,8 @@ class JVPRule(Rule):
         return MappedJVPRule(self, axis, dims)
 
 
-class MappedJVPRule(Rule):
-    """The rule of a mapped application, whose results are all mapped along dimension 0."""
-
-    def __init__(self, rule: Rule, axis: AxisData, dims: Dims) -> None:
-        super().__init__(rule.name)
-        self.rule = rule
-        self.axis = axis
-        self.dims = dims
+class MappedJVPRule(MappedRule):
+    """The rule of a mapped application."""
 
     def jvp(self, primals: Values, tangents: Values) -> Derived:
         n, own = len(primals), self.dims[len(primals) - len(tangents) :]

@@ -17,7 +17,7 @@ from weft.base.marked_lists import merge, unmarked
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Derived, Dims, Mapped, Values, Zero
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
 from weft.interpreters.jvp import jvp_flat
@@ -30,7 +30,7 @@ from weft.interpreters.vmap import vmap_flat, vmap_jaxpr
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents
 
-__all__ = ["Rule", "custom_primitive", "linearized", "mapped_at_front"]
+__all__ = ["MappedRule", "Rule", "custom_primitive", "linearized", "mapped_at_front"]
 
 
 class Rule:
@@ -62,13 +62,20 @@ class Rule:
         return self.name
 
 
+class MappedRule(Rule):
+    """The rule of a mapped application, whose results are all mapped along dimension 0."""
+
+    def __init__(self, rule: Any, axis: AxisData, dims: Dims) -> None:
+        super().__init__(rule.name)
+        self.rule, self.axis, self.dims = rule, axis, dims
+
+
 class LaterRule(Rule):
     """A rule that ignores the first operands."""
 
     def __init__(self, rule: Rule, count: int) -> None:
         super().__init__(rule.name)
-        self.rule = rule
-        self.count = count
+        self.rule, self.count = rule, count
 
     def jvp(self, primals: Values, tangents: Values) -> Derived:
         return self.rule.jvp(primals[self.count :], tangents)
@@ -83,16 +90,12 @@ class LaterRule(Rule):
 def counts(captured: tuple[int, ...]) -> tuple[int, int, int]:
     """Returns the numbers of operands that the function closes over, that only rules close over,
     and that are in arguments without derivatives."""
-    closed, passive, given = captured or (0, 0, 0)
-    return closed, passive, given
+    return captured or (0, 0, 0)  # type: ignore[return-value]
 
 
 def body_of(params: dict[str, Any]) -> Callable[..., list[Any]]:
     """Returns the function of an application, from operands to results."""
-    if "function" in params:
-        found: Callable[..., list[Any]] = params["function"]
-        return found
-    return functools.partial(eval_jaxpr, params["jaxpr"], ())
+    return params.get("function") or functools.partial(eval_jaxpr, params["jaxpr"], ())
 
 
 def again(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -122,9 +125,6 @@ def linearized(
     return outs, merge(flags, eval_jaxpr(jaxpr, residuals, *given), unmarked(flags, found))
 
 
-# ---- rules -------------------------------------------------------------------------------------
-
-
 def custom_impl(*operands: Any, **params: Any) -> list[Any]:
     return [as_array(x) for x in body_of(params)(*operands)]
 
@@ -135,9 +135,7 @@ def custom_stepwise(
     yield f"the {primitive.name} of {name}", jaxpr, operands
 
 
-def custom_stage(
-    primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-) -> tuple[Sequence[Any], dict[str, Any]]:
+def custom_stage(primitive: Primitive, args: Values, params: Params) -> tuple[Values, Params]:
     """Records the function; further values that it closes over become operands in front."""
     if "function" not in params:
         return args, params

@@ -25,14 +25,19 @@ from weft.custom_derivatives.custom_function import (
     SymbolicZero,
     check_rule,
     check_structure,
+    class_and_length,
     fitted,
     is_float0,
     vector,
-    without_rule,
 )
-from weft.custom_derivatives.custom_primitive import Rule, custom_primitive, mapped_at_front
-from weft.custom_derivatives.pullback import Pullback, custom_vjp_tangents_p, pushed_forward
-from weft.errors import DTypeError, Fix, TreeError, api_boundary, trim
+from weft.custom_derivatives.custom_primitive import (
+    MappedRule,
+    Rule,
+    custom_primitive,
+    mapped_at_front,
+)
+from weft.custom_derivatives.pullback import Pullback, pushed_forward, pushed_forward_later
+from weft.errors import DTypeError, Fix, TreeError, api_boundary
 from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
@@ -46,9 +51,6 @@ from weft.tracing.closure_lifting import register_closure
 __all__ = ["CustomVJPPrimal", "custom_vjp", "custom_vjp_p"]
 
 custom_vjp_p = custom_primitive("custom_vjp")
-
-
-# ---- for users ---------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,16 +85,8 @@ class custom_vjp(CustomFunction[P, R]):
     """
 
     kind = "custom_vjp"
-
-    def __init__(
-        self,
-        fun: Callable[P, R],
-        nondiff_argnums: int | Sequence[int] = (),
-        nondiff_argnames: str | Sequence[str] = (),
-    ) -> None:
-        super().__init__(fun, nondiff_argnums, nondiff_argnames)
-        self._fwd: Callable[..., Any] | None = None
-        self._bwd: Callable[..., Any] | None = None
+    _define = "defvjp"
+    _primitive = custom_vjp_p
 
     @api_boundary
     def defvjp(
@@ -109,23 +103,14 @@ class custom_vjp(CustomFunction[P, R]):
         """
         check_rule("defvjp", fwd)
         check_rule("defvjp", bwd)
-        self._fwd, self._bwd, self._symbolic_zeros = fwd, bwd, symbolic_zeros
+        self._rules, self._symbolic_zeros = (fwd, bwd), symbolic_zeros
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            if self._fwd is None or self._bwd is None:
-                raise without_rule(self._what, "custom_vjp", "defvjp")
-            return self._apply(args, kwargs, (self._fwd, self._bwd), custom_vjp_p, UsersVJPRule)
-        except Exception as error:
-            trim(error)
-            raise
+    def _rule(self, application: Application) -> Rule:
+        return UsersVJPRule(application)
 
 
-register_closure(custom_vjp, ("_function", "_fwd", "_bwd"), copy.copy)
-register_parts(custom_vjp, lambda f: (f._function, f._places, f._fwd, f._bwd, f._symbolic_zeros))
-
-
-# ---- rules -------------------------------------------------------------------------------------
+register_closure(custom_vjp, ("_function", "_rules"), copy.copy)
+register_parts(custom_vjp, lambda f: (f._function, f._places, *f._rules, f._symbolic_zeros))
 
 
 class VJPRule(Rule):
@@ -138,50 +123,37 @@ class VJPRule(Rule):
         raise NotImplementedError(f"{type(self).__name__} does not define start")
 
     def jvp(self, primals: Values, tangents: Values) -> Derived:
-        active, given, outs, residuals, pullback = self.started(primals, tangents)
-        types = tangent_types(outs)
-        return outs, with_zeros(outs, pushed_forward(pullback, active, residuals, given, types))
+        return self.derived(primals, tangents, pushed_forward)
 
     def linearize(self, primals: Values, tangents: Values) -> Derived:
-        active, given, outs, residuals, pullback = self.started(primals, tangents)
-        types = tangent_types(outs)
-        found: Sequence[Any] = ()
-        if types:
-            found = custom_vjp_tangents_p.bind(
-                *residuals, *given, pullback=pullback, active=active, out_types=types
-            )
-        return outs, with_zeros(outs, found)
+        return self.derived(primals, tangents, pushed_forward_later)
 
-    def started(self, primals: Values, tangents: Values) -> tuple[Any, ...]:
+    def derived(
+        self, primals: Values, tangents: Values, push: Callable[..., Sequence[Any]]
+    ) -> Derived:
+        """Returns results and tangents; `push` gives those of the differentiable results."""
         active, given = nonzero_tangents(tangents)
-        return active, given, *self.start(primals, active)
+        outs, residuals, pullback = self.start(primals, active)
+        types = [type_of(x) for x in outs]
+        differentiable = [has_tangent(type) for type in types]
+        out_types = tuple(type.tangent() for type in marked(differentiable, types))
+        found = push(pullback, active, residuals, given, out_types)
+        return outs, merge_zeros(differentiable, found, types)
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
         return MappedVJPRule(self, axis, dims)
 
 
-def differentiable(value: Any) -> bool:
-    return type_of(value).tangent().dtype != dtypes.float0
-
-
-def tangent_types(outs: Sequence[Any]) -> tuple[ArrayType, ...]:
-    """Returns the tangent types of the differentiable results."""
-    return tuple(type_of(x).tangent() for x in outs if differentiable(x))
-
-
-def with_zeros(outs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-    """Merges the tangents of differentiable results with zeros for the others."""
-    types = [type_of(x) for x in outs]
-    return merge_zeros([differentiable(x) for x in outs], tangents, types)
+def has_tangent(type: ArrayType) -> bool:
+    return bool(type.tangent().dtype != dtypes.float0)
 
 
 class UsersVJPRule(VJPRule):
     """The rules of one application: runs the user's rules and checks their results."""
 
-    def __init__(self, application: Application, symbolic_zeros: bool) -> None:
+    def __init__(self, application: Application) -> None:
         super().__init__(function_name(application.functions[1]))
         self.application = application
-        self.symbolic_zeros = symbolic_zeros
 
     def start(
         self, primals: Sequence[Any], perturbed: Sequence[bool]
@@ -189,25 +161,19 @@ class UsersVJPRule(VJPRule):
         application = self.application
         functions, nondiff, leaves = application.opened(primals)
         in_types = [type_of(x) for x in leaves]
-        if self.symbolic_zeros:
+        if application.symbolic_zeros:
             leaves = [CustomVJPPrimal(x, p) for x, p in zip(leaves, perturbed, strict=True)]
         args = application.arguments(nondiff, application.in_tree.unflatten(leaves))
         found = application.called("its fwd rule", functions[1], args)
         out, residuals = application.pair(found, "fwd", "residuals")
         outs = application.results(out, "the fwd rule")
-        captured = list(primals[: application.num_captured])
-        pullback = UsersPullback(self, residuals, in_types, [type_of(x) for x in outs])
+        captured = list(primals[: len(application.tracers)])
+        pullback = UsersPullback(application, residuals, in_types, [type_of(x) for x in outs])
         return outs, captured + pullback.arrays(residuals), pullback
 
 
-class MappedVJPRule(VJPRule):
-    """The rule of a mapped application, whose results are all mapped along dimension 0."""
-
-    def __init__(self, rule: VJPRule, axis: AxisData, dims: Dims) -> None:
-        super().__init__(rule.name)
-        self.rule = rule
-        self.axis = axis
-        self.dims = dims
+class MappedVJPRule(MappedRule, VJPRule):
+    """The rule of a mapped application."""
 
     def start(
         self, primals: Sequence[Any], perturbed: Sequence[bool]
@@ -226,9 +192,6 @@ class MappedVJPRule(VJPRule):
         return outs, values[n:], pullback.mapped(self.axis, dims[n:], own)
 
 
-# ---- the backward rule -------------------------------------------------------------------------
-
-
 def _is_array(value: Any) -> bool:
     """Returns whether a leaf of the residuals is an operand; other leaves stay as they are."""
     if isinstance(value, Tracer):
@@ -241,45 +204,34 @@ class UsersPullback(Pullback):
 
     def __init__(
         self,
-        rule: UsersVJPRule,
+        application: Application,
         residuals: Any,
         in_types: list[ArrayType],
         out_types: list[ArrayType],
     ) -> None:
-        super().__init__(function_name(rule.application.functions[2]), rule.application.name)
-        self.application = rule.application
-        self.symbolic_zeros = rule.symbolic_zeros
-        self.in_types = in_types
-        self.out_types = out_types
+        super().__init__(function_name(application.functions[2]), application.name)
+        self.application, self.in_types, self.out_types = application, in_types, out_types
         leaves, self.residual_tree = tree.flatten(residuals)
         self.is_array = [_is_array(x) for x in leaves]
         self.fixed = unmarked(self.is_array, leaves)
 
     def arrays(self, residuals: Any) -> list[Any]:
-        """Returns the leaves of the residuals that are operands."""
         return marked(self.is_array, tree.leaves(residuals))
 
     def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         application = self.application
         functions, nondiff, arrays = application.opened(residuals)
         leaves = merge(self.is_array, arrays, self.fixed)
-        has_tangent = [t.tangent().dtype != dtypes.float0 for t in self.out_types]
-        cts = map(self.cotangent, merge_zeros(has_tangent, cotangents, self.out_types))
-        found = application.called(
-            "its bwd rule",
-            functions[2],
-            [
-                *nondiff,
-                self.residual_tree.unflatten(leaves),
-                application.out_tree.unflatten(list(cts)),
-            ],
-        )
-        return self.checked(found)
+        flags = [has_tangent(t) for t in self.out_types]
+        given = merge_zeros(flags, cotangents, self.out_types)
+        cts = application.out_tree.unflatten([self.cotangent(ct) for ct in given])
+        args = [*nondiff, self.residual_tree.unflatten(leaves), cts]
+        return self.checked(application.called("its bwd rule", functions[2], args))
 
     def cotangent(self, ct: Any) -> Any:
         if type(ct) is not Zero:
             return vector(ct)
-        return SymbolicZero(ct.type) if self.symbolic_zeros else zeros(ct.type)
+        return SymbolicZero(ct.type) if self.application.symbolic_zeros else zeros(ct.type)
 
     def checked(self, found: Any) -> list[Any]:
         """Returns the rule's cotangents of the arguments' leaves (None: zero), checked."""
@@ -287,25 +239,17 @@ class UsersPullback(Pullback):
         in_tree = application.in_tree
         count = len(in_tree.children())
         if not isinstance(found, (tuple, list)) or len(found) != count:
-            length = f" of length {len(found)}" if isinstance(found, (tuple, list)) else ""
-            raise TreeError(
-                f"{what}: the bwd rule returns no tuple with one cotangent per argument",
-                operation="custom_vjp",
-                got=f"{type(found).__name__}{length}",
-                wanted=f"a tuple of length {count}",
-                fix=Fix("tuple", "return (cotangent,) for one argument"
-                        if count == 1 else f"return {count} cotangents", {"length": count}),
-            )  # fmt: skip
+            returned = "(cotangent,) for one argument" if count == 1 else f"{count} cotangents"
+            message = f"{what}: the bwd rule returns no tuple with one cotangent per argument"
+            got = class_and_length(found)
+            wanted = f"a tuple of length {count}"
+            fix = Fix("tuple", f"return {returned}", {"length": count})
+            raise TreeError(message, operation="custom_vjp", got=got, wanted=wanted, fix=fix)
         dummy = in_tree.unflatten(range(in_tree.num_leaves))
         leaves: list[Any] = []
         if not _spread(tuple(found), dummy, leaves):
-            error = check_structure(
-                tuple(found),
-                in_tree,
-                f"{what}: the bwd rule returns cotangents of another structure than the arguments",
-                "custom_vjp",
-            )
-            raise error
+            fault = "the bwd rule returns cotangents of another structure than the arguments"
+            raise check_structure(tuple(found), in_tree, f"{what}: {fault}", "custom_vjp")
         paths = tree.leaves_with_path(dummy)
         return [
             self.checked_leaf(leaf, of, f"{what}: the cotangent of {application.place(path)}")
@@ -321,21 +265,16 @@ class UsersPullback(Pullback):
             # `zeros_like` gives zeros of the argument's own dtype.
             if is_float0(leaf) or type_of(leaf).dtype == primal.dtype:
                 return None
-            raise DTypeError(
-                f"{what} is for an argument of dtype {primal.dtype}, which has none",
-                operation="custom_vjp",
-                got=str(type_of(leaf)),
-                wanted="None, or zeros of dtype float0",
-                fix=Fix("none", "return None for this argument", {}),
-            )
+            message = f"{what} is for an argument of dtype {primal.dtype}, which has none"
+            got = str(type_of(leaf))
+            expected = "None, or zeros of dtype float0"
+            fix = Fix("none", "return None for this argument")
+            raise DTypeError(message, operation="custom_vjp", got=got, wanted=expected, fix=fix)
         if is_float0(leaf):
-            raise DTypeError(
-                f"{what} has dtype float0 instead of {wanted.dtype}",
-                operation="custom_vjp",
-                got="float0",
-                wanted=str(wanted),
-                fix=Fix("none", "return None where the cotangent is zero", {}),
-            )
+            message = f"{what} has dtype float0 instead of {wanted.dtype}"
+            got = "float0"
+            fix = Fix("none", "return None where the cotangent is zero")
+            raise DTypeError(message, operation="custom_vjp", got=got, wanted=str(wanted), fix=fix)
         (leaf,) = check_results(leaf, [leaf], what)
         return with_axes_of(fitted(leaf, wanted, what, "custom_vjp"), wanted)
 

@@ -7,16 +7,16 @@ rule's operations on cotangents are recorded, and the record is run backwards.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft import config
 from weft.arrays.array import Array, as_array
-from weft.base.marked_lists import marked, merge, spread, unmarked
+from weft.base.marked_lists import Flags, marked, merge, spread, unmarked
 from weft.core import rules
-from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.jaxpr import Jaxpr, Steps, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, LinearOperand, Mapped, Values, Zero, not_linear
 from weft.core.types import ArrayType, type_of
@@ -31,10 +31,9 @@ from weft.interpreters.vmap import mapped_type, vmap_flat
 from weft.ops.structural.shape import move_dim, reduce_sum
 from weft.ops.structural.tangents import instantiate
 
-__all__ = ["Pullback", "custom_vjp_tangents_p", "pushed_forward"]
+__all__ = ["Pullback", "custom_vjp_tangents_p", "pushed_forward", "pushed_forward_later"]
 
 Types = tuple[ArrayType, ...]
-Marks = tuple[bool, ...]
 
 
 class Pullback:
@@ -65,10 +64,8 @@ class MappedPullback(Pullback):
 
     def __init__(self, inner: Pullback, axis: AxisData, residual_dims: Dims, dims: Dims) -> None:
         super().__init__(inner.name, inner.function)
-        self.inner = inner
-        self.axis = axis
-        self.residual_dims = residual_dims
-        self.dims = dims
+        self.inner, self.axis = inner, axis
+        self.residual_dims, self.dims = residual_dims, dims
 
     def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         n = len(residuals)
@@ -95,21 +92,13 @@ class MappedPullback(Pullback):
         return reduce_sum(whole, (0,))
 
 
-# ---- forwards ----------------------------------------------------------------------------------
-
-
 def pushed_forward(
-    pullback: Pullback,
-    active: Marks,
-    residuals: Sequence[Any],
-    tangents: Sequence[Any],
-    out_types: Types,
+    pullback: Pullback, active: Flags, residuals: Values, tangents: Values, out_types: Types
 ) -> list[Any]:
     """Returns the results' tangents (or `Zero`), given those of the arguments marked `active`."""
 
     def pulled_back(*cotangents: Any) -> list[Any]:
-        found = pullback(residuals, cotangents)
-        return marked(active, found)
+        return marked(active, pullback(residuals, cotangents))
 
     found, linear = record_linear(pulled_back, out_types, "custom_vjp", pullback.function)
     pairs = [(x, t) for x, t in zip(found, tangents, strict=True) if x is not None]
@@ -125,6 +114,17 @@ def pushed_forward(
         if error.fix is None or error.fix.kind not in ("register_rule", "linearize"):
             raise
         raise _not_linear(pullback, str(error.operation), error) from None
+
+
+def pushed_forward_later(
+    pullback: Pullback, active: Flags, residuals: Values, tangents: Values, out_types: Types
+) -> Values:
+    """As `pushed_forward`, as one operation, for tangents that are recorded."""
+    if not out_types:
+        return ()
+    return custom_vjp_tangents_p.bind(
+        *residuals, *tangents, pullback=pullback, active=active, out_types=out_types
+    )
 
 
 def _not_linear(pullback: Pullback, operation: str, error: Any) -> WeftTypeError:
@@ -145,7 +145,7 @@ def _not_linear(pullback: Pullback, operation: str, error: Any) -> WeftTypeError
 
 
 def forward_program(
-    types: Sequence[ArrayType], pullback: Pullback, active: Marks, out_types: Types
+    types: Sequence[ArrayType], pullback: Pullback, active: Flags, out_types: Types
 ) -> Jaxpr:
     """Returns the jaxpr from residuals and tangents to tangents; cached on the pullback."""
     key = (tuple(types), active, out_types, config.settings())
@@ -162,8 +162,6 @@ def forward_program(
     return found
 
 
-# ---- the primitive -----------------------------------------------------------------------------
-
 custom_vjp_tangents_p = Primitive("custom_vjp_tangents", multiple_results=True, memoise=False)
 
 
@@ -172,9 +170,7 @@ def tangents_impl(*operands: Any, **params: Any) -> list[Any]:
     return eval_jaxpr(forward_program([x.type for x in arrays], **params), (), *arrays)
 
 
-def tangents_stepwise(
-    *operands: Any, pullback: Pullback, **params: Any
-) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+def tangents_stepwise(*operands: Any, pullback: Pullback, **params: Any) -> Steps:
     program = forward_program([type_of(x) for x in operands], pullback, **params)
     yield f"the forward derivative of the custom_vjp of {pullback.function}", program, operands
 
@@ -191,25 +187,23 @@ def tangents_derivative(
 
 
 def tangents_transpose(
-    cotangents: Sequence[Any], *operands: Any, pullback: Pullback, active: Marks, out_types: Types
+    cotangents: Sequence[Any], *operands: Any, pullback: Pullback, active: Flags, out_types: Types
 ) -> list[Any]:
     n = len(operands) - sum(active)
     for x in operands[:n]:
         if type(x) is LinearOperand:
             raise not_linear(x)
-    found = pullback(operands[:n], cotangents)
-    return [None] * n + marked(active, found)
+    return [None] * n + marked(active, pullback(operands[:n], cotangents))
 
 
 def tangents_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, pullback: Pullback, active: Marks, out_types: Types
+    axis: AxisData, args: Values, dims: Dims, *, pullback: Pullback, active: Flags, out_types: Types
 ) -> Mapped:
     n = len(args) - sum(active)
     # The dimensions of the others do not matter: their cotangents are not asked for.
-    own = spread(active, dims[n:])
     outs = custom_vjp_tangents_p.bind(
         *args,
-        pullback=pullback.mapped(axis, dims[:n], own),
+        pullback=pullback.mapped(axis, dims[:n], spread(active, dims[n:])),
         active=active,
         out_types=tuple(mapped_type(t, 0, axis) for t in out_types),
     )

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from weft.argument_errors import not_an_array
 from weft.core import rules
 from weft.core.trace import Tracer, leaked
 from weft.core.types import ArrayType
@@ -34,15 +35,13 @@ __all__ = [
 
 def no_array(name: str, place: int, value: Any) -> WeftTypeError:
     """The error for an operand that is no array."""
-    message = f"{name}: operand {place} is no array"
-    got = f"{value!r:.80} of class {type(value).__name__}"
-    wanted = "arrays as positional arguments; a primitive takes no trees"
     fix = Fix(
         "flatten",
         "pass the leaves one by one: p(*weft.tree.leaves(tree)), and what is no array as a keyword",
         {"operand": place},
     )
-    return WeftTypeError(message, operation=name, got=got, wanted=wanted, fix=fix)
+    wanted = "arrays as positional arguments; a primitive takes no trees"
+    return not_an_array(name, f"{name}: operand {place}", value, wanted, fix)
 
 
 def no_such_operand(name: str, number: int, count: int) -> WeftValueError:

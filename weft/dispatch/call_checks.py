@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import tree
+from weft.argument_errors import described
 from weft.arrays.array import Array, deleted
 from weft.base import source as sources
 from weft.core.trace import Tracer
@@ -56,94 +57,65 @@ def mismatches(
 ) -> list[Mismatch]:
     """The mismatches of the leaves. `places` has for each leaf a device, a sharding, None for the
     default device, or ANYWHERE; `layouts` has a layout, or None for any."""
-    found = []
-    for i, (leaf, want, place, layout, path) in enumerate(
-        zip(leaves, types, places, layouts, names, strict=True)
-    ):
-        mismatch = (
-            _no_array(leaf, want, path, i, name)
-            or _other_type(leaf, want, path, i, name)
-            or _gone(leaf, want, path, i)
-            or _elsewhere(leaf, want, place, path, i)
-            or _in_other_order(leaf, want, layout, path, i)
-        )
-        if mismatch is not None:
-            found.append(mismatch)
-    return found
+    rows = zip(leaves, types, places, layouts, names, strict=True)
+    found = [_mismatch(i, *row, name) for i, row in enumerate(rows)]
+    return [mismatch for mismatch in found if mismatch is not None]
 
 
-def _no_array(leaf: Any, want: ArrayType, path: str, i: int, name: str) -> Mismatch | None:
-    if isinstance(leaf, Tracer):
-        fix = Fix(
-            "jit", f"call {name} itself (the jitted function) instead", {"path": path, "leaf": i}
-        )
-        return Mismatch(path, "a traced value", leaf.describe(), str(want), fix, WeftTypeError)
-    try:
-        type_of(user_value(leaf))
-    except WeftTypeError:
-        got = f"{leaf!r:.100} of class {type(leaf).__name__}"
-    except OverflowError as error:
-        got = str(error)
-    else:
-        return None
-    fix = Fix("array", f"pass an array of type {want}", {"path": path, "leaf": i, "type": want})
-    return Mismatch(path, "no array", got, str(want), fix, WeftTypeError)
-
-
-def _other_type(leaf: Any, want: ArrayType, path: str, i: int, name: str) -> Mismatch | None:
-    got = type_of(user_value(leaf))
-    data = {"path": path, "leaf": i, "type": want}
-    if got.shape != want.shape:
-        fix = Fix(
-            "lower",
-            f"compile it for these types too, {name}.lower(...).compile(), or call {name} itself, "
-            "which compiles for every type that it gets",
-            data,
-        )
-        return Mismatch(path, "another shape", str(got), str(want), fix, WeftTypeError)
-    if got.dtype != want.dtype:
-        dtype = str(want.dtype)
-        fix = Fix("cast", f"pass {path}.astype({dtype!r})", data | {"dtype": want.dtype})
-        return Mismatch(path, "another dtype", str(got), str(want), fix, WeftTypeError)
-    return None
-
-
-def _gone(leaf: Any, want: ArrayType, path: str, i: int) -> Mismatch | None:
-    if type(leaf) is not Array or not leaf.is_deleted():
-        return None
-    fix = Fix("fresh", "pass an array that was not given away before", {"path": path, "leaf": i})
-    return Mismatch(path, "gone", deleted(leaf).message, str(want), fix, DeletedArrayError)
-
-
-def _elsewhere(leaf: Any, want: ArrayType, place: Any, path: str, i: int) -> Mismatch | None:
-    """The mismatch of an array that is committed to another device or sharding."""
-    if place is ANYWHERE or type(leaf) is not Array or leaf._committed_place() is None:
-        return None
-    if place is None:
-        place = client.backend().default_device
-    if lies_at(leaf, place):
-        return None
-    where = "split in another way" if isinstance(place, Sharding) else "on another device"
-    fix = Fix(
-        "device_put",
-        f"pass weft.device_put({path}, {place})",
-        {"path": path, "leaf": i, "device": place},
-    )
-    got, wanted = f"{leaf.type} on {leaf._committed_place()}", f"{want} on {place}"
-    return Mismatch(path, where, got, wanted, fix, WeftValueError)
-
-
-def _in_other_order(
-    leaf: Any, want: ArrayType, layout: Layout | None, path: str, i: int
+def _mismatch(
+    i: int, leaf: Any, want: ArrayType, place: Any, layout: Layout | None, path: str, name: str
 ) -> Mismatch | None:
-    """The mismatch of a committed array with another layout."""
-    if layout is None or type(leaf) is not Array or not leaf.committed or has_layout(leaf, layout):
+    """The first mismatch of one leaf, or None."""
+
+    def differs(
+        what: str,
+        got: Any,
+        kind: str,
+        text: str,
+        wanted: Any = want,
+        error: type[WeftError] = WeftTypeError,
+        **data: Any,
+    ) -> Mismatch:
+        fix = Fix(kind, text, {**data, "path": path, "leaf": i})
+        return Mismatch(path, what, str(got), str(wanted), fix, error)
+
+    if isinstance(leaf, Tracer):
+        text = f"call {name} itself (the jitted function) instead"
+        return differs("a traced value", leaf.describe(), "jit", text)
+    try:
+        got = type_of(user_value(leaf))
+    except (WeftTypeError, OverflowError) as error:
+        shown = str(error) if isinstance(error, OverflowError) else described(leaf)
+        return differs("no array", shown, "array", f"pass an array of type {want}", type=want)
+    if got.shape != want.shape:
+        text = (
+            f"compile it for these types too, {name}.lower(...).compile(), or call {name} itself, "
+            "which compiles for every type that it gets"
+        )
+        return differs("another shape", got, "lower", text, type=want)
+    if got.dtype != want.dtype:
+        text = f"pass {path}.astype({str(want.dtype)!r})"
+        return differs("another dtype", got, "cast", text, type=want, dtype=want.dtype)
+    if type(leaf) is not Array:
         return None
-    error = other_layout("", path, leaf, layout, "")
-    assert error.fix is not None
-    fix = Fix("layout", error.fix.text, {**error.fix.data, "path": path, "leaf": i})
-    got, wanted = f"{leaf.type} with {leaf.format.layout}", f"{want} with {layout}"
-    return Mismatch(path, "another layout", got, wanted, fix, WeftValueError)
+    if leaf.is_deleted():
+        text = "pass an array that was not given away before"
+        return differs("gone", deleted(leaf).message, "fresh", text, error=DeletedArrayError)
+    there = leaf._committed_place()
+    if there is None:
+        return None
+    where = client.backend().default_device if place is None else place
+    if where is not ANYWHERE and not lies_at(leaf, where):
+        what = "split in another way" if isinstance(where, Sharding) else "on another device"
+        text, wanted = f"pass weft.device_put({path}, {where})", f"{want} on {where}"
+        shown = f"{leaf.type} on {there}"
+        return differs(what, shown, "device_put", text, wanted, WeftValueError, device=where)
+    if layout is None or has_layout(leaf, layout):
+        return None
+    fix = other_layout("", path, leaf, layout, "").fix
+    assert fix is not None
+    shown, wanted = f"{leaf.type} with {leaf.format.layout}", f"{want} with {layout}"
+    return differs("another layout", shown, "layout", fix.text, wanted, WeftValueError, **fix.data)
 
 
 def mismatch_error(name: str, found: Sequence[Mismatch]) -> WeftError:
@@ -196,7 +168,7 @@ def check_structure(
         fixes.append(Fix("restructure", f"{path}: {text}", found.fix.data))
     if not rows:  # A class of node that compares its own data.
         rows = [("the arguments", str(tree.structure(given)), str(wanted))]
-        fixes = [Fix("restructure", "pass arguments as at compilation", {})]
+        fixes = [Fix("restructure", "pass arguments as at compilation")]
     texts = "\n".join(fix.text for fix in fixes)
     raise TreeError(
         f"compiled {name}: another structure than it was compiled for, in "

@@ -5,7 +5,6 @@ reports those of its arguments and results, its cost and its memory.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from typing import Any
 
 from weft import tree
@@ -38,25 +37,15 @@ _MOST_SIGNATURES = 64
 
 def specialization_of(call: StagedCall) -> Specialization:
     """The specialization of a staged call. Raises WeftTypeError where it closes over tracers."""
-    if any(isinstance(x, Tracer) for x in call.traced.consts):
-        raise closes_over_traced(call, call.traced.consts)
+    for value in call.traced.consts:
+        if isinstance(value, Tracer):
+            fault = "closes over a traced value: its program cannot be compiled alone"
+            message, got = f"jit of {call.name} {fault}", value.describe()
+            wanted = "a function of its arguments and of concrete arrays"
+            text = "make the value an argument, or call lower() outside of the transformation"
+            fix = Fix("argument", text)
+            raise WeftTypeError(message, operation="lower", got=got, wanted=wanted, fix=fix)
     return Specialization(call.function, call.traced, call.in_tree, call.arguments)
-
-
-def closes_over_traced(call: StagedCall, consts: Sequence[Any]) -> WeftTypeError:
-    """The error for a function that closes over traced values."""
-    traced = next(x for x in consts if isinstance(x, Tracer))
-    return WeftTypeError(
-        f"jit of {call.name} closes over a traced value: its program cannot be compiled alone",
-        operation="lower",
-        got=traced.describe(),
-        wanted="a function of its arguments and of concrete arrays",
-        fix=Fix(
-            "argument",
-            "make the value an argument, or call lower() outside of the transformation",
-            {},
-        ),
-    )
 
 
 class Compiled(Stage):
@@ -101,11 +90,9 @@ class Compiled(Stage):
         ready = specialization.compile(options, lowered, settled=self._several)
         self._program, self._inner, self._donation = ready.program, ready.call, ready.donation
         # By leaf: the device or sharding, and the layout, in which the executable takes it.
-        self._places = [self._place_of(number) for number in specialization.inputs]
-        self._layouts = [self._layout_of(number) for number in specialization.inputs]
-        self._after = self._leaving()
-
-    # ---- calling --------------------------------------------------------------------------------
+        ends = [self._end_of(number) for number in specialization.inputs]
+        self._places, self._layouts = [place for place, _ in ends], [layout for _, layout in ends]
+        self._after = [leaving(place) for place, _ in self._result_formats()]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -134,13 +121,13 @@ class Compiled(Stage):
         """The slow path for a new argument signature."""
         leaves = self._check(args, kwargs)
         donated = () if self._inner.donated is None else self._inner.donated.taken
-        before = []
-        for i, (x, place, layout) in enumerate(
-            zip(leaves, self._places, self._layouts, strict=True)
-        ):
-            array = as_array(user_value(x))
-            given = i in donated
-            before.append(None if place is ANYWHERE else taking(array, place, layout, given))
+        rows = zip(leaves, self._places, self._layouts, strict=True)
+        before = [
+            None
+            if place is ANYWHERE
+            else taking(as_array(user_value(x)), place, layout, i in donated)
+            for i, (x, place, layout) in enumerate(rows)
+        ]
         found = placed_call(self._inner, before, self._after)
         if len(self._ready) >= _MOST_SIGNATURES:
             self._ready.clear()
@@ -198,27 +185,15 @@ class Compiled(Stage):
         if hashable_static(got, place, name) != wanted:
             raise static_mismatch(name, which, got, wanted.value)
 
-    # ---- what goes in and out -------------------------------------------------------------------
-
-    def _place_of(self, number: int | None) -> Any:
-        """The device or sharding of an input of the executable, None for the default device;
-        ANYWHERE for an argument that is not passed."""
+    def _end_of(self, number: int | None) -> tuple[Any, Layout | None]:
+        """The device or sharding of an input of the executable, None for the default device, and
+        its layout; ANYWHERE and None for an argument that is not passed."""
         if number is None:
-            return ANYWHERE
-        if self._several:
-            return self._program.in_shardings[number]
-        return self._specialization.place
-
-    def _layout_of(self, number: int | None) -> Any:
-        if number is None:
-            return None
-        layouts = self._program.in_layouts
-        found = layouts[number] if layouts else None
-        return found or Layout(range(self._specialization.jaxpr.in_types[number].ndim))
-
-    def _leaving(self) -> list[Any]:
-        """For each result the function that moves it to its device in `out_shardings`, or None."""
-        return [leaving(place) for place, _ in self._result_formats()]
+            return ANYWHERE, None
+        program, given = self._program, self._specialization
+        place = program.in_shardings[number] if self._several else given.place
+        layout = program.in_layouts[number] if program.in_layouts else None
+        return place, layout or Layout(range(given.jaxpr.in_types[number].ndim))
 
     def _result_formats(self) -> Any:
         """The pairs (sharding or device, layout) that `out_shardings` gives for the results."""
@@ -263,13 +238,8 @@ class Compiled(Stage):
         >>> arg_formats[0].layout, kwarg_formats["y"].layout
         (Layout(major_to_minor=(0, 1)), Layout(major_to_minor=(0,)))
         """
-        formats = [
-            format_of(sharding, layout, x)
-            for sharding, layout, x in zip(
-                self._argument_shardings(), self._layouts, self._call.arguments, strict=True
-            )
-        ]
-        return self._tree.unflatten(formats)
+        ends = self._argument_shardings(), self._layouts, self._call.arguments
+        return self._tree.unflatten(list(map(format_of, *ends)))
 
     @property
     def output_formats(self) -> Any:
@@ -291,8 +261,6 @@ class Compiled(Stage):
         formats = tree.leaves(self.input_formats), tree.leaves(self.output_formats)
         ins, outs = ([(x.layout, x.sharding) for x in side] for side in formats)
         return ins, outs
-
-    # ---- what the executable is -----------------------------------------------------------------
 
     @api_boundary
     def as_text(self) -> str:

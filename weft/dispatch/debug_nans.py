@@ -20,6 +20,7 @@ from weft.core import rules
 from weft.core.effects import IO, ORDERED_IO
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, effects_of, last_uses
 from weft.core.primitive import Primitive
+from weft.core.rules import Params, Values
 from weft.core.trace import bottom_trace, set_bottom, using_trace
 from weft.core.types import user_value
 from weft.dispatch.nonfinite import Watch, nonfinite_error, watch_of
@@ -36,9 +37,6 @@ key_reuse: Any = LazyModule("weft.dispatch.key_reuse")
 Within = tuple[str, ...]
 
 
-# ---- what is evaluated -------------------------------------------------------------------------
-
-
 class LookingTrace(EvalTrace):
     """The bottom trace where all of weft is loaded: it checks results while a setting asks it."""
 
@@ -52,9 +50,7 @@ class LookingTrace(EvalTrace):
 set_bottom(LookingTrace(None, "eval"))
 
 
-def look_at_primitive(
-    trace: EvalTrace, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-) -> Any:
+def look_at_primitive(trace: EvalTrace, primitive: Primitive, args: Values, params: Params) -> Any:
     """Evaluates an application. Raises NonFiniteError where settings refuse its results."""
     settings = config.settings()
     if settings.debug_key_reuse and "function" not in params:
@@ -129,9 +125,6 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
 def run(jaxpr: Jaxpr, inputs: Sequence[Any]) -> list[Any]:
     """The results of a jaxpr, compiled as a whole."""
     return evaluate(jit_p, inputs, {"jaxpr": jaxpr, "name": jaxpr.name, "donated": ()})
-
-
-# ---- the search --------------------------------------------------------------------------------
 
 
 class Search:
@@ -220,9 +213,6 @@ class Search:
     ) -> NonFiniteError:
         """The error where the fault of an application does not appear again inside it."""
         return nonfinite_error(self.watch, primitive.name, args, outs, within, note=VANISHED)
-
-
-# ---- jaxprs, equation by equation --------------------------------------------------------------
 
 
 def step_through(

@@ -127,15 +127,12 @@ def donation_of(
 def _why_not(
     program: Program, type: ArrayType, i: int, results: Sequence[str], owners: dict[int, str]
 ) -> str:
-    """Why no result lies in the memory of an input."""
     if not type.size:
         return _EMPTY
     several = bool(program.in_shardings)
     wanted = _block_bytes(type, program.in_shardings[i] if several else None)
-    sizes = [
-        _block_bytes(out, place)
-        for out, place in zip(program.out_types, program.out_places, strict=True)
-    ]
+    pairs = zip(program.out_types, program.out_places, strict=True)
+    sizes = [_block_bytes(out, place) for out, place in pairs]
     amount = bytes_text(wanted) + (" on each device" if several else "")
     fitting = [k for k, size in enumerate(sizes) if size == wanted]
     if not fitting:
@@ -172,5 +169,4 @@ def warn_of_unused(donation: Donation, name: str, program: Program) -> None:
         return
     _told.add(program.executable)
     listed = "\n".join(f"  {row.path} ({row.type}): {row.reason}" for row in rows)
-    text = f"Some donated buffers were not usable, in jit of {name}:\n{listed}"
-    sources.warn(text)
+    sources.warn(f"Some donated buffers were not usable, in jit of {name}:\n{listed}")

@@ -71,13 +71,11 @@ class DonatedLeaves:
             if k != i and type(leaf) is Array and leaf._buffer is x._buffer
         ]
         again = f"given again as {others[0]}" if others else "closed over by the function"
-        return WeftValueError(
-            f"{name} is donated and used twice in the same call",
-            operation="jit",
-            got=f"{name} of type {x.type}, which is {again}",
-            wanted="a donated array that is given once",
-            fix=Fix("copy", f"pass a copy of it: {name}.copy()", {"leaf": i, "path": name}),
-        )
+        message = f"{name} is donated and used twice in the same call"
+        got = f"{name} of type {x.type}, which is {again}"
+        wanted = "a donated array that is given once"
+        fix = Fix("copy", f"pass a copy of it: {name}.copy()", {"leaf": i, "path": name})
+        return WeftValueError(message, operation="jit", got=got, wanted=wanted, fix=fix)
 
 
 class CompiledCall:
@@ -202,8 +200,7 @@ def placed_call(call: CompiledCall, before: Sequence[Move], after: Sequence[Move
         if not any(after):
             return out
         outs, structure = tree.flatten(out)
-        return structure.unflatten(
-            [x if move is None else move(x) for x, move in zip(outs, after, strict=True)]
-        )
+        pairs = zip(outs, after, strict=True)
+        return structure.unflatten([x if move is None else move(x) for x, move in pairs])
 
     return call.running_by(run)

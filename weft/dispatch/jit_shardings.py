@@ -92,8 +92,6 @@ class JitShardings:
         """Whether one of the two was given."""
         return self.arguments is not None or self.results is not None
 
-    # ---- by leaf ------------------------------------------------------------------------------
-
     def argument_formats(self, name: str, static: Any, in_tree: Any) -> Formats:
         """Shardings and layouts of the leaves of the arguments, without simulated shardings."""
         given = self._given_formats(name, static, in_tree)
@@ -108,20 +106,16 @@ class JitShardings:
         args_tree, kwargs_tree = in_tree.children()
         fixed = {place for place, _ in static}
         traced = [x for i, x in enumerate(args_tree.children()) if i not in fixed]
-        name = f"jit of {name}: in_shardings"
-        given = tree.prefix_leaves(
-            name, self.arguments, tree.treedef_tuple(traced), is_leaf=is_place
+        formats = by_leaf(
+            f"jit of {name}: in_shardings", self.arguments, tree.treedef_tuple(traced)
         )
-        formats = [as_format(x, name, auto=True) for x in given]
         return (*formats, *[(None, None)] * kwargs_tree.num_leaves)
 
     def result_formats(self, name: str, out_tree: Any) -> Formats:
         """Shardings and layouts that were given for the leaves of the results."""
         if self.results is None:
             return ((None, None),) * out_tree.num_leaves
-        name = f"jit of {name}: out_shardings"
-        given = tree.prefix_leaves(name, self.results, out_tree, is_leaf=is_place)
-        return tuple(as_format(x, name, auto=True) for x in given)
+        return by_leaf(f"jit of {name}: out_shardings", self.results, out_tree)
 
     def pinned(self, name: str, out_tree: Any) -> tuple[Any, ...] | None:
         """The shardings that an executable must give its results; None: the compiler chooses."""
@@ -140,8 +134,6 @@ class JitShardings:
             return None
         found = tuple(layout for _, layout in self.result_formats(name, out_tree))
         return found if any(found) else None
-
-    # ---- in the jaxpr -------------------------------------------------------------------------
 
     def traced_formats(self, name: str, static: Any, in_tree: Any) -> TracedFormats | None:
         """The hashable part of a trace's key for shardings; None where none were given."""
@@ -176,6 +168,12 @@ class JitShardings:
         return constrained(operation, outs, wanted, names, traced.called)
 
 
+def by_leaf(operation: str, given: Any, structure: Any) -> Formats:
+    """Shardings and layouts of the leaves of a structure, given a prefix of it."""
+    leaves = tree.prefix_leaves(operation, given, structure, is_leaf=is_place)
+    return tuple(as_format(x, operation, auto=True) for x in leaves)
+
+
 def constrained(
     operation: str, values: Sequence[Any], formats: Formats, names: Sequence[str], called: bool
 ) -> list[Any]:
@@ -192,9 +190,6 @@ def constrained(
                 value = constrain_layout(value, layout, operation, name)
         found.append(value)
     return found
-
-
-# ---- around a call -----------------------------------------------------------------------------
 
 
 def placed_around(
@@ -243,13 +238,11 @@ def check_arguments(
         if place is not None and not lies_at(array, place):
             which = argument_names(function._function, in_tree)[i]
             where = "in another way" if isinstance(place, Sharding) else "on another device"
-            raise WeftValueError(
-                f"{operation}: {which} was put {where} than {says}",
-                operation=operation,
-                got=f"{array.type} on {array._committed_place()}",
-                wanted=f"an array on {place}, or one that was put nowhere on purpose",
-                fix=Fix("device_put", f"pass weft.device_put({which}, {place})", {"device": place}),
-            )
+            message = f"{operation}: {which} was put {where} than {says}"
+            got = f"{array.type} on {array._committed_place()}"
+            wanted = f"an array on {place}, or one that was put nowhere on purpose"
+            fix = Fix("device_put", f"pass weft.device_put({which}, {place})", {"device": place})
+            raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
         if isinstance(layout, Layout) and not has_layout(array, layout):
             which = argument_names(function._function, in_tree)[i]
             if function._options.relayout == "error":
@@ -265,20 +258,18 @@ def other_layout(
     operation: str, which: str, array: Array, layout: Layout, says: str
 ) -> WeftValueError:
     """The error for a committed array with another layout."""
-    wanted = Format(layout, array.sharding)
-    return WeftValueError(
-        f"{operation}: the layout of {which} does not match the one that {says}",
-        operation=operation,
-        got=f"{array.type} with {array.format.layout}",
-        wanted=f"{layout}, or an array that was put nowhere on purpose",
-        fix=Fix(
-            "layout",
-            f"pass weft.device_put({which}, Format({layout}, {which}.sharding)); or compile for "
-            f"the layout that the array has, {which}.format in in_shardings; or let it be copied "
-            "at each call, with jit(..., relayout='auto')",
-            {"device": wanted, "in_shardings": array.format, "relayout": "auto"},
-        ),
+    format = Format(layout, array.sharding)
+    message = f"{operation}: the layout of {which} does not match the one that {says}"
+    got = f"{array.type} with {array.format.layout}"
+    wanted = f"{layout}, or an array that was put nowhere on purpose"
+    fix = Fix(
+        "layout",
+        f"pass weft.device_put({which}, Format({layout}, {which}.sharding)); or compile for "
+        f"the layout that the array has, {which}.format in in_shardings; or let it be copied "
+        "at each call, with jit(..., relayout='auto')",
+        {"device": format, "in_shardings": array.format, "relayout": "auto"},
     )
+    return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def has_layout(array: Array, layout: Layout | None) -> bool:

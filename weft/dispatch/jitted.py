@@ -16,18 +16,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from weft import config, tree
+from weft.argument_errors import not_an_array
 from weft.arrays.array import Array, as_array
 from weft.base.program_caches import holds_programs
 from weft.base.timing import charged
 from weft.control_flow.jit_primitive import jit_p
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.rules import Types
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch import stages
 from weft.dispatch.executable_calls import CompiledCall
 from weft.dispatch.jit_shardings import JitShardings, check_arguments, placed_alike, placed_around
-from weft.dispatch.specialization import Specialization, TracedCall
+from weft.dispatch.specialization import Specialization
 from weft.dispatch.static_arguments import hashable_static
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
 from weft.function_keys import named_parts, register_parts
@@ -45,9 +47,9 @@ from weft.tracing.argument_names import (
 )
 from weft.tracing.closure_lifting import TracedValues, register_closure, trace_once
 from weft.tracing.explain_misses import Call, Miss, change, static_parts, traced_types
-from weft.tracing.trace_cache import TraceCache
+from weft.tracing.trace_cache import TraceCache, TracedBody
 
-__all__ = ["Jitted", "Options", "TracedCall"]
+__all__ = ["Jitted", "Options"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -107,7 +109,7 @@ class Jitted(Generic[P, R_co]):
         self._simple = options.simple
         self._static_names = frozenset(options.static_argnames)
         self._calls: dict[Any, CompiledCall] = {}
-        self._traces: dict[Any, TracedCall] = {}
+        self._traces: dict[Any, TracedBody] = {}
         # Jaxprs of calls that closed over traced values. Which one serves a call depends on all
         # that the function closes over then: `trace_once` finds it.
         self._closures: weakref.WeakSet[Jaxpr] = weakref.WeakSet()
@@ -157,7 +159,7 @@ class Jitted(Generic[P, R_co]):
 
     def clear_cache(self) -> None:
         """Drops all traces and executables."""
-        over_traced = [TracedCall(jaxpr, [], None) for jaxpr in self._closures]
+        over_traced = [TracedBody(jaxpr, [], None) for jaxpr in self._closures]
         _shared.discard([*self._traces.values(), *over_traced])
         self._calls.clear()
         self._traces.clear()
@@ -170,8 +172,6 @@ class Jitted(Generic[P, R_co]):
     def _cache_size(self) -> int:
         """How many signatures have been compiled (or traced under a transformation)."""
         return len(self._traces) + len(self._closures)
-
-    # ---- the general path -----------------------------------------------------------------
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         static, dynamic = self._split(args, kwargs)
@@ -205,7 +205,7 @@ class Jitted(Generic[P, R_co]):
             traced = self._traced_anew(key, static, in_types, in_tree, miss)
             return self._apply(traced, leaves, in_tree)
 
-    def _apply(self, traced: TracedCall, leaves: list[Any], in_tree: Any) -> Any:
+    def _apply(self, traced: TracedBody, leaves: list[Any], in_tree: Any) -> Any:
         jaxpr = traced.jaxpr
         if self._options.inline:
             outs = eval_jaxpr(jaxpr, traced.consts, *leaves)
@@ -228,24 +228,22 @@ class Jitted(Generic[P, R_co]):
         if not shardings.said:
             return Specialization(self, traced, in_tree, arrays).compile(options).call
         check_arguments(self, arrays, formats, in_tree, "in_shardings says")
-        placed = [
-            placed_alike(x, place, layout)
-            for x, (place, layout) in zip(arrays, formats, strict=True)
-        ]
+        pairs = zip(arrays, formats, strict=True)
+        placed = [placed_alike(x, place, layout) for x, (place, layout) in pairs]
         call = Specialization(self, traced, in_tree, placed).compile(options).call
         results = shardings.result_formats(self._name, traced.out_tree)
         return placed_around(call, arrays, formats, results)
 
     def _known(
         self, static: Any, in_types: list[ArrayType], in_tree: Any
-    ) -> tuple[Any, TracedCall | None]:
+    ) -> tuple[Any, TracedBody | None]:
         """The key of a trace, and the trace where there is one."""
         places = self._shardings.traced_formats(self._name, static, in_tree)
         context = (axis_environment(), in_force(), places)
         key = (static, in_tree, _settings(), context, *in_types)
         return key, self._traces.get(key)
 
-    def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedCall:
+    def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedBody:
         key, found = self._known(static, in_types, in_tree)
         if found is not None:
             return found
@@ -254,12 +252,12 @@ class Jitted(Generic[P, R_co]):
 
     def _traced_anew(
         self, key: Any, static: Any, in_types: list[ArrayType], in_tree: Any, miss: Miss
-    ) -> TracedCall:
+    ) -> TracedBody:
         limit = self._options.max_traces
         full = limit is not None and self._traced_times >= limit
         places = key[3][2]
 
-        def trace(closed: TracedValues) -> TracedCall:
+        def trace(closed: TracedValues) -> TracedBody:
             miss.closed = traced_types(closed.found)
             if full:
                 raise self._too_many(miss)
@@ -296,9 +294,7 @@ class Jitted(Generic[P, R_co]):
             self._traces[key] = traced
         return traced
 
-    def _miss(
-        self, static: Any, in_tree: Any, types: Sequence[ArrayType], signatures: Sequence[Any]
-    ) -> Miss:
+    def _miss(self, static: Any, in_tree: Any, types: Types, signatures: Sequence[Any]) -> Miss:
         """The context manager around the work on a miss, which notes what the trace depends on."""
 
         def call(miss: Miss) -> Call:
@@ -330,7 +326,7 @@ class Jitted(Generic[P, R_co]):
         in_tree: Any,
         places: Any,
         closed: TracedValues,
-    ) -> TracedCall:
+    ) -> TracedBody:
         """Traces the function for leaves of the given types, and for traced values that it closes
         over."""
         out_trees: list[Any] = []
@@ -351,9 +347,7 @@ class Jitted(Generic[P, R_co]):
         jaxpr, consts = trace_to_jaxpr(flat, types, transformation="jit", name=self._name)
         if n:
             jaxpr = Jaxpr(jaxpr.inputs, jaxpr.eqns, jaxpr.outputs, len(consts) + n, jaxpr.name)
-        return TracedCall(jaxpr, consts, out_trees[0])
-
-    # ---- static and donated arguments ---------------------------------------------------------
+        return TracedBody(jaxpr, consts, out_trees[0])
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Static arguments as a hashable key, and the rest as (args, kwargs)."""
@@ -401,8 +395,6 @@ class Jitted(Generic[P, R_co]):
             flags += [name in options.donate_argnames] * child.num_leaves
         return tuple(flags)
 
-    # ---- messages -----------------------------------------------------------------------------
-
     def _bad_argument(self, dynamic: Any, error: Exception) -> WeftTypeError:
         """The error for a leaf that is no array, naming it by its path."""
         if isinstance(error, LeakedTracerError):
@@ -412,17 +404,10 @@ class Jitted(Generic[P, R_co]):
                 type_of(leaf)
             except WeftTypeError:
                 which = argument_path(self._function, path)
-                return WeftTypeError(
-                    f"jit of {self._name}: {which} is no array",
-                    operation=f"jit of {self._name}",
-                    got=f"{leaf!r:.100} of class {type(leaf).__name__}",
-                    wanted="an array, a number, or a tree of those",
-                    fix=Fix(
-                        "static_argument",
-                        "make the argument static (static_argnums or static_argnames)",
-                        {"path": tree.keystr(path)},
-                    ),
-                )
+                operation = f"jit of {self._name}"
+                text = "make the argument static (static_argnums or static_argnames)"
+                fix = Fix("static_argument", text, {"path": tree.keystr(path)})
+                return not_an_array(operation, f"{operation}: {which}", leaf, fix=fix)
         return WeftTypeError(str(error))
 
     def _too_many(self, miss: Miss) -> WeftValueError:

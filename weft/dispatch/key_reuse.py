@@ -26,11 +26,13 @@ from weft.arrays.array import Array
 from weft.base import source as sources
 from weft.control_flow.checkpoint import remat_p
 from weft.control_flow.cond import cond_p
+from weft.control_flow.loop_parts import Loop
 from weft.control_flow.scan import scan_p
-from weft.control_flow.while_loop import while_p
+from weft.control_flow.while_loop import parts, while_p
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Literal, Var, jaxprs_in
 from weft.core.primitive import Primitive
+from weft.core.rules import Params, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, KeyReuseError
 from weft.ops.structural.extended_dtypes import (
@@ -46,7 +48,9 @@ __all__ = ["follow_application", "follow_call"]
 
 # The numbers of the keys in an array, in its shape; of bits, each word's number. None: not known.
 Numbers = np.ndarray[Any, Any] | None
-Rule = Callable[..., list[Numbers]]
+Operands = Sequence[Numbers]
+Results = list[Numbers]
+Rule = Callable[..., Results]
 
 
 # ---- numbers -------------------------------------------------------------------------------------
@@ -85,7 +89,7 @@ def _is_key(type: ArrayType) -> bool:
     return isinstance(type.dtype, KeyDType)
 
 
-def _moved(moving: Primitive, params: dict[str, Any], numbers: Sequence[Numbers]) -> Numbers:
+def _moved(moving: Primitive, params: Params, numbers: Operands) -> Numbers:
     """The numbers of a result that only has elements of the operands: the operation on theirs."""
     if moving in rules.layout:  # the value of an operand, unchanged
         source = rules.layout[moving](params)[0]
@@ -106,7 +110,7 @@ class Reader:
     def __init__(self, used: MutableMapping[int, tuple[str, str]]) -> None:
         self.used = used
 
-    def jaxpr(self, jaxpr: Jaxpr, inputs: Sequence[Numbers], source: Any = None) -> list[Numbers]:
+    def jaxpr(self, jaxpr: Jaxpr, inputs: Operands, source: Any = None) -> Results:
         """The numbers of a jaxpr's results. `source` is where it is applied, for jaxprs of weft's
         own, whose lines tell a user nothing."""
         known: dict[Var, Numbers] = {}
@@ -126,12 +130,11 @@ class Reader:
     def application(
         self,
         applied: Primitive,
-        params: dict[str, Any],
-        operands: Sequence[Numbers],
+        params: Params,
+        operands: Operands,
         types: Sequence[ArrayType],
         source: Any,
-    ) -> list[Numbers]:
-        """The numbers of the results of one application."""
+    ) -> Results:
         if applied is use_key_p:
             self.use(operands[0], params["operation"], source)
             return [operands[0]]
@@ -167,9 +170,7 @@ class Reader:
                 raise _reused(operation, where, before)
             self.used[number] = (operation, where)
 
-    def other(
-        self, params: dict[str, Any], operands: Sequence[Numbers], source: Any
-    ) -> list[Numbers] | None:
+    def other(self, params: Params, operands: Operands, source: Any) -> Results | None:
         """Reads the jaxprs of an application; the numbers of the results of a single one, if its
         inputs are the operands."""
         jaxprs = jaxprs_in(params)
@@ -179,17 +180,17 @@ class Reader:
             self.jaxpr(jaxpr, [None] * len(jaxpr.inputs), source)
         return None
 
-    def blocks(self, jaxpr: Jaxpr, operands: Sequence[Numbers], source: Any) -> list[Numbers]:
+    def blocks(self, jaxpr: Jaxpr, operands: Operands, source: Any) -> Results:
         """Reads a jaxpr whose inputs may be parts of the operands, as those of shard_map are: it
         gets the first part, and a use of that is a use of all."""
-        parts: list[Numbers] = []
+        cuts: Results = []
         for numbers, var in zip(operands, jaxpr.inputs, strict=True):
             cut = numbers
             if numbers is not None and _is_key(var.type) and numbers.shape != var.type.shape:
                 cut = numbers[tuple(slice(n) for n in var.type.shape)]
-            parts.append(cut)
-        outs = self.jaxpr(jaxpr, parts, source)
-        for numbers, cut in zip(operands, parts, strict=True):
+            cuts.append(cut)
+        outs = self.jaxpr(jaxpr, cuts, source)
+        for numbers, cut in zip(operands, cuts, strict=True):
             if numbers is not None and cut is not None and numbers.shape != cut.shape and cut.size:
                 self.spread(cut, numbers)
         return outs
@@ -208,26 +209,21 @@ class Reader:
 
 def _reused(operation: str, where: str, before: tuple[str, str]) -> KeyReuseError:
     first, line = before
-    return KeyReuseError(
-        f"{operation} uses a random key that {first} has used before",
-        operation=operation,
-        got=f"a key that was used by {first} at {line}, and by {operation} at {where}",
-        wanted="a new key for each draw and each split",
-        fix=Fix(
-            "split",
-            "split the key first: first, second = weft.random.split(key); where the same numbers "
-            "are wanted again, use weft.random.clone(key)",
-            {},
-        ),
+    message = f"{operation} uses a random key that {first} has used before"
+    got = f"a key that was used by {first} at {line}, and by {operation} at {where}"
+    wanted = "a new key for each draw and each split"
+    fix = Fix(
+        "split",
+        "split the key first: first, second = weft.random.split(key); where the same numbers "
+        "are wanted again, use weft.random.clone(key)",
     )
+    return KeyReuseError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 # ---- operations that hold jaxprs -----------------------------------------------------------------
 
 
-def _read_checkpoint(
-    reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
-) -> list[Numbers]:
+def _read_checkpoint(reader: Reader, operands: Operands, source: Any, **params: Any) -> Results:
     jaxpr = params["jaxpr"]
     if params["again"]:  # computed before
         return [None] * len(jaxpr.outputs)
@@ -235,8 +231,8 @@ def _read_checkpoint(
 
 
 def _read_branches(
-    reader: Reader, operands: Sequence[Numbers], source: Any, *, branches: Sequence[Jaxpr], **_: Any
-) -> list[Numbers]:
+    reader: Reader, operands: Operands, source: Any, *, branches: Sequence[Jaxpr], **_: Any
+) -> Results:
     """One of the branches runs: a key is used where one of them uses it."""
     found, used = [], []
     for branch in branches:
@@ -251,41 +247,29 @@ def _read_branches(
     ]
 
 
-def _read_scan(
-    reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
-) -> list[Numbers]:
-    jaxpr, num_carry = params["jaxpr"], params["num_carry"]
-    n = params["num_consts"]
-    m = n + num_carry
-    consts, carry, xs = operands[:n], operands[n:m], operands[m:]
-    rest = [None] * (len(jaxpr.outputs) - num_carry)
-    for i in range(min(params["length"], 2)):
+def _read_scan(reader: Reader, operands: Operands, source: Any, **params: Any) -> Results:
+    jaxpr, loop = Loop.of(params)
+    consts, carry, xs = loop.split(operands)
+    rest = [None] * (len(jaxpr.outputs) - loop.num_carry)
+    for i in range(min(loop.length, 2)):
         rows = [None if x is None else x[i] for x in xs]
-        outs = reader.jaxpr(jaxpr, [*consts, *carry, *rows], source)
-        carry = outs[:num_carry]
+        carry = reader.jaxpr(jaxpr, [*consts, *carry, *rows], source)[: loop.num_carry]
         for x, row in zip(xs, rows, strict=True):
             if i and x is not None and row is not None:
                 reader.spread(row, x)
     return [*carry, *rest]
 
 
-def _read_while(
-    reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
-) -> list[Numbers]:
-    n = params["cond_nconsts"]
-    m = n + params["body_nconsts"]
-    tests, consts, carry = list(operands[:n]), list(operands[n:m]), list(operands[m:])
+def _read_while(reader: Reader, operands: Operands, source: Any, **params: Any) -> Results:
+    tests, consts, carry = parts(operands, params)
     for _ in range(2):
         reader.jaxpr(params["cond_jaxpr"], [*tests, *carry], source)
         carry = reader.jaxpr(params["body_jaxpr"], [*consts, *carry], source)
     return carry
 
 
-def _read_shard_map(
-    reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
-) -> list[Numbers]:
-    jaxpr = jaxprs_in(params)[0]
-    return [None] * len(reader.blocks(jaxpr, operands, source))
+def _read_shard_map(reader: Reader, operands: Operands, source: Any, **params: Any) -> Results:
+    return [None] * len(reader.blocks(jaxprs_in(params)[0], operands, source))
 
 
 _RULES: dict[Primitive, Rule] = {
@@ -323,9 +307,7 @@ def _remember(value: Array, numbers: np.ndarray[Any, Any]) -> None:
     _numbers[key] = (weakref.ref(value, lambda _: _numbers.pop(key, None)), numbers)
 
 
-def follow_application(
-    applied: Primitive, args: Sequence[Any], params: dict[str, Any], outs: Sequence[Any]
-) -> None:
+def follow_application(applied: Primitive, args: Values, params: Params, outs: Values) -> None:
     """Follows keys through an application that was evaluated. Raises KeyReuseError."""
     operands = [_numbers_of(x) for x in args]
     types = [type_of(x) for x in outs]
@@ -343,7 +325,7 @@ def follow_call(jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any]) -> Non
         _remember_all(outs, found)
 
 
-def _remember_all(outs: Sequence[Any], found: Sequence[Numbers]) -> None:
+def _remember_all(outs: Sequence[Any], found: Operands) -> None:
     for out, numbers in zip(outs, found, strict=True):
         if numbers is not None and type(out) is Array:
             _remember(out, numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,14 +18,11 @@ __all__ = ["Watch", "nonfinite_error", "watch_of"]
 _LOOKED_AT = dtypes.INEXACT | dtypes.NARROW_FLOATING
 
 
-class Watch:
+class Watch(NamedTuple):
     """A test of values for NaNs, infinities, or both."""
 
-    __slots__ = ("infs", "nans")
-
-    def __init__(self, nans: bool, infs: bool) -> None:
-        self.nans = nans
-        self.infs = infs
+    nans: bool
+    infs: bool
 
     def finds(self, value: Any) -> bool:
         """Whether a value holds a NaN or an infinity that is searched for."""

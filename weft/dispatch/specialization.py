@@ -12,7 +12,6 @@ from typing import Any
 from weft import config
 from weft.arrays.array import Array, as_array
 from weft.control_flow.jit_primitive import placed_program
-from weft.core.jaxpr import Jaxpr
 from weft.dispatch.donation import Donation, donation_of, result_names, warn_of_unused
 from weft.dispatch.executable_calls import CompiledCall, DonatedLeaves, checked_call
 from weft.interpreters.dce import dce_jaxpr
@@ -20,17 +19,9 @@ from weft.lowering.executables import LoweredProgram, Program, lower_program
 from weft.lowering.placement import operand_place, operand_shardings
 from weft.lowering.result_layouts import operand_layouts
 from weft.tracing.argument_names import argument_names, input_names
+from weft.tracing.trace_cache import TracedBody
 
-__all__ = ["Ready", "Specialization", "TracedCall"]
-
-
-@dataclasses.dataclass(frozen=True)
-class TracedCall:
-    """A traced function: its jaxpr, the closed-over values, and the tree of its results."""
-
-    jaxpr: Jaxpr
-    consts: list[Any]
-    out_tree: Any
+__all__ = ["Ready", "Specialization"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +42,7 @@ class Specialization:
     """
 
     def __init__(
-        self, function: Any, traced: TracedCall, in_tree: Any, arguments: Sequence[Array]
+        self, function: Any, traced: TracedBody, in_tree: Any, arguments: Sequence[Array]
     ) -> None:
         self.function = function
         self.traced = traced
@@ -71,9 +62,8 @@ class Specialization:
         self.inputs = [next(numbers) if use else None for use in reads[n:]]
         # By leaf, and by input of the jaxpr.
         self.donated_leaves: tuple[bool, ...] = function._donated(in_tree)
-        self.donated = (False,) * len(self.consts) + tuple(
-            flag for flag, use in zip(self.donated_leaves, reads[n:], strict=True) if use
-        )
+        pairs = zip(self.donated_leaves, reads[n:], strict=True)
+        self.donated = (False,) * len(self.consts) + tuple(flag for flag, use in pairs if use)
         self.place = operand_place(
             [*consts, *arguments],
             f"jit of {self.name}",
@@ -81,10 +71,13 @@ class Specialization:
             lambda: ["a closed-over array"] * len(consts) + self.names,
         )
         operands = [*self.consts, *given]
-        self.in_shardings = operand_shardings(operands, self.place)
-        self.in_layouts = operand_layouts(operands)
-        self.pinned = function._shardings.pinned(self.name, traced.out_tree)
-        self.out_layouts = function._shardings.result_layouts(self.name, traced.out_tree)
+        self.formats = {
+            "place": self.place,
+            "in_shardings": operand_shardings(operands, self.place),
+            "in_layouts": operand_layouts(operands),
+            "out_shardings": function._shardings.pinned(self.name, traced.out_tree),
+            "out_layouts": function._shardings.result_layouts(self.name, traced.out_tree),
+        }
 
     @property
     def name(self) -> str:
@@ -100,15 +93,7 @@ class Specialization:
     def lower(self, platform: str) -> LoweredProgram:
         """Lowers the jaxpr to a module."""
         return lower_program(
-            self.jaxpr,
-            self.name,
-            self.place,
-            donated=self.donated,
-            in_shardings=self.in_shardings,
-            out_shardings=self.pinned,
-            in_layouts=self.in_layouts,
-            out_layouts=self.out_layouts,
-            platform=platform,
+            self.jaxpr, self.name, donated=self.donated, platform=platform, **self.formats
         )
 
     def compile(
@@ -120,15 +105,11 @@ class Specialization:
         program = placed_program(
             self.jaxpr,
             self.name,
-            # The search for a NaN needs the operands again.
-            (False,) * len(self.donated) if looking else self.donated,
-            self.place,
-            self.in_shardings,
-            self.pinned,
-            options=options,
-            in_layouts=self.in_layouts,
-            out_layouts=self.out_layouts,
             lowered=None if looking else lowered,
+            # The search for a NaN needs the operands again.
+            donated=(False,) * len(self.donated) if looking else self.donated,
+            compiler_options=options,
+            **self.formats,
         )
         named = any(self.donated_leaves)
         names = self.names if named else [""] * len(self.types)

@@ -5,6 +5,7 @@ The user's view of them leaves static arguments out: they are part of the jaxpr.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any, Self
@@ -14,31 +15,21 @@ from weft.arrays.array import Array, placement_text
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType, Typed
 from weft.dispatch.donation import result_names
-from weft.dispatch.specialization import TracedCall
 from weft.errors import Fix, WeftTypeError
 from weft.lowering.result_layouts import known_formats
 from weft.sharding import Format, Layout
 from weft.tracing.argument_names import argument_names
+from weft.tracing.trace_cache import TracedBody
 
 __all__ = ["ArgInfo", "Stage", "StagedCall"]
 
 
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class ArgInfo(Typed):
     """An array among the arguments of a staged function: its type, and whether it is donated."""
 
-    __slots__ = ("donated", "type")
-
-    def __init__(self, type: ArrayType, donated: bool) -> None:
-        self.type = type
-        self.donated = donated
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ArgInfo) and self.type is other.type and self.donated is other.donated
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.type, self.donated))
+    type: ArrayType
+    donated: bool
 
     def __repr__(self) -> str:
         return f"ArgInfo({self.type!r}, donated={self.donated})"
@@ -55,16 +46,13 @@ class StagedCall:
     def __init__(
         self,
         function: Any,
-        traced: TracedCall,
+        traced: TracedBody,
         static: Any,
         in_tree: Any,
         arguments: Sequence[Array],
     ) -> None:
-        self.function = function
-        self.traced = traced
-        self.static = static
-        self.in_tree = in_tree
-        self.arguments = arguments
+        self.function, self.traced, self.static = function, traced, static
+        self.in_tree, self.arguments = in_tree, arguments
         self.donated = function._donated(in_tree)
         args_tree, kwargs_tree = in_tree.children()
         children = args_tree.children()
@@ -96,9 +84,8 @@ class StagedCall:
 
     def infos(self) -> Any:
         """The arguments as a tree of ArgInfo."""
-        return self.user_tree.unflatten(
-            [ArgInfo(type, flag) for type, flag in zip(self.types, self.donated, strict=True)]
-        )
+        pairs = zip(self.types, self.donated, strict=True)
+        return self.user_tree.unflatten([ArgInfo(type, flag) for type, flag in pairs])
 
     def results(self) -> Any:
         """The results as a tree of ShapeDtypeStructs."""
@@ -174,13 +161,11 @@ class Stage:
 
     def __reduce__(self) -> tuple[Any, ...]:
         kind, name = type(self).__name__, self.fun_name
-        raise WeftTypeError(
-            f"a {kind} program belongs to this process and cannot be pickled",
-            operation="pickle",
-            got=f"{kind} of {name}",
-            wanted="bytes made by weft.export",
-            fix=Fix("export", f"use weft.export.export({name})(...).serialize()", {}),
-        )
+        message = f"a {kind} program belongs to this process and cannot be pickled"
+        got = f"{kind} of {name}"
+        wanted = "bytes made by weft.export"
+        fix = Fix("export", f"use weft.export.export({name})(...).serialize()")
+        raise WeftTypeError(message, operation="pickle", got=got, wanted=wanted, fix=fix)
 
     def __copy__(self) -> Self:
         return self
@@ -191,8 +176,7 @@ class Stage:
     def _ends(self) -> tuple[list[Any], list[Any]]:
         """For arguments and for results, the layouts and shardings as far as known, as pairs."""
         ins = [(x._layout(), x._committed_place()) for x in self._call.arguments]
-        outs = [(x.layout, x.sharding) for x in tree.leaves(self._call.results())]
-        return ins, outs
+        return ins, [(x.layout, x.sharding) for x in tree.leaves(self._call.results())]
 
     def __repr__(self) -> str:
         ins, outs = self._ends()

@@ -39,9 +39,10 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace
         types = [type_of(user_value(x)) for x in leaves]
     except WeftTypeError as error:
         raise function._bad_argument(dynamic, error) from None
-    given = []
-    for (path, x), of in zip(tree.leaves_with_path(dynamic), types, strict=True):
-        given.append(stand_in(x, of, function, path))
+    given = [
+        stand_in(x, aval, function, path)
+        for (path, x), aval in zip(tree.leaves_with_path(dynamic), types, strict=True)
+    ]
     traced = function._traced(static, types, in_tree)
     formats = function._shardings.argument_formats(function._name, static, in_tree)
     check_arguments(function, given, formats, in_tree, "in_shardings says")
@@ -56,9 +57,7 @@ def stand_in(leaf: Any, of: ArrayType, function: Any, path: Any) -> Array:
     """An array without values that has the type, sharding and layout of an argument."""
     if type(leaf) is Array:
         return Array(None, of, leaf.signature)
-    if isinstance(leaf, Tracer):
-        return Array(None, of, of)
-    format = getattr(leaf, "sharding", None)
+    format = None if isinstance(leaf, Tracer) else getattr(leaf, "sharding", None)
     if format is None:
         return Array(None, of, of)
     if getattr(leaf, "layout", None) is not None:
@@ -110,7 +109,6 @@ class Traced(Stage):
 
 
 def platform_of(given: str | Sequence[str] | None) -> str:
-    """The name of the platform to lower for."""
     current = client.backend().platform
     if given is None:
         return current
@@ -119,34 +117,27 @@ def platform_of(given: str | Sequence[str] | None) -> str:
     known = {*_PLATFORMS, current, *(platform for _, platform in rules.lower_for_platform)}
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise WeftValueError(
-            "lower: no platform has this name" if unknown else "lower: no platform is named",
-            operation="lower",
-            got=f"lowering_platforms={given!r:.100}",
-            wanted=f"one of {', '.join(sorted(known))}",
-            fix=Fix("platform", f"pass {current!r}, or nothing", {"lowering_platforms": current}),
-        )
+        message = "lower: no platform has this name" if unknown else "lower: no platform is named"
+        got = f"lowering_platforms={given!r:.100}"
+        wanted = f"one of {', '.join(sorted(known))}"
+        fix = Fix("platform", f"pass {current!r}, or nothing", {"lowering_platforms": current})
+        raise WeftValueError(message, operation="lower", got=got, wanted=wanted, fix=fix)
     if len(names) > 1:
-        raise WeftNotImplementedError(
-            "lower: a program is lowered for one platform at a time",
-            operation="lower",
-            got=f"lowering_platforms={tuple(names)}",
-            wanted="one platform",
-            fix=Fix("platform", f"lower it for {names[0]!r}", {"lowering_platforms": names[0]}),
-        )
+        message = "lower: a program is lowered for one platform at a time"
+        got = f"lowering_platforms={tuple(names)}"
+        wanted = "one platform"
+        fix = Fix("platform", f"lower it for {names[0]!r}", {"lowering_platforms": names[0]})
+        raise WeftNotImplementedError(message, operation="lower", got=got, wanted=wanted, fix=fix)
     return names[0]
 
 
 def dialect_of(given: str | None) -> str:
-    """The name of the dialect that a module is shown in."""
     if given not in (None, "stablehlo", "hlo"):
-        raise WeftValueError(
-            "a lowered program is shown in StableHLO or in HLO",
-            operation="as_text",
-            got=f"dialect={given!r:.100}",
-            wanted='"stablehlo" or "hlo"',
-            fix=Fix("dialect", 'pass "stablehlo"', {"dialect": "stablehlo"}),
-        )
+        message = "a lowered program is shown in StableHLO or in HLO"
+        got = f"dialect={given!r:.100}"
+        wanted = '"stablehlo" or "hlo"'
+        fix = Fix("dialect", 'pass "stablehlo"', {"dialect": "stablehlo"})
+        raise WeftValueError(message, operation="as_text", got=got, wanted=wanted, fix=fix)
     return given or "stablehlo"
 
 
@@ -203,13 +194,11 @@ class Lowered(Stage):
         """
         current = client.backend().platform
         if self._platform != current:
-            raise WeftValueError(
-                f"a program lowered for {self._platform} cannot be compiled here",
-                operation="compile",
-                got=f"a program for {self._platform}",
-                wanted=f"one for {current}",
-                fix=Fix("platform", f"lower it for {current}: traced.lower()", {}),
-            )
+            message = f"a program lowered for {self._platform} cannot be compiled here"
+            got = f"a program for {self._platform}"
+            wanted = f"one for {current}"
+            fix = Fix("platform", f"lower it for {current}: traced.lower()")
+            raise WeftValueError(message, operation="compile", got=got, wanted=wanted, fix=fix)
         options = dict(self._call.function._options.compiler_options) | dict(compiler_options or {})
         return Compiled(
             self._call, self._specialization, self._lowered, tuple(sorted(options.items()))

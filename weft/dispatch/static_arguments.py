@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.argument_errors import described
 from weft.errors import Fix, WeftValueError
 
 __all__ = ["StaticArgument", "hashable_static"]
@@ -41,7 +42,7 @@ def hashable_static(value: Any, place: int | str, name: str) -> StaticArgument:
         raise WeftValueError(
             f"jit of {name}: the static {which} cannot be hashed",
             operation=f"jit of {name}",
-            got=f"{value!r:.100} of class {type(value).__name__}",
+            got=described(value),
             wanted="a hashable value",
             fix=Fix(
                 "hashable",

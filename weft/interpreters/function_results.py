@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import tree
+from weft.argument_errors import described, not_a_function
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError
 from weft.interpreters.staging import function_name
 
-__all__ = ["check_function", "check_results", "described", "leaf_paths", "no_array"]
-
-
-def described(value: Any) -> str:
-    """A value and its class, for the `got` of errors."""
-    return f"{value!r:.100} of class {type(value).__name__}"
+__all__ = ["check_function", "check_results", "leaf_paths"]
 
 
 def leaf_paths(structure: Any) -> list[str]:
@@ -34,26 +30,7 @@ def check_function(
     """The name of a function. Raises WeftTypeError for a value that is not callable."""
     if callable(function):
         return function_name(function)
-    raise WeftTypeError(
-        f"{operation} takes a function {place}, not {type(function).__name__}",
-        operation=operation,
-        got=described(function),
-        wanted=wanted,
-        fix=fix,
-    )
-
-
-def no_array(
-    title: str,
-    value: Any,
-    operation: str,
-    wanted: str = "an array, a number, or a tree of those",
-    fix: Fix | None = None,
-) -> WeftTypeError:
-    """The error for a value that is to be an array; `title` names it."""
-    return WeftTypeError(
-        f"{title} is no array", operation=operation, got=described(value), wanted=wanted, fix=fix
-    )
+    raise not_a_function(operation, function, wanted, fix, place)
 
 
 def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:

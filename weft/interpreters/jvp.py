@@ -1,6 +1,6 @@
 """Forward-mode differentiation: values travel together with their tangents.
 
-A `JVPTracer` pairs a primal with a tangent. A primitive none of whose operands has a tangent goes
+A `DualTracer` pairs a primal with a tangent. A primitive none of whose operands has a tangent goes
 straight to the parent, and results whose tangent is a symbolic zero come back unboxed, so that only
 the differentiated part of a function pays.
 """
@@ -23,6 +23,7 @@ from weft.core.trace import (
     current_trace,
     function_as_parameter,
     reset_current,
+    running,
     set_current,
 )
 from weft.core.types import type_of
@@ -31,9 +32,9 @@ from weft.interpreters.symbolic_zeros import merge_zeros
 from weft.ops.structural.tangents import add_tangents, instantiate
 
 __all__ = [
+    "DualTrace",
     "DualTracer",
     "JVPTrace",
-    "JVPTracer",
     "add_tangents",
     "instantiate",
     "jvp_flat",
@@ -42,7 +43,8 @@ __all__ = [
 
 
 class DualTracer(Tracer):
-    """A primal and its tangent; the tracers of `jvp` and of `linearize` are the final classes."""
+    """A primal, known to the parent of the trace, and its tangent: a value too, or for `linearize`
+    a variable of the linear jaxpr."""
 
     __slots__ = ("primal", "tangent")
 
@@ -64,25 +66,22 @@ class DualTracer(Tracer):
         return f"{super().__repr__()} of {self.primal!r}"
 
 
-class JVPTracer(DualTracer):
-    """A primal and its tangent, both values of the parent."""
+class DualTrace(Trace):
+    """Applies each primitive's `rule` for primals and tangents; the rules themselves run under
+    `around_rules`."""
 
-    __slots__ = ()
-
-
-class JVPTrace(Trace):
-    """Applies jvp rules; the rules themselves run under the parent."""
-
-    __slots__ = ()
+    __slots__ = ("around_rules",)
 
     parent: Trace
+    around_rules: Trace
+    rule: Callable[[Any], Any]
 
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
         primals, tangents, active = [], [], False
         for value in args:
-            if type(value) is JVPTracer and value._trace is self:
+            if type(value) is DualTracer and value._trace is self:
                 primals.append(value.primal)
                 tangents.append(value.tangent)
                 active = True
@@ -94,14 +93,20 @@ class JVPTrace(Trace):
         for i, tangent in enumerate(tangents):
             if tangent is None:
                 tangents[i] = Zero(type_of(primals[i]).tangent())
-        token = set_current(self.parent)
+        rule = self.rule(primitive)
+        token = set_current(self.around_rules)
         try:
-            outs, tangents_out = rules.jvp[primitive](primals, tangents, **params)
+            outs, tangents_out = rule(primals, tangents, **params)
         finally:
             reset_current(token)
         if primitive.multiple_results:
+            if not primitive.memoise:
+                self.check_primals(primitive, outs)
             return [self.box(x, t) for x, t in zip(outs, tangents_out, strict=True)]
         return self.box(outs, tangents_out)
+
+    def check_primals(self, primitive: Primitive, outs: Sequence[Any]) -> None:
+        """Raises where a user's rule gave a result that is no primal."""
 
     process_call = function_as_parameter
 
@@ -109,14 +114,26 @@ class JVPTrace(Trace):
         """A tracer, or the primal itself where the tangent is zero."""
         if type(tangent) is Zero:
             return primal
-        return JVPTracer(self, primal, tangent, sources.current())
+        return DualTracer(self, primal, tangent, sources.current())
 
     def unbox(self, value: Any) -> tuple[Any, Any]:
         """Primal and tangent of any value."""
-        if type(value) is JVPTracer and value._trace is self:
+        if type(value) is DualTracer and value._trace is self:
             return value.primal, value.tangent
         check_alive(value)
         return value, Zero(type_of(value).tangent())
+
+
+class JVPTrace(DualTrace):
+    """Applies jvp rules; the rules themselves run under the parent."""
+
+    __slots__ = ()
+
+    rule = rules.jvp.__getitem__
+
+    def __init__(self, parent: Trace, function: str) -> None:
+        super().__init__(parent, "jvp", function)
+        self.around_rules = parent
 
 
 def jvp_flat(
@@ -126,14 +143,10 @@ def jvp_flat(
     name: str = "",
 ) -> tuple[list[Any], list[Any]]:
     """Results and tangents (which may be `Zero`) of a function of flat lists."""
-    trace = JVPTrace(current_trace(), "jvp", name)
+    trace = JVPTrace(current_trace(), name)
     inputs = [trace.box(x, t) for x, t in zip(primals, tangents, strict=True)]
-    token = set_current(trace)
-    try:
+    with running(trace):
         outs = function(*inputs)
-    finally:
-        reset_current(token)
-        trace.finish()
     pairs = [trace.unbox(out) for out in outs]
     return [x for x, _ in pairs], [t for _, t in pairs]
 
@@ -163,10 +176,8 @@ def jvp_jaxpr(
             outs, tangents_out = jvp_flat(
                 lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents, jaxpr.name
             )
-            wanted = one_each(instantiate_out, len(outs))
-            nonzero_out[:] = [
-                want or type(t) is not Zero for want, t in zip(wanted, tangents_out, strict=True)
-            ]
+            pairs = zip(one_each(instantiate_out, len(outs)), tangents_out, strict=True)
+            nonzero_out[:] = [want or type(t) is not Zero for want, t in pairs]
             return [*outs, *map(instantiate, marked(nonzero_out, tangents_out))]
 
         types = jaxpr.in_types + [t.tangent() for t in marked(nonzero, jaxpr.in_types)]

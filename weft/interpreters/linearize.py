@@ -10,29 +10,22 @@ Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (POPL 2023
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.base.marked_lists import marked
+from weft.base.marked_lists import Flags, marked
 from weft.core import rules
 from weft.core.check import checked, result_types
-from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, check_marks, eval_jaxpr
+from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, check_marks, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import Zero
-from weft.core.trace import (
-    Trace,
-    check_alive,
-    current_trace,
-    function_as_parameter,
-    reset_current,
-    set_current,
-    using_trace,
-)
+from weft.core.trace import Trace, current_trace, function_as_parameter, running, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
 from weft.interpreters.dce import dce_equations
-from weft.interpreters.jvp import DualTracer
+from weft.interpreters.jvp import DualTrace, DualTracer
 from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.interpreters.symbolic_zeros import nonzero_tangents
 from weft.ops.structural.constants import inline_consts
@@ -47,12 +40,6 @@ __all__ = [
     "record_linear",
     "user_rule",
 ]
-
-
-class LinearizeTracer(DualTracer):
-    """A primal, known to the parent, and its tangent, a variable of the linear jaxpr."""
-
-    __slots__ = ()
 
 
 class _RuleTrace(Trace):
@@ -76,8 +63,11 @@ class _RuleTrace(Trace):
         return self.parent.process_primitive(primitive, args, params)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Interprets an application with a tangent among its operands."""
         return self.linear.process_primitive(primitive, args, params)
+
+    def finish(self) -> None:
+        super().finish()
+        self.linear.finish()
 
     process_call = function_as_parameter
 
@@ -117,46 +107,18 @@ def user_rule() -> Any:
     return contextlib.nullcontext()
 
 
-class LinearizeTrace(Trace):
+class LinearizeTrace(DualTrace):
     """Evaluates under the parent and records tangents into `linear`."""
 
-    __slots__ = ("linear", "rule_trace")
-
-    parent: Trace
+    __slots__ = ("linear",)
 
     def __init__(self, parent: Trace, linear: StagingTrace, function: str = "") -> None:
         super().__init__(parent, linear.name, function)
         self.linear = linear
-        self.rule_trace = _RuleTrace(parent, linear)
+        self.around_rules = _RuleTrace(parent, linear)
 
-    def process_primitive(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
-        primals, tangents, active = [], [], False
-        for value in args:
-            if type(value) is LinearizeTracer and value._trace is self:
-                primals.append(value.primal)
-                tangents.append(value.tangent)
-                active = True
-            else:
-                primals.append(value)
-                tangents.append(None)
-        if not active:
-            return self.parent.process_primitive(primitive, args, params)
-        for i, tangent in enumerate(tangents):
-            if tangent is None:
-                tangents[i] = Zero(type_of(primals[i]).tangent())
-        rule = rules.linearize.get(primitive) or rules.jvp[primitive]
-        token = set_current(self.rule_trace)
-        try:
-            outs, tangents_out = rule(primals, tangents, **params)
-        finally:
-            reset_current(token)
-        if primitive.multiple_results:
-            if not primitive.memoise:
-                self.check_primals(primitive, outs)
-            return [self.box(x, t) for x, t in zip(outs, tangents_out, strict=True)]
-        return self.box(outs, tangents_out)
+    def rule(self, primitive: Primitive) -> Any:
+        return rules.linearize.get(primitive) or rules.jvp[primitive]
 
     def check_primals(self, primitive: Primitive, outs: Sequence[Any]) -> None:
         """Raises WeftTypeError where a user's rule made a result depend on tangents."""
@@ -167,23 +129,12 @@ class LinearizeTrace(Trace):
                     operation=primitive.name,
                     got=f"a result of type {value.type}, made at {sources.describe(value.created)}",
                     wanted="results computed from primals only; tangents may depend on both",
-                    fix=Fix("separate", "compute the result without the tangents", {}),
+                    fix=Fix("separate", "compute the result without the tangents"),
                 )
 
-    process_call = function_as_parameter
-
-    def box(self, primal: Any, tangent: Any) -> Any:
-        """A tracer, or the primal itself where the tangent is zero."""
-        if type(tangent) is Zero:
-            return primal
-        return LinearizeTracer(self, primal, tangent, sources.current())
-
-    def unbox(self, value: Any) -> tuple[Any, Any]:
-        """Primal and tangent of any value."""
-        if type(value) is LinearizeTracer and value._trace is self:
-            return value.primal, value.tangent
-        check_alive(value)
-        return value, Zero(type_of(value).tangent())
+    def finish(self) -> None:
+        super().finish()
+        self.linear.finish()
 
 
 def share_captured(trace: Trace | None, linear: StagingTrace) -> None:
@@ -214,18 +165,13 @@ def linearize_flat(
     share_captured(trace.parent, linear)
     created = sources.current()
     inputs = [
-        LinearizeTracer(trace, x, linear.new_input(type_of(x).tangent(), created), created)
+        DualTracer(trace, x, linear.new_input(type_of(x).tangent(), created), created)
         if flag
         else x
         for x, flag in zip(primals, active, strict=True)
     ]
-    token = set_current(trace)
-    try:
+    with running(trace):
         outs = function(*inputs)
-    finally:
-        reset_current(token)
-        trace.finish()
-        linear.finish()
     pairs = [trace.unbox(out) for out in outs]
     return [x for x, _ in pairs], [t for _, t in pairs], linear
 
@@ -235,12 +181,21 @@ def linear_program(
 ) -> tuple[Jaxpr, list[Any], list[bool]]:
     """The recorded linear jaxpr without dead equations, its residuals, which tangents it has."""
     nonzero, given = nonzero_tangents(tangents)
-    outputs = [linear.atom(t) for t in given]
+    inputs, eqns, outputs, residuals = _needed(linear, given)
+    jaxpr = checked(Jaxpr(inputs, eqns, outputs, len(residuals), linear.function))
+    return jaxpr, residuals, list(nonzero)
+
+
+def _needed(
+    linear: StagingTrace, tangents: Sequence[Any]
+) -> tuple[list[Var], list[Equation], list[Atom], list[Any]]:
+    """What the recorded linear jaxpr consists of that computes these tangents: its inputs, its
+    equations and its outputs; and the residuals, the values of its first inputs."""
+    outputs = [linear.atom(t) for t in tangents]
     eqns, read = dce_equations(linear.eqns, outputs)
     residuals = [(var, value) for var, value in linear.consts.values() if var in read]
     inputs = [var for var, _ in residuals] + linear.inputs
-    jaxpr = checked(Jaxpr(inputs, eqns, outputs, len(residuals), linear.function))
-    return jaxpr, [value for _, value in residuals], list(nonzero)
+    return inputs, eqns, outputs, [value for _, value in residuals]
 
 
 def record_linear(
@@ -255,15 +210,11 @@ def record_linear(
     linear.linear = True
     trace = _RuleTrace(current_trace(), linear)
     inputs = [linear.new_input(type) for type in in_types]
-    token = set_current(trace)
-    try:
+    with running(trace):
         return list(function(*inputs)), linear
-    finally:
-        reset_current(token)
-        trace.finish()
-        linear.finish()
 
 
+@dataclasses.dataclass(frozen=True)
 class Linearized:
     """A jaxpr split in two: `primal` computes results and residuals, `linear` the tangents.
 
@@ -273,21 +224,11 @@ class Linearized:
     `primal` has beyond the results.
     """
 
-    __slots__ = ("linear", "nonzero_out", "num_outputs", "primal", "residual_sources")
-
-    def __init__(
-        self,
-        primal: Jaxpr,
-        linear: Jaxpr,
-        nonzero_out: tuple[bool, ...],
-        residual_sources: list[tuple[str, int]],
-        num_outputs: int,
-    ) -> None:
-        self.primal = primal
-        self.linear = linear
-        self.nonzero_out = nonzero_out
-        self.residual_sources = residual_sources
-        self.num_outputs = num_outputs
+    primal: Jaxpr
+    linear: Jaxpr
+    nonzero_out: tuple[bool, ...]
+    residual_sources: list[tuple[str, int]]
+    num_outputs: int
 
     def residuals(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
         """The residuals, picked from the inputs and the outputs of `primal`."""
@@ -311,44 +252,28 @@ def linearize_jaxpr(
     )
 
 
-def _linearize_jaxpr(
-    jaxpr: Jaxpr, nonzero: tuple[bool, ...], instantiate_out: tuple[bool, ...] | None
-) -> Linearized:
+def _linearize_jaxpr(jaxpr: Jaxpr, nonzero: Flags, instantiate_out: Flags | None) -> Linearized:
     check_marks("linearize_jaxpr", "input", nonzero, len(jaxpr.inputs))
     primal = StagingTrace(None, "linearize", jaxpr.name)
     inputs = [primal.new_input(type) for type in jaxpr.in_types]
-    token = set_current(primal)
-    try:
-        with sources.new_program():
-            outs, tangents, linear = linearize_flat(
-                lambda *xs: eval_jaxpr(jaxpr, (), *xs), inputs, nonzero, "linearize", jaxpr.name
-            )
-    finally:
-        reset_current(token)
-    wanted = instantiate_out or (False,) * len(outs)
-    nonzero_out = tuple(
-        want or type(t) is not Zero for want, t in zip(wanted, tangents, strict=True)
-    )
-    token = set_current(linear)
-    try:
-        kept = [linear.atom(instantiate(t)) for t in marked(nonzero_out, tangents)]
-    finally:
-        reset_current(token)
-    eqns, read = dce_equations(linear.eqns, kept)
-    residuals = [(var, value) for var, value in linear.consts.values() if var in read]
-    linear_inputs = [v for v, _ in residuals] + linear.inputs
-    linear_jaxpr = checked(Jaxpr(linear_inputs, eqns, kept, 0, jaxpr.name))
-
+    with using_trace(primal), sources.new_program():
+        outs, tangents, linear = linearize_flat(
+            lambda *xs: eval_jaxpr(jaxpr, (), *xs), inputs, nonzero, "linearize", jaxpr.name
+        )
+    pairs = zip(instantiate_out or (False,) * len(outs), tangents, strict=True)
+    nonzero_out = tuple(want or type(t) is not Zero for want, t in pairs)
+    with using_trace(linear):
+        kept = [instantiate(t) for t in marked(nonzero_out, tangents)]
+    linear_inputs, eqns, outputs, residuals = _needed(linear, kept)
+    linear_jaxpr = checked(Jaxpr(linear_inputs, eqns, outputs, 0, jaxpr.name))
     out_atoms = [primal.atom(out) for out in outs]
-    position: dict[Any, tuple[str, int]] = {}
-    for i, atom in enumerate(out_atoms):
-        if not isinstance(atom, Literal):
-            position[atom] = ("output", i)
+    position: dict[Any, tuple[str, int]] = {
+        atom: ("output", i) for i, atom in enumerate(out_atoms) if not isinstance(atom, Literal)
+    }
     position |= {tracer._var: ("input", i) for i, tracer in enumerate(inputs)}
     extra: list[Any] = []
     sources_of: list[tuple[str, int]] = []
-    for _, value in residuals:
-        atom = primal.atom(value)
+    for atom in map(primal.atom, residuals):
         if atom not in position:
             position[atom] = ("extra", len(extra))
             extra.append(atom)

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from weft.base.marked_lists import marked, partition
+from weft.base.marked_lists import Flags, marked, partition
 from weft.core import rules
 from weft.core.access_pattern import moves_of_program, reads_of_program
 from weft.core.check import check_operands_fit
-from weft.core.jaxpr import Atom, Equation, Jaxpr, SplitEquation, Var
+from weft.core.jaxpr import Atom, Cut, Equation, Jaxpr, SplitEquation, Var
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Rule, Values
 from weft.core.types import ArrayType
@@ -37,8 +37,6 @@ from weft.lowering.loop_layouts import keep_in_program
 from weft.lowering.result_layouts import whole_sources
 
 __all__ = ["OneJaxpr", "holds_one_jaxpr", "smaller_equation", "split_equation"]
-
-Flags = tuple[bool, ...]
 
 
 def _unchanged(params: Params, *_: Sequence[bool]) -> Params:
@@ -95,12 +93,7 @@ def holds_one_jaxpr(kind: OneJaxpr, **own: Rule | None) -> None:
             getattr(rules, name).register(kind.primitive, rule)
 
 
-# ---- evaluation and types ----------------------------------------------------------------------
-
-
-def one_step(
-    kind: OneJaxpr, *operands: Any, **params: Any
-) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+def one_step(kind: OneJaxpr, *operands: Any, **params: Any) -> Iterator[tuple[str, Jaxpr, Values]]:
     yield f"the {kind.describe(params)}", params["jaxpr"], operands
 
 
@@ -108,9 +101,6 @@ def one_type(kind: OneJaxpr, *types: ArrayType, **params: Any) -> list[ArrayType
     jaxpr: Jaxpr = params["jaxpr"]
     check_operands_fit(kind.describe(params), types, jaxpr)
     return jaxpr.out_types
-
-
-# ---- derivatives -------------------------------------------------------------------------------
 
 
 def one_jvp(kind: OneJaxpr, primals: Values, tangents: Values, **params: Any) -> Derived:
@@ -127,8 +117,7 @@ def one_linearize(kind: OneJaxpr, primals: Values, tangents: Values, **params: A
     nonzero, given = nonzero_tangents(tangents)
     split = linearize_sparing(jaxpr, nonzero)
     outs = kind.bind(primals, split.primal, params)
-    residuals = split.residuals(primals, outs)
-    tangents_out = kind.bind([*residuals, *given], split.linear, params)
+    tangents_out = kind.bind([*split.residuals(primals, outs), *given], split.linear, params)
     n = len(jaxpr.outputs)
     return outs[:n], merge_zeros(split.nonzero_out, tangents_out, jaxpr.out_types)
 
@@ -138,9 +127,6 @@ def one_transpose(kind: OneJaxpr, cotangents: Values, *operands: Any, **params: 
     nonzero, given = nonzero_tangents(cotangents)
     backward, reached = kind.transposed(params["jaxpr"], linear, nonzero)
     return merge_cotangents(linear, reached, kind.bind([*known, *given], backward, params))
-
-
-# ---- mapping, splitting and cutting ------------------------------------------------------------
 
 
 def one_vmap(kind: OneJaxpr, axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
@@ -180,9 +166,7 @@ def split_equation(
     return SplitEquation(known, later, unknown_out, residuals)
 
 
-def one_dce(
-    kind: OneJaxpr, eqn: Equation, used: Sequence[bool]
-) -> tuple[list[bool], Equation | None]:
+def one_dce(kind: OneJaxpr, eqn: Equation, used: Sequence[bool]) -> Cut:
     jaxpr, reads = dce_jaxpr(eqn.params["jaxpr"], tuple(used))
     if not jaxpr.outputs and not jaxpr.effects:
         return [False] * len(eqn.inputs), None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from weft.base.marked_lists import marked, partition
+from weft.base.marked_lists import Flags, marked, partition
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.effects import any_ordered
@@ -49,9 +49,7 @@ def partial_eval_jaxpr(
     )
 
 
-def _partial_eval(
-    jaxpr: Jaxpr, unknown: tuple[bool, ...], force_unknown: tuple[bool, ...]
-) -> PartiallyEvaluated:
+def _partial_eval(jaxpr: Jaxpr, unknown: Flags, force_unknown: Flags) -> PartiallyEvaluated:
     unknown_inputs, known_inputs = partition(unknown, jaxpr.inputs)
     pending = set(unknown_inputs)
     known_eqns: list[Equation] = []
@@ -79,10 +77,8 @@ def _partial_eval(
             unknown_eqns.append(eqn)
             pending.update(eqn.outputs)
             put_off = put_off or any_ordered(eqn.effects)
-    unknown_out = tuple(
-        force or (type(x) is Var and x in pending)
-        for x, force in zip(jaxpr.outputs, force_unknown, strict=True)
-    )
+    pairs = zip(jaxpr.outputs, force_unknown, strict=True)
+    unknown_out = tuple(force or (type(x) is Var and x in pending) for x, force in pairs)
     later_outputs, known_outputs = partition(unknown_out, jaxpr.outputs)
     unknown_eqns, read = dce_equations(unknown_eqns, later_outputs)
     computed = {v for eqn in unknown_eqns for v in eqn.outputs}

@@ -58,9 +58,8 @@ def pvary_jaxpr(
 
     def make() -> Jaxpr:
         same = all(a is b for a, b in zip(in_types, jaxpr.in_types, strict=True))
-        if same and (
-            outs is None or all(v <= t.varying for v, t in zip(outs, jaxpr.out_types, strict=True))
-        ):
+        own = [t.varying for t in jaxpr.out_types]
+        if same and all(v <= old for v, old in zip(outs or own, own, strict=True)):
             return jaxpr
 
         def function(*values: Any) -> list[Any]:

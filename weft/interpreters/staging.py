@@ -22,8 +22,8 @@ from weft.core.axes import mesh_axes
 from weft.core.check import checked, equally_varying, result_types
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 from weft.core.primitive import Primitive
-from weft.core.rules import LinearOperand, not_linear
-from weft.core.trace import Trace, Tracer, function_as_parameter, leaked, reset_current, set_current
+from weft.core.rules import LinearOperand, Types, not_linear
+from weft.core.trace import Trace, Tracer, function_as_parameter, leaked, running
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix
 from weft.ops.collectives.all_reduce import pbroadcast_p
@@ -314,19 +314,12 @@ def trace_to_jaxpr(
     trace = StagingTrace(None, transformation, name)
     created = sources.current()
     tracers = [trace.new_input(type, created) for type in in_types]
-    token = set_current(trace)
-    try:
-        with collection_paused(), sources.new_program():
-            outs = function(*tracers)
-            return trace.build([trace.atom(out) for out in outs], name)
-    finally:
-        reset_current(token)
-        trace.finish()
+    with running(trace), collection_paused(), sources.new_program():
+        outs = function(*tracers)
+        return trace.build([trace.atom(out) for out in outs], name)
 
 
-def rebuild(
-    function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], name: str, what: str
-) -> Jaxpr:
+def rebuild(function: Callable[..., Sequence[Any]], types: Types, name: str, what: str) -> Jaxpr:
     """The jaxpr of a function that evaluates other jaxprs; closed-over arrays become constants.
 
     `what` names the transformation.

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from weft.base.marked_lists import spread
-from weft.core.rules import LinearOperand, Zero
-from weft.core.types import ArrayType
+from weft.base.marked_lists import Flags, spread
+from weft.core.rules import LinearOperand, Types, Zero
 
 __all__ = ["known_operands", "merge_cotangents", "merge_zeros", "nonzero_tangents"]
-
-Flags = tuple[bool, ...]
 
 
 def nonzero_tangents(tangents: Iterable[Any]) -> tuple[Flags, list[Any]]:
@@ -26,15 +23,11 @@ def known_operands(operands: Sequence[Any]) -> tuple[Flags, list[Any]]:
     return linear, [x for x in operands if type(x) is not LinearOperand]
 
 
-def merge_zeros(
-    flags: Sequence[bool], values: Iterable[Any], types: Sequence[ArrayType]
-) -> list[Any]:
+def merge_zeros(flags: Sequence[bool], values: Iterable[Any], types: Types) -> list[Any]:
     """The next of the values where a flag is set, a `Zero` of the type's tangent elsewhere."""
     given = iter(values)
-    return [
-        next(given) if flag else Zero(type.tangent())
-        for flag, type in zip(flags, types, strict=True)
-    ]
+    pairs = zip(flags, types, strict=True)
+    return [next(given) if flag else Zero(type.tangent()) for flag, type in pairs]
 
 
 def merge_cotangents(

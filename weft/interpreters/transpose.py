@@ -76,9 +76,8 @@ def backward_pass(
             cts: Any = [pending.pop(var, None) for var in eqn.outputs]
             if all(ct is None for ct in cts):
                 continue
-            cts = [
-                Zero(v.type) if ct is None else ct for v, ct in zip(eqn.outputs, cts, strict=True)
-            ]
+            pairs = zip(eqn.outputs, cts, strict=True)
+            cts = [Zero(v.type) if ct is None else ct for v, ct in pairs]
         else:
             cts = pending.pop(eqn.outputs[0], None)
             if cts is None:

@@ -23,6 +23,7 @@ from weft.core.trace import (
     current_trace,
     function_as_parameter,
     reset_current,
+    running,
     set_current,
 )
 from weft.core.types import ArrayType, type_of
@@ -138,13 +139,8 @@ def vmap_flat(
     """Results of a mapped function of flat lists, and the mapped dimension (or None) of each."""
     trace = BatchTrace(current_trace(), axis, name)
     inputs = [trace.box(x, d) for x, d in zip(args, dims, strict=True)]
-    token = set_current(trace)
-    try:
-        with axes.extend_axis(axis.name, axis.size):
-            outs = function(*inputs)
-    finally:
-        reset_current(token)
-        trace.finish()
+    with running(trace), axes.extend_axis(axis.name, axis.size):
+        outs = function(*inputs)
     pairs = [trace.unbox(out) for out in outs]
     return [x for x, _ in pairs], [d for _, d in pairs]
 
@@ -174,20 +170,17 @@ def vmap_jaxpr(
             outs, found = vmap_flat(
                 lambda *xs: eval_jaxpr(jaxpr, (), *xs), axis, values, dims, jaxpr.name
             )
-            wanted = one_each(instantiate_out, len(outs))
             dims_out[:] = [
                 0 if want or dim is not None else None
-                for want, dim in zip(wanted, found, strict=True)
+                for want, dim in zip(one_each(instantiate_out, len(outs)), found, strict=True)
             ]
             return [
                 out if dim is None else vary(move_dim(out, old, 0, axis.size), axis.spread)
                 for out, old, dim in zip(outs, found, dims_out, strict=True)
             ]
 
-        types = [
-            mapped_type(type, dim, axis) for type, dim in zip(jaxpr.in_types, dims, strict=True)
-        ]
+        pairs = zip(jaxpr.in_types, dims, strict=True)
+        types = [mapped_type(type, dim, axis) for type, dim in pairs]
         return rebuild(function, types, jaxpr.name, "vmap"), tuple(dims_out)
 
-    key = ("vmap", axis.key(), dims, instantiate_out)
-    return jaxpr.memoize(key, make)
+    return jaxpr.memoize(("vmap", axis.key(), dims, instantiate_out), make)

@@ -29,10 +29,9 @@ from weft.core.trace import (
 from weft.core.types import user_value
 from weft.lowering.executables import LITTLE, Program, compile_program, run_program
 from weft.lowering.numpy_evaluation import program_on_host
-from weft.lowering.placement import operand_place, operand_shardings
-from weft.lowering.result_layouts import operand_layouts
+from weft.lowering.result_layouts import operand_formats
 
-__all__ = ["EvalTrace", "one_operation", "operation_key"]
+__all__ = ["EvalTrace", "one_operation", "operation_key", "operation_program"]
 
 
 class EvalTrace(Trace):
@@ -106,22 +105,28 @@ def operation_key(arrays: Sequence[Array], params: dict[str, Any]) -> tuple[Any,
 
 def one_operation(primitive: Primitive, arrays: Sequence[Array], params: dict[str, Any]) -> Program:
     """The executable of one application of a primitive."""
+    return operation_program(primitive, arrays, params, True)
+
+
+def operation_program(
+    primitive: Primitive, arrays: Sequence[Array], params: dict[str, Any], brief: bool
+) -> Program:
+    """The executable of one application of a primitive. One of few elements is compiled fast,
+    unless it is not `brief`: a loop may compute much from few elements."""
     types = tuple(array.type for array in arrays)
     out = result_types(primitive, types, params)
-    outputs = [Var(t) for t in (out if primitive.multiple_results else [out])]
-    inputs = [Var(t) for t in types]
+    inputs, outputs = (
+        [Var(t) for t in side] for side in (types, out if primitive.multiple_results else [out])
+    )
     eqn = Equation(primitive, inputs, params, outputs, sources.current())
     jaxpr = Jaxpr(inputs, [eqn], outputs)
-    place = operand_place(arrays, primitive.name, params)
     make = functools.partial(
         compile_program,
         jaxpr,
         primitive.name,
-        place,
-        fast_compile=sum(type.size for type in (*types, *jaxpr.out_types)) <= LITTLE,
+        fast_compile=brief and sum(type.size for type in (*types, *jaxpr.out_types)) <= LITTLE,
         multiple_results=primitive.multiple_results,
-        in_shardings=operand_shardings(arrays, place),
-        in_layouts=operand_layouts(arrays),
+        **operand_formats(arrays, primitive.name, params),
     )
     return program_on_host(jaxpr, arrays, make, primitive.multiple_results) or make()
 

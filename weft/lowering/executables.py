@@ -95,20 +95,12 @@ class Program:
         self.handlers = executable.handlers
         self.out_types = list(out_types)
         # Results are uncommitted unless an operand is committed.
-        if places is None:
-            places = [device] * len(self.out_types)
+        none = (None,) * len(self.out_types)
+        self.out_places = [device] * len(none) if places is None else list(places)
         # Layouts of operands and results; None where all are row-major.
         self.in_layouts, self.out_layouts = layouts
-        self.out_signatures = [
-            signature_of(t, place, layout)
-            for t, place, layout in zip(
-                self.out_types,
-                places,
-                self.out_layouts or (None,) * len(self.out_types),
-                strict=True,
-            )
-        ]
-        self.out_places = list(places)
+        rows = zip(self.out_types, self.out_places, self.out_layouts or none, strict=True)
+        self.out_signatures = [signature_of(*row) for row in rows]
         self.single = not multiple_results
         self.multiple_results = multiple_results
         self.out_type = self.out_types[0] if self.single else None
@@ -180,12 +172,8 @@ class Program:
 
     def wrap(self, outs: Sequence[Any]) -> list[Array]:
         """The results as arrays."""
-        return [
-            Array(buffer, type, signature)
-            for buffer, type, signature in zip(
-                outs, self.out_types, self.out_signatures, strict=True
-            )
-        ]
+        rows = zip(outs, self.out_types, self.out_signatures, strict=True)
+        return [Array(buffer, type, signature) for buffer, type, signature in rows]
 
 
 def explain_failure(args: Sequence[Any], error: Exception | None = None) -> None:
@@ -249,10 +237,8 @@ def running(
         except Exception as error:
             explain_failure((*args, *consts), error)
             raise
-        found = [
-            Array(buffer, aval, signature)
-            for buffer, aval, signature in zip(outs, types, signatures, strict=True)
-        ]
+        rows = zip(outs, types, signatures, strict=True)
+        found = [Array(buffer, aval, signature) for buffer, aval, signature in rows]
         return found if collect is None else collect(found)
 
     return all_results
@@ -517,16 +503,12 @@ ForeignPlaces = dict[str, sources.Source | None]
 """The names of the foreign code that a program calls, with the lines of the calls."""
 
 
-class Finished:
+class Finished(NamedTuple):
     """Finished results, with the interface of an execution that has started."""
 
-    __slots__ = ("results",)
-
-    def __init__(self, results: list[Any]) -> None:
-        self.results = results
+    results: list[Any]
 
     def consume_with_handlers(self, handlers: Sequence[Any]) -> list[Any]:
-        """The buffers."""
         return self.results
 
 

@@ -110,7 +110,6 @@ class _Follower:
         self.known: dict[Any, list[Reads]] = {}
 
     def reads(self, jaxpr: Jaxpr, demands: Sequence[Reads]) -> list[Reads]:
-        """The reads of each input, given those of each result."""
         key = (jaxpr, tuple(demands))
         found = self.known.get(key)
         if found is None:

@@ -36,9 +36,8 @@ def keep_layouts(jaxpr: Jaxpr, layouts: Layouts, partitioned: bool = False) -> J
 
 
 def _kept(jaxpr: Jaxpr, layouts: tuple[Any, ...], partitioned: bool) -> Jaxpr:
-    known = {
-        var: layout for var, layout in zip(jaxpr.inputs, layouts, strict=True) if layout is not None
-    }
+    pairs = zip(jaxpr.inputs, layouts, strict=True)
+    known = {var: layout for var, layout in pairs if layout is not None}
     eqns: list[Equation] = []
     for eqn in jaxpr.eqns:
         own = [known.get(x) if type(x) is Var else None for x in eqn.inputs]

@@ -11,6 +11,7 @@ too: XLA runs callbacks one after the other anyway, and prints read better so.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from weft.base.timing import charged
 from weft.base.util import collection_paused
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Literal, Var
+from weft.core.rules import Values
 from weft.core.types import ArrayType
 from weft.errors import JaxprError, MissingRuleError
 from weft.lowering.partition import MeshTable, sharding_attribute, unsplit_rows
@@ -138,6 +140,7 @@ class ModuleContext:
         return found
 
 
+@dataclasses.dataclass(eq=False, repr=False, slots=True)
 class LoweringContext:
     """The context of a lowering rule: the types of operands and results, and the module.
 
@@ -154,25 +157,13 @@ class LoweringContext:
     `mlir.constant(value, shape, dtype)`, a kernel that is not StableHLO `mlir.custom_call`.
     """
 
-    __slots__ = ("effects", "in_types", "module", "out_types", "primitive", "scope", "source")
-
-    def __init__(
-        self,
-        module: ModuleContext,
-        primitive: Any,
-        in_types: Sequence[ArrayType],
-        out_types: Sequence[ArrayType],
-        scope: str,
-        effects: frozenset[Any] = frozenset(),
-        source: sources.Source | None = None,
-    ) -> None:
-        self.effects = effects
-        self.source = source
-        self.module = module
-        self.primitive = primitive
-        self.in_types = in_types
-        self.out_types = out_types
-        self.scope = scope
+    module: ModuleContext
+    primitive: Any
+    in_types: Sequence[ArrayType]
+    out_types: Sequence[ArrayType]
+    scope: str
+    effects: frozenset[Any] = frozenset()
+    source: sources.Source | None = None
 
     @property
     def platform(self) -> str:
@@ -203,8 +194,6 @@ class LoweringContext:
         *outs, last = stablehlo.call(symbol, [*values, order], [*types, order.type])
         self.set_order(last)
         return outs
-
-    # -- effects ----------------------------------------------------------------------------------
 
     def order(self) -> Any:
         """The number (a 32-bit scalar) that the next effect has to take."""
@@ -241,8 +230,7 @@ class LoweringContext:
 
         def ordered_body(state: list[Any]) -> Sequence[Any]:
             self.set_order(state[-1])
-            outs = body(state[:-1])
-            return [*outs, self.order()]
+            return [*body(state[:-1]), self.order()]
 
         found = stablehlo.while_([*operands, self.order()], ordered_condition, ordered_body)
         self.set_order(found[-1])
@@ -259,8 +247,7 @@ class LoweringContext:
         def ordered(branch: Callable[[], Sequence[Any]]) -> Callable[[], Sequence[Any]]:
             def body() -> Sequence[Any]:
                 self.set_order(order)
-                outs = branch()
-                return [*outs, self.order()]
+                return [*branch(), self.order()]
 
             return body
 
@@ -375,9 +362,7 @@ def lower_function(
     return str(function.name)
 
 
-def lower_equations(
-    context: ModuleContext, jaxpr: Jaxpr, values: Sequence[Any], scope: str
-) -> list[Any]:
+def lower_equations(context: ModuleContext, jaxpr: Jaxpr, values: Values, scope: str) -> list[Any]:
     """Emits the operations of a jaxpr at the insertion point."""
     env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
     constants: dict[Any, Any] = {}

@@ -12,6 +12,7 @@ where one is still being computed nothing waits for it: the jaxpr is compiled at
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,21 +30,19 @@ __all__ = ["program_on_host"]
 OFTEN = 1000
 
 
+@dataclasses.dataclass(eq=False, slots=True)
 class MovingExecutable:
     """A jaxpr that only moves elements: NumPy runs it, until it is compiled.
 
     Callers keep `execute` and `handlers`, so these are never replaced.
     """
 
-    __slots__ = ("count", "device", "handlers", "jaxpr", "make", "run")
-
-    def __init__(self, jaxpr: Jaxpr, device: Any, make: Callable[[], Program]) -> None:
-        self.jaxpr = jaxpr
-        self.device = device
-        self.make = make
-        self.run: Callable[[Sequence[Any]], Any] | None = None
-        self.count = 0
-        self.handlers: list[Any] = []
+    jaxpr: Jaxpr
+    device: Any
+    make: Callable[[], Program]
+    run: Callable[[Sequence[Any]], Any] | None = None
+    count: int = 0
+    handlers: list[Any] = dataclasses.field(default_factory=list)
 
     def execute(self, operands: Sequence[Any]) -> Any:
         """Runs the jaxpr on buffers; the result has the method `consume_with_handlers`."""
@@ -57,16 +56,10 @@ class MovingExecutable:
             self.run = program.execute
             return self.run(operands)
         outs = self.move([backend.to_numpy(x) for x in operands])
-        types = self.jaxpr.out_types
-        return Finished(
-            [
-                backend.put(np.asarray(out), type, self.device)
-                for out, type in zip(outs, types, strict=True)
-            ]
-        )
+        pairs = zip(outs, self.jaxpr.out_types, strict=True)
+        return Finished([backend.put(np.asarray(x), type, self.device) for x, type in pairs])
 
     def move(self, values: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
-        """Evaluates the jaxpr with NumPy."""
         known: dict[Any, Any] = dict(zip(self.jaxpr.inputs, values, strict=True))
         for eqn in self.jaxpr.eqns:
             operands = [_value(known, x) for x in eqn.inputs]

@@ -133,13 +133,11 @@ def _named_place(params: dict[str, Any], operation: str) -> Any:
     places = places_in(params)
     for place in places[1:]:
         if not same_devices(place, places[0]):
-            raise WeftValueError(
-                f"{operation} refers to meshes over different devices",
-                operation=operation,
-                got=f"{_with_devices(places[0])} and {_with_devices(place)}",
-                wanted="meshes over one set of devices; their shapes and orders may differ",
-                fix=Fix("mesh", "use one mesh for all of it", {"meshes": (places[0], place)}),
-            )
+            message = f"{operation} refers to meshes over different devices"
+            got = f"{_with_devices(places[0])} and {_with_devices(place)}"
+            wanted = "meshes over one set of devices; their shapes and orders may differ"
+            fix = Fix("mesh", "use one mesh for all of it", {"meshes": (places[0], place)})
+            raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     return places[0] if places else None
 
 
@@ -161,17 +159,15 @@ def different_devices(
     # Closed-over arrays have no name that could be written in code.
     written = names is not None and " " not in "".join(names)
     kept, moved = names if names and written else ("y", "x")
-    return WeftValueError(
-        f"{operation} got arrays that were put on different devices{which}",
-        operation=operation,
-        got=f"{on[0]}{_with_devices(one)} and {on[1]}{_with_devices(other)}",
-        wanted="arrays on one device, or on the same set of devices",
-        fix=Fix(
-            "device_put",
-            f"move one of them: weft.device_put({moved}, {kept}.sharding)",
-            {"device": one},
-        ),
+    message = f"{operation} got arrays that were put on different devices{which}"
+    got = f"{on[0]}{_with_devices(one)} and {on[1]}{_with_devices(other)}"
+    wanted = "arrays on one device, or on the same set of devices"
+    fix = Fix(
+        "device_put",
+        f"move one of them: weft.device_put({moved}, {kept}.sharding)",
+        {"device": one},
     )
+    return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def outside_mesh(operation: str, place: Any, named: Any, name: str | None = None) -> WeftValueError:

@@ -8,14 +8,16 @@ jaxpr names; else that of the operand whose unchanged value it is; else it is ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.arrays.array import Array
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Var
+from weft.core.rules import Params, Values
 from weft.core.types import ArrayType
 from weft.lowering.layout_inference import infer_layouts, makers
+from weft.lowering.placement import operand_place, operand_shardings
 from weft.ops.structural.layout_constraint import layout_constraint_p
 from weft.ops.structural.sharding_constraint import sharding_constraint_p
 from weft.sharding import Format, Layout, PartitionSpec
@@ -24,6 +26,7 @@ from weft.sharding.layout import unless_row_major
 __all__ = [
     "known_formats",
     "known_shardings",
+    "operand_formats",
     "operand_layouts",
     "result_sources",
     "settled_layouts",
@@ -42,6 +45,19 @@ def operand_layouts(arrays: Sequence[Any]) -> Layouts | None:
         for x in arrays
     )
     return found if any(found) else None
+
+
+def operand_formats(
+    arrays: Values, operation: str, params: Params, names: Callable[[], Sequence[str]] | None = None
+) -> Params:
+    """The arguments of `compile_program` that say where operands lie that lie as these arrays do:
+    `place`, `in_shardings` and `in_layouts`. For what it raises see `operand_place`."""
+    place = operand_place(arrays, operation, params, names)
+    return {
+        "place": place,
+        "in_shardings": operand_shardings(arrays, place),
+        "in_layouts": operand_layouts(arrays),
+    }
 
 
 def result_sources(jaxpr: Jaxpr) -> Layouts:
@@ -108,19 +124,14 @@ def _inferred(
     """The layouts with each AUTO replaced by the one that the jaxpr reads or writes along."""
 
     def orders(layouts: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
-        rows = [
-            Layout(range(type.ndim)) if how is None else how
-            for how, type in zip(layouts, types, strict=True)
-        ]
+        pairs = zip(layouts, types, strict=True)
+        rows = [Layout(range(type.ndim)) if how is None else how for how, type in pairs]
         return [None if how is Layout.AUTO else how.major_to_minor for how in rows]
 
     given = orders(ins, jaxpr.in_types), orders(outs, jaxpr.out_types)
     found = infer_layouts(jaxpr, *given, partitioned)
     inputs, outputs = ([Layout(order) for order in side] for side in found)
     return inputs, outputs
-
-
-# ---- before compiling ------------------------------------------------------------------------
 
 
 def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.argument_errors import described
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType
@@ -99,12 +100,10 @@ class XlaSharding:
         Raises WeftValueError for a text that XLA does not read, and for the sharding of a tuple.
         """
         if not isinstance(source, str | bytes):
-            raise WeftTypeError(
-                "XlaSharding.parse takes a text or bytes",
-                operation="XlaSharding.parse",
-                got=f"{source!r:.100} of class {type(source).__name__}",
-                wanted="a text such as '{replicated}', or the bytes of an OpSharding",
-            )
+            message = "XlaSharding.parse takes a text or bytes"
+            got = described(source)
+            wanted = "a text such as '{replicated}', or the bytes of an OpSharding"
+            raise WeftTypeError(message, operation="XlaSharding.parse", got=got, wanted=wanted)
         try:
             return XlaSharding(*native.parts(native.parse(source)))
         except ValueError as error:
@@ -179,30 +178,24 @@ def _sharding_of(where: Any, ndim: int | None) -> tuple[Sharding, int, int]:
     if isinstance(where, Array) and not isinstance(where, Tracer):
         of: ArrayType = where.type
         if ndim is not None and ndim != of.ndim:
-            raise WeftTypeError(
-                f"to_xla: the array has {of.ndim} dimensions",
-                operation="to_xla",
-                got=f"{of} and ndim={ndim}",
-                wanted="the array alone",
-                fix=Fix("remove", "leave ndim out", {"argument": "ndim"}),
-            )
+            message = f"to_xla: the array has {of.ndim} dimensions"
+            got = f"{of} and ndim={ndim}"
+            wanted = "the array alone"
+            fix = Fix("remove", "leave ndim out", {"argument": "ndim"})
+            raise WeftTypeError(message, operation="to_xla", got=got, wanted=wanted, fix=fix)
         return where.sharding, of.ndim, physical_type(of).ndim - of.ndim
     if not isinstance(where, Sharding):
-        raise WeftTypeError(
-            "to_xla takes an array or a sharding",
-            operation="to_xla",
-            got=f"{where!r:.100} of class {type(where).__name__}",
-            wanted="an array that is not traced, or a sharding and ndim",
-            fix=Fix("sharding", "pass the sharding that it is to have, and x.ndim", {}),
-        )
+        message = "to_xla takes an array or a sharding"
+        got = described(where)
+        wanted = "an array that is not traced, or a sharding and ndim"
+        fix = Fix("sharding", "pass the sharding that it is to have, and x.ndim")
+        raise WeftTypeError(message, operation="to_xla", got=got, wanted=wanted, fix=fix)
     if ndim is None:
-        raise WeftTypeError(
-            "to_xla: of how many dimensions are the arrays?",
-            operation="to_xla",
-            got=f"{where!r:.100}",
-            wanted="ndim, the number of dimensions of the array that lies so",
-            fix=Fix("ndim", "pass ndim=x.ndim", {"argument": "ndim"}),
-        )
+        message = "to_xla: of how many dimensions are the arrays?"
+        got = f"{where!r:.100}"
+        wanted = "ndim, the number of dimensions of the array that lies so"
+        fix = Fix("ndim", "pass ndim=x.ndim", {"argument": "ndim"})
+        raise WeftTypeError(message, operation="to_xla", got=got, wanted=wanted, fix=fix)
     return where, ndim, 0
 
 
@@ -210,13 +203,11 @@ def _positions(sharding: Sharding, devices: Sequence[Any]) -> np.ndarray[Any, An
     """For each device of the sharding, its number among `devices`."""
     place = {device: position for position, device in enumerate(devices)}
     if len(place) != sharding.num_devices or place.keys() != sharding.device_set:
-        raise WeftValueError(
-            "to_xla: these are not the devices of the sharding",
-            operation="to_xla",
-            got=", ".join(map(str, devices)),
-            wanted="each of " + ", ".join(map(str, sharding.device_list)) + " once",
-            fix=Fix("devices", "leave devices out", {"argument": "devices"}),
-        )
+        message = "to_xla: these are not the devices of the sharding"
+        got = ", ".join(map(str, devices))
+        wanted = "each of " + ", ".join(map(str, sharding.device_list)) + " once"
+        fix = Fix("devices", "leave devices out", {"argument": "devices"})
+        raise WeftValueError(message, operation="to_xla", got=got, wanted=wanted, fix=fix)
     found: np.ndarray[Any, Any] = np.array([place[device] for device in sharding.device_list])
     return found
 
@@ -246,13 +237,10 @@ def from_xla(source: XlaSharding | str | bytes, on: Mesh | Sequence[Any]) -> Sha
         _check_number(source.partitions[0] < len(devices), source, devices)
         return SingleDeviceSharding(devices[source.partitions[0]])
     if source.kind not in ("tiled", "replicated") or {*source.subgroups} - {"replicated"}:
-        raise WeftValueError(
-            "from_xla: this does not say what part of an array each device holds",
-            operation="from_xla",
-            got=source.text,
-            wanted="a sharding that is tiled or replicated",
-            fix=Fix("assignment", "read the parts instead: source.assignment, source.subgroups"),
-        )
+        message = "from_xla: this does not say what part of an array each device holds"
+        wanted = "a sharding that is tiled or replicated"
+        fix = Fix("assignment", "read the parts instead: source.assignment, source.subgroups")
+        raise WeftValueError(message, operation="from_xla", got=source.text, wanted=wanted, fix=fix)
     order = None
     ndim = 0
     if source.kind == "tiled":
@@ -268,23 +256,19 @@ def _devices_of(on: Any) -> tuple[Any, ...]:
     if isinstance(on, Mesh):
         return on.device_list
     if not isinstance(on, Sequence) or isinstance(on, str | bytes) or not on:
-        raise WeftTypeError(
-            "from_xla takes the devices of the partitions",
-            operation="from_xla",
-            got=f"{on!r:.100} of class {type(on).__name__}",
-            wanted="a mesh, or a sequence of devices",
-            fix=Fix("devices", "use weft.devices()", {"devices": "weft.devices()"}),
-        )
+        message = "from_xla takes the devices of the partitions"
+        got = described(on)
+        wanted = "a mesh, or a sequence of devices"
+        fix = Fix("devices", "use weft.devices()", {"devices": "weft.devices()"})
+        raise WeftTypeError(message, operation="from_xla", got=got, wanted=wanted, fix=fix)
     return tuple(on)
 
 
 def _check_number(fits: bool, source: XlaSharding, devices: Sequence[Any]) -> None:
     if not fits:
         number = len(source.partitions) if source.kind == "tiled" else source.partitions[0] + 1
-        raise ShapeError(
-            "from_xla: there are not as many devices as partitions",
-            operation="from_xla",
-            got=f"{len(devices)} devices and {source.text}",
-            wanted=f"{number} devices",
-            fix=Fix("devices", "pass a mesh or devices of that number", {"number": number}),
-        )
+        message = "from_xla: there are not as many devices as partitions"
+        got = f"{len(devices)} devices and {source.text}"
+        wanted = f"{number} devices"
+        fix = Fix("devices", "pass a mesh or devices of that number", {"number": number})
+        raise ShapeError(message, operation="from_xla", got=got, wanted=wanted, fix=fix)

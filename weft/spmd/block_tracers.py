@@ -15,28 +15,45 @@ from weft.base import source as sources
 from weft.core.axes import names_axis
 from weft.core.jaxpr import effects_of
 from weft.core.primitive import Primitive
-from weft.core.trace import Trace, Tracer
+from weft.core.trace import Trace, Tracer, function_as_parameter, leaked, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import ConcretizationError, Fix
 from weft.ops.collectives.invariant import all_gather_invariant, pscatter
 from weft.sharding import PartitionSpec
 from weft.spmd.block_types import Manual
+from weft.spmd.shard_map_primitive import shard_map_p
 from weft.spmd.why_varying import Cause
 
-__all__ = ["BlockValue", "causes_of", "depends_on_devices", "joined_again", "split_further"]
+__all__ = [
+    "BlockValue",
+    "BlocksTrace",
+    "causes_of",
+    "depends_on_devices",
+    "joined_again",
+    "split_further",
+]
 
 
 class BlockValue(Tracer):
-    """The blocks of all devices; `causes` has the cause for each axis along which they differ.
-    Its trace has the mesh, in `manual`."""
+    """The blocks of all devices, in `stacked`; `constant` says that it depends on no block, and
+    `causes` has the cause for each axis along which they differ."""
 
-    __slots__ = ("causes",)
+    __slots__ = ("causes", "constant", "stacked")
+
+    _trace: BlocksTrace
 
     def __init__(
-        self, trace: Trace, type: ArrayType, causes: dict[str, Cause] | None = None
+        self,
+        trace: BlocksTrace,
+        type: ArrayType,
+        stacked: Any,
+        causes: dict[str, Cause] | None = None,
+        constant: Any = None,
     ) -> None:
         super().__init__(trace, type)
+        self.stacked = stacked
         self.causes = causes or {}
+        self.constant = constant
 
     def blocks(self) -> list[tuple[dict[str, int], np.ndarray[Any, Any]]] | None:
         """Returns the coordinates of devices in the mesh, and the block of each, in the order of
@@ -74,8 +91,8 @@ class BlockValue(Tracer):
         if found is None:
             return super().__repr__()
         lines = [f"Blocks of type {self.type!r}"]
-        manual: Manual = self._trace.manual  # type: ignore[attr-defined]
-        shown = [axis for axis in manual.mesh.axis_names if axis in self.type.varying]
+        mesh = self._trace.manual.mesh
+        shown = [axis for axis in mesh.axis_names if axis in self.type.varying]
         seen = set()
         for where, value in found:
             place = tuple(where[axis] for axis in shown)
@@ -88,6 +105,53 @@ class BlockValue(Tracer):
         return "\n".join(lines)
 
     __str__ = __repr__
+
+
+class BlocksTrace(Trace):
+    """Evaluates primitives on the blocks of all devices of a mesh; its values are of the class
+    `tracer`. `outside` are the transformations whose values it must not read."""
+
+    __slots__ = ("manual", "outside")
+
+    parent: Trace
+    tracer: type[BlockValue]
+    # What derived classes define: a shard_map inside this one, an application to tracers of this
+    # trace (its results as a list), and any other value as a tracer of this trace.
+    nested: Callable[..., list[Any]]
+    apply: Callable[..., list[Any]]
+    from_outside: Callable[[Any], Any]
+
+    def __init__(
+        self, parent: Trace, name: str, manual: Manual, outside: frozenset[Any], function: str
+    ) -> None:
+        super().__init__(parent, name, function)
+        self.manual = manual
+        self.outside = outside
+
+    process_call = function_as_parameter
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        if primitive is shard_map_p:
+            return self.nested(args, params)
+        # A function with custom derivatives: nothing is differentiated here.
+        if not primitive.memoise and "function" in params:
+            with using_trace(self):
+                return params["function"](*args)
+        outs = self.apply(primitive, [self.box(x) for x in args], params)
+        return outs if primitive.multiple_results else outs[0]
+
+    def box(self, value: Any) -> Any:
+        """Returns any operand as a tracer of this trace."""
+        if type(value) is not self.tracer:
+            return self.from_outside(value)
+        if value._trace is self:
+            return value
+        if not value._trace.alive:
+            raise leaked(value)
+        # From a shard_map around this one, over other axes of the same mesh.
+        return self.tracer(self, value.type, value.stacked, value.causes, value.constant)
 
 
 def split_further(value: Any, spec: PartitionSpec) -> Any:

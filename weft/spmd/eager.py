@@ -32,7 +32,8 @@ from weft.callbacks.primitives import debug_callback_p, io_callback_p, pure_call
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var, jaxprs_in
 from weft.core.primitive import Primitive
-from weft.core.trace import Trace, Tracer, bottom_trace, function_as_parameter, leaked, using_trace
+from weft.core.rules import Params, Types
+from weft.core.trace import Tracer, bottom_trace, leaked, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftValueError
 from weft.interpreters.staging import trace_to_jaxpr
@@ -43,6 +44,7 @@ from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import client
 from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from weft.spmd.block_tracers import (
+    BlocksTrace,
     BlockValue,
     causes_of,
     depends_on_devices,
@@ -60,7 +62,6 @@ __all__ = ["BlockTrace", "BlockTracer"]
 # Primitives that call Python: once per device, with that device's blocks.
 _CALLS_PYTHON = frozenset((pure_callback_p, io_callback_p, debug_callback_p))
 
-
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
@@ -76,21 +77,9 @@ on_clear(_number_everywhere.cache_clear)
 class BlockTracer(BlockValue):
     """The blocks of all devices, in `stacked`; or `constant`, a value that depends on no block."""
 
-    __slots__ = ("constant", "stacked")
+    __slots__ = ()
 
     _trace: BlockTrace
-
-    def __init__(
-        self,
-        trace: BlockTrace,
-        type: ArrayType,
-        stacked: Any,
-        constant: Any = None,
-        causes: dict[str, Cause] | None = None,
-    ) -> None:
-        super().__init__(trace, type, causes)
-        self.stacked = stacked
-        self.constant = constant
 
     def concrete(self) -> Any:
         if self.constant is not None:
@@ -110,8 +99,7 @@ class BlockTracer(BlockValue):
         for index, part in zip(np.ndindex(*mesh.axis_sizes), parts, strict=True):
             value = client.backend().to_numpy(part)
             shape = physical_type(self.type).shape
-            where = dict(zip(mesh.axis_names, index, strict=True))
-            found.append((where, value.reshape(shape)))
+            found.append((dict(zip(mesh.axis_names, index, strict=True)), value.reshape(shape)))
         return found
 
     def block_until_ready(self) -> BlockTracer:
@@ -120,32 +108,22 @@ class BlockTracer(BlockValue):
         return self
 
 
-class BlockTrace(Trace):
-    """Evaluates primitives on the blocks of all devices."""
+class BlockTrace(BlocksTrace):
+    """Evaluates primitives on the blocks of all devices, at once."""
 
-    __slots__ = ("manual", "outer", "outside")
+    __slots__ = ("outer",)
+
+    tracer = BlockTracer
 
     def __init__(self, manual: Manual, outside: frozenset[Any], function: str) -> None:
-        super().__init__(bottom_trace(), "shard_map", function)
-        self.manual = manual
-        self.outside = outside
+        super().__init__(bottom_trace(), "shard_map", manual, outside, function)
         # Arrays from outside by identity, so that each is copied to all devices once.
         self.outer: dict[int, tuple[BlockTracer, Array]] = {}
-
-    # ---- values -------------------------------------------------------------------------------
 
     def sharding(self, spec: PartitionSpec) -> NamedSharding:
         return NamedSharding(self.manual.mesh, spec)
 
-    def box(self, value: Any) -> BlockTracer:
-        """Returns any operand as a tracer of this trace."""
-        if type(value) is BlockTracer:
-            if value._trace is self:
-                return value
-            if not value._trace.alive:
-                raise leaked(value)
-            # From a shard_map around this one, over other axes of the same mesh.
-            return BlockTracer(self, value.type, value.stacked, value.constant, value.causes)
+    def from_outside(self, value: Any) -> BlockTracer:
         known = self.outer.get(id(value))
         if known is not None:
             return known[0]
@@ -200,15 +178,13 @@ class BlockTrace(Trace):
         block = block_type(of, spec, self.manual)
         if type(value) is BlockTracer:  # nested: the blocks of a shard_map around this one
             with using_trace(self):
-                tracer = self.box(split_further(self.box(value), spec))
+                tracer: BlockTracer = self.box(split_further(self.box(value), spec))
             tracer.causes = tracer.causes | causes
             return tracer
-        array = self.placed(value, spec)
-        stacked = self.renamed(array, *self.stacked_form(block))
-        return BlockTracer(self, block, stacked, causes=causes)
+        stacked = self.renamed(self.placed(value, spec), *self.stacked_form(block))
+        return BlockTracer(self, block, stacked, causes)
 
     def leave(self, value: Any, spec: PartitionSpec, nested: bool) -> Any:
-        """Returns a result of the shard_map, made of blocks."""
         tracer = self.box(value)
         if nested:
             with using_trace(self):
@@ -221,53 +197,37 @@ class BlockTrace(Trace):
         spec = leaving_spec(block, self.manual)
         return whole_type(left_type(block, self.manual), spec, self.manual), spec
 
-    # ---- operations ---------------------------------------------------------------------------
+    def nested(self, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        return run_blocks(args, params, self)
 
-    process_call = function_as_parameter
-
-    def process_primitive(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
-        if primitive is shard_map_p:
-            return run_blocks(args, params, self)
-        # A function with custom derivatives: nothing is differentiated here.
-        if not primitive.memoise and "function" in params:
-            with using_trace(self):
-                return params["function"](*args)
-        tracers = [self.box(x) for x in args]
-        if not self.concerned(primitive, tracers, params):
-            outs = self.parent.process_primitive(  # type: ignore[union-attr]
-                primitive, [x.constant for x in tracers], params
-            )
-            if primitive.multiple_results:
-                return [self.box(out) for out in outs]
-            return self.box(outs)
+    def apply(
+        self, primitive: Primitive, tracers: Sequence[BlockTracer], params: dict[str, Any]
+    ) -> list[Any]:
+        constants = [x.constant for x in tracers]
+        if all(x is not None for x in constants) and not depends_on_devices(
+            primitive, params, self.manual
+        ):
+            outs = self.parent.process_primitive(primitive, constants, params)
+            return [self.box(out) for out in (outs if primitive.multiple_results else [outs])]
         if primitive in _CALLS_PYTHON:
             return self.call_python(primitive, tracers, params)
         stacked = [self.stack(x) for x in tracers]
         program, types = self.program(primitive, tracers, params, operand_layouts(stacked))
-        arrays = run_program(program, stacked)
-        causes = causes_of(primitive, tracers, types)
-        outs = [
-            BlockTracer(self, type, array, causes=causes)
-            for type, array in zip(types, arrays, strict=True)
-        ]
-        return outs if primitive.multiple_results else outs[0]
+        return self.traced(primitive, tracers, types, run_program(program, stacked))
 
-    def concerned(
-        self, primitive: Primitive, tracers: Sequence[BlockTracer], params: dict[str, Any]
-    ) -> bool:
-        """Returns whether an application depends on blocks or on the mesh."""
-        if any(x.constant is None for x in tracers):
-            return True
-        return depends_on_devices(primitive, params, self.manual)
-
-    def program(
+    def traced(
         self,
         primitive: Primitive,
         tracers: Sequence[BlockTracer],
-        params: dict[str, Any],
-        layouts: Any,
+        types: Sequence[ArrayType],
+        arrays: Sequence[Array],
+    ) -> list[Any]:
+        """Returns the results of an application, given the arrays that hold their blocks."""
+        causes = causes_of(primitive, tracers, types)
+        return [BlockTracer(self, t, x, causes) for t, x in zip(types, arrays, strict=True)]
+
+    def program(
+        self, primitive: Primitive, tracers: Sequence[BlockTracer], params: Params, layouts: Any
     ) -> tuple[Program, list[ArrayType]]:
         """Returns the executable of an application, and the types of the blocks it computes."""
         types = tuple(x.type for x in tracers)
@@ -275,14 +235,8 @@ class BlockTrace(Trace):
         if self.manual.explicit:
             free = tuple(x.constant is not None for x in tracers)
         effort = config.effort_varies and config.settings().compile_effort
-        key = (
-            self.manual,
-            types,
-            free,
-            layouts,
-            effort,
-            tuple(params.items()),
-        )  # see ParameterCache
+        rest = tuple(params.items())  # last, see ParameterCache
+        key = (self.manual, types, free, layouts, effort, rest)
         if primitive.memoise:
             cache = primitive.eager_cache
         else:
@@ -297,12 +251,7 @@ class BlockTrace(Trace):
         return found
 
     def compile(
-        self,
-        primitive: Primitive,
-        types: Sequence[ArrayType],
-        free: Sequence[bool],
-        params: dict[str, Any],
-        layouts: Any,
+        self, primitive: Primitive, types: Types, free: Sequence[bool], params: Params, layouts: Any
     ) -> tuple[Program, list[ArrayType]]:
         manual = self.manual
         made: list[ArrayType] = []
@@ -367,17 +316,11 @@ class BlockTrace(Trace):
                 )
                 for parts, x in zip(columns, tracers, strict=True)
             ]
-            outs = self.parent.process_primitive(  # type: ignore[union-attr]
-                primitive, blocks, params
-            )
+            outs = self.parent.process_primitive(primitive, blocks, params)
             rows.append([np.asarray(x) for x in outs])
-        in_types = [x.type for x in tracers]
-        types = rules.type_rule[primitive](*in_types, **params)
-        causes = causes_of(primitive, tracers, types)
-        return [
-            BlockTracer(self, type, self.assembled(type, list(column)), causes=causes)
-            for type, column in zip(types, zip(*rows, strict=True), strict=True)
-        ]
+        types = rules.type_rule[primitive](*(x.type for x in tracers), **params)
+        arrays = list(map(self.assembled, types, zip(*rows, strict=True)))
+        return self.traced(primitive, tracers, types, arrays)
 
     def assembled(self, type: ArrayType, blocks: Sequence[np.ndarray[Any, Any]]) -> Array:
         """Returns the array that holds blocks given as NumPy arrays."""
@@ -394,18 +337,16 @@ def run_blocks(args: Sequence[Any], params: dict[str, Any], around: BlockTrace |
     """Evaluates a shard_map on arrays, or on the blocks of the shard_map `around` it."""
     manual, in_specs, name = params["manual"], params["in_specs"], params["name"]
     if isinstance(manual.mesh, AbstractMesh):
-        raise WeftValueError(
-            f"shard_map of {name}: an abstract mesh has no devices to run on",
-            operation="shard_map",
-            got=repr(manual.mesh),
-            wanted="a mesh of devices, or tracing only (weft.make_jaxpr, weft.eval_shape)",
-            fix=Fix(
-                "mesh",
-                "make a mesh of devices with weft.make_mesh, or run it on one device inside "
-                "weft.simulate(mesh)",
-                {"axis_shapes": manual.mesh.axis_sizes, "axis_names": manual.mesh.axis_names},
-            ),
+        message = f"shard_map of {name}: an abstract mesh has no devices to run on"
+        got = repr(manual.mesh)
+        wanted = "a mesh of devices, or tracing only (weft.make_jaxpr, weft.eval_shape)"
+        fix = Fix(
+            "mesh",
+            "make a mesh of devices with weft.make_mesh, or run it on one device inside "
+            "weft.simulate(mesh)",
+            {"axis_shapes": manual.mesh.axis_sizes, "axis_names": manual.mesh.axis_names},
         )
+        raise WeftValueError(message, operation="shard_map", got=got, wanted=wanted, fix=fix)
     axes = manual.axes
     if around is not None:
         both = set(axes) | set(around.manual.axes)
@@ -414,10 +355,7 @@ def run_blocks(args: Sequence[Any], params: dict[str, Any], around: BlockTrace |
     function, out_specs = body_of(params)
     try:
         with inside(manual):
-            blocks = [
-                trace.enter(x, spec, i)
-                for i, (x, spec) in enumerate(zip(args, in_specs, strict=True))
-            ]
+            blocks = list(map(trace.enter, args, in_specs, range(len(args))))
             with using_trace(trace):
                 outs = function(*blocks)
             pairs = zip(outs, out_specs(), strict=True)

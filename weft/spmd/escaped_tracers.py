@@ -28,7 +28,7 @@ class HiddenValues(WeftValueError):
             operation="shard_map",
             got=values[0].describe(),
             wanted="traced values that are arguments, or that the function closes over",
-            fix=Fix("argument", "pass the value as an argument with in_specs=P()", {}),
+            fix=Fix("argument", "pass the value as an argument with in_specs=P()"),
         )
 
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
 from weft import tree
+from weft.argument_errors import described, not_an_array
 from weft.core.axes import mesh_axes
+from weft.core.rules import Params, Values
 from weft.core.trace import Trace, Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
@@ -16,12 +18,13 @@ from weft.errors import (
     Fix,
     ShapeError,
     TreeError,
+    WeftError,
     WeftTypeError,
     WeftValueError,
     api_boundary,
 )
 from weft.function_keys import register_parts
-from weft.interpreters.function_results import check_function, check_results, described, no_array
+from weft.interpreters.function_results import check_function, check_results
 from weft.interpreters.staging import StagingTrace
 from weft.ops.collectives.all_reduce import psum, vary
 from weft.ops.collectives.invariant import assume_invariant
@@ -40,6 +43,7 @@ __all__ = ["shard_map"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+E = TypeVar("E", bound=WeftError)
 
 _MISSING: Any = object()
 
@@ -146,30 +150,42 @@ class _ShardMapped:
             "shard_map",
             function,
             wanted="a function of blocks",
-            fix=Fix("function", "write shard_map(f, mesh=mesh, in_specs=...)", {}),
+            fix=Fix("function", "write shard_map(f, mesh=mesh, in_specs=...)"),
         )
         self.function = function
         self.operation = f"shard_map of {self.name}"
         for what, given in (("in_specs", in_specs), ("out_specs", out_specs)):
             if given is _MISSING:
-                raise WeftTypeError(
-                    f"{self.operation}: {what} is missing",
-                    operation="shard_map",
-                    wanted=f"{what}=..., a tree of PartitionSpecs",
-                    fix=Fix("spec", f"pass {what}=P() where nothing is split", {"missing": what}),
-                )
+                fix = Fix("spec", f"pass {what}=P() where nothing is split", {"missing": what})
+                wanted = f"{what}=..., a tree of PartitionSpecs"
+                raise self._error(WeftTypeError, f"{what} is missing", None, wanted, fix)
             self._check_specs(what, given)
-        if mesh is not None:
-            self._check_mesh(mesh)
+        if mesh is not None and not isinstance(mesh, AnyMesh):
+            wanted = "a weft.sharding.Mesh or AbstractMesh"
+            fix = Fix("mesh", "make one: weft.make_mesh((8,), ('i',))")
+            raise self._error(WeftTypeError, "mesh is no mesh", described(mesh), wanted, fix)
         self.mesh = mesh
         self.in_specs = in_specs
         self.out_specs = out_specs
-        self.axis_names = None if axis_names is None else _names(self.operation, axis_names)
+        self.axis_names = None if axis_names is None else self._names(axis_names)
         self.check = check
         self.auto = auto
         if mesh is not None and not mesh_axes():
             # Wrong specs raise where they are written, before the first call.
             self._check_axes(self._manual())
+
+    def _error(self, kind: type[E], text: str, got: Any, wanted: str, fix: Fix) -> E:
+        """An error whose message begins with the operation."""
+        message = f"{self.operation}: {text}"
+        return kind(message, operation="shard_map", got=got, wanted=wanted, fix=fix)
+
+    def _names(self, names: Any) -> tuple[str, ...]:
+        found = (names,) if isinstance(names, str) else tuple(names)
+        if all(isinstance(name, str) for name in found):
+            return found
+        text, got = "axis_names takes the names of mesh axes", f"axis_names={names!r}"
+        fix = Fix("names", "pass axis_names={'i'}")
+        raise self._error(WeftTypeError, text, got, "a set of strings", fix)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         manual = self._manual()
@@ -215,25 +231,21 @@ class _ShardMapped:
             operands = {id(x): block for x, block in zip(hidden, blocks[m:n], strict=True)}
             outs = [operands.get(id(x), x) for x in outs]
             outs = check_results(out, outs, self.operation)
-            specs = self._result_specs(out, out_tree)
+            specs = self._by_leaf("out_specs", self.out_specs, out_tree)
             out_trees.append(out_tree)
             found[:] = [spec.update(sum=()) if spec.sum else spec for spec in specs]
             paths = [path for path, _ in tree.leaves_with_path(out)]
             names = functools.partial(self._operand_names, n, dynamic)
-            return [
-                self._result(x, spec, path, manual, names)
-                for x, spec, path in zip(outs, specs, paths, strict=True)
-            ]
+            rows = zip(outs, specs, paths, strict=True)
+            return [self._result(x, spec, path, manual, names) for x, spec, path in rows]
 
         flat.__name__ = self.name
         outs = call_shard_map(
+            {"manual": manual, "name": self.name, "outside": _transformations()},
             flat,
             [*closed.found, *hidden, *leaves],
-            manual,
-            (PartitionSpec(),) * n + tuple(specs),
+            [*(PartitionSpec() for _ in range(n)), *specs],
             lambda: tuple(found),
-            self.name,
-            _transformations(),
         )
         return out_trees[-1].unflatten(outs)
 
@@ -246,13 +258,9 @@ class _ShardMapped:
         if mesh is None:
             mesh = around[-1].mesh if around else mesh_in_force()
         if mesh is None:
-            raise WeftValueError(
-                f"{self.operation}: there is no mesh",
-                operation="shard_map",
-                got="mesh=None, and no mesh in force",
-                wanted="a mesh",
-                fix=Fix("mesh", "pass mesh=..., or call it inside weft.use_mesh(mesh)", {}),
-            )
+            fix = Fix("mesh", "pass mesh=..., or call it inside weft.use_mesh(mesh)")
+            got = "mesh=None, and no mesh in force"
+            raise self._error(WeftValueError, "there is no mesh", got, "a mesh", fix)
         outer = {axis.name for axis in around}
         if around:
             mesh = self._mesh_inside(mesh, around[-1].mesh)
@@ -275,13 +283,10 @@ class _ShardMapped:
             return outer
         if isinstance(outer, AbstractMesh) and mesh.abstract_mesh == outer:
             return outer
-        raise WeftValueError(
-            f"{self.operation}: a shard_map inside another one has to be over the same mesh",
-            operation="shard_map",
-            got=f"{mesh!r} over {_devices(mesh)}, inside {outer!r} over {_devices(outer)}",
-            wanted="the mesh of the outer shard_map",
-            fix=Fix("mesh", "leave out mesh=..., or pass the same", {"mesh": outer}),
-        )
+        text = "a shard_map inside another one has to be over the same mesh"
+        got = f"{mesh!r} over {_devices(mesh)}, inside {outer!r} over {_devices(outer)}"
+        fix = Fix("mesh", "leave out mesh=..., or pass the same", {"mesh": outer})
+        raise self._error(WeftValueError, text, got, "the mesh of the outer shard_map", fix)
 
     def _wrong_axes(
         self, mesh: AnyMesh, names: Sequence[str], unknown: Sequence[str], twice: Sequence[str]
@@ -304,57 +309,33 @@ class _ShardMapped:
                 "outer shard_map axis_names that leave some over",
                 {"axes": outer},
             )
-        return AxisError(
-            f"{self.operation}: {text}",
-            operation="shard_map",
-            got=f"axis_names={tuple(names)} and a mesh with the axes {mesh.axis_names}"
-            + (f", of which {outer} are those of a shard_map around this one" if outer else ""),
-            wanted=f"one or more of {free}" if free else "an axis that is not manual yet",
-            fix=fix,
-        )
-
-    def _check_mesh(self, mesh: Any) -> None:
-        if not isinstance(mesh, AnyMesh):
-            raise WeftTypeError(
-                f"{self.operation}: mesh is no mesh",
-                operation="shard_map",
-                got=described(mesh),
-                wanted="a weft.sharding.Mesh or AbstractMesh",
-                fix=Fix("mesh", "make one: weft.make_mesh((8,), ('i',))", {}),
-            )
+        got = f"axis_names={tuple(names)} and a mesh with the axes {mesh.axis_names}"
+        if outer:
+            got += f", of which {outer} are those of a shard_map around this one"
+        wanted = f"one or more of {free}" if free else "an axis that is not manual yet"
+        return self._error(AxisError, text, got, wanted, fix)
 
     # ---- specs --------------------------------------------------------------------------------
 
     def _check_specs(self, what: str, given: Any) -> None:
         for path, leaf in tree.leaves_with_path(given, is_leaf=_is_spec):
+            which = f"{what}{tree.keystr(path)}"
             if not _is_spec(leaf):
                 wrapped = PartitionSpec(leaf) if isinstance(leaf, str) else PartitionSpec()
-                raise WeftTypeError(
-                    f"{self.operation}: {what}{tree.keystr(path)} is no PartitionSpec",
-                    operation="shard_map",
-                    got=described(leaf),
-                    wanted="a PartitionSpec, or a tree of them",
-                    fix=Fix("spec", f"wrap the axis names: {wrapped!r}", {"spec": wrapped}),
-                )
+                text, wanted = f"{which} is no PartitionSpec", "a PartitionSpec, or a tree of them"
+                fix = Fix("spec", f"wrap the axis names: {wrapped!r}", {"spec": wrapped})
+                raise self._error(WeftTypeError, text, described(leaf), wanted, fix)
             open_at = [] if leaf is None else [d for d in range(len(leaf)) if leaf.is_open(d)]
             if open_at:
                 whole = PartitionSpec(*(None if d in open_at else e for d, e in enumerate(leaf)))
-                raise AxisError(
-                    f"{self.operation}: {what}{tree.keystr(path)} leaves a dimension to the "
-                    "compiler",
-                    operation="shard_map",
-                    got=repr(leaf),
-                    wanted="None or mesh axes for each dimension",
-                    fix=Fix("spec", f"use {whole!r}", {"path": path, "spec": whole}),
-                )
+                text = f"{which} leaves a dimension to the compiler"
+                wanted = "None or mesh axes for each dimension"
+                fix = Fix("spec", f"use {whole!r}", {"path": path, "spec": whole})
+                raise self._error(AxisError, text, repr(leaf), wanted, fix)
             if leaf is not None and leaf.sum and what == "in_specs":
-                raise AxisError(
-                    f"{self.operation}: {what}{tree.keystr(path)} has a sum",
-                    operation="shard_map",
-                    got=repr(leaf),
-                    wanted="a spec without sum=; only results can be summed",
-                    fix=Fix("drop", "leave out sum=", {"path": path}),
-                )
+                wanted = "a spec without sum=; only results can be summed"
+                fix = Fix("drop", "leave out sum=", {"path": path})
+                raise self._error(AxisError, f"{which} has a sum", repr(leaf), wanted, fix)
 
     def _check_axes(self, manual: Manual) -> None:
         """Raises AxisError for a spec that mentions an axis that is not manual."""
@@ -366,25 +347,19 @@ class _ShardMapped:
     def _check_spec(self, which: str, spec: PartitionSpec, manual: Manual) -> None:
         for name in (*spec.axes(), *spec.sum):
             if name not in manual.axes:
-                known = name in manual.mesh.axis_names
-                raise AxisError(
-                    f"{self.operation}: {which} mentions {name!r}, which is "
-                    + ("not among axis_names" if known else "no axis of the mesh"),
-                    operation="shard_map",
-                    got=f"{spec!r} and the axes {manual.axes}",
-                    wanted=f"axes among {list(manual.axes)}",
-                    fix=Fix(
-                        "axis",
-                        f"add {name!r} to axis_names, or leave it out of the spec"
-                        if known
-                        else f"name one of {list(manual.axes)}",
-                        {"name": name, "axes": manual.axes},
-                    ),
+                fault, advice = "no axis of the mesh", f"name one of {list(manual.axes)}"
+                if name in manual.mesh.axis_names:
+                    fault = "not among axis_names"
+                    advice = f"add {name!r} to axis_names, or leave it out of the spec"
+                raise self._error(
+                    AxisError,
+                    f"{which} mentions {name!r}, which is {fault}",
+                    f"{spec!r} and the axes {manual.axes}",
+                    f"axes among {list(manual.axes)}",
+                    Fix("axis", advice, {"name": name, "axes": manual.axes}),
                 )
 
-    def _positional(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _positional(self, args: tuple[Any, ...], kwargs: Params) -> tuple[tuple[Any, ...], Params]:
         """Returns the call with keyword arguments by position, where specs are by position."""
         if not kwargs or isinstance(self.in_specs, (dict, PartitionSpec)):
             return args, kwargs
@@ -397,26 +372,20 @@ class _ShardMapped:
     def _argument_specs(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], manual: Manual
     ) -> list[PartitionSpec]:
-        """Returns the spec of each leaf of (args, kwargs)."""
         given = self.in_specs
         if isinstance(given, dict):
             given = self._by_name(given, args, kwargs)
         elif isinstance(given, PartitionSpec) or given is None:
             given = (given, given)
         elif kwargs:
-            raise TreeError(
-                f"{self.operation}: arguments passed by keyword have no place in in_specs",
-                operation="shard_map",
-                got=f"{', '.join(map(repr, kwargs))} by keyword, in_specs={self.in_specs!r:.200}",
-                wanted="in_specs as a dict from argument names to specs",
-                fix=Fix("by_name", "write in_specs={'name': P(...), ...}", {"names": list(kwargs)}),
-            )
+            text = "arguments passed by keyword have no place in in_specs"
+            got = f"{', '.join(map(repr, kwargs))} by keyword, in_specs={self.in_specs!r:.200}"
+            wanted = "in_specs as a dict from argument names to specs"
+            fix = Fix("by_name", "write in_specs={'name': P(...), ...}", {"names": list(kwargs)})
+            raise self._error(TreeError, text, got, wanted, fix)
         else:
             given = (self._one_each(given, args), {})
-        found = tree.prefix_leaves(
-            f"{self.operation}: in_specs", given, (args, kwargs), is_leaf=_is_spec
-        )
-        specs = [PartitionSpec() if spec is None else spec for spec in found]
+        specs = self._by_leaf("in_specs", given, (args, kwargs))
         paths = tree.leaves_with_path((args, kwargs))
         for (path, _), spec in zip(paths, specs, strict=True):
             self._check_spec(f"the spec of {argument_path(self.function, path)}", spec, manual)
@@ -425,14 +394,10 @@ class _ShardMapped:
     def _one_each(self, given: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         if not isinstance(given, (tuple, list)) or len(given) != len(args):
             count = len(given) if isinstance(given, (tuple, list)) else 1
-            raise TreeError(
-                f"{self.operation}: in_specs has {count} entries and the call has {len(args)} "
-                "arguments",
-                operation="shard_map",
-                got=f"in_specs={given!r:.200}",
-                wanted="a tuple with one entry per argument, one spec for all, or a dict by name",
-                fix=Fix("in_specs", f"give in_specs {len(args)} entries", {"count": len(args)}),
-            )
+            text = f"in_specs has {count} entries and the call has {len(args)} arguments"
+            wanted = "a tuple with one entry per argument, one spec for all, or a dict by name"
+            fix = Fix("in_specs", f"give in_specs {len(args)} entries", {"count": len(args)})
+            raise self._error(TreeError, text, f"in_specs={given!r:.200}", wanted, fix)
         return tuple(given)
 
     def _by_name(self, given: dict[str, Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -444,51 +409,40 @@ class _ShardMapped:
         parameters = list(found)
         kinds = {parameter.kind for parameter in found.values()}
         unknown = [name for name in given if name not in parameters]
+        got = f"in_specs with the names {list(given)}"
         if parameters and unknown and inspect.Parameter.VAR_KEYWORD not in kinds:
-            raise TreeError(
-                f"{self.operation}: in_specs has an entry for {unknown[0]!r}, which is no argument",
-                operation="shard_map",
-                got=f"in_specs with the names {list(given)}",
-                wanted=f"names among {parameters}",
-                fix=Fix("drop", f"leave {unknown[0]!r} out of in_specs", {"unknown": unknown}),
-            )
+            text = f"in_specs has an entry for {unknown[0]!r}, which is no argument"
+            fix = Fix("drop", f"leave {unknown[0]!r} out of in_specs", {"unknown": unknown})
+            raise self._error(TreeError, text, got, f"names among {parameters}", fix)
         names = [parameters[i] if i < len(parameters) else f"<{i}>" for i in range(len(args))]
         missing = [name for name in (*names, *kwargs) if name not in given]
         if missing:
-            raise TreeError(
-                f"{self.operation}: in_specs has no entry for {missing[0]!r}",
-                operation="shard_map",
-                got=f"in_specs with the names {list(given)}",
-                wanted=f"an entry for each of {[*names, *kwargs]}",
-                fix=Fix("entry", f"add {missing[0]!r}: P() to in_specs", {"missing": missing}),
+            text = f"in_specs has no entry for {missing[0]!r}"
+            fix = Fix("entry", f"add {missing[0]!r}: P() to in_specs", {"missing": missing})
+            raise self._error(
+                TreeError, text, got, f"an entry for each of {[*names, *kwargs]}", fix
             )
         return tuple(given[name] for name in names), {name: given[name] for name in kwargs}
 
     def _check_arguments(
-        self,
-        args: Any,
-        kwargs: Any,
-        leaves: Sequence[Any],
-        specs: Sequence[PartitionSpec],
-        manual: Manual,
+        self, args: Any, kwargs: Any, leaves: Values, specs: Sequence[PartitionSpec], manual: Manual
     ) -> None:
         paths = [path for path, _ in tree.leaves_with_path((args, kwargs))]
         for path, leaf, spec in zip(paths, leaves, specs, strict=True):
             which = argument_path(self.function, path)
             try:
-                of = type_of(leaf)
+                shape = type_of(leaf).shape
             except WeftTypeError:
-                fix = Fix("partial", "bind it with functools.partial or a closure", {})
+                fix = Fix("partial", "bind it with functools.partial or a closure")
                 title = f"{self.operation}: {which}"
-                raise no_array(title, leaf, "shard_map", fix=fix) from None
-            NamedSharding(manual.mesh, spec).check_shape(self.operation, which, of.shape)
+                raise not_an_array("shard_map", title, leaf, fix=fix) from None
+            NamedSharding(manual.mesh, spec).check_shape(self.operation, which, shape)
 
     # ---- results ------------------------------------------------------------------------------
 
-    def _result_specs(self, out: Any, out_tree: Any) -> list[PartitionSpec]:
-        found = tree.prefix_leaves(
-            f"{self.operation}: out_specs", self.out_specs, out_tree, is_leaf=_is_spec
-        )
+    def _by_leaf(self, what: str, given: Any, whole: Any) -> list[PartitionSpec]:
+        """Returns the spec of each leaf of a tree, given a prefix of it."""
+        found = tree.prefix_leaves(f"{self.operation}: {what}", given, whole, is_leaf=_is_spec)
         return [PartitionSpec() if spec is None else spec for spec in found]
 
     def _operand_names(self, closed: int, dynamic: Any) -> list[str]:
@@ -501,19 +455,19 @@ class _ShardMapped:
         self, x: Any, spec: PartitionSpec, path: Any, manual: Manual, names: Callable[[], list[str]]
     ) -> Any:
         """Returns a result as a block that varies along the axes of its spec."""
-        of = type_of(x)
+        aval = type_of(x)
         which = f"the result{tree.keystr(path)}"
         self._check_spec(f"the spec of {which}", spec, manual)
-        if len(spec) > of.ndim:
-            raise self._low_rank(which, of, spec)
+        if len(spec) > aval.ndim:
+            raise self._low_rank(which, aval, spec)
         if spec.sum:
-            same = manual.ordered(set(spec.sum) - of.varying)
+            same = manual.ordered(set(spec.sum) - aval.varying)
             if same:
-                raise self._nothing_to_sum(which, of, spec, same)
+                raise self._nothing_to_sum(which, aval, spec, same)
             x = psum(x, spec.sum)
-            of = type_of(x)
+            aval = type_of(x)
         wanted = frozenset(spec.axes())
-        extra = manual.ordered(of.varying - wanted)
+        extra = manual.ordered(aval.varying - wanted)
         if extra and self.check:
             raise self._differs(which, x, spec, extra, names())
         if extra:
@@ -521,17 +475,16 @@ class _ShardMapped:
         return vary(x, wanted)
 
     def _nothing_to_sum(
-        self, which: str, of: ArrayType, spec: PartitionSpec, same: tuple[str, ...]
+        self, which: str, aval: ArrayType, spec: PartitionSpec, same: tuple[str, ...]
     ) -> AxisError:
         axes = repr(same[0]) if len(same) == 1 else repr(same)
         rest = spec.update(sum=tuple(axis for axis in spec.sum if axis not in same))
-        return AxisError(
-            f"{self.operation}: {which} is equal on all devices along {axes}, which its spec sums "
-            "over",
-            operation="shard_map",
-            got=f"a block of type {of}, and {spec!r}",
-            wanted=f"a block that varies along {axes}",
-            fix=Fix(
+        return self._error(
+            AxisError,
+            f"{which} is equal on all devices along {axes}, which its spec sums over",
+            f"a block of type {aval}, and {spec!r}",
+            f"a block that varies along {axes}",
+            Fix(
                 "drop_or_pbroadcast",
                 f"if it has been summed already, use {rest!r}; if a sum of equal copies is meant, "
                 f"return lax.pbroadcast(x, {axes})",
@@ -539,18 +492,18 @@ class _ShardMapped:
             ),
         )
 
-    def _low_rank(self, which: str, of: ArrayType, spec: PartitionSpec) -> ShapeError:
-        return ShapeError(
-            f"{self.operation}: {which} has too few dimensions for its spec",
-            operation="shard_map",
-            got=f"a block of type {of}, and {spec!r}",
-            wanted=f"a block with {len(spec)} dimensions or more, or a spec with {of.ndim} "
-            "entries or fewer",
-            fix=Fix(
+    def _low_rank(self, which: str, aval: ArrayType, spec: PartitionSpec) -> ShapeError:
+        n = aval.ndim
+        return self._error(
+            ShapeError,
+            f"{which} has too few dimensions for its spec",
+            f"a block of type {aval}, and {spec!r}",
+            f"a block with {len(spec)} dimensions or more, or a spec with {n} entries or fewer",
+            Fix(
                 "dimension",
                 "give the block dimensions for the spec to split: x[None], or leave the axis out "
                 "of the spec after psum or all_gather_invariant",
-                {"ndim": of.ndim, "spec": spec},
+                {"ndim": n, "spec": spec},
             ),
         )
 
@@ -559,13 +512,12 @@ class _ShardMapped:
     ) -> AxisError:
         axis = axes[0]
         named = repr(axis) if len(axes) == 1 else repr(axes)
-        return AxisError(
-            f"{self.operation}: {which} may differ between devices along {named}, which its "
-            "spec does not mention",
-            operation="shard_map",
-            got=f"a block of type {type_of(x)}, and {spec!r}\n{why_varies(x, axis, names)}",
-            wanted=f"a block that is equal on all devices along {named}",
-            fix=Fix(
+        return self._error(
+            AxisError,
+            f"{which} may differ between devices along {named}, which its spec does not mention",
+            f"a block of type {type_of(x)}, and {spec!r}\n{why_varies(x, axis, names)}",
+            f"a block that is equal on all devices along {named}",
+            Fix(
                 "reduce_or_mention",
                 f"reduce it with lax.psum or lax.pmean over {named}, gather it with "
                 f"lax.all_gather_invariant(x, {named}), or mention the axis in the spec to keep "
@@ -585,19 +537,6 @@ def _devices(mesh: AnyMesh) -> str:
     if not isinstance(mesh, Mesh):
         return "no devices"
     return "devices " + ", ".join(str(device.id) for device in mesh.device_list)
-
-
-def _names(operation: str, names: Any) -> tuple[str, ...]:
-    found = (names,) if isinstance(names, str) else tuple(names)
-    if all(isinstance(name, str) for name in found):
-        return found
-    raise WeftTypeError(
-        f"{operation}: axis_names takes the names of mesh axes",
-        operation="shard_map",
-        got=f"axis_names={names!r}",
-        wanted="a set of strings",
-        fix=Fix("names", "pass axis_names={'i'}", {}),
-    )
 
 
 def _transformations() -> frozenset[Trace]:

@@ -61,30 +61,20 @@ shard_map_p = Primitive("shard_map", multiple_results=True, memoise=False)
 
 
 def call_shard_map(
+    params: Params,
     function: Callable[..., list[Any]],
-    args: Sequence[Any],
-    manual: Manual,
-    in_specs: Specs,
+    args: Values,
+    in_specs: Sequence[PartitionSpec],
     out_specs: OutSpecs,
-    name: str,
-    outside: frozenset[Any] = frozenset(),
 ) -> list[Any]:
     """Applies the primitive to a function of flat blocks, whose results vary as their specs say.
 
-    `outside` are the transformations around the call whose traced values the function must not
-    read: they would not be differentiated.
+    `params` have the mesh (`manual`), the `name`, and `outside`, the transformations around the
+    call whose traced values the function must not read: they would not be differentiated.
     """
-    return list(
-        shard_map_p.call(
-            function,
-            *args,
-            manual=manual,
-            in_specs=in_specs,
-            out_specs=out_specs,
-            name=name,
-            outside=outside,
-        )
-    )
+    rest = {"manual": params["manual"], "in_specs": tuple(in_specs), "out_specs": out_specs}
+    rest |= {"name": params["name"], "outside": params.get("outside", frozenset())}
+    return list(shard_map_p.call(function, *args, **rest))
 
 
 def inside(manual: Manual) -> Any:
@@ -100,26 +90,7 @@ def body_of(params: dict[str, Any]) -> tuple[Callable[..., list[Any]], OutSpecs]
     return lambda *blocks: eval_jaxpr(jaxpr, (), *blocks), lambda: specs
 
 
-def _again(
-    params: dict[str, Any],
-    function: Callable[..., list[Any]],
-    args: Sequence[Any],
-    in_specs: Sequence[PartitionSpec],
-    out_specs: OutSpecs,
-) -> list[Any]:
-    outside = params.get("outside", frozenset())
-    name = params["name"]
-    return call_shard_map(
-        function, args, params["manual"], tuple(in_specs), out_specs, name, outside
-    )
-
-
-# ---- recording and types -----------------------------------------------------------------------
-
-
-def shard_map_stage(
-    args: Sequence[Any], params: dict[str, Any]
-) -> tuple[Sequence[Any], dict[str, Any]]:
+def shard_map_stage(args: Sequence[Any], params: Params) -> tuple[Sequence[Any], Params]:
     """Records the function; values that it closes over become operands, whole on every device."""
     if "function" not in params:
         return args, params
@@ -162,14 +133,10 @@ def shard_map_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
         t.update(varying=t.varying | (own.varying - set(spec.axes()))) for t, spec, own in pairs
     ]
     blocks = [block_type(t, s, manual) for t, s in zip(outer, params["in_specs"], strict=True)]
-    wanted = [
-        own.update(varying=block.varying) for own, block in zip(jaxpr.in_types, blocks, strict=True)
-    ]
+    both = zip(jaxpr.in_types, blocks, strict=True)
+    wanted = [own.update(varying=block.varying) for own, block in both]
     with inside(manual):
         return outer, params | {"jaxpr": pvary_jaxpr(jaxpr, wanted)}
-
-
-# ---- forward mode ------------------------------------------------------------------------------
 
 
 def shard_map_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
@@ -186,25 +153,18 @@ def shard_map_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
         return [*outs, *_as_varying(found, outs)]
 
     def specs() -> Specs:
-        own = out_specs()
-        return (*own, *marked(marks, own))
+        return (*out_specs(), *marked(marks, out_specs()))
 
     every_spec = [*in_specs, *marked(nonzero, in_specs)]
-    found = _again(params, both, [*primals, *given], every_spec, specs)
+    found = call_shard_map(params, both, [*primals, *given], every_spec, specs)
     outs = found[: len(marks)]
     return outs, merge_zeros(marks, found[len(marks) :], [type_of(x) for x in outs])
 
 
 def _as_varying(tangents: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
     """Returns the tangents that are not zero, each varying as its primal does."""
-    return [
-        vary(t, type_of(x).varying)
-        for t, x in zip(tangents, outs, strict=True)
-        if type(t) is not Zero
-    ]
-
-
-# ---- linearization and transposition -----------------------------------------------------------
+    pairs = zip(tangents, outs, strict=True)
+    return [vary(t, type_of(x).varying) for t, x in pairs if type(t) is not Zero]
 
 
 class _Split:
@@ -248,7 +208,9 @@ def shard_map_linearize(primals: Values, tangents: Values, **params: Any) -> Der
                 leaving.append(leave(value, manual))
         return [*outs, *leaving]
 
-    found = _again(params, forward, primals, in_specs, lambda: (*out_specs(), *split.leaving))
+    found = call_shard_map(
+        params, forward, primals, in_specs, lambda: (*out_specs(), *split.leaving)
+    )
     n = len(split.marks)
     own_specs = out_specs()
     stored = [known is None for known in split.known]
@@ -306,15 +268,8 @@ def entering(jaxpr: Jaxpr, stored: Sequence[bool], manual: Manual) -> Jaxpr:
     return Jaxpr(inputs, [*first, *jaxpr.eqns], jaxpr.outputs, 0, jaxpr.name)
 
 
-def shard_map_transpose(
-    cotangents: Sequence[Any],
-    *operands: Any,
-    jaxpr: Jaxpr,
-    manual: Manual,
-    in_specs: Specs,
-    out_specs: Specs,
-    name: str,
-) -> list[Any]:
+def shard_map_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
+    jaxpr: Jaxpr = params["jaxpr"]
     linear, known = known_operands(operands)
     nonzero, given = nonzero_tangents(cotangents)
     linear_vars, known_vars = partition(linear, jaxpr.inputs)
@@ -327,32 +282,23 @@ def shard_map_transpose(
 
     def backward(*blocks: Any) -> list[Any]:
         nonlocal reached
-        values = [*blocks[:first], *blocks[first + count :]]
-        env = dict(zip(known_vars, values, strict=True))
+        env = dict(zip(known_vars, [*blocks[:first], *blocks[first + count :]], strict=True))
         cts = merge_zeros(nonzero, blocks[first : first + count], jaxpr.out_types)
         found = backward_pass(jaxpr.eqns, linear_vars, env, jaxpr.outputs, cts)
         reached, found = nonzero_tangents(found)
         pairs = zip(found, marked(reached, linear_vars), strict=True)
         return [vary(ct, v.type.varying) for ct, v in pairs]
 
-    linear_specs, known_specs = partition(linear, in_specs)
-    given_specs = marked(nonzero, out_specs)
-
-    def specs() -> Specs:
-        return tuple(marked(reached, linear_specs))
-
+    linear_specs, known_specs = partition(linear, params["in_specs"])
+    given_specs = marked(nonzero, params["out_specs"])
     outs = call_shard_map(
+        params,
         backward,
         [*known[:first], *given, *known[first:]],
-        manual,
-        (*known_specs[:first], *given_specs, *known_specs[first:]),
-        specs,
-        name,
+        [*known_specs[:first], *given_specs, *known_specs[first:]],
+        lambda: tuple(marked(reached, linear_specs)),
     )
     return merge_cotangents(linear, reached, outs)
-
-
-# ---- mapping -----------------------------------------------------------------------------------
 
 
 def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
@@ -372,29 +318,22 @@ def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> M
         bound = tuple(bound for bound in axis_environment() if bound.name not in axes)
         with with_environment(bound):
             outs, found[:] = vmap_flat(function, inner, blocks, dims, params["name"])
-        return [
-            x if dim is None else vary(x, set(axes)) for x, dim in zip(outs, found, strict=True)
-        ]
+        both = zip(outs, found, strict=True)
+        return [x if dim is None else vary(x, set(axes)) for x, dim in both]
 
     def specs() -> Specs:
         own = out_specs()
         _check_free(axis, axes, params, own)
-        return tuple(
-            spec if dim is None else inserted(spec, dim, axes)
-            for spec, dim in zip(own, found, strict=True)
-        )
+        columns = zip(own, found, strict=True)
+        return tuple(spec if dim is None else inserted(spec, dim, axes) for spec, dim in columns)
 
-    in_specs = [
-        spec if dim is None else inserted(spec, dim, axes)
-        for spec, dim in zip(params["in_specs"], dims, strict=True)
-    ]
-    outs = _again(params, mapped, args, in_specs, specs)
+    pairs = zip(params["in_specs"], dims, strict=True)
+    in_specs = [spec if dim is None else inserted(spec, dim, axes) for spec, dim in pairs]
+    outs = call_shard_map(params, mapped, args, in_specs, specs)
     return outs, found
 
 
-def _check_free(
-    axis: AxisData, axes: tuple[str, ...], params: dict[str, Any], specs: Specs
-) -> None:
+def _check_free(axis: AxisData, axes: tuple[str, ...], params: Params, specs: Specs) -> None:
     """Raises AxisError where a function uses mesh axes that the mapped axis is to be split over."""
     manual = params["manual"]
     used = {name for spec in specs for name in spec.axes()}
@@ -422,26 +361,19 @@ def _inner_axis(axis: AxisData, axes: tuple[str, ...], params: dict[str, Any]) -
     operation = f"vmap of shard_map of {params['name']}"
     _check_free(axis, axes, params, params["in_specs"])
     if axis.name is not None:
-        raise WeftNotImplementedError(
-            f"{operation}: axis_name together with spmd_axis_name",
-            operation=operation,
-            got=f"axis_name={axis.name!r}, spmd_axis_name={axis.spmd_axis_name!r}",
-            wanted="one of the two; a collective in the function names the mesh axis",
-            fix=Fix("drop", "leave axis_name out", {}),
-        )
+        message = f"{operation}: axis_name together with spmd_axis_name"
+        got = f"axis_name={axis.name!r}, spmd_axis_name={axis.spmd_axis_name!r}"
+        wanted = "one of the two; a collective in the function names the mesh axis"
+        fix = Fix("drop", "leave axis_name out")
+        raise WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     count = manual.mesh.axis_size(axes)
     if axis.size % count:
-        raise WeftValueError(
-            f"{operation}: the mapped axis does not split evenly over the mesh",
-            operation=operation,
-            got=f"length {axis.size} over {axes} with {count} devices",
-            wanted=f"a multiple of {count}",
-            fix=Fix("pad", f"pad the axis to a multiple of {count}", {"multiple": count}),
-        )
+        message = f"{operation}: the mapped axis does not split evenly over the mesh"
+        got = f"length {axis.size} over {axes} with {count} devices"
+        wanted = f"a multiple of {count}"
+        fix = Fix("pad", f"pad the axis to a multiple of {count}", {"multiple": count})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     return AxisData(None, axis.size // count, spread=frozenset(axes))
-
-
-# ---- splitting and cutting ---------------------------------------------------------------------
 
 
 def shard_map_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
@@ -452,10 +384,8 @@ def shard_map_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquat
     res_specs = tuple(leaving_spec(t, manual) for t in split.residual_types)
     rest_specs, known_specs = partition(unknown, in_specs)
     later_specs, own_specs = partition(split.unknown_out, out_specs)
-    residuals = [
-        Var(whole_type(left_type(t, manual), spec, manual))
-        for t, spec in zip(split.residual_types, res_specs, strict=True)
-    ]
+    pairs = zip(split.residual_types, res_specs, strict=True)
+    residuals = [Var(whole_type(left_type(t, manual), spec, manual)) for t, spec in pairs]
     n = len(split.known.outputs) - k
 
     def leaving(*blocks: Any) -> list[Any]:
@@ -482,59 +412,45 @@ def shard_map_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquat
     )
 
 
-def cut_specs(
-    params: dict[str, Any], reads: Sequence[bool], used: Sequence[bool]
-) -> dict[str, Any]:
+def cut_specs(params: Params, reads: Sequence[bool], used: Sequence[bool]) -> Params:
     return params | {
         "in_specs": tuple(marked(reads, params["in_specs"])),
         "out_specs": tuple(marked(used, params["out_specs"])),
     }
 
 
-# ---- lowering ----------------------------------------------------------------------------------
-
-
-def lower_shard_map(
-    context: Any,
-    *values: Any,
-    jaxpr: Jaxpr,
-    manual: Manual,
-    in_specs: Specs,
-    out_specs: Specs,
-    name: str,
-) -> list[Any]:
+def lower_shard_map(context: Any, *values: Any, **params: Any) -> list[Any]:
     """Lowers for the devices of a mesh (`spmd.simulated` lowers for one device).
 
     Values without elements stay outside: Shardy refuses a region that is given nothing else.
     """
+    jaxpr, manual, name = params["jaxpr"], params["manual"], params["name"]
     module, mesh = context.module, manual.mesh
     axes = frozenset(manual.axes) | (module.manual.axes if module.manual is not None else set())
     symbol = module.mesh_symbol(mesh)
     free = axes != frozenset(mesh.axis_names)
 
-    def shardings(types: Sequence[ArrayType], specs: Specs) -> list[Any]:
+    def shardings(types: Sequence[ArrayType], specs: str) -> list[Any]:
         return [
             stablehlo_collectives.sharding(
                 symbol,
                 tuple(spec.entry_axes(i) for i in range(physical_type(type).ndim)),
                 left_open=free,
             )
-            for type, spec in zip(types, specs, strict=True)
+            for type, spec in zip(types, params[specs], strict=True)
             if type.size
         ]
 
     operands = marked([type.size for type in jaxpr.in_types], values)
-    ins, outs = shardings(context.in_types, in_specs), shardings(context.out_types, out_specs)
+    ins, outs = shardings(context.in_types, "in_specs"), shardings(context.out_types, "out_specs")
     arguments = [_ir(type) for type in jaxpr.in_types if type.size]
     results = [_ir(type) for type in context.out_types if type.size]
     if jaxpr.effects:
-        order = context.order()
-        operands.append(order)
-        everywhere = stablehlo_collectives.sharding(symbol, ())
-        ins.append(everywhere)
-        outs.append(everywhere)
-        arguments.append(order.type)
-        results.append(order.type)
+        operands.append(context.order())
+        for how in (ins, outs):
+            how.append(stablehlo_collectives.sharding(symbol, ()))
+        for types in (arguments, results):
+            types.append(context.order().type)
     found: list[Any] = []
     if results:
         region = ManualMesh(mesh, axes, module.partitions(mesh))
@@ -576,9 +492,7 @@ def _ir(type: ArrayType) -> Any:
     return stablehlo.array_type_to_ir(physical_type(type))
 
 
-def shard_map_keep_layouts(
-    eqn: Equation, layouts: Sequence[Any], partitioned: bool
-) -> list[Equation]:
+def shard_map_keep_layouts(eqn: Equation, layouts: Values, partitioned: bool) -> list[Equation]:
     manual = eqn.params["manual"]
     return keep_in_program(eqn, layouts, len(manual.axes) < len(manual.mesh.axis_names))
 

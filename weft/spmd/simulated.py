@@ -20,7 +20,7 @@ from weft.core.check import result_types
 from weft.core.jaxpr import effects_of
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
-from weft.core.trace import Trace, Tracer, current_trace, function_as_parameter, leaked, using_trace
+from weft.core.trace import Trace, Tracer, current_trace, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.interpreters.staging import implicit_cast, rebuild
 from weft.interpreters.vmap import vmap_flat
@@ -28,6 +28,7 @@ from weft.ops.indexing.dynamic_slicing import index_in_dim
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reshape, transpose
 from weft.sharding import PartitionSpec
 from weft.spmd.block_tracers import (
+    BlocksTrace,
     BlockValue,
     causes_of,
     depends_on_devices,
@@ -46,21 +47,9 @@ class SimulationTracer(BlockValue):
     """The blocks of all devices as one array: a leading dimension for each axis along which they
     may differ, in the order of the mesh. A `constant` depends on no block."""
 
-    __slots__ = ("constant", "stacked")
+    __slots__ = ()
 
     _trace: SimulationTrace
-
-    def __init__(
-        self,
-        trace: SimulationTrace,
-        type: ArrayType,
-        stacked: Any,
-        causes: dict[str, Cause] | None = None,
-        constant: bool = False,
-    ) -> None:
-        super().__init__(trace, type, causes)
-        self.stacked = stacked
-        self.constant = constant
 
     def concrete(self) -> Any:
         return None if self.type.varying else self.known()
@@ -87,52 +76,33 @@ class SimulationTracer(BlockValue):
         ]
 
 
-class SimulationTrace(Trace):
+class SimulationTrace(BlocksTrace):
     """Evaluates primitives on the blocks of all devices, under its parent."""
 
-    __slots__ = ("environment", "manual", "outside")
+    __slots__ = ("environment",)
 
-    parent: Trace
+    tracer = SimulationTracer
 
     def __init__(
         self, parent: Trace, manual: Manual, outside: frozenset[Any], function: str
     ) -> None:
-        super().__init__(parent, "simulated shard_map", function)
-        self.manual = manual
-        self.outside = outside
+        super().__init__(parent, "simulated shard_map", manual, outside, function)
         # The axis names bound around the shard_map: inside, mesh axes are mapped dimensions.
         self.environment = axis_environment()
 
     def ordered(self, axes: Any) -> tuple[str, ...]:
-        """Returns the axes in the order of the mesh."""
         return tuple(axis for axis in self.manual.mesh.axis_names if axis in axes)
 
-    def box(self, value: Any) -> SimulationTracer:
-        """Returns any operand as a tracer of this trace."""
-        if type(value) is SimulationTracer:
-            if value._trace is self:
-                return value
-            if not value._trace.alive:
-                raise leaked(value)
-            # From a shard_map around this one, over other axes of the same mesh.
-            return SimulationTracer(self, value.type, value.stacked, value.causes, value.constant)
+    def from_outside(self, value: Any) -> SimulationTracer:
         check_not_hidden([value], self.outside)
         return SimulationTracer(self, type_of(value), value, constant=True)
 
-    # ---- operations ---------------------------------------------------------------------------
+    def nested(self, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        return run(args, params, self)
 
-    process_call = function_as_parameter
-
-    def process_primitive(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
-        if primitive is shard_map_p:
-            return run(args, params, self)
-        # A function with custom derivatives: nothing is differentiated here.
-        if not primitive.memoise and "function" in params:
-            with using_trace(self):
-                return params["function"](*args)
-        tracers = [self.box(x) for x in args]
+    def apply(
+        self, primitive: Primitive, tracers: Sequence[SimulationTracer], params: dict[str, Any]
+    ) -> list[Any]:
         types, params = self.joined(primitive, tracers, params)
         made = result_types(primitive, tuple(types), params)
         out_types = made if primitive.multiple_results else [made]
@@ -145,15 +115,10 @@ class SimulationTrace(Trace):
         axes = self.mapped_axes(primitive, params, holds)
         with with_environment(self.environment), using_trace(self.parent):
             outs, found = self.mapped(primitive, params, values, holds, axes)
-            stacked = [
-                self.stacked_as(x, held, self.ordered(t.varying))
-                for x, held, t in zip(outs, found, out_types, strict=True)
-            ]
-        boxed = [
-            SimulationTracer(self, t, x, causes, constant)
-            for t, x in zip(out_types, stacked, strict=True)
-        ]
-        return boxed if primitive.multiple_results else boxed[0]
+            rows = zip(outs, found, out_types, strict=True)
+            stacked = [self.stacked_as(x, held, self.ordered(t.varying)) for x, held, t in rows]
+        pairs = zip(out_types, stacked, strict=True)
+        return [SimulationTracer(self, t, x, causes, constant) for t, x in pairs]
 
     def joined(
         self, primitive: Primitive, tracers: Sequence[SimulationTracer], params: dict[str, Any]
@@ -221,14 +186,10 @@ class SimulationTrace(Trace):
         dims = [0 if axis in held else None for held in holds]
         data = AxisData(axis, self.manual.mesh.shape[axis], devices=True)
         outs, places = vmap_flat(function, data, values, dims, self.function)
-        moved = [
-            x if dim is None else move_dim(x, dim, 0, data.size)
-            for x, dim in zip(outs, places, strict=True)
-        ]
-        held_out = [
-            held if dim is None else (axis, *held) for held, dim in zip(found, places, strict=True)
-        ]
-        return moved, held_out
+        pairs = zip(outs, places, strict=True)
+        moved = [x if dim is None else move_dim(x, dim, 0, data.size) for x, dim in pairs]
+        both = zip(found, places, strict=True)
+        return moved, [held if dim is None else (axis, *held) for held, dim in both]
 
     def stacked_as(self, x: Any, held: tuple[str, ...], wanted: tuple[str, ...]) -> Any:
         """Returns a result with dimensions for exactly the axes `wanted`, along which it varies."""
@@ -242,8 +203,6 @@ class SimulationTrace(Trace):
         rest = range(len(wanted), len(wanted) + len(shape) - len(held))
         places = (*(wanted.index(axis) for axis in held), *rest)
         return broadcast_in_dim(x, (*sizes, *shape[len(held) :]), places)
-
-    # ---- the boundary -------------------------------------------------------------------------
 
     def enter(self, value: Any, spec: PartitionSpec, number: int) -> SimulationTracer:
         """Returns the operand of index `number` as blocks; split dimensions become two or more."""
@@ -270,7 +229,6 @@ class SimulationTrace(Trace):
         return SimulationTracer(self, found.type, found.stacked, causes)
 
     def leave(self, value: Any, spec: PartitionSpec) -> Any:
-        """Returns a result of the shard_map, made of blocks."""
         tracer = self.box(value)
         axes = self.ordered(tracer.type.varying)
         order: list[int] = []
@@ -296,11 +254,7 @@ def run(args: Sequence[Any], params: dict[str, Any], around: SimulationTrace | N
     try:
         with inside(manual), using_trace(trace):
             enter = trace.enter if around is None else trace.enter_nested
-            blocks = [
-                enter(x, spec, i)
-                for i, (x, spec) in enumerate(zip(args, params["in_specs"], strict=True))
-            ]
-            outs = function(*blocks)
+            outs = function(*map(enter, args, params["in_specs"], range(len(args))))
             if around is None:
                 return [trace.leave(x, s) for x, s in zip(outs, out_specs(), strict=True)]
             found = [joined_again(trace.box(x), s) for x, s in zip(outs, out_specs(), strict=True)]
