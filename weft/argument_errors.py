@@ -23,6 +23,7 @@ __all__ = [
     "negative_value",
     "not_a_function",
     "not_an_array",
+    "refusal",
     "unknown_option",
 ]
 
@@ -34,9 +35,15 @@ difflib: Any = LazyModule("difflib")  # for errors only
 _NOTHING: Any = object()
 
 
-def _error(
-    kind: type[E], message: str, operation: str, got: str, wanted: str | None, fix: Fix | None
+def refusal(
+    kind: type[E],
+    message: str,
+    operation: str,
+    got: str,
+    wanted: str | None = None,
+    fix: Fix | None = None,
 ) -> E:
+    """The error of a class, for what is not a matter of one argument's value."""
     return kind(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
@@ -66,7 +73,7 @@ def not_a_function(
 ) -> WeftTypeError:
     """The error for a first argument that is no function."""
     message = f"{operation} takes a function first, not {type(value).__name__}"
-    return _error(WeftTypeError, message, operation, f"{value!r:.100}", wanted, fix)
+    return refusal(WeftTypeError, message, operation, f"{value!r:.100}", wanted, fix)
 
 
 def not_an_array(
@@ -74,7 +81,7 @@ def not_an_array(
 ) -> WeftTypeError:
     """The error for a value that is no array and does not stand for one; `what` names it."""
     got = f"{value!r:.100} of class {type(value).__name__}"
-    return _error(WeftTypeError, f"{what} is no array", operation, got, wanted, None)
+    return refusal(WeftTypeError, f"{what} is no array", operation, got, wanted, None)
 
 
 def unknown_option(
@@ -101,7 +108,7 @@ def invalid_class(
 ) -> WeftTypeError:
     """The error for a value whose class the function does not take; the message shows the class."""
     got = f"{argument}={value!r:.80} of class {type(value).__name__}"
-    return _error(WeftTypeError, message, operation, got, wanted, fix)
+    return refusal(WeftTypeError, message, operation, got, wanted, fix)
 
 
 def invalid_dtype(
@@ -113,7 +120,7 @@ def invalid_dtype(
     fix: Fix | None = None,
 ) -> DTypeError:
     """The error for an array of a dtype that the function does not take."""
-    return _error(DTypeError, message, operation, f"{argument} of type {aval}", wanted, fix)
+    return refusal(DTypeError, message, operation, f"{argument} of type {aval}", wanted, fix)
 
 
 def invalid_shape(
@@ -125,7 +132,7 @@ def invalid_shape(
     fix: Fix | None = None,
 ) -> ShapeError:
     """The error for an array of a shape that the function does not take."""
-    return _error(ShapeError, message, operation, f"{argument} of shape {shape}", wanted, fix)
+    return refusal(ShapeError, message, operation, f"{argument} of shape {shape}", wanted, fix)
 
 
 def invalid_type(
@@ -139,7 +146,7 @@ def invalid_type(
 ) -> WeftTypeError:
     """The error for a value of a kind that the function does not take."""
     got = f"{argument}={value!r:.80}"
-    return _error(WeftTypeError, message, operation, got, wanted, _passed(argument, use, fix))
+    return refusal(WeftTypeError, message, operation, got, wanted, _passed(argument, use, fix))
 
 
 def invalid_value(
@@ -153,4 +160,4 @@ def invalid_value(
 ) -> WeftValueError:
     """The error for a value of the right kind that the function cannot take."""
     got = f"{argument}={value!r:.80}"
-    return _error(WeftValueError, message, operation, got, wanted, _passed(argument, use, fix))
+    return refusal(WeftValueError, message, operation, got, wanted, _passed(argument, use, fix))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import unknown_option
+from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
@@ -219,13 +219,10 @@ def _out_shape(operation: str, image: Any, shape: Any) -> tuple[int, ...]:
     check_arrays(operation, image, argument="image")
     of, wanted = type_of(image), shape_of(shape, operation)
     if len(wanted) != of.ndim or min((*wanted, 0)) < 0:
-        raise ShapeError(
-            f"{operation}: shape has a length for each dimension of the image",
-            operation=operation,
-            got=f"image {of} and shape={wanted}",
-            wanted=f"{of.ndim} lengths of 0 or more",
-            fix=Fix("shape", "repeat the lengths that do not change: (*x.shape[:1], 64, 64)", {}),
-        )
+        message = f"{operation}: shape has a length for each dimension of the image"
+        got = f"image {of} and shape={wanted}"
+        fix = Fix("shape", "repeat the lengths that do not change: (*x.shape[:1], 64, 64)", {})
+        raise refusal(ShapeError, message, operation, got, f"{of.ndim} lengths of 0 or more", fix)
     return wanted
 
 
@@ -327,20 +324,14 @@ def _check_numbers(name: str, value: Any, spatial_dims: Any, count: int) -> None
     operation = "scale_and_translate"
     check_arrays(operation, value, argument=name)
     if type_of(value).dtype not in dtypes.ORDERED:
-        raise DTypeError(
-            f"{operation}: {name} is real numbers",
-            operation=operation,
-            got=f"{name} {type_of(value)}",
-            wanted="real numbers",
-            fix=Fix("real", f"pass {name}.real", {}),
-        )
+        message = f"{operation}: {name} is real numbers"
+        got = f"{name} {type_of(value)}"
+        fix = Fix("real", f"pass {name}.real", {})
+        raise refusal(DTypeError, message, operation, got, "real numbers", fix)
     if type_of(value).shape != (count,):
-        raise ShapeError(
-            f"{operation}: {name} has a number for each of spatial_dims",
-            operation=operation,
-            got=f"{name} {type_of(value)} and spatial_dims={spatial_dims}",
-            wanted=f"shape {(count,)}",
-        )
+        message = f"{operation}: {name} has a number for each of spatial_dims"
+        got = f"{name} {type_of(value)} and spatial_dims={spatial_dims}"
+        raise refusal(ShapeError, message, operation, got, f"shape {(count,)}")
 
 
 def _scaled(
@@ -356,13 +347,10 @@ def _scaled(
 ) -> Array:
     of = type_of(image)
     if of.dtype in dtypes.COMPLEX:
-        raise DTypeError(
-            f"{operation} takes images of real numbers",
-            operation=operation,
-            got=f"image {of}",
-            wanted="real numbers or booleans",
-            fix=Fix("parts", "resample x.real and x.imag by themselves", {}),
-        )
+        message = f"{operation} takes images of real numbers"
+        got = f"image {of}"
+        fix = Fix("parts", "resample x.real and x.imag by themselves", {})
+        raise refusal(DTypeError, message, operation, got, "real numbers or booleans", fix)
     dtype = inexact(of.dtype)
     wide = dtype if dtypes.itemsize_bits(dtype) >= 32 else dtypes.float32
     scale, translation = (convert(asarray(v, wide), wide) for v in (scale, translation))

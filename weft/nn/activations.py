@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
@@ -68,13 +69,10 @@ def _operand(operation: str, x: Any) -> Any:
     of = type_of(x)
     dtype = inexact(of.dtype)
     if dtype not in FLOATING:
-        raise DTypeError(
-            f"{operation} takes real numbers",
-            operation=operation,
-            got=str(of),
-            wanted="an integer or floating-point dtype",
-            fix=Fix("real", "apply it to the real and the imaginary part on their own", {}),
-        )
+        message = f"{operation} takes real numbers"
+        wanted = "an integer or floating-point dtype"
+        fix = Fix("real", "apply it to the real and the imaginary part on their own", {})
+        raise refusal(DTypeError, message, operation, str(of), wanted, fix)
     return x if of.dtype == dtype else convert_element_type(x, dtype, of.weak_type)
 
 
@@ -509,10 +507,6 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     of = type_of(x)
     axis = axis_of(axis, of.ndim, "glu")
     if of.shape[axis] % 2:
-        raise ShapeError(
-            "glu halves an axis of even length",
-            operation="glu",
-            got=f"{of}, axis {axis} of length {of.shape[axis]}",
-            wanted="an even length",
-        )
+        got = f"{of}, axis {axis} of length {of.shape[axis]}"
+        raise refusal(ShapeError, "glu halves an axis of even length", "glu", got, "an even length")
     return _glu(x, axis=axis)

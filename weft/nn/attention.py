@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, api_boundary
@@ -193,13 +193,9 @@ def _check_options(scale: Any, is_causal: Any, return_residual: Any, implementat
 
 
 def _wrong(what: str, got: str, wanted: str) -> ShapeError:
-    return ShapeError(
-        f"dot_product_attention: {what}",
-        operation="dot_product_attention",
-        got=got,
-        wanted=wanted,
-        fix=Fix("shapes", "pass query (B, T, N, H) and key, value (B, S, K, H)", {}),
-    )
+    message = f"dot_product_attention: {what}"
+    fix = Fix("shapes", "pass query (B, T, N, H) and key, value (B, S, K, H)", {})
+    return refusal(ShapeError, message, "dot_product_attention", got, wanted, fix)
 
 
 def _check_operands(types: dict[str, ArrayType]) -> None:
@@ -209,13 +205,10 @@ def _check_operands(types: dict[str, ArrayType]) -> None:
         if of.ndim != 4:
             raise _wrong(f"{name} has {of.ndim} dimensions", shown, "4 of each, or 3 of each")
         if of.dtype not in dtypes.FLOATING or of.dtype != query.dtype:
-            raise DTypeError(
-                "dot_product_attention takes query, key and value of one floating-point dtype",
-                operation="dot_product_attention",
-                got=shown,
-                wanted="float16, bfloat16, float32 or float64, the same for all",
-                fix=Fix("astype", f"convert: {name}.astype(query.dtype)", {"argument": name}),
-            )
+            message = "dot_product_attention takes query, key and value of one floating-point dtype"
+            wanted = "float16, bfloat16, float32 or float64, the same for all"
+            fix = Fix("astype", f"convert: {name}.astype(query.dtype)", {"argument": name})
+            raise refusal(DTypeError, message, "dot_product_attention", shown, wanted, fix)
     if key.shape != value.shape:
         raise _wrong("key and value differ in shape", shown, "equal shapes")
     if query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:

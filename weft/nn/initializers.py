@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from weft import dtypes, random
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.errors import AxisError, Fix, ShapeError, api_boundary
 from weft.numpy.arguments import axis_of, check_arrays, check_number, refuse_sharding
@@ -266,24 +266,18 @@ def _fans(shape: tuple[int, ...], *axes: Axes) -> tuple[float, float]:
     """The numbers of inputs and of outputs."""
     operation = "variance_scaling"
     if len(shape) < 2 and axes[0] == -2:
-        raise ShapeError(
-            f"{operation}: a shape without two dimensions has no inputs and outputs",
-            operation=operation,
-            got=f"shape {shape}",
-            wanted="two dimensions or more, inputs along the last but one and outputs the last",
-            fix=Fix("in_axis", "say which are which: in_axis=…, out_axis=…", {}),
-        )
+        message = f"{operation}: a shape without two dimensions has no inputs and outputs"
+        wanted = "two dimensions or more, inputs along the last but one and outputs the last"
+        fix = Fix("in_axis", "say which are which: in_axis=…, out_axis=…", {})
+        raise refusal(ShapeError, message, operation, f"shape {shape}", wanted, fix)
     groups = [
         tuple(axis_of(axis, len(shape), operation) for axis in _listed(group)) for group in axes
     ]
     flat = [axis for group in groups for axis in group]
     if len(set(flat)) != len(flat):
-        raise AxisError(
-            f"{operation}: an axis is named twice",
-            operation=operation,
-            got=f"in_axis={axes[0]}, out_axis={axes[1]}, batch_axis={axes[2]} of shape {shape}",
-            wanted="each axis once",
-        )
+        message = f"{operation}: an axis is named twice"
+        got = f"in_axis={axes[0]}, out_axis={axes[1]}, batch_axis={axes[2]} of shape {shape}"
+        raise refusal(AxisError, message, operation, got, "each axis once")
     inputs, outputs, _ = (math.prod(shape[axis] for axis in group) for group in groups)
     field = math.prod(n for axis, n in enumerate(shape) if axis not in flat)
     return inputs * field, outputs * field
@@ -425,12 +419,9 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
         _check_rank("delta_orthogonal", shape, 3, 5)
         if shape[-1] < shape[-2]:
-            raise ShapeError(
-                "delta_orthogonal has as many outputs as inputs, or more",
-                operation="delta_orthogonal",
-                got=f"shape {shape}: {shape[-2]} inputs and {shape[-1]} outputs",
-                wanted="shape[-1] >= shape[-2]",
-            )
+            message = "delta_orthogonal has as many outputs as inputs, or more"
+            got = f"shape {shape}: {shape[-2]} inputs and {shape[-1]} outputs"
+            raise refusal(ShapeError, message, "delta_orthogonal", got, "shape[-1] >= shape[-2]")
         middle = tuple((n - 1) // 2 for n in shape[:-2])
         return filled_with_zeros(shape, of).at[middle].set(inner(key, shape[-2:], of))
 
@@ -440,9 +431,5 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
 def _check_rank(name: str, shape: tuple[int, ...], least: int, most: float) -> None:
     if not least <= len(shape) <= most:
         bound = f"{least} dimensions or more" if most == math.inf else f"{least} to {most}"
-        raise ShapeError(
-            f"{name} takes shapes of {bound}, not of {len(shape)}",
-            operation=name,
-            got=f"shape {shape}",
-            wanted=bound,
-        )
+        message = f"{name} takes shapes of {bound}, not of {len(shape)}"
+        raise refusal(ShapeError, message, name, f"shape {shape}", bound)

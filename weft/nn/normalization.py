@@ -10,7 +10,7 @@ import math
 from typing import Any, Literal, overload
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, invalid_value
+from weft.argument_errors import invalid_type, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
@@ -57,13 +57,9 @@ def _mask(operation: str, where: Any, shape: tuple[int, ...]) -> list[Any]:
         return []
     where = as_operand(operation, where)
     if type_of(where).dtype != dtypes.bool_:
-        raise DTypeError(
-            f"{operation} takes a boolean mask as where=",
-            operation=operation,
-            got=str(type_of(where)),
-            wanted="bool",
-            fix=Fix("compare", "compare it with zero: where != 0", {}),
-        )
+        message = f"{operation} takes a boolean mask as where="
+        fix = Fix("compare", "compare it with zero: where != 0", {})
+        raise refusal(DTypeError, message, operation, str(type_of(where)), "bool", fix)
     return [broadcasted(where, shape, operation)]
 
 

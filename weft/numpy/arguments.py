@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, negative_value, unknown_option
+from weft.argument_errors import invalid_type, negative_value, refusal, unknown_option
 from weft.core.types import check_unmasked, type_of, user_value
 from weft.errors import (
     AxisError,
@@ -86,13 +86,10 @@ def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
         if isinstance(value, (list, tuple)):
             name = argument if argument.isidentifier() else "x"
             fix = Fix("array", f"convert it: weft.numpy.array({name})", {"argument": position})
-        raise WeftTypeError(
-            f"{operation} takes arrays or numbers, not a {type(value).__name__} ({which})",
-            operation=operation,
-            got=f"{value!r:.80} of class {type(value).__name__} as {which}",
-            wanted="an array, a NumPy array or a number",
-            fix=fix,
-        )
+        message = f"{operation} takes arrays or numbers, not a {type(value).__name__} ({which})"
+        got = f"{value!r:.80} of class {type(value).__name__} as {which}"
+        wanted = "an array, a NumPy array or a number"
+        raise refusal(WeftTypeError, message, operation, got, wanted, fix)
 
 
 def operand(operation: str, value: Any) -> Any:
@@ -128,12 +125,9 @@ _FLOAT = np.dtype(float)
 
 
 def _no_numbers(operation: str, dtype: Any, which: str) -> WeftTypeError:
-    return WeftTypeError(
-        f"{operation}: a NumPy array of dtype {dtype} holds no numbers ({which})",
-        operation=operation,
-        got=f"dtype {dtype}",
-        wanted="a numeric or boolean dtype",
-    )
+    message = f"{operation}: a NumPy array of dtype {dtype} holds no numbers ({which})"
+    got = f"dtype {dtype}"
+    return refusal(WeftTypeError, message, operation, got, "a numeric or boolean dtype")
 
 
 def not_taken(
@@ -254,13 +248,10 @@ def check_fill(fill_value: Any, size: Any, operation: str) -> None:
 
 def fill_unread(fill_value: Any, mode: Any, operation: str) -> WeftValueError:
     """The error for a fill value given with a mode that does not fill."""
-    return WeftValueError(
-        f"{operation}: fill_value is read with mode='fill'",
-        operation=operation,
-        got=f"fill_value={fill_value!r:.80} and mode={mode!r}",
-        wanted="mode='fill', or no fill_value",
-        fix=Fix("mode", "pass mode='fill'", {"mode": "fill"}),
-    )
+    message = f"{operation}: fill_value is read with mode='fill'"
+    got = f"fill_value={fill_value!r:.80} and mode={mode!r}"
+    fix = Fix("mode", "pass mode='fill'", {"mode": "fill"})
+    return refusal(WeftValueError, message, operation, got, "mode='fill', or no fill_value", fix)
 
 
 def sequence_of(value: Any, operation: str, argument: str) -> Sequence[Any]:
@@ -337,12 +328,10 @@ def broadcast_shape(operation: str, *shapes: Sequence[int]) -> tuple[int, ...]:
         for i, size in enumerate(shape, rank - len(shape)):
             if size != 1:
                 if out[i] not in (1, size):
-                    raise ShapeError(
-                        f"{operation}: the shapes do not broadcast together",
-                        operation=operation,
-                        got=", ".join(str(tuple(s)) for s in shapes),
-                        wanted="lengths that are equal or 1, dimension by dimension from the last",
-                    )
+                    message = f"{operation}: the shapes do not broadcast together"
+                    got = ", ".join(str(tuple(s)) for s in shapes)
+                    wanted = "lengths that are equal or 1, dimension by dimension from the last"
+                    raise refusal(ShapeError, message, operation, got, wanted)
                 out[i] = size
     return tuple(out)
 
@@ -354,12 +343,9 @@ def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "broadcast_to")
         return x
     lead = len(shape) - len(old)
     if lead < 0 or any(a not in (1, b) for a, b in zip(old, shape[max(lead, 0) :], strict=False)):
-        raise ShapeError(
-            f"{operation}: shape {old} does not broadcast to {shape}",
-            operation=operation,
-            got=f"shape {old}",
-            wanted=f"a shape that broadcasts to {shape}",
-        )
+        message = f"{operation}: shape {old} does not broadcast to {shape}"
+        got = f"shape {old}"
+        raise refusal(ShapeError, message, operation, got, f"a shape that broadcasts to {shape}")
     return broadcast_in_dim(x, shape, tuple(range(lead, len(shape))))
 
 

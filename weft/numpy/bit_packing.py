@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
@@ -58,13 +58,9 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     a, place = _checked("packbits", a, axis, bitorder)
     of = type_of(a)
     if of.dtype not in dtypes.BITS:
-        raise DTypeError(
-            "packbits takes booleans or integers",
-            operation="packbits",
-            got=str(of),
-            wanted="bool or an integer dtype",
-            fix=Fix("convert", "say which elements are set: x != 0", {}),
-        )
+        message = "packbits takes booleans or integers"
+        fix = Fix("convert", "say which elements are set: x != 0", {})
+        raise refusal(DTypeError, message, "packbits", str(of), "bool or an integer dtype", fix)
     return _packed(a, axis=place, bitorder=bitorder)
 
 
@@ -96,24 +92,16 @@ def unpackbits(
     a, place = _checked("unpackbits", a, axis, bitorder)
     of = type_of(a)
     if of.dtype != dtypes.uint8:
-        raise DTypeError(
-            "unpackbits takes bytes",
-            operation="unpackbits",
-            got=str(of),
-            wanted="uint8",
-            fix=Fix("convert", "convert first: x.astype('uint8')", {}),
-        )
+        fix = Fix("convert", "convert first: x.astype('uint8')", {})
+        raise refusal(DTypeError, "unpackbits takes bytes", "unpackbits", str(of), "uint8", fix)
     total = 8 * of.shape[place]
     length = total if count is None else integer_of(count, "unpackbits", "count")
     if length < 0:
         length += total
     if length < 0:
-        raise WeftValueError(
-            "unpackbits: count leaves out more bits than there are",
-            operation="unpackbits",
-            got=f"count={count} for {total} bits",
-            wanted=f"at least {-total}",
-        )
+        message = "unpackbits: count leaves out more bits than there are"
+        got = f"count={count} for {total} bits"
+        raise refusal(WeftValueError, message, "unpackbits", got, f"at least {-total}")
     return _unpacked(a, axis=place, length=length, bitorder=bitorder)
 
 

@@ -13,6 +13,7 @@ from typing import Any, overload
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -142,19 +143,14 @@ def where(
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
-        raise WeftValueError(
-            "where takes both x and y, or neither",
-            operation="where",
-            got=f"no {'x' if x is None else 'y'}",
-            wanted="where(condition, x, y) or where(condition)",
-        )
+        message = "where takes both x and y, or neither"
+        wanted = "where(condition, x, y) or where(condition)"
+        raise refusal(WeftValueError, message, "where", f"no {'x' if x is None else 'y'}", wanted)
     if size is not None or fill_value is not None:
-        raise WeftValueError(
-            "where: size and fill_value belong to the form without x and y",
-            operation="where",
-            got=f"x, y, size={size!r:.40} and fill_value={fill_value!r:.40}",
-            wanted="where(condition, x, y) or where(condition, size=..., fill_value=...)",
-        )
+        message = "where: size and fill_value belong to the form without x and y"
+        got = f"x, y, size={size!r:.40} and fill_value={fill_value!r:.40}"
+        wanted = "where(condition, x, y) or where(condition, size=..., fill_value=...)"
+        raise refusal(WeftValueError, message, "where", got, wanted)
     condition = operand("where", condition)
     x, y = meeting("where", x, y)
     return _where(condition, x, y)
@@ -178,24 +174,18 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     if size is None:
         value = known(a, "nonzero", "pass size=, a bound on the number of elements")
         if not value.ndim:
-            raise WeftValueError(
-                "nonzero takes an array with dimensions",
-                operation="nonzero",
-                got=str(of),
-                wanted="at least one dimension",
-                fix=Fix("atleast_1d", "use weft.numpy.atleast_1d(a)", {}),
-            )
+            message = "nonzero takes an array with dimensions"
+            got = str(of)
+            fix = Fix("atleast_1d", "use weft.numpy.atleast_1d(a)", {})
+            raise refusal(WeftValueError, message, "nonzero", got, "at least one dimension", fix)
         return tuple(as_array(places.astype(index_dtype())) for places in np.nonzero(value))
     wanted = length_of(size, "nonzero", "size")
     fill_value = 0 if fill_value is None else fill_value
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * of.ndim
     if len(fills) != of.ndim:
-        raise WeftValueError(
-            f"nonzero got {len(fills)} fill values for {of.ndim} dimensions",
-            operation="nonzero",
-            got=f"fill_value={fill_value!r:.80} for {of}",
-            wanted="a number, or one per dimension",
-        )
+        message = f"nonzero got {len(fills)} fill values for {of.ndim} dimensions"
+        got = f"fill_value={fill_value!r:.80} for {of}"
+        raise refusal(WeftValueError, message, "nonzero", got, "a number, or one per dimension")
     return _nonzero(a, *[as_array(f) if is_eager() else f for f in fills], size=wanted)
 
 
@@ -317,11 +307,8 @@ def compress(
         condition = np.asarray(condition)
     condition = operand("compress", condition)
     if type_of(condition).ndim != 1:
-        raise ShapeError(
-            "compress takes a condition of one dimension",
-            operation="compress",
-            got=str(type_of(condition)),
-        )
+        message = "compress takes a condition of one dimension"
+        raise refusal(ShapeError, message, "compress", str(type_of(condition)))
     if axis is None:
         a, axis = reshape(a, (type_of(a).size,)), 0
     place_ = axis_of(axis, type_of(a).ndim, "compress")
@@ -330,13 +317,11 @@ def compress(
         value = known(condition, "compress", "pass size=, a bound on the number of elements")
         if np.any(value[length:]):
             last = int(np.flatnonzero(value)[-1])
-            raise WeftIndexError(
-                "compress: the condition holds beyond the end of the axis",
-                operation="compress",
-                got=f"a condition that is true at {last}, for {type_of(a)}, axis {place_}",
-                wanted=f"a condition that is true below {length}",
-                fix=Fix("cut", f"cut it off: condition[:{length}]", {"length": length}),
-            )
+            message = "compress: the condition holds beyond the end of the axis"
+            got = f"a condition that is true at {last}, for {type_of(a)}, axis {place_}"
+            wanted = f"a condition that is true below {length}"
+            fix = Fix("cut", f"cut it off: condition[:{length}]", {"length": length})
+            raise refusal(WeftIndexError, message, "compress", got, wanted, fix)
         index = np.nonzero(value[:length])[0].astype(np.int32)
         return _take(a, index, axis=place_, mode="clip", fill=None)
     return _compress(
@@ -398,12 +383,9 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     if mode == "raise":
         number = static_array(a, "choose", "a (with mode 'raise'; use 'clip' or 'wrap')")
         if number.size and (number.min() < 0 or number.max() >= len(values)):
-            raise WeftValueError(
-                "choose: a number is out of range",
-                operation="choose",
-                got=f"{number.min()} to {number.max()}",
-                wanted=f"0 to {len(values) - 1}",
-            )
+            message = "choose: a number is out of range"
+            got = f"{number.min()} to {number.max()}"
+            raise refusal(WeftValueError, message, "choose", got, f"0 to {len(values) - 1}")
     else:
         check_choice(mode, ("raise", "clip", "wrap"), "choose", "mode")
     return _choose(a, *values, mode="clip" if mode == "raise" else mode)

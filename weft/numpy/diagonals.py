@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
@@ -210,22 +211,16 @@ def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool =
     check_flag(wrap, "fill_diagonal", "wrap")
     check_flag(inplace, "fill_diagonal", "inplace")
     if inplace:
-        raise WeftValueError(
-            "fill_diagonal: arrays do not change in place",
-            operation="fill_diagonal",
-            got="inplace=True",
-            wanted="inplace=False",
-            fix=Fix("inplace", "pass inplace=False and use the result", {"inplace": False}),
-        )
+        message = "fill_diagonal: arrays do not change in place"
+        got = "inplace=True"
+        fix = Fix("inplace", "pass inplace=False and use the result", {"inplace": False})
+        raise refusal(WeftValueError, message, "fill_diagonal", got, "inplace=False", fix)
     a, _ = operands("fill_diagonal", a, val)
     of = type_of(a)
     val = number_for("fill_diagonal", val, of.dtype)
     if of.ndim < 2 or (of.ndim > 2 and len(set(of.shape)) > 1):
-        raise ShapeError(
-            "fill_diagonal takes a matrix, or more dimensions of one length",
-            operation="fill_diagonal",
-            got=str(of),
-        )
+        message = "fill_diagonal takes a matrix, or more dimensions of one length"
+        raise refusal(ShapeError, message, "fill_diagonal", str(of))
     return _fill_diagonal(a, val, wrap=bool(wrap))
 
 
@@ -257,11 +252,8 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     arr = operand("diag_indices_from", arr)
     of = type_of(arr)
     if of.ndim < 2 or len(set(of.shape)) > 1:
-        raise ShapeError(
-            "diag_indices_from takes two or more dimensions of one length",
-            operation="diag_indices_from",
-            got=str(of),
-        )
+        message = "diag_indices_from takes two or more dimensions of one length"
+        raise refusal(ShapeError, message, "diag_indices_from", str(of))
     return diag_indices(of.shape[0], of.ndim)
 
 
@@ -463,23 +455,18 @@ def ravel_multi_index(
             operation="ravel_multi_index",
         )
     if mode not in ("raise", "clip", "wrap") or order not in ("C", "F"):
-        raise WeftValueError(
-            "ravel_multi_index: mode is 'raise', 'clip' or 'wrap', order 'C' or 'F'",
-            operation="ravel_multi_index",
-            got=f"mode={mode!r}, order={order!r}",
-        )
+        message = "ravel_multi_index: mode is 'raise', 'clip' or 'wrap', order 'C' or 'F'"
+        got = f"mode={mode!r}, order={order!r}"
+        raise refusal(WeftValueError, message, "ravel_multi_index", got)
     for value, size in zip(values, shape, strict=True):
         if type_of(value).dtype not in dtypes.INTEGER:
             raise WeftTypeError("ravel_multi_index takes integers", got=str(type_of(value)))
         if mode == "raise":
             found = static_array(value, "ravel_multi_index", "multi_index (with mode 'raise')")
             if found.size and (found.min() < 0 or found.max() >= size):
-                raise WeftValueError(
-                    "ravel_multi_index: a position is out of bounds",
-                    operation="ravel_multi_index",
-                    got=f"{found.min()} to {found.max()}",
-                    wanted=f"0 to {size - 1}",
-                )
+                message = "ravel_multi_index: a position is out of bounds"
+                got = f"{found.min()} to {found.max()}"
+                raise refusal(WeftValueError, message, "ravel_multi_index", got, f"0 to {size - 1}")
     return _ravel_index(*values, shape=shape, mode=mode, fortran=order == "F")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
@@ -137,13 +138,9 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     of = type_of(p)
     types = [canonical_type(x) for x in (p, *given)]
     if any(t.dtype in dtypes.COMPLEX for t in types):
-        raise DTypeError(
-            "unwrap takes real numbers",
-            operation="unwrap",
-            got=", ".join(map(str, types)),
-            wanted="a real dtype",
-            fix=Fix("part", "take the angle first: weft.numpy.angle(x)", {}),
-        )
+        got = ", ".join(map(str, types))
+        fix = Fix("part", "take the angle first: weft.numpy.angle(x)", {})
+        raise refusal(DTypeError, "unwrap takes real numbers", "unwrap", got, "a real dtype", fix)
     if not of.ndim:
         raise ShapeError(
             "unwrap takes an array with dimensions", operation="unwrap", got=str(of), wanted="(n,)"
@@ -260,12 +257,9 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
         )
     for step, d in zip(steps, axes, strict=True):
         if type_of(step).shape not in ((), (of.shape[d],)):
-            raise ShapeError(
-                f"gradient: the coordinates do not fit axis {d}",
-                operation="gradient",
-                got=str(type_of(step)),
-                wanted=f"a number, or {of.shape[d]} coordinates",
-            )
+            message = f"gradient: the coordinates do not fit axis {d}"
+            wanted = f"a number, or {of.shape[d]} coordinates"
+            raise refusal(ShapeError, message, "gradient", str(type_of(step)), wanted)
     found = [_gradient(f, step, axis=d) for step, d in zip(steps, axes, strict=True)]
     return found[0] if len(found) == 1 else found
 
@@ -353,19 +347,12 @@ def _line(name: str, a: Any, v: Any, mode: str, precision: Any, preferred_elemen
     a, v = meeting(name, a, v)
     left, right = type_of(a), type_of(v)
     if left.ndim != 1 or right.ndim != 1 or not left.size or not right.size:
-        raise ShapeError(
-            f"{name} takes two arrays of one dimension that are not empty",
-            operation=name,
-            got=f"{left} and {right}",
-        )
+        message = f"{name} takes two arrays of one dimension that are not empty"
+        raise refusal(ShapeError, message, name, f"{left} and {right}")
     check_choice(mode, ("full", "same", "valid"), name, "mode")
     if dtypes.bool_ in (left.dtype, right.dtype):
-        raise DTypeError(
-            f"{name} takes numbers",
-            operation=name,
-            got=f"{left} and {right}",
-            fix=Fix("convert", "convert the booleans: x.astype(int)", {"dtype": "int32"}),
-        )
+        fix = Fix("convert", "convert the booleans: x.astype(int)", {"dtype": "int32"})
+        raise refusal(DTypeError, f"{name} takes numbers", name, f"{left} and {right}", fix=fix)
     preferred = preferred_dtype(preferred_element_type)
     return _convolve(
         a, v, mode=mode, turned=name == "correlate", precision=precision, preferred=preferred

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.dtypes import finfo, iinfo, issubdtype, promote_types
@@ -221,12 +221,9 @@ def result_type(*args: Any) -> np.dtype[Any]:
     (dtype('float32'), dtype(bfloat16))
     """
     if not args:
-        raise WeftValueError(
-            "result_type takes at least one array or dtype",
-            operation="result_type",
-            got="no arguments",
-            wanted="arrays, numbers or dtypes",
-        )
+        message = "result_type takes at least one array or dtype"
+        got = "no arguments"
+        raise refusal(WeftValueError, message, "result_type", got, "arrays, numbers or dtypes")
     return dtypes.promote(*[_pair(value) for value in args])[0]
 
 

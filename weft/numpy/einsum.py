@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import ShapeError, WeftValueError
@@ -112,12 +113,9 @@ def _check_lengths(
         for label, size in zip(term, shape, strict=True):
             known = lengths.get(label, 1)
             if 1 not in (known, size) and known != size:
-                raise ShapeError(
-                    f"einsum: the label {label!r} stands for lengths {known} and {size}",
-                    operation="einsum",
-                    got=f"{subscripts!r} with shapes {', '.join(map(str, shapes))}",
-                    wanted="one length per label",
-                )
+                message = f"einsum: the label {label!r} stands for lengths {known} and {size}"
+                got = f"{subscripts!r} with shapes {', '.join(map(str, shapes))}"
+                raise refusal(ShapeError, message, "einsum", got, "one length per label")
             lengths[label] = size if known == 1 else known
     return lengths
 

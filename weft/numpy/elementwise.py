@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError
 from weft.numpy.compiled_functions import compiled
@@ -489,13 +490,10 @@ def _static_power(exponent: int) -> Unary:
         return powers.integer_pow_p.bind(x, y=exponent)
 
     def no_inverse(x: Any) -> Any:
-        raise WeftTypeError(
-            "integers cannot be raised to negative powers",
-            operation="power",
-            got=f"{type_of(x)} ** {exponent}",
-            wanted="a non-negative exponent, or a base of real numbers",
-            fix=Fix("exponent", f"use a real exponent: x ** {exponent}.0", {"exponent": exponent}),
-        )
+        message = "integers cannot be raised to negative powers"
+        wanted = "a non-negative exponent, or a base of real numbers"
+        fix = Fix("exponent", f"use a real exponent: x ** {exponent}.0", {"exponent": exponent})
+        raise refusal(WeftTypeError, message, "power", f"{type_of(x)} ** {exponent}", wanted, fix)
 
     def of_boolean(x: Any) -> Any:
         return integers(convert_element_type(x, dtypes.default_int()))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, invalid_value, unknown_option
+from weft.argument_errors import invalid_type, invalid_value, refusal, unknown_option
 from weft.arrays.array import Array, put
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
@@ -84,13 +84,10 @@ def check_operand(operation: str, a: Any, kind: str, argument: str = "a") -> Non
         )
     if kind == "RFFT" and dtype in dtypes.COMPLEX:
         other = operation.replace("ihfft", "ifft").replace("rfft", "fft")
-        raise DTypeError(
-            f"{operation} takes real numbers",
-            operation=operation,
-            got=f"{argument}: {type_of(a)}",
-            wanted=f"real numbers; {other} takes complex ones",
-            fix=Fix("real", "pass a.real", {}),
-        )
+        message = f"{operation} takes real numbers"
+        got = f"{argument}: {type_of(a)}"
+        wanted = f"real numbers; {other} takes complex ones"
+        raise refusal(DTypeError, message, operation, got, wanted, Fix("real", "pass a.real", {}))
 
 
 def length_of(operation: str, argument: str, n: Any) -> int:
@@ -158,13 +155,11 @@ def default_length(operation: str, of: ArrayType, axis: int, halved: bool) -> in
     size = of.shape[axis]
     found = 2 * (size - 1) if halved else size
     if found < 1:
-        raise WeftValueError(
-            f"{operation}: axis {axis} is too short for a transform",
-            operation=operation,
-            got=f"{of}, with {size} elements along axis {axis}",
-            wanted=f"{2 if halved else 1} elements or more, or a length: n=, or s=",
-            fix=Fix("length", "pass the length: n=, or s= for several axes", {"axis": axis}),
-        )
+        message = f"{operation}: axis {axis} is too short for a transform"
+        got = f"{of}, with {size} elements along axis {axis}"
+        wanted = f"{2 if halved else 1} elements or more, or a length: n=, or s="
+        fix = Fix("length", "pass the length: n=, or s= for several axes", {"axis": axis})
+        raise refusal(WeftValueError, message, operation, got, wanted, fix)
     return found
 
 
@@ -240,13 +235,10 @@ def _several(
     of = type_of(a)
     found, sizes = axes_and_sizes(operation, of.shape, s, axes, several)
     if kind in ("RFFT", "IRFFT") and not found:
-        raise WeftValueError(
-            f"{operation} transforms over one axis or more",
-            operation=operation,
-            got=f"a: {of}, axes={axes!r}",
-            wanted="one axis or more",
-            fix=Fix("axes", "pass axes=(-1,)", {"axes": (-1,)}),
-        )
+        message = f"{operation} transforms over one axis or more"
+        got = f"a: {of}, axes={axes!r}"
+        fix = Fix("axes", "pass axes=(-1,)", {"axes": (-1,)})
+        raise refusal(WeftValueError, message, operation, got, "one axis or more", fix)
     halved = found[-1] if kind == "IRFFT" else None
     lengths = tuple(
         default_length(operation, of, axis, axis == halved) if size is None else size
@@ -513,13 +505,10 @@ def _frequencies(
     count = length_of(operation, "n", n)
     wanted = None if dtype is None else dtypes.parse(dtype)
     if wanted is not None and wanted not in dtypes.INEXACT:
-        raise DTypeError(
-            f"{operation}: frequencies have fractions",
-            operation=operation,
-            got=f"dtype={dtype!r}",
-            wanted="a floating-point dtype",
-            fix=Fix("dtype", "pass dtype='float32'", {"dtype": "float32"}),
-        )
+        message = f"{operation}: frequencies have fractions"
+        got = f"dtype={dtype!r}"
+        fix = Fix("dtype", "pass dtype='float32'", {"dtype": "float32"})
+        raise refusal(DTypeError, message, operation, got, "a floating-point dtype", fix)
     check_arrays(operation, d)
     number = isinstance(d, (int, float, np.floating, np.integer)) and not isinstance(d, bool)
     if type_of(d).shape or type_of(d).dtype in dtypes.COMPLEX or (number and d == 0):

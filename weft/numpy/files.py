@@ -9,6 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.errors import WeftTypeError, WeftValueError
 from weft.numpy.arguments import not_taken
 from weft.numpy.creation import asarray
@@ -24,12 +25,10 @@ def _on_host(operation: str, value: Any, argument: str) -> np.ndarray[Any, Any]:
     try:
         found = np.asarray(asarray(value))
     except (TypeError, ValueError):
-        raise WeftTypeError(
-            f"{operation}: {argument} is an array",
-            operation=operation,
-            got=f"{value!r:.60} of class {type(value).__name__}",
-            wanted="an array or what can be made one",
-        ) from None
+        message = f"{operation}: {argument} is an array"
+        got = f"{value!r:.60} of class {type(value).__name__}"
+        wanted = "an array or what can be made one"
+        raise refusal(WeftTypeError, message, operation, got, wanted) from None
     if found.dtype.kind == "V":
         raise WeftValueError(
             f"{operation}: NumPy's files have no dtype {found.dtype.name}",
@@ -95,12 +94,9 @@ def _to_write(
     named = {key: _on_host(operation, x, key) for key, x in kwds.items()}
     taken = [f"arr_{i}" for i in range(len(places)) if f"arr_{i}" in named]
     if taken:
-        raise WeftValueError(
-            f"{operation}: two arrays are called {taken[0]!r}",
-            operation=operation,
-            got=f"{len(places)} arrays without a name and the keyword {taken[0]}",
-            wanted="names that differ",
-        )
+        message = f"{operation}: two arrays are called {taken[0]!r}"
+        got = f"{len(places)} arrays without a name and the keyword {taken[0]}"
+        raise refusal(WeftValueError, message, operation, got, "names that differ")
     return places, named
 
 
@@ -135,12 +131,9 @@ def load(
     try:
         found = np.load(file, allow_pickle=False, max_header_size=max_header_size)
     except (ValueError, EOFError) as error:
-        raise WeftValueError(
-            f"load: the file is not in NumPy's format ({str(error)[:80]})",
-            operation="load",
-            got=f"{file!r:.80}",
-            wanted="a file that save, savez or NumPy wrote",
-        ) from None
+        message = f"load: the file is not in NumPy's format ({str(error)[:80]})"
+        wanted = "a file that save, savez or NumPy wrote"
+        raise refusal(WeftValueError, message, "load", f"{file!r:.80}", wanted) from None
     if isinstance(found, np.ndarray):
         return _array_of(found)
     with found:
@@ -149,10 +142,7 @@ def load(
 
 def _array_of(value: np.ndarray[Any, Any]) -> Any:
     if value.dtype not in dtypes.ANY:
-        raise WeftValueError(
-            f"load: an array of dtype {value.dtype} cannot be one of weft",
-            operation="load",
-            got=f"dtype {value.dtype}",
-            wanted="numbers or booleans; numpy.load reads the others",
-        )
+        message = f"load: an array of dtype {value.dtype} cannot be one of weft"
+        wanted = "numbers or booleans; numpy.load reads the others"
+        raise refusal(WeftValueError, message, "load", f"dtype {value.dtype}", wanted)
     return asarray(value)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError
@@ -41,12 +42,9 @@ def meshgrid(
         raise not_taken("meshgrid", "copy", copy, why, fix, True)
     vectors = [as_operand("meshgrid", x) for x in xi]
     if any(type_of(x).ndim > 1 for x in vectors):
-        raise ShapeError(
-            "meshgrid takes arrays of one dimension",
-            operation="meshgrid",
-            got=", ".join(str(type_of(x)) for x in vectors),
-            wanted="at most one dimension each",
-        )
+        message = "meshgrid takes arrays of one dimension"
+        got = ", ".join(str(type_of(x)) for x in vectors)
+        raise refusal(ShapeError, message, "meshgrid", got, "at most one dimension each")
     places = list(range(len(vectors)))
     if indexing == "xy" and len(places) > 1:
         places[:2] = 1, 0

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
@@ -88,13 +89,10 @@ def _without_sequences(parts: Sequence[Any]) -> Iterator[Any]:
             yield part
             continue
         if any(isinstance(x, (Array, Tracer)) for x in part):
-            raise WeftTypeError(
-                f"an index that is a {type(part).__name__} holds numbers, not arrays",
-                operation="indexing",
-                got=f"{part!r:.80}",
-                wanted="numbers, or an array",
-                fix=Fix("stack", "index with one array: x[weft.numpy.stack([i, j])]"),
-            )
+            message = f"an index that is a {type(part).__name__} holds numbers, not arrays"
+            got = f"{part!r:.80}"
+            fix = Fix("stack", "index with one array: x[weft.numpy.stack([i, j])]")
+            raise refusal(WeftTypeError, message, "indexing", got, "numbers, or an array", fix)
         array = np.asarray(part)
         yield array if array.size else array.astype(np.int32)
 
@@ -123,16 +121,11 @@ def _slice_key(part: slice) -> tuple[Any, Any, Any]:
         try:
             bounds.append(bound.__index__())
         except (AttributeError, TypeError):
-            raise WeftTypeError(
-                "the bounds of a slice are integers",
-                operation="indexing",
-                got=f"slice({start!r}, {stop!r}, {step!r})",
-                wanted="integers or None",
-            ) from None
+            message = "the bounds of a slice are integers"
+            got = f"slice({start!r}, {stop!r}, {step!r})"
+            raise refusal(WeftTypeError, message, "indexing", got, "integers or None") from None
     if bounds[2] == 0:
-        raise WeftValueError(
-            "the step of a slice cannot be zero", operation="indexing", got="step 0"
-        )
+        raise refusal(WeftValueError, "the step of a slice cannot be zero", "indexing", "step 0")
     return bounds[0], bounds[1], bounds[2]
 
 
@@ -170,13 +163,10 @@ def _index_type(part: Any) -> ArrayType:
         of = None
     if of is None or (of.dtype not in dtypes.INTEGER and of.dtype != dtypes.bool_):
         what = f"{part!r:.80} of class {type(part).__name__}" if of is None else f"{of}"
-        raise WeftTypeError(
-            f"an index is an integer, a slice or an array of integers or booleans, not {what}",
-            operation="indexing",
-            got=what,
-            wanted="an integer, a slice, None, Ellipsis, an array, or a tuple of these",
-            fix=Fix("convert", "convert it: i.astype(int)") if of is not None else None,
-        )
+        message = f"an index is an integer, a slice or an array of integers or booleans, not {what}"
+        wanted = "an integer, a slice, None, Ellipsis, an array, or a tuple of these"
+        fix = Fix("convert", "convert it: i.astype(int)") if of is not None else None
+        raise refusal(WeftTypeError, message, "indexing", what, wanted, fix)
     return of
 
 
@@ -254,12 +244,10 @@ def _encode_mask(
         return True
     dim = _dimension(parts, place, len(shape))
     if shape[dim : dim + of.ndim] != of.shape:
-        raise WeftIndexError(
-            f"a boolean index of shape {of.shape} does not fit the dimensions it stands for",
-            operation="indexing",
-            got=f"a mask of shape {of.shape} for an array of shape {shape}, from dimension {dim}",
-            wanted=f"a mask of shape {shape[dim : dim + of.ndim]}",
-        )
+        message = f"a boolean index of shape {of.shape} does not fit the dimensions it stands for"
+        got = f"a mask of shape {of.shape} for an array of shape {shape}, from dimension {dim}"
+        wanted = f"a mask of shape {shape[dim : dim + of.ndim]}"
+        raise refusal(WeftIndexError, message, "indexing", got, wanted)
     for places in np.nonzero(mask):
         key.append((_ARRAY, places.shape))
         arrays.append(places.astype(np.int32 if mask.size < 2**31 else np.int64))
@@ -304,12 +292,10 @@ class IndexPlan:
         try:
             self.index_shape = broadcast_shape("indexing", *read.shapes)
         except ShapeError:
-            raise WeftIndexError(
-                "the index arrays do not broadcast together",
-                operation="indexing",
-                got="shapes " + ", ".join(map(str, read.shapes)),
-                wanted="shapes that broadcast together",
-            ) from None
+            message = "the index arrays do not broadcast together"
+            got = "shapes " + ", ".join(map(str, read.shapes))
+            wanted = "shapes that broadcast together"
+            raise refusal(WeftIndexError, message, "indexing", got, wanted) from None
         # The dimensions of adjacent index arrays stay in position; others go in front.
         at = read.advanced
         aside = read.has_arrays and at == list(range(at[0], at[-1] + 1))
@@ -413,12 +399,9 @@ def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
         part is not None and part is not Ellipsis and not _is_word(part, _FLAG) for part in key
     )
     if used > len(shape):
-        raise WeftIndexError(
-            f"too many indices: {used} for an array of {len(shape)} dimensions",
-            operation="indexing",
-            got=f"{used} indices for shape {shape}",
-            wanted=f"at most {len(shape)}",
-        )
+        message = f"too many indices: {used} for an array of {len(shape)} dimensions"
+        got = f"{used} indices for shape {shape}"
+        raise refusal(WeftIndexError, message, "indexing", got, f"at most {len(shape)}")
     places = [i for i, part in enumerate(key) if part is Ellipsis]
     if len(places) > 1:
         raise WeftIndexError(

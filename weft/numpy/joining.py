@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import check_unmasked, type_of
@@ -105,12 +105,9 @@ def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
     else:
         arrays = operand(operation, arrays)
         if not type_of(arrays).ndim:
-            raise WeftTypeError(
-                f"{operation} takes a sequence of arrays",
-                operation=operation,
-                got=str(type_of(arrays)),
-                wanted="a list or tuple of arrays",
-            )
+            message = f"{operation} takes a sequence of arrays"
+            got = str(type_of(arrays))
+            raise refusal(WeftTypeError, message, operation, got, "a list or tuple of arrays")
         values = [getitem(as_operand(arrays), i) for i in range(type_of(arrays).shape[0])]
     if not values:
         raise WeftValueError(
@@ -127,13 +124,10 @@ def _check_one_list(operation: str, argument: str, value: Any) -> None:
     not passed as one list."""
     several = isinstance(value, (list, tuple)) and any(hasattr(x, "shape") for x in value)
     if several or getattr(value, "shape", ()) != ():
-        raise WeftTypeError(
-            f"{operation} takes the arrays as one list",
-            operation=operation,
-            got=f"an array for {argument}",
-            wanted=f"{operation}([x, y])",
-            fix=Fix("list", f"put them in a list: {operation}([x, y])", {}),
-        )
+        message = f"{operation} takes the arrays as one list"
+        got = f"an array for {argument}"
+        fix = Fix("list", f"put them in a list: {operation}([x, y])", {})
+        raise refusal(WeftTypeError, message, operation, got, f"{operation}([x, y])", fix)
 
 
 def _of_one_dtype(operation: str, arrays: Any, dtype: Any) -> list[Any]:
@@ -169,13 +163,10 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
         values, axis = [reshape(x, (type_of(x).size,)) for x in values], 0
     ndim = type_of(values[0]).ndim
     if not ndim:
-        raise WeftValueError(
-            "concatenate: arrays without dimensions cannot be joined",
-            operation="concatenate",
-            got=str(type_of(values[0])),
-            wanted="arrays of one or more dimensions",
-            fix=Fix("stack", "use weft.numpy.stack, or pass arrays with dimensions", {}),
-        )
+        message = "concatenate: arrays without dimensions cannot be joined"
+        wanted = "arrays of one or more dimensions"
+        fix = Fix("stack", "use weft.numpy.stack, or pass arrays with dimensions", {})
+        raise refusal(WeftValueError, message, "concatenate", str(type_of(values[0])), wanted, fix)
     place = axis_of(axis, ndim, "concatenate")
     target = None if dtype is None else dtypes.parse(dtype)
     return _join(*values, axis=place, dtype=target)
@@ -205,13 +196,10 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     first = type_of(values[0])
     for x in values:
         if type_of(x).shape != first.shape:
-            raise ShapeError(
-                "stack takes arrays of one shape",
-                operation="stack",
-                got=", ".join(str(type_of(v)) for v in values),
-                wanted="equal shapes",
-                fix=Fix("broadcast", "broadcast them first: weft.numpy.broadcast_arrays(...)", {}),
-            )
+            message = "stack takes arrays of one shape"
+            got = ", ".join(str(type_of(v)) for v in values)
+            fix = Fix("broadcast", "broadcast them first: weft.numpy.broadcast_arrays(...)", {})
+            raise refusal(ShapeError, message, "stack", got, "equal shapes", fix)
     target = None if dtype is None else dtypes.parse(dtype)
     return _stack(*values, axis=axis_of(axis, first.ndim + 1, "stack"), dtype=target)
 
@@ -287,9 +275,7 @@ def block(arrays: Any) -> Array:
            [0., 1., 0.]], dtype=float32)
     """
     if isinstance(arrays, tuple):
-        raise WeftTypeError(
-            "block takes nested lists, not tuples", operation="block", got="a tuple"
-        )
+        raise refusal(WeftTypeError, "block takes nested lists, not tuples", "block", "a tuple")
     depth = _depth(arrays)
     leaves = _leaves(arrays)
     check_arrays("block", *leaves)
@@ -303,12 +289,9 @@ def _depth(arrays: Any) -> int:
         return 0
     depths = {_depth(x) for x in arrays}
     if len(depths) != 1:
-        raise WeftValueError(
-            "block: the lists are not nested equally deep, or one is empty",
-            operation="block",
-            got=f"depths {sorted(depths)}",
-            wanted="lists nested equally deep",
-        )
+        message = "block: the lists are not nested equally deep, or one is empty"
+        got = f"depths {sorted(depths)}"
+        raise refusal(WeftValueError, message, "block", got, "lists nested equally deep")
     return 1 + depths.pop()
 
 
@@ -353,13 +336,11 @@ def _bounds(operation: str, ary: Any, sections: Any, axis: Any, equal: bool) -> 
         message = f"{operation}: the number of parts is {count}"
         raise invalid_value(message, operation, "indices_or_sections", count, "a positive number")
     if equal and length % count:
-        raise WeftValueError(
-            f"{operation}: {count} equal parts do not fit a dimension of length {length}",
-            operation=operation,
-            got=f"{of}, axis {place}, {count} parts",
-            wanted=f"a number that divides {length}",
-            fix=Fix("array_split", "use array_split, whose parts may differ by one", {}),
-        )
+        message = f"{operation}: {count} equal parts do not fit a dimension of length {length}"
+        got = f"{of}, axis {place}, {count} parts"
+        wanted = f"a number that divides {length}"
+        fix = Fix("array_split", "use array_split, whose parts may differ by one", {})
+        raise refusal(WeftValueError, message, operation, got, wanted, fix)
     each, more = divmod(length, count)
     sizes = [each + 1] * more + [each] * (count - more)
     return place, tuple(int(b) for b in np.cumsum(sizes)[:-1])
@@ -392,13 +373,9 @@ def _split_along(operation: str, ary: Any, sections: Any, axis: int, least: int)
     ary = operand(operation, ary)
     of = type_of(ary)
     if of.ndim < least:
-        raise ShapeError(
-            f"{operation} takes an array of {least} or more dimensions",
-            operation=operation,
-            got=str(of),
-            wanted=f"{least} dimensions or more",
-            fix=Fix("split", "split along another dimension: weft.numpy.split(x, n, axis)", {}),
-        )
+        message = f"{operation} takes an array of {least} or more dimensions"
+        fix = Fix("split", "split along another dimension: weft.numpy.split(x, n, axis)", {})
+        raise refusal(ShapeError, message, operation, str(of), f"{least} dimensions or more", fix)
     place, bounds = _bounds(operation, ary, sections, min(axis, of.ndim - 1), True)
     return list(_split(as_operand(ary), bounds=bounds, axis=place))
 
@@ -588,12 +565,9 @@ def delete(
     try:
         kept = np.delete(np.arange(length, dtype=np.int32), obj)
     except IndexError as error:
-        raise WeftIndexError(
-            f"delete: {error}",
-            operation="delete",
-            got=f"obj={obj!r:.80} for {of}, axis {place}",
-            wanted=f"positions between {-length} and {length - 1}",
-        ) from None
+        got = f"obj={obj!r:.80} for {of}, axis {place}"
+        wanted = f"positions between {-length} and {length - 1}"
+        raise refusal(WeftIndexError, f"delete: {error}", "delete", got, wanted) from None
     return _take_places(as_operand(arr), kept, axis=place)
 
 
@@ -619,12 +593,9 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     if places.dtype == np.bool_:
         places = np.nonzero(places)[0]
     if places.size and (places.min() < -length or places.max() > length):
-        raise WeftIndexError(
-            f"insert: a place is out of bounds for axis {place} of length {length}",
-            operation="insert",
-            got=f"obj={obj!r:.80} for {of}",
-            wanted=f"places between {-length} and {length}",
-        )
+        message = f"insert: a place is out of bounds for axis {place} of length {length}"
+        wanted = f"places between {-length} and {length}"
+        raise refusal(WeftIndexError, message, "insert", f"obj={obj!r:.80} for {of}", wanted)
     values_of = type_of(values)
     single = places.ndim == 0
     count = places.size

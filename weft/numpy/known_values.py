@@ -11,6 +11,7 @@ import numpy as np
 from numpy import ndindex
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
@@ -90,12 +91,10 @@ def array2string(
     try:
         return np.array2string(values, **named)
     except (TypeError, ValueError, KeyError) as error:
-        raise WeftValueError(
-            f"array2string: NumPy does not take these options ({error})",
-            operation="array2string",
-            got=", ".join(f"{k}={v!r:.40}" for k, v in named.items() if v is not None),
-            wanted="the options of numpy.array2string",
-        ) from None
+        message = f"array2string: NumPy does not take these options ({error})"
+        got = ", ".join(f"{k}={v!r:.40}" for k, v in named.items() if v is not None)
+        wanted = "the options of numpy.array2string"
+        raise refusal(WeftValueError, message, "array2string", got, wanted) from None
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Array:
@@ -128,13 +127,11 @@ def common_type(*arrays: Any) -> type:
         check_arrays("common_type", x)
         dtype = type_of(x).dtype
         if not dtypes.is_numeric(dtype):
-            raise DTypeError(
-                "common_type takes arrays of numbers",
-                operation="common_type",
-                got=f"{type_of(x)} as argument {position}",
-                wanted="an integer, floating-point or complex dtype",
-                fix=Fix("convert", "convert it: x.astype(int)", {"argument": position}),
-            )
+            message = "common_type takes arrays of numbers"
+            got = f"{type_of(x)} as argument {position}"
+            wanted = "an integer, floating-point or complex dtype"
+            fix = Fix("convert", "convert it: x.astype(int)", {"argument": position})
+            raise refusal(DTypeError, message, "common_type", got, wanted, fix)
         if dtype not in dtypes.INEXACT:
             dtype = dtypes.default_float()
         found = dtype if position == 0 else dtypes.promote_types(found, dtype)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
@@ -222,13 +222,10 @@ def matmul(
     a, b = meeting("matmul", a, b)
     left, right = type_of(a).shape, type_of(b).shape
     if not left or not right:
-        raise ShapeError(
-            "matmul takes operands with dimensions",
-            operation="matmul",
-            got=f"{type_of(a)} and {type_of(b)}",
-            wanted="one or more dimensions each",
-            fix=Fix("multiply", "multiply by a number with *", {}),
-        )
+        message = "matmul takes operands with dimensions"
+        got = f"{type_of(a)} and {type_of(b)}"
+        fix = Fix("multiply", "multiply by a number with *", {})
+        raise refusal(ShapeError, message, "matmul", got, "one or more dimensions each", fix)
     j = max(len(right) - 2, 0)
     if left[-1] != right[j]:
         raise mismatch("matmul", a, b, len(left) - 1, j)
@@ -407,19 +404,13 @@ def tensordot(
     else:
         count = integer_of(axes, "tensordot", "axes")
         if count > min(left.ndim, right.ndim) or count < 0:
-            raise ShapeError(
-                f"tensordot: there are no {axes} axes to sum over",
-                operation="tensordot",
-                got=f"{left} and {right}, axes={axes}",
-            )
+            message = f"tensordot: there are no {axes} axes to sum over"
+            raise refusal(ShapeError, message, "tensordot", f"{left} and {right}, axes={axes}")
         one = tuple(range(left.ndim - count, left.ndim))
         two = tuple(range(count))
     if len(one) != len(two):
-        raise ShapeError(
-            "tensordot: not as many axes of one operand as of the other",
-            operation="tensordot",
-            got=f"axes={axes!r}",
-        )
+        message = "tensordot: not as many axes of one operand as of the other"
+        raise refusal(ShapeError, message, "tensordot", f"axes={axes!r}")
     for i, j in zip(one, two, strict=True):
         if left.shape[i] != right.shape[j]:
             raise mismatch("tensordot", a, b, i, j)
@@ -489,12 +480,8 @@ def cross(
         raise ShapeError("cross takes operands with dimensions", operation="cross")
     one, two = axis_of(axisa, left.ndim, "cross"), axis_of(axisb, right.ndim, "cross")
     if left.shape[one] not in (2, 3) or right.shape[two] not in (2, 3):
-        raise ShapeError(
-            "cross takes vectors of 2 or 3 numbers",
-            operation="cross",
-            got=f"lengths {left.shape[one]} and {right.shape[two]}",
-            wanted="2 or 3",
-        )
+        got = f"lengths {left.shape[one]} and {right.shape[two]}"
+        raise refusal(ShapeError, "cross takes vectors of 2 or 3 numbers", "cross", got, "2 or 3")
     out = _cross(a, b, one=one, two=two)
     if left.shape[one] == right.shape[two] == 2:
         return out

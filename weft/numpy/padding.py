@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, unknown_option
+from weft.argument_errors import invalid_value, refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
@@ -73,12 +73,9 @@ def _pairs(value: Any, ndim: int, argument: str) -> list[list[Any]]:
         return [[rows[0], rows[0]] for _ in range(ndim)]
     elif len(rows) == 2:
         return [list(rows) for _ in range(ndim)]
-    raise ShapeError(
-        f"pad: {argument} does not fit an array of {ndim} dimensions",
-        operation="pad",
-        got=f"{argument}={value!r}",
-        wanted="a number, a pair (before, after), or a pair for each dimension",
-    )
+    message = f"pad: {argument} does not fit an array of {ndim} dimensions"
+    wanted = "a number, a pair (before, after), or a pair for each dimension"
+    raise refusal(ShapeError, message, "pad", f"{argument}={value!r}", wanted)
 
 
 def _check_options(mode: Any, options: dict[str, Any]) -> None:
@@ -87,12 +84,9 @@ def _check_options(mode: Any, options: dict[str, Any]) -> None:
         raise unknown_option("pad", "mode", mode, f"{', '.join(map(repr, _OPTIONS))} or a function")
     unknown = set(options) - set(_OPTIONS[mode])
     if unknown:
-        raise WeftValueError(
-            f"pad: mode {mode!r} takes no argument {', '.join(sorted(unknown))}",
-            operation="pad",
-            got=", ".join(sorted(options)),
-            wanted=", ".join(_OPTIONS[mode]) or "no more arguments",
-        )
+        message = f"pad: mode {mode!r} takes no argument {', '.join(sorted(unknown))}"
+        wanted = ", ".join(_OPTIONS[mode]) or "no more arguments"
+        raise refusal(WeftValueError, message, "pad", ", ".join(sorted(options)), wanted)
 
 
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
@@ -127,11 +121,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
         values = [number_for("pad", x, of.dtype) for x in values]
         return (_constant if mode == "constant" else _ramp)(array, *values, widths=widths)
     if 0 in [n for n, pair in zip(of.shape, widths, strict=True) if any(pair)] and mode != "empty":
-        raise WeftValueError(
-            f"pad: mode {mode!r} needs elements along the axes that it pads",
-            operation="pad",
-            got=str(of),
-        )
+        message = f"pad: mode {mode!r} needs elements along the axes that it pads"
+        raise refusal(WeftValueError, message, "pad", str(of))
     if mode in ("maximum", "mean", "median", "minimum"):
         length = kwargs.get("stat_length")
         rows = (

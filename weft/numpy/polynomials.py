@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_dtype, invalid_value, negative_value
+from weft.argument_errors import invalid_dtype, invalid_value, negative_value, refusal
 from weft.arrays.array import Array
 from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
@@ -74,12 +74,9 @@ def _vector(operation: str, p: Any, argument: str) -> Any:
         message = f"{operation}: {argument} holds numbers"
         raise invalid_dtype(message, operation, argument, of, "a dtype of numbers")
     if of.ndim > 1:
-        raise ShapeError(
-            f"{operation}: {argument} has one dimension",
-            operation=operation,
-            got=f"{argument} of type {of}",
-            wanted="a vector of coefficients, the highest power first",
-        )
+        message = f"{operation}: {argument} has one dimension"
+        wanted = "a vector of coefficients, the highest power first"
+        raise refusal(ShapeError, message, operation, f"{argument} of type {of}", wanted)
     return reshape(p, (1,)) if not of.ndim else p
 
 
@@ -157,12 +154,8 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
 
 
 def _empty(operation: str) -> WeftValueError:
-    return WeftValueError(
-        f"{operation}: a polynomial has coefficients",
-        operation=operation,
-        got="none",
-        wanted="one or more",
-    )
+    message = f"{operation}: a polynomial has coefficients"
+    return refusal(WeftValueError, message, operation, "none", "one or more")
 
 
 def _without_front(operation: str, p: Any) -> Any:
@@ -239,12 +232,9 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     p, x = [asarray(v) if isinstance(v, (list, tuple)) else v for v in (p, x)]
     p, x = meeting("polyval", p, x)
     if not type_of(p).ndim:
-        raise ShapeError(
-            "polyval: p has one dimension or more",
-            operation="polyval",
-            got=str(type_of(p)),
-            wanted="coefficients, the highest power first",
-        )
+        message = "polyval: p has one dimension or more"
+        got = str(type_of(p))
+        raise refusal(ShapeError, message, "polyval", got, "coefficients, the highest power first")
     rounds = integer_of(unroll, "polyval", "unroll")
     if rounds < 1:
         raise invalid_value("polyval: unroll is positive", "polyval", "unroll", rounds, "1")
@@ -311,12 +301,9 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     p, k_vector = _vectors("polyint", p=p, k=0 if k is None else k)
     given = type_of(k_vector).size
     if given not in (1, order) and not (k is not None and order == 0 and given == 0):
-        raise ShapeError(
-            "polyint: k has one constant per integration",
-            operation="polyint",
-            got=f"{given} constants for m={order}",
-            wanted=f"{order} constants, or one",
-        )
+        message = "polyint: k has one constant per integration"
+        got = f"{given} constants for m={order}"
+        raise refusal(ShapeError, message, "polyint", got, f"{order} constants, or one")
     p, k_vector = promoted("polyint", p, k_vector)
     dtype = inexact(type_of(p).dtype)
     p = convert(p, dtype)
@@ -391,12 +378,8 @@ def poly(seq_of_zeros: Any) -> Array:
     z = operand("poly", z)
     of = type_of(z)
     if of.ndim > 2 or (of.ndim == 2 and of.shape[0] != of.shape[1]):
-        raise ShapeError(
-            "poly takes a vector of roots or a square matrix",
-            operation="poly",
-            got=str(of),
-            wanted="shape (n,) or (n, n)",
-        )
+        message = "poly takes a vector of roots or a square matrix"
+        raise refusal(ShapeError, message, "poly", str(of), "shape (n,) or (n, n)")
     if of.ndim == 1 and not of.size:
         return asarray(1, inexact(of.dtype))
     return _poly(reshape(z, (1,)) if not of.ndim else z, real_matrix=of.dtype not in dtypes.COMPLEX)
@@ -553,12 +536,10 @@ def polyfit(
     if rcond is None:
         rcond = count * float(dtypes.finfo(dtype).eps)
     if cov and not full and cov != "unscaled" and count <= order:
-        raise WeftValueError(
-            "polyfit: there are too few points to scale the covariance",
-            operation="polyfit",
-            got=f"{count} points for {order} coefficients",
-            wanted="more points than coefficients, or cov='unscaled'",
-        )
+        message = "polyfit: there are too few points to scale the covariance"
+        got = f"{count} points for {order} coefficients"
+        wanted = "more points than coefficients, or cov='unscaled'"
+        raise refusal(WeftValueError, message, "polyfit", got, wanted)
     c, residuals, rank, singular, base = _polyfit(x, y, *more, order=order, rcond=float(rcond))
     if full:
         return c, residuals, rank, singular, asarray(rcond, dtype=dtypes.to_real(dtype))
@@ -586,12 +567,8 @@ def _check_points(order: int, x: Any, y: Any, w: Any) -> None:
             wanted=f"shape ({x.size},) or ({x.size}, k)",
         )
     if w is not None and w.shape != (x.size,):
-        raise ShapeError(
-            "polyfit: w has one weight per point",
-            operation="polyfit",
-            got=f"w of type {w}",
-            wanted=f"shape ({x.size},)",
-        )
+        message = "polyfit: w has one weight per point"
+        raise refusal(ShapeError, message, "polyfit", f"w of type {w}", f"shape ({x.size},)")
 
 
 @compiled

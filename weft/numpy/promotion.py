@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft import config, dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array, put, scalar_array
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of, user_value
@@ -200,13 +201,10 @@ class Operation:
             if dtype in accepted:
                 return apply
         accepted = frozenset().union(*self.cases)
-        raise DTypeError(
-            f"{self.name} does not take operands of dtype {dtypes.short_name(dtype)}",
-            operation=self.name,
-            got=", ".join(map(str, types)),
-            wanted="a dtype among " + ", ".join(sorted(d.name for d in accepted)),
-            fix=Fix("convert", "convert the operand first (x.astype(...))", {}),
-        )
+        message = f"{self.name} does not take operands of dtype {dtypes.short_name(dtype)}"
+        wanted = "a dtype among " + ", ".join(sorted(d.name for d in accepted))
+        fix = Fix("convert", "convert the operand first (x.astype(...))", {})
+        raise refusal(DTypeError, message, self.name, ", ".join(map(str, types)), wanted, fix)
 
     def plan(self, values: tuple[Any, ...]) -> Apply:
         """The plan for operands of the types of `values`."""
@@ -294,13 +292,10 @@ def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*[of.shape for of in types])
     except ValueError:
-        raise ShapeError(
-            f"{name} got operands whose shapes do not broadcast together",
-            operation=name,
-            got=", ".join(map(str, types)),
-            wanted="lengths that are equal or 1, dimension by dimension from the last",
-            fix=Fix("reshape", "insert dimensions of length 1, for example x[:, None]", {}),
-        ) from None
+        message = f"{name} got operands whose shapes do not broadcast together"
+        wanted = "lengths that are equal or 1, dimension by dimension from the last"
+        fix = Fix("reshape", "insert dimensions of length 1, for example x[:, None]", {})
+        raise refusal(ShapeError, message, name, ", ".join(map(str, types)), wanted, fix) from None
 
 
 def _after_steps(name: str, apply: Apply, steps: list[Unary | None]) -> Apply:

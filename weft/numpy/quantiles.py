@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import unknown_option
+from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -205,19 +205,14 @@ def _weighted_quantile(
 def _spread_weights(name: str, weights: Any, of: Any, axes: tuple[int, ...], method: str) -> Any:
     """The weights in the shape of the array. Raises where they do not fit, or are negative."""
     if method != "inverted_cdf":
-        raise WeftValueError(
-            f"{name} takes weights with one method only",
-            operation=name,
-            got=f"method={method!r} with weights",
-            wanted="method='inverted_cdf'",
-            fix=Fix("argument", "pass method='inverted_cdf'", {}),
-        )
+        message = f"{name} takes weights with one method only"
+        got = f"method={method!r} with weights"
+        fix = Fix("argument", "pass method='inverted_cdf'", {})
+        raise refusal(WeftValueError, message, name, got, "method='inverted_cdf'", fix)
     weights = operand(name, weights)
     given = type_of(weights)
     if given.dtype in dtypes.COMPLEX:
-        raise WeftValueError(
-            f"{name}: weights are real", operation=name, got=str(given), wanted="real numbers"
-        )
+        raise refusal(WeftValueError, f"{name}: weights are real", name, str(given), "real numbers")
     if not isinstance(weights, Tracer) and (np.asarray(weights) < 0).any():
         raise WeftValueError(
             f"{name}: weights are not negative", operation=name, got=str(given), wanted="0 or more"
@@ -225,12 +220,9 @@ def _spread_weights(name: str, weights: Any, of: Any, axes: tuple[int, ...], met
     if given.shape == of.shape:
         return weights
     if given.shape != tuple(of.shape[d] for d in axes):
-        raise ShapeError(
-            f"{name}: weights have the shape of the array, or of its axes",
-            operation=name,
-            got=f"weights of type {given} for {of}",
-            wanted=f"{of.shape} or {tuple(of.shape[d] for d in axes)}",
-        )
+        message = f"{name}: weights have the shape of the array, or of its axes"
+        wanted = f"{of.shape} or {tuple(of.shape[d] for d in axes)}"
+        raise refusal(ShapeError, message, name, f"weights of type {given} for {of}", wanted)
     return broadcast_in_dim(weights, of.shape, axes)
 
 
@@ -310,9 +302,7 @@ def _fraction(
         raise WeftValueError(f"{name} takes real numbers", operation=name, got=str(of))
     axes = axes_of(axis, of.ndim, name)
     if type_of(q).ndim > 1:
-        raise ShapeError(
-            f"{name} takes q of at most one dimension", operation=name, got=str(type_of(q))
-        )
+        raise refusal(ShapeError, f"{name} takes q of at most one dimension", name, str(type_of(q)))
     if 0 in [of.shape[d] for d in axes]:
         if name in ("quantile", "percentile"):
             raise WeftValueError(f"{name}: there are no elements", operation=name, got=str(of))

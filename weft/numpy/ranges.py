@@ -13,6 +13,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, put
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
@@ -74,12 +75,8 @@ def _static(value: Any, argument: str) -> Any:
             "arange takes no complex numbers", operation="arange", got=f"{argument}={value!r}"
         )
     if of.shape:
-        raise ShapeError(
-            "arange takes numbers, not arrays with dimensions",
-            operation="arange",
-            got=f"{argument}: {of}",
-            wanted="a number",
-        )
+        message = "arange takes numbers, not arrays with dimensions"
+        raise refusal(ShapeError, message, "arange", f"{argument}: {of}", "a number")
     return value
 
 
@@ -139,13 +136,10 @@ def _check_finite(**numbers: Any) -> None:
         # An infinite step ends the range after the first number.
         endless = math.isinf(value) and name != "step" if isinstance(value, float) else False
         if endless or value != value:
-            raise WeftValueError(
-                f"arange: {name} is {value}, so that there is no last number",
-                operation="arange",
-                got=", ".join(f"{key}={x!r}" for key, x in numbers.items()),
-                wanted="finite numbers",
-                fix=Fix("linspace", "for a number of values use weft.numpy.linspace", {}),
-            )
+            message = f"arange: {name} is {value}, so that there is no last number"
+            got = ", ".join(f"{key}={x!r}" for key, x in numbers.items())
+            fix = Fix("linspace", "for a number of values use weft.numpy.linspace", {})
+            raise refusal(WeftValueError, message, "arange", got, "finite numbers", fix)
 
 
 def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
@@ -350,12 +344,8 @@ def _even_values(start: float, stop: float, num: int, endpoint: bool) -> tuple[A
 def _count(num: Any, operation: str) -> int:
     num = integer_of(num, operation, "num")
     if num < 0:
-        raise WeftValueError(
-            f"{operation}: the number of samples is negative",
-            operation=operation,
-            got=f"num={num}",
-            wanted="num >= 0",
-        )
+        message = f"{operation}: the number of samples is negative"
+        raise refusal(WeftValueError, message, operation, f"num={num}", "num >= 0")
     return num
 
 
@@ -501,12 +491,9 @@ def _lengths(operation: str, n: Any, m: Any) -> tuple[int, int]:
     rows = integer_of(n, operation, "N")
     columns = rows if m is None else integer_of(m, operation, "M")
     if rows < 0 or columns < 0:
-        raise WeftValueError(
-            f"{operation}: a length is negative",
-            operation=operation,
-            got=f"{rows} rows and {columns} columns",
-            wanted="lengths of at least 0",
-        )
+        message = f"{operation}: a length is negative"
+        got = f"{rows} rows and {columns} columns"
+        raise refusal(WeftValueError, message, operation, got, "lengths of at least 0")
     return rows, columns
 
 
@@ -580,13 +567,10 @@ def _triangle_of(m: Any, k: Any, lower: bool) -> Any:
     m = as_operand(operation, m)
     shape = type_of(m).shape
     if len(shape) < 2:
-        raise ShapeError(
-            f"{operation} takes an array of at least two dimensions",
-            operation=operation,
-            got=str(type_of(m)),
-            wanted="at least two dimensions",
-            fix=Fix("reshape", "reshape it to a matrix first", {}),
-        )
+        message = f"{operation} takes an array of at least two dimensions"
+        got = str(type_of(m))
+        fix = Fix("reshape", "reshape it to a matrix first", {})
+        raise refusal(ShapeError, message, operation, got, "at least two dimensions", fix)
     k = integer_of(k, operation, "k") - (0 if lower else 1)
     return _triangle(m, k=max(-shape[-2] - 1, min(k, shape[-1] + 1)), lower=lower)
 

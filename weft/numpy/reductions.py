@@ -11,6 +11,7 @@ from math import prod as product
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
@@ -275,13 +276,10 @@ def _extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: Any, give
 def check_elements(name: str, aval: ArrayType, axes: tuple[int, ...]) -> None:
     """Raises WeftValueError where the axes have no elements."""
     if aval.size == 0 and 0 in [aval.shape[d] for d in axes]:
-        raise WeftValueError(
-            f"{name}: no elements to choose from, and no initial=",
-            operation=name,
-            got=f"{aval}, axes {axes}",
-            wanted="at least one element along the axes",
-            fix=Fix("initial", "pass initial=, the value of an empty reduction", {}),
-        )
+        message = f"{name}: no elements to choose from, and no initial="
+        wanted = "at least one element along the axes"
+        fix = Fix("initial", "pass initial=, the value of an empty reduction", {})
+        raise refusal(WeftValueError, message, name, f"{aval}, axes {axes}", wanted, fix)
 
 
 def extreme(
@@ -298,25 +296,17 @@ def extreme(
     a = operand(name, a)
     aval = type_of(a)
     if aval.dtype in dtypes.NARROW:
-        raise DTypeError(
-            f"{name} does not take operands of dtype {dtypes.short_name(aval.dtype)}",
-            operation=name,
-            got=str(aval),
-            wanted="a dtype in which is computed",
-            fix=Fix("convert", "convert it first: x.astype('int8') or x.astype('float32')", {}),
-        )
+        message = f"{name} does not take operands of dtype {dtypes.short_name(aval.dtype)}"
+        fix = Fix("convert", "convert it first: x.astype('int8') or x.astype('float32')", {})
+        raise refusal(DTypeError, message, name, str(aval), "a dtype in which is computed", fix)
     given, how = arguments(
         name, a, axis, out, keepdims, initial=initial, where=where, dtype=aval.dtype
     )
     if initial is None:
         if where is not None:
-            raise WeftValueError(
-                f"{name} with a where= mask needs initial=, for where nothing is selected",
-                operation=name,
-                got="where without initial",
-                wanted="initial",
-                fix=Fix("initial", "pass initial=, a value that stands for no elements", {}),
-            )
+            message = f"{name} with a where= mask needs initial=, for where nothing is selected"
+            fix = Fix("initial", "pass initial=, a value that stands for no elements", {})
+            raise refusal(WeftValueError, message, name, "where without initial", "initial", fix)
         check_elements(name, aval, how["axes"])
     return compute(*given, largest=name.endswith("max"), **how)
 
@@ -522,12 +512,9 @@ def _correction(name: str, ddof: Any, correction: Any) -> Any:
     if correction is None:
         value = ddof
     elif ddof not in (0, None):
-        raise WeftValueError(
-            f"{name}: ddof and correction are two names of one thing",
-            operation=name,
-            got=f"ddof={ddof}, correction={correction}",
-            wanted="one of the two",
-        )
+        message = f"{name}: ddof and correction are two names of one thing"
+        got = f"ddof={ddof}, correction={correction}"
+        raise refusal(WeftValueError, message, name, got, "one of the two")
     else:
         value = correction
     check_number(value, name, "ddof")
@@ -552,12 +539,9 @@ def _variance(
     (a, *extra), how = arguments(name, a, axis, out, keepdims, where=where)
     target = result_dtype(name, dtype)
     if target is not None and target not in dtypes.INEXACT:
-        raise WeftValueError(
-            f"{name} is computed in a floating-point or complex dtype",
-            operation=name,
-            got=f"dtype={target.name}",
-            wanted="a floating-point or complex dtype",
-        )
+        message = f"{name} is computed in a floating-point or complex dtype"
+        got = f"dtype={target.name}"
+        raise refusal(WeftValueError, message, name, got, "a floating-point or complex dtype")
     number = _correction(name, ddof, correction)
     number = as_array(float(number)) if is_eager() else number
     return _var(a, number, *extra, dtype=target, root=name == "std", **how)

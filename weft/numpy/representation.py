@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type
+from weft.argument_errors import invalid_type, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
@@ -476,13 +476,10 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     """
     x1, x2 = as_operand("ldexp", x1), as_operand("ldexp", x2)
     if type_of(x2).dtype not in INTEGER or type_of(x1).dtype in COMPLEX:
-        raise DTypeError(
-            "ldexp takes real numbers and integer exponents",
-            operation="ldexp",
-            got=f"{type_of(x1)} and {type_of(x2)}",
-            wanted="a real x1 and an integer x2",
-            fix=Fix("convert", "use x1 * 2.0**x2 for exponents that are not whole", {}),
-        )
+        message = "ldexp takes real numbers and integer exponents"
+        got = f"{type_of(x1)} and {type_of(x2)}"
+        fix = Fix("convert", "use x1 * 2.0**x2 for exponents that are not whole", {})
+        raise refusal(DTypeError, message, "ldexp", got, "a real x1 and an integer x2", fix)
     x1 = convert_element_type(x1, inexact(type_of(x1).dtype))
     shape = np.broadcast_shapes(type_of(x1).shape, type_of(x2).shape)
     exponent = convert_element_type(_within_int32(x2), dtypes.int32)
@@ -530,12 +527,8 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     x = as_operand("frexp", x)
     dtype = inexact(type_of(x).dtype)
     if dtype not in FLOATING:
-        raise DTypeError(
-            "frexp takes real numbers",
-            operation="frexp",
-            got=str(type_of(x)),
-            wanted="an integer or floating-point dtype",
-        )
+        wanted = "an integer or floating-point dtype"
+        raise refusal(DTypeError, "frexp takes real numbers", "frexp", str(type_of(x)), wanted)
     return _fraction_and_exponent(convert_element_type(x, dtype))
 
 

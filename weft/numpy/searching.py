@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, unknown_option
+from weft.argument_errors import invalid_value, refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -88,12 +88,9 @@ def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     of = type_of(a)
     place = None if axis is None else axis_of(axis, of.ndim, name)
     if (of.size if place is None else of.shape[place]) == 0:
-        raise WeftValueError(
-            f"{name}: there are no elements to choose from",
-            operation=name,
-            got=f"{of}, axis {axis}",
-            wanted="at least one element along the axis",
-        )
+        message = f"{name}: there are no elements to choose from"
+        got = f"{of}, axis {axis}"
+        raise refusal(WeftValueError, message, name, got, "at least one element along the axis")
     return _arg(a, name=name, axis=place, keepdims=bool(keepdims))
 
 
@@ -207,12 +204,8 @@ def searchsorted(
         wanted = "'scan', 'scan_unrolled', 'sort' or 'compare_all'"
         raise unknown_option("searchsorted", "method", method, wanted)
     if type_of(a).ndim != 1:
-        raise ShapeError(
-            "searchsorted takes a sorted array of one dimension",
-            operation="searchsorted",
-            got=str(type_of(a)),
-            wanted="one dimension",
-        )
+        message = "searchsorted takes a sorted array of one dimension"
+        raise refusal(ShapeError, message, "searchsorted", str(type_of(a)), "one dimension")
     extra = () if sorter is None else operands("searchsorted", sorter)
     return _searchsorted(a, v, *extra, side=side, method=method)
 
@@ -351,11 +344,8 @@ def interp(
     *_, fp = operands("interp", x, xp, fp)
     x, xp = meeting("interp", x, xp)
     if type_of(xp).shape != type_of(fp).shape or type_of(xp).ndim != 1 or not type_of(xp).size:
-        raise ShapeError(
-            "interp takes xp and fp of one dimension and of one length, which is not 0",
-            operation="interp",
-            got=f"xp {type_of(xp)} and fp {type_of(fp)}",
-        )
+        message = "interp takes xp and fp of one dimension and of one length, which is not 0"
+        raise refusal(ShapeError, message, "interp", f"xp {type_of(xp)} and fp {type_of(fp)}")
     ends = (left, right, period)
     for name, end in zip(("left", "right", "period"), ends, strict=True):
         if end is not None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.control_flow.associative_scan import associative_scan
 from weft.core.types import type_of
@@ -209,29 +210,20 @@ def _of_segments(
     check_flag(unique_indices, name, "unique_indices")
     of, ids = type_of(data), type_of(segment_ids)
     if of.dtype not in _KINDS[name].accepts:
-        raise DTypeError(
-            f"{name} does not take data of {of.dtype}",
-            operation=name,
-            got=f"data {of}",
-            wanted=", ".join(sorted(d.name for d in _KINDS[name].accepts)),
-            fix=Fix("convert", "convert it first: data.astype('int32')", {"argument": "data"}),
-        )
+        message = f"{name} does not take data of {of.dtype}"
+        wanted = ", ".join(sorted(d.name for d in _KINDS[name].accepts))
+        fix = Fix("convert", "convert it first: data.astype('int32')", {"argument": "data"})
+        raise refusal(DTypeError, message, name, f"data {of}", wanted, fix)
     if ids.dtype not in dtypes.INTEGER:
-        raise DTypeError(
-            f"{name}: segment_ids are integers",
-            operation=name,
-            got=f"segment_ids {ids}",
-            wanted="integers, one for each row of data",
-            fix=Fix("astype", "pass segment_ids.astype('int32')", {"argument": "segment_ids"}),
-        )
+        message = f"{name}: segment_ids are integers"
+        got = f"segment_ids {ids}"
+        fix = Fix("astype", "pass segment_ids.astype('int32')", {"argument": "segment_ids"})
+        raise refusal(DTypeError, message, name, got, "integers, one for each row of data", fix)
     if not ids.ndim or of.shape[: ids.ndim] != ids.shape:
-        raise ShapeError(
-            f"{name}: segment_ids has a number for each row of data",
-            operation=name,
-            got=f"data {of} and segment_ids {ids}",
-            wanted="segment_ids of the shape of the first dimension (or dimensions) of data",
-            fix=Fix("reshape", "pass segment_ids of shape data.shape[:1]", {}),
-        )
+        message = f"{name}: segment_ids has a number for each row of data"
+        wanted = "segment_ids of the shape of the first dimension (or dimensions) of data"
+        fix = Fix("reshape", "pass segment_ids of shape data.shape[:1]", {})
+        raise refusal(ShapeError, message, name, f"data {of} and segment_ids {ids}", wanted, fix)
     return _segments(
         data,
         segment_ids,
@@ -255,13 +247,10 @@ def _positive(name: str, argument: str, value: Any, least: int) -> int | None:
         return None
     number = integer_of(value, name, argument)
     if number < least:
-        raise WeftValueError(
-            f"{name}: {argument} is {least} or more",
-            operation=name,
-            got=f"{argument}={number}",
-            wanted=f"an integer from {least}",
-            fix=Fix("argument", f"leave out {argument}, or pass a larger one", {}),
-        )
+        message = f"{name}: {argument} is {least} or more"
+        got = f"{argument}={number}"
+        fix = Fix("argument", f"leave out {argument}, or pass a larger one", {})
+        raise refusal(WeftValueError, message, name, got, f"an integer from {least}", fix)
     return number
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import WeftValueError
@@ -132,9 +133,7 @@ def _all_of(
             return ar if axis is not None else reshape(ar, (0,)), none, none, none
     grouped = _grouped(rows, equal_nan=equal_nan) if n else None
     if grouped is None:
-        raise WeftValueError(
-            f"{operation}: size= with no elements", operation=operation, got=str(of)
-        )
+        raise refusal(WeftValueError, f"{operation}: size= with no elements", operation, str(of))
     if size is None:
         last = grouped[2][n - 1]
         wanted = int(np.asarray(last.concrete() if not isinstance(last, Array) else last)) + 1

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
@@ -161,12 +162,8 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
         raise WeftValueError("lexsort needs a key", operation="lexsort", got="no keys")
     values = list(operands("lexsort", *values))
     if len({type_of(k).shape for k in values}) > 1:
-        raise ShapeError(
-            "lexsort takes keys of one shape",
-            operation="lexsort",
-            got=", ".join(str(type_of(k)) for k in values),
-            wanted="equal shapes",
-        )
+        got = ", ".join(str(type_of(k)) for k in values)
+        raise refusal(ShapeError, "lexsort takes keys of one shape", "lexsort", got, "equal shapes")
     ndim = type_of(values[0]).ndim
     if not ndim:
         return as_array(np.zeros((), dtypes.default_int()))
@@ -177,13 +174,10 @@ def _rows(keys: Any) -> Sequence[Any]:
     keys = operand("lexsort", keys)
     shape = type_of(keys).shape
     if not shape:
-        raise ShapeError(
-            "lexsort takes a sequence of keys",
-            operation="lexsort",
-            got=str(type_of(keys)),
-            wanted="an array of at least one dimension, or a tuple of keys",
-            fix=Fix("keys", "pass a tuple: lexsort((key,))", {}),
-        )
+        message = "lexsort takes a sequence of keys"
+        wanted = "an array of at least one dimension, or a tuple of keys"
+        fix = Fix("keys", "pass a tuple: lexsort((key,))", {})
+        raise refusal(ShapeError, message, "lexsort", str(type_of(keys)), wanted, fix)
     return [
         reshape(slicing.slice_in_dim(keys, i, i + 1, axis=0), shape[1:]) for i in range(shape[0])
     ]
@@ -299,12 +293,8 @@ def _cumulative_standard(
         raise ShapeError(f"{name} takes an array with dimensions", operation=name, got=str(of))
     if axis is None:
         if of.ndim > 1:
-            raise WeftValueError(
-                f"{name}: an array of several dimensions needs axis=",
-                operation=name,
-                got=str(of),
-                wanted="axis",
-            )
+            message = f"{name}: an array of several dimensions needs axis="
+            raise refusal(WeftValueError, message, name, str(of), "axis")
         axis = 0
     target = None if dtype is None else dtypes.parse(dtype)
     return _cumulative(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -131,10 +131,8 @@ def cov(
         w = operand("cov", w)
         observations = type_of(x).shape[-1 if rowvar or type_of(x).ndim < 2 else 0]
         if type_of(w).shape != (observations,):
-            raise ShapeError(
-                f"cov: {name} does not fit", operation="cov", got=str(type_of(w)),
-                wanted=f"shape ({observations},)",
-            )  # fmt: skip
+            message = f"cov: {name} does not fit"
+            raise refusal(ShapeError, message, "cov", str(type_of(w)), f"shape ({observations},)")
         weights.append(w)
     degrees = (0 if bias else 1) if ddof is None else integer_of(ddof, "cov", "ddof")
     given = (fweights is not None, aweights is not None)
@@ -230,21 +228,13 @@ def bincount(
     x = operand("bincount", x)
     of = type_of(x)
     if of.dtype not in dtypes.INTEGER | dtypes.BOOLEAN:
-        raise DTypeError(
-            f"bincount takes integers, not {dtypes.short_name(of.dtype)}",
-            operation="bincount",
-            got=f"x: {of}",
-            wanted="an integer dtype",
-            fix=Fix("convert", "convert it: x.astype('int32')", {"dtype": "int32"}),
-        )
+        message = f"bincount takes integers, not {dtypes.short_name(of.dtype)}"
+        fix = Fix("convert", "convert it: x.astype('int32')", {"dtype": "int32"})
+        raise refusal(DTypeError, message, "bincount", f"x: {of}", "an integer dtype", fix)
     if of.ndim != 1:
-        raise ShapeError(
-            "bincount takes one dimension",
-            operation="bincount",
-            got=f"x: {of}",
-            wanted="shape (n,)",
-            fix=Fix("ravel", "flatten it: x.reshape(-1)", {}),
-        )
+        message = "bincount takes one dimension"
+        fix = Fix("ravel", "flatten it: x.reshape(-1)", {})
+        raise refusal(ShapeError, message, "bincount", f"x: {of}", "shape (n,)", fix)
     if length is None:
         value = known(x, "bincount", "pass length=, the length of the result")
         if value.size and value.min() < 0:
@@ -258,11 +248,8 @@ def bincount(
     if weights is not None:
         weights = operand("bincount", weights)
         if type_of(weights).shape != of.shape:
-            raise ShapeError(
-                "bincount: weights and x have different shapes",
-                operation="bincount",
-                got=f"{type_of(weights)} and {of}",
-            )
+            message = "bincount: weights and x have different shapes"
+            raise refusal(ShapeError, message, "bincount", f"{type_of(weights)} and {of}")
         extra.append(weights)
     return _bincount(x, *extra, length=size)
 
@@ -345,12 +332,9 @@ def _edges_by_rule(a: Any, rule: str, ends: Any, weights: Any) -> Any:
             fix=Fix("argument", "pass bins=10", {}),
         )
     if weights is not None or rule not in _RULES:
-        raise WeftValueError(
-            f"{operation}: bins is a number, an array of edges or a rule, without weights",
-            operation=operation,
-            got=f"bins={rule!r}" + ("" if weights is None else " with weights"),
-            wanted=", ".join(_RULES),
-        )
+        message = f"{operation}: bins is a number, an array of edges or a rule, without weights"
+        got = f"bins={rule!r}" + ("" if weights is None else " with weights")
+        raise refusal(WeftValueError, message, operation, got, ", ".join(_RULES))
     found = np.histogram_bin_edges(np.asarray(a), rule, ends)
     return asarray(found, dtype=inexact(type_of(a).dtype))
 
@@ -481,11 +465,8 @@ def histogramdd(
     check_flag(density, "histogramdd", "density", none=True)
     sample = operand("histogramdd", sample)
     if type_of(sample).ndim != 2 or not type_of(sample).shape[1]:
-        raise ShapeError(
-            "histogramdd takes a matrix with columns",
-            operation="histogramdd",
-            got=str(type_of(sample)),
-        )
+        message = "histogramdd takes a matrix with columns"
+        raise refusal(ShapeError, message, "histogramdd", str(type_of(sample)))
     dims = type_of(sample).shape[1]
     each: Sequence[Any] = bins if isinstance(bins, (list, tuple)) else [bins] * dims
     ranges = None if range is None else sequence_of(range, "histogramdd", "range")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import unknown_option
+from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import (
@@ -113,13 +113,10 @@ def index_in_mode(index: Any, size: int, mode: str | None) -> tuple[Any, str]:
 
 def _check_take_mode(operation: str, mode: Any) -> None:
     if mode == "raise":
-        raise WeftNotImplementedError(
-            f"{operation}: mode 'raise' would have to know the values while tracing",
-            operation=operation,
-            got="mode='raise'",
-            wanted="'fill' (NaN out of bounds), 'clip' or 'wrap'",
-            fix=Fix("mode", "use mode='clip', 'wrap' or 'fill'", {"mode": "clip"}),
-        )
+        message = f"{operation}: mode 'raise' would have to know the values while tracing"
+        wanted = "'fill' (NaN out of bounds), 'clip' or 'wrap'"
+        fix = Fix("mode", "use mode='clip', 'wrap' or 'fill'", {"mode": "clip"})
+        raise refusal(WeftNotImplementedError, message, operation, "mode='raise'", wanted, fix)
     if mode not in (None, "fill", "clip", "wrap", "promise_in_bounds"):
         wanted = "'fill', 'clip', 'wrap' or 'promise_in_bounds'"
         raise unknown_option(operation, "mode", mode, wanted)
@@ -128,13 +125,9 @@ def _check_take_mode(operation: str, mode: Any) -> None:
 def _check_integers(operation: str, index: Any) -> None:
     of = type_of(index)
     if of.dtype not in dtypes.INTEGER:
-        raise WeftTypeError(
-            f"{operation} takes integers as positions",
-            operation=operation,
-            got=str(of),
-            wanted="an integer dtype",
-            fix=Fix("convert", "convert them: indices.astype(int)", {}),
-        )
+        message = f"{operation} takes integers as positions"
+        fix = Fix("convert", "convert them: indices.astype(int)", {})
+        raise refusal(WeftTypeError, message, operation, str(of), "an integer dtype", fix)
 
 
 @compiled
@@ -187,12 +180,9 @@ def take(
     place = None if axis is None else axis_of(axis, type_of(a).ndim, "take")
     size = type_of(a).size if place is None else type_of(a).shape[place]
     if not size and type_of(indices).size:
-        raise WeftIndexError(
-            "take: there are no elements to take from an axis of length 0",
-            operation="take",
-            got=f"{type_of(a)}, positions {type_of(indices)}",
-            wanted="no positions",
-        )
+        message = "take: there are no elements to take from an axis of length 0"
+        got = f"{type_of(a)}, positions {type_of(indices)}"
+        raise refusal(WeftIndexError, message, "take", got, "no positions")
     return _take(a, indices, axis=place, mode=mode, fill=_static_fill(fill_value))
 
 
@@ -306,13 +296,9 @@ def put_along_axis(
 
 def _not_in_place(operation: str, inplace: bool) -> None:
     if inplace:
-        raise WeftValueError(
-            f"{operation}: arrays do not change in place",
-            operation=operation,
-            got="inplace=True",
-            wanted="inplace=False",
-            fix=Fix("inplace", "pass inplace=False and use the result", {"inplace": False}),
-        )
+        message = f"{operation}: arrays do not change in place"
+        fix = Fix("inplace", "pass inplace=False and use the result", {"inplace": False})
+        raise refusal(WeftValueError, message, operation, "inplace=True", "inplace=False", fix)
 
 
 @compiled

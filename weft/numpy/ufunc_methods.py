@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import not_a_function
+from weft.argument_errors import not_a_function, refusal
 from weft.control_flow.associative_scan import associative_scan
 from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
@@ -78,12 +78,10 @@ def check_binary(function: ufunc, method: str, out: Any = None) -> str:
     """The name of the method with its function. Raises unless this maps two operands to one."""
     name = f"{function.__name__}.{method}"
     if function.nin != 2 or function.nout != 1:
-        raise WeftTypeError(
-            f"{name}: only functions of two operands with one result have this method",
-            operation=name,
-            got=f"a function of {function.nin} operands with {function.nout} results",
-            wanted="a function of two operands with one result, as weft.numpy.add",
-        )
+        message = f"{name}: only functions of two operands with one result have this method"
+        got = f"a function of {function.nin} operands with {function.nout} results"
+        wanted = "a function of two operands with one result, as weft.numpy.add"
+        raise refusal(WeftTypeError, message, name, got, wanted)
     refuse_out(name, out)
     return name
 
@@ -116,13 +114,9 @@ def folded_operand(function: ufunc, name: str, a: Any, dtype: Any) -> Any:
     if result == of.dtype:
         return convert(a, result)
     if not np.can_cast(of.dtype, result, "same_kind") and result not in dtypes.INEXACT:
-        raise DTypeError(
-            f"{name}: the results are {result.name}, which cannot be operands beside {of}",
-            operation=name,
-            got=str(of),
-            wanted="a dtype that the function keeps",
-            fix=Fix("convert", f"convert the operand first: x.astype({result.name!r})", {}),
-        )
+        message = f"{name}: the results are {result.name}, which cannot be operands beside {of}"
+        fix = Fix("convert", f"convert the operand first: x.astype({result.name!r})", {})
+        raise refusal(DTypeError, message, name, str(of), "a dtype that the function keeps", fix)
     return convert(a, result)
 
 
@@ -166,25 +160,20 @@ def reduce(
     scalar = axis == 0 and type(axis) is int and not of.ndim  # as NumPy has it
     axes = () if scalar else axes_of(axis, of.ndim, name)
     if len(axes) > 1 and not function.reorderable:
-        raise WeftValueError(
-            f"{name} goes along one axis: the order of the elements matters",
-            operation=name,
-            got=f"axis={axis!r} of an array of {of.ndim} dimensions",
-            wanted="one axis",
-        )
+        message = f"{name} goes along one axis: the order of the elements matters"
+        got = f"axis={axis!r} of an array of {of.ndim} dimensions"
+        raise refusal(WeftValueError, message, name, got, "one axis")
     where = None if where is True else where
     known = _REDUCTIONS.get(function.__name__)
     if known is not None and not isinstance(function, PythonUfunc):
         return _known(function, known, a, axes, bool(keepdims), initial, where)
     empty = math.prod(of.shape[d] for d in axes) == 0
     if function.identity is None and initial is None and (empty or where is not None):
-        raise WeftValueError(
-            f"{name} has no identity to begin with",
-            operation=name,
-            got=f"{of} along axis={axis!r}" + ("" if where is None else " with a mask"),
-            wanted="initial=, or elements that all take part",
-            fix=Fix("argument", "pass initial=", {}),
-        )
+        message = f"{name} has no identity to begin with"
+        got = f"{of} along axis={axis!r}" + ("" if where is None else " with a mask")
+        wanted = "initial=, or elements that all take part"
+        fix = Fix("argument", "pass initial=", {})
+        raise refusal(WeftValueError, message, name, got, wanted, fix)
     extra = [convert(as_operand(name, x), of.dtype) for x in (initial,) if x is not None]
     extra += [] if where is None else [broadcasted(as_operand(name, where), of.shape, name)]
     given = (initial is not None, where is not None)
@@ -332,21 +321,15 @@ def reduceat(function: ufunc, a: Any, indices: Any, axis: int, dtype: Any, out: 
     indices = as_operand(name, indices)
     found = type_of(indices)
     if found.ndim != 1 or found.dtype not in dtypes.INTEGER:
-        raise WeftIndexError(
-            f"{name}: indices is a list of positions",
-            operation=name,
-            got=f"indices of type {found}",
-            wanted="one dimension of integers",
-        )
+        message = f"{name}: indices is a list of positions"
+        got = f"indices of type {found}"
+        raise refusal(WeftIndexError, message, name, got, "one dimension of integers")
     if not isinstance(indices, Tracer):
         outside = [int(i) for i in np.asarray(indices) if not 0 <= i < of.shape[place]]
         if outside:
-            raise WeftIndexError(
-                f"{name}: an index is out of bounds",
-                operation=name,
-                got=f"index {outside[0]} for an axis of length {of.shape[place]}",
-                wanted=f"positions from 0 to {of.shape[place] - 1}",
-            )
+            got = f"index {outside[0]} for an axis of length {of.shape[place]}"
+            wanted = f"positions from 0 to {of.shape[place] - 1}"
+            raise refusal(WeftIndexError, f"{name}: an index is out of bounds", name, got, wanted)
     return _run(_reduced_at, function)(a, indices, function=function, axis=place)
 
 
@@ -398,33 +381,26 @@ def at(function: ufunc, a: Any, indices: Any, b: Any, inplace: bool) -> Any:
     """`ufunc.at`."""
     name = f"{function.__name__}.at"
     if inplace:
-        raise WeftNotImplementedError(
-            f"{name} does not change an array in place",
-            operation=name,
-            got=f"inplace={inplace!r:.80}",
-            wanted="inplace=False",
-            fix=Fix("inplace", "pass inplace=False and use the result", {"inplace": False}),
-        )
+        message = f"{name} does not change an array in place"
+        got = f"inplace={inplace!r:.80}"
+        fix = Fix("inplace", "pass inplace=False and use the result", {"inplace": False})
+        raise refusal(WeftNotImplementedError, message, name, got, "inplace=False", fix)
     if function.nout != 1 or function.nin > 2 or (function.nin == 2) != (b is not None):
-        raise WeftTypeError(
-            f"{name} takes an array, indices and the other operands",
-            operation=name,
-            got=f"{function.nin} operands for the function, b={b!r:.40}",
-            wanted="b for a function of two operands, and no b for one of one",
-        )
+        message = f"{name} takes an array, indices and the other operands"
+        got = f"{function.nin} operands for the function, b={b!r:.40}"
+        wanted = "b for a function of two operands, and no b for one of one"
+        raise refusal(WeftTypeError, message, name, got, wanted)
     a = as_operand(name, a)
     dtype = type_of(a).dtype
     operands = [] if b is None else [as_operand(name, b)]
     if b is not None:
         met = type_of(promoted(name, a, operands[0])[0]).dtype
         if not np.can_cast(met, dtype, "same_kind"):
-            raise DTypeError(
-                f"{name}: results of dtype {met.name} do not go into {dtype.name}",
-                operation=name,
-                got=f"{type_of(a)} and {type_of(operands[0])}",
-                wanted=f"operands whose result can be cast to {dtype.name}",
-                fix=Fix("convert", f"convert the array first: a.astype({met.name!r})", {}),
-            )
+            message = f"{name}: results of dtype {met.name} do not go into {dtype.name}"
+            got = f"{type_of(a)} and {type_of(operands[0])}"
+            wanted = f"operands whose result can be cast to {dtype.name}"
+            fix = Fix("convert", f"convert the array first: a.astype({met.name!r})", {})
+            raise refusal(DTypeError, message, name, got, wanted, fix)
     known = None if isinstance(function, PythonUfunc) else _UPDATES.get(function.__name__)
     a = asarray(a)
     if known is not None and dtype not in dtypes.BOOLEAN | dtypes.COMPLEX:
@@ -468,12 +444,9 @@ class PythonUfunc(ufunc):
             found = func(*values)
             results = len(found) if isinstance(found, tuple) else 1
             if results != nout or (nout == 1 and isinstance(found, tuple)):
-                raise WeftTypeError(
-                    f"the function {name} of frompyfunc has {results} results, not {nout}",
-                    operation="frompyfunc",
-                    got=repr(found)[:80],
-                    wanted=f"nout={nout}: " + ("one scalar" if nout == 1 else f"a tuple of {nout}"),
-                )
+                message = f"the function {name} of frompyfunc has {results} results, not {nout}"
+                wanted = f"nout={nout}: " + ("one scalar" if nout == 1 else f"a tuple of {nout}")
+                raise refusal(WeftTypeError, message, "frompyfunc", repr(found)[:80], wanted)
             return found
 
         self.mapped = vectorize(checked)
@@ -506,10 +479,7 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
         raise not_a_function("frompyfunc", func, "a function of scalars")
     nin, nout = integer_of(nin, "frompyfunc", "nin"), integer_of(nout, "frompyfunc", "nout")
     if nin < 0 or nout < 1:
-        raise WeftValueError(
-            "frompyfunc: nin is not negative, and nout at least 1",
-            operation="frompyfunc",
-            got=f"nin={nin}, nout={nout}",
-            wanted="nin >= 0 and nout >= 1",
-        )
+        message = "frompyfunc: nin is not negative, and nout at least 1"
+        got = f"nin={nin}, nout={nout}"
+        raise refusal(WeftValueError, message, "frompyfunc", got, "nin >= 0 and nout >= 1")
     return PythonUfunc(func, nin, nout, identity)

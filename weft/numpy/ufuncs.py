@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from weft.argument_errors import refusal
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError
 from weft.runtime.jaxlib.lazy import LazyModule
 
@@ -162,12 +163,8 @@ class ufunc:
             )
         count = {1: "one operand", 2: "two operands"}.get(self.nin, f"{self.nin} operands")
         also = "; NumPy's out= is not supported: use the result" if given > self.nin else ""
-        raise WeftTypeError(
-            f"{name} takes {count}, and got {given}{also}",
-            operation=name,
-            got=f"{given} operands",
-            wanted=count,
-        )
+        message = f"{name} takes {count}, and got {given}{also}"
+        raise refusal(WeftTypeError, message, name, f"{given} operands", count)
 
 
 class FunctionUfunc(ufunc):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from weft import tree
-from weft.argument_errors import invalid_type, invalid_value, not_a_function
+from weft.argument_errors import invalid_type, invalid_value, not_a_function, refusal
 from weft.arrays.array import Array
 from weft.core.rules import AxisData
 from weft.core.types import type_of
@@ -74,12 +74,9 @@ def _over(
     for lengths in zip(*padded, strict=True):
         wide = {n for n in lengths if n != 1}
         if len(wide) > 1:
-            raise ShapeError(
-                f"{name}: the dimensions over which it goes do not broadcast together",
-                operation=name,
-                got=", ".join(map(str, shapes)),
-                wanted="lengths that are equal or 1, dimension by dimension from the last",
-            )
+            message = f"{name}: the dimensions over which it goes do not broadcast together"
+            wanted = "lengths that are equal or 1, dimension by dimension from the last"
+            raise refusal(ShapeError, message, name, ", ".join(map(str, shapes)), wanted)
         sizes.append(wide.pop() if wide else 1)
     # An operand of length 1 is not repeated: every call gets it as it is.
     dims = [
@@ -130,12 +127,9 @@ class _Sizes:
                 raise self.wrong(f"{what}: {label!r} is {known}, not {size}", shape, dims)
 
     def wrong(self, problem: str, shape: Sequence[int], dims: CoreDims) -> ShapeError:
-        return ShapeError(
-            f"vectorize of {self.name}: {problem}, which does not fit {self.signature!r}",
-            operation="vectorize",
-            got=f"shape {tuple(shape)}",
-            wanted=f"the core dimensions ({','.join(dims)})",
-        )
+        message = f"vectorize of {self.name}: {problem}, which does not fit {self.signature!r}"
+        wanted = f"the core dimensions ({','.join(dims)})"
+        return refusal(ShapeError, message, "vectorize", f"shape {tuple(shape)}", wanted)
 
 
 # ---- vectorize -----------------------------------------------------------------------------------
@@ -230,12 +224,9 @@ def _check_excluded(excluded: Any) -> frozenset[int | str]:
         if not bad:
             return frozenset(excluded)
         wrong = bad[0]
-    raise WeftTypeError(
-        "vectorize: excluded is a set of positions and keywords",
-        operation="vectorize",
-        got=f"excluded with {wrong!r:.60}",
-        wanted="integers that are not negative, and names",
-    )
+    message = "vectorize: excluded is a set of positions and keywords"
+    wanted = "integers that are not negative, and names"
+    raise refusal(WeftTypeError, message, "vectorize", f"excluded with {wrong!r:.60}", wanted)
 
 
 def _operand(name: str, value: Any) -> Any:
@@ -245,13 +236,10 @@ def _operand(name: str, value: Any) -> Any:
 
 
 def _wrong_call(name: str, problem: str, got: Any) -> WeftTypeError:
-    return WeftTypeError(
-        f"vectorize of {name}: {problem}",
-        operation="vectorize",
-        got=str(got)[:80],
-        wanted="as many as the signature says",
-        fix=Fix("excluded", "name the arguments that are not mapped in excluded=", {}),
-    )
+    message = f"vectorize of {name}: {problem}"
+    wanted = "as many as the signature says"
+    fix = Fix("excluded", "name the arguments that are not mapped in excluded=", {})
+    return refusal(WeftTypeError, message, "vectorize", str(got)[:80], wanted, fix)
 
 
 # ---- along and over axes -------------------------------------------------------------------------
@@ -327,9 +315,6 @@ def apply_over_axes(
 
 def _check_function(operation: str, function: Any) -> None:
     if not callable(function):
-        raise WeftTypeError(
-            f"{operation} takes a function, not a {type(function).__name__}",
-            operation=operation,
-            got=f"{function!r:.60}",
-            wanted="a function of an array",
-        )
+        message = f"{operation} takes a function, not a {type(function).__name__}"
+        got = f"{function!r:.60}"
+        raise refusal(WeftTypeError, message, operation, got, "a function of an array")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, ShapeError
@@ -99,9 +100,7 @@ def kaiser(M: int, beta: Any) -> Array:
     if of.ndim:
         raise ShapeError("kaiser: beta is one number", operation="kaiser", got=str(of), wanted="()")
     if of.dtype in dtypes.COMPLEX:
-        raise DTypeError(
-            "kaiser: beta is real", operation="kaiser", got=str(of), wanted="a real number"
-        )
+        raise refusal(DTypeError, "kaiser: beta is real", "kaiser", str(of), "a real number")
     dtype = dtypes.default_float()
     if not of.weak_type and inexact(of.dtype).itemsize > dtype.itemsize:
         dtype = inexact(of.dtype)

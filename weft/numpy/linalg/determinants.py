@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
@@ -265,11 +266,8 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     """
     check_square("linalg.slogdet", "a", a)
     if method not in (None, "lu"):
-        raise WeftNotImplementedError(
-            f"linalg.slogdet: there is no method {method!r}",
-            operation="linalg.slogdet",
-            got=f"method={method!r:.80}",
-            wanted='None or "lu"',
-            fix=Fix("method", "leave method out", {"method": None}),
-        )
+        message = f"linalg.slogdet: there is no method {method!r}"
+        got = f"method={method!r:.80}"
+        fix = Fix("method", "leave method out", {"method": None})
+        raise refusal(WeftNotImplementedError, message, "linalg.slogdet", got, 'None or "lu"', fix)
     return SlogdetResult(*_sign_and_logarithm(a))

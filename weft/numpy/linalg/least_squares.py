@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
@@ -66,24 +67,19 @@ def _tolerance(operation: str, argument: str, value: Any, a: Any) -> None:
         n in (1, m) for n, m in zip(of.shape[::-1], batch[::-1], strict=False)
     )
     if of.dtype in dtypes.COMPLEX or not fits:
-        raise WeftValueError(
-            f"{operation}: {argument} is a real number for each matrix, or one for all",
-            operation=operation,
-            got=f"{argument}: {of}, for matrices {type_of(a)}",
-            wanted=f"real numbers of a shape that broadcasts to {batch}",
-            fix=Fix(argument, f"leave {argument} out", {argument: None}),
-        )
+        message = f"{operation}: {argument} is a real number for each matrix, or one for all"
+        got = f"{argument}: {of}, for matrices {type_of(a)}"
+        wanted = f"real numbers of a shape that broadcasts to {batch}"
+        fix = Fix(argument, f"leave {argument} out", {argument: None})
+        raise refusal(WeftValueError, message, operation, got, wanted, fix)
 
 
 def _both(operation: str, one: str, first: Any, other: str, second: Any) -> None:
     if first is not None and second is not None:
-        raise WeftValueError(
-            f"{operation}: {one} and {other} are two tolerances for one thing",
-            operation=operation,
-            got=f"{one}={first!r:.40} and {other}={second!r:.40}",
-            wanted="one of them",
-            fix=Fix("one", f"leave {other} out", {other: None}),
-        )
+        message = f"{operation}: {one} and {other} are two tolerances for one thing"
+        got = f"{one}={first!r:.40} and {other}={second!r:.40}"
+        fix = Fix("one", f"leave {other} out", {other: None})
+        raise refusal(WeftValueError, message, operation, got, "one of them", fix)
 
 
 def _default(a: Any, factor: float = 1.0) -> float:
@@ -208,13 +204,10 @@ def lstsq(
     a, b = meeting("linalg.lstsq", a, b)
     left, right = type_of(a), type_of(b)
     if left.ndim != 2 or right.ndim > 2 or left.shape[0] != right.shape[0]:
-        raise ShapeError(
-            "linalg.lstsq: the operands are no system of equations",
-            operation="linalg.lstsq",
-            got=f"a: {left}, b: {right}",
-            wanted="a of shape (m, n), b of shape (m,) or (m, k)",
-            fix=Fix("vmap", "map it over batch dimensions: weft.vmap(jnp.linalg.lstsq)", {}),
-        )
+        message = "linalg.lstsq: the operands are no system of equations"
+        wanted = "a of shape (m, n), b of shape (m,) or (m, k)"
+        fix = Fix("vmap", "map it over batch dimensions: weft.vmap(jnp.linalg.lstsq)", {})
+        raise refusal(ShapeError, message, "linalg.lstsq", f"a: {left}, b: {right}", wanted, fix)
     if isinstance(rcond, (int, float)) and rcond < 0:
         rcond = None
     bound = _default(a) if rcond is None else rcond
@@ -315,12 +308,9 @@ def cond(x: Any, p: Any = None) -> Array:
     """
     check_matrices("linalg.cond", "x", x)
     if 0 in type_of(x).shape[-2:]:
-        raise ShapeError(
-            "linalg.cond takes matrices with elements",
-            operation="linalg.cond",
-            got=f"x: {type_of(x)}",
-            wanted="one row and one column or more",
-        )
+        message = "linalg.cond takes matrices with elements"
+        got = f"x: {type_of(x)}"
+        raise refusal(ShapeError, message, "linalg.cond", got, "one row and one column or more")
     if p is None or (not isinstance(p, str) and p in (2, -2)):
         return _ratio(x, greatest_first=p != -2)
     check_order("linalg.cond", p, "p")

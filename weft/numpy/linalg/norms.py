@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, ShapeError, api_boundary
@@ -156,26 +156,21 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         axes = tuple(range(ndim))
         return _vector_norm(x, axes=axes, order=2, keepdims=bool(keepdims))
     if axis is None and ndim not in (1, 2):
-        raise ShapeError(
-            f"linalg.norm: ord= with {ndim} dimensions needs axis=",
-            operation="linalg.norm",
-            got=f"x: {type_of(x)}, ord={ord!r}",
-            wanted="one or two dimensions, or axis",
-            fix=Fix("axis", "pass axis=-1 for vectors, axis=(-2, -1) for matrices", {"axis": -1}),
-        )
+        message = f"linalg.norm: ord= with {ndim} dimensions needs axis="
+        got = f"x: {type_of(x)}, ord={ord!r}"
+        wanted = "one or two dimensions, or axis"
+        fix = Fix("axis", "pass axis=-1 for vectors, axis=(-2, -1) for matrices", {"axis": -1})
+        raise refusal(ShapeError, message, "linalg.norm", got, wanted, fix)
     axes = axes_of(axis, ndim, "linalg.norm")
     if len(axes) == 1:
         order = 2 if ord is None else ord
         _check_vector_order("linalg.norm", order)
         return _vector_norm(x, axes=axes, order=order, keepdims=bool(keepdims))
     if len(axes) != 2:
-        raise ShapeError(
-            "linalg.norm takes one or two axes",
-            operation="linalg.norm",
-            got=f"axis={axis!r}",
-            wanted="an axis, or two; vector_norm takes any number",
-            fix=Fix("axis", "pass axis=(-2, -1)", {"axis": (-2, -1)}),
-        )
+        message = "linalg.norm takes one or two axes"
+        wanted = "an axis, or two; vector_norm takes any number"
+        fix = Fix("axis", "pass axis=(-2, -1)", {"axis": (-2, -1)})
+        raise refusal(ShapeError, message, "linalg.norm", f"axis={axis!r}", wanted, fix)
     order = "fro" if ord is None else ord
     check_order("linalg.norm", order)
     _check_elements("linalg.norm", x, axes, order)
@@ -189,13 +184,10 @@ def _check_elements(operation: str, x: Any, axes: tuple[int, ...], order: Any) -
     rows, columns = (type_of(x).shape[axis] for axis in axes)
     missing = {-1: "columns", -2: "singular values", -np.inf: "rows"}[order]
     if {-1: columns, -2: min(rows, columns), -np.inf: rows}[order] == 0:
-        raise ShapeError(
-            f"{operation}: there is no least of no {missing}, so no norm of order {order!r}",
-            operation=operation,
-            got=f"x: {type_of(x)}",
-            wanted="one row and one column or more, or ord='fro'",
-            fix=Fix("ord", "pass ord='fro'", {"ord": "fro"}),
-        )
+        message = f"{operation}: there is no least of no {missing}, so no norm of order {order!r}"
+        wanted = "one row and one column or more, or ord='fro'"
+        fix = Fix("ord", "pass ord='fro'", {"ord": "fro"})
+        raise refusal(ShapeError, message, operation, f"x: {type_of(x)}", wanted, fix)
 
 
 @api_boundary

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.control_flow.cond import cond
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.control_flow.while_loop import while_loop
@@ -81,13 +82,9 @@ def qdwh(
     of = type_of(x)
     check_matrix("qdwh", of)
     if of.ndim != 2 or of.shape[0] < of.shape[1]:
-        raise ShapeError(
-            "qdwh takes one matrix that is not wider than high",
-            operation="qdwh",
-            got=f"x {of}",
-            wanted="shape (m, n) with m >= n",
-            fix=Fix("transpose", "for several use vmap; for a wide matrix pass x.T.conj()", {}),
-        )
+        message = "qdwh takes one matrix that is not wider than high"
+        fix = Fix("transpose", "for several use vmap; for a wide matrix pass x.T.conj()", {})
+        raise refusal(ShapeError, message, "qdwh", f"x {of}", "shape (m, n) with m >= n", fix)
     limit = 10 if max_iterations is None else max_iterations
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise _bad_option("max_iterations", max_iterations, "a positive integer")

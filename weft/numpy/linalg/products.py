@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
@@ -54,32 +55,25 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     Array([12., 12.], dtype=float32)
     """
     if not isinstance(arrays, (tuple, list)):
-        raise WeftTypeError(
-            "linalg.multi_dot takes a sequence of arrays",
-            operation="linalg.multi_dot",
-            got=f"arrays of class {type(arrays).__name__}",
-            wanted="a list or tuple of two or more arrays",
-            fix=Fix("list", "pass them as a list: multi_dot([a, b, c])", {}),
-        )
+        message = "linalg.multi_dot takes a sequence of arrays"
+        got = f"arrays of class {type(arrays).__name__}"
+        wanted = "a list or tuple of two or more arrays"
+        fix = Fix("list", "pass them as a list: multi_dot([a, b, c])", {})
+        raise refusal(WeftTypeError, message, "linalg.multi_dot", got, wanted, fix)
     values = list(arrays)
     check_arrays("linalg.multi_dot", *values)
     if len(values) < 2:
-        raise WeftValueError(
-            "linalg.multi_dot takes two or more arrays",
-            operation="linalg.multi_dot",
-            got=f"{len(values)} arrays",
-            wanted="two or more",
-            fix=Fix("single", "one matrix is its own product", {}),
-        )
+        message = "linalg.multi_dot takes two or more arrays"
+        got = f"{len(values)} arrays"
+        fix = Fix("single", "one matrix is its own product", {})
+        raise refusal(WeftValueError, message, "linalg.multi_dot", got, "two or more", fix)
     ranks = [type_of(x).ndim for x in values]
     if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
-        raise ShapeError(
-            "linalg.multi_dot takes matrices, and vectors at the ends",
-            operation="linalg.multi_dot",
-            got=", ".join(str(type_of(x)) for x in values),
-            wanted="two dimensions each, or one for the first and the last",
-            fix=Fix("matmul", "weft.numpy.matmul takes batch dimensions", {}),
-        )
+        message = "linalg.multi_dot takes matrices, and vectors at the ends"
+        got = ", ".join(str(type_of(x)) for x in values)
+        wanted = "two dimensions each, or one for the first and the last"
+        fix = Fix("matmul", "weft.numpy.matmul takes batch dimensions", {})
+        raise refusal(ShapeError, message, "linalg.multi_dot", got, wanted, fix)
     return _bracketed(values, ranks, precision)
 
 
@@ -155,13 +149,11 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     for x in (x1, x2):
         of = type_of(x)
         if of.ndim == 0 or of.shape[axis_of(axis, of.ndim, "linalg.cross")] != 3:
-            raise ShapeError(
-                "linalg.cross takes vectors of 3 numbers",
-                operation="linalg.cross",
-                got=f"{type_of(x1)} and {type_of(x2)}, axis={axis}",
-                wanted="3 elements along the axis",
-                fix=Fix("axis", "name the axis of length 3: axis=", {}),
-            )
+            message = "linalg.cross takes vectors of 3 numbers"
+            got = f"{type_of(x1)} and {type_of(x2)}, axis={axis}"
+            wanted = "3 elements along the axis"
+            fix = Fix("axis", "name the axis of length 3: axis=", {})
+            raise refusal(ShapeError, message, "linalg.cross", got, wanted, fix)
     return linear_algebra.cross(x1, x2, axis=axis)
 
 
@@ -178,13 +170,10 @@ def outer(x1: Any, x2: Any, /) -> Array:
     """
     check_arrays("linalg.outer", x1, x2)
     if type_of(x1).ndim != 1 or type_of(x2).ndim != 1:
-        raise ShapeError(
-            "linalg.outer takes two vectors",
-            operation="linalg.outer",
-            got=f"{type_of(x1)} and {type_of(x2)}",
-            wanted="one dimension each",
-            fix=Fix("outer", "weft.numpy.outer flattens its operands", {}),
-        )
+        message = "linalg.outer takes two vectors"
+        got = f"{type_of(x1)} and {type_of(x2)}"
+        fix = Fix("outer", "weft.numpy.outer flattens its operands", {})
+        raise refusal(ShapeError, message, "linalg.outer", got, "one dimension each", fix)
     return linear_algebra.outer(x1, x2)
 
 

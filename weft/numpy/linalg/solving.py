@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
@@ -129,13 +129,10 @@ def solve(a: Any, b: Any) -> Array:
     a, b = meeting("linalg.solve", a, b)
     left, right = type_of(a), type_of(b)
     if right.shape[-1 if right.ndim == 1 else -2] != left.shape[-1]:
-        raise ShapeError(
-            "linalg.solve: b has not as many rows as a",
-            operation="linalg.solve",
-            got=f"a: {left}, b: {right}",
-            wanted=f"b of shape ({left.shape[-1]},) or (..., {left.shape[-1]}, k)",
-            fix=Fix("expand_dims", "several vectors are columns: b[..., None] for one each", {}),
-        )
+        message = "linalg.solve: b has not as many rows as a"
+        wanted = f"b of shape ({left.shape[-1]},) or (..., {left.shape[-1]}, k)"
+        fix = Fix("expand_dims", "several vectors are columns: b[..., None] for one each", {})
+        raise refusal(ShapeError, message, "linalg.solve", f"a: {left}, b: {right}", wanted, fix)
     broadcast_shape("linalg.solve", left.shape[:-2], right.shape[:-2])
     return _solve(a, b)
 
@@ -184,13 +181,11 @@ def tensorinv(a: Any, ind: int = 2) -> Array:
         raise invalid_value(message, "linalg.tensorinv", "ind", count, "1 or more", use=2)
     first, rest = of.shape[:count], of.shape[count:]
     if prod(first) != prod(rest):
-        raise ShapeError(
-            "linalg.tensorinv takes tensors that are square",
-            operation="linalg.tensorinv",
-            got=f"a: {of}, ind={count}: {prod(first)} by {prod(rest)} elements",
-            wanted="as many elements in the first dimensions as in the others",
-            fix=Fix("ind", "pass another ind", {}),
-        )
+        message = "linalg.tensorinv takes tensors that are square"
+        got = f"a: {of}, ind={count}: {prod(first)} by {prod(rest)} elements"
+        wanted = "as many elements in the first dimensions as in the others"
+        fix = Fix("ind", "pass another ind", {})
+        raise refusal(ShapeError, message, "linalg.tensorinv", got, wanted, fix)
     n = prod(first)
     return reshape(_inverse(reshape(a, (n, n))), (*rest, *first))
 
@@ -216,12 +211,10 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     left, right = type_of(a), type_of(b)
     rest = left.shape[right.ndim :]
     if left.shape[: right.ndim] != right.shape or prod(rest) != right.size:
-        raise ShapeError(
-            "linalg.tensorsolve: the shapes do not fit together",
-            operation="linalg.tensorsolve",
-            got=f"a: {left}, b: {right}",
-            wanted="a of the dimensions of b, and after them as many elements as b has",
-            fix=Fix("axes", "pass axes=, which are moved to the end of a", {}),
-        )
+        message = "linalg.tensorsolve: the shapes do not fit together"
+        got = f"a: {left}, b: {right}"
+        wanted = "a of the dimensions of b, and after them as many elements as b has"
+        fix = Fix("axes", "pass axes=, which are moved to the end of a", {})
+        raise refusal(ShapeError, message, "linalg.tensorsolve", got, wanted, fix)
     flat = _solve(reshape(a, (right.size, right.size)), reshape(b, (right.size,)))
     return reshape(flat, rest)
