@@ -39,7 +39,6 @@ class ResizeMethod(enum.Enum):
     NEAREST: the nearest. LINEAR: a triangle kernel (bilinear in two dimensions). CUBIC: Keys' cubic
     kernel with a = -1/2. LANCZOS3, LANCZOS5: a windowed sinc of that radius.
 
-    >>> import weft
     >>> weft.image.ResizeMethod.from_string("bilinear")
     <ResizeMethod.LINEAR: 1>
     """
@@ -79,9 +78,6 @@ def _named(operation: str, name: Any) -> ResizeMethod:
     if found is None:
         raise unknown_option(operation, "method", name, ", ".join(map(repr, _NAMES)), use="linear")
     return found
-
-
-# ---- kernels: functions of non-negative distances ------------------------------------------------
 
 
 def _number(value: float, like: Any) -> Any:
@@ -130,9 +126,6 @@ _KERNELS = {
     ResizeMethod.LANCZOS3: _lanczos(3),
     ResizeMethod.LANCZOS5: _lanczos(5),
 }
-
-
-# ---- resampling --------------------------------------------------------------------------------
 
 
 def _weights(
@@ -208,9 +201,6 @@ def _nearest(x: Any, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     return x
 
 
-# ---- public --------------------------------------------------------------------------------------
-
-
 def _method(operation: str, method: Any) -> ResizeMethod:
     return method if isinstance(method, ResizeMethod) else _named(operation, method)
 
@@ -241,8 +231,7 @@ def resize(
     numbers, except for "nearest". Complex images raise DTypeError, another number of dimensions
     ShapeError, another method WeftValueError.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.image.resize(wnp.array([0.0, 4.0]), (4,), "linear")
+    >>> weft.image.resize(jnp.array([0.0, 4.0]), (4,), "linear")
     Array([0., 1., 3., 4.], dtype=float32)
     """
     check_flag(antialias, "resize", "antialias")
@@ -286,9 +275,8 @@ def scale_and_translate(
     Raises as `resize` does, AxisError for dimensions that do not exist or are named twice, and
     ShapeError where the numbers are not as many as the dimensions.
 
-    >>> import weft, weft.numpy as wnp
-    >>> x = wnp.array([1.0, 2.0, 3.0])
-    >>> weft.image.scale_and_translate(x, (3,), 0, wnp.ones(1), wnp.ones(1), "linear")
+    >>> x = jnp.array([1.0, 2.0, 3.0])
+    >>> weft.image.scale_and_translate(x, (3,), 0, jnp.ones(1), jnp.ones(1), "linear")
     Array([0., 1., 2.], dtype=float32)
     """
     check_flag(antialias, "scale_and_translate", "antialias")

@@ -83,9 +83,6 @@ def _with_parameter(function: CompiledFunction, x: Any, parameter: Any) -> Any:
     return function.function(x, parameter=parameter)
 
 
-# ---- rectifiers --------------------------------------------------------------------------------
-
-
 @compiled
 def _relu(x: Any) -> Any:
     # Written so that NaN, which compares false, stays.
@@ -195,8 +192,6 @@ selu: Unary = _real(
     """,
 )
 
-
-# ---- smooth functions --------------------------------------------------------------------------
 
 sigmoid: Unary = unary(
     "sigmoid",
@@ -369,9 +364,6 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     return _with_parameter(_squareplus, _operand("squareplus", x), b)
 
 
-# ---- piecewise functions -----------------------------------------------------------------------
-
-
 @compiled
 def _hard_tanh(x: Any) -> Any:
     low, high = constant(-1, x), constant(1, x)
@@ -451,9 +443,6 @@ sparse_sigmoid: Unary = _real(
     Array([0.  , 0.5 , 0.75], dtype=float32)
     """,
 )
-
-
-# ---- others ------------------------------------------------------------------------------------
 
 
 @compiled

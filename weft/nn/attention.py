@@ -113,9 +113,6 @@ def _spread(x: Any, shape: tuple[int, ...]) -> Any:
     return broadcast_in_dim(reshape(x, tuple(split[d] for d in kept)), shape, kept)
 
 
-# ---- public --------------------------------------------------------------------------------------
-
-
 @api_boundary
 def dot_product_attention(
     query: Any,
@@ -146,8 +143,7 @@ def dot_product_attention(
 
     Raises ShapeError, DTypeError and WeftValueError for arguments that do not fit.
 
-    >>> import weft, weft.numpy as wnp
-    >>> q, kv = wnp.ones((1, 2, 1, 4)), wnp.arange(12.0).reshape(1, 3, 1, 4)
+    >>> q, kv = jnp.ones((1, 2, 1, 4)), jnp.arange(12.0).reshape(1, 3, 1, 4)
     >>> print(weft.nn.dot_product_attention(q, kv, kv, is_causal=True)[0, 0, 0])
     [0. 1. 2. 3.]
     """

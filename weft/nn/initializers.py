@@ -91,14 +91,10 @@ def _initializer(name: str, draw: Draw, dtype: Any, **numbers: Any) -> Initializ
     return init
 
 
-# ---- without scaling -----------------------------------------------------------------------------
-
-
 @api_boundary
 def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
     """An initializer: zeros of any dtype; the key is not used.
 
-    >>> import weft
     >>> weft.nn.initializers.zeros(weft.random.key(0), (2,))
     Array([0., 0.], dtype=float32)
     """
@@ -111,7 +107,6 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any =
 def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
     """An initializer: ones of any dtype; the key is not used.
 
-    >>> import weft
     >>> weft.nn.initializers.ones(None, (2,), "int32")
     Array([1, 1], dtype=int32)
     """
@@ -124,7 +119,6 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = 
 def constant(value: Any, dtype: Any = None) -> Initializer:
     """An initializer that repeats a value, which broadcasts to the shape.
 
-    >>> import weft
     >>> weft.nn.initializers.constant(0.5)(None, (2,))
     Array([0.5, 0.5], dtype=float32)
     """
@@ -136,7 +130,6 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
 def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
     """An initializer: real numbers uniformly distributed in [0, scale).
 
-    >>> import weft
     >>> weft.nn.initializers.uniform(2.0)(weft.random.key(0), (3,)).max() < 2
     Array(True, dtype=bool)
     """
@@ -151,7 +144,6 @@ def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
 def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
     """An initializer: normal numbers of mean 0 and the given standard deviation, also complex.
 
-    >>> import weft
     >>> weft.nn.initializers.normal()(weft.random.key(0), (2, 3)).shape
     (2, 3)
     """
@@ -170,7 +162,6 @@ def truncated_normal(
 
     The bounds are in units of `stddev`, which is the standard deviation before truncation.
 
-    >>> import weft
     >>> draw = weft.nn.initializers.truncated_normal(1.0)
     >>> abs(draw(weft.random.key(0), (100,))).max() <= 2
     Array(True, dtype=bool)
@@ -185,9 +176,6 @@ def truncated_normal(
 
 def _scaled(x: Any, scale: Any) -> Any:
     return multiply(x, full((), scale, x.dtype))
-
-
-# ---- by the variance -----------------------------------------------------------------------------
 
 
 _MODES: dict[str, Callable[[float, float], float]] = {
@@ -221,7 +209,6 @@ def variance_scaling(
     Raises WeftValueError for another mode or distribution and a negative scale, and when called
     AxisError and ShapeError for a shape without these axes.
 
-    >>> import weft
     >>> draw = weft.nn.initializers.variance_scaling(1.0, "fan_in", "uniform")
     >>> abs(draw(weft.random.key(0), (3, 100))).max() <= 1
     Array(True, dtype=bool)
@@ -287,9 +274,6 @@ def _listed(axes: Axes) -> tuple[int, ...]:
     return (axes,) if isinstance(axes, int) else tuple(axes)
 
 
-# ---- distributions of variance 1 -----------------------------------------------------------------
-
-
 def _uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return _scaled(random.uniform(key, shape, dtype, -1.0, 1.0), math.sqrt(3))
 
@@ -350,7 +334,6 @@ def _named(
     `variance_scaling` with scale={scale}, mode={mode!r}, distribution={distribution!r}, which says
     what the axes mean and what is raised.
 
-    >>> import weft
     >>> weft.nn.initializers.{name}()(weft.random.key(0), (3, 2)).dtype
     dtype('float32')
     """
@@ -371,9 +354,6 @@ xavier_normal, xavier_uniform = glorot_normal, glorot_uniform
 kaiming_normal, kaiming_uniform = he_normal, he_uniform
 
 
-# ---- orthogonal ----------------------------------------------------------------------------------
-
-
 @api_boundary
 def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
     """An initializer: orthonormal rows or columns, whichever are fewer, times `scale`.
@@ -383,9 +363,8 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     https://arxiv.org/abs/math-ph/0609050). Raises ShapeError when called for a shape of fewer than
     two dimensions, AxisError for an axis that it does not have.
 
-    >>> import weft, weft.numpy as wnp
     >>> q = weft.nn.initializers.orthogonal()(weft.random.key(0), (3, 3))
-    >>> wnp.allclose(q @ q.T, wnp.eye(3), atol=1e-6)
+    >>> jnp.allclose(q @ q.T, jnp.eye(3), atol=1e-6)
     Array(True, dtype=bool)
     """
 
@@ -408,7 +387,6 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     By Xiao, Bahri, Sohl-Dickstein, Schoenholz and Pennington, ICML 2018,
     https://arxiv.org/abs/1806.05393. Raises ShapeError when called for another shape.
 
-    >>> import weft
     >>> weft.nn.initializers.delta_orthogonal()(weft.random.key(0), (3, 2, 2))[0]
     Array([[0., 0.],
            [0., 0.]], dtype=float32)

@@ -75,9 +75,6 @@ def _shift(x: Any, axes: tuple[int, ...]) -> Any:
     return select(rounding.is_finite(largest), largest, filled(0, largest))
 
 
-# ---- softmax -----------------------------------------------------------------------------------
-
-
 @compiled
 def _softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
     shape = type_of(x).shape
@@ -147,9 +144,6 @@ def log_softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
     return _log_softmax(x, *_mask("log_softmax", where, of.shape), axes=axes)
 
 
-# ---- logsumexp ---------------------------------------------------------------------------------
-
-
 @compiled
 def _logsumexp(
     x: Any,
@@ -205,8 +199,6 @@ def logsumexp(
     return_sign: Literal[False] = ...,
     where: Any = ...,
 ) -> Array: ...
-
-
 @overload
 def logsumexp(
     a: Any,
@@ -217,8 +209,6 @@ def logsumexp(
     return_sign: Literal[True],
     where: Any = ...,
 ) -> tuple[Array, Array]: ...
-
-
 @overload
 def logsumexp(
     a: Any,
@@ -228,8 +218,6 @@ def logsumexp(
     return_sign: bool = ...,
     where: Any = ...,
 ) -> Any: ...
-
-
 def logsumexp(
     a: Any,
     axis: Any = None,
@@ -291,9 +279,6 @@ def logmeanexp(x: ArrayLike, axis: Any = None, where: Any = None, keepdims: bool
     return subtract(total, lax.log(counted))
 
 
-# ---- standardisation ---------------------------------------------------------------------------
-
-
 @compiled
 def _spread(x: Any, center: Any, *mask: Any, axes: tuple[int, ...], algorithm: str) -> Any:
     """The variance about a center."""
@@ -344,9 +329,6 @@ def standardize(
     if variance is None:
         variance = _spread(x, mean, *mask, axes=axes, algorithm=algorithm)
     return _standardized(x, mean, variance, convert_element_type(epsilon, of.dtype))
-
-
-# ---- one-hot codes -----------------------------------------------------------------------------
 
 
 @compiled

@@ -350,7 +350,6 @@ class At:
 def at(x: Any) -> At:
     """The property `x.at`, for updates of elements that return a new array.
 
-    >>> import weft.numpy as jnp
     >>> jnp.zeros(4).at[1:3].set(5)
     Array([0., 5., 5., 0.], dtype=float32)
     """

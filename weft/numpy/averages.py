@@ -47,20 +47,14 @@ def average(
     returned: Literal[False] = ...,
     keepdims: bool = ...,
 ) -> Array: ...
-
-
 @overload
 def average(
     a: Any, axis: Any = ..., weights: Any = ..., *, returned: Literal[True], keepdims: bool = ...
 ) -> tuple[Array, Array]: ...
-
-
 @overload
 def average(
     a: Any, axis: Any = ..., weights: Any = ..., returned: bool = ..., keepdims: bool = ...
 ) -> Any: ...
-
-
 @repeated
 def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False

@@ -51,7 +51,6 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     whether the first bit of a byte is its highest ("big") or lowest ("little"). Raises DTypeError
     for other dtypes.
 
-    >>> import weft.numpy as jnp
     >>> jnp.packbits(jnp.array([1, 0, 1]))
     Array([160], dtype=uint8)
     """
@@ -85,7 +84,6 @@ def unpackbits(
     count: how many bits to give back, with zeros where there are fewer; a negative one leaves as
     many out at the end. Raises DTypeError for other dtypes than uint8.
 
-    >>> import weft.numpy as jnp
     >>> jnp.unpackbits(jnp.array([160], dtype=jnp.uint8), count=3)
     Array([1, 0, 1], dtype=uint8)
     """

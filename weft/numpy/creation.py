@@ -56,9 +56,6 @@ __all__ = [
 _SMALL = 1 << 16
 
 
-# ---- from values -------------------------------------------------------------------------------
-
-
 def array(
     object: Any,
     dtype: Any = None,
@@ -469,9 +466,6 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:
     return asarray(np.fromiter(iter, dtype=dtypes.parse(dtype), count=count), dtype)
 
 
-# ---- of one value ------------------------------------------------------------------------------
-
-
 def _constant(shape: tuple[int, ...], value: Any, dtype: Any, weak_type: bool = False) -> Any:
     """An array of one concrete number. Only a constant made eagerly may be weakly typed."""
     scalar = dtype.type(value)
@@ -575,23 +569,13 @@ def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ..
     """The shape and dtype of a `…_like` function."""
     of = getattr(a, "type", None)
     if of is None:
-        if (
-            hasattr(a, "shape")
-            and hasattr(a, "dtype")
-            and not isinstance(a, np.generic | np.ndarray)
-        ):
+        numpy_value = isinstance(a, np.generic | np.ndarray)
+        if not numpy_value and hasattr(a, "shape") and hasattr(a, "dtype"):
             of = ArrayType(a.shape, a.dtype)
         else:
             of = type_of(as_operand(operation, a))
     found = of.shape if shape is None else shape_of(shape, operation)
     return found, of.dtype if dtype is None else dtypes.parse(dtype)
-
-
-def _duck_type(a: Any) -> ArrayType | None:
-    """The type of an object that is no array and has the shape and the dtype of one."""
-    if isinstance(a, np.generic | np.ndarray) or not (hasattr(a, "shape") and hasattr(a, "dtype")):
-        return None
-    return ArrayType(a.shape, a.dtype)
 
 
 def zeros_like(a: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:

@@ -65,9 +65,6 @@ __all__ = [
 INT32 = np.dtype(np.int32)
 
 
-# ---- diagonals -----------------------------------------------------------------------------------
-
-
 @compiled
 def _diagonal(a: Any, *, offset: int, axis1: int, axis2: int) -> Any:
     of = type_of(a)
@@ -222,9 +219,6 @@ def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool =
         message = "fill_diagonal takes a matrix, or more dimensions of one length"
         raise refusal(ShapeError, message, "fill_diagonal", str(of))
     return _fill_diagonal(a, val, wrap=bool(wrap))
-
-
-# ---- positions -----------------------------------------------------------------------------------
 
 
 def _positions(values: Sequence[np.ndarray[Any, Any]]) -> tuple[Any, ...]:

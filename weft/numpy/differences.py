@@ -50,9 +50,6 @@ from weft.typing import ArrayLike
 __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid", "unwrap"]
 
 
-# ---- differences ---------------------------------------------------------------------------------
-
-
 @compiled
 def _diff(a: Any, *, n: int, axis: int) -> Any:
     for _ in range(n):
@@ -118,9 +115,6 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     return concatenate(parts) if len(parts) > 1 else found
 
 
-# ---- unwrap --------------------------------------------------------------------------------------
-
-
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Array:
     """A signal that is known up to multiples of `period`, without jumps along `axis`.
 
@@ -128,7 +122,6 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     multiples of the period are added from there on. Integers stay integers where the period is
     one. Raises DTypeError for complex numbers, AxisError for an axis out of range.
 
-    >>> import weft.numpy as jnp
     >>> jnp.unwrap(jnp.array([0.0, 1.0, 7.0, 8.0]), period=6.0)
     Array([0., 1., 1., 2.], dtype=float32)
     """
@@ -177,9 +170,6 @@ def _unwrap(p: Any, period: Any, *discont: Any, axis: int) -> Any:
     return join([first, add(high, cumsum(correction, axis))], axis)
 
 
-# ---- gradient ------------------------------------------------------------------------------------
-
-
 @compiled
 def _gradient(f: Any, h: Any, *, axis: int) -> Any:
     """Central differences inside, one-sided ones at the ends; `h` is a step or the coordinates."""
@@ -220,12 +210,8 @@ def _gradient(f: Any, h: Any, *, axis: int) -> Any:
 
 @overload
 def gradient(f: ArrayLike, *varargs: Any, axis: int, edge_order: int | None = ...) -> Array: ...
-
-
 @overload
 def gradient(f: ArrayLike, *varargs: Any, axis: Any = ..., edge_order: int | None = ...) -> Any: ...
-
-
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
     """The slopes of samples along each axis (or `axis`): central differences inside the array.
 
@@ -262,9 +248,6 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
             raise refusal(ShapeError, message, "gradient", str(type_of(step)), wanted)
     found = [_gradient(f, step, axis=d) for step, d in zip(steps, axes, strict=True)]
     return found[0] if len(found) == 1 else found
-
-
-# ---- integration ---------------------------------------------------------------------------------
 
 
 @compiled
@@ -306,9 +289,6 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
         shape = (*of.shape[:place], *of.shape[place + 1 :])
         return full(shape, 0, inexact(of.dtype))
     return _trapezoid(y, step, axis=place, coordinates=x is not None)
-
-
-# ---- convolution ---------------------------------------------------------------------------------
 
 
 @compiled

@@ -138,9 +138,6 @@ def contraction_order(
     return tuple(tuple(sorted(step)) for step in path)
 
 
-# ---- contractions --------------------------------------------------------------------------------
-
-
 def without_repeats(x: Any, labels: str) -> tuple[Any, str]:
     """Takes diagonals until no label is repeated."""
     for label in labels:
@@ -247,7 +244,6 @@ def einsum(
     preferred_element_type: the dtype of the sums and of the result; precision: "default", "high",
     "highest". Raises ValueError for subscripts that cannot be read, ShapeError for lengths.
 
-    >>> import weft.numpy as jnp
     >>> jnp.einsum("ij,j->i", jnp.ones((2, 3)), jnp.arange(3.0))
     Array([3., 3.], dtype=float32)
     """

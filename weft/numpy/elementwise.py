@@ -98,8 +98,6 @@ def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
     return x if type_of(x).shape == shape else broadcast_in_dim(x, shape, ())
 
 
-# ---- arithmetic --------------------------------------------------------------------------------
-
 add: BinaryUfunc = binary_ufunc(
     "add",
     {NUMERIC: lax.add_p.bind, BOOLEAN: bits.or_p.bind},
@@ -218,9 +216,6 @@ sign: UnaryUfunc = unary_ufunc(
 )
 
 
-# ---- the larger and the smaller ----------------------------------------------------------------
-
-
 @compiled
 def _complex_before(x: Any, y: Any) -> Any:
     """Whether x comes before y: by real part, and where those are equal by imaginary part."""
@@ -311,9 +306,6 @@ fmin: BinaryUfunc = binary_ufunc(
     """,
     reorderable=True,
 )
-
-
-# ---- division with a remainder -----------------------------------------------------------------
 
 
 def _opposite(x: Any, y: Any) -> Any:
@@ -416,9 +408,6 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
     (Array([ 2, -3], dtype=int32), Array([1, 2], dtype=int32))
     """
     return floor_divide(x1, x2), remainder(x1, x2)
-
-
-# ---- powers ------------------------------------------------------------------------------------
 
 
 @compiled
@@ -549,8 +538,6 @@ float_power: BinaryUfunc = binary_ufunc(
     inexact=True,
 )
 
-
-# ---- comparison --------------------------------------------------------------------------------
 
 equal: BinaryUfunc = binary_ufunc(
     "equal",

@@ -65,9 +65,6 @@ _AT_ONCE = 3
 """Over how many dimensions one operation transforms."""
 
 
-# ---- arguments -----------------------------------------------------------------------------------
-
-
 def check_operand(operation: str, a: Any, kind: str, argument: str = "a") -> None:
     """Raises WeftTypeError or DTypeError unless an operand is an array of numbers of the kind."""
     check_arrays(operation, a)
@@ -163,9 +160,6 @@ def default_length(operation: str, of: ArrayType, axis: int, halved: bool) -> in
     return found
 
 
-# ---- transforms ----------------------------------------------------------------------------------
-
-
 def _along(x: Any, kind: str, axes: Sequence[int], lengths: Sequence[int]) -> Any:
     """`ops.fft` over at most three axes, which need not be the last."""
     ndim = type_of(x).ndim
@@ -259,7 +253,6 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
 
     Raises WeftValueError for a length below 1 and another norm, AxisError, DTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.fft(jnp.array([1.0, 2.0, 3.0, 4.0]))
     Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
     """
@@ -270,7 +263,6 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`, with the same arguments, dtypes and errors.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.ifft(jnp.array([4.0, 0.0]))
     Array([2.+0.j, 2.+0.j], dtype=complex64)
     """
@@ -284,7 +276,6 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     The others are their conjugates. Arguments and errors are those of `fft`; complex numbers are a
     DTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.rfft(jnp.array([1.0, 2.0, 3.0, 4.0]))
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
     """
@@ -298,7 +289,6 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     n is by default even, 2 (m - 1) for m frequencies; an odd one has to be said. The imaginary
     parts of the first frequency, and of the last for even n, are not used. Errors as for `fft`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.irfft(jnp.array([10, -2 + 2j, -2]))
     Array([1., 2., 3., 4.], dtype=float32)
     """
@@ -315,7 +305,6 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     Of these only the n // 2 + 1 first are given; n is by default even. Arguments and errors are
     those of `irfft`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.hfft(jnp.array([1.0, 2.0, 3.0]))
     Array([ 8., -2.,  0., -2.], dtype=float32)
     """
@@ -329,7 +318,6 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `hfft`: n // 2 + 1 complex numbers from n real ones.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.ihfft(jnp.array([8.0, -2.0, 0.0, -2.0])).real
     Array([1., 2., 3.], dtype=float32)
     """
@@ -352,7 +340,6 @@ def fftn(
     Raises ShapeError where s and axes have different lengths, AxisError for an axis that is not
     there or is given twice, WeftValueError, WeftTypeError and DTypeError as `fft`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.fftn(jnp.array([[1.0, 2.0], [3.0, 4.0]])).real
     Array([[10., -2.],
            [-4.,  0.]], dtype=float32)
@@ -464,9 +451,6 @@ def irfft2(
     return _several("fft.irfft2", "IRFFT", a, s, axes, norm, 2)
 
 
-# ---- frequencies ---------------------------------------------------------------------------------
-
-
 @api_boundary
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of `fft`, 0, 1, ..., then the negative ones, divided by n d.
@@ -475,7 +459,6 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     dtype: by default the default float, or that of the array d. Raises WeftValueError for n below 1
     and d = 0, DTypeError for a dtype that has no fractions.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.fftfreq(5, d=0.5)
     Array([ 0. ,  0.4,  0.8, -0.8, -0.4], dtype=float32)
     """
@@ -486,7 +469,6 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The n // 2 + 1 frequencies of `rfft`, with the arguments and errors of `fftfreq`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.rfftfreq(5, d=0.5)
     Array([0. , 0.4, 0.8], dtype=float32)
     """
@@ -544,7 +526,6 @@ def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
 
     Raises AxisError for an axis that is not there or is given twice.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.fftshift(jnp.fft.fftfreq(4, 0.25))
     Array([-2., -1.,  0.,  1.], dtype=float32)
     """

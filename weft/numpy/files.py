@@ -47,7 +47,7 @@ def save(file: File, arr: ArrayLike, allow_pickle: bool = True) -> None:
     WeftTypeError for what is no array, a traced one included, WeftValueError for a dtype that the
     format does not know. `allow_pickle` is accepted for NumPy's sake: arrays are never pickled.
 
-    >>> import io, weft.numpy as jnp
+    >>> import io
     >>> file = io.BytesIO()
     >>> jnp.save(file, jnp.arange(3))
     >>> _ = file.seek(0)
@@ -62,7 +62,7 @@ def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> Non
 
     The arguments and errors are those of `save`; the ending is ".npz".
 
-    >>> import io, weft.numpy as jnp
+    >>> import io
     >>> file = io.BytesIO()
     >>> jnp.savez(file, jnp.ones(2), weights=jnp.zeros(1))
     >>> _ = file.seek(0)
@@ -76,7 +76,7 @@ def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> Non
 def savez_compressed(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Writes several arrays to one file as `savez` does, each of them compressed.
 
-    >>> import io, weft.numpy as jnp
+    >>> import io
     >>> file = io.BytesIO()
     >>> jnp.savez_compressed(file, jnp.zeros(1000))
     >>> len(file.getvalue()) < 1000
@@ -115,7 +115,7 @@ def load(
     are not mapped into memory: `mmap_mode` and `allow_pickle` raise NotImplementedError; the other
     arguments concern pickles only. Raises WeftValueError for a file that is no such file.
 
-    >>> import io, weft.numpy as jnp
+    >>> import io
     >>> jnp.load(io.BytesIO(b"text"))
     Traceback (most recent call last):
     weft.errors.WeftValueError: load: the file is not in NumPy's format...

@@ -91,9 +91,6 @@ def static_array(value: Any, operation: str, argument: str) -> np.ndarray[Any, A
     return np.asarray(value.concrete() if isinstance(value, Tracer) else value)
 
 
-# ---- joining -----------------------------------------------------------------------------------
-
-
 def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
     """The arrays to join: those of a sequence, or the slices of an array along its first axis.
 
@@ -153,7 +150,6 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     The result has their common dtype, or `dtype`. Raises ShapeError where the other
     lengths differ, ValueError for arrays without dimensions.
 
-    >>> import weft.numpy as jnp
     >>> jnp.concatenate([jnp.arange(2), jnp.arange(3.0)])
     Array([0., 1., 0., 1., 2.], dtype=float32)
     """
@@ -309,9 +305,6 @@ def _blocks(arrays: Any, depth: int, rank: int, leaves: Iterator[Any]) -> Any:
     return concatenate(inner, axis=-depth)
 
 
-# ---- splitting ---------------------------------------------------------------------------------
-
-
 @compiled
 def _split(x: Any, *, bounds: tuple[int, ...], axis: int) -> tuple[Any, ...]:
     length = type_of(x).shape[axis]
@@ -405,9 +398,6 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     [(2, 2, 2), (2, 2, 2)]
     """
     return _split_along("dsplit", ary, indices_or_sections, 2, 3)
-
-
-# ---- repeating ---------------------------------------------------------------------------------
 
 
 def tile(A: Any, reps: Any) -> Array:
@@ -534,9 +524,6 @@ def _repeat_traced(x: Any, repeats: Any, *, axis: int, total: int) -> Any:
         mode=GatherScatterMode.FILL_OR_DROP,
     )
     return _take_places.function(x, cumsum(marks, 0), axis=axis)
-
-
-# ---- inserting and deleting ----------------------------------------------------------------------
 
 
 def delete(

@@ -45,7 +45,6 @@ class ndenumerate:
     The elements are NumPy's scalars: they are fetched once, all together. Raises WeftTypeError for
     what is no array, ConcretizationError for a traced one, whose elements are not known.
 
-    >>> import weft.numpy as jnp
     >>> [(place, int(x)) for place, x in jnp.ndenumerate(jnp.array([[1, 2]]))]
     [((0, 0), 1), ((0, 1), 2)]
     """
@@ -75,7 +74,6 @@ def array2string(
     WeftTypeError for what is no array, ConcretizationError for a traced one, WeftValueError for
     options that NumPy does not know.
 
-    >>> import weft.numpy as jnp
     >>> jnp.array2string(jnp.array([1.0, 2.5]), separator=", ", precision=1)
     '[1. , 2.5]'
     """
@@ -103,7 +101,6 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Array:
     A caller cannot see the order of an array in memory, so this is `asarray` with a dimension added
     to numbers. Raises the errors of `asarray`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.ascontiguousarray(2.0, "float32")
     Array([2.], dtype=float32)
     """
@@ -117,7 +114,6 @@ def common_type(*arrays: Any) -> type:
     Integers count as the default floating-point dtype, no arrays as float16. Raises DTypeError for
     booleans and random keys.
 
-    >>> import weft.numpy as jnp
     >>> jnp.common_type(jnp.arange(3), jnp.ones(2, "complex64"))
     <class 'numpy.complex64'>
     """
@@ -144,7 +140,6 @@ def min_scalar_type(a: Any) -> np.dtype[Any]:
 
     Raises ConcretizationError for a traced array without dimensions, whose value is not known.
 
-    >>> import weft.numpy as jnp
     >>> jnp.min_scalar_type(300), jnp.min_scalar_type(-1), jnp.min_scalar_type(jnp.ones(2))
     (dtype('uint16'), dtype('int8'), dtype('float32'))
     """
@@ -162,7 +157,6 @@ def real_if_close(a: Any, tol: float = 100) -> Array:
     tol: how near, in units of the machine epsilon where it is above 1, else in absolute terms. The
     dtype of the result depends on values: raises ConcretizationError for a traced complex array.
 
-    >>> import weft.numpy as jnp
     >>> jnp.real_if_close(jnp.array([1 + 1e-9j, 2]))
     Array([1., 2.], dtype=float32)
     """

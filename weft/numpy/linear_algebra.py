@@ -94,9 +94,6 @@ def mismatch(operation: str, a: Any, b: Any, i: int, j: int) -> ShapeError:
 _matmul_numbers: dict[Any, Any] = {}
 
 
-# ---- dot -----------------------------------------------------------------------------------------
-
-
 @compiled
 def _dot(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
     left, right = type_of(a).ndim, type_of(b).ndim
@@ -137,9 +134,6 @@ def dot(
         # Without batch dimensions `dot` and `matmul` are the same.
         return matmul(a, b, precision=precision, preferred_element_type=preferred_element_type)
     return _dot(a, b, precision=precision, preferred=preferred_dtype(preferred_element_type))
-
-
-# ---- matmul --------------------------------------------------------------------------------------
 
 
 def _simple_numbers(left: tuple[int, ...], right: tuple[int, ...]) -> Numbers | None:
@@ -207,7 +201,6 @@ def matmul(
     An operand of one dimension is a vector. preferred_element_type: the dtype of the sums and of
     the result; precision: "default", "high" or "highest". Raises ShapeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.matmul(jnp.ones((2, 3)), jnp.ones(3))
     Array([3., 3.], dtype=float32)
     """
@@ -238,9 +231,6 @@ def matmul(
             return dot_general(a, b, simple)
     preferred = preferred_dtype(preferred_element_type)
     return _matmul(a, b, precision=precision, preferred=preferred)
-
-
-# ---- vectors -------------------------------------------------------------------------------------
 
 
 @repeated
@@ -372,9 +362,6 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     return _outer(a, b)
 
 
-# ---- tensors -------------------------------------------------------------------------------------
-
-
 @repeated
 def tensordot(
     a: ArrayLike,
@@ -451,9 +438,6 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """
     a, b = meeting("kron", a, b)
     return _kron(a, b)
-
-
-# ---- cross ---------------------------------------------------------------------------------------
 
 
 def cross(

@@ -34,9 +34,6 @@ BOOLEAN, INTEGER, NUMERIC = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.NUMERIC
 SIGNED, UNSIGNED, BITS = dtypes.SIGNED, dtypes.UNSIGNED, dtypes.BITS
 
 
-# ---- logic -------------------------------------------------------------------------------------
-
-
 def _truth(x: Any) -> Any:
     """Whether a number is not zero."""
     return lax.ne(x, constant(0, x))
@@ -100,8 +97,6 @@ logical_not: UnaryUfunc = unary_ufunc(
     """,
 )
 
-
-# ---- bits --------------------------------------------------------------------------------------
 
 bitwise_and: BinaryUfunc = binary_ufunc(
     "bitwise_and",

@@ -88,7 +88,6 @@ def reshape(
     the result is a new array, and with False it is `a` itself, or a WeftValueError where the shape
     is another: arrays do not share memory. Raises ShapeError where the sizes differ.
 
-    >>> import weft.numpy as jnp
     >>> jnp.reshape(jnp.arange(6), (2, -1)).shape
     (2, 3)
     """
@@ -321,12 +320,8 @@ def _atleast(ndim: int, name: str, arys: Sequence[Any]) -> Any:
 
 @overload
 def atleast_1d(array: ArrayLike, /) -> Array: ...
-
-
 @overload
 def atleast_1d(*arys: ArrayLike) -> list[Array]: ...
-
-
 def atleast_1d(*arys: Any) -> Any:
     """Each array with at least one dimension.
 
@@ -338,12 +333,8 @@ def atleast_1d(*arys: Any) -> Any:
 
 @overload
 def atleast_2d(array: ArrayLike, /) -> Array: ...
-
-
 @overload
 def atleast_2d(*arys: ArrayLike) -> list[Array]: ...
-
-
 @repeated
 def atleast_2d(*arys: Any) -> Any:
     """Each array with at least two dimensions, put in front.
@@ -356,12 +347,8 @@ def atleast_2d(*arys: Any) -> Any:
 
 @overload
 def atleast_3d(array: ArrayLike, /) -> Array: ...
-
-
 @overload
 def atleast_3d(*arys: ArrayLike) -> list[Array]: ...
-
-
 def atleast_3d(*arys: Any) -> Any:
     """Each array with at least three dimensions, put around the ones it has.
 

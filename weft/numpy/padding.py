@@ -98,7 +98,6 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
     "mean", "median", "minimum" (with stat_length=), or a function that changes a padded row, of
     signature (row, widths, axis, kwargs) -> row.
 
-    >>> import weft.numpy as jnp
     >>> jnp.pad(jnp.arange(3), (1, 2), mode="edge")
     Array([0, 0, 1, 2, 2, 2], dtype=int32)
     """

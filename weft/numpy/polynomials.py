@@ -103,9 +103,6 @@ def _item(p: Any, i: int) -> Any:
     return reshape(slice_in_dim(p, i, i + 1, axis=0), type_of(p).shape[1:])
 
 
-# ---- sums, products, quotients -------------------------------------------------------------------
-
-
 def _aligned(operation: str, a1: Any, a2: Any) -> list[Any]:
     """Both polynomials in one dtype and length, zeros put in front of the shorter one."""
     both = promoted(operation, *_vectors(operation, a1=a1, a2=a2))
@@ -116,7 +113,6 @@ def _aligned(operation: str, a1: Any, a2: Any) -> list[Any]:
 def polyadd(a1: Any, a2: Any) -> Array:
     """The sum of two polynomials, as long as the longer one.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([9, 5, 4]))
     Array([9, 6, 6], dtype=int32)
     """
@@ -126,7 +122,6 @@ def polyadd(a1: Any, a2: Any) -> Array:
 def polysub(a1: Any, a2: Any) -> Array:
     """The difference of two polynomials, as long as the longer one.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polysub(jnp.array([1, 2]), jnp.array([9, 5, 4]))
     Array([-9, -4, -2], dtype=int32)
     """
@@ -139,7 +134,6 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
     trim_leading_zeros: leaves out zeros in front of the operands, as NumPy does; the length then
     depends on values, which have to be known: not under `jit`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polymul(jnp.array([1, 2]), jnp.array([1, 3]))
     Array([1, 5, 6], dtype=int32)
     """
@@ -184,7 +178,6 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
     The quotient has max(m - n + 1, 1) coefficients, the remainder as many as `u`, with zeros in
     front, which `trim_leading_zeros` leaves out where values are known.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polydiv(jnp.array([3.0, 5.0, 2.0]), jnp.array([2.0, 1.0]))
     (Array([1.5 , 1.75], dtype=float32), Array([0.  , 0.  , 0.25], dtype=float32))
     """
@@ -216,16 +209,12 @@ def _polydiv(u: Any, v: Any) -> Any:
     return quotient, concatenate([_zeros(steps, dtype), slice_in_dim(rest, 0, rank, axis=0)], 0)
 
 
-# ---- values, derivatives, integrals --------------------------------------------------------------
-
-
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     """The values of a polynomial at `x`, by Horner's rule; of x's shape.
 
     `p` may have more dimensions, which are broadcast against `x`: then its rows are the
     coefficients. unroll: how many steps one round of the loop takes where there are many.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polyval(jnp.array([3, 0, 1]), 5)
     Array(76, dtype=int32)
     """
@@ -269,7 +258,6 @@ def _falling(count: int, order: int) -> np.ndarray[Any, Any]:
 def polyder(p: Any, m: int = 1) -> Array:
     """The m-th derivative of a polynomial, m coefficients shorter.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polyder(jnp.array([1, 2, 3]))
     Array([2, 2], dtype=int32)
     """
@@ -293,7 +281,6 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     k: the constants of integration, that of the first integration first: m numbers, one for all, or
     None for zeros.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polyint(jnp.array([6.0, 2.0]), k=5.0)
     Array([3., 2., 5.], dtype=float32)
     """
@@ -327,7 +314,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
     N: by default the length of `x`; increasing: the powers go up from 0. Raises ShapeError where
     `x` is no vector, WeftValueError for a negative N.
 
-    >>> import weft.numpy as jnp
     >>> jnp.vander(jnp.array([1, 2, 3]), 3)
     Array([[1, 1, 1],
            [4, 2, 1],
@@ -360,9 +346,6 @@ def _vander(x: Any, *, count: int, increasing: bool) -> Any:
     return concatenate(columns if increasing else columns[::-1], 1)
 
 
-# ---- roots ---------------------------------------------------------------------------------------
-
-
 def poly(seq_of_zeros: Any) -> Array:
     """The coefficients of the polynomial with given roots and leading coefficient 1.
 
@@ -370,7 +353,6 @@ def poly(seq_of_zeros: Any) -> Array:
     roots the result is complex (NumPy returns real numbers where roots are conjugate pairs, which
     depends on values). Raises ShapeError for other shapes.
 
-    >>> import weft.numpy as jnp
     >>> jnp.poly(jnp.array([1.0, -1.0]))
     Array([ 1.,  0., -1.], dtype=float32)
     """
@@ -420,7 +402,6 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
     are NaN where zeros are in front. Edelman and Murakami (1995) analyse the accuracy. Raises
     ConcretizationError under `jit` with strip_zeros=True.
 
-    >>> import weft.numpy as jnp
     >>> jnp.sort(jnp.roots(jnp.array([1.0, -3.0, 2.0])).real)
     Array([1., 2.], dtype=float32)
     """
@@ -472,17 +453,12 @@ def _roots_of_any(p: Any) -> Any:
     return select(true_ones, found, broadcast_in_dim(nan, (count - 1,), ()))
 
 
-# ---- fitting -------------------------------------------------------------------------------------
-
-
 def _check_covariance(cov: Any) -> None:
     check_choice(cov, (False, True, "unscaled"), "polyfit", "cov")
 
 
 @overload
 def polyfit(x: Any, y: Any, deg: int, rcond: float | None = ..., *, w: Any = ...) -> Array: ...
-
-
 @overload
 def polyfit(
     x: Any,
@@ -493,8 +469,6 @@ def polyfit(
     w: Any = ...,
     cov: bool | str = ...,
 ) -> Any: ...
-
-
 def polyfit(
     x: Any,
     y: Any,
@@ -517,7 +491,6 @@ def polyfit(
     Raises ShapeError for shapes that do not fit, WeftValueError for a negative degree, for no
     points, and where `cov` has too few of them.
 
-    >>> import weft.numpy as jnp
     >>> x = jnp.arange(4.0)
     >>> jnp.round(jnp.polyfit(x, 2 * x + 1, 1), 4)
     Array([2., 1.], dtype=float32)
@@ -628,16 +601,12 @@ def _squared(x: Any) -> Any:
     return square(x)
 
 
-# ---- zeros at the ends ---------------------------------------------------------------------------
-
-
 def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
     """An array without zeros at the front ("f") and the back ("b") of its axes.
 
     axis: the axes that are cut, None for all: hyperplanes in which everything is 0. The shape
     depends on values, which have to be known: raises ConcretizationError under `jit`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.trim_zeros(jnp.array([0, 0, 1, 0, 2, 0]))
     Array([1, 0, 2], dtype=int32)
     """

@@ -64,9 +64,6 @@ _STEPS = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation")
 _ALL_METHODS = (*_METHODS, *_INTERPOLATED, *_STEPS)
 
 
-# ---- quantiles -----------------------------------------------------------------------------------
-
-
 @compiled
 def _quantile(
     a: Any, q: Any, *, axes: tuple[int, ...], method: str, keepdims: bool, skip: bool, scale: int

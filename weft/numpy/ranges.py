@@ -48,9 +48,6 @@ def _on_device(value: np.ndarray[Any, Any]) -> Any:
     return put(value, ArrayType(value.shape, value.dtype))
 
 
-# ---- arange ------------------------------------------------------------------------------------
-
-
 def _static(value: Any, argument: str) -> Any:
     """A concrete number. Raises WeftTypeError, WeftValueError or ShapeError for anything else."""
     if isinstance(value, Tracer):
@@ -211,9 +208,6 @@ def _converted(*, size: int, first: int, by: int, dtype: Any) -> Any:
     return convert_element_type(found, dtype)
 
 
-# ---- sequences between two ends ----------------------------------------------------------------
-
-
 @overload
 def linspace(
     start: Any,
@@ -226,8 +220,6 @@ def linspace(
     *,
     device: Any = ...,
 ) -> Array: ...
-
-
 @overload
 def linspace(
     start: Any,
@@ -240,8 +232,6 @@ def linspace(
     axis: int = ...,
     device: Any = ...,
 ) -> tuple[Array, Array]: ...
-
-
 @overload
 def linspace(
     start: Any,
@@ -254,8 +244,6 @@ def linspace(
     *,
     device: Any = ...,
 ) -> Any: ...
-
-
 @repeated
 def linspace(
     start: Any,
@@ -482,9 +470,6 @@ def _in_proportion(
     if endpoint and num > 1:
         out = select(lax.eq(index, np.int32(num - 1)), _repeated(stop, num), out)
     return move_dim(out, 0, axis_of(axis, len(shape), "geomspace"), num)
-
-
-# ---- matrices of ones and zeros ----------------------------------------------------------------
 
 
 def _lengths(operation: str, n: Any, m: Any) -> tuple[int, int]:

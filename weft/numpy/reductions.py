@@ -154,9 +154,6 @@ def result_dtype(name: str, dtype: Any) -> Any:
     return found
 
 
-# ---- sum, prod ---------------------------------------------------------------------------------
-
-
 def _accumulated(
     a: Any,
     *extra: Any,
@@ -225,7 +222,6 @@ def sum(
     dtype: of the result and the additions; initial: added to it; where: a mask of the elements that
     count; promote_integers: whether narrow integers are summed in the default width.
 
-    >>> import weft.numpy as jnp
     >>> jnp.sum(jnp.ones((2, 3)), axis=1)
     Array([3., 3.], dtype=float32)
     """
@@ -256,9 +252,6 @@ def prod(
     """
     rest = {"axis": axis, "out": out, "keepdims": keepdims, "where": where}
     return _total("prod", _prod, a, dtype, promote_integers, initial, **rest)
-
-
-# ---- extrema -----------------------------------------------------------------------------------
 
 
 @compiled
@@ -378,9 +371,6 @@ def ptp(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False
     return _ptp(*given, **how)
 
 
-# ---- booleans ----------------------------------------------------------------------------------
-
-
 @compiled
 def _logical(a: Any, *extra: Any, every: bool, axes: Any, keepdims: bool, given: Any) -> Any:
     where = _split(extra, given)[1]
@@ -429,9 +419,6 @@ def count_nonzero(a: ArrayLike, axis: Any = None, keepdims: bool = False) -> Arr
     """
     given, how = arguments("count_nonzero", a, axis, None, keepdims)
     return _count(*given, **how)
-
-
-# ---- mean, variance ----------------------------------------------------------------------------
 
 
 def _number_counted(shape: tuple[int, ...], axes: tuple[int, ...], where: Any, dtype: Any) -> Any:

@@ -73,9 +73,6 @@ INEXACT, FLOATING, NUMERIC = dtypes.INEXACT, dtypes.FLOATING, dtypes.NUMERIC
 WHOLE = INTEGER | BOOLEAN
 
 
-# ---- rounding ----------------------------------------------------------------------------------
-
-
 def _to_even(x: Any) -> Any:
     return rounding.round(x, rounding.RoundingMethod.TO_NEAREST_EVEN)
 
@@ -206,9 +203,6 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
 
 
 around = round
-
-
-# ---- finiteness --------------------------------------------------------------------------------
 
 
 @compiled
@@ -351,8 +345,6 @@ def _replace(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 def _replace_constants(x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
     return _replace.function(x, *(constant(value, x) for value in (nan, posinf, neginf)))
 
-
-# ---- sign and exponent -------------------------------------------------------------------------
 
 # For each dtype the unsigned integer of its size, the bits of its fraction, its exponent's bias.
 _FORMATS: dict[Any, tuple[Any, int, int]] = {
@@ -571,9 +563,6 @@ heaviside: BinaryUfunc = binary_ufunc(
     """,
     inexact=True,
 )
-
-
-# ---- complex numbers ---------------------------------------------------------------------------
 
 
 @compiled

@@ -64,9 +64,6 @@ _KINDS = {
 }
 
 
-# ---- over rows -----------------------------------------------------------------------------------
-
-
 @compiled
 def _segments(
     data: Any,
@@ -190,9 +187,6 @@ def _products_before(rows: Any, begins: Any, reverse: bool) -> Any:
     return associative_scan(combine, (moved, begins), reverse=reverse)[0]
 
 
-# ---- public --------------------------------------------------------------------------------------
-
-
 def _of_segments(
     name: str,
     data: Any,
@@ -290,8 +284,7 @@ def _public(name: str, summary: str, empty: str, example: str) -> Callable[..., 
     Raises DTypeError, ShapeError, WeftValueError, and ConcretizationError for a number of segments
     that is not known.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.ops.{name}(wnp.array([3, 1, 2]), wnp.array([0, 2, 0]), num_segments=3)
+    >>> weft.ops.{name}(jnp.array([3, 1, 2]), jnp.array([0, 2, 0]), num_segments=3)
     {example}
     """
     return api_boundary(function)

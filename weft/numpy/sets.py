@@ -58,9 +58,6 @@ __all__ = [
 INT32 = np.dtype(np.int32)
 
 
-# ---- unique --------------------------------------------------------------------------------------
-
-
 @compiled
 def _grouped(rows: Any, *, equal_nan: bool) -> tuple[Any, Any, Any]:
     """Sorts rows; returns their positions before, where each value begins, each value's number."""
@@ -165,8 +162,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> Array: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -180,8 +175,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -195,8 +188,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -210,8 +201,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -225,8 +214,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -240,8 +227,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -255,8 +240,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -270,8 +253,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array, Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -285,8 +266,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> Any: ...
-
-
 def unique(
     ar: Any,
     return_index: bool = False,
@@ -389,9 +368,6 @@ def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any =
     return _all_of("unique_values", x, None, False, size, fill_value)[0]
 
 
-# ---- two sets ------------------------------------------------------------------------------------
-
-
 def _flat(x: Any) -> Any:
     return reshape(x, (type_of(x).size,))
 
@@ -476,8 +452,6 @@ def intersect1d(
     size: int | None = ...,
     fill_value: Any = ...,
 ) -> Array: ...
-
-
 @overload
 def intersect1d(
     ar1: Any,
@@ -488,8 +462,6 @@ def intersect1d(
     size: int | None = ...,
     fill_value: Any = ...,
 ) -> tuple[Array, Array, Array]: ...
-
-
 @overload
 def intersect1d(
     ar1: Any,
@@ -500,8 +472,6 @@ def intersect1d(
     size: int | None = ...,
     fill_value: Any = ...,
 ) -> Any: ...
-
-
 def intersect1d(
     ar1: Any,
     ar2: Any,

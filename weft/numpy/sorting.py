@@ -218,9 +218,6 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     return _argsort(a, axis=place, stable=True, descending=False)
 
 
-# ---- cumulative ----------------------------------------------------------------------------------
-
-
 @compiled
 def _cumulative(a: Any, *, name: str, axis: int, dtype: Any, initial: bool) -> Any:
     source = type_of(a).dtype

@@ -59,8 +59,6 @@ __all__ = [
     "histogramdd",
 ]
 
-# ---- covariance ----------------------------------------------------------------------------------
-
 
 @compiled
 def _cov(x: Any, *weights: Any, by_columns: bool, ddof: int, given: tuple[bool, bool]) -> Any:
@@ -189,9 +187,6 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> A
     """
     check_flag(rowvar, "corrcoef", "rowvar")
     return _corrcoef(cov(x, y, rowvar))
-
-
-# ---- histograms ----------------------------------------------------------------------------------
 
 
 @compiled

@@ -71,9 +71,6 @@ _LOGICAL = ("logical_and", "logical_or", "logical_xor")
 _UPDATES = {"add": "add", "multiply": "multiply", "maximum": "max", "minimum": "min"}
 
 
-# ---- checks --------------------------------------------------------------------------------------
-
-
 def check_binary(function: ufunc, method: str, out: Any = None) -> str:
     """The name of the method with its function. Raises unless this maps two operands to one."""
     name = f"{function.__name__}.{method}"
@@ -138,9 +135,6 @@ def identity_of(function: ufunc, dtype: Any) -> Any:
 def _run(program: CompiledFunction, function: ufunc) -> Callable[..., Any]:
     """The compiled function, or for a user's function, which may read state, its Python code."""
     return program.function if isinstance(function, PythonUfunc) else program
-
-
-# ---- reduce --------------------------------------------------------------------------------------
 
 
 def reduce(
@@ -265,9 +259,6 @@ def _folded(function: ufunc, rows: Any, mask: Any, start: Any) -> Any:
     return scan(step, start, rows if mask is None else (rows, mask))[0]
 
 
-# ---- accumulate and reduceat ---------------------------------------------------------------------
-
-
 def accumulate(function: ufunc, a: Any, axis: int, dtype: Any, out: Any) -> Any:
     """`ufunc.accumulate`."""
     name = check_binary(function, "accumulate", out)
@@ -362,9 +353,6 @@ def _reduced_at(a: Any, indices: Any, *, function: Any, axis: int) -> Any:
     return move_dim(found, 0, axis, count)
 
 
-# ---- outer and at --------------------------------------------------------------------------------
-
-
 def outer(function: ufunc, a: Any, b: Any) -> Any:
     """`ufunc.outer`."""
     name = f"{function.__name__}.outer"
@@ -428,9 +416,6 @@ def _updated(a: Any, places: Any, *operands: Any, function: Any) -> Any:
     return reshape(scan(step, flat, (reshape(places, (count,)), *rows))[0], shape)
 
 
-# ---- ufuncs from Python functions ----------------------------------------------------------------
-
-
 class PythonUfunc(ufunc):
     """A ufunc that applies a function of scalars to every element; made by `frompyfunc`."""
 
@@ -470,7 +455,6 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
     associative and commutative, so that reductions may combine elements in any order. The function
     is traced, so it is written with functions of `weft.numpy`.
 
-    >>> import weft.numpy as jnp
     >>> clipped = jnp.frompyfunc(lambda x, y: jnp.minimum(x + y, 10), 2, 1, identity=0)
     >>> clipped(jnp.array([1, 8]), 3), clipped.reduce(jnp.array([4, 5, 6]))
     (Array([ 4, 10], dtype=int32), Array(10, dtype=int32))

@@ -34,9 +34,6 @@ _DIMENSION = re.compile(r"^\w+$")
 CoreDims = tuple[str, ...]
 
 
-# ---- mapping -------------------------------------------------------------------------------------
-
-
 def mapped(
     function: Callable[..., Any], sizes: Sequence[int], values: Sequence[Any], dims: Any, name: str
 ) -> Any:
@@ -92,9 +89,6 @@ def _over(
     return mapped(function, sizes, kept, dims, name)
 
 
-# ---- signatures ----------------------------------------------------------------------------------
-
-
 @functools.lru_cache(maxsize=256)
 def parse_signature(signature: str) -> tuple[tuple[CoreDims, ...], tuple[CoreDims, ...]]:
     """The core dimensions of operands and results. Raises WeftValueError for no signature."""
@@ -132,9 +126,6 @@ class _Sizes:
         return refusal(ShapeError, message, "vectorize", f"shape {tuple(shape)}", wanted)
 
 
-# ---- vectorize -----------------------------------------------------------------------------------
-
-
 def vectorize(
     pyfunc: Callable[..., Any],
     *,
@@ -149,7 +140,6 @@ def vectorize(
     a tuple of them. Raises WeftValueError for a signature that cannot be read, ShapeError for
     dimensions that do not fit, WeftTypeError for a wrong number of arguments or results.
 
-    >>> import weft.numpy as jnp
     >>> mean = jnp.vectorize(lambda x, w: jnp.sum(x * w), signature="(n),(n)->()")
     >>> mean(jnp.ones((3, 4)), jnp.arange(4.0))
     Array([6., 6., 6.], dtype=float32)
@@ -242,9 +232,6 @@ def _wrong_call(name: str, problem: str, got: Any) -> WeftTypeError:
     return refusal(WeftTypeError, message, "vectorize", str(got)[:80], wanted, fix)
 
 
-# ---- along and over axes -------------------------------------------------------------------------
-
-
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
 ) -> Array:
@@ -253,7 +240,6 @@ def apply_along_axis(
     The dimensions of its result (any number of them) replace the axis. `func1d` is traced once,
     for all lines at once. Raises AxisError for an axis out of range.
 
-    >>> import weft.numpy as jnp
     >>> jnp.apply_along_axis(lambda x: x[0] + x[-1], 1, jnp.arange(6).reshape(2, 3))
     Array([2, 8], dtype=int32)
     """
@@ -287,7 +273,6 @@ def apply_over_axes(
     `func` keeps the number of dimensions or drops the axis, which then stays with length 1. Raises
     ShapeError for a result of another number of dimensions.
 
-    >>> import weft.numpy as jnp
     >>> jnp.apply_over_axes(jnp.sum, jnp.ones((2, 3, 4)), (0, 2)).shape
     (1, 3, 1)
     """

@@ -42,7 +42,6 @@ def bartlett(M: int) -> Array:
 
     Raises WeftTypeError where M is no integer that is known.
 
-    >>> import weft.numpy as jnp
     >>> jnp.bartlett(5)
     Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
     """
@@ -57,7 +56,6 @@ def _cosines(operation: str, M: Any, *weights: float) -> Any:
 def blackman(M: int) -> Array:
     """0.42 + 0.5 cos(πt) + 0.08 cos(2πt) for M positions t from -1 to 1 (Blackman and Tukey, 1958).
 
-    >>> import weft.numpy as jnp
     >>> float(jnp.blackman(5)[2])
     1.0
     """
@@ -67,7 +65,6 @@ def blackman(M: int) -> Array:
 def hamming(M: int) -> Array:
     """0.54 + 0.46 cos(πt) for M positions t from -1 to 1.
 
-    >>> import weft.numpy as jnp
     >>> jnp.hamming(3)
     Array([0.08, 1.  , 0.08], dtype=float32)
     """
@@ -77,7 +74,6 @@ def hamming(M: int) -> Array:
 def hanning(M: int) -> Array:
     """0.5 + 0.5 cos(πt) for M positions t from -1 to 1: von Hann's window.
 
-    >>> import weft.numpy as jnp
     >>> jnp.hanning(5)
     Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
     """
@@ -90,7 +86,6 @@ def kaiser(M: int, beta: Any) -> Array:
     beta: a real number, which may be traced and differentiated; 0 is a window of ones, and larger
     ones are narrower. Raises ShapeError where it has dimensions, DTypeError where it is complex.
 
-    >>> import weft.numpy as jnp
     >>> jnp.kaiser(3, 0.0)
     Array([1., 1., 1.], dtype=float32)
     """

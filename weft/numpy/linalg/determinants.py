@@ -197,7 +197,6 @@ def det(a: Any) -> Array:
     the third for every matrix, and of any order where the rank is at least n - 3. They cost a
     pivoted QR factorization more. Raises ShapeError, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.det(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array(-2., dtype=float32)
     >>> weft.grad(jnp.linalg.det)(jnp.array([[1.0, 2.0], [2.0, 4.0]]))
@@ -259,7 +258,6 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     getrf. Raises ShapeError, DTypeError, WeftTypeError, and WeftNotImplementedError for another
     method.
 
-    >>> import weft.numpy as jnp
     >>> sign, logabsdet = jnp.linalg.slogdet(jnp.array([[0.0, 1.0], [1.0, 0.0]]))
     >>> sign, logabsdet
     (Array(-1., dtype=float32), Array(0., dtype=float32))

@@ -28,9 +28,6 @@ from weft.ops.reductions.sorting import sort
 __all__ = ["cholesky", "hermitian_svd", "qr", "svd", "svdvals"]
 
 
-# ---- cholesky ------------------------------------------------------------------------------------
-
-
 @compiled
 def _cholesky(a: Any, *, upper: bool, symmetrize: bool) -> Any:
     x = widened(a)
@@ -52,7 +49,6 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
 
     Raises ShapeError, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.cholesky(jnp.array([[4.0, 2.0], [2.0, 5.0]]))
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
@@ -61,9 +57,6 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     check_flag(symmetrize_input, "linalg.cholesky", "symmetrize_input")
     check_square("linalg.cholesky", "a", a)
     return _cholesky(a, upper=bool(upper), symmetrize=bool(symmetrize_input))
-
-
-# ---- qr ------------------------------------------------------------------------------------------
 
 
 @compiled
@@ -78,20 +71,12 @@ def _qr(a: Any, *, mode: str) -> Any:
 
 @overload
 def qr(a: Any, mode: Literal["reduced", "complete"] = ...) -> QRResult: ...
-
-
 @overload
 def qr(a: Any, *, mode: Literal["r"]) -> Array: ...
-
-
 @overload
 def qr(a: Any, *, mode: Literal["raw"]) -> tuple[Array, Array]: ...
-
-
 @overload
 def qr(a: Any, mode: str = ...) -> Any: ...
-
-
 @api_boundary
 def qr(a: Any, mode: str = "reduced") -> Any:
     """The factors of a = Q R, where Q has orthonormal columns and R is upper triangular.
@@ -103,7 +88,6 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
     Raises WeftValueError for another mode, ShapeError, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> q, r = jnp.linalg.qr(jnp.array([[0.0, 2.0], [1.0, 0.0]]))
     >>> jnp.abs(r)
     Array([[1., 0.],
@@ -115,9 +99,6 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         raise unknown_option("linalg.qr", "mode", mode, wanted, use="reduced")
     found = _qr(a, mode=mode)
     return QRResult(*found) if mode in ("reduced", "complete") else found
-
-
-# ---- svd -----------------------------------------------------------------------------------------
 
 
 def hermitian_svd(x: Any) -> tuple[Any, Any, Any]:
@@ -160,8 +141,6 @@ def svd(
     hermitian: bool = ...,
     subset_by_index: tuple[int, int] | None = ...,
 ) -> SVDResult: ...
-
-
 @overload
 def svd(
     a: Any,
@@ -171,8 +150,6 @@ def svd(
     hermitian: bool = ...,
     subset_by_index: tuple[int, int] | None = ...,
 ) -> Array: ...
-
-
 @overload
 def svd(
     a: Any,
@@ -181,8 +158,6 @@ def svd(
     hermitian: bool = ...,
     subset_by_index: tuple[int, int] | None = ...,
 ) -> Any: ...
-
-
 @api_boundary
 def svd(
     a: Any,
@@ -203,7 +178,6 @@ def svd(
     have none. A matrix for which the iteration fails gives NaN. Raises ShapeError, DTypeError,
     WeftValueError for a range out of bounds, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> u, s, vh = jnp.linalg.svd(jnp.array([[0.0, 2.0], [1.0, 0.0]]))
     >>> s
     Array([2., 1.], dtype=float32)
@@ -247,7 +221,6 @@ def subset_of(given: Any, a: Any, full: bool) -> tuple[int, int] | None:
 def svdvals(x: Any, /) -> Array:
     """The singular values of matrices, falling: shape (..., k) for x of shape (..., m, n).
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.svdvals(jnp.array([[0.0, 2.0], [1.0, 0.0]]))
     Array([2., 1.], dtype=float32)
     """

@@ -142,7 +142,6 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     Raises WeftValueError for two tolerances or one that does not fit, ShapeError, DTypeError,
     WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.pinv(jnp.array([[2.0, 0.0], [0.0, 0.0], [0.0, 4.0]]))
     Array([[0.5 , 0.  , 0.  ],
            [0.  , 0.  , 0.25]], dtype=float32)
@@ -192,7 +191,6 @@ def lstsq(
 
     Raises ShapeError where shapes do not fit, DTypeError, WeftValueError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> a, b = jnp.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), jnp.array([1.0, 1.0, 3.0])
     >>> x, residuals, rank, s = jnp.linalg.lstsq(a, b)
     >>> x, residuals
@@ -245,7 +243,6 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     Raises WeftValueError for two tolerances or one that does not fit, ShapeError, DTypeError,
     WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.matrix_rank(jnp.ones((3, 3)))
     Array(1, dtype=int32)
     """
@@ -302,7 +299,6 @@ def cond(x: Any, p: Any = None) -> Array:
     Raises ShapeError, also for matrices without elements, WeftValueError for another p, DTypeError,
     WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.cond(jnp.array([[4.0, 0.0], [0.0, 0.5]]))
     Array(8., dtype=float32)
     """

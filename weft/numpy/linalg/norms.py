@@ -144,7 +144,6 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     Raises WeftValueError for another ord, ShapeError for another number of axes, AxisError,
     DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.norm(jnp.array([3.0, 4.0]))
     Array(5., dtype=float32)
     """
@@ -197,7 +196,6 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     ord: 2, 1, inf, -inf, 0 (how many are not zero) or any number p. Raises WeftValueError for what
     is no number, AxisError, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.vector_norm(jnp.array([3.0, -4.0]), ord=1)
     Array(7., dtype=float32)
     """
@@ -218,7 +216,6 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array
     and -inf, of a row. Raises WeftValueError for another ord, ShapeError, DTypeError,
     WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.matrix_norm(jnp.array([[3.0, 0.0], [0.0, -4.0]]), ord="nuc")
     Array(7., dtype=float32)
     """

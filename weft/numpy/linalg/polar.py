@@ -72,7 +72,6 @@ def qdwh(
     Raises DTypeError, ShapeError for what is no matrix or wider than high, and WeftValueError or
     WeftTypeError for options that are not as described.
 
-    >>> import numpy as np
     >>> u, h, iterations, converged = qdwh(np.array([[0.0, -2.0], [3.0, 0.0]], np.float32))
     >>> print(np.asarray(h).round(3))
     [[3. 0.]

@@ -50,7 +50,6 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     The first and the last may be vectors. precision: "default", "high" or "highest". Raises
     ShapeError where lengths do not fit, WeftValueError for fewer than two arrays, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)])
     Array([12., 12.], dtype=float32)
     """
@@ -108,7 +107,6 @@ def matrix_power(a: Any, n: int) -> Array:
     n >= 0. Singular matrices have infinities or NaN as negative powers. Raises ShapeError,
     DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.matrix_power(jnp.array([[1.0, 1.0], [0.0, 1.0]]), -3)
     Array([[ 1., -3.],
            [ 0.,  1.]], dtype=float32)
@@ -141,7 +139,6 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
     Raises ShapeError for vectors of another length, AxisError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.cross(jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0]))
     Array([0., 0., 1.], dtype=float32)
     """
@@ -163,7 +160,6 @@ def outer(x1: Any, x2: Any, /) -> Array:
 
     Raises ShapeError for what are no vectors, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.outer(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
     Array([[3., 4.],
            [6., 8.]], dtype=float32)
@@ -183,7 +179,6 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
 
     Raises ShapeError, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.diagonal(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array([1., 4.], dtype=float32)
     """
@@ -198,7 +193,6 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
     dtype: that of the result, by default as in `weft.numpy.sum`. Raises ShapeError, DTypeError,
     WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.trace(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array(5., dtype=float32)
     """

@@ -120,7 +120,6 @@ def solve(a: Any, b: Any) -> Array:
 
     Raises ShapeError where shapes do not fit, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 2.0]))
     Array([1. , 0.5], dtype=float32)
     """
@@ -151,7 +150,6 @@ def inv(a: Any) -> Array:
     A singular matrix gives infinities or NaN. By LAPACK's getrf and trsm; to apply an inverse,
     `solve` is faster and more accurate. Raises ShapeError, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.inv(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
     Array([[0.5 , 0.  ],
            [0.  , 0.25]], dtype=float32)
@@ -170,7 +168,6 @@ def tensorinv(a: Any, ind: int = 2) -> Array:
     The first `ind` dimensions have as many elements as the others; the result has those of the
     others first. Raises ShapeError where they have not, WeftValueError for ind below 1.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.tensorinv(2 * jnp.eye(6).reshape(2, 3, 6), ind=2).shape
     (6, 2, 3)
     """
@@ -197,7 +194,6 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     a: shape b.shape + x.shape, of as many elements as both; axes: those of a that are moved to the
     end first. Raises ShapeError where shapes do not fit, AxisError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.tensorsolve(2 * jnp.eye(6).reshape(2, 3, 6), jnp.ones((2, 3)))
     Array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5], dtype=float32)
     """
