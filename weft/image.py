@@ -56,7 +56,7 @@ class ResizeMethod(enum.Enum):
 
         Raises WeftValueError for another name.
         """
-        return _named("ResizeMethod.from_string", s)
+        return _method("ResizeMethod.from_string", s)
 
 
 _NAMES = {
@@ -73,7 +73,9 @@ _NAMES = {
 }
 
 
-def _named(operation: str, name: Any) -> ResizeMethod:
+def _method(operation: str, name: Any) -> ResizeMethod:
+    if isinstance(name, ResizeMethod):
+        return name
     found = _NAMES.get(name) if isinstance(name, str) else None
     if found is None:
         raise unknown_option(operation, "method", name, ", ".join(map(repr, _NAMES)), use="linear")
@@ -201,10 +203,6 @@ def _nearest(x: Any, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     return x
 
 
-def _method(operation: str, method: Any) -> ResizeMethod:
-    return method if isinstance(method, ResizeMethod) else _named(operation, method)
-
-
 def _out_shape(operation: str, image: Any, shape: Any) -> tuple[int, ...]:
     check_arrays(operation, image, argument="image")
     of, wanted = type_of(image), shape_of(shape, operation)
@@ -240,15 +238,12 @@ def resize(
     of = type_of(image)
     dims = tuple(d for d in range(of.ndim) if of.shape[d] != wanted[d])
     if any(not of.shape[d] for d in dims):
-        raise ShapeError(
-            "resize: an image without samples cannot be made larger",
-            operation="resize",
-            got=f"image {of} and shape={wanted}",
-            wanted="an image with one sample or more along each dimension that changes",
-        )
+        message = "resize: an image without samples cannot be made larger"
+        got = f"image {of} and shape={wanted}"
+        need = "an image with one sample or more along each dimension that changes"
+        raise refusal(ShapeError, message, "resize", got, need)
     if found is ResizeMethod.NEAREST:
-        made: Array = _nearest(image, shape=wanted, dims=dims)
-        return made
+        return _nearest(image, shape=wanted, dims=dims)
     scale = [wanted[d] / of.shape[d] for d in dims]
     return _scaled(
         "resize", image, wanted, dims, scale, [0.0] * len(dims), found, antialias, precision
@@ -283,13 +278,10 @@ def scale_and_translate(
     operation = "scale_and_translate"
     found = _method(operation, method)
     if found is ResizeMethod.NEAREST:
-        raise WeftValueError(
-            f"{operation}: the nearest sample does not move continuously",
-            operation=operation,
-            got="method='nearest'",
-            wanted="'linear', 'cubic', 'lanczos3' or 'lanczos5'",
-            fix=Fix("method", "pass method='linear'", {"method": "linear"}),
-        )
+        message = f"{operation}: the nearest sample does not move continuously"
+        need = "'linear', 'cubic', 'lanczos3' or 'lanczos5'"
+        fix = Fix("method", "pass method='linear'", {"method": "linear"})
+        raise refusal(WeftValueError, message, operation, "method='nearest'", need, fix)
     wanted = _out_shape(operation, image, shape)
     of = type_of(image)
     dims = axes_of(spatial_dims, of.ndim, operation)
@@ -297,13 +289,11 @@ def scale_and_translate(
     _check_numbers("translation", translation, spatial_dims, len(dims))
     kept = [d for d in range(of.ndim) if d not in dims and of.shape[d] != wanted[d]]
     if kept:
-        raise ShapeError(
-            f"{operation}: a dimension that is not in spatial_dims keeps its length",
-            operation=operation,
-            got=f"image {of}, shape={wanted}, spatial_dims={spatial_dims}",
-            wanted=f"dimension {kept[0]} of length {of.shape[kept[0]]}",
-            fix=Fix("spatial_dims", "add the dimension to spatial_dims, scale and translation", {}),
-        )
+        message = f"{operation}: a dimension that is not in spatial_dims keeps its length"
+        got = f"image {of}, shape={wanted}, spatial_dims={spatial_dims}"
+        need = f"dimension {kept[0]} of length {of.shape[kept[0]]}"
+        fix = Fix("spatial_dims", "add the dimension to spatial_dims, scale and translation", {})
+        raise refusal(ShapeError, message, operation, got, need, fix)
     return _scaled(operation, image, wanted, dims, scale, translation, found, antialias, precision)
 
 
@@ -342,7 +332,7 @@ def _scaled(
     dtype = inexact(of.dtype)
     wide = dtype if dtypes.itemsize_bits(dtype) >= 32 else dtypes.float32
     scale, translation = (convert(asarray(v, wide), wide) for v in (scale, translation))
-    made: Array = _resampled(
+    return _resampled(
         convert(image, dtype),
         scale,
         translation,
@@ -352,4 +342,3 @@ def _scaled(
         antialias=bool(antialias),
         precision=canonical_precision(precision, operation),
     )
-    return made

@@ -84,8 +84,7 @@ def _initializer(name: str, draw: Draw, dtype: Any, **numbers: Any) -> Initializ
         refuse_sharding(name, out_sharding)
         chosen = default if dtype is None else dtype
         found = check_dtype(name, chosen, dtypes.INEXACT, dtypes.default_float, "parameters")
-        made: Array = draw(key, check_shape(name, shape), found)
-        return made
+        return draw(key, check_shape(name, shape), found)
 
     init.__name__ = name
     return init
@@ -99,8 +98,7 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any =
     Array([0., 0.], dtype=float32)
     """
     refuse_sharding("zeros", out_sharding)
-    made: Array = filled_with_zeros(check_shape("zeros", shape), dtype)
-    return made
+    return filled_with_zeros(check_shape("zeros", shape), dtype)
 
 
 @api_boundary
@@ -111,8 +109,7 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = 
     Array([1, 1], dtype=int32)
     """
     refuse_sharding("ones", out_sharding)
-    made: Array = filled_with_ones(check_shape("ones", shape), dtype)
-    return made
+    return filled_with_ones(check_shape("ones", shape), dtype)
 
 
 @api_boundary
@@ -213,16 +210,14 @@ def variance_scaling(
     >>> abs(draw(weft.random.key(0), (3, 100))).max() <= 1
     Array(True, dtype=bool)
     """
-    return _by_variance(
-        "variance_scaling", scale, mode, distribution, in_axis, out_axis, batch_axis, dtype
-    )
+    axes = (in_axis, out_axis, batch_axis)
+    return _by_variance("variance_scaling", scale, mode, distribution, axes, dtype)
 
 
 def _by_variance(
-    name: str, scale: Any, mode: str, distribution: str, *axes_and_dtype: Any
+    name: str, scale: Any, mode: str, distribution: str, axes: tuple[Axes, ...], dtype: Any
 ) -> Initializer:
     """`variance_scaling`, under the name that errors say."""
-    *axes, dtype = axes_and_dtype
     _check_choice("mode", mode, _MODES)
     _check_choice("distribution", distribution, _DRAWS)
     check_number(scale, "variance_scaling", "scale")
@@ -325,7 +320,7 @@ def _named(
     def make(
         in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
     ) -> Initializer:
-        return _by_variance(name, scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+        return _by_variance(name, scale, mode, distribution, (in_axis, out_axis, batch_axis), dtype)
 
     # Before the function is wrapped: errors of calls that do not fit say this name.
     make.__name__ = make.__qualname__ = name

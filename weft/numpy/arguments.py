@@ -25,7 +25,7 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.flags import check_flag
+from weft.ops.flags import check_flag, check_flags
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "check_fill",
     "check_fits",
     "check_flag",
+    "check_flags",
     "check_number",
     "combined",
     "computing_dtype",

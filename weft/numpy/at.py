@@ -22,7 +22,7 @@ from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
     check_fits,
-    check_flag,
+    check_flags,
     convert,
     fill_unread,
     promoted,
@@ -199,9 +199,8 @@ def _check_mode(mode: Any, operation: str) -> None:
 
 def _check_flags(operation: str, are_sorted: Any, unique: Any, wrap: Any) -> None:
     if not (are_sorted is unique is False and wrap is True):
-        check_flag(are_sorted, f".at[...].{operation}", "indices_are_sorted")
-        check_flag(unique, f".at[...].{operation}", "unique_indices")
-        check_flag(wrap, f".at[...].{operation}", "wrap_negative_indices")
+        flags = {"indices_are_sorted": are_sorted, "unique_indices": unique}
+        check_flags(f".at[...].{operation}", **flags, wrap_negative_indices=wrap)
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:

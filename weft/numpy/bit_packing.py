@@ -13,7 +13,7 @@ from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
 from weft.numpy.arguments import axis_of, convert, integer_of, operand
 from weft.numpy.compiled_functions import compiled
-from weft.numpy.creation import asarray
+from weft.numpy.creation import asarray, unlisted
 from weft.ops.elementwise.arithmetic import ne
 from weft.ops.elementwise.bits import bitwise_and, shift_left, shift_right_logical
 from weft.ops.indexing.creation import broadcasted_iota
@@ -31,8 +31,7 @@ def _checked(operation: str, a: Any, axis: int | None, bitorder: str) -> tuple[A
         fix = Fix("argument", "use bitorder='big' or bitorder='little'", {})
         wanted = "'big' (the first bit counts 128) or 'little' (it counts 1)"
         raise invalid_value(message, operation, "bitorder", bitorder, wanted, fix=fix)
-    a = asarray(a) if isinstance(a, (list, tuple)) else a
-    a = operand(operation, a)
+    a = operand(operation, unlisted(a))
     if axis is None:
         return reshape(asarray(a), (type_of(a).size,)), 0
     return a, axis_of(axis, type_of(a).ndim, operation)

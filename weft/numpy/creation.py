@@ -131,6 +131,11 @@ def asarray(
     return array(a, dtype, copy, order, device=device)
 
 
+def unlisted(value: Any) -> Any:
+    """A list or tuple as an array, and anything else as it is."""
+    return asarray(value) if isinstance(value, (list, tuple)) else value
+
+
 def _make(value: Any, dtype: Any) -> Any:
     """The value as an array or tracer, of a dtype if one is given."""
     if type(value) in array_values:

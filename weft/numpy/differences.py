@@ -303,14 +303,8 @@ def _convolve(a: Any, v: Any, *, mode: str, turned: bool, precision: Any, prefer
         a, v = v, a
     n, m = type_of(a).size, type_of(v).size
     # XLA's convolution is a correlation: it does not turn the window.
-    window = v if turned and not swap else rev(v, (0,)) if not turned else v
-    if turned and swap:
-        window = v
-    low, high = {
-        "full": (m - 1, m - 1),
-        "same": (m // 2, m - m // 2 - 1) if not turned else (m // 2, m - m // 2 - 1),
-        "valid": (0, 0),
-    }[mode]
+    window = v if turned else rev(v, (0,))
+    low, high = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}[mode]
     out = conv_general_dilated(
         reshape(a, (1, 1, n)),
         reshape(window, (1, 1, m)),

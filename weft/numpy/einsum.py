@@ -56,16 +56,20 @@ def _wrong(message: str, subscripts: Any) -> WeftValueError:
     )
 
 
-def _from_lists(operands: Sequence[Any]) -> tuple[str, list[Any]]:
-    """The form einsum(x, [0, 1], y, [1, 2], [0, 2]) as subscripts and operands."""
-    values = list(operands)
-    output = values.pop() if len(values) % 2 else None
+def _read(operation: str, subscripts: Any, operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """Subscripts and operands, also from the form einsum(x, [0, 1], y, [1, 2], [0, 2])."""
+    if not isinstance(subscripts, str):
+        values = [subscripts, *operands]
+        output = values.pop() if len(values) % 2 else None
+        text = ",".join(map(_letters, values[1::2]))
+        subscripts = text + ("" if output is None else "->" + _letters(output))
+        operands = values[::2]
+    check_arrays(operation, *operands)
+    return subscripts, operands
 
-    def letters(labels: Any) -> str:
-        return "".join("..." if n is Ellipsis else _LETTERS[n] for n in labels)
 
-    terms = ",".join(letters(labels) for labels in values[1::2])
-    return terms + ("" if output is None else "->" + letters(output)), values[::2]
+def _letters(labels: Any) -> str:
+    return "".join("..." if n is Ellipsis else _LETTERS[n] for n in labels)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -253,18 +257,14 @@ def einsum(
         why = "the products are those of weft.lax.dot_general"
         fix = "leave it out; preferred_element_type= and precision= say how they are computed"
         raise not_taken("einsum", "_dot_general", _dot_general, why, fix)
-    if not isinstance(subscripts, str):
-        subscripts, values = _from_lists((subscripts, *operands))
-    else:
-        values = list(operands)
-    check_arrays("einsum", *values)
-    values = list(meeting("einsum", *values))
-    values = [user_value(x) for x in values]
+    subscripts, values = _read("einsum", subscripts, operands)
+    values = [user_value(x) for x in meeting("einsum", *values)]
     if not values:
         raise _wrong("there are no operands", subscripts)
     shapes = tuple(type_of(x).shape for x in values)
     terms, result = parse(subscripts, shapes)
-    _check_optimize("einsum", optimize)
+    if not isinstance(optimize, (tuple, list)) and not callable(optimize):
+        check_choice(optimize, _METHODS, "einsum", "optimize")
     if isinstance(optimize, list):
         # The list that `einsum_path` returns begins with its name.
         optimize = tuple(tuple(step) for step in optimize if not isinstance(step, str))
@@ -290,11 +290,6 @@ _METHODS = (True, False, "auto", "auto-hq", "optimal", "greedy", "eager", "oppor
 )
 
 
-def _check_optimize(operation: str, optimize: Any) -> None:
-    if not isinstance(optimize, (tuple, list)) and not callable(optimize):
-        check_choice(optimize, _METHODS, operation, "optimize")
-
-
 def einsum_path(
     subscripts: Any, /, *operands: Any, optimize: Any = "greedy"
 ) -> tuple[list[Any], str]:
@@ -304,11 +299,7 @@ def einsum_path(
     >>> steps
     ['einsum_path', (1, 2), (0, 1)]
     """
-    if not isinstance(subscripts, str):
-        subscripts, values = _from_lists((subscripts, *operands))
-    else:
-        values = list(operands)
-    check_arrays("einsum_path", *values)
+    subscripts, values = _read("einsum_path", subscripts, operands)
     shapes = [type_of(x).shape for x in values]
     path, text = opt_einsum.contract_path(subscripts, *shapes, shapes=True, optimize=optimize)
     return ["einsum_path", *path], str(text)

@@ -462,7 +462,7 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     >>> jnp.fft.fftfreq(5, d=0.5)
     Array([ 0. ,  0.4,  0.8, -0.8, -0.4], dtype=float32)
     """
-    return _frequencies("fft.fftfreq", n, d, dtype, device, lambda count: (count + 1) // 2, False)
+    return _frequencies("fft.fftfreq", n, d, dtype, device, False)
 
 
 @api_boundary
@@ -472,18 +472,10 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
     >>> jnp.fft.rfftfreq(5, d=0.5)
     Array([0. , 0.4, 0.8], dtype=float32)
     """
-    return _frequencies("fft.rfftfreq", n, d, dtype, device, lambda count: count, True)
+    return _frequencies("fft.rfftfreq", n, d, dtype, device, True)
 
 
-def _frequencies(
-    operation: str,
-    n: Any,
-    d: Any,
-    dtype: Any,
-    device: Any,
-    positive: Callable[[int], int],
-    halved: bool,
-) -> Any:
+def _frequencies(operation: str, n: Any, d: Any, dtype: Any, device: Any, halved: bool) -> Any:
     count = length_of(operation, "n", n)
     wanted = None if dtype is None else dtypes.parse(dtype)
     if wanted is not None and wanted not in dtypes.INEXACT:
@@ -501,7 +493,7 @@ def _frequencies(
             wanted="a real number, or an array of one without dimensions, that is not 0",
             fix=Fix("d", "pass d=1.0", {"d": 1.0}),
         )
-    size, first = (count // 2 + 1 if halved else count), positive(count)
+    size, first = (count // 2 + 1, count) if halved else (count, (count + 1) // 2)
     if not number:
         out = _scaled_frequencies(d, size=size, count=count, positive=first)
         return _placed(out if wanted is None else convert_element_type(out, wanted), device)

@@ -10,7 +10,7 @@ from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError
-from weft.numpy.arguments import check_choice, check_flag, not_taken, shape_of
+from weft.numpy.arguments import check_choice, check_flags, not_taken, shape_of
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.indexing.creation import broadcasted_iota
@@ -33,8 +33,7 @@ def meshgrid(
     >>> x.shape
     (3, 2)
     """
-    check_flag(sparse, "meshgrid", "sparse")
-    check_flag(copy, "meshgrid", "copy")
+    check_flags("meshgrid", sparse=sparse, copy=copy)
     check_choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
     if not copy:
         why = "arrays do not share memory"

@@ -16,7 +16,7 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
 from weft.numpy.arguments import check_arrays, check_number
-from weft.numpy.creation import asarray
+from weft.numpy.creation import asarray, unlisted
 from weft.numpy.joining import static_array
 from weft.numpy.manipulation import atleast_1d
 
@@ -34,7 +34,7 @@ __all__ = [
 def _values(operation: str, a: Any, argument: str) -> np.ndarray[Any, Any]:
     """The elements of an argument on the host. Raises WeftTypeError, or for a traced array
     ConcretizationError."""
-    a = asarray(a) if isinstance(a, (list, tuple)) else a
+    a = unlisted(a)
     check_arrays(operation, a)
     return static_array(a, operation, argument)
 
@@ -104,8 +104,7 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Array:
     >>> jnp.ascontiguousarray(2.0, "float32")
     Array([2.], dtype=float32)
     """
-    found: Array = atleast_1d(asarray(a, dtype))
-    return found
+    return atleast_1d(asarray(a, dtype))
 
 
 def common_type(*arrays: Any) -> type:
@@ -119,7 +118,7 @@ def common_type(*arrays: Any) -> type:
     """
     found: Any = np.dtype(np.float16)
     for position, x in enumerate(arrays):
-        x = asarray(x) if isinstance(x, (list, tuple)) else x
+        x = unlisted(x)
         check_arrays("common_type", x)
         dtype = type_of(x).dtype
         if not dtypes.is_numeric(dtype):
@@ -143,7 +142,7 @@ def min_scalar_type(a: Any) -> np.dtype[Any]:
     >>> jnp.min_scalar_type(300), jnp.min_scalar_type(-1), jnp.min_scalar_type(jnp.ones(2))
     (dtype('uint16'), dtype('int8'), dtype('float32'))
     """
-    a = asarray(a) if isinstance(a, (list, tuple)) else a
+    a = unlisted(a)
     check_arrays("min_scalar_type", a)
     if isinstance(a, int):
         return np.min_scalar_type(a)  # of any size
@@ -161,7 +160,7 @@ def real_if_close(a: Any, tol: float = 100) -> Array:
     Array([1., 2.], dtype=float32)
     """
     check_number(tol, "real_if_close", "tol")
-    a = asarray(a) if isinstance(a, (list, tuple)) else a
+    a = unlisted(a)
     check_arrays("real_if_close", a)
     x = asarray(a)
     dtype = type_of(x).dtype

@@ -29,15 +29,16 @@ from weft.numpy.arguments import (
     promoted,
 )
 from weft.numpy.compiled_functions import compiled
-from weft.numpy.creation import asarray
+from weft.numpy.creation import asarray, unlisted
 from weft.numpy.differences import convolve
 from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import matmul
 from weft.numpy.promotion import meeting
 from weft.numpy.ranges import eye
+from weft.numpy.reductions import squared_size
 from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, neg, sqrt, square, sub
-from weft.ops.elementwise.complex import imag, real
+from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, neg, sqrt, sub
+from weft.ops.elementwise.complex import real
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import iota
 from weft.ops.indexing.slicing import pad, slice, slice_in_dim
@@ -67,8 +68,7 @@ _WRITTEN_OUT = 16
 
 def _vector(operation: str, p: Any, argument: str) -> Any:
     """Coefficients as a vector; a number is a constant polynomial. Raises ShapeError for more."""
-    p = asarray(p) if isinstance(p, (list, tuple)) else p
-    p = operand(operation, p)
+    p = operand(operation, unlisted(p))
     of = type_of(p)
     if of.dtype not in dtypes.ANY:
         message = f"{operation}: {argument} holds numbers"
@@ -82,8 +82,7 @@ def _vector(operation: str, p: Any, argument: str) -> Any:
 
 def _vectors(operation: str, **polynomials: Any) -> list[Any]:
     """The coefficient vectors of several arguments, promoted to a common dtype."""
-    given = [asarray(p) if isinstance(p, (list, tuple)) else p for p in polynomials.values()]
-    met = meeting(operation, *given)
+    met = meeting(operation, *map(unlisted, polynomials.values()))
     return [_vector(operation, p, argument) for argument, p in zip(polynomials, met, strict=True)]
 
 
@@ -218,8 +217,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     >>> jnp.polyval(jnp.array([3, 0, 1]), 5)
     Array(76, dtype=int32)
     """
-    p, x = [asarray(v) if isinstance(v, (list, tuple)) else v for v in (p, x)]
-    p, x = meeting("polyval", p, x)
+    p, x = meeting("polyval", unlisted(p), unlisted(x))
     if not type_of(p).ndim:
         message = "polyval: p has one dimension or more"
         got = str(type_of(p))
@@ -234,7 +232,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
 
 @compiled
 def _polyval(p: Any, x: Any, *, shape: Any, unroll: int) -> Any:
-    x, rest, count = broadcasted(x, shape), type_of(p).shape[1:], type_of(p).shape[0]
+    x, count = broadcasted(x, shape), type_of(p).shape[0]
     start = broadcast_in_dim(type_of(p).dtype.type(0), shape, ())
 
     def step(total: Any, row: Any) -> tuple[Any, None]:
@@ -243,16 +241,9 @@ def _polyval(p: Any, x: Any, *, shape: Any, unroll: int) -> Any:
     if count > _WRITTEN_OUT:
         return scan(step, start, p, unroll=min(unroll, count))[0]
     for i in range(count):
-        row = reshape(slice_in_dim(p, i, i + 1, axis=0), rest)
+        row = _item(p, i)
         start = step(start, row)[0] if i else broadcasted(row, shape)
     return start
-
-
-def _falling(count: int, order: int) -> np.ndarray[Any, Any]:
-    """The factors of `count` coefficients in the derivative, highest power first."""
-    return np.array(
-        [math.prod(range(k - order + 1, k + 1)) for k in range(count - 1, order - 1, -1)], float
-    )
 
 
 def polyder(p: Any, m: int = 1) -> Array:
@@ -263,16 +254,14 @@ def polyder(p: Any, m: int = 1) -> Array:
     """
     order = _order("polyder", m)
     p = _vector("polyder", p, "p")
-    count = type_of(p).size
+    if order == 0:
+        return slice_in_dim(p, 0, None, axis=0)
+    count, dtype = type_of(p).size, type_of(p).dtype
     kept = slice_in_dim(p, 0, max(count - order, 0), axis=0)
-    factors = _falling(count, order)
-    return kept if order == 0 else mul(*promoted("polyder", kept, _constants(factors, kept)))
-
-
-def _constants(values: np.ndarray[Any, Any], like: Any) -> Any:
-    of = type_of(like)
-    dtype = dtypes.default_int() if of.dtype == dtypes.bool_ else of.dtype
-    return asarray(values.astype(dtype), dtype=dtype)
+    dtype = dtypes.default_int() if dtype == dtypes.bool_ else dtype
+    powers = range(count - 1, order - 1, -1)
+    factors = np.array([math.prod(range(k - order + 1, k + 1)) for k in powers], float)
+    return mul(*promoted("polyder", kept, asarray(factors.astype(dtype), dtype=dtype)))
 
 
 def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
@@ -320,8 +309,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
            [9, 3, 1]], dtype=int32)
     """
     check_flag(increasing, "vander", "increasing")
-    x = asarray(x) if isinstance(x, (list, tuple)) else x
-    x = operand("vander", x)
+    x = operand("vander", unlisted(x))
     of = type_of(x)
     if of.ndim != 1:
         raise ShapeError("vander takes a vector", operation="vander", got=str(of), wanted="(n,)")
@@ -356,8 +344,7 @@ def poly(seq_of_zeros: Any) -> Array:
     >>> jnp.poly(jnp.array([1.0, -1.0]))
     Array([ 1.,  0., -1.], dtype=float32)
     """
-    z = asarray(seq_of_zeros) if isinstance(seq_of_zeros, (list, tuple)) else seq_of_zeros
-    z = operand("poly", z)
+    z = operand("poly", unlisted(seq_of_zeros))
     of = type_of(z)
     if of.ndim > 2 or (of.ndim == 2 and of.shape[0] != of.shape[1]):
         message = "poly takes a vector of roots or a square matrix"
@@ -453,10 +440,6 @@ def _roots_of_any(p: Any) -> Any:
     return select(true_ones, found, broadcast_in_dim(nan, (count - 1,), ()))
 
 
-def _check_covariance(cov: Any) -> None:
-    check_choice(cov, (False, True, "unscaled"), "polyfit", "cov")
-
-
 @overload
 def polyfit(x: Any, y: Any, deg: int, rcond: float | None = ..., *, w: Any = ...) -> Array: ...
 @overload
@@ -496,12 +479,11 @@ def polyfit(
     Array([2., 1.], dtype=float32)
     """
     check_flag(full, "polyfit", "full")
-    _check_covariance(cov)
+    check_choice(cov, (False, True, "unscaled"), "polyfit", "cov")
     order = integer_of(deg, "polyfit", "deg") + 1
     x = _vector("polyfit", x, "x")
     given = (y,) if w is None else (y, w)
-    y, *more = [asarray(v) if isinstance(v, (list, tuple)) else v for v in given]
-    x, y, *more = meeting("polyfit", x, y, *more)
+    x, y, *more = meeting("polyfit", x, *map(unlisted, given))
     _check_points(order, type_of(x), type_of(y), type_of(more[0]) if more else None)
     x, y, *more = promoted("polyfit", x, y, *more)
     dtype = inexact(type_of(x).dtype)
@@ -525,20 +507,15 @@ def polyfit(
 
 
 def _check_points(order: int, x: Any, y: Any, w: Any) -> None:
-    problem = None
     if order < 1:
-        problem, got, wanted = "deg is not negative", f"deg={order - 1}", "0 or more"
-    elif not x.size:
-        problem, got, wanted = "there are no points", f"x of type {x}", "one or more"
-    if problem:
-        raise WeftValueError(f"polyfit: {problem}", operation="polyfit", got=got, wanted=wanted)
+        message, got = "polyfit: deg is not negative", f"deg={order - 1}"
+        raise refusal(WeftValueError, message, "polyfit", got, "0 or more")
+    if not x.size:
+        message, got = "polyfit: there are no points", f"x of type {x}"
+        raise refusal(WeftValueError, message, "polyfit", got, "one or more")
     if y.ndim not in (1, 2) or y.shape[0] != x.size:
-        raise ShapeError(
-            "polyfit: y has one row per point",
-            operation="polyfit",
-            got=f"x of type {x}, y of type {y}",
-            wanted=f"shape ({x.size},) or ({x.size}, k)",
-        )
+        message, got = "polyfit: y has one row per point", f"x of type {x}, y of type {y}"
+        raise refusal(ShapeError, message, "polyfit", got, f"shape ({x.size},) or ({x.size}, k)")
     if w is not None and w.shape != (x.size,):
         message = "polyfit: w has one weight per point"
         raise refusal(ShapeError, message, "polyfit", f"w of type {w}", f"shape ({x.size},)")
@@ -555,13 +532,13 @@ def _polyfit(x: Any, y: Any, *weights: Any, order: int, rcond: float) -> Any:
         w = convert(weight, work)
         powers = mul(powers, broadcast_in_dim(w, (count, order), (0,)))
         columns = mul(columns, broadcast_in_dim(w, type_of(columns).shape, (0,)))
-    length = sqrt(reduce_sum(_squared(powers), (0,)))
+    length = sqrt(reduce_sum(squared_size(powers), (0,)))
     empty = eq(length, _zeros(order, type_of(length).dtype))  # every weight is 0
     scale = convert(select(empty, length + 1, length), work)
     scaled = div(powers, broadcast_in_dim(scale, (count, order), (1,)))
     c, inverse, s, kept = _least_squares(scaled, columns, rcond)
     errors = sub(matmul(scaled, c, precision="highest"), columns)
-    residuals = reduce_sum(_squared(errors), (0,))
+    residuals = reduce_sum(squared_size(errors), (0,))
     c = div(c, broadcast_in_dim(scale, type_of(c).shape, (0,)))
     base = matmul(inverse, adjoint(inverse), precision="highest")
     for d in (0, 1):
@@ -594,13 +571,6 @@ def _least_squares(a: Any, b: Any, rcond: float) -> tuple[Any, Any, Any, Any]:
     )
 
 
-def _squared(x: Any) -> Any:
-    """The squared absolute values."""
-    if type_of(x).dtype in dtypes.COMPLEX:
-        return add(square(real(x)), square(imag(x)))
-    return square(x)
-
-
 def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
     """An array without zeros at the front ("f") and the back ("b") of its axes.
 
@@ -610,8 +580,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
     >>> jnp.trim_zeros(jnp.array([0, 0, 1, 0, 2, 0]))
     Array([1, 0, 2], dtype=int32)
     """
-    filt = asarray(filt) if isinstance(filt, (list, tuple)) else filt
-    filt = operand("trim_zeros", filt)
+    filt = operand("trim_zeros", unlisted(filt))
     ends = trim.lower() if isinstance(trim, str) else ""
     if ends not in ("f", "b", "fb", "bf"):
         message = "trim_zeros: trim names the ends"

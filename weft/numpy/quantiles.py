@@ -279,10 +279,11 @@ def _fraction(
     overwrite_input: bool,
     method: str,
     keepdims: bool,
-    scale: int,
     weights: Any = None,
 ) -> Any:
+    check_flag(keepdims, name, "keepdims")
     refuse_out(name, out)
+    scale = 100 if name.endswith("percentile") else 1
     _check_fractions(name, q, scale)
     a, given = operands(name, a, q)
     if type_of(a).dtype in dtypes.REAL:
@@ -305,21 +306,11 @@ def _fraction(
             raise WeftValueError(f"{name}: there are no elements", operation=name, got=str(of))
         rest = [1 if d in axes else s for d, s in enumerate(of.shape) if keepdims or d not in axes]
         return full((*type_of(q).shape, *rest), math.nan, inexact(of.dtype))
+    how = {"keepdims": bool(keepdims), "skip": name.startswith("nan"), "scale": scale}
     if weights is not None:
         spread = _spread_weights(name, weights, of, axes, method)
-        skip = name.startswith("nan")
-        return _weighted_quantile(
-            a, q, spread, axes=axes, keepdims=bool(keepdims), skip=skip, scale=scale
-        )
-    return _quantile(
-        a,
-        q,
-        axes=axes,
-        method=method,
-        keepdims=bool(keepdims),
-        skip=name.startswith("nan"),
-        scale=scale,
-    )
+        return _weighted_quantile(a, q, spread, axes=axes, **how)
+    return _quantile(a, q, axes=axes, method=method, **how)
 
 
 @repeated
@@ -344,8 +335,7 @@ def quantile(
     >>> jnp.quantile(jnp.array([1.0, 2.0, 3.0]), 0.75)
     Array(2.5, dtype=float32)
     """
-    check_flag(keepdims, "quantile", "keepdims")
-    return _fraction("quantile", a, q, axis, out, overwrite_input, method, keepdims, 1, weights)
+    return _fraction("quantile", a, q, axis, out, overwrite_input, method, keepdims, weights)
 
 
 def nanquantile(
@@ -366,8 +356,7 @@ def nanquantile(
     >>> jnp.nanquantile(jnp.array([jnp.nan, 1.0, 3.0]), 0.5)
     Array(2., dtype=float32)
     """
-    check_flag(keepdims, "nanquantile", "keepdims")
-    return _fraction("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, 1, weights)
+    return _fraction("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights)
 
 
 @repeated
@@ -389,8 +378,7 @@ def percentile(
     >>> jnp.percentile(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 75.0]))
     Array([1. , 2.5], dtype=float32)
     """
-    check_flag(keepdims, "percentile", "keepdims")
-    return _fraction("percentile", a, q, axis, out, overwrite_input, method, keepdims, 100, weights)
+    return _fraction("percentile", a, q, axis, out, overwrite_input, method, keepdims, weights)
 
 
 def nanpercentile(
@@ -411,10 +399,7 @@ def nanpercentile(
     >>> jnp.nanpercentile(jnp.array([jnp.nan, 1.0, 3.0]), 50)
     Array(2., dtype=float32)
     """
-    check_flag(keepdims, "nanpercentile", "keepdims")
-    return _fraction(
-        "nanpercentile", a, q, axis, out, overwrite_input, method, keepdims, 100, weights
-    )
+    return _fraction("nanpercentile", a, q, axis, out, overwrite_input, method, keepdims, weights)
 
 
 @repeated
@@ -430,8 +415,7 @@ def median(
     >>> jnp.median(jnp.array([3.0, 1.0, 2.0, 10.0]))
     Array(2.5, dtype=float32)
     """
-    check_flag(keepdims, "median", "keepdims")
-    return _fraction("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, 1)
+    return _fraction("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
 
 
 def nanmedian(
@@ -448,5 +432,4 @@ def nanmedian(
     >>> jnp.nanmedian(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(2., dtype=float32)
     """
-    check_flag(keepdims, "nanmedian", "keepdims")
-    return _fraction("nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, 1)
+    return _fraction("nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)

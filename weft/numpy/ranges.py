@@ -24,6 +24,7 @@ from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
     check_flag,
+    check_flags,
     inexact,
     integer_of,
     promoted,
@@ -264,11 +265,13 @@ def linspace(
     >>> linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    check_flag(endpoint, "linspace", "endpoint")
-    check_flag(retstep, "linspace", "retstep")
+    check_flags("linspace", endpoint=endpoint, retstep=retstep)
     num = _count(num, "linspace")
     if type(start) in _REAL and type(stop) in _REAL and num <= _SMALL:
-        return _known(start, stop, num, bool(endpoint), bool(retstep), dtype, axis, device)
+        axis_of(axis, 1, "linspace")
+        made, step = _known(start, stop, num, bool(endpoint), dtype)
+        found = _placed(_on_device(made), device)
+        return (found, _on_device(step)) if retstep else found
     wanted = None if dtype is None else dtypes.parse(dtype)
     start, stop = _given("linspace", wanted, start, stop)
     axis = integer_of(axis, "linspace", "axis")
@@ -290,27 +293,15 @@ def _between(
 _REAL = (int, float)
 
 
-def _known(
-    start: float,
-    stop: float,
-    num: int,
-    endpoint: bool,
-    retstep: bool,
-    dtype: Any,
-    axis: int,
-    device: Any,
-) -> Any:
-    """`linspace` between two concrete numbers, exact to rounding."""
-    axis_of(axis, 1, "linspace")
+def _known(start: float, stop: float, num: int, endpoint: bool, dtype: Any) -> tuple[Any, Any]:
+    """`linspace` between two concrete numbers, exact to rounding, and the distance."""
     wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
     real = wanted if wanted in dtypes.FLOATING else dtypes.default_float()
     # 1e300 in float32 is infinity, and so is the distance of -1e308 and 1e308.
     with np.errstate(over="ignore", invalid="ignore"):
         made, step = _even_values(float(start), float(stop), num, endpoint)
         made = (np.floor(made) if wanted.kind in "iu" else made).astype(wanted)
-        distance = np.asarray(step, real)
-    out = _placed(_on_device(made), device)
-    return (out, _on_device(distance)) if retstep else out
+        return made, np.asarray(step, real)
 
 
 def _even_values(start: float, stop: float, num: int, endpoint: bool) -> tuple[Any, float]:

@@ -17,6 +17,7 @@ from weft.numpy.arguments import (
     broadcasted,
     check_choice,
     check_flag,
+    check_flags,
     check_number,
     convert,
     inexact,
@@ -64,25 +65,25 @@ INT32 = np.dtype(np.int32)
 @compiled
 def _arg(a: Any, *, name: str, axis: int | None, keepdims: bool) -> Any:
     of = type_of(a)
+    axes = tuple(range(of.ndim)) if axis is None else (axis,)
     function = argreduce.argmax if name.endswith("max") else argreduce.argmin
     if name.startswith("nan") and of.dtype in dtypes.INEXACT:
         fill = (lowest if name.endswith("max") else highest)(of.dtype)
-        empty = reduce_and(is_nan(a), tuple(range(of.ndim)) if axis is None else (axis,))
+        empty = reduce_and(is_nan(a), axes)
         found = _arg.function(
             without_nan(a, fill), name=name.removeprefix("nan"), axis=axis, keepdims=False
         )
-        out = choose_elements(
-            empty, broadcasted(index_dtype().type(-1), type_of(found).shape), found
-        )
+        none = broadcasted(index_dtype().type(-1), type_of(found).shape)
+        out = choose_elements(empty, none, found)
     elif axis is None:
         out = function(reshape(a, (of.size,)), 0, index_dtype())
     else:
         out = function(a, axis, index_dtype())
-    axes = tuple(range(of.ndim)) if axis is None else (axis,)
     return kept(out, of.shape, axes, keepdims)
 
 
 def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
+    check_flag(keepdims, name, "keepdims")
     refuse_out(name, out)
     a = operand(name, a)
     of = type_of(a)
@@ -105,7 +106,6 @@ def argmax(
     >>> jnp.argmax(jnp.array([3.0, 5.0, 4.0]))
     Array(1, dtype=int32)
     """
-    check_flag(keepdims, "argmax", "keepdims")
     return _position("argmax", a, axis, out, keepdims)
 
 
@@ -118,7 +118,6 @@ def argmin(
     >>> jnp.argmin(jnp.array([[3.0, 5.0], [4.0, 1.0]]), axis=1)
     Array([0, 1], dtype=int32)
     """
-    check_flag(keepdims, "argmin", "keepdims")
     return _position("argmin", a, axis, out, keepdims)
 
 
@@ -133,7 +132,6 @@ def nanargmax(
     >>> jnp.nanargmax(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(2, dtype=int32)
     """
-    check_flag(keepdims, "nanargmax", "keepdims")
     return _position("nanargmax", a, axis, out, keepdims)
 
 
@@ -145,7 +143,6 @@ def nanargmin(
     >>> jnp.nanargmin(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1, dtype=int32)
     """
-    check_flag(keepdims, "nanargmin", "keepdims")
     return _position("nanargmin", a, axis, out, keepdims)
 
 
@@ -210,6 +207,12 @@ def searchsorted(
     return _searchsorted(a, v, *extra, side=side, method=method)
 
 
+def _ends(x: Any) -> list[Any]:
+    """The first and the last element of a vector."""
+    n = type_of(x).shape[0]
+    return [reshape(slicing.slice(x, (i,), (i + 1,)), ()) for i in (0, n - 1)]
+
+
 @compiled
 def _digitize(x: Any, bins: Any, *, right: bool) -> Any:
     n = type_of(bins).shape[0]
@@ -218,7 +221,7 @@ def _digitize(x: Any, bins: Any, *, right: bool) -> Any:
         return broadcasted(np.int32(0), type_of(x).shape)
     up = _searchsorted.function(bins, x, side=side, method="scan")
     falling = _searchsorted.function(rev(bins, (0,)), x, side=side, method="scan")
-    first, last = (reshape(slicing.slice(bins, (i,), (i + 1,)), ()) for i in (0, n - 1))
+    first, last = _ends(bins)
     return choose_elements(le(first, last), up, sub(np.int32(n), falling))
 
 
@@ -269,8 +272,7 @@ def isin(
     >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([3, 1]))
     Array([ True, False,  True], dtype=bool)
     """
-    check_flag(assume_unique, "isin", "assume_unique")
-    check_flag(invert, "isin", "invert")
+    check_flags("isin", assume_unique=assume_unique, invert=invert)
     element, test_elements = meeting("isin", element, test_elements)
     check_choice(method, ("auto", "compare_all", "binary_search", "sort"), "isin", "method")
     return _isin(element, test_elements, invert=bool(invert))
@@ -286,21 +288,18 @@ def _interp(x: Any, xp: Any, fp: Any, *ends: Any, given: tuple[bool, bool, bool]
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, absolute(convert(period, dtype)))
     n, shape = type_of(xp).shape[0], type_of(x).shape
-    i = smaller(
-        larger(_searchsorted.function(xp, x, side="right", method="scan"), np.int32(1)),
-        np.int32(n - 1),
-    )
+    i = _searchsorted.function(xp, x, side="right", method="scan")
+    i = smaller(larger(i, np.int32(1)), np.int32(n - 1))
     before = sub(i, np.int32(1))
-    x0, x1 = take_axis(xp, before, 0, "clip"), take_axis(xp, i, 0, "clip")
-    f0, f1 = take_axis(fp, before, 0, "clip"), take_axis(fp, i, 0, "clip")
+    x0, x1, f0, f1 = (take_axis(v, j, 0, "clip") for v in (xp, fp) for j in (before, i))
     run, rise = sub(x1, x0), sub(f1, f0)
     level = eq(run, dtype.type(0))
     safe = choose_elements(level, broadcasted(dtype.type(1), shape), run)
     slope = convert(div(sub(x, x0), safe), values)
     out = choose_elements(level, f0, add(f0, mul(slope, rise)))
     if period is None:
-        lowest_x, highest_x = (reshape(slicing.slice(xp, (k,), (k + 1,)), ()) for k in (0, n - 1))
-        f_first, f_last = (reshape(slicing.slice(fp, (k,), (k + 1,)), ()) for k in (0, n - 1))
+        lowest_x, highest_x = _ends(xp)
+        f_first, f_last = _ends(fp)
         below = f_first if left is None else convert(left, values)
         above = f_last if right is None else convert(right, values)
         out = choose_elements(lt(x, lowest_x), broadcasted(below, shape), out)

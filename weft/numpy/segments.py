@@ -14,10 +14,10 @@ from weft import dtypes
 from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.control_flow.associative_scan import associative_scan
-from weft.core.types import type_of
+from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.numpy.arguments import check_flag, integer_of, operands, refuse_sharding
+from weft.numpy.arguments import check_flags, integer_of, operands, refuse_sharding
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.joining import static_array
 from weft.numpy.sorting import argsort
@@ -90,9 +90,8 @@ def _segments(
 
 def _clipped(ids: Any, num_segments: int) -> Any:
     """The segment ids clipped to the segments that there are, for mode="clip"."""
-    wide = dtypes.int64
-    ids = convert_element_type(ids, wide)
-    return min(max(ids, wide.type(0)), wide.type(num_segments - 1))
+    ids = convert_element_type(ids, dtypes.int64)
+    return min(max(ids, dtypes.int64.type(0)), dtypes.int64.type(num_segments - 1))
 
 
 def _by_bucket(ids: Any, num_segments: int, bucket_size: int, mode: GatherScatterMode) -> Any:
@@ -187,22 +186,7 @@ def _products_before(rows: Any, begins: Any, reverse: bool) -> Any:
     return associative_scan(combine, (moved, begins), reverse=reverse)[0]
 
 
-def _of_segments(
-    name: str,
-    data: Any,
-    segment_ids: Any,
-    num_segments: Any,
-    indices_are_sorted: bool,
-    unique_indices: bool,
-    bucket_size: Any,
-    mode: Any,
-    out_sharding: Any,
-) -> Any:
-    data, segment_ids = operands(name, data, segment_ids)
-    refuse_sharding(name, out_sharding)
-    check_flag(indices_are_sorted, name, "indices_are_sorted")
-    check_flag(unique_indices, name, "unique_indices")
-    of, ids = type_of(data), type_of(segment_ids)
+def _check_operands(name: str, of: ArrayType, ids: ArrayType) -> None:
     if of.dtype not in _KINDS[name].accepts:
         message = f"{name} does not take data of {of.dtype}"
         wanted = ", ".join(sorted(d.name for d in _KINDS[name].accepts))
@@ -218,15 +202,6 @@ def _of_segments(
         wanted = "segment_ids of the shape of the first dimension (or dimensions) of data"
         fix = Fix("reshape", "pass segment_ids of shape data.shape[:1]", {})
         raise refusal(ShapeError, message, name, f"data {of} and segment_ids {ids}", wanted, fix)
-    return _segments(
-        data,
-        segment_ids,
-        name=name,
-        num_segments=_count(name, segment_ids, num_segments),
-        flags=(bool(indices_are_sorted), bool(unique_indices)),
-        mode=GatherScatterMode.from_any(mode),
-        bucket_size=_positive(name, "bucket_size", bucket_size, 1),
-    )
 
 
 def _count(name: str, segment_ids: Any, num_segments: Any) -> int:
@@ -259,16 +234,19 @@ def _public(name: str, summary: str, empty: str, example: str) -> Callable[..., 
         mode: str | GatherScatterMode | None = None,
         out_sharding: Any = None,
     ) -> Any:
-        return _of_segments(
-            name,
+        data, segment_ids = operands(name, data, segment_ids)
+        refuse_sharding(name, out_sharding)
+        flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices}
+        check_flags(name, **flags)
+        _check_operands(name, type_of(data), type_of(segment_ids))
+        return _segments(
             data,
             segment_ids,
-            num_segments,
-            indices_are_sorted,
-            unique_indices,
-            bucket_size,
-            mode,
-            out_sharding,
+            name=name,
+            num_segments=_count(name, segment_ids, num_segments),
+            flags=tuple(map(bool, flags.values())),
+            mode=GatherScatterMode.from_any(mode),
+            bucket_size=_positive(name, "bucket_size", bucket_size, 1),
         )
 
     function.__name__ = function.__qualname__ = name

@@ -19,6 +19,7 @@ from weft.numpy.arguments import (
     axis_of,
     check_choice,
     check_flag,
+    check_flags,
     convert,
     integer_of,
     not_taken,
@@ -71,9 +72,8 @@ def _check_kind(name: str, kind: Any, order: Any) -> None:
 
 @compiled
 def _sort(a: Any, *, axis: int, stable: bool, descending: bool) -> Any:
-    if descending:
-        return rev(ordering.sort(a, axis, is_stable=stable), (axis,))
-    return ordering.sort(a, axis, is_stable=stable)
+    found = ordering.sort(a, axis, is_stable=stable)
+    return rev(found, (axis,)) if descending else found
 
 
 @repeated
@@ -93,8 +93,7 @@ def sort(
     >>> jnp.sort(jnp.array([3, 1, 2]))
     Array([1, 2, 3], dtype=int32)
     """
-    check_flag(stable, "sort", "stable")
-    check_flag(descending, "sort", "descending")
+    check_flags("sort", stable=stable, descending=descending)
     _check_kind("sort", kind, order)
     a, place = _place("sort", a, axis)
     return _sort(a, axis=place, stable=bool(stable), descending=bool(descending))
@@ -127,8 +126,7 @@ def argsort(
     >>> jnp.argsort(jnp.array([3, 1, 2]))
     Array([1, 2, 0], dtype=int32)
     """
-    check_flag(stable, "argsort", "stable")
-    check_flag(descending, "argsort", "descending")
+    check_flags("argsort", stable=stable, descending=descending)
     _check_kind("argsort", kind, order)
     a, place = _place("argsort", a, axis)
     return _argsort(a, axis=place, stable=bool(stable), descending=bool(descending))
@@ -157,10 +155,10 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     >>> jnp.lexsort((jnp.array([3, 1, 2]), jnp.array([0, 0, 0])))
     Array([1, 2, 0], dtype=int32)
     """
-    values = list(keys) if isinstance(keys, (list, tuple)) else list(_rows(keys))
+    values: Sequence[Any] = keys if isinstance(keys, (list, tuple)) else _rows(keys)
     if not values:
         raise WeftValueError("lexsort needs a key", operation="lexsort", got="no keys")
-    values = list(operands("lexsort", *values))
+    values = operands("lexsort", *values)
     if len({type_of(k).shape for k in values}) > 1:
         got = ", ".join(str(type_of(k)) for k in values)
         raise refusal(ShapeError, "lexsort takes keys of one shape", "lexsort", got, "equal shapes")
@@ -183,13 +181,15 @@ def _rows(keys: Any) -> Sequence[Any]:
     ]
 
 
-def _kth(name: str, kth: Any, length: int) -> int:
-    k = integer_of(kth, name, "kth")
+def _checked(name: str, a: Any, kth: Any, axis: Any) -> tuple[Any, int]:
+    """The operand and the axis of a partition. Raises WeftValueError for kth out of range."""
+    a = operand(name, a)
+    place = axis_of(axis, type_of(a).ndim, name)
+    k, length = integer_of(kth, name, "kth"), type_of(a).shape[place]
     if not -length <= k < length:
-        raise WeftValueError(
-            f"{name}: kth is out of range", operation=name, got=f"kth={k} of {length} elements"
-        )
-    return k % length
+        got = f"kth={k} of {length} elements"
+        raise refusal(WeftValueError, f"{name}: kth is out of range", name, got)
+    return a, place
 
 
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
@@ -200,9 +200,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     >>> jnp.partition(jnp.array([3, 1, 2]), 0)[0]
     Array(1, dtype=int32)
     """
-    a = operand("partition", a)
-    place = axis_of(axis, type_of(a).ndim, "partition")
-    _kth("partition", kth, type_of(a).shape[place])
+    a, place = _checked("partition", a, kth, axis)
     return _sort(a, axis=place, stable=True, descending=False)
 
 
@@ -212,9 +210,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     >>> jnp.argpartition(jnp.array([3, 1, 2]), 1)[1]
     Array(2, dtype=int32)
     """
-    a = operand("argpartition", a)
-    place = axis_of(axis, type_of(a).ndim, "argpartition")
-    _kth("argpartition", kth, type_of(a).shape[place])
+    a, place = _checked("argpartition", a, kth, axis)
     return _argsort(a, axis=place, stable=True, descending=False)
 
 
@@ -284,6 +280,7 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: No
 def _cumulative_standard(
     name: str, short: str, x: Any, axis: int | None, dtype: Any, include_initial: bool
 ) -> Any:
+    check_flag(include_initial, name, "include_initial")
     x = operand(name, x)
     of = type_of(x)
     if of.ndim == 0:
@@ -293,14 +290,8 @@ def _cumulative_standard(
             message = f"{name}: an array of several dimensions needs axis="
             raise refusal(WeftValueError, message, name, str(of), "axis")
         axis = 0
-    target = None if dtype is None else dtypes.parse(dtype)
-    return _cumulative(
-        x,
-        name=short,
-        axis=axis_of(axis, of.ndim, name),
-        dtype=target,
-        initial=bool(include_initial),
-    )
+    place, target = axis_of(axis, of.ndim, name), None if dtype is None else dtypes.parse(dtype)
+    return _cumulative(x, name=short, axis=place, dtype=target, initial=bool(include_initial))
 
 
 def cumulative_sum(
@@ -313,7 +304,6 @@ def cumulative_sum(
     >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
     Array([0, 1, 3, 6], dtype=int32)
     """
-    check_flag(include_initial, "cumulative_sum", "include_initial")
     return _cumulative_standard("cumulative_sum", "cumsum", x, axis, dtype, include_initial)
 
 
@@ -327,5 +317,4 @@ def cumulative_prod(
     >>> jnp.cumulative_prod(jnp.array([1, 2, 3]), include_initial=True)
     Array([1, 1, 2, 6], dtype=int32)
     """
-    check_flag(include_initial, "cumulative_prod", "include_initial")
     return _cumulative_standard("cumulative_prod", "cumprod", x, axis, dtype, include_initial)

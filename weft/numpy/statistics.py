@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftVa
 from weft.numpy.arguments import (
     broadcasted,
     check_flag,
+    check_flags,
     convert,
     expanded,
     inexact,
@@ -112,8 +114,7 @@ def cov(
     Array([[ 2., -2.],
            [-2.,  2.]], dtype=float32)
     """
-    check_flag(rowvar, "cov", "rowvar")
-    check_flag(bias, "cov", "bias")
+    check_flags("cov", rowvar=rowvar, bias=bias)
     m = operand("cov", m)
     if type_of(m).ndim > 2:
         raise ShapeError("cov takes at most two dimensions", operation="cov", got=str(type_of(m)))
@@ -150,16 +151,11 @@ def _corrcoef(c: Any) -> Any:
     if not of.ndim:
         return div(c, c)
     n = of.shape[0]
-    on_diagonal = eq(
-        broadcast_in_dim(iota(np.int32, n), (n, n), (0,)),
-        broadcast_in_dim(iota(np.int32, n), (n, n), (1,)),
-    )
+    on_diagonal = eq(*[broadcast_in_dim(iota(np.int32, n), (n, n), (d,)) for d in (0, 1)])
     zero = broadcasted(of.dtype.type(0), (n, n))
     deviation = sqrt(real_part(reduce_sum(select(on_diagonal, c, zero), (1,))))
     real_dtype = dtypes.to_real(of.dtype)
-    outer = mul(
-        broadcast_in_dim(deviation, (n, n), (0,)), broadcast_in_dim(deviation, (n, n), (1,))
-    )
+    outer = mul(*[broadcast_in_dim(deviation, (n, n), (d,)) for d in (0, 1)])
     one = real_dtype.type(1)
     if of.dtype in dtypes.COMPLEX:
         return complex(*[_between(div(part(c), outer), one) for part in (real, imag)])
@@ -192,21 +188,16 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> A
 @compiled
 def _bincount(x: Any, *weights: Any, length: int) -> Any:
     n = type_of(x).shape[0]
-    if weights:
-        values = weights[0]
-    else:
-        values = broadcasted(dtypes.default_int().type(1), (n,))
-    of = type_of(values)
+    values = weights[0] if weights else broadcasted(dtypes.default_int().type(1), (n,))
+    dtype = type_of(values).dtype
     index = x if type_of(x).dtype.itemsize >= 4 else convert(x, np.dtype(np.int32))
     if type_of(index).dtype in dtypes.SIGNED:
         index = larger(index, type_of(index).dtype.type(0))
-    zeros = broadcasted(of.dtype.type(0), (length,))
+    zeros = broadcasted(dtype.type(0), (length,))
     if not length:
         return zeros
     numbers = ScatterDimensionNumbers((), (0,), (0,))
-    return scatter_add(
-        zeros, reshape(index, (n, 1)), convert(values, of.dtype), numbers, mode="drop"
-    )
+    return scatter_add(zeros, reshape(index, (n, 1)), convert(values, dtype), numbers, mode="drop")
 
 
 def bincount(
@@ -232,21 +223,23 @@ def bincount(
         raise refusal(ShapeError, message, "bincount", f"x: {of}", "shape (n,)", fix)
     if length is None:
         value = known(x, "bincount", "pass length=, the length of the result")
-        if value.size and value.min() < 0:
-            value = np.maximum(value, 0)
-        size = max(
-            length_of(minlength, "bincount", "minlength"), int(value.max()) + 1 if value.size else 0
-        )
+        count = max(int(value.max()), 0) + 1 if value.size else 0
+        size = max(length_of(minlength, "bincount", "minlength"), count)
     else:
         size = length_of(length, "bincount", "length")
-    extra = []
-    if weights is not None:
-        weights = operand("bincount", weights)
-        if type_of(weights).shape != of.shape:
-            message = "bincount: weights and x have different shapes"
-            raise refusal(ShapeError, message, "bincount", f"{type_of(weights)} and {of}")
-        extra.append(weights)
-    return _bincount(x, *extra, length=size)
+    return _bincount(x, *_weights("bincount", "x", x, weights), length=size)
+
+
+def _weights(operation: str, name: str, x: Any, weights: Any) -> list[Any]:
+    """A list of the weights, empty without. Raises ShapeError unless they have the shape of x."""
+    if weights is None:
+        return []
+    weights = operand(operation, weights)
+    given, of = type_of(weights), type_of(x)
+    if given.shape != of.shape:
+        message = f"{operation}: weights and {name} have different shapes"
+        raise refusal(ShapeError, message, operation, f"{given} and {of}")
+    return [weights]
 
 
 @compiled
@@ -348,22 +341,26 @@ def _histogram(a: Any, edges: Any, *weights: Any, density: bool) -> Any:
     if bins < 1:
         return broadcasted(type_of(weights[0] if weights else edges).dtype.type(0), (0,))
     x, edges = convert(reshape(a, (n,)), dtype), convert(edges, dtype)
-    index, inside = _bin_of(x, edges)
-    values = reshape(weights[0], (n,)) if weights else broadcasted(dtype.type(1), (n,))
-    of = type_of(values)
-    values = select(inside, values, broadcasted(of.dtype.type(0), (n,)))
-    counts = scatter_add(
-        broadcasted(of.dtype.type(0), (bins,)),
-        reshape(index, (n, 1)),
-        values,
-        ScatterDimensionNumbers((), (0,), (0,)),
-        mode="drop",
-    )
+    counts = _counted(*_bin_of(x, edges), [reshape(w, (n,)) for w in weights], bins, dtype)
     if not density:
         return counts
-    widths = sub(slicing.slice(edges, (1,), (bins + 1,)), slicing.slice(edges, (0,), (bins,)))
     counts = convert(counts, dtype)
-    return div(div(counts, widths), reduce_sum(counts, (0,)))
+    return div(div(counts, _widths(edges)), reduce_sum(counts, (0,)))
+
+
+def _widths(edges: Any) -> Any:
+    return sub(slicing.slice_in_dim(edges, 1, None), slicing.slice_in_dim(edges, 0, -1))
+
+
+def _counted(index: Any, inside: Any, weights: Sequence[Any], size: int, dtype: Any) -> Any:
+    """The sums of the weights (by default of ones) of the values inside, by their index."""
+    n = type_of(index).shape[0]
+    values = weights[0] if weights else broadcasted(dtype.type(1), (n,))
+    zero = type_of(values).dtype.type(0)
+    values = select(inside, values, broadcasted(zero, (n,)))
+    numbers = ScatterDimensionNumbers((), (0,), (0,))
+    zeros = broadcasted(zero, (size,))
+    return scatter_add(zeros, reshape(index, (n, 1)), values, numbers, mode="drop")
 
 
 def _bin_of(x: Any, edges: Any) -> tuple[Any, Any]:
@@ -398,14 +395,7 @@ def histogram(
     check_flag(density, "histogram", "density", none=True)
     a = operand("histogram", a)
     edges = histogram_bin_edges(a, bins, range, weights)
-    extra = []
-    if weights is not None:
-        weights = operand("histogram", weights)
-        if type_of(weights).shape != type_of(a).shape:
-            raise ShapeError(
-                "histogram: weights and a have different shapes", operation="histogram"
-            )
-        extra.append(weights)
+    extra = _weights("histogram", "a", a, weights)
     return _histogram(a, edges, *extra, density=bool(density)), edges
 
 
@@ -422,26 +412,13 @@ def _histogramdd(sample: Any, *rest: Any, dims: int, density: bool) -> Any:
         index, within = _bin_of(x, convert(edge, dtype))
         flat = add(mul(flat, np.int32(shape[d])), index)
         inside = bitwise_not(bitwise_or(bitwise_not(inside), bitwise_not(within)))
-    values = weights[0] if weights else broadcasted(dtype.type(1), (n,))
-    of = type_of(values)
-    values = select(inside, values, broadcasted(of.dtype.type(0), (n,)))
-    size = int(np.prod(shape, dtype=np.int64))
-    counts = scatter_add(
-        broadcasted(of.dtype.type(0), (size,)),
-        reshape(flat, (n, 1)),
-        values,
-        ScatterDimensionNumbers((), (0,), (0,)),
-        mode="drop",
-    )
-    counts = reshape(counts, shape)
+    counts = reshape(_counted(flat, inside, weights, prod(shape), dtype), shape)
     if not density:
         return counts
     counts = convert(counts, dtype)
     counts = div(counts, reduce_sum(counts, tuple(range(dims))))
     for d, edge in enumerate(edges):
-        edge = convert(edge, dtype)
-        width = sub(slicing.slice_in_dim(edge, 1, None), slicing.slice_in_dim(edge, 0, -1))
-        counts = div(counts, broadcast_in_dim(width, shape, (d,)))
+        counts = div(counts, broadcast_in_dim(_widths(convert(edge, dtype)), shape, (d,)))
     return counts
 
 

@@ -41,9 +41,9 @@ from weft.numpy.arguments import (
     refuse_out,
 )
 from weft.numpy.compiled_functions import CompiledFunction, compiled
-from weft.numpy.creation import asarray
+from weft.numpy.creation import asarray, unlisted
 from weft.numpy.promotion import as_operand
-from weft.numpy.reductions import all, any, max, min, prod, sum, summed_dtype
+from weft.numpy.reductions import all, any, kept, max, min, prod, sum, summed_dtype
 from weft.numpy.sorting import cumprod, cumsum
 from weft.numpy.ufuncs import ufunc
 from weft.numpy.vectorizing import vectorize
@@ -98,7 +98,7 @@ def folded_operand(function: ufunc, name: str, a: Any, dtype: Any) -> Any:
 
     Raises DTypeError where a result cannot be an operand again, as for comparisons of numbers.
     """
-    a = as_operand(name, asarray(a) if isinstance(a, (list, tuple)) else a)
+    a = as_operand(name, unlisted(a))
     if dtype is not None:
         a = convert(a, dtypes.parse(dtype))
     elif function.__name__ in _WIDENED:
@@ -168,9 +168,9 @@ def reduce(
         wanted = "initial=, or elements that all take part"
         fix = Fix("argument", "pass initial=", {})
         raise refusal(WeftValueError, message, name, got, wanted, fix)
-    extra = [convert(as_operand(name, x), of.dtype) for x in (initial,) if x is not None]
-    extra += [] if where is None else [broadcasted(as_operand(name, where), of.shape, name)]
     given = (initial is not None, where is not None)
+    extra = [convert(as_operand(name, initial), of.dtype)] if given[0] else []
+    extra += [broadcasted(as_operand(name, where), of.shape, name)] if given[1] else []
     return _run(_reduced, function)(
         a, *extra, function=function, axes=axes, keepdims=bool(keepdims), given=given
     )
@@ -210,12 +210,7 @@ def _reduced(a: Any, *extra: Any, function: Any, axes: Any, keepdims: bool, give
             found = function(broadcasted(start, type_of(found).shape), found)
     else:
         found = _folded(function, rows, mask, start)
-    return expanded_back(found, shape, axes) if keepdims else found
-
-
-def expanded_back(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
-    """A reduced array with the reduced dimensions kept at length 1."""
-    return reshape(x, tuple(1 if d in axes else n for d, n in enumerate(shape)))
+    return kept(found, shape, axes, keepdims)
 
 
 def _rows(a: Any, axes: Sequence[int]) -> Any:
@@ -262,18 +257,18 @@ def _folded(function: ufunc, rows: Any, mask: Any, start: Any) -> Any:
 def accumulate(function: ufunc, a: Any, axis: int, dtype: Any, out: Any) -> Any:
     """`ufunc.accumulate`."""
     name = check_binary(function, "accumulate", out)
-    a = folded_operand(function, name, a, dtype)
-    of = type_of(a)
-    _check_dimensions(name, of)
-    place = axis_of(axis, of.ndim, name)
+    a, place = _along(function, name, a, axis, dtype)
     return _run(_accumulated, function)(a, function=function, axis=place)
 
 
-def _check_dimensions(name: str, of: ArrayType) -> None:
-    if not of.ndim:
-        raise ShapeError(
-            f"{name} takes an array with dimensions", operation=name, got=str(of), wanted="an axis"
-        )
+def _along(function: ufunc, name: str, a: Any, axis: int, dtype: Any) -> tuple[Any, int]:
+    """The operand and the axis along which it is combined. Raises ShapeError without dimensions."""
+    a = folded_operand(function, name, a, dtype)
+    aval = type_of(a)
+    if not aval.ndim:
+        message = f"{name} takes an array with dimensions"
+        raise refusal(ShapeError, message, name, str(aval), "an axis")
+    return a, axis_of(axis, aval.ndim, name)
 
 
 @compiled
@@ -303,10 +298,7 @@ def _accumulated(a: Any, *, function: Any, axis: int) -> Any:
 def reduceat(function: ufunc, a: Any, indices: Any, axis: int, dtype: Any, out: Any) -> Any:
     """`ufunc.reduceat`."""
     name = check_binary(function, "reduceat", out)
-    a = folded_operand(function, name, a, dtype)
-    of = type_of(a)
-    _check_dimensions(name, of)
-    place = axis_of(axis, of.ndim, name)
+    a, place = _along(function, name, a, axis, dtype)
     if isinstance(indices, (list, tuple)):
         indices = np.asarray(indices) if len(indices) else np.zeros(0, np.int32)
     indices = as_operand(name, indices)
@@ -316,10 +308,11 @@ def reduceat(function: ufunc, a: Any, indices: Any, axis: int, dtype: Any, out: 
         got = f"indices of type {found}"
         raise refusal(WeftIndexError, message, name, got, "one dimension of integers")
     if not isinstance(indices, Tracer):
-        outside = [int(i) for i in np.asarray(indices) if not 0 <= i < of.shape[place]]
+        length = type_of(a).shape[place]
+        outside = [int(i) for i in np.asarray(indices) if not 0 <= i < length]
         if outside:
-            got = f"index {outside[0]} for an axis of length {of.shape[place]}"
-            wanted = f"positions from 0 to {of.shape[place] - 1}"
+            got = f"index {outside[0]} for an axis of length {length}"
+            wanted = f"positions from 0 to {length - 1}"
             raise refusal(WeftIndexError, f"{name}: an index is out of bounds", name, got, wanted)
     return _run(_reduced_at, function)(a, indices, function=function, axis=place)
 

@@ -18,7 +18,7 @@ from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.numpy.arguments import axes_of, axis_of, check_arrays, integer_of, operand
-from weft.numpy.creation import asarray
+from weft.numpy.creation import asarray, unlisted
 from weft.numpy.manipulation import expand_dims
 from weft.ops.structural.shape import move_dim, reshape
 from weft.typing import ArrayLike
@@ -205,12 +205,9 @@ def _with_signature(
 
 
 def _check_excluded(excluded: Any) -> frozenset[int | str]:
-    if isinstance(excluded, str) or not isinstance(excluded, Collection):
-        wrong: Any = excluded
-    else:
-        bad = [
-            e for e in excluded if not isinstance(e, (int, str)) or (isinstance(e, int) and e < 0)
-        ]
+    wrong = excluded
+    if isinstance(excluded, Collection) and not isinstance(excluded, str):
+        bad = [e for e in excluded if not (isinstance(e, str) or (isinstance(e, int) and e >= 0))]
         if not bad:
             return frozenset(excluded)
         wrong = bad[0]
@@ -220,7 +217,7 @@ def _check_excluded(excluded: Any) -> frozenset[int | str]:
 
 
 def _operand(name: str, value: Any) -> Any:
-    value = asarray(value) if isinstance(value, (list, tuple)) else value
+    value = unlisted(value)
     check_arrays(f"vectorize of {name}", value)
     return value if hasattr(value, "type") else asarray(value)
 
@@ -244,8 +241,7 @@ def apply_along_axis(
     Array([2, 8], dtype=int32)
     """
     _check_function("apply_along_axis", func1d)
-    arr = asarray(arr) if isinstance(arr, (list, tuple)) else arr
-    arr = operand("apply_along_axis", arr)
+    arr = operand("apply_along_axis", unlisted(arr))
     of = type_of(arr)
     place = axis_of(axis, of.ndim, "apply_along_axis")
     last = move_dim(arr, place, of.ndim - 1, of.shape[place])
@@ -277,8 +273,7 @@ def apply_over_axes(
     (1, 3, 1)
     """
     _check_function("apply_over_axes", func)
-    a = asarray(a) if isinstance(a, (list, tuple)) else a
-    a = operand("apply_over_axes", a)
+    a = operand("apply_over_axes", unlisted(a))
     rank = type_of(a).ndim
     named = axes if isinstance(axes, (tuple, list)) else (axes,)
     for one in named:
@@ -288,12 +283,9 @@ def apply_over_axes(
         if got == rank - 1:
             found = expand_dims(found, axis)
         elif got != rank:
-            raise ShapeError(
-                "apply_over_axes: the function changes the number of dimensions",
-                operation="apply_over_axes",
-                got=f"{got} dimensions from {rank}",
-                wanted=f"{rank} or {rank - 1}",
-            )
+            message = "apply_over_axes: the function changes the number of dimensions"
+            shown, wanted = f"{got} dimensions from {rank}", f"{rank} or {rank - 1}"
+            raise refusal(ShapeError, message, "apply_over_axes", shown, wanted)
         a = found
     return asarray(a)
 

@@ -9,7 +9,7 @@ from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
-from weft.numpy.arguments import check_flag, convert
+from weft.numpy.arguments import check_flags, convert
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.linalg.results import QRResult, SVDResult
@@ -53,8 +53,7 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
-    check_flag(upper, "linalg.cholesky", "upper")
-    check_flag(symmetrize_input, "linalg.cholesky", "symmetrize_input")
+    check_flags("linalg.cholesky", upper=upper, symmetrize_input=symmetrize_input)
     check_square("linalg.cholesky", "a", a)
     return _cholesky(a, upper=bool(upper), symmetrize=bool(symmetrize_input))
 
@@ -123,11 +122,8 @@ def _svd(a: Any, *, full: bool, vectors: bool, hermitian: bool, subset: Any) -> 
     else:
         u, s, vh = hermitian_svd(x)
         if subset is not None:
-            u, s, vh = (
-                part(u, None, subset),
-                slice_in_dim(s, subset[0], subset[1], axis=-1),
-                part(vh, subset),
-            )
+            u, vh = part(u, None, subset), part(vh, subset)
+            s = slice_in_dim(s, subset[0], subset[1], axis=-1)
         parts = (u, s, vh) if vectors else (s,)
     out = tuple(returned(y, dtype) for y in parts)
     return out if vectors else out[0]
@@ -182,21 +178,15 @@ def svd(
     >>> s
     Array([2., 1.], dtype=float32)
     """
-    check_flag(full_matrices, "linalg.svd", "full_matrices")
-    check_flag(compute_uv, "linalg.svd", "compute_uv")
-    check_flag(hermitian, "linalg.svd", "hermitian")
+    flags = {"full_matrices": full_matrices, "compute_uv": compute_uv, "hermitian": hermitian}
+    check_flags("linalg.svd", **flags)
     check_matrices("linalg.svd", "a", a)
     if hermitian:
         check_square("linalg.svd", "a", a)
-    subset = subset_of(subset_by_index, a, bool(full_matrices and compute_uv))
-    found = _svd(
-        a,
-        full=bool(full_matrices),
-        vectors=bool(compute_uv),
-        hermitian=bool(hermitian),
-        subset=subset,
-    )
-    return SVDResult(*found) if compute_uv else found
+    full, vectors = bool(full_matrices), bool(compute_uv)
+    subset = subset_of(subset_by_index, a, full and vectors)
+    found = _svd(a, full=full, vectors=vectors, hermitian=bool(hermitian), subset=subset)
+    return SVDResult(*found) if vectors else found
 
 
 def subset_of(given: Any, a: Any, full: bool) -> tuple[int, int] | None:

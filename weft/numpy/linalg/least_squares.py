@@ -23,14 +23,14 @@ from weft.numpy.arguments import (
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.factorizations import hermitian_svd
 from weft.numpy.linalg.norms import check_order, matrix_norm_of
-from weft.numpy.linalg.operands import check_matrices, check_square, is_complex, returned, widened
+from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.linalg.solving import identities, solved
 from weft.numpy.promotion import meeting
 from weft.numpy.reductions import any as any_
+from weft.numpy.reductions import squared_size
 from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, gt, mul, ne, square, sub
+from weft.ops.elementwise.arithmetic import add, div, gt, mul, ne, sub
 from weft.ops.elementwise.bits import bitwise_and, bitwise_not
-from weft.ops.elementwise.complex import imag, real
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full_like, zeros_like_array
@@ -169,8 +169,7 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> Any:
     single = type_of(b).ndim == 1
     b = expand_dims(b, (1,)) if single else b
     x = matmul(p, b)
-    missed = sub(b, matmul(a, x))
-    squares = add(square(real(missed)), square(imag(missed))) if is_complex(b) else square(missed)
+    squares = squared_size(sub(b, matmul(a, x)))
     rank = reduce_sum(convert(counted, dtypes.default_int()), (0,))
     found = squeeze(x, (1,)) if single else x
     return returned(found, dtype), returned(reduce_sum(squares, (0,)), dtype), rank, s

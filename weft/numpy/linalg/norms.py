@@ -14,24 +14,16 @@ from weft.errors import Fix, ShapeError, api_boundary
 from weft.numpy.arguments import axes_of, check_flag, convert, inexact
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_matrices
-from weft.numpy.reductions import accumulator, kept
+from weft.numpy.reductions import accumulator, kept, squared_size
 from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, eq, exp, log, mul, ne, sqrt, square
-from weft.ops.elementwise.complex import imag, real
+from weft.ops.elementwise.arithmetic import div, eq, exp, log, mul, ne, sqrt
 from weft.ops.elementwise.selection import select
 from weft.ops.linalg.svd import svd
 from weft.ops.reductions.reduce import reduce_max, reduce_min
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, transpose
 
 __all__ = ["check_order", "matrix_norm", "matrix_norm_of", "norm", "vector_norm"]
-
-
-def _squares(x: Any) -> Any:
-    """The squared absolute values."""
-    if type_of(x).dtype in dtypes.COMPLEX:
-        return add(square(real(x)), square(imag(x)))
-    return square(x)
 
 
 def _filled(value: float, like: Any) -> Any:
@@ -51,7 +43,7 @@ def _vector_norm(x: Any, *, axes: Any, order: Any, keepdims: bool) -> Any:
     shape, result = type_of(x).shape, dtypes.to_real(inexact(type_of(x).dtype))
     x = convert(x, accumulator(inexact(type_of(x).dtype)))
     if order == 2:
-        out = _root(reduce_sum(_squares(x), axes))
+        out = _root(reduce_sum(squared_size(x), axes))
     elif order == 0:
         counted = ne(x, type_of(x).dtype.type(0))
         out = reduce_sum(convert(counted, dtypes.to_real(type_of(x).dtype)), axes)
@@ -93,7 +85,7 @@ def _matrix_norm(x: Any, *, axes: tuple[int, int], order: Any, keepdims: bool) -
 def matrix_norm_of(x: Any, axes: tuple[int, int], order: Any) -> Any:
     """The norm of matrices in two axes, which are dropped; in a dtype that LAPACK takes."""
     if order == "fro":
-        return _root(reduce_sum(_squares(x), axes))
+        return _root(reduce_sum(squared_size(x), axes))
     if order in ("nuc", 2, -2):
         ndim = type_of(x).ndim
         s = svd(transpose(x, (*(d for d in range(ndim) if d not in axes), *axes)), compute_uv=False)
