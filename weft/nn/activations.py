@@ -58,9 +58,9 @@ __all__ = [
 FLOATING, INEXACT, REAL = dtypes.FLOATING, dtypes.INEXACT, dtypes.REAL
 
 
-def _real(name: str, function: Any, doc: str) -> Unary:
-    """Makes an activation of real numbers; integers become real first."""
-    return unary(name, {FLOATING: function}, doc, inexact=True)
+def _real(function: CompiledFunction, doc: str) -> Unary:
+    """Makes an activation of real numbers, named after the function; integers become real first."""
+    return unary(function.function.__name__[1:], {FLOATING: function}, doc, inexact=True)
 
 
 def _operand(operation: str, x: Any) -> Any:
@@ -107,7 +107,6 @@ relu: Unary = unary(
     """,
 )
 relu6: Unary = _real(
-    "relu6",
     _relu6,
     """min(max(x, 0), 6), with derivative 0 at both corners.
 
@@ -181,7 +180,6 @@ def _selu(x: Any) -> Any:
 
 
 selu: Unary = _real(
-    "selu",
     _selu,
     """The exponential linear unit that normalises itself.
 
@@ -251,7 +249,6 @@ def _mish(x: Any) -> Any:
 
 
 softplus: Unary = _real(
-    "softplus",
     _softplus,
     """log(1 + exp(x)), without overflow.
 
@@ -260,7 +257,6 @@ softplus: Unary = _real(
     """,
 )
 log_sigmoid: Unary = _real(
-    "log_sigmoid",
     _log_sigmoid,
     """The logarithm of the logistic function, -softplus(-x).
 
@@ -269,7 +265,6 @@ log_sigmoid: Unary = _real(
     """,
 )
 mish: Unary = _real(
-    "mish",
     _mish,
     """x * tanh(softplus(x)).
 
@@ -317,7 +312,6 @@ def _soft_sign(x: Any) -> Any:
 
 
 soft_sign: Unary = _real(
-    "soft_sign",
     _soft_sign,
     """x / (1 + abs(x)).
 
@@ -407,7 +401,6 @@ hard_tanh: Unary = unary(
     """,
 )
 hard_sigmoid: Unary = _real(
-    "hard_sigmoid",
     _hard_sigmoid,
     """relu6(x + 3) / 6.
 
@@ -416,7 +409,6 @@ hard_sigmoid: Unary = _real(
     """,
 )
 hard_silu: Unary = _real(
-    "hard_silu",
     _hard_silu,
     """x * hard_sigmoid(x).
 
@@ -426,7 +418,6 @@ hard_silu: Unary = _real(
 )
 hard_swish: Unary = hard_silu
 sparse_plus: Unary = _real(
-    "sparse_plus",
     _sparse_plus,
     """0 up to -1, (x + 1)**2 / 4 up to 1, x above: a softplus that is exactly 0 and exactly x.
 
@@ -435,7 +426,6 @@ sparse_plus: Unary = _real(
     """,
 )
 sparse_sigmoid: Unary = _real(
-    "sparse_sigmoid",
     _sparse_sigmoid,
     """(x + 1) / 2 held between 0 and 1: the derivative of `sparse_plus`.
 
@@ -455,7 +445,6 @@ def _log1mexp(x: Any) -> Any:
 
 
 log1mexp: Unary = _real(
-    "log1mexp",
     _log1mexp,
     """log(1 - exp(-x)) for positive x, exact for small and for large ones.
 

@@ -30,6 +30,7 @@ from weft.numpy.arguments import (
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import add, constant, filled, maximum, multiply, subtract
 from weft.numpy.promotion import as_operand
+from weft.numpy.reductions import kept
 from weft.numpy.reductions import mean as mean_over
 from weft.numpy.reductions import sum as sum_over
 from weft.ops.elementwise import arithmetic as lax
@@ -173,9 +174,7 @@ def _logsumexp(
     logarithm = select(nothing, filled(-math.inf, logarithm), logarithm)
     out = lax.add(logarithm, shift if signed else complex_shift)
     outs = (out, lax.sign(total)) if signed else (out,)
-    if keepdims:
-        lengths = tuple(1 if d in axes else n for d, n in enumerate(shape))
-        outs = tuple(expanded(x, lengths, axes) for x in outs)
+    outs = tuple(kept(x, shape, axes, keepdims) for x in outs)
     return outs if signed else outs[0]
 
 

@@ -26,9 +26,10 @@ from weft.errors import (
 )
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.flags import check_flag, check_flags
-from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis
+from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis, reshape
 
 __all__ = [
+    "along",
     "axes_of",
     "axis_of",
     "broadcast_shape",
@@ -173,6 +174,14 @@ def axis_of(axis: Any, ndim: int, operation: str) -> int:
     return canonical_axis(axis, ndim, operation)
 
 
+def along(operation: str, a: Any, axis: Any) -> tuple[Any, int]:
+    """An operand and one of its axes; without one, the flattened operand and its axis 0."""
+    a = operand(operation, a)
+    if axis is None:
+        return reshape(a, (type_of(a).size,)), 0
+    return a, axis_of(axis, type_of(a).ndim, operation)
+
+
 _axes: dict[tuple[Any, int], tuple[int, ...]] = {}
 
 
@@ -219,11 +228,8 @@ def check_number(value: Any, operation: str, argument: str) -> None:
     """Raises WeftTypeError where a value is no number and no array without dimensions."""
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return
-    if getattr(value, "type", None) is None and not isinstance(value, np.ndarray):
-        shape = None
-    else:
-        shape = type_of(value).shape
-    if shape != ():
+    known = getattr(value, "type", None) is not None or isinstance(value, np.ndarray)
+    if not known or type_of(value).shape:
         message = f"{operation}: {argument} is a number"
         raise invalid_type(message, operation, argument, value, "a number")
 
@@ -238,13 +244,11 @@ def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: s
 def check_fill(fill_value: Any, size: Any, operation: str) -> None:
     """Raises WeftValueError for a `fill_value` without a `size`."""
     if fill_value is not None and size is None:
-        raise WeftValueError(
-            f"{operation}: fill_value is what is missing from size= elements, and there is no size",
-            operation=operation,
-            got=f"fill_value={fill_value!r:.80} and no size",
-            wanted="both or neither",
-            fix=Fix("size", "pass size=, how many elements to return, or no fill_value", {}),
-        )
+        what = "fill_value is what is missing from size= elements, and there is no size"
+        got = f"fill_value={fill_value!r:.80} and no size"
+        fix = Fix("size", "pass size=, how many elements to return, or no fill_value", {})
+        message = f"{operation}: {what}"
+        raise refusal(WeftValueError, message, operation, got, "both or neither", fix)
 
 
 def fill_unread(fill_value: Any, mode: Any, operation: str) -> WeftValueError:

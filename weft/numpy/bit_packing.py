@@ -11,9 +11,9 @@ from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
-from weft.numpy.arguments import axis_of, convert, integer_of, operand
+from weft.numpy.arguments import along, convert, integer_of
 from weft.numpy.compiled_functions import compiled
-from weft.numpy.creation import asarray, unlisted
+from weft.numpy.creation import unlisted
 from weft.ops.elementwise.arithmetic import ne
 from weft.ops.elementwise.bits import bitwise_and, shift_left, shift_right_logical
 from weft.ops.indexing.creation import broadcasted_iota
@@ -31,10 +31,7 @@ def _checked(operation: str, a: Any, axis: int | None, bitorder: str) -> tuple[A
         fix = Fix("argument", "use bitorder='big' or bitorder='little'", {})
         wanted = "'big' (the first bit counts 128) or 'little' (it counts 1)"
         raise invalid_value(message, operation, "bitorder", bitorder, wanted, fix=fix)
-    a = operand(operation, unlisted(a))
-    if axis is None:
-        return reshape(asarray(a), (type_of(a).size,)), 0
-    return a, axis_of(axis, type_of(a).ndim, operation)
+    return along(operation, unlisted(a), axis)
 
 
 def _weights(shape: tuple[int, ...], bitorder: str) -> Any:

@@ -19,7 +19,7 @@ from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ConcretizationError, Fix, ShapeError, WeftIndexError, WeftValueError
 from weft.numpy.arguments import (
-    axis_of,
+    along,
     broadcast_shape,
     broadcasted,
     check_arrays,
@@ -73,20 +73,12 @@ def known(value: Any, operation: str, fix: str) -> np.ndarray[Any, Any]:
     """The values of an operand, which decide a shape. Raises ConcretizationError if traced."""
     concrete = value.concrete() if isinstance(value, Tracer) else value
     if concrete is None:
-        raise ConcretizationError(
-            f"{operation}: how many elements there are decides the shape of the result, so the "
-            "values must be known while tracing",
-            operation=operation,
-            got=value.describe(),
-            wanted="a known array, or size=",
-            fix=Fix("size", fix, {"argument": "size"}),
-        )
+        why = "how many elements there are decides the shape of the result"
+        message = f"{operation}: {why}, so the values must be known while tracing"
+        got, wanted = value.describe(), "a known array, or size="
+        advice = Fix("size", fix, {"argument": "size"})
+        raise refusal(ConcretizationError, message, operation, got, wanted, advice)
     return np.asarray(concrete)
-
-
-def index_dtype() -> Any:
-    """The dtype of positions in results."""
-    return dtypes.default_int()
 
 
 @compiled
@@ -178,7 +170,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
             got = str(of)
             fix = Fix("atleast_1d", "use weft.numpy.atleast_1d(a)", {})
             raise refusal(WeftValueError, message, "nonzero", got, "at least one dimension", fix)
-        return tuple(as_array(places.astype(index_dtype())) for places in np.nonzero(value))
+        return tuple(as_array(places.astype(dtypes.default_int())) for places in np.nonzero(value))
     wanted = length_of(size, "nonzero", "size")
     fill_value = 0 if fill_value is None else fill_value
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * of.ndim
@@ -191,7 +183,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
 
 @compiled
 def _nonzero(a: Any, *fills: Any, size: int) -> tuple[Any, ...]:
-    of, dtype = type_of(a), index_dtype()
+    of, dtype = type_of(a), dtypes.default_int()
     flat, count = flat_nonzero(reshape(boolean(a), (of.size,)), size)
     missing = ge(iota(dtype, size), broadcasted(convert(count, dtype), (size,)))
     out = []
@@ -252,11 +244,9 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -
     a = operand("argwhere", a)
     if not type_of(a).ndim:
         check_fill(fill_value, size, "argwhere")
-        if size is None:
-            count = int(bool(known(a, "argwhere", "pass size=")))
-        else:
-            count = length_of(size, "argwhere", "size")
-        return as_array(np.zeros((count, 0), index_dtype()))
+        found = None if size is not None else known(a, "argwhere", "pass size=")
+        count = length_of(size, "argwhere", "size") if found is None else int(bool(found))
+        return as_array(np.zeros((count, 0), dtypes.default_int()))
     places = nonzero(a, size=size, fill_value=fill_value)
     return concatenate([reshape(p, (*type_of(p).shape, 1)) for p in places], 1)
 
@@ -309,9 +299,7 @@ def compress(
     if type_of(condition).ndim != 1:
         message = "compress takes a condition of one dimension"
         raise refusal(ShapeError, message, "compress", str(type_of(condition)))
-    if axis is None:
-        a, axis = reshape(a, (type_of(a).size,)), 0
-    place_ = axis_of(axis, type_of(a).ndim, "compress")
+    a, place_ = along("compress", a, axis)
     length = type_of(a).shape[place_]
     if size is None:
         value = known(condition, "compress", "pass size=, a bound on the number of elements")
@@ -378,8 +366,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     """
     refuse_out("choose", out)
     a = operand("choose", a)
-    values = list(choices)
-    values = list(meeting("choose", *values))
+    values = meeting("choose", *choices)
     if mode == "raise":
         number = static_array(a, "choose", "a (with mode 'raise'; use 'clip' or 'wrap')")
         if number.size and (number.min() < 0 or number.max() >= len(values)):
@@ -397,11 +384,8 @@ def _choose(a: Any, *choices: Any, mode: str) -> Any:
     shape = broadcast_shape("choose", type_of(a).shape, *[type_of(v).shape for v in values])
     index = convert(broadcasted(a, shape), INT32)
     n = len(values)
-    index = (
-        wrapped(index, n)
-        if mode == "wrap"
-        else smaller(larger(index, np.int32(0)), np.int32(n - 1))
-    )
+    clipped = mode != "wrap"
+    index = smaller(larger(index, np.int32(0)), np.int32(n - 1)) if clipped else wrapped(index, n)
     out = broadcasted(values[0], shape)
     for i, value in enumerate(values[1:], 1):
         out = choose_elements(eq(index, np.int32(i)), broadcasted(value, shape), out)

@@ -247,6 +247,9 @@ _KINDS: dict[str, Any] = {
 }
 
 
+_NAMES = frozenset(d.name for d in dtypes.ANY | dtypes.NARROW)
+
+
 def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     """Whether a dtype is of a kind: a kind of the Array API by name, a dtype, or a tuple of those.
 
@@ -258,14 +261,10 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
         if isinstance(one, str) and one in _KINDS:
             if _KINDS[one](found):
                 return True
-        elif isinstance(one, str) and one not in _names():
+        elif isinstance(one, str) and one not in _NAMES:
             message = f"isdtype knows no kind {one!r:.40}"
             wanted = f"{', '.join(map(repr, _KINDS))}, a dtype, or a tuple of those"
             raise invalid_value(message, "isdtype", "kind", one, wanted)
         elif dtypes.parse(one) == found:
             return True
     return False
-
-
-def _names() -> frozenset[str]:
-    return frozenset(d.name for d in dtypes.ANY | dtypes.NARROW)

@@ -318,16 +318,20 @@ def _nonzero_divisor(y: Any) -> Any:
     return select(lax.eq(y, constant(0, y)), filled(1, y), y)
 
 
-@compiled
-def _mod_signed(x: Any, y: Any) -> Any:
-    x, y = together(x, y)
-    remainder = lax.rem(x, _nonzero_divisor(y))
-    adjust = bits.bitwise_and(_opposite(remainder, y), lax.ne(remainder, constant(0, x)))
+def _with_sign(remainder: Any, y: Any) -> Any:
+    """A remainder moved by the divisor where their signs differ."""
+    adjust = bits.bitwise_and(_opposite(remainder, y), lax.ne(remainder, constant(0, y)))
     return select(adjust, lax.add(remainder, y), remainder)
 
 
 @compiled
-def _mod_unsigned(x: Any, y: Any) -> Any:
+def _mod_signed(x: Any, y: Any) -> Any:
+    x, y = together(x, y)
+    return _with_sign(lax.rem(x, _nonzero_divisor(y)), y)
+
+
+@compiled
+def _rem_integer(x: Any, y: Any) -> Any:
     x, y = together(x, y)
     return lax.rem(x, _nonzero_divisor(y))
 
@@ -335,9 +339,7 @@ def _mod_unsigned(x: Any, y: Any) -> Any:
 @compiled
 def _mod_floating(x: Any, y: Any) -> Any:
     x, y = together(x, y)
-    remainder = lax.rem(x, y)
-    adjust = bits.bitwise_and(_opposite(remainder, y), lax.ne(remainder, constant(0, x)))
-    return select(adjust, lax.add(remainder, y), remainder)
+    return _with_sign(lax.rem(x, y), y)
 
 
 @compiled
@@ -372,7 +374,7 @@ floor_divide: BinaryUfunc = binary_ufunc(
 )
 remainder: BinaryUfunc = binary_ufunc(
     "remainder",
-    {SIGNED: _mod_signed, UNSIGNED: _mod_unsigned, FLOATING: _mod_floating},
+    {SIGNED: _mod_signed, UNSIGNED: _rem_integer, FLOATING: _mod_floating},
     """The elementwise remainder x1 % x2 with the sign of x2, of real numbers; of integers, 0 where
     x2 is 0.
 
@@ -383,15 +385,9 @@ remainder: BinaryUfunc = binary_ufunc(
 mod: BinaryUfunc = remainder
 
 
-@compiled
-def _fmod_integer(x: Any, y: Any) -> Any:
-    x, y = together(x, y)
-    return lax.rem(x, _nonzero_divisor(y))
-
-
 fmod: BinaryUfunc = binary_ufunc(
     "fmod",
-    {INTEGER: _fmod_integer, FLOATING: lax.rem_p.bind},
+    {INTEGER: _rem_integer, FLOATING: lax.rem_p.bind},
     """The elementwise remainder with the sign of x1, of real numbers.
 
     >>> jnp.fmod(jnp.array([7, -7]), 3)

@@ -70,14 +70,13 @@ def check_operand(operation: str, a: Any, kind: str, argument: str = "a") -> Non
     check_arrays(operation, a)
     dtype = type_of(a).dtype
     if dtype not in dtypes.ANY:
-        raise DTypeError(
+        raise refusal(
+            DTypeError,
             f"{operation} does not take {dtypes.short_name(dtype)}",
-            operation=operation,
-            got=f"{argument}: {type_of(a)}",
-            wanted="numbers or booleans",
-            fix=Fix(
-                "convert", f"convert it first: {argument}.astype('float32')", {"dtype": "float32"}
-            ),
+            operation,
+            f"{argument}: {type_of(a)}",
+            "numbers or booleans",
+            Fix("convert", f"convert it first: {argument}.astype('float32')", {"dtype": "float32"}),
         )
     if kind == "RFFT" and dtype in dtypes.COMPLEX:
         other = operation.replace("ihfft", "ifft").replace("rfft", "fft")
@@ -125,23 +124,17 @@ def axes_and_sizes(
         axes = range(ndim) if s is None else range(-len(s), 0)
     found = axes_of(tuple(axes), ndim, operation)
     if several is not None and len(found) != several:
-        raise WeftValueError(
-            f"{operation} transforms over {several} axes",
-            operation=operation,
-            got=f"axes={tuple(axes)}",
-            wanted=f"{several} axes; {operation[:-1]}n takes any number",
-            fix=Fix("axes", "pass axes=(-2, -1)", {"axes": (-2, -1)}),
-        )
+        message = f"{operation} transforms over {several} axes"
+        wanted = f"{several} axes; {operation[:-1]}n takes any number"
+        fix = Fix("axes", "pass axes=(-2, -1)", {"axes": (-2, -1)})
+        raise refusal(WeftValueError, message, operation, f"axes={tuple(axes)}", wanted, fix)
     if s is None:
         return found, [None] * len(found)
     if len(s) != len(found):
-        raise ShapeError(
-            f"{operation}: s and axes have different lengths",
-            operation=operation,
-            got=f"s={tuple(s)}, axes={tuple(axes)}",
-            wanted="a length for each axis",
-            fix=Fix("s", "pass s=None for the lengths of a", {"s": None}),
-        )
+        message = f"{operation}: s and axes have different lengths"
+        got = f"s={tuple(s)}, axes={tuple(axes)}"
+        fix = Fix("s", "pass s=None for the lengths of a", {"s": None})
+        raise refusal(ShapeError, message, operation, got, "a length for each axis", fix)
     sizes = [integer_of(n, operation, "each length of s") for n in s]
     sizes = [shape[axis] if n == -1 else n for axis, n in zip(found, sizes, strict=True)]
     return found, [length_of(operation, "s", n) for n in sizes]

@@ -78,7 +78,7 @@ def encode(index: Any, shape: tuple[int, ...]) -> Index:
         elif any(type(other) is list or type(other) is tuple for other in parts):
             return encode(tuple(_without_sequences(parts)), shape)
         else:
-            safe = _encode_array(part, shape, parts, place, key, arrays) and safe
+            safe = _encode_array(shape, parts, place, key, arrays) and safe
     return Index(tuple(key), arrays, safe)
 
 
@@ -107,17 +107,11 @@ def _slice_key(part: slice) -> tuple[Any, Any, Any]:
             bounds.append(bound)
             continue
         if isinstance(bound, Tracer) and bound.concrete() is None:
-            raise WeftIndexError(
-                "the bounds of a slice must be known while tracing",
-                operation="indexing",
-                got=f"slice({start!r}, {stop!r}, {step!r})",
-                wanted="static integers",
-                fix=Fix(
-                    "dynamic_slice",
-                    "use weft.lax.dynamic_slice_in_dim(x, start, length): only the length must "
-                    "be static",
-                ),
-            )
+            message = "the bounds of a slice must be known while tracing"
+            got = f"slice({start!r}, {stop!r}, {step!r})"
+            instead = "use weft.lax.dynamic_slice_in_dim(x, start, length)"
+            fix = Fix("dynamic_slice", f"{instead}: only the length must be static")
+            raise refusal(WeftIndexError, message, "indexing", got, "static integers", fix)
         try:
             bounds.append(bound.__index__())
         except (AttributeError, TypeError):
@@ -130,17 +124,13 @@ def _slice_key(part: slice) -> tuple[Any, Any, Any]:
 
 
 def _encode_array(
-    part: Any,
-    shape: tuple[int, ...],
-    parts: Sequence[Any],
-    place: int,
-    key: list[Any],
-    arrays: list[Any],
+    shape: tuple[int, ...], parts: Sequence[Any], place: int, key: list[Any], arrays: list[Any]
 ) -> bool:
     """Adds an array to the key; returns whether it is known to be within bounds."""
+    part = parts[place]
     of = _index_type(part)
     if of.dtype == dtypes.bool_:
-        return _encode_mask(part, of, shape, parts, place, key, arrays)
+        return _encode_mask(shape, parts, place, key, arrays)
     if isinstance(part, np.ndarray):
         dim = _dimension(parts, place, len(shape))
         if dim < len(shape):
@@ -201,43 +191,30 @@ def _checked(index: np.ndarray[Any, Any], size: int, dim: int) -> np.ndarray[Any
 
 
 def _out_of_bounds(index: int, size: int, dim: int) -> WeftIndexError:
-    return WeftIndexError(
-        f"index {index} is out of bounds for dimension {dim} of length {size}",
-        operation="indexing",
-        got=f"index {index}",
-        wanted=f"{-size} <= index < {size}",
-        fix=Fix(
-            "clip",
-            "to read beyond the end on purpose use x.at[weft.numpy.asarray(i)].get(mode='fill') "
-            "or mode='clip'; an update leaves out what such an index has beyond the end",
-            {"index": index, "size": size},
-        ),
+    message = f"index {index} is out of bounds for dimension {dim} of length {size}"
+    wanted = f"{-size} <= index < {size}"
+    text = (
+        "to read beyond the end on purpose use x.at[weft.numpy.asarray(i)].get(mode='fill') "
+        "or mode='clip'; an update leaves out what such an index has beyond the end"
     )
+    fix = Fix("clip", text, {"index": index, "size": size})
+    return refusal(WeftIndexError, message, "indexing", f"index {index}", wanted, fix)
 
 
 def _encode_mask(
-    part: Any,
-    of: ArrayType,
-    shape: tuple[int, ...],
-    parts: Sequence[Any],
-    place: int,
-    key: list[Any],
-    arrays: list[Any],
+    shape: tuple[int, ...], parts: Sequence[Any], place: int, key: list[Any], arrays: list[Any]
 ) -> bool:
     """Adds a boolean array to the key, as the integer arrays of the positions where it is true."""
+    part = parts[place]
+    of = type_of(part)
     value = part if isinstance(part, np.ndarray) else part.concrete()
     if value is None:
-        raise NonConcreteBooleanIndexError(
-            "a boolean index must be known while tracing: how many elements it selects decides "
-            "the shape of the result",
-            operation="indexing",
-            got=part.describe(),
-            wanted="a boolean array that is known while the function is traced",
-            fix=Fix(
-                "where",
-                "write weft.numpy.where(mask, x, other), or where(mask, size=n) for n places",
-            ),
-        )
+        why = "how many elements it selects decides the shape of the result"
+        message = f"a boolean index must be known while tracing: {why}"
+        got, wanted = part.describe(), "a boolean array that is known while the function is traced"
+        text = "write weft.numpy.where(mask, x, other), or where(mask, size=n) for n places"
+        kind, fix = NonConcreteBooleanIndexError, Fix("where", text)
+        raise refusal(kind, message, "indexing", got, wanted, fix)
     mask = np.asarray(value)
     if not of.ndim:
         key.append((_FLAG, bool(mask)))

@@ -212,7 +212,7 @@ def _ramp(x: Any, *values: Any, widths: Widths) -> Any:
     for axis, (before, after) in enumerate(widths):
         if not before and not after:
             continue
-        n, ndim = type_of(x).shape[axis], type_of(x).ndim
+        n = type_of(x).shape[axis]
         low, high = (convert(reshape(v, ()), working) for v in values[2 * axis : 2 * axis + 2])
         parts = []
         for end, count, edge in (
@@ -225,7 +225,6 @@ def _ramp(x: Any, *values: Any, widths: Widths) -> Any:
             step = broadcast_in_dim(step, shape, (axis,))
             ramp = add(broadcasted(end, shape), mul(step, sub(edge, broadcasted(end, shape))))
             parts.append(ramp if end is low else rev(ramp, (axis,)))
-        assert ndim == len(widths)
         if dtype in dtypes.INTEGER:
             parts = [floor(p) for p in parts]
         parts = [convert(p, dtype) for p in parts]

@@ -160,14 +160,11 @@ def _without_front(operation: str, p: Any) -> Any:
 
 def _known(operation: str, p: Any, otherwise: str) -> np.ndarray[Any, Any]:
     if isinstance(p, Tracer):
-        raise ConcretizationError(
-            f"{operation}: the length of the result depends on values, which are not known while "
-            "a function is traced",
-            operation=operation,
-            got=str(type_of(p)),
-            wanted=f"known values, or {otherwise}",
-            fix=Fix("argument", f"pass {otherwise}", {}),
-        )
+        why = "the length of the result depends on values"
+        message = f"{operation}: {why}, which are not known while a function is traced"
+        got, wanted = str(type_of(p)), f"known values, or {otherwise}"
+        fix = Fix("argument", f"pass {otherwise}", {})
+        raise refusal(ConcretizationError, message, operation, got, wanted, fix)
     return np.asarray(p)
 
 

@@ -54,17 +54,11 @@ def _static(value: Any, argument: str) -> Any:
     if isinstance(value, Tracer):
         known = value.concrete()
         if known is None:
-            raise WeftTypeError(
-                f"arange: {argument} is traced, and the length of the result depends on it",
-                operation="arange",
-                got=f"{argument}: {value.describe()}",
-                wanted="numbers that are known while tracing",
-                fix=Fix(
-                    "static_argument",
-                    "make it a static argument (jit's static_argnums or static_argnames)",
-                    {"argument": argument},
-                ),
-            )
+            message = f"arange: {argument} is traced, and the length of the result depends on it"
+            got, wanted = f"{argument}: {value.describe()}", "numbers that are known while tracing"
+            text = "make it a static argument (jit's static_argnums or static_argnames)"
+            fix = Fix("static_argument", text, {"argument": argument})
+            raise refusal(WeftTypeError, message, "arange", got, wanted, fix)
         value = known
     check_arrays("arange", value)
     of = canonical_type(value)

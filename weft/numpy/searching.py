@@ -26,7 +26,6 @@ from weft.numpy.arguments import (
     promoted,
     refuse_out,
 )
-from weft.numpy.choosing import index_dtype
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.nan_reductions import is_nan, without_nan
 from weft.numpy.promotion import meeting, number_for
@@ -73,12 +72,12 @@ def _arg(a: Any, *, name: str, axis: int | None, keepdims: bool) -> Any:
         found = _arg.function(
             without_nan(a, fill), name=name.removeprefix("nan"), axis=axis, keepdims=False
         )
-        none = broadcasted(index_dtype().type(-1), type_of(found).shape)
+        none = broadcasted(dtypes.default_int().type(-1), type_of(found).shape)
         out = choose_elements(empty, none, found)
     elif axis is None:
-        out = function(reshape(a, (of.size,)), 0, index_dtype())
+        out = function(reshape(a, (of.size,)), 0, dtypes.default_int())
     else:
-        out = function(a, axis, index_dtype())
+        out = function(a, axis, dtypes.default_int())
     return kept(out, of.shape, axes, keepdims)
 
 

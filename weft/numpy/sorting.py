@@ -16,6 +16,7 @@ from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
+    along,
     axis_of,
     check_choice,
     check_flag,
@@ -55,14 +56,6 @@ __all__ = [
 ]
 
 
-def _place(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
-    """The operand, flattened for axis=None, and the axis."""
-    a = operand(name, a)
-    if axis is None:
-        return reshape(a, (type_of(a).size,)), 0
-    return a, axis_of(axis, type_of(a).ndim, name)
-
-
 def _check_kind(name: str, kind: Any, order: Any) -> None:
     if order is not None:
         why = "it is for structured dtypes, which there are not"
@@ -95,7 +88,7 @@ def sort(
     """
     check_flags("sort", stable=stable, descending=descending)
     _check_kind("sort", kind, order)
-    a, place = _place("sort", a, axis)
+    a, place = along("sort", a, axis)
     return _sort(a, axis=place, stable=bool(stable), descending=bool(descending))
 
 
@@ -128,7 +121,7 @@ def argsort(
     """
     check_flags("argsort", stable=stable, descending=descending)
     _check_kind("argsort", kind, order)
-    a, place = _place("argsort", a, axis)
+    a, place = along("argsort", a, axis)
     return _argsort(a, axis=place, stable=bool(stable), descending=bool(descending))
 
 
@@ -234,7 +227,7 @@ def _cumulative(a: Any, *, name: str, axis: int, dtype: Any, initial: bool) -> A
 
 def _accumulate(name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
     refuse_out(name, out)
-    a, place = _place(name, a, axis)
+    a, place = along(name, a, axis)
     target = None if dtype is None else dtypes.parse(dtype)
     return _cumulative(a, name=name, axis=place, dtype=target, initial=False)
 

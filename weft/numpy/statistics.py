@@ -311,14 +311,11 @@ def _edges_by_rule(a: Any, rule: str, ends: Any, weights: Any) -> Any:
     """The edges that NumPy chooses by a rule, from values that are known."""
     operation = "histogram_bin_edges"
     if isinstance(a, Tracer):
-        raise ConcretizationError(
-            f"{operation}: how many bins {rule!r} makes depends on values, which are not known "
-            "while a function is traced",
-            operation=operation,
-            got=str(type_of(a)),
-            wanted="a number of bins, or their edges",
-            fix=Fix("argument", "pass bins=10", {}),
-        )
+        why = f"how many bins {rule!r} makes depends on values"
+        message = f"{operation}: {why}, which are not known while a function is traced"
+        got, wanted = str(type_of(a)), "a number of bins, or their edges"
+        fix = Fix("argument", "pass bins=10", {})
+        raise refusal(ConcretizationError, message, operation, got, wanted, fix)
     if weights is not None or rule not in _RULES:
         message = f"{operation}: bins is a number, an array of edges or a rule, without weights"
         got = f"bins={rule!r}" + ("" if weights is None else " with weights")

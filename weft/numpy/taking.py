@@ -235,12 +235,9 @@ def take_along_axis(
         arr, axis = reshape(arr, (type_of(arr).size,)), 0
     of, index = type_of(arr), type_of(indices)
     if index.ndim != of.ndim:
-        raise ShapeError(
-            f"take_along_axis: the positions have {index.ndim} dimensions and the array {of.ndim}",
-            operation="take_along_axis",
-            got=f"{of} and indices {index}",
-            wanted="as many dimensions",
-        )
+        counts = f"{index.ndim} dimensions and the array {of.ndim}"
+        message, got = f"take_along_axis: the positions have {counts}", f"{of} and indices {index}"
+        raise refusal(ShapeError, message, "take_along_axis", got, "as many dimensions")
     place = axis_of(axis, of.ndim, "take_along_axis")
     return _take_along(arr, indices, axis=place, mode=mode, fill=_static_fill(fill_value))
 

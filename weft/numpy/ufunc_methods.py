@@ -43,11 +43,11 @@ from weft.numpy.arguments import (
 from weft.numpy.compiled_functions import CompiledFunction, compiled
 from weft.numpy.creation import asarray, unlisted
 from weft.numpy.promotion import as_operand
-from weft.numpy.reductions import all, any, kept, max, min, prod, sum, summed_dtype
+from weft.numpy.reductions import all, any, boolean, kept, max, min, prod, sum, summed_dtype
 from weft.numpy.sorting import cumprod, cumsum
 from weft.numpy.ufuncs import ufunc
 from weft.numpy.vectorizing import vectorize
-from weft.ops.elementwise.arithmetic import eq, lt, ne
+from weft.ops.elementwise.arithmetic import eq, lt
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import iota
@@ -105,7 +105,7 @@ def folded_operand(function: ufunc, name: str, a: Any, dtype: Any) -> Any:
         a = convert(a, summed_dtype(type_of(a).dtype))
     of = type_of(a)
     if function.__name__ in _LOGICAL:
-        return a if of.dtype == dtypes.bool_ else _truth(a)
+        return boolean(a)
     find = result_dtype.__wrapped__ if isinstance(function, PythonUfunc) else result_dtype
     result = find(function, of.dtype, of.dtype)
     if result == of.dtype:
@@ -115,11 +115,6 @@ def folded_operand(function: ufunc, name: str, a: Any, dtype: Any) -> Any:
         fix = Fix("convert", f"convert the operand first: x.astype({result.name!r})", {})
         raise refusal(DTypeError, message, name, str(of), "a dtype that the function keeps", fix)
     return convert(a, result)
-
-
-def _truth(x: Any) -> Any:
-    """Whether a number is not zero."""
-    return ne(x, type_of(x).dtype.type(0))
 
 
 def identity_of(function: ufunc, dtype: Any) -> Any:

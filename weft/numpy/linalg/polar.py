@@ -14,7 +14,7 @@ from weft.control_flow.linear_solve import custom_linear_solve
 from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import (
     add,
@@ -102,15 +102,11 @@ def qdwh(
     return u, symmetrized(matmul(adjoint(u), x)), count, converged
 
 
-def _bad_option(name: str, got: Any, wanted: str, kind: type = WeftValueError) -> Exception:
-    found: Exception = kind(
-        f"qdwh: {name} is not {wanted}",
-        operation="qdwh",
-        got=f"{name}={got!r}",
-        wanted=wanted,
-        fix=Fix(name, f"leave {name} out for the default", {}),
-    )
-    return found
+def _bad_option(
+    name: str, got: Any, wanted: str, kind: type[WeftError] = WeftValueError
+) -> WeftError:
+    fix = Fix(name, f"leave {name} out for the default", {})
+    return refusal(kind, f"qdwh: {name} is not {wanted}", "qdwh", f"{name}={got!r}", wanted, fix)
 
 
 def _within(of: Any, rows: Any, columns: Any) -> Any:
@@ -215,15 +211,10 @@ def _by_cholesky(u: Any, a: Any, b: Any, c: Any) -> Any:
 # ---- derivatives -------------------------------------------------------------------------------
 
 
-def _unitary_factor(x: Any, limit: int, least: float) -> tuple[Any, Any, Any]:
-    found: tuple[Any, Any, Any] = _differentiated(x, limit, least)
-    return found
+_unitary_factor = custom_jvp(_iterated, nondiff_argnums=(1, 2))
 
 
-_differentiated = custom_jvp(_iterated, nondiff_argnums=(1, 2))
-
-
-@_differentiated.defjvp
+@_unitary_factor.defjvp
 def _unitary_jvp(
     limit: int, least: float, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[Any, Any]:
