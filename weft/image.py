@@ -245,9 +245,8 @@ def resize(
     if found is ResizeMethod.NEAREST:
         return _nearest(image, shape=wanted, dims=dims)
     scale = [wanted[d] / of.shape[d] for d in dims]
-    return _scaled(
-        "resize", image, wanted, dims, scale, [0.0] * len(dims), found, antialias, precision
-    )
+    how = {"dims": dims, "shape": wanted, "method": found, "antialias": bool(antialias)}
+    return _scaled("resize", image, scale, [0.0] * len(dims), precision, **how)
 
 
 @api_boundary
@@ -294,7 +293,8 @@ def scale_and_translate(
         need = f"dimension {kept[0]} of length {of.shape[kept[0]]}"
         fix = Fix("spatial_dims", "add the dimension to spatial_dims, scale and translation", {})
         raise refusal(ShapeError, message, operation, got, need, fix)
-    return _scaled(operation, image, wanted, dims, scale, translation, found, antialias, precision)
+    how = {"dims": dims, "shape": wanted, "method": found, "antialias": bool(antialias)}
+    return _scaled(operation, image, scale, translation, precision, **how)
 
 
 def _check_numbers(name: str, value: Any, spatial_dims: Any, count: int) -> None:
@@ -313,16 +313,9 @@ def _check_numbers(name: str, value: Any, spatial_dims: Any, count: int) -> None
 
 
 def _scaled(
-    operation: str,
-    image: Any,
-    shape: tuple[int, ...],
-    dims: tuple[int, ...],
-    scale: Any,
-    translation: Any,
-    method: ResizeMethod,
-    antialias: bool,
-    precision: Any,
+    operation: str, image: Any, scale: Any, translation: Any, precision: Any, **how: Any
 ) -> Array:
+    """The image resampled; `how` is as of `_resampled`."""
     of = type_of(image)
     if of.dtype in dtypes.COMPLEX:
         message = f"{operation} takes images of real numbers"
@@ -332,13 +325,5 @@ def _scaled(
     dtype = inexact(of.dtype)
     wide = dtype if dtypes.itemsize_bits(dtype) >= 32 else dtypes.float32
     scale, translation = (convert(asarray(v, wide), wide) for v in (scale, translation))
-    return _resampled(
-        convert(image, dtype),
-        scale,
-        translation,
-        dims=dims,
-        shape=shape,
-        method=method,
-        antialias=bool(antialias),
-        precision=canonical_precision(precision, operation),
-    )
+    precision = canonical_precision(precision, operation)
+    return _resampled(convert(image, dtype), scale, translation, precision=precision, **how)

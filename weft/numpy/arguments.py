@@ -73,7 +73,10 @@ def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
         if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
             dtype = getattr(value, "dtype", _FLOAT)
             if dtype.kind in "OSUMm":
-                raise _no_numbers(operation, dtype, argument or f"argument {position}")
+                which = argument or f"argument {position}"
+                message = f"{operation}: a NumPy array of dtype {dtype} holds no numbers ({which})"
+                wanted = "a numeric or boolean dtype"
+                raise refusal(WeftTypeError, message, operation, f"dtype {dtype}", wanted)
             check_unmasked(value, operation)
             continue
         if not isinstance(value, (list, tuple, str, set, dict)) and value is not None:
@@ -126,12 +129,6 @@ def check_fits(operation: str, value: Any, dtype: Any) -> None:
 _FLOAT = np.dtype(float)
 
 
-def _no_numbers(operation: str, dtype: Any, which: str) -> WeftTypeError:
-    message = f"{operation}: a NumPy array of dtype {dtype} holds no numbers ({which})"
-    got = f"dtype {dtype}"
-    return refusal(WeftTypeError, message, operation, got, "a numeric or boolean dtype")
-
-
 def not_taken(
     operation: str, argument: str, value: Any, why: str, fix: str, wanted: Any = None
 ) -> WeftNotImplementedError:
@@ -139,13 +136,10 @@ def not_taken(
 
     wanted: the one value that the argument may have.
     """
-    return WeftNotImplementedError(
-        f"{operation} takes no {argument}=: {why}",
-        operation=operation,
-        got=f"{argument}={value!r:.80}",
-        wanted=f"{argument}={wanted!r}",
-        fix=Fix("keyword", fix, {"keyword": argument, "value": wanted}),
-    )
+    message, got = f"{operation} takes no {argument}=: {why}", f"{argument}={value!r:.80}"
+    advice = Fix("keyword", fix, {"keyword": argument, "value": wanted})
+    kind, needed = WeftNotImplementedError, f"{argument}={wanted!r}"
+    return refusal(kind, message, operation, got, needed, advice)
 
 
 def refuse_out(operation: str, out: Any) -> None:

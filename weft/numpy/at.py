@@ -319,9 +319,6 @@ def _masked(x: Any, index: Any, value: Any, operation: str, dtype: Any) -> Any:
     return update_masked(x, index, value, operation=operation, dtype=dtype)
 
 
-# ---- the public form ---------------------------------------------------------------------------
-
-
 class UpdateOptions(TypedDict, total=False):
     """Keywords of every update; `AtIndex` says what they mean."""
 
@@ -389,8 +386,7 @@ class AtIndex:
 
     def subtract(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with values subtracted: `x[index] -= values`, repeated entries counted."""
-        values = convert_for(values, self.array)
-        return self._update(neg(values), "add", **options)
+        return self._update(neg(convert_for(values, self.array)), "add", **options)
 
     def multiply(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with elements multiplied: `x[index] *= values`, repeated entries counted."""
@@ -500,5 +496,4 @@ def convert_for(values: Any, array: Any) -> Any:
     """A value to be negated: Python numbers take the dtype of the array if they can."""
     check_arrays(".at[...].subtract", values)
     dtype = _common_dtype(type_of(array), values)
-    values = number_for(".at[...].subtract", values, dtype)
-    return _converted(values, dtype)
+    return _converted(number_for(".at[...].subtract", values, dtype), dtype)

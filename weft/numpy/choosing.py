@@ -227,8 +227,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
     Array([1, 2], dtype=int32)
     """
     a = operand("flatnonzero", a)
-    flat = reshape(a, (type_of(a).size,))
-    return nonzero(flat, size=size, fill_value=fill_value)[0]
+    return nonzero(reshape(a, (type_of(a).size,)), size=size, fill_value=fill_value)[0]
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:

@@ -99,9 +99,8 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     a = operand("diagonal", a)
     ndim = type_of(a).ndim
     if ndim < 2:
-        raise ShapeError(
-            "diagonal takes at least two dimensions", operation="diagonal", got=str(type_of(a))
-        )
+        message = "diagonal takes at least two dimensions"
+        raise refusal(ShapeError, message, "diagonal", str(type_of(a)))
     one, two = axis_of(axis1, ndim, "diagonal"), axis_of(axis2, ndim, "diagonal")
     if one == two:
         raise WeftValueError("diagonal: the axes are equal", operation="diagonal", got=f"{axis1}")
@@ -393,9 +392,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     """
     indices = operand("unravel_index", indices)
     if type_of(indices).dtype not in dtypes.INTEGER:
-        raise WeftTypeError(
-            "unravel_index takes integers", operation="unravel_index", got=str(type_of(indices))
-        )
+        message = "unravel_index takes integers"
+        raise refusal(WeftTypeError, message, "unravel_index", str(type_of(indices)))
     return _unravel(indices, shape=shape_of(shape, "unravel_index"))
 
 

@@ -135,9 +135,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
         fix = Fix("part", "take the angle first: weft.numpy.angle(x)", {})
         raise refusal(DTypeError, "unwrap takes real numbers", "unwrap", got, "a real dtype", fix)
     if not of.ndim:
-        raise ShapeError(
-            "unwrap takes an array with dimensions", operation="unwrap", got=str(of), wanted="(n,)"
-        )
+        message = "unwrap takes an array with dimensions"
+        raise refusal(ShapeError, message, "unwrap", str(of), "(n,)")
     place = axis_of(axis, of.ndim, "unwrap")
     if of.dtype == dtypes.bool_:
         p = convert(p, dtypes.default_int())
@@ -230,9 +229,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     of = type_of(f)
     axes = axes_of(axis, of.ndim, "gradient")
     if any(of.shape[d] < 2 for d in axes):
-        raise ShapeError(
-            "gradient takes two or more samples along each axis", operation="gradient", got=str(of)
-        )
+        message = "gradient takes two or more samples along each axis"
+        raise refusal(ShapeError, message, "gradient", str(of))
     steps: Sequence[Any] = given or (1.0,)
     steps = list(steps) * len(axes) if len(steps) == 1 else list(steps)
     if len(steps) != len(axes):

@@ -171,13 +171,9 @@ square: UnaryUfunc = unary_ufunc(
 )
 
 
-def _reciprocal(x: Any) -> Any:
-    return powers.integer_pow_p.bind(x, y=-1)
-
-
 reciprocal: UnaryUfunc = unary_ufunc(
     "reciprocal",
-    {INEXACT: _reciprocal},
+    {INEXACT: lambda x: powers.integer_pow_p.bind(x, y=-1)},
     """The elementwise 1 / x; integers become real numbers first.
 
     >>> jnp.reciprocal(jnp.array([2, 4]))

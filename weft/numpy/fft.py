@@ -470,8 +470,8 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
 
 def _frequencies(operation: str, n: Any, d: Any, dtype: Any, device: Any, halved: bool) -> Any:
     count = length_of(operation, "n", n)
-    wanted = None if dtype is None else dtypes.parse(dtype)
-    if wanted is not None and wanted not in dtypes.INEXACT:
+    target = None if dtype is None else dtypes.parse(dtype)
+    if target is not None and target not in dtypes.INEXACT:
         message = f"{operation}: frequencies have fractions"
         got = f"dtype={dtype!r}"
         fix = Fix("dtype", "pass dtype='float32'", {"dtype": "float32"})
@@ -479,20 +479,18 @@ def _frequencies(operation: str, n: Any, d: Any, dtype: Any, device: Any, halved
     check_arrays(operation, d)
     number = isinstance(d, (int, float, np.floating, np.integer)) and not isinstance(d, bool)
     if type_of(d).shape or type_of(d).dtype in dtypes.COMPLEX or (number and d == 0):
-        raise WeftValueError(
-            f"{operation}: d is a real number that is not 0",
-            operation=operation,
-            got=f"d={d!r}" if number else f"d: {type_of(d)}",
-            wanted="a real number, or an array of one without dimensions, that is not 0",
-            fix=Fix("d", "pass d=1.0", {"d": 1.0}),
-        )
+        message = f"{operation}: d is a real number that is not 0"
+        got = f"d={d!r}" if number else f"d: {type_of(d)}"
+        wanted = "a real number, or an array of one without dimensions, that is not 0"
+        fix = Fix("d", "pass d=1.0", {"d": 1.0})
+        raise refusal(WeftValueError, message, operation, got, wanted, fix)
     size, first = (count // 2 + 1, count) if halved else (count, (count + 1) // 2)
     if not number:
         out = _scaled_frequencies(d, size=size, count=count, positive=first)
-        return _placed(out if wanted is None else convert_element_type(out, wanted), device)
+        return _placed(out if target is None else convert_element_type(out, target), device)
     places = np.arange(size)
     made = np.where(places < first, places, places - count) / (count * float(d))
-    made = made.astype(dtypes.default_float() if wanted is None else wanted)
+    made = made.astype(dtypes.default_float() if target is None else target)
     return _placed(put(made, ArrayType(made.shape, made.dtype)), device)
 
 

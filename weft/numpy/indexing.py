@@ -231,9 +231,6 @@ def _encode_mask(
     return True
 
 
-# ---- plans -----------------------------------------------------------------------------------
-
-
 class IndexPlan:
     """The slices and gather that carry out one key on arrays of one shape; see the module's text.
 
@@ -381,9 +378,8 @@ def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
         raise refusal(WeftIndexError, message, "indexing", got, f"at most {len(shape)}")
     places = [i for i, part in enumerate(key) if part is Ellipsis]
     if len(places) > 1:
-        raise WeftIndexError(
-            "an index has at most one Ellipsis", operation="indexing", got=f"{len(places)} of them"
-        )
+        message = "an index has at most one Ellipsis"
+        raise refusal(WeftIndexError, message, "indexing", f"{len(places)} of them")
     fill: list[Any] = [(None, None, None)] * (len(shape) - used)
     if places and not fill:
         fill = [Ellipsis]

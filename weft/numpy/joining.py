@@ -103,9 +103,8 @@ def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
             raise refusal(WeftTypeError, message, operation, got, "a list or tuple of arrays")
         values = [getitem(as_operand(arrays), i) for i in range(type_of(arrays).shape[0])]
     if not values:
-        raise WeftValueError(
-            f"{operation} takes at least one array", operation=operation, got="no arrays"
-        )
+        message = f"{operation} takes at least one array"
+        raise refusal(WeftValueError, message, operation, "no arrays")
     if dtype is None:
         return list(meeting(operation, *values))
     target = dtypes.parse(dtype)
@@ -404,9 +403,8 @@ def tile(A: Any, reps: Any) -> Array:
     given = reps if isinstance(reps, (tuple, list)) else (reps,)
     counts = tuple(integer_of(n, "tile", "reps") for n in given)
     if any(n < 0 for n in counts):
-        raise WeftValueError(
-            "tile: a number of repetitions is negative", operation="tile", got=f"{reps}"
-        )
+        message = "tile: a number of repetitions is negative"
+        raise refusal(WeftValueError, message, "tile", f"{reps}")
     return _tile(as_operand(A), counts=counts)
 
 

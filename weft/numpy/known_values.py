@@ -130,8 +130,7 @@ def common_type(*arrays: Any) -> type:
         if dtype not in dtypes.INEXACT:
             dtype = dtypes.default_float()
         found = dtype if position == 0 else dtypes.promote_types(found, dtype)
-    kind: type = found.type
-    return kind
+    return found.type
 
 
 def min_scalar_type(a: Any) -> np.dtype[Any]:

@@ -34,7 +34,7 @@ from weft.ops.elementwise.complex import conj
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.products.dot import dot_general
 from weft.ops.structural.joining import concatenate
-from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reshape, transpose
+from weft.ops.structural.shape import broadcast_in_dim, expand_dims, move_dim, reshape, transpose
 from weft.typing import ArrayLike
 
 __all__ = [
@@ -80,14 +80,11 @@ def times(x: Any, y: Any) -> Any:
 
 def mismatch(operation: str, a: Any, b: Any, i: int, j: int) -> ShapeError:
     """The error for contracted dimensions of different lengths."""
-    return ShapeError(
-        f"{operation}: dimension {i} of {type_of(a)} and dimension {j} of {type_of(b)} are summed "
-        "over together and have different lengths",
-        operation=operation,
-        got=f"{type_of(a)} and {type_of(b)}",
-        wanted="equal lengths",
-        fix=Fix("transpose", "transpose one operand, for example b.T", {}),
-    )
+    left, right = type_of(a), type_of(b)
+    both = f"dimension {i} of {left} and dimension {j} of {right}"
+    message = f"{operation}: {both} are summed over together and have different lengths"
+    fix = Fix("transpose", "transpose one operand, for example b.T", {})
+    return refusal(ShapeError, message, operation, f"{left} and {right}", "equal lengths", fix)
 
 
 # Two types -> the dimension numbers of their product, where it is a single primitive.
@@ -469,11 +466,8 @@ def cross(
     out = _cross(a, b, one=one, two=two)
     if left.shape[one] == right.shape[two] == 2:
         return out
-    ndim = type_of(out).ndim
-    place = axis_of(axisc, ndim, "cross")
-    order = list(range(ndim - 1))
-    order.insert(place, ndim - 1)
-    return transpose(out, order)
+    last = type_of(out).ndim - 1
+    return move_dim(out, last, axis_of(axisc, last + 1, "cross"), 3)
 
 
 @compiled

@@ -262,10 +262,8 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """
     a = operand("squeeze", a)
     of = type_of(a)
-    if axis is None:
-        axes = tuple(d for d, size in enumerate(of.shape) if size == 1)
-    else:
-        axes = axes_of(axis, of.ndim, "squeeze")
+    ones = tuple(d for d, size in enumerate(of.shape) if size == 1)
+    axes = ones if axis is None else axes_of(axis, of.ndim, "squeeze")
     return shapes.squeeze(as_operand(a), axes)
 
 
@@ -308,12 +306,8 @@ def _atleast(ndim: int, name: str, arys: Sequence[Any]) -> Any:
     out = []
     for x in arys:
         old = type_of(x).shape
-        if ndim == 3 and len(old) == 1:
-            new: tuple[int, ...] = (1, *old, 1)
-        elif ndim == 3 and len(old) == 2:
-            new = (*old, 1)
-        else:
-            new = (1,) * (ndim - len(old)) + old
+        last = (1,) if ndim == 3 and len(old) in (1, 2) else ()
+        new = (1,) * (ndim - len(old) - len(last)) + old + last
         out.append(shapes.reshape(as_operand(x), new))
     return out[0] if len(out) == 1 else out
 
@@ -425,11 +419,9 @@ def _rot90(m: Any, *, turns: int, one: int, two: int) -> Any:
         return rev(m, (one, two))
     order = list(range(type_of(m).ndim))
     order[one], order[two] = two, one
-    return (
-        shapes.transpose(rev(m, (two,)), order)
-        if turns == 1
-        else rev(shapes.transpose(m, order), (two,))
-    )
+    if turns == 1:
+        return shapes.transpose(rev(m, (two,)), order)
+    return rev(shapes.transpose(m, order), (two,))
 
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:

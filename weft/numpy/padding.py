@@ -30,7 +30,7 @@ from weft.ops.elementwise.rounding import round as nearest
 from weft.ops.indexing import slicing
 from weft.ops.indexing.creation import iota
 from weft.ops.structural.joining import concatenate, rev
-from weft.ops.structural.shape import broadcast_in_dim, reshape, transpose
+from weft.ops.structural.shape import broadcast_in_dim, move_dim, reshape, transpose
 
 __all__ = ["pad"]
 
@@ -277,7 +277,5 @@ def _pad_by_function(x: Any, widths: Widths, function: Callable[..., Any], kwarg
         if new:
             rows = concatenate(new, 0)
         moved = reshape(rows, (*(shape[d] for d in front), shape[axis]))
-        back = list(range(len(front)))
-        back.insert(axis, len(front))
-        x = transpose(moved, back)
+        x = move_dim(moved, len(front), axis, shape[axis])
     return x

@@ -177,9 +177,6 @@ def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
     return convert
 
 
-# ---- plans -------------------------------------------------------------------------------------
-
-
 class Operation:
     """An elementwise function as data.
 
@@ -218,13 +215,9 @@ class Operation:
             dtype = inexact(dtype)
         apply = self.choose(dtype, types)
         shape = broadcast_shape(self.name, types)
-        hosts = [
-            self.host_step(value, of, dtype, weak) for value, of in zip(values, types, strict=True)
-        ]
-        steps = [
-            self.device_step(value, of, dtype, weak, shape)
-            for value, of in zip(values, types, strict=True)
-        ]
+        pairs = list(zip(values, types, strict=True))
+        hosts = [self.host_step(value, of, dtype, weak) for value, of in pairs]
+        steps = [self.device_step(value, of, dtype, weak, shape) for value, of in pairs]
         if any(steps):
             apply = _after_steps(self.name, apply, steps)
         return _after_host(apply, hosts) if any(hosts) else apply
@@ -340,9 +333,6 @@ def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
     return step
 
 
-# ---- making functions --------------------------------------------------------------------------
-
-
 def _key(value: Any) -> Any:
     """The key of a plan: the type of an array, the class of a number."""
     found = getattr(value, "type", None)
@@ -414,8 +404,7 @@ def unary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Unary:
 
 def binary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Binary:
     """Makes a promoting and broadcasting function of two operands from the primitives by dtype."""
-    plans = _Plans(Operation(name, cases, inexact))
-    return _named(_of_two(plans, MISSING), name, doc)
+    return _named(_of_two(_Plans(Operation(name, cases, inexact)), MISSING), name, doc)
 
 
 def _of_two(plans: _Plans, unknown: Any) -> Any:

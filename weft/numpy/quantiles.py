@@ -211,9 +211,8 @@ def _spread_weights(name: str, weights: Any, of: Any, axes: tuple[int, ...], met
     if given.dtype in dtypes.COMPLEX:
         raise refusal(WeftValueError, f"{name}: weights are real", name, str(given), "real numbers")
     if not isinstance(weights, Tracer) and (np.asarray(weights) < 0).any():
-        raise WeftValueError(
-            f"{name}: weights are not negative", operation=name, got=str(given), wanted="0 or more"
-        )
+        message = f"{name}: weights are not negative"
+        raise refusal(WeftValueError, message, name, str(given), "0 or more")
     if given.shape == of.shape:
         return weights
     if given.shape != tuple(of.shape[d] for d in axes):
@@ -257,17 +256,12 @@ def _check_fractions(name: str, q: Any, scale: int) -> None:
         if not isinstance(value, (int, float, np.number, np.ndarray)):
             continue
         if not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= scale)):
-            percent = 0 <= np.min(value) and np.max(value) <= 100 * scale
             other = {"quantile": "percentile", "nanquantile": "nanpercentile"}.get(name)
-            raise WeftValueError(
-                f"{name}: q lies between 0 and {scale}",
-                operation=name,
-                got=f"q={q!r:.80}",
-                wanted=f"numbers from 0 to {scale}",
-                fix=Fix("percent", f"for a q in percent call {other}", {"function": other})
-                if other and percent
-                else None,
-            )
+            percent = other and 0 <= np.min(value) and np.max(value) <= 100 * scale
+            text = f"for a q in percent call {other}"
+            fix = Fix("percent", text, {"function": other}) if percent else None
+            message, wanted = f"{name}: q lies between 0 and {scale}", f"numbers from 0 to {scale}"
+            raise refusal(WeftValueError, message, name, f"q={q!r:.80}", wanted, fix)
 
 
 def _fraction(

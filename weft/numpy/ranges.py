@@ -63,9 +63,8 @@ def _static(value: Any, argument: str) -> Any:
     check_arrays("arange", value)
     of = canonical_type(value)
     if of.dtype in dtypes.COMPLEX:
-        raise WeftValueError(
-            "arange takes no complex numbers", operation="arange", got=f"{argument}={value!r}"
-        )
+        message = "arange takes no complex numbers"
+        raise refusal(WeftValueError, message, "arange", f"{argument}={value!r}")
     if of.shape:
         message = "arange takes numbers, not arrays with dimensions"
         raise refusal(ShapeError, message, "arange", f"{argument}: {of}", "a number")

@@ -413,8 +413,7 @@ def _number_counted(shape: tuple[int, ...], axes: tuple[int, ...], where: Any, d
     """How many elements each result is computed from, as a number or an array of `dtype`."""
     if where is None:
         return dtype.type(product(shape[d] for d in axes))
-    mask = broadcasted(boolean(where), shape, "where")
-    return reduce_sum(convert(mask, dtype), axes)
+    return reduce_sum(convert(broadcasted(boolean(where), shape, "where"), dtype), axes)
 
 
 @compiled

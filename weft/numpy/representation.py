@@ -135,9 +135,8 @@ def _round_scaled(x: Any, decimals: int) -> Any:
     """Rounds floating-point numbers to a number of decimals."""
     dtype = type_of(x).dtype
     if dtype.itemsize == 2:  # powers of ten soon leave the range of 16 bits
-        return convert_element_type(
-            _round_scaled(convert_element_type(x, dtypes.float32), decimals), dtype
-        )
+        wide = convert_element_type(x, dtypes.float32)
+        return convert_element_type(_round_scaled(wide, decimals), dtype)
     if decimals > 0:
         factor = constant(_power_of_ten(decimals), x)
         rounded = lax.div(_to_even(lax.mul(x, factor)), factor)
@@ -152,9 +151,8 @@ def _round_scaled(x: Any, decimals: int) -> Any:
 @compiled
 def _round_floating(x: Any, *, decimals: int) -> Any:
     if type_of(x).dtype in COMPLEX:
-        return parts.complex(
-            _round_scaled(parts.real(x), decimals), _round_scaled(parts.imag(x), decimals)
-        )
+        both = (parts.real(x), parts.imag(x))
+        return parts.complex(*[_round_scaled(part, decimals) for part in both])
     return _round_scaled(x, decimals)
 
 
@@ -194,12 +192,9 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
         raise invalid_type(message, "round", "decimals", decimals, wanted) from None
     dtype = type_of(a).dtype
     if dtype in WHOLE or dtype in dtypes.NARROW_INTEGER:
-        if decimals >= 0 or dtype in BOOLEAN:
-            return same(a)
-        return _round_integer(a, decimals=decimals)
-    if decimals == 0:
-        return rint(a)
-    return _round_floating(a, decimals=decimals)
+        whole = decimals >= 0 or dtype in BOOLEAN
+        return same(a) if whole else _round_integer(a, decimals=decimals)
+    return _round_floating(a, decimals=decimals) if decimals else rint(a)
 
 
 around = round
@@ -207,16 +202,12 @@ around = round
 
 @compiled
 def _false(x: Any) -> Any:
-    return _repeated(np.bool_(False), x)
+    return broadcasted(np.bool_(False), type_of(x).shape)
 
 
 @compiled
 def _true(x: Any) -> Any:
-    return _repeated(np.bool_(True), x)
-
-
-def _repeated(value: np.bool_, like: Any) -> Any:
-    return broadcasted(value, type_of(like).shape)
+    return broadcasted(np.bool_(True), type_of(x).shape)
 
 
 def _not_a_number(x: Any) -> Any:
@@ -313,21 +304,15 @@ def nan_to_num(
     if dtype not in INEXACT:
         return same(x)
     if dtype in COMPLEX:
-        return parts.complex(
-            nan_to_num(parts.real(x), copy, nan, posinf, neginf),
-            nan_to_num(parts.imag(x), copy, nan, posinf, neginf),
-        )
+        both = (parts.real(x), parts.imag(x))
+        return parts.complex(*[nan_to_num(part, copy, nan, posinf, neginf) for part in both])
     limits = dtypes.finfo(dtype)
-    values = (
-        nan,
-        float(limits.max) if posinf is None else posinf,
-        float(limits.min) if neginf is None else neginf,
-    )
+    high = float(limits.max) if posinf is None else posinf
+    low = float(limits.min) if neginf is None else neginf
     # As static parameters, -0.0 and 0.0 would be equal.
-    if all(type(value) in (int, float) and str(value) != "-0.0" for value in values):
-        low, high, missing = (float(value) for value in (values[2], values[1], values[0]))
-        return _replace_constants(x, nan=missing, posinf=high, neginf=low)
-    return _replace(x, *(convert_element_type(value, dtype) for value in values))
+    if all(type(x) in (int, float) and str(x) != "-0.0" for x in (nan, high, low)):
+        return _replace_constants(x, nan=float(nan), posinf=float(high), neginf=float(low))
+    return _replace(x, *(convert_element_type(value, dtype) for value in (nan, high, low)))
 
 
 @compiled
@@ -491,9 +476,8 @@ def _fraction_and_exponent(x: Any) -> tuple[Any, Any]:
     scaled = select(subnormal, digits, x)
     shift = lax.sub(_exponent_field(scaled), np.int32(bias - 1))
     exponent = select(subnormal, lax.add(shift, np.int32(1 - bias - fraction)), shift)
-    special = bits.bitwise_or(
-        lax.eq(scaled, constant(0, x)), bits.bitwise_not(rounding.is_finite(x))
-    )
+    endless = bits.bitwise_not(rounding.is_finite(x))
+    special = bits.bitwise_or(lax.eq(scaled, constant(0, x)), endless)
     mantissa = _scale_by_power.function(scaled, lax.neg(shift))
     return select(special, x, mantissa), select(special, filled(0, exponent), exponent)
 
@@ -620,10 +604,9 @@ isreal: Unary = unary(
 
 @compiled
 def _angle(x: Any, *, degrees: bool) -> Any:
-    if type_of(x).dtype in COMPLEX:
-        found = elementary.atan2(parts.imag(x), parts.real(x))
-    else:
-        found = elementary.atan2(filled(0, x), x)
+    is_complex = type_of(x).dtype in COMPLEX
+    y, x = (parts.imag(x), parts.real(x)) if is_complex else (filled(0, x), x)
+    found = elementary.atan2(y, x)
     return lax.mul(found, constant(180 / math.pi, found)) if degrees else found
 
 

@@ -236,9 +236,8 @@ def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None
     check_flag(right, "digitize", "right")
     x, bins = meeting("digitize", x, bins)
     if type_of(bins).ndim != 1:
-        raise ShapeError(
-            "digitize takes bins of one dimension", operation="digitize", got=str(type_of(bins))
-        )
+        message = "digitize takes bins of one dimension"
+        raise refusal(ShapeError, message, "digitize", str(type_of(bins)))
     methods = (None, "scan", "scan_unrolled", "sort", "compare_all")
     check_choice(method, methods, "digitize", "method")
     return _digitize(x, bins, right=bool(right))
@@ -320,8 +319,7 @@ def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
 
 def _modulo(x: Any, period: Any) -> Any:
     r = rem(x, broadcasted(period, type_of(x).shape))
-    zero = type_of(x).dtype.type(0)
-    return choose_elements(lt(r, zero), add(r, period), r)
+    return choose_elements(lt(r, type_of(x).dtype.type(0)), add(r, period), r)
 
 
 def interp(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -63,21 +64,13 @@ __all__ = [
 
 
 @compiled
-def _cov(x: Any, *weights: Any, by_columns: bool, ddof: int, given: tuple[bool, bool]) -> Any:
+def _cov(x: Any, *weights: Any, by_columns: bool, ddof: int, reliable: bool) -> Any:
+    """`reliable`: the last of the weights are those of `aweights`."""
     dtype = inexact(type_of(x).dtype)
     x = convert(x, dtype)
-    if type_of(x).ndim < 2:
-        x = reshape(x, (1, type_of(x).size))
-    elif by_columns:
-        x = transpose(x, (1, 0))
+    x = _rows(x, not by_columns)
     n, m = type_of(x).shape
-    found = iter(weights)
-    frequency, reliability = (next(found) if flag else None for flag in given)
-    w = None
-    for part in (frequency, reliability):
-        if part is not None:
-            part = convert(part, dtype)
-            w = part if w is None else mul(w, part)
+    w = functools.reduce(mul, [convert(v, dtype) for v in weights]) if weights else None
     if w is None:
         total, weighted = dtype.type(m), x
         factor: Any = dtype.type(max(m - ddof, 0))
@@ -85,8 +78,8 @@ def _cov(x: Any, *weights: Any, by_columns: bool, ddof: int, given: tuple[bool, 
         total = reduce_sum(w, (0,))
         weighted = mul(x, broadcast_in_dim(w, (n, m), (1,)))
         factor = sub(total, dtype.type(ddof))
-        if reliability is not None and ddof:
-            squares = reduce_sum(mul(w, convert(reliability, dtype)), (0,))
+        if reliable and ddof:
+            squares = reduce_sum(mul(w, convert(weights[-1], dtype)), (0,))
             factor = sub(total, div(mul(dtype.type(ddof), squares), total))
     mean = div(reduce_sum(weighted, (1,)), total)
     x = sub(x, expanded(mean, (n, m), (1,)))
@@ -134,8 +127,8 @@ def cov(
             raise refusal(ShapeError, message, "cov", str(type_of(w)), f"shape ({observations},)")
         weights.append(w)
     degrees = (0 if bias else 1) if ddof is None else integer_of(ddof, "cov", "ddof")
-    given = (fweights is not None, aweights is not None)
-    return _cov(x, *weights, by_columns=not rowvar, ddof=degrees, given=given)
+    reliable = aweights is not None
+    return _cov(x, *weights, by_columns=not rowvar, ddof=degrees, reliable=reliable)
 
 
 def _rows(x: Any, rowvar: bool) -> Any:
@@ -301,9 +294,8 @@ def histogram_bin_edges(
         return convert(bins, inexact(type_of(bins).dtype))
     count = integer_of(bins, "histogram_bin_edges", "bins")
     if count < 1:
-        raise WeftValueError(
-            "histogram: the number of bins is not positive", operation="histogram", got=f"{count}"
-        )
+        message = "histogram: the number of bins is not positive"
+        raise refusal(WeftValueError, message, "histogram", f"{count}")
     return _edges(a, *(() if range is None else range), bins=count)
 
 
@@ -396,6 +388,11 @@ def histogram(
     return _histogram(a, edges, *extra, density=bool(density)), edges
 
 
+def _column(sample: Any, d: int) -> Any:
+    column = slicing.slice_in_dim(sample, d, d + 1, axis=1)
+    return reshape(column, (type_of(sample).shape[0],))
+
+
 @compiled
 def _histogramdd(sample: Any, *rest: Any, dims: int, density: bool) -> Any:
     edges, weights = rest[:dims], rest[dims:]
@@ -405,8 +402,7 @@ def _histogramdd(sample: Any, *rest: Any, dims: int, density: bool) -> Any:
     flat = broadcasted(np.int32(0), (n,))
     inside = broadcasted(np.bool_(True), (n,))
     for d, edge in enumerate(edges):
-        x = convert(reshape(slicing.slice_in_dim(sample, d, d + 1, axis=1), (n,)), dtype)
-        index, within = _bin_of(x, convert(edge, dtype))
+        index, within = _bin_of(convert(_column(sample, d), dtype), convert(edge, dtype))
         flat = add(mul(flat, np.int32(shape[d])), index)
         inside = bitwise_not(bitwise_or(bitwise_not(inside), bitwise_not(within)))
     counts = reshape(_counted(flat, inside, weights, prod(shape), dtype), shape)
@@ -443,14 +439,9 @@ def histogramdd(
         raise WeftValueError(
             f"histogramdd needs bins and range for {dims} dimensions", operation="histogramdd"
         )
-    n = type_of(sample).shape[0]
     edges = [
-        histogram_bin_edges(
-            reshape(slicing.slice_in_dim(sample, d, d + 1, axis=1), (n,)),
-            each[d],
-            None if range is None else range[d],
-        )
-        for d in np.arange(dims).tolist()
+        histogram_bin_edges(_column(sample, d), rule, None if range is None else range[d])
+        for d, rule in enumerate(each)
     ]
     extra = () if weights is None else operands("histogramdd", weights)
     return _histogramdd(sample, *edges, *extra, dims=dims, density=bool(density)), edges

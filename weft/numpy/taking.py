@@ -348,5 +348,4 @@ def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Arra
     """
     refuse_inplace("place", inplace)
     arr, mask, _ = operands("place", arr, mask, vals)
-    vals = number_for("place", vals, type_of(arr).dtype)
-    return _place(arr, mask, vals)
+    return _place(arr, mask, number_for("place", vals, type_of(arr).dtype))

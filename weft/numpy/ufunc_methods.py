@@ -155,7 +155,7 @@ def reduce(
     where = None if where is True else where
     known = _REDUCTIONS.get(function.__name__)
     if known is not None and not isinstance(function, PythonUfunc):
-        return _known(function, known, a, axes, bool(keepdims), initial, where)
+        return _known(function, known, a, axes, initial, keepdims=bool(keepdims), where=where)
     empty = math.prod(of.shape[d] for d in axes) == 0
     if function.identity is None and initial is None and (empty or where is not None):
         message = f"{name} has no identity to begin with"
@@ -172,20 +172,14 @@ def reduce(
 
 
 def _known(
-    function: ufunc,
-    known: Callable[..., Any],
-    a: Any,
-    axes: tuple[int, ...],
-    keepdims: bool,
-    initial: Any,
-    where: Any,
+    function: ufunc, known: Callable[..., Any], a: Any, axes: Any, initial: Any, **how: Any
 ) -> Any:
     """A reduction that `weft.numpy` has a function for."""
     if function.__name__ in _LOGICAL:
-        found = known(a, axes, keepdims=keepdims, where=where)
+        found = known(a, axes, **how)
         return found if initial is None else function(initial, found)
     more = {"dtype": type_of(a).dtype} if function.__name__ in _WIDENED else {}
-    return known(a, axes, keepdims=keepdims, initial=initial, where=where, **more)
+    return known(a, axes, initial=initial, **how, **more)
 
 
 @compiled

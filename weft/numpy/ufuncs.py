@@ -143,17 +143,14 @@ class ufunc:
     def refuse(self, given: int, keywords: dict[str, Any]) -> None:
         """Raises for a call with a wrong number of operands or with keywords."""
         name = self.__name__
-        for keyword in keywords:
+        for keyword, value in keywords.items():
             advice = _UNSUPPORTED.get(keyword, "leave it out")
             # NumPy's keywords are not implemented; others are the caller's mistake.
             error = WeftNotImplementedError if keyword in _UNSUPPORTED else WeftTypeError
-            raise error(
-                f"{name} takes no {keyword}=: {advice}",
-                operation=name,
-                got=f"{keyword}={keywords[keyword]!r:.60}",
-                wanted=f"{self.nin} operands and no keywords",
-                fix=Fix("keyword", advice, {"keyword": keyword}),
-            )
+            message, got = f"{name} takes no {keyword}=: {advice}", f"{keyword}={value!r:.60}"
+            fix = Fix("keyword", advice, {"keyword": keyword})
+            wanted = f"{self.nin} operands and no keywords"
+            raise refusal(error, message, name, got, wanted, fix)
         count = {1: "one operand", 2: "two operands"}.get(self.nin, f"{self.nin} operands")
         also = "; NumPy's out= is not supported: use the result" if given > self.nin else ""
         message = f"{name} takes {count}, and got {given}{also}"

@@ -49,8 +49,7 @@ _BORDER = 3
 
 
 def _element(a: Any, i: int, j: int) -> Any:
-    batch = type_of(a).shape[:-2]
-    return reshape(part(a, (i, i + 1), (j, j + 1)), batch)
+    return reshape(part(a, (i, i + 1), (j, j + 1)), type_of(a).shape[:-2])
 
 
 def _minor(a: Any, rows: tuple[int, int], columns: tuple[int, int]) -> Any:
@@ -207,9 +206,6 @@ def det(a: Any) -> Array:
     return _determinant(a)
 
 
-# ---- slogdet -------------------------------------------------------------------------------------
-
-
 @custom_jvp
 def _slogdet(a: Any) -> tuple[Any, Any]:
     packed, pivots, _ = lu(a)
@@ -245,8 +241,7 @@ def _trace(x: Any) -> Any:
 
 @compiled
 def _sign_and_logarithm(a: Any) -> Any:
-    found = _slogdet(widened(a))
-    return tuple(returned(x, type_of(a).dtype) for x in found)
+    return tuple(returned(x, type_of(a).dtype) for x in _slogdet(widened(a)))
 
 
 @api_boundary

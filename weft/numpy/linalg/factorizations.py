@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 from weft import dtypes
-from weft.argument_errors import unknown_option
+from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
@@ -197,13 +197,11 @@ def subset_of(given: Any, a: Any, full: bool) -> tuple[int, int] | None:
     found = tuple(given) if isinstance(given, (tuple, list)) else ()
     fine = len(found) == 2 and all(type(i) is int for i in found)
     if full or not fine or not 0 <= found[0] <= found[1] <= count:
-        raise WeftValueError(
-            "linalg.svd: subset_by_index is a range of singular values of a reduced decomposition",
-            operation="linalg.svd",
-            got=f"subset_by_index={given!r:.80}" + (" and full_matrices=True" if full else ""),
-            wanted=f"(first, end) with 0 <= first <= end <= {count}, and full_matrices=False",
-            fix=Fix("full_matrices", "pass full_matrices=False", {"full_matrices": False}),
-        )
+        what = "subset_by_index is a range of singular values of a reduced decomposition"
+        got = f"subset_by_index={given!r:.80}" + (" and full_matrices=True" if full else "")
+        wanted = f"(first, end) with 0 <= first <= end <= {count}, and full_matrices=False"
+        fix = Fix("full_matrices", "pass full_matrices=False", {"full_matrices": False})
+        raise refusal(WeftValueError, f"linalg.svd: {what}", "linalg.svd", got, wanted, fix)
     return found
 
 

@@ -89,9 +89,6 @@ def _default(a: Any, factor: float = 1.0) -> float:
     return factor * float(max(of.shape[-2:])) * float(dtypes.finfo(dtype).eps)
 
 
-# ---- pinv ----------------------------------------------------------------------------------------
-
-
 @custom_jvp
 def _assembled(a: Any, u: Any, inverse: Any, vh: Any) -> Any:
     """The pseudoinverse of a, from its singular vectors and inverted singular values."""
@@ -120,8 +117,7 @@ def _pseudoinverse(a: Any, rtol: Any, hermitian: bool) -> tuple[Any, Any, Any]:
     one = full_like(s, 1)
     inverse = select(counted, div(one, select(counted, s, one)), zeros_like_array(s))
     inverse = convert(inverse, type_of(a).dtype)
-    fixed = [stop_gradient(x) for x in (u, inverse, vh)]
-    return _assembled(a, *fixed), s, counted
+    return _assembled(a, *[stop_gradient(x) for x in (u, inverse, vh)]), s, counted
 
 
 @compiled
@@ -155,9 +151,6 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     given = _default(a, 10.0) if given is None else given
     _tolerance("linalg.pinv", "rtol" if rcond is None else "rcond", given, a)
     return _pinv(a, given, hermitian=bool(hermitian))
-
-
-# ---- lstsq ---------------------------------------------------------------------------------------
 
 
 @compiled
@@ -213,9 +206,6 @@ def lstsq(
     if numpy_resid and (left.shape[0] <= left.shape[1] or int(rank) < left.shape[1]):
         residuals = residuals[:0]
     return x, residuals, rank, s
-
-
-# ---- matrix_rank and cond ------------------------------------------------------------------------
 
 
 @compiled

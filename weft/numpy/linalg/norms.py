@@ -51,11 +51,9 @@ def _vector_norm(x: Any, *, axes: Any, order: Any, keepdims: bool) -> Any:
         size = abs_(x)
         if order == np.inf and type_of(x).size:
             out = reduce_max(size, axes)
-        elif order == np.inf:  # magnitudes are not negative: without elements the greatest is 0
-            out = reduce_sum(size, axes)
         elif order == -np.inf:
             out = reduce_min(size, axes)
-        elif order == 1:
+        elif order in (1, np.inf):  # of no elements the greatest magnitude is 0, as the sum
             out = reduce_sum(size, axes)
         else:
             out = _general_norm(size, axes, float(order))

@@ -82,9 +82,6 @@ def identities(a: Any) -> Any:
     return broadcast_in_dim(one, of.shape, (of.ndim - 2, of.ndim - 1))
 
 
-# ---- solve and inv -------------------------------------------------------------------------------
-
-
 @compiled
 def _solve(a: Any, b: Any) -> Any:
     given = promoted("linalg.solve", a, b)
@@ -156,9 +153,6 @@ def inv(a: Any) -> Array:
     """
     check_square("linalg.inv", "a", a)
     return _inverse(a)
-
-
-# ---- tensors -------------------------------------------------------------------------------------
 
 
 @api_boundary
