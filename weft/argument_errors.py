@@ -24,6 +24,7 @@ __all__ = [
     "negative_value",
     "not_a_function",
     "not_an_array",
+    "refusal",
     "unknown_option",
 ]
 
@@ -35,9 +36,15 @@ difflib: Any = LazyModule("difflib")  # for errors only
 _NOTHING: Any = object()
 
 
-def _error(
-    kind: type[E], message: str, operation: str, got: str, wanted: str | None, fix: Fix | None
+def refusal(
+    kind: type[E],
+    message: str,
+    operation: str,
+    got: str,
+    wanted: str | None = None,
+    fix: Fix | None = None,
 ) -> E:
+    """The error of a class, for what is not a matter of one argument's value."""
     return kind(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
@@ -76,7 +83,7 @@ def not_a_function(
 ) -> WeftTypeError:
     """The error for an argument that is no function; `place` says where it stands, or as what."""
     message = f"{operation} takes a function {place}, not {type(value).__name__}"
-    return _error(WeftTypeError, message, operation, described(value), wanted, fix)
+    return refusal(WeftTypeError, message, operation, described(value), wanted, fix)
 
 
 def not_an_array(
@@ -87,7 +94,7 @@ def not_an_array(
     fix: Fix | None = None,
 ) -> WeftTypeError:
     """The error for a value that is no array and does not stand for one; `what` names it."""
-    return _error(WeftTypeError, f"{what} is no array", operation, described(value), wanted, fix)
+    return refusal(WeftTypeError, f"{what} is no array", operation, described(value), wanted, fix)
 
 
 def unknown_option(
@@ -114,7 +121,7 @@ def invalid_class(
 ) -> WeftTypeError:
     """The error for a value whose class the function does not take; the message shows the class."""
     got = f"{argument}={value!r:.80} of class {type(value).__name__}"
-    return _error(WeftTypeError, message, operation, got, wanted, fix)
+    return refusal(WeftTypeError, message, operation, got, wanted, fix)
 
 
 def invalid_dtype(
@@ -126,7 +133,7 @@ def invalid_dtype(
     fix: Fix | None = None,
 ) -> DTypeError:
     """The error for an array of a dtype that the function does not take."""
-    return _error(DTypeError, message, operation, f"{argument} of type {aval}", wanted, fix)
+    return refusal(DTypeError, message, operation, f"{argument} of type {aval}", wanted, fix)
 
 
 def invalid_shape(
@@ -138,7 +145,7 @@ def invalid_shape(
     fix: Fix | None = None,
 ) -> ShapeError:
     """The error for an array of a shape that the function does not take."""
-    return _error(ShapeError, message, operation, f"{argument} of shape {shape}", wanted, fix)
+    return refusal(ShapeError, message, operation, f"{argument} of shape {shape}", wanted, fix)
 
 
 def invalid_type(
@@ -152,7 +159,7 @@ def invalid_type(
 ) -> WeftTypeError:
     """The error for a value of a kind that the function does not take."""
     got = f"{argument}={value!r:.80}"
-    return _error(WeftTypeError, message, operation, got, wanted, _passed(argument, use, fix))
+    return refusal(WeftTypeError, message, operation, got, wanted, _passed(argument, use, fix))
 
 
 def invalid_value(
@@ -166,4 +173,4 @@ def invalid_value(
 ) -> WeftValueError:
     """The error for a value of the right kind that the function cannot take."""
     got = f"{argument}={value!r:.80}"
-    return _error(WeftValueError, message, operation, got, wanted, _passed(argument, use, fix))
+    return refusal(WeftValueError, message, operation, got, wanted, _passed(argument, use, fix))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import unknown_option
+from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
@@ -39,7 +39,6 @@ class ResizeMethod(enum.Enum):
     NEAREST: the nearest. LINEAR: a triangle kernel (bilinear in two dimensions). CUBIC: Keys' cubic
     kernel with a = -1/2. LANCZOS3, LANCZOS5: a windowed sinc of that radius.
 
-    >>> import weft
     >>> weft.image.ResizeMethod.from_string("bilinear")
     <ResizeMethod.LINEAR: 1>
     """
@@ -57,7 +56,7 @@ class ResizeMethod(enum.Enum):
 
         Raises WeftValueError for another name.
         """
-        return _named("ResizeMethod.from_string", s)
+        return _method("ResizeMethod.from_string", s)
 
 
 _NAMES = {
@@ -74,14 +73,13 @@ _NAMES = {
 }
 
 
-def _named(operation: str, name: Any) -> ResizeMethod:
+def _method(operation: str, name: Any) -> ResizeMethod:
+    if isinstance(name, ResizeMethod):
+        return name
     found = _NAMES.get(name) if isinstance(name, str) else None
     if found is None:
         raise unknown_option(operation, "method", name, ", ".join(map(repr, _NAMES)), use="linear")
     return found
-
-
-# ---- kernels: functions of non-negative distances ------------------------------------------------
 
 
 def _number(value: float, like: Any) -> Any:
@@ -130,9 +128,6 @@ _KERNELS = {
     ResizeMethod.LANCZOS3: _lanczos(3),
     ResizeMethod.LANCZOS5: _lanczos(5),
 }
-
-
-# ---- resampling --------------------------------------------------------------------------------
 
 
 def _weights(
@@ -208,24 +203,14 @@ def _nearest(x: Any, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     return x
 
 
-# ---- public --------------------------------------------------------------------------------------
-
-
-def _method(operation: str, method: Any) -> ResizeMethod:
-    return method if isinstance(method, ResizeMethod) else _named(operation, method)
-
-
 def _out_shape(operation: str, image: Any, shape: Any) -> tuple[int, ...]:
     check_arrays(operation, image, argument="image")
     of, wanted = type_of(image), shape_of(shape, operation)
     if len(wanted) != of.ndim or min((*wanted, 0)) < 0:
-        raise ShapeError(
-            f"{operation}: shape has a length for each dimension of the image",
-            operation=operation,
-            got=f"image {of} and shape={wanted}",
-            wanted=f"{of.ndim} lengths of 0 or more",
-            fix=Fix("shape", "repeat the lengths that do not change: (*x.shape[:1], 64, 64)", {}),
-        )
+        message = f"{operation}: shape has a length for each dimension of the image"
+        got = f"image {of} and shape={wanted}"
+        fix = Fix("shape", "repeat the lengths that do not change: (*x.shape[:1], 64, 64)", {})
+        raise refusal(ShapeError, message, operation, got, f"{of.ndim} lengths of 0 or more", fix)
     return wanted
 
 
@@ -244,8 +229,7 @@ def resize(
     numbers, except for "nearest". Complex images raise DTypeError, another number of dimensions
     ShapeError, another method WeftValueError.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.image.resize(wnp.array([0.0, 4.0]), (4,), "linear")
+    >>> weft.image.resize(jnp.array([0.0, 4.0]), (4,), "linear")
     Array([0., 1., 3., 4.], dtype=float32)
     """
     check_flag(antialias, "resize", "antialias")
@@ -254,19 +238,15 @@ def resize(
     of = type_of(image)
     dims = tuple(d for d in range(of.ndim) if of.shape[d] != wanted[d])
     if any(not of.shape[d] for d in dims):
-        raise ShapeError(
-            "resize: an image without samples cannot be made larger",
-            operation="resize",
-            got=f"image {of} and shape={wanted}",
-            wanted="an image with one sample or more along each dimension that changes",
-        )
+        message = "resize: an image without samples cannot be made larger"
+        got = f"image {of} and shape={wanted}"
+        need = "an image with one sample or more along each dimension that changes"
+        raise refusal(ShapeError, message, "resize", got, need)
     if found is ResizeMethod.NEAREST:
-        made: Array = _nearest(image, shape=wanted, dims=dims)
-        return made
+        return _nearest(image, shape=wanted, dims=dims)
     scale = [wanted[d] / of.shape[d] for d in dims]
-    return _scaled(
-        "resize", image, wanted, dims, scale, [0.0] * len(dims), found, antialias, precision
-    )
+    how = {"dims": dims, "shape": wanted, "method": found, "antialias": bool(antialias)}
+    return _scaled("resize", image, scale, [0.0] * len(dims), precision, **how)
 
 
 @api_boundary
@@ -289,22 +269,18 @@ def scale_and_translate(
     Raises as `resize` does, AxisError for dimensions that do not exist or are named twice, and
     ShapeError where the numbers are not as many as the dimensions.
 
-    >>> import weft, weft.numpy as wnp
-    >>> x = wnp.array([1.0, 2.0, 3.0])
-    >>> weft.image.scale_and_translate(x, (3,), 0, wnp.ones(1), wnp.ones(1), "linear")
+    >>> x = jnp.array([1.0, 2.0, 3.0])
+    >>> weft.image.scale_and_translate(x, (3,), 0, jnp.ones(1), jnp.ones(1), "linear")
     Array([0., 1., 2.], dtype=float32)
     """
     check_flag(antialias, "scale_and_translate", "antialias")
     operation = "scale_and_translate"
     found = _method(operation, method)
     if found is ResizeMethod.NEAREST:
-        raise WeftValueError(
-            f"{operation}: the nearest sample does not move continuously",
-            operation=operation,
-            got="method='nearest'",
-            wanted="'linear', 'cubic', 'lanczos3' or 'lanczos5'",
-            fix=Fix("method", "pass method='linear'", {"method": "linear"}),
-        )
+        message = f"{operation}: the nearest sample does not move continuously"
+        need = "'linear', 'cubic', 'lanczos3' or 'lanczos5'"
+        fix = Fix("method", "pass method='linear'", {"method": "linear"})
+        raise refusal(WeftValueError, message, operation, "method='nearest'", need, fix)
     wanted = _out_shape(operation, image, shape)
     of = type_of(image)
     dims = axes_of(spatial_dims, of.ndim, operation)
@@ -312,14 +288,13 @@ def scale_and_translate(
     _check_numbers("translation", translation, spatial_dims, len(dims))
     kept = [d for d in range(of.ndim) if d not in dims and of.shape[d] != wanted[d]]
     if kept:
-        raise ShapeError(
-            f"{operation}: a dimension that is not in spatial_dims keeps its length",
-            operation=operation,
-            got=f"image {of}, shape={wanted}, spatial_dims={spatial_dims}",
-            wanted=f"dimension {kept[0]} of length {of.shape[kept[0]]}",
-            fix=Fix("spatial_dims", "add the dimension to spatial_dims, scale and translation", {}),
-        )
-    return _scaled(operation, image, wanted, dims, scale, translation, found, antialias, precision)
+        message = f"{operation}: a dimension that is not in spatial_dims keeps its length"
+        got = f"image {of}, shape={wanted}, spatial_dims={spatial_dims}"
+        need = f"dimension {kept[0]} of length {of.shape[kept[0]]}"
+        fix = Fix("spatial_dims", "add the dimension to spatial_dims, scale and translation", {})
+        raise refusal(ShapeError, message, operation, got, need, fix)
+    how = {"dims": dims, "shape": wanted, "method": found, "antialias": bool(antialias)}
+    return _scaled(operation, image, scale, translation, precision, **how)
 
 
 def _check_numbers(name: str, value: Any, spatial_dims: Any, count: int) -> None:
@@ -327,53 +302,28 @@ def _check_numbers(name: str, value: Any, spatial_dims: Any, count: int) -> None
     operation = "scale_and_translate"
     check_arrays(operation, value, argument=name)
     if type_of(value).dtype not in dtypes.ORDERED:
-        raise DTypeError(
-            f"{operation}: {name} is real numbers",
-            operation=operation,
-            got=f"{name} {type_of(value)}",
-            wanted="real numbers",
-            fix=Fix("real", f"pass {name}.real", {}),
-        )
+        message = f"{operation}: {name} is real numbers"
+        got = f"{name} {type_of(value)}"
+        fix = Fix("real", f"pass {name}.real", {})
+        raise refusal(DTypeError, message, operation, got, "real numbers", fix)
     if type_of(value).shape != (count,):
-        raise ShapeError(
-            f"{operation}: {name} has a number for each of spatial_dims",
-            operation=operation,
-            got=f"{name} {type_of(value)} and spatial_dims={spatial_dims}",
-            wanted=f"shape {(count,)}",
-        )
+        message = f"{operation}: {name} has a number for each of spatial_dims"
+        got = f"{name} {type_of(value)} and spatial_dims={spatial_dims}"
+        raise refusal(ShapeError, message, operation, got, f"shape {(count,)}")
 
 
 def _scaled(
-    operation: str,
-    image: Any,
-    shape: tuple[int, ...],
-    dims: tuple[int, ...],
-    scale: Any,
-    translation: Any,
-    method: ResizeMethod,
-    antialias: bool,
-    precision: Any,
+    operation: str, image: Any, scale: Any, translation: Any, precision: Any, **how: Any
 ) -> Array:
+    """The image resampled; `how` is as of `_resampled`."""
     of = type_of(image)
     if of.dtype in dtypes.COMPLEX:
-        raise DTypeError(
-            f"{operation} takes images of real numbers",
-            operation=operation,
-            got=f"image {of}",
-            wanted="real numbers or booleans",
-            fix=Fix("parts", "resample x.real and x.imag by themselves", {}),
-        )
+        message = f"{operation} takes images of real numbers"
+        got = f"image {of}"
+        fix = Fix("parts", "resample x.real and x.imag by themselves", {})
+        raise refusal(DTypeError, message, operation, got, "real numbers or booleans", fix)
     dtype = inexact(of.dtype)
     wide = dtype if dtypes.itemsize_bits(dtype) >= 32 else dtypes.float32
     scale, translation = (convert(asarray(v, wide), wide) for v in (scale, translation))
-    made: Array = _resampled(
-        convert(image, dtype),
-        scale,
-        translation,
-        dims=dims,
-        shape=shape,
-        method=method,
-        antialias=bool(antialias),
-        precision=canonical_precision(precision, operation),
-    )
-    return made
+    precision = canonical_precision(precision, operation)
+    return _resampled(convert(image, dtype), scale, translation, precision=precision, **how)

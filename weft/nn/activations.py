@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
@@ -57,9 +58,9 @@ __all__ = [
 FLOATING, INEXACT, REAL = dtypes.FLOATING, dtypes.INEXACT, dtypes.REAL
 
 
-def _real(name: str, function: Any, doc: str) -> Unary:
-    """Makes an activation of real numbers; integers become real first."""
-    return unary(name, {FLOATING: function}, doc, inexact=True)
+def _real(function: CompiledFunction, doc: str) -> Unary:
+    """Makes an activation of real numbers, named after the function; integers become real first."""
+    return unary(function.function.__name__[1:], {FLOATING: function}, doc, inexact=True)
 
 
 def _operand(operation: str, x: Any) -> Any:
@@ -68,13 +69,10 @@ def _operand(operation: str, x: Any) -> Any:
     of = type_of(x)
     dtype = inexact(of.dtype)
     if dtype not in FLOATING:
-        raise DTypeError(
-            f"{operation} takes real numbers",
-            operation=operation,
-            got=str(of),
-            wanted="an integer or floating-point dtype",
-            fix=Fix("real", "apply it to the real and the imaginary part on their own", {}),
-        )
+        message = f"{operation} takes real numbers"
+        wanted = "an integer or floating-point dtype"
+        fix = Fix("real", "apply it to the real and the imaginary part on their own", {})
+        raise refusal(DTypeError, message, operation, str(of), wanted, fix)
     return x if of.dtype == dtype else convert_element_type(x, dtype, of.weak_type)
 
 
@@ -83,9 +81,6 @@ def _with_parameter(function: CompiledFunction, x: Any, parameter: Any) -> Any:
     if type(parameter) in (int, float):
         return function(x, parameter=float(parameter))
     return function.function(x, parameter=parameter)
-
-
-# ---- rectifiers --------------------------------------------------------------------------------
 
 
 @compiled
@@ -112,7 +107,6 @@ relu: Unary = unary(
     """,
 )
 relu6: Unary = _real(
-    "relu6",
     _relu6,
     """min(max(x, 0), 6), with derivative 0 at both corners.
 
@@ -186,7 +180,6 @@ def _selu(x: Any) -> Any:
 
 
 selu: Unary = _real(
-    "selu",
     _selu,
     """The exponential linear unit that normalises itself.
 
@@ -197,8 +190,6 @@ selu: Unary = _real(
     """,
 )
 
-
-# ---- smooth functions --------------------------------------------------------------------------
 
 sigmoid: Unary = unary(
     "sigmoid",
@@ -258,7 +249,6 @@ def _mish(x: Any) -> Any:
 
 
 softplus: Unary = _real(
-    "softplus",
     _softplus,
     """log(1 + exp(x)), without overflow.
 
@@ -267,7 +257,6 @@ softplus: Unary = _real(
     """,
 )
 log_sigmoid: Unary = _real(
-    "log_sigmoid",
     _log_sigmoid,
     """The logarithm of the logistic function, -softplus(-x).
 
@@ -276,7 +265,6 @@ log_sigmoid: Unary = _real(
     """,
 )
 mish: Unary = _real(
-    "mish",
     _mish,
     """x * tanh(softplus(x)).
 
@@ -324,7 +312,6 @@ def _soft_sign(x: Any) -> Any:
 
 
 soft_sign: Unary = _real(
-    "soft_sign",
     _soft_sign,
     """x / (1 + abs(x)).
 
@@ -371,9 +358,6 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     return _with_parameter(_squareplus, _operand("squareplus", x), b)
 
 
-# ---- piecewise functions -----------------------------------------------------------------------
-
-
 @compiled
 def _hard_tanh(x: Any) -> Any:
     low, high = constant(-1, x), constant(1, x)
@@ -417,7 +401,6 @@ hard_tanh: Unary = unary(
     """,
 )
 hard_sigmoid: Unary = _real(
-    "hard_sigmoid",
     _hard_sigmoid,
     """relu6(x + 3) / 6.
 
@@ -426,7 +409,6 @@ hard_sigmoid: Unary = _real(
     """,
 )
 hard_silu: Unary = _real(
-    "hard_silu",
     _hard_silu,
     """x * hard_sigmoid(x).
 
@@ -436,7 +418,6 @@ hard_silu: Unary = _real(
 )
 hard_swish: Unary = hard_silu
 sparse_plus: Unary = _real(
-    "sparse_plus",
     _sparse_plus,
     """0 up to -1, (x + 1)**2 / 4 up to 1, x above: a softplus that is exactly 0 and exactly x.
 
@@ -445,7 +426,6 @@ sparse_plus: Unary = _real(
     """,
 )
 sparse_sigmoid: Unary = _real(
-    "sparse_sigmoid",
     _sparse_sigmoid,
     """(x + 1) / 2 held between 0 and 1: the derivative of `sparse_plus`.
 
@@ -453,9 +433,6 @@ sparse_sigmoid: Unary = _real(
     Array([0.  , 0.5 , 0.75], dtype=float32)
     """,
 )
-
-
-# ---- others ------------------------------------------------------------------------------------
 
 
 @compiled
@@ -468,7 +445,6 @@ def _log1mexp(x: Any) -> Any:
 
 
 log1mexp: Unary = _real(
-    "log1mexp",
     _log1mexp,
     """log(1 - exp(-x)) for positive x, exact for small and for large ones.
 
@@ -509,10 +485,6 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     of = type_of(x)
     axis = axis_of(axis, of.ndim, "glu")
     if of.shape[axis] % 2:
-        raise ShapeError(
-            "glu halves an axis of even length",
-            operation="glu",
-            got=f"{of}, axis {axis} of length {of.shape[axis]}",
-            wanted="an even length",
-        )
+        got = f"{of}, axis {axis} of length {of.shape[axis]}"
+        raise refusal(ShapeError, "glu halves an axis of even length", "glu", got, "an even length")
     return _glu(x, axis=axis)

@@ -6,16 +6,17 @@ softmax are computed in float32 at least. A query that may attend to nothing giv
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, api_boundary
-from weft.numpy.arguments import check_arrays, check_flag, check_number, convert, integer_of
+from weft.numpy.arguments import check_arrays, check_flags, check_number, convert, integer_of
 from weft.numpy.compiled_functions import compiled
 from weft.ops.elementwise.arithmetic import add, div, exp, ge, le, log, lt, mul, sub
 from weft.ops.elementwise.bits import bitwise_and
@@ -83,9 +84,7 @@ def _allowed(
     given: dict[str, Any], shape: tuple[int, ...], causal: bool, window: Window | None
 ) -> Any:
     """The mask of which query may attend to which key; None if each to all."""
-    found: list[Any] = []
-    if "mask" in given:
-        found.append(_spread(given["mask"], shape))
+    found = [_spread(given["mask"], shape)] if "mask" in given else []
     rows, columns = (broadcasted_iota(dtypes.int32, shape, dim) for dim in (3, 4))
     if causal:
         found.append(ge(rows, columns))
@@ -97,10 +96,7 @@ def _allowed(
         if name in given:
             lengths = convert(given[name], dtypes.int32)
             found.append(lt(places, broadcast_in_dim(lengths, shape, (0,))))
-    allowed = None
-    for mask in found:
-        allowed = mask if allowed is None else bitwise_and(allowed, mask)
-    return allowed
+    return functools.reduce(bitwise_and, found) if found else None
 
 
 def _spread(x: Any, shape: tuple[int, ...]) -> Any:
@@ -111,9 +107,6 @@ def _spread(x: Any, shape: tuple[int, ...]) -> Any:
     split = (own[0], *heads, own[2], own[3])
     kept = tuple(d for d in range(5) if split[d] == shape[d])
     return broadcast_in_dim(reshape(x, tuple(split[d] for d in kept)), shape, kept)
-
-
-# ---- public --------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -146,8 +139,7 @@ def dot_product_attention(
 
     Raises ShapeError, DTypeError and WeftValueError for arguments that do not fit.
 
-    >>> import weft, weft.numpy as wnp
-    >>> q, kv = wnp.ones((1, 2, 1, 4)), wnp.arange(12.0).reshape(1, 3, 1, 4)
+    >>> q, kv = jnp.ones((1, 2, 1, 4)), jnp.arange(12.0).reshape(1, 3, 1, 4)
     >>> print(weft.nn.dot_product_attention(q, kv, kv, is_causal=True)[0, 0, 0])
     [0. 1. 2. 3.]
     """
@@ -181,8 +173,7 @@ def dot_product_attention(
 def _check_options(scale: Any, is_causal: Any, return_residual: Any, implementation: Any) -> None:
     if scale is not None:
         check_number(scale, "dot_product_attention", "scale")
-    check_flag(is_causal, "dot_product_attention", "is_causal")
-    check_flag(return_residual, "dot_product_attention", "return_residual")
+    check_flags("dot_product_attention", is_causal=is_causal, return_residual=return_residual)
     if implementation not in (None, "xla"):
         message = f"dot_product_attention has no implementation {implementation!r}"
         wanted = "None or 'xla'"
@@ -193,13 +184,9 @@ def _check_options(scale: Any, is_causal: Any, return_residual: Any, implementat
 
 
 def _wrong(what: str, got: str, wanted: str) -> ShapeError:
-    return ShapeError(
-        f"dot_product_attention: {what}",
-        operation="dot_product_attention",
-        got=got,
-        wanted=wanted,
-        fix=Fix("shapes", "pass query (B, T, N, H) and key, value (B, S, K, H)", {}),
-    )
+    message = f"dot_product_attention: {what}"
+    fix = Fix("shapes", "pass query (B, T, N, H) and key, value (B, S, K, H)", {})
+    return refusal(ShapeError, message, "dot_product_attention", got, wanted, fix)
 
 
 def _check_operands(types: dict[str, ArrayType]) -> None:
@@ -209,23 +196,20 @@ def _check_operands(types: dict[str, ArrayType]) -> None:
         if of.ndim != 4:
             raise _wrong(f"{name} has {of.ndim} dimensions", shown, "4 of each, or 3 of each")
         if of.dtype not in dtypes.FLOATING or of.dtype != query.dtype:
-            raise DTypeError(
-                "dot_product_attention takes query, key and value of one floating-point dtype",
-                operation="dot_product_attention",
-                got=shown,
-                wanted="float16, bfloat16, float32 or float64, the same for all",
-                fix=Fix("astype", f"convert: {name}.astype(query.dtype)", {"argument": name}),
-            )
+            message = "dot_product_attention takes query, key and value of one floating-point dtype"
+            wanted = "float16, bfloat16, float32 or float64, the same for all"
+            fix = Fix("astype", f"convert: {name}.astype(query.dtype)", {"argument": name})
+            raise refusal(DTypeError, message, "dot_product_attention", shown, wanted, fix)
     if key.shape != value.shape:
         raise _wrong("key and value differ in shape", shown, "equal shapes")
     if query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:
         raise _wrong("query and key differ in B or H", shown, "equal first and last dimensions")
     if not key.shape[2] or query.shape[2] % key.shape[2]:
-        raise _wrong(
-            "the heads of queries cannot be shared out among those of keys",
-            shown,
-            "as many heads of queries as of keys, or a multiple",
-        )
+        problem = "the heads of queries cannot be shared out among those of keys"
+        raise _wrong(problem, shown, "as many heads of queries as of keys, or a multiple")
+
+
+_ACCEPTED = {"bias": dtypes.FLOATING, "mask": dtypes.BOOLEAN}
 
 
 def _optional(arrays: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
@@ -236,16 +220,13 @@ def _optional(arrays: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     for name, x in more.items():
         check_arrays("dot_product_attention", x)
         of = type_of(x)
-        accepts = dtypes.FLOATING if name == "bias" else dtypes.INTEGER
-        accepts = dtypes.BOOLEAN if name == "mask" else accepts
+        accepts = _ACCEPTED.get(name, dtypes.INTEGER)
         if of.dtype not in accepts:
-            raise DTypeError(
-                f"dot_product_attention: {name} has a dtype that it does not take",
-                operation="dot_product_attention",
-                got=f"{name} {of}",
-                wanted=", ".join(sorted(d.name for d in accepts)),
-                fix=Fix("astype", f"convert {name} with .astype", {"argument": name}),
-            )
+            message = f"dot_product_attention: {name} has a dtype that it does not take"
+            wanted = ", ".join(sorted(d.name for d in accepts))
+            fix = Fix("astype", f"convert {name} with .astype", {"argument": name})
+            got = f"{name} {of}"
+            raise refusal(DTypeError, message, "dot_product_attention", got, wanted, fix)
         if name in ("bias", "mask"):
             shape = (1,) * (4 - of.ndim) + of.shape
             fits = len(shape) == 4 and all(

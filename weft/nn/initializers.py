@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from weft import dtypes, random
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.errors import AxisError, Fix, ShapeError, api_boundary
 from weft.numpy.arguments import axis_of, check_arrays, check_number, refuse_sharding
@@ -84,47 +84,38 @@ def _initializer(name: str, draw: Draw, dtype: Any, **numbers: Any) -> Initializ
         refuse_sharding(name, out_sharding)
         chosen = default if dtype is None else dtype
         found = check_dtype(name, chosen, dtypes.INEXACT, dtypes.default_float, "parameters")
-        made: Array = draw(key, check_shape(name, shape), found)
-        return made
+        return draw(key, check_shape(name, shape), found)
 
     init.__name__ = name
     return init
-
-
-# ---- without scaling -----------------------------------------------------------------------------
 
 
 @api_boundary
 def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
     """An initializer: zeros of any dtype; the key is not used.
 
-    >>> import weft
     >>> weft.nn.initializers.zeros(weft.random.key(0), (2,))
     Array([0., 0.], dtype=float32)
     """
     refuse_sharding("zeros", out_sharding)
-    made: Array = filled_with_zeros(check_shape("zeros", shape), dtype)
-    return made
+    return filled_with_zeros(check_shape("zeros", shape), dtype)
 
 
 @api_boundary
 def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
     """An initializer: ones of any dtype; the key is not used.
 
-    >>> import weft
     >>> weft.nn.initializers.ones(None, (2,), "int32")
     Array([1, 1], dtype=int32)
     """
     refuse_sharding("ones", out_sharding)
-    made: Array = filled_with_ones(check_shape("ones", shape), dtype)
-    return made
+    return filled_with_ones(check_shape("ones", shape), dtype)
 
 
 @api_boundary
 def constant(value: Any, dtype: Any = None) -> Initializer:
     """An initializer that repeats a value, which broadcasts to the shape.
 
-    >>> import weft
     >>> weft.nn.initializers.constant(0.5)(None, (2,))
     Array([0.5, 0.5], dtype=float32)
     """
@@ -136,7 +127,6 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
 def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
     """An initializer: real numbers uniformly distributed in [0, scale).
 
-    >>> import weft
     >>> weft.nn.initializers.uniform(2.0)(weft.random.key(0), (3,)).max() < 2
     Array(True, dtype=bool)
     """
@@ -151,7 +141,6 @@ def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
 def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
     """An initializer: normal numbers of mean 0 and the given standard deviation, also complex.
 
-    >>> import weft
     >>> weft.nn.initializers.normal()(weft.random.key(0), (2, 3)).shape
     (2, 3)
     """
@@ -170,7 +159,6 @@ def truncated_normal(
 
     The bounds are in units of `stddev`, which is the standard deviation before truncation.
 
-    >>> import weft
     >>> draw = weft.nn.initializers.truncated_normal(1.0)
     >>> abs(draw(weft.random.key(0), (100,))).max() <= 2
     Array(True, dtype=bool)
@@ -185,9 +173,6 @@ def truncated_normal(
 
 def _scaled(x: Any, scale: Any) -> Any:
     return multiply(x, full((), scale, x.dtype))
-
-
-# ---- by the variance -----------------------------------------------------------------------------
 
 
 _MODES: dict[str, Callable[[float, float], float]] = {
@@ -221,21 +206,18 @@ def variance_scaling(
     Raises WeftValueError for another mode or distribution and a negative scale, and when called
     AxisError and ShapeError for a shape without these axes.
 
-    >>> import weft
     >>> draw = weft.nn.initializers.variance_scaling(1.0, "fan_in", "uniform")
     >>> abs(draw(weft.random.key(0), (3, 100))).max() <= 1
     Array(True, dtype=bool)
     """
-    return _by_variance(
-        "variance_scaling", scale, mode, distribution, in_axis, out_axis, batch_axis, dtype
-    )
+    axes = (in_axis, out_axis, batch_axis)
+    return _by_variance("variance_scaling", scale, mode, distribution, axes, dtype)
 
 
 def _by_variance(
-    name: str, scale: Any, mode: str, distribution: str, *axes_and_dtype: Any
+    name: str, scale: Any, mode: str, distribution: str, axes: tuple[Axes, ...], dtype: Any
 ) -> Initializer:
     """`variance_scaling`, under the name that errors say."""
-    *axes, dtype = axes_and_dtype
     _check_choice("mode", mode, _MODES)
     _check_choice("distribution", distribution, _DRAWS)
     check_number(scale, "variance_scaling", "scale")
@@ -266,24 +248,18 @@ def _fans(shape: tuple[int, ...], *axes: Axes) -> tuple[float, float]:
     """The numbers of inputs and of outputs."""
     operation = "variance_scaling"
     if len(shape) < 2 and axes[0] == -2:
-        raise ShapeError(
-            f"{operation}: a shape without two dimensions has no inputs and outputs",
-            operation=operation,
-            got=f"shape {shape}",
-            wanted="two dimensions or more, inputs along the last but one and outputs the last",
-            fix=Fix("in_axis", "say which are which: in_axis=…, out_axis=…", {}),
-        )
+        message = f"{operation}: a shape without two dimensions has no inputs and outputs"
+        wanted = "two dimensions or more, inputs along the last but one and outputs the last"
+        fix = Fix("in_axis", "say which are which: in_axis=…, out_axis=…", {})
+        raise refusal(ShapeError, message, operation, f"shape {shape}", wanted, fix)
     groups = [
         tuple(axis_of(axis, len(shape), operation) for axis in _listed(group)) for group in axes
     ]
     flat = [axis for group in groups for axis in group]
     if len(set(flat)) != len(flat):
-        raise AxisError(
-            f"{operation}: an axis is named twice",
-            operation=operation,
-            got=f"in_axis={axes[0]}, out_axis={axes[1]}, batch_axis={axes[2]} of shape {shape}",
-            wanted="each axis once",
-        )
+        message = f"{operation}: an axis is named twice"
+        got = f"in_axis={axes[0]}, out_axis={axes[1]}, batch_axis={axes[2]} of shape {shape}"
+        raise refusal(AxisError, message, operation, got, "each axis once")
     inputs, outputs, _ = (math.prod(shape[axis] for axis in group) for group in groups)
     field = math.prod(n for axis, n in enumerate(shape) if axis not in flat)
     return inputs * field, outputs * field
@@ -291,9 +267,6 @@ def _fans(shape: tuple[int, ...], *axes: Axes) -> tuple[float, float]:
 
 def _listed(axes: Axes) -> tuple[int, ...]:
     return (axes,) if isinstance(axes, int) else tuple(axes)
-
-
-# ---- distributions of variance 1 -----------------------------------------------------------------
 
 
 def _uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -347,7 +320,7 @@ def _named(
     def make(
         in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
     ) -> Initializer:
-        return _by_variance(name, scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+        return _by_variance(name, scale, mode, distribution, (in_axis, out_axis, batch_axis), dtype)
 
     # Before the function is wrapped: errors of calls that do not fit say this name.
     make.__name__ = make.__qualname__ = name
@@ -356,7 +329,6 @@ def _named(
     `variance_scaling` with scale={scale}, mode={mode!r}, distribution={distribution!r}, which says
     what the axes mean and what is raised.
 
-    >>> import weft
     >>> weft.nn.initializers.{name}()(weft.random.key(0), (3, 2)).dtype
     dtype('float32')
     """
@@ -377,9 +349,6 @@ xavier_normal, xavier_uniform = glorot_normal, glorot_uniform
 kaiming_normal, kaiming_uniform = he_normal, he_uniform
 
 
-# ---- orthogonal ----------------------------------------------------------------------------------
-
-
 @api_boundary
 def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
     """An initializer: orthonormal rows or columns, whichever are fewer, times `scale`.
@@ -389,9 +358,8 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     https://arxiv.org/abs/math-ph/0609050). Raises ShapeError when called for a shape of fewer than
     two dimensions, AxisError for an axis that it does not have.
 
-    >>> import weft, weft.numpy as wnp
     >>> q = weft.nn.initializers.orthogonal()(weft.random.key(0), (3, 3))
-    >>> wnp.allclose(q @ q.T, wnp.eye(3), atol=1e-6)
+    >>> jnp.allclose(q @ q.T, jnp.eye(3), atol=1e-6)
     Array(True, dtype=bool)
     """
 
@@ -414,7 +382,6 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     By Xiao, Bahri, Sohl-Dickstein, Schoenholz and Pennington, ICML 2018,
     https://arxiv.org/abs/1806.05393. Raises ShapeError when called for another shape.
 
-    >>> import weft
     >>> weft.nn.initializers.delta_orthogonal()(weft.random.key(0), (3, 2, 2))[0]
     Array([[0., 0.],
            [0., 0.]], dtype=float32)
@@ -425,12 +392,9 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
         _check_rank("delta_orthogonal", shape, 3, 5)
         if shape[-1] < shape[-2]:
-            raise ShapeError(
-                "delta_orthogonal has as many outputs as inputs, or more",
-                operation="delta_orthogonal",
-                got=f"shape {shape}: {shape[-2]} inputs and {shape[-1]} outputs",
-                wanted="shape[-1] >= shape[-2]",
-            )
+            message = "delta_orthogonal has as many outputs as inputs, or more"
+            got = f"shape {shape}: {shape[-2]} inputs and {shape[-1]} outputs"
+            raise refusal(ShapeError, message, "delta_orthogonal", got, "shape[-1] >= shape[-2]")
         middle = tuple((n - 1) // 2 for n in shape[:-2])
         return filled_with_zeros(shape, of).at[middle].set(inner(key, shape[-2:], of))
 
@@ -440,9 +404,5 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
 def _check_rank(name: str, shape: tuple[int, ...], least: int, most: float) -> None:
     if not least <= len(shape) <= most:
         bound = f"{least} dimensions or more" if most == math.inf else f"{least} to {most}"
-        raise ShapeError(
-            f"{name} takes shapes of {bound}, not of {len(shape)}",
-            operation=name,
-            got=f"shape {shape}",
-            wanted=bound,
-        )
+        message = f"{name} takes shapes of {bound}, not of {len(shape)}"
+        raise refusal(ShapeError, message, name, f"shape {shape}", bound)

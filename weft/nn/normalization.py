@@ -7,10 +7,11 @@ is constant to derivatives, which it does not change.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, invalid_value
+from weft.argument_errors import invalid_type, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
@@ -20,6 +21,8 @@ from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
     check_flag,
+    check_flags,
+    expanded,
     inexact,
     length_of,
     promoted,
@@ -27,6 +30,7 @@ from weft.numpy.arguments import (
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import add, constant, filled, maximum, multiply, subtract
 from weft.numpy.promotion import as_operand
+from weft.numpy.reductions import kept
 from weft.numpy.reductions import mean as mean_over
 from weft.numpy.reductions import sum as sum_over
 from weft.ops.elementwise import arithmetic as lax
@@ -57,19 +61,10 @@ def _mask(operation: str, where: Any, shape: tuple[int, ...]) -> list[Any]:
         return []
     where = as_operand(operation, where)
     if type_of(where).dtype != dtypes.bool_:
-        raise DTypeError(
-            f"{operation} takes a boolean mask as where=",
-            operation=operation,
-            got=str(type_of(where)),
-            wanted="bool",
-            fix=Fix("compare", "compare it with zero: where != 0", {}),
-        )
+        message = f"{operation} takes a boolean mask as where="
+        fix = Fix("compare", "compare it with zero: where != 0", {})
+        raise refusal(DTypeError, message, operation, str(type_of(where)), "bool", fix)
     return [broadcasted(where, shape, operation)]
-
-
-def _kept(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    """A reduced value repeated along the axes it was reduced over."""
-    return broadcast_in_dim(x, shape, tuple(d for d in range(len(shape)) if d not in axes))
 
 
 def _shift(x: Any, axes: tuple[int, ...]) -> Any:
@@ -79,22 +74,25 @@ def _shift(x: Any, axes: tuple[int, ...]) -> Any:
     return select(rounding.is_finite(largest), largest, filled(0, largest))
 
 
-# ---- softmax -----------------------------------------------------------------------------------
-
-
 @compiled
 def _softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
     shape = type_of(x).shape
+    _, weights, total = _exponentials(x, mask, axes)
+    return lax.div(weights, expanded(total, shape, axes))
+
+
+def _exponentials(x: Any, mask: Sequence[Any], axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """The differences from the largest element, their exponentials, and the sums of these; 1 where
+    no element counts."""
     if mask:
         x = select(mask[0], x, filled(-math.inf, x))
     largest = stop_gradient(reduce_max(x, axes))
     if mask:
         largest, nothing = _or_zero(largest)
-    weights = lax.exp(lax.sub(x, _kept(largest, shape, axes)))
+    shifted = lax.sub(x, expanded(largest, type_of(x).shape, axes))
+    weights = lax.exp(shifted)
     total = reduce_sum(weights, axes)
-    if mask:
-        total = select(nothing, filled(1, total), total)
-    return lax.div(weights, _kept(total, shape, axes))
+    return shifted, weights, select(nothing, filled(1, total), total) if mask else total
 
 
 def _or_zero(largest: Any) -> tuple[Any, Any]:
@@ -124,16 +122,8 @@ def softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
 @compiled
 def _log_softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
     shape = type_of(x).shape
-    if mask:
-        x = select(mask[0], x, filled(-math.inf, x))
-    largest = stop_gradient(reduce_max(x, axes))
-    if mask:
-        largest, nothing = _or_zero(largest)
-    shifted = lax.sub(x, _kept(largest, shape, axes))
-    total = reduce_sum(lax.exp(shifted), axes)
-    if mask:
-        total = select(nothing, filled(1, total), total)
-    out = lax.sub(shifted, _kept(lax.log(total), shape, axes))
+    shifted, _, total = _exponentials(x, mask, axes)
+    out = lax.sub(shifted, expanded(lax.log(total), shape, axes))
     return select(mask[0], out, filled(-math.inf, x)) if mask else out
 
 
@@ -149,9 +139,6 @@ def log_softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
     of = type_of(x)
     axes = axes_of(axis, of.ndim, "log_softmax")
     return _log_softmax(x, *_mask("log_softmax", where, of.shape), axes=axes)
-
-
-# ---- logsumexp ---------------------------------------------------------------------------------
 
 
 @compiled
@@ -176,28 +163,19 @@ def _logsumexp(
         x = select(lax.eq(weights, constant(0, weights)), filled(-math.inf, x), x)
     shift = _shift(x, axes)
     complex_shift = convert_element_type(shift, type_of(x).dtype)
-    terms = lax.exp(lax.sub(x, _kept(complex_shift, shape, axes)))
+    terms = lax.exp(lax.sub(x, expanded(complex_shift, shape, axes)))
     if weights is not None:
         terms = lax.mul(terms, weights)
     total = reduce_sum(terms, axes)
-    sign = lax.sign(total) if signed else None
     # Where no element counts, the derivative is 0: the logarithm is not evaluated at 0.
     nothing = lax.eq(total, constant(0, total))
     safe = select(nothing, filled(1, total), total)
-    if sign is not None:
-        logarithm = lax.log(lax.abs(safe))
-        out = lax.add(select(nothing, filled(-math.inf, logarithm), logarithm), shift)
-    else:
-        logarithm = lax.log(safe)
-        out = lax.add(select(nothing, filled(-math.inf, logarithm), logarithm), complex_shift)
-    if not keepdims:
-        return out if sign is None else (out, sign)
-    lengths = tuple(1 if d in axes else n for d, n in enumerate(shape))
-    return (
-        _kept(out, lengths, axes)
-        if sign is None
-        else (_kept(out, lengths, axes), _kept(sign, lengths, axes))
-    )
+    logarithm = lax.log(lax.abs(safe) if signed else safe)
+    logarithm = select(nothing, filled(-math.inf, logarithm), logarithm)
+    out = lax.add(logarithm, shift if signed else complex_shift)
+    outs = (out, lax.sign(total)) if signed else (out,)
+    outs = tuple(kept(x, shape, axes, keepdims) for x in outs)
+    return outs if signed else outs[0]
 
 
 @overload
@@ -209,8 +187,6 @@ def logsumexp(
     return_sign: Literal[False] = ...,
     where: Any = ...,
 ) -> Array: ...
-
-
 @overload
 def logsumexp(
     a: Any,
@@ -221,8 +197,6 @@ def logsumexp(
     return_sign: Literal[True],
     where: Any = ...,
 ) -> tuple[Array, Array]: ...
-
-
 @overload
 def logsumexp(
     a: Any,
@@ -232,8 +206,6 @@ def logsumexp(
     return_sign: bool = ...,
     where: Any = ...,
 ) -> Any: ...
-
-
 def logsumexp(
     a: Any,
     axis: Any = None,
@@ -251,8 +223,7 @@ def logsumexp(
     >>> logsumexp(np.array([1000.0, 0.0]))
     Array(1000., dtype=float32)
     """
-    check_flag(keepdims, "logsumexp", "keepdims")
-    check_flag(return_sign, "logsumexp", "return_sign")
+    check_flags("logsumexp", keepdims=keepdims, return_sign=return_sign)
     a = _operand("logsumexp", a)
     extra = []
     if b is not None:
@@ -293,9 +264,6 @@ def logmeanexp(x: ArrayLike, axis: Any = None, where: Any = None, keepdims: bool
     (mask,) = _mask("logmeanexp", where, of.shape)
     counted = sum_over(mask, axis, keepdims=keepdims, dtype=type_of(total).dtype)
     return subtract(total, lax.log(counted))
-
-
-# ---- standardisation ---------------------------------------------------------------------------
 
 
 @compiled
@@ -348,9 +316,6 @@ def standardize(
     if variance is None:
         variance = _spread(x, mean, *mask, axes=axes, algorithm=algorithm)
     return _standardized(x, mean, variance, convert_element_type(epsilon, of.dtype))
-
-
-# ---- one-hot codes -----------------------------------------------------------------------------
 
 
 @compiled

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, negative_value, unknown_option
+from weft.argument_errors import invalid_type, negative_value, refusal, unknown_option
 from weft.core.types import check_unmasked, type_of, user_value
 from weft.errors import (
     AxisError,
@@ -25,10 +25,11 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.flags import check_flag
-from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis
+from weft.ops.flags import check_flag, check_flags
+from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis, reshape
 
 __all__ = [
+    "along",
     "axes_of",
     "axis_of",
     "broadcast_shape",
@@ -38,6 +39,7 @@ __all__ = [
     "check_fill",
     "check_fits",
     "check_flag",
+    "check_flags",
     "check_number",
     "combined",
     "computing_dtype",
@@ -71,7 +73,10 @@ def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
         if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
             dtype = getattr(value, "dtype", _FLOAT)
             if dtype.kind in "OSUMm":
-                raise _no_numbers(operation, dtype, argument or f"argument {position}")
+                which = argument or f"argument {position}"
+                message = f"{operation}: a NumPy array of dtype {dtype} holds no numbers ({which})"
+                wanted = "a numeric or boolean dtype"
+                raise refusal(WeftTypeError, message, operation, f"dtype {dtype}", wanted)
             check_unmasked(value, operation)
             continue
         if not isinstance(value, (list, tuple, str, set, dict)) and value is not None:
@@ -86,13 +91,10 @@ def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
         if isinstance(value, (list, tuple)):
             name = argument if argument.isidentifier() else "x"
             fix = Fix("array", f"convert it: weft.numpy.array({name})", {"argument": position})
-        raise WeftTypeError(
-            f"{operation} takes arrays or numbers, not a {type(value).__name__} ({which})",
-            operation=operation,
-            got=f"{value!r:.80} of class {type(value).__name__} as {which}",
-            wanted="an array, a NumPy array or a number",
-            fix=fix,
-        )
+        message = f"{operation} takes arrays or numbers, not a {type(value).__name__} ({which})"
+        got = f"{value!r:.80} of class {type(value).__name__} as {which}"
+        wanted = "an array, a NumPy array or a number"
+        raise refusal(WeftTypeError, message, operation, got, wanted, fix)
 
 
 def operand(operation: str, value: Any) -> Any:
@@ -127,15 +129,6 @@ def check_fits(operation: str, value: Any, dtype: Any) -> None:
 _FLOAT = np.dtype(float)
 
 
-def _no_numbers(operation: str, dtype: Any, which: str) -> WeftTypeError:
-    return WeftTypeError(
-        f"{operation}: a NumPy array of dtype {dtype} holds no numbers ({which})",
-        operation=operation,
-        got=f"dtype {dtype}",
-        wanted="a numeric or boolean dtype",
-    )
-
-
 def not_taken(
     operation: str, argument: str, value: Any, why: str, fix: str, wanted: Any = None
 ) -> WeftNotImplementedError:
@@ -143,13 +136,10 @@ def not_taken(
 
     wanted: the one value that the argument may have.
     """
-    return WeftNotImplementedError(
-        f"{operation} takes no {argument}=: {why}",
-        operation=operation,
-        got=f"{argument}={value!r:.80}",
-        wanted=f"{argument}={wanted!r}",
-        fix=Fix("keyword", fix, {"keyword": argument, "value": wanted}),
-    )
+    message, got = f"{operation} takes no {argument}=: {why}", f"{argument}={value!r:.80}"
+    advice = Fix("keyword", fix, {"keyword": argument, "value": wanted})
+    kind, needed = WeftNotImplementedError, f"{argument}={wanted!r}"
+    return refusal(kind, message, operation, got, needed, advice)
 
 
 def refuse_out(operation: str, out: Any) -> None:
@@ -176,6 +166,14 @@ def axis_of(axis: Any, ndim: int, operation: str) -> int:
         message = f"{operation}: an axis is an integer"
         raise invalid_type(message, operation, "axis", axis, "an integer") from None
     return canonical_axis(axis, ndim, operation)
+
+
+def along(operation: str, a: Any, axis: Any) -> tuple[Any, int]:
+    """An operand and one of its axes; without one, the flattened operand and its axis 0."""
+    a = operand(operation, a)
+    if axis is None:
+        return reshape(a, (type_of(a).size,)), 0
+    return a, axis_of(axis, type_of(a).ndim, operation)
 
 
 _axes: dict[tuple[Any, int], tuple[int, ...]] = {}
@@ -224,11 +222,8 @@ def check_number(value: Any, operation: str, argument: str) -> None:
     """Raises WeftTypeError where a value is no number and no array without dimensions."""
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return
-    if getattr(value, "type", None) is None and not isinstance(value, np.ndarray):
-        shape = None
-    else:
-        shape = type_of(value).shape
-    if shape != ():
+    known = getattr(value, "type", None) is not None or isinstance(value, np.ndarray)
+    if not known or type_of(value).shape:
         message = f"{operation}: {argument} is a number"
         raise invalid_type(message, operation, argument, value, "a number")
 
@@ -243,24 +238,19 @@ def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: s
 def check_fill(fill_value: Any, size: Any, operation: str) -> None:
     """Raises WeftValueError for a `fill_value` without a `size`."""
     if fill_value is not None and size is None:
-        raise WeftValueError(
-            f"{operation}: fill_value is what is missing from size= elements, and there is no size",
-            operation=operation,
-            got=f"fill_value={fill_value!r:.80} and no size",
-            wanted="both or neither",
-            fix=Fix("size", "pass size=, how many elements to return, or no fill_value", {}),
-        )
+        what = "fill_value is what is missing from size= elements, and there is no size"
+        got = f"fill_value={fill_value!r:.80} and no size"
+        fix = Fix("size", "pass size=, how many elements to return, or no fill_value", {})
+        message = f"{operation}: {what}"
+        raise refusal(WeftValueError, message, operation, got, "both or neither", fix)
 
 
 def fill_unread(fill_value: Any, mode: Any, operation: str) -> WeftValueError:
     """The error for a fill value given with a mode that does not fill."""
-    return WeftValueError(
-        f"{operation}: fill_value is read with mode='fill'",
-        operation=operation,
-        got=f"fill_value={fill_value!r:.80} and mode={mode!r}",
-        wanted="mode='fill', or no fill_value",
-        fix=Fix("mode", "pass mode='fill'", {"mode": "fill"}),
-    )
+    message = f"{operation}: fill_value is read with mode='fill'"
+    got = f"fill_value={fill_value!r:.80} and mode={mode!r}"
+    fix = Fix("mode", "pass mode='fill'", {"mode": "fill"})
+    return refusal(WeftValueError, message, operation, got, "mode='fill', or no fill_value", fix)
 
 
 def sequence_of(value: Any, operation: str, argument: str) -> Sequence[Any]:
@@ -337,12 +327,10 @@ def broadcast_shape(operation: str, *shapes: Sequence[int]) -> tuple[int, ...]:
         for i, size in enumerate(shape, rank - len(shape)):
             if size != 1:
                 if out[i] not in (1, size):
-                    raise ShapeError(
-                        f"{operation}: the shapes do not broadcast together",
-                        operation=operation,
-                        got=", ".join(str(tuple(s)) for s in shapes),
-                        wanted="lengths that are equal or 1, dimension by dimension from the last",
-                    )
+                    message = f"{operation}: the shapes do not broadcast together"
+                    got = ", ".join(str(tuple(s)) for s in shapes)
+                    wanted = "lengths that are equal or 1, dimension by dimension from the last"
+                    raise refusal(ShapeError, message, operation, got, wanted)
                 out[i] = size
     return tuple(out)
 
@@ -354,12 +342,9 @@ def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "broadcast_to")
         return x
     lead = len(shape) - len(old)
     if lead < 0 or any(a not in (1, b) for a, b in zip(old, shape[max(lead, 0) :], strict=False)):
-        raise ShapeError(
-            f"{operation}: shape {old} does not broadcast to {shape}",
-            operation=operation,
-            got=f"shape {old}",
-            wanted=f"a shape that broadcasts to {shape}",
-        )
+        message = f"{operation}: shape {old} does not broadcast to {shape}"
+        got = f"shape {old}"
+        raise refusal(ShapeError, message, operation, got, f"a shape that broadcasts to {shape}")
     return broadcast_in_dim(x, shape, tuple(range(lead, len(shape))))
 
 

@@ -22,7 +22,7 @@ from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
     check_fits,
-    check_flag,
+    check_flags,
     convert,
     fill_unread,
     promoted,
@@ -199,9 +199,8 @@ def _check_mode(mode: Any, operation: str) -> None:
 
 def _check_flags(operation: str, are_sorted: Any, unique: Any, wrap: Any) -> None:
     if not (are_sorted is unique is False and wrap is True):
-        check_flag(are_sorted, f".at[...].{operation}", "indices_are_sorted")
-        check_flag(unique, f".at[...].{operation}", "unique_indices")
-        check_flag(wrap, f".at[...].{operation}", "wrap_negative_indices")
+        flags = {"indices_are_sorted": are_sorted, "unique_indices": unique}
+        check_flags(f".at[...].{operation}", **flags, wrap_negative_indices=wrap)
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
@@ -320,9 +319,6 @@ def _masked(x: Any, index: Any, value: Any, operation: str, dtype: Any) -> Any:
     return update_masked(x, index, value, operation=operation, dtype=dtype)
 
 
-# ---- the public form ---------------------------------------------------------------------------
-
-
 class UpdateOptions(TypedDict, total=False):
     """Keywords of every update; `AtIndex` says what they mean."""
 
@@ -350,7 +346,6 @@ class At:
 def at(x: Any) -> At:
     """The property `x.at`, for updates of elements that return a new array.
 
-    >>> import weft.numpy as jnp
     >>> jnp.zeros(4).at[1:3].set(5)
     Array([0., 5., 5., 0.], dtype=float32)
     """
@@ -391,8 +386,7 @@ class AtIndex:
 
     def subtract(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with values subtracted: `x[index] -= values`, repeated entries counted."""
-        values = convert_for(values, self.array)
-        return self._update(neg(values), "add", **options)
+        return self._update(neg(convert_for(values, self.array)), "add", **options)
 
     def multiply(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with elements multiplied: `x[index] *= values`, repeated entries counted."""
@@ -502,5 +496,4 @@ def convert_for(values: Any, array: Any) -> Any:
     """A value to be negated: Python numbers take the dtype of the array if they can."""
     check_arrays(".at[...].subtract", values)
     dtype = _common_dtype(type_of(array), values)
-    values = number_for(".at[...].subtract", values, dtype)
-    return _converted(values, dtype)
+    return _converted(number_for(".at[...].subtract", values, dtype), dtype)

@@ -6,10 +6,11 @@ from math import prod as product
 from typing import Any, Literal, overload
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import WeftValueError
-from weft.numpy.arguments import axes_of, broadcasted, check_flag, convert, inexact, operand
+from weft.numpy.arguments import axes_of, broadcasted, check_flags, convert, inexact, operand
 from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.reductions import kept, mean
 from weft.numpy.repeated import repeated
@@ -33,10 +34,8 @@ def _average(a: Any, weights: Any, *, axes: Any, keepdims: bool) -> tuple[Any, A
 
 
 def _along(w: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    order = sorted(axes)
-    moved = [axes.index(d) for d in order]
-    arranged = transpose(w, tuple(moved))
-    return broadcast_in_dim(arranged, shape, tuple(order))
+    order = tuple(sorted(axes))
+    return broadcast_in_dim(transpose(w, [axes.index(d) for d in order]), shape, order)
 
 
 @overload
@@ -47,20 +46,14 @@ def average(
     returned: Literal[False] = ...,
     keepdims: bool = ...,
 ) -> Array: ...
-
-
 @overload
 def average(
     a: Any, axis: Any = ..., weights: Any = ..., *, returned: Literal[True], keepdims: bool = ...
 ) -> tuple[Array, Array]: ...
-
-
 @overload
 def average(
     a: Any, axis: Any = ..., weights: Any = ..., returned: bool = ..., keepdims: bool = ...
 ) -> Any: ...
-
-
 @repeated
 def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
@@ -73,8 +66,7 @@ def average(
     >>> jnp.average(jnp.array([1.0, 2.0]), weights=jnp.array([3.0, 1.0]))
     Array(1.25, dtype=float32)
     """
-    check_flag(returned, "average", "returned")
-    check_flag(keepdims, "average", "keepdims")
+    check_flags("average", returned=returned, keepdims=keepdims)
     a = operand("average", a)
     of = type_of(a)
     axes = axes_of(axis, of.ndim, "average")
@@ -82,19 +74,15 @@ def average(
         out = mean(a, axis, keepdims=keepdims)
         if not returned:
             return out
-        result = type_of(out)
-        count = result.dtype.type(product(of.shape[d] for d in axes))
-        total = broadcasted(count, result.shape)
+        count = type_of(out).dtype.type(product(of.shape[d] for d in axes))
+        total = broadcasted(count, type_of(out).shape)
         return out, as_array(total) if is_eager() else total
     weights = operand("average", weights)
     shape = type_of(weights).shape
     if shape != of.shape and (axis is None or shape != tuple(of.shape[d] for d in axes)):
-        raise WeftValueError(
-            "average: the weights fit neither the array nor the axes",
-            operation="average",
-            got=f"weights of shape {shape} for {of}, axis {axis}",
-            wanted=f"shape {of.shape}"
-            + (f" or {tuple(of.shape[d] for d in axes)}" if axis is not None else ""),
-        )
+        message = "average: the weights fit neither the array nor the axes"
+        got = f"weights of shape {shape} for {of}, axis {axis}"
+        more = "" if axis is None else f" or {tuple(of.shape[d] for d in axes)}"
+        raise refusal(WeftValueError, message, "average", got, f"shape {of.shape}{more}")
     out, total = _average(a, weights, axes=axes, keepdims=bool(keepdims))
     return (out, total) if returned else out

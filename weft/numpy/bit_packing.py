@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
-from weft.numpy.arguments import axis_of, convert, integer_of, operand
+from weft.numpy.arguments import along, convert, integer_of
 from weft.numpy.compiled_functions import compiled
-from weft.numpy.creation import asarray
+from weft.numpy.creation import unlisted
 from weft.ops.elementwise.arithmetic import ne
 from weft.ops.elementwise.bits import bitwise_and, shift_left, shift_right_logical
 from weft.ops.indexing.creation import broadcasted_iota
@@ -31,11 +31,7 @@ def _checked(operation: str, a: Any, axis: int | None, bitorder: str) -> tuple[A
         fix = Fix("argument", "use bitorder='big' or bitorder='little'", {})
         wanted = "'big' (the first bit counts 128) or 'little' (it counts 1)"
         raise invalid_value(message, operation, "bitorder", bitorder, wanted, fix=fix)
-    a = asarray(a) if isinstance(a, (list, tuple)) else a
-    a = operand(operation, a)
-    if axis is None:
-        return reshape(asarray(a), (type_of(a).size,)), 0
-    return a, axis_of(axis, type_of(a).ndim, operation)
+    return along(operation, unlisted(a), axis)
 
 
 def _weights(shape: tuple[int, ...], bitorder: str) -> Any:
@@ -51,20 +47,15 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     whether the first bit of a byte is its highest ("big") or lowest ("little"). Raises DTypeError
     for other dtypes.
 
-    >>> import weft.numpy as jnp
     >>> jnp.packbits(jnp.array([1, 0, 1]))
     Array([160], dtype=uint8)
     """
     a, place = _checked("packbits", a, axis, bitorder)
     of = type_of(a)
     if of.dtype not in dtypes.BITS:
-        raise DTypeError(
-            "packbits takes booleans or integers",
-            operation="packbits",
-            got=str(of),
-            wanted="bool or an integer dtype",
-            fix=Fix("convert", "say which elements are set: x != 0", {}),
-        )
+        message = "packbits takes booleans or integers"
+        fix = Fix("convert", "say which elements are set: x != 0", {})
+        raise refusal(DTypeError, message, "packbits", str(of), "bool or an integer dtype", fix)
     return _packed(a, axis=place, bitorder=bitorder)
 
 
@@ -89,31 +80,22 @@ def unpackbits(
     count: how many bits to give back, with zeros where there are fewer; a negative one leaves as
     many out at the end. Raises DTypeError for other dtypes than uint8.
 
-    >>> import weft.numpy as jnp
     >>> jnp.unpackbits(jnp.array([160], dtype=jnp.uint8), count=3)
     Array([1, 0, 1], dtype=uint8)
     """
     a, place = _checked("unpackbits", a, axis, bitorder)
     of = type_of(a)
     if of.dtype != dtypes.uint8:
-        raise DTypeError(
-            "unpackbits takes bytes",
-            operation="unpackbits",
-            got=str(of),
-            wanted="uint8",
-            fix=Fix("convert", "convert first: x.astype('uint8')", {}),
-        )
+        fix = Fix("convert", "convert first: x.astype('uint8')", {})
+        raise refusal(DTypeError, "unpackbits takes bytes", "unpackbits", str(of), "uint8", fix)
     total = 8 * of.shape[place]
     length = total if count is None else integer_of(count, "unpackbits", "count")
     if length < 0:
         length += total
     if length < 0:
-        raise WeftValueError(
-            "unpackbits: count leaves out more bits than there are",
-            operation="unpackbits",
-            got=f"count={count} for {total} bits",
-            wanted=f"at least {-total}",
-        )
+        message = "unpackbits: count leaves out more bits than there are"
+        got = f"count={count} for {total} bits"
+        raise refusal(WeftValueError, message, "unpackbits", got, f"at least {-total}")
     return _unpacked(a, axis=place, length=length, bitorder=bitorder)
 
 

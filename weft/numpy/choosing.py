@@ -13,12 +13,13 @@ from typing import Any, overload
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ConcretizationError, Fix, ShapeError, WeftIndexError, WeftValueError
 from weft.numpy.arguments import (
-    axis_of,
+    along,
     broadcast_shape,
     broadcasted,
     check_arrays,
@@ -72,20 +73,12 @@ def known(value: Any, operation: str, fix: str) -> np.ndarray[Any, Any]:
     """The values of an operand, which decide a shape. Raises ConcretizationError if traced."""
     concrete = value.concrete() if isinstance(value, Tracer) else value
     if concrete is None:
-        raise ConcretizationError(
-            f"{operation}: how many elements there are decides the shape of the result, so the "
-            "values must be known while tracing",
-            operation=operation,
-            got=value.describe(),
-            wanted="a known array, or size=",
-            fix=Fix("size", fix, {"argument": "size"}),
-        )
+        why = "how many elements there are decides the shape of the result"
+        message = f"{operation}: {why}, so the values must be known while tracing"
+        got, wanted = value.describe(), "a known array, or size="
+        advice = Fix("size", fix, {"argument": "size"})
+        raise refusal(ConcretizationError, message, operation, got, wanted, advice)
     return np.asarray(concrete)
-
-
-def index_dtype() -> Any:
-    """The dtype of positions in results."""
-    return dtypes.default_int()
 
 
 @compiled
@@ -142,19 +135,14 @@ def where(
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
-        raise WeftValueError(
-            "where takes both x and y, or neither",
-            operation="where",
-            got=f"no {'x' if x is None else 'y'}",
-            wanted="where(condition, x, y) or where(condition)",
-        )
+        message = "where takes both x and y, or neither"
+        wanted = "where(condition, x, y) or where(condition)"
+        raise refusal(WeftValueError, message, "where", f"no {'x' if x is None else 'y'}", wanted)
     if size is not None or fill_value is not None:
-        raise WeftValueError(
-            "where: size and fill_value belong to the form without x and y",
-            operation="where",
-            got=f"x, y, size={size!r:.40} and fill_value={fill_value!r:.40}",
-            wanted="where(condition, x, y) or where(condition, size=..., fill_value=...)",
-        )
+        message = "where: size and fill_value belong to the form without x and y"
+        got = f"x, y, size={size!r:.40} and fill_value={fill_value!r:.40}"
+        wanted = "where(condition, x, y) or where(condition, size=..., fill_value=...)"
+        raise refusal(WeftValueError, message, "where", got, wanted)
     condition = operand("where", condition)
     x, y = meeting("where", x, y)
     return _where(condition, x, y)
@@ -178,30 +166,24 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     if size is None:
         value = known(a, "nonzero", "pass size=, a bound on the number of elements")
         if not value.ndim:
-            raise WeftValueError(
-                "nonzero takes an array with dimensions",
-                operation="nonzero",
-                got=str(of),
-                wanted="at least one dimension",
-                fix=Fix("atleast_1d", "use weft.numpy.atleast_1d(a)", {}),
-            )
-        return tuple(as_array(places.astype(index_dtype())) for places in np.nonzero(value))
+            message = "nonzero takes an array with dimensions"
+            got = str(of)
+            fix = Fix("atleast_1d", "use weft.numpy.atleast_1d(a)", {})
+            raise refusal(WeftValueError, message, "nonzero", got, "at least one dimension", fix)
+        return tuple(as_array(places.astype(dtypes.default_int())) for places in np.nonzero(value))
     wanted = length_of(size, "nonzero", "size")
     fill_value = 0 if fill_value is None else fill_value
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * of.ndim
     if len(fills) != of.ndim:
-        raise WeftValueError(
-            f"nonzero got {len(fills)} fill values for {of.ndim} dimensions",
-            operation="nonzero",
-            got=f"fill_value={fill_value!r:.80} for {of}",
-            wanted="a number, or one per dimension",
-        )
+        message = f"nonzero got {len(fills)} fill values for {of.ndim} dimensions"
+        got = f"fill_value={fill_value!r:.80} for {of}"
+        raise refusal(WeftValueError, message, "nonzero", got, "a number, or one per dimension")
     return _nonzero(a, *[as_array(f) if is_eager() else f for f in fills], size=wanted)
 
 
 @compiled
 def _nonzero(a: Any, *fills: Any, size: int) -> tuple[Any, ...]:
-    of, dtype = type_of(a), index_dtype()
+    of, dtype = type_of(a), dtypes.default_int()
     flat, count = flat_nonzero(reshape(boolean(a), (of.size,)), size)
     missing = ge(iota(dtype, size), broadcasted(convert(count, dtype), (size,)))
     out = []
@@ -245,8 +227,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
     Array([1, 2], dtype=int32)
     """
     a = operand("flatnonzero", a)
-    flat = reshape(a, (type_of(a).size,))
-    return nonzero(flat, size=size, fill_value=fill_value)[0]
+    return nonzero(reshape(a, (type_of(a).size,)), size=size, fill_value=fill_value)[0]
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
@@ -262,11 +243,9 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -
     a = operand("argwhere", a)
     if not type_of(a).ndim:
         check_fill(fill_value, size, "argwhere")
-        if size is None:
-            count = int(bool(known(a, "argwhere", "pass size=")))
-        else:
-            count = length_of(size, "argwhere", "size")
-        return as_array(np.zeros((count, 0), index_dtype()))
+        found = None if size is not None else known(a, "argwhere", "pass size=")
+        count = length_of(size, "argwhere", "size") if found is None else int(bool(found))
+        return as_array(np.zeros((count, 0), dtypes.default_int()))
     places = nonzero(a, size=size, fill_value=fill_value)
     return concatenate([reshape(p, (*type_of(p).shape, 1)) for p in places], 1)
 
@@ -317,26 +296,19 @@ def compress(
         condition = np.asarray(condition)
     condition = operand("compress", condition)
     if type_of(condition).ndim != 1:
-        raise ShapeError(
-            "compress takes a condition of one dimension",
-            operation="compress",
-            got=str(type_of(condition)),
-        )
-    if axis is None:
-        a, axis = reshape(a, (type_of(a).size,)), 0
-    place_ = axis_of(axis, type_of(a).ndim, "compress")
+        message = "compress takes a condition of one dimension"
+        raise refusal(ShapeError, message, "compress", str(type_of(condition)))
+    a, place_ = along("compress", a, axis)
     length = type_of(a).shape[place_]
     if size is None:
         value = known(condition, "compress", "pass size=, a bound on the number of elements")
         if np.any(value[length:]):
             last = int(np.flatnonzero(value)[-1])
-            raise WeftIndexError(
-                "compress: the condition holds beyond the end of the axis",
-                operation="compress",
-                got=f"a condition that is true at {last}, for {type_of(a)}, axis {place_}",
-                wanted=f"a condition that is true below {length}",
-                fix=Fix("cut", f"cut it off: condition[:{length}]", {"length": length}),
-            )
+            message = "compress: the condition holds beyond the end of the axis"
+            got = f"a condition that is true at {last}, for {type_of(a)}, axis {place_}"
+            wanted = f"a condition that is true below {length}"
+            fix = Fix("cut", f"cut it off: condition[:{length}]", {"length": length})
+            raise refusal(WeftIndexError, message, "compress", got, wanted, fix)
         index = np.nonzero(value[:length])[0].astype(np.int32)
         return _take(a, index, axis=place_, mode="clip", fill=None)
     return _compress(
@@ -393,17 +365,13 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     """
     refuse_out("choose", out)
     a = operand("choose", a)
-    values = list(choices)
-    values = list(meeting("choose", *values))
+    values = meeting("choose", *choices)
     if mode == "raise":
         number = static_array(a, "choose", "a (with mode 'raise'; use 'clip' or 'wrap')")
         if number.size and (number.min() < 0 or number.max() >= len(values)):
-            raise WeftValueError(
-                "choose: a number is out of range",
-                operation="choose",
-                got=f"{number.min()} to {number.max()}",
-                wanted=f"0 to {len(values) - 1}",
-            )
+            message = "choose: a number is out of range"
+            got = f"{number.min()} to {number.max()}"
+            raise refusal(WeftValueError, message, "choose", got, f"0 to {len(values) - 1}")
     else:
         check_choice(mode, ("raise", "clip", "wrap"), "choose", "mode")
     return _choose(a, *values, mode="clip" if mode == "raise" else mode)
@@ -415,11 +383,8 @@ def _choose(a: Any, *choices: Any, mode: str) -> Any:
     shape = broadcast_shape("choose", type_of(a).shape, *[type_of(v).shape for v in values])
     index = convert(broadcasted(a, shape), INT32)
     n = len(values)
-    index = (
-        wrapped(index, n)
-        if mode == "wrap"
-        else smaller(larger(index, np.int32(0)), np.int32(n - 1))
-    )
+    clipped = mode != "wrap"
+    index = smaller(larger(index, np.int32(0)), np.int32(n - 1)) if clipped else wrapped(index, n)
     out = broadcasted(values[0], shape)
     for i, value in enumerate(values[1:], 1):
         out = choose_elements(eq(index, np.int32(i)), broadcasted(value, shape), out)

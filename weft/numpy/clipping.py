@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, scalar_array
 from weft.core.types import ArrayType
 from weft.dtypes import COMPLEX, FLOATING
@@ -43,13 +44,9 @@ def clip(arr: ArrayLike, /, min: Any = None, max: Any = None) -> Array:
         check_arrays("clip", value)
         of = canonical_type(value)
         if of.dtype in COMPLEX:
-            raise DTypeError(
-                "clip takes no complex numbers, which have no order",
-                operation="clip",
-                got=str(of),
-                wanted="real numbers",
-                fix=Fix("real", "clip the real and the imaginary part on their own", {}),
-            )
+            message = "clip takes no complex numbers, which have no order"
+            fix = Fix("real", "clip the real and the imaginary part on their own", {})
+            raise refusal(DTypeError, message, "clip", str(of), "real numbers", fix)
     if min is not None:
         arr = maximum(min, arr)
     if max is not None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array, as_array, put, signature_of, to_format
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
@@ -55,9 +55,6 @@ __all__ = [
 
 # Up to this many elements a copy from the host is faster than a compilation.
 _SMALL = 1 << 16
-
-
-# ---- from values -------------------------------------------------------------------------------
 
 
 def array(
@@ -110,13 +107,10 @@ def _check_same(found: Any, given: Any) -> None:
     text = "leave copy=False out: copies are then made where they are needed"
     if not known and hasattr(given, "__dlpack__"):
         text += "; or share the memory with weft.numpy.from_dlpack(x)"
-    raise WeftValueError(
-        "array: this takes a copy",
-        operation="array",
-        got=f"copy=False for {type_of(given) if known else type(given).__name__}",
-        wanted="an array of weft that is taken as it is: in its own dtype, shape and place",
-        fix=Fix("copy", text, {"copy": None}),
-    )
+    message = "array: this takes a copy"
+    got = f"copy=False for {type_of(given) if known else type(given).__name__}"
+    wanted = "an array of weft that is taken as it is: in its own dtype, shape and place"
+    raise refusal(WeftValueError, message, "array", got, wanted, Fix("copy", text, {"copy": None}))
 
 
 def asarray(
@@ -136,6 +130,11 @@ def asarray(
     Array(3.5, dtype=float32, weak_type=True)
     """
     return array(a, dtype, copy, order, device=device)
+
+
+def unlisted(value: Any) -> Any:
+    """A list or tuple as an array, and anything else as it is."""
+    return asarray(value) if isinstance(value, (list, tuple)) else value
 
 
 def _make(value: Any, dtype: Any) -> Any:
@@ -199,12 +198,8 @@ def _from_sequence(value: Any, dtype: Any) -> Any:
     types = [part if type(part) is ArrayType else type_of(part) for part in parts]
     shape = types[0].shape
     if any(of.shape != shape for of in types):
-        raise ShapeError(
-            "array takes nested lists whose parts have one shape",
-            operation="array",
-            got=", ".join(map(str, types)),
-            wanted="equal shapes",
-        )
+        message = "array takes nested lists whose parts have one shape"
+        raise refusal(ShapeError, message, "array", ", ".join(map(str, types)), "equal shapes")
     if dtype is None:
         dtype, _ = dtypes.promote(
             *[_weight(item, of) for item, of in zip(value, types, strict=True)]
@@ -275,12 +270,9 @@ def _from_numbers(value: Any, leaves: Sequence[Any], dtype: Any) -> Any:
             f"array: {error}; give the array a wider dtype, or set enable_x64"
         ) from None
     except ValueError:
-        raise WeftValueError(
-            "array: nested lists of different lengths have no shape",
-            operation="array",
-            got=f"{value!r:.100}",
-            wanted="lists of one length in each dimension",
-        ) from None
+        message = "array: nested lists of different lengths have no shape"
+        wanted = "lists of one length in each dimension"
+        raise refusal(WeftValueError, message, "array", f"{value!r:.100}", wanted) from None
     return put(made, ArrayType(made.shape, dtype))
 
 
@@ -310,12 +302,9 @@ def _from_object(value: Any, dtype: Any) -> Any:
             pass
         else:
             return _from_numpy(np.asarray(view), dtype)
-    raise WeftTypeError(
-        f"array cannot be made of a value of class {type(value).__name__}",
-        operation="array",
-        got=f"{value!r:.100}",
-        wanted="numbers, arrays, or nested lists of those",
-    )
+    message = f"array cannot be made of a value of class {type(value).__name__}"
+    got = f"{value!r:.100}"
+    raise refusal(WeftTypeError, message, "array", got, "numbers, arrays, or nested lists of those")
 
 
 @compiled
@@ -408,13 +397,11 @@ def _check_exporter(x: Any, copy: bool | None) -> None:
     check_unmasked(x)
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return
-    raise WeftTypeError(
-        f"from_dlpack: a {type(x).__name__} exports no memory through DLPack",
-        operation="from_dlpack",
-        got=f"{x!r:.80} of class {type(x).__name__}",
-        wanted="an array of another library, with the methods __dlpack__ and __dlpack_device__",
-        fix=Fix("array", "make an array of it: weft.numpy.asarray(x)", {}),
-    )
+    message = f"from_dlpack: a {type(x).__name__} exports no memory through DLPack"
+    got = f"{x!r:.80} of class {type(x).__name__}"
+    wanted = "an array of another library, with the methods __dlpack__ and __dlpack_device__"
+    fix = Fix("array", "make an array of it: weft.numpy.asarray(x)", {})
+    raise refusal(WeftTypeError, message, "from_dlpack", got, wanted, fix)
 
 
 def _check_address(x: np.ndarray[Any, Any], address: int) -> None:
@@ -423,13 +410,10 @@ def _check_address(x: np.ndarray[Any, Any], address: int) -> None:
 
 
 def _copy_needed(got: str) -> WeftValueError:
-    return WeftValueError(
-        "from_dlpack: this takes a copy",
-        operation="from_dlpack",
-        got=f"copy=False for {got}",
-        wanted="memory that a device can use in place",
-        fix=Fix("copy", "leave copy=False out", {"copy": None}),
-    )
+    message = "from_dlpack: this takes a copy"
+    wanted = "memory that a device can use in place"
+    fix = Fix("copy", "leave copy=False out", {"copy": None})
+    return refusal(WeftValueError, message, "from_dlpack", f"copy=False for {got}", wanted, fix)
 
 
 def _stored_order(x: np.ndarray[Any, Any], layout: Layout) -> Layout:
@@ -489,9 +473,6 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:
     return asarray(np.fromiter(iter, dtype=dtypes.parse(dtype), count=count), dtype)
 
 
-# ---- of one value ------------------------------------------------------------------------------
-
-
 def _constant(shape: tuple[int, ...], value: Any, dtype: Any, weak_type: bool = False) -> Any:
     """An array of one concrete number. Only a constant made eagerly may be weakly typed."""
     scalar = dtype.type(value)
@@ -514,13 +495,10 @@ def _float_or(dtype: Any, operation: str) -> Any:
         return dtypes.default_float()
     found = dtypes.parse(dtype)
     if dtypes.is_extended(found):
-        raise DTypeError(
-            f"{operation} makes no random keys",
-            operation=operation,
-            got=dtypes.short_name(found),
-            wanted="a dtype of numbers or booleans",
-            fix=Fix("random_key", "make keys with weft.random.key and weft.random.split", {}),
-        )
+        message = f"{operation} makes no random keys"
+        got = dtypes.short_name(found)
+        fix = Fix("random_key", "make keys with weft.random.key and weft.random.split", {})
+        raise refusal(DTypeError, message, operation, got, "a dtype of numbers or booleans", fix)
     return found
 
 
@@ -576,12 +554,9 @@ def _filled(shape: tuple[int, ...], value: Any, dtype: Any, operation: str) -> A
         check_arrays(operation, value)
     keys = wanted is not None and dtypes.is_extended(wanted)
     if keys and not dtypes.is_extended(type_of(value).dtype):
-        raise DTypeError(
-            f"{operation}: random keys are no numbers",
-            operation=operation,
-            got=f"fill_value={value!r:.60} and dtype {wanted}",
-            wanted="keys as values, or another dtype=",
-        )
+        message = f"{operation}: random keys are no numbers"
+        got = f"fill_value={value!r:.60} and dtype {wanted}"
+        raise refusal(DTypeError, message, operation, got, "keys as values, or another dtype=")
     number = isinstance(value, (bool, int, float, complex, np.generic))
     if number and wanted is not None:
         return _constant(shape, _numbers(_real_if(value, wanted), wanted)[()], wanted)
@@ -601,23 +576,13 @@ def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ..
     """The shape and dtype of a `…_like` function."""
     of = getattr(a, "type", None)
     if of is None:
-        if (
-            hasattr(a, "shape")
-            and hasattr(a, "dtype")
-            and not isinstance(a, np.generic | np.ndarray)
-        ):
+        numpy_value = isinstance(a, np.generic | np.ndarray)
+        if not numpy_value and hasattr(a, "shape") and hasattr(a, "dtype"):
             of = ArrayType(a.shape, a.dtype)
         else:
             of = type_of(as_operand(operation, a))
     found = of.shape if shape is None else shape_of(shape, operation)
     return found, of.dtype if dtype is None else dtypes.parse(dtype)
-
-
-def _duck_type(a: Any) -> ArrayType | None:
-    """The type of an object that is no array and has the shape and the dtype of one."""
-    if isinstance(a, np.generic | np.ndarray) or not (hasattr(a, "shape") and hasattr(a, "dtype")):
-        return None
-    return ArrayType(a.shape, a.dtype)
 
 
 def zeros_like(a: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:

@@ -9,9 +9,10 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
@@ -31,7 +32,7 @@ from weft.numpy.joining import static_array
 from weft.numpy.promotion import number_for
 from weft.numpy.reductions import sum as sum_
 from weft.numpy.repeated import repeated
-from weft.numpy.taking import wrapped
+from weft.numpy.taking import refuse_inplace, wrapped
 from weft.ops.elementwise.arithmetic import add, div, eq, lt, mul, rem
 from weft.ops.elementwise.arithmetic import max as larger
 from weft.ops.elementwise.arithmetic import min as smaller
@@ -62,9 +63,6 @@ __all__ = [
 ]
 
 INT32 = np.dtype(np.int32)
-
-
-# ---- diagonals -----------------------------------------------------------------------------------
 
 
 @compiled
@@ -101,9 +99,8 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     a = operand("diagonal", a)
     ndim = type_of(a).ndim
     if ndim < 2:
-        raise ShapeError(
-            "diagonal takes at least two dimensions", operation="diagonal", got=str(type_of(a))
-        )
+        message = "diagonal takes at least two dimensions"
+        raise refusal(ShapeError, message, "diagonal", str(type_of(a)))
     one, two = axis_of(axis1, ndim, "diagonal"), axis_of(axis2, ndim, "diagonal")
     if one == two:
         raise WeftValueError("diagonal: the axes are equal", operation="diagonal", got=f"{axis1}")
@@ -208,28 +205,14 @@ def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool =
            [0., 3.]], dtype=float32)
     """
     check_flag(wrap, "fill_diagonal", "wrap")
-    check_flag(inplace, "fill_diagonal", "inplace")
-    if inplace:
-        raise WeftValueError(
-            "fill_diagonal: arrays do not change in place",
-            operation="fill_diagonal",
-            got="inplace=True",
-            wanted="inplace=False",
-            fix=Fix("inplace", "pass inplace=False and use the result", {"inplace": False}),
-        )
+    refuse_inplace("fill_diagonal", inplace)
     a, _ = operands("fill_diagonal", a, val)
     of = type_of(a)
     val = number_for("fill_diagonal", val, of.dtype)
     if of.ndim < 2 or (of.ndim > 2 and len(set(of.shape)) > 1):
-        raise ShapeError(
-            "fill_diagonal takes a matrix, or more dimensions of one length",
-            operation="fill_diagonal",
-            got=str(of),
-        )
+        message = "fill_diagonal takes a matrix, or more dimensions of one length"
+        raise refusal(ShapeError, message, "fill_diagonal", str(of))
     return _fill_diagonal(a, val, wrap=bool(wrap))
-
-
-# ---- positions -----------------------------------------------------------------------------------
 
 
 def _positions(values: Sequence[np.ndarray[Any, Any]]) -> tuple[Any, ...]:
@@ -243,8 +226,6 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
     size, rank = length_of(n, "diag_indices", "n"), length_of(ndim, "diag_indices", "ndim")
-    if size < 0 or rank < 0:
-        raise WeftValueError("diag_indices takes positive numbers", operation="diag_indices")
     return _positions([np.arange(size)] * rank)
 
 
@@ -254,14 +235,10 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     >>> jnp.diag_indices_from(jnp.ones((2, 2)))
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
-    arr = operand("diag_indices_from", arr)
-    of = type_of(arr)
+    of = type_of(operand("diag_indices_from", arr))
     if of.ndim < 2 or len(set(of.shape)) > 1:
-        raise ShapeError(
-            "diag_indices_from takes two or more dimensions of one length",
-            operation="diag_indices_from",
-            got=str(of),
-        )
+        message = "diag_indices_from takes two or more dimensions of one length"
+        raise refusal(ShapeError, message, "diag_indices_from", str(of))
     return diag_indices(of.shape[0], of.ndim)
 
 
@@ -294,8 +271,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 
 def _matrix(operation: str, arr: Any) -> tuple[int, ...]:
-    arr = operand(operation, arr)
-    of = type_of(arr)
+    of = type_of(operand(operation, arr))
     if of.ndim != 2:
         raise ShapeError(f"{operation} takes a matrix", operation=operation, got=str(of))
     return of.shape
@@ -308,8 +284,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
     n, m = _matrix("tril_indices_from", arr)
-    k = integer_of(k, "tril_indices_from", "k")
-    return tril_indices(n, k, m)
+    return tril_indices(n, integer_of(k, "tril_indices_from", "k"), m)
 
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
@@ -319,8 +294,7 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
     n, m = _matrix("triu_indices_from", arr)
-    k = integer_of(k, "triu_indices_from", "k")
-    return triu_indices(n, k, m)
+    return triu_indices(n, integer_of(k, "triu_indices_from", "k"), m)
 
 
 def mask_indices(
@@ -361,9 +335,8 @@ def ix_(*args: Any) -> tuple[Array, ...]:
 
 @compiled
 def _indices(*, shape: Any, dtype: Any, sparse: bool) -> tuple[Any, ...]:
-    rank = len(shape)
     out = []
-    for d in range(rank):
+    for d in range(len(shape)):
         full = shape if not sparse else tuple(n if e == d else 1 for e, n in enumerate(shape))
         out.append(broadcasted_iota(dtype, full, d))
     return tuple(out)
@@ -419,9 +392,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     """
     indices = operand("unravel_index", indices)
     if type_of(indices).dtype not in dtypes.INTEGER:
-        raise WeftTypeError(
-            "unravel_index takes integers", operation="unravel_index", got=str(type_of(indices))
-        )
+        message = "unravel_index takes integers"
+        raise refusal(WeftTypeError, message, "unravel_index", str(type_of(indices)))
     return _unravel(indices, shape=shape_of(shape, "unravel_index"))
 
 
@@ -455,31 +427,25 @@ def ravel_multi_index(
     Array([5, 1], dtype=int32)
     """
     shape = shape_of(tuple(dims), "ravel_multi_index")
-    values = list(multi_index)
-    values = list(operands("ravel_multi_index", *values))
+    values = operands("ravel_multi_index", *multi_index)
     if len(values) != len(shape):
         raise ShapeError(
             f"ravel_multi_index got {len(values)} positions for {len(shape)} dimensions",
             operation="ravel_multi_index",
         )
     if mode not in ("raise", "clip", "wrap") or order not in ("C", "F"):
-        raise WeftValueError(
-            "ravel_multi_index: mode is 'raise', 'clip' or 'wrap', order 'C' or 'F'",
-            operation="ravel_multi_index",
-            got=f"mode={mode!r}, order={order!r}",
-        )
+        message = "ravel_multi_index: mode is 'raise', 'clip' or 'wrap', order 'C' or 'F'"
+        got = f"mode={mode!r}, order={order!r}"
+        raise refusal(WeftValueError, message, "ravel_multi_index", got)
     for value, size in zip(values, shape, strict=True):
         if type_of(value).dtype not in dtypes.INTEGER:
             raise WeftTypeError("ravel_multi_index takes integers", got=str(type_of(value)))
         if mode == "raise":
             found = static_array(value, "ravel_multi_index", "multi_index (with mode 'raise')")
             if found.size and (found.min() < 0 or found.max() >= size):
-                raise WeftValueError(
-                    "ravel_multi_index: a position is out of bounds",
-                    operation="ravel_multi_index",
-                    got=f"{found.min()} to {found.max()}",
-                    wanted=f"0 to {size - 1}",
-                )
+                message = "ravel_multi_index: a position is out of bounds"
+                got = f"{found.min()} to {found.max()}"
+                raise refusal(WeftValueError, message, "ravel_multi_index", got, f"0 to {size - 1}")
     return _ravel_index(*values, shape=shape, mode=mode, fortran=order == "F")
 
 

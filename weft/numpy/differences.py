@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
@@ -47,9 +48,6 @@ from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
 from weft.typing import ArrayLike
 
 __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid", "unwrap"]
-
-
-# ---- differences ---------------------------------------------------------------------------------
 
 
 @compiled
@@ -117,9 +115,6 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     return concatenate(parts) if len(parts) > 1 else found
 
 
-# ---- unwrap --------------------------------------------------------------------------------------
-
-
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Array:
     """A signal that is known up to multiples of `period`, without jumps along `axis`.
 
@@ -127,7 +122,6 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     multiples of the period are added from there on. Integers stay integers where the period is
     one. Raises DTypeError for complex numbers, AxisError for an axis out of range.
 
-    >>> import weft.numpy as jnp
     >>> jnp.unwrap(jnp.array([0.0, 1.0, 7.0, 8.0]), period=6.0)
     Array([0., 1., 1., 2.], dtype=float32)
     """
@@ -137,17 +131,12 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     of = type_of(p)
     types = [canonical_type(x) for x in (p, *given)]
     if any(t.dtype in dtypes.COMPLEX for t in types):
-        raise DTypeError(
-            "unwrap takes real numbers",
-            operation="unwrap",
-            got=", ".join(map(str, types)),
-            wanted="a real dtype",
-            fix=Fix("part", "take the angle first: weft.numpy.angle(x)", {}),
-        )
+        got = ", ".join(map(str, types))
+        fix = Fix("part", "take the angle first: weft.numpy.angle(x)", {})
+        raise refusal(DTypeError, "unwrap takes real numbers", "unwrap", got, "a real dtype", fix)
     if not of.ndim:
-        raise ShapeError(
-            "unwrap takes an array with dimensions", operation="unwrap", got=str(of), wanted="(n,)"
-        )
+        message = "unwrap takes an array with dimensions"
+        raise refusal(ShapeError, message, "unwrap", str(of), "(n,)")
     place = axis_of(axis, of.ndim, "unwrap")
     if of.dtype == dtypes.bool_:
         p = convert(p, dtypes.default_int())
@@ -178,9 +167,6 @@ def _unwrap(p: Any, period: Any, *discont: Any, axis: int) -> Any:
     correction = select(small, mul(correction, dtype.type(0)), correction)
     first = slice_in_dim(p, 0, 1, axis=axis)
     return join([first, add(high, cumsum(correction, axis))], axis)
-
-
-# ---- gradient ------------------------------------------------------------------------------------
 
 
 @compiled
@@ -223,12 +209,8 @@ def _gradient(f: Any, h: Any, *, axis: int) -> Any:
 
 @overload
 def gradient(f: ArrayLike, *varargs: Any, axis: int, edge_order: int | None = ...) -> Array: ...
-
-
 @overload
 def gradient(f: ArrayLike, *varargs: Any, axis: Any = ..., edge_order: int | None = ...) -> Any: ...
-
-
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
     """The slopes of samples along each axis (or `axis`): central differences inside the array.
 
@@ -247,9 +229,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     of = type_of(f)
     axes = axes_of(axis, of.ndim, "gradient")
     if any(of.shape[d] < 2 for d in axes):
-        raise ShapeError(
-            "gradient takes two or more samples along each axis", operation="gradient", got=str(of)
-        )
+        message = "gradient takes two or more samples along each axis"
+        raise refusal(ShapeError, message, "gradient", str(of))
     steps: Sequence[Any] = given or (1.0,)
     steps = list(steps) * len(axes) if len(steps) == 1 else list(steps)
     if len(steps) != len(axes):
@@ -260,17 +241,11 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
         )
     for step, d in zip(steps, axes, strict=True):
         if type_of(step).shape not in ((), (of.shape[d],)):
-            raise ShapeError(
-                f"gradient: the coordinates do not fit axis {d}",
-                operation="gradient",
-                got=str(type_of(step)),
-                wanted=f"a number, or {of.shape[d]} coordinates",
-            )
+            message = f"gradient: the coordinates do not fit axis {d}"
+            wanted = f"a number, or {of.shape[d]} coordinates"
+            raise refusal(ShapeError, message, "gradient", str(type_of(step)), wanted)
     found = [_gradient(f, step, axis=d) for step, d in zip(steps, axes, strict=True)]
     return found[0] if len(found) == 1 else found
-
-
-# ---- integration ---------------------------------------------------------------------------------
 
 
 @compiled
@@ -314,9 +289,6 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     return _trapezoid(y, step, axis=place, coordinates=x is not None)
 
 
-# ---- convolution ---------------------------------------------------------------------------------
-
-
 @compiled
 def _convolve(a: Any, v: Any, *, mode: str, turned: bool, precision: Any, preferred: Any) -> Any:
     """One-dimensional convolution; a correlation has the second operand conjugated, not turned."""
@@ -329,14 +301,8 @@ def _convolve(a: Any, v: Any, *, mode: str, turned: bool, precision: Any, prefer
         a, v = v, a
     n, m = type_of(a).size, type_of(v).size
     # XLA's convolution is a correlation: it does not turn the window.
-    window = v if turned and not swap else rev(v, (0,)) if not turned else v
-    if turned and swap:
-        window = v
-    low, high = {
-        "full": (m - 1, m - 1),
-        "same": (m // 2, m - m // 2 - 1) if not turned else (m // 2, m - m // 2 - 1),
-        "valid": (0, 0),
-    }[mode]
+    window = v if turned else rev(v, (0,))
+    low, high = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}[mode]
     out = conv_general_dilated(
         reshape(a, (1, 1, n)),
         reshape(window, (1, 1, m)),
@@ -353,19 +319,12 @@ def _line(name: str, a: Any, v: Any, mode: str, precision: Any, preferred_elemen
     a, v = meeting(name, a, v)
     left, right = type_of(a), type_of(v)
     if left.ndim != 1 or right.ndim != 1 or not left.size or not right.size:
-        raise ShapeError(
-            f"{name} takes two arrays of one dimension that are not empty",
-            operation=name,
-            got=f"{left} and {right}",
-        )
+        message = f"{name} takes two arrays of one dimension that are not empty"
+        raise refusal(ShapeError, message, name, f"{left} and {right}")
     check_choice(mode, ("full", "same", "valid"), name, "mode")
     if dtypes.bool_ in (left.dtype, right.dtype):
-        raise DTypeError(
-            f"{name} takes numbers",
-            operation=name,
-            got=f"{left} and {right}",
-            fix=Fix("convert", "convert the booleans: x.astype(int)", {"dtype": "int32"}),
-        )
+        fix = Fix("convert", "convert the booleans: x.astype(int)", {"dtype": "int32"})
+        raise refusal(DTypeError, f"{name} takes numbers", name, f"{left} and {right}", fix=fix)
     preferred = preferred_dtype(preferred_element_type)
     return _convolve(
         a, v, mode=mode, turned=name == "correlate", precision=precision, preferred=preferred

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.dtypes import finfo, iinfo, issubdtype, promote_types
@@ -221,12 +221,9 @@ def result_type(*args: Any) -> np.dtype[Any]:
     (dtype('float32'), dtype(bfloat16))
     """
     if not args:
-        raise WeftValueError(
-            "result_type takes at least one array or dtype",
-            operation="result_type",
-            got="no arguments",
-            wanted="arrays, numbers or dtypes",
-        )
+        message = "result_type takes at least one array or dtype"
+        got = "no arguments"
+        raise refusal(WeftValueError, message, "result_type", got, "arrays, numbers or dtypes")
     return dtypes.promote(*[_pair(value) for value in args])[0]
 
 
@@ -250,6 +247,9 @@ _KINDS: dict[str, Any] = {
 }
 
 
+_NAMES = frozenset(d.name for d in dtypes.ANY | dtypes.NARROW)
+
+
 def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     """Whether a dtype is of a kind: a kind of the Array API by name, a dtype, or a tuple of those.
 
@@ -261,14 +261,10 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
         if isinstance(one, str) and one in _KINDS:
             if _KINDS[one](found):
                 return True
-        elif isinstance(one, str) and one not in _names():
+        elif isinstance(one, str) and one not in _NAMES:
             message = f"isdtype knows no kind {one!r:.40}"
             wanted = f"{', '.join(map(repr, _KINDS))}, a dtype, or a tuple of those"
             raise invalid_value(message, "isdtype", "kind", one, wanted)
         elif dtypes.parse(one) == found:
             return True
     return False
-
-
-def _names() -> frozenset[str]:
-    return frozenset(d.name for d in dtypes.ANY | dtypes.NARROW)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import ShapeError, WeftValueError
@@ -55,16 +56,20 @@ def _wrong(message: str, subscripts: Any) -> WeftValueError:
     )
 
 
-def _from_lists(operands: Sequence[Any]) -> tuple[str, list[Any]]:
-    """The form einsum(x, [0, 1], y, [1, 2], [0, 2]) as subscripts and operands."""
-    values = list(operands)
-    output = values.pop() if len(values) % 2 else None
+def _read(operation: str, subscripts: Any, operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """Subscripts and operands, also from the form einsum(x, [0, 1], y, [1, 2], [0, 2])."""
+    if not isinstance(subscripts, str):
+        values = [subscripts, *operands]
+        output = values.pop() if len(values) % 2 else None
+        text = ",".join(map(_letters, values[1::2]))
+        subscripts = text + ("" if output is None else "->" + _letters(output))
+        operands = values[::2]
+    check_arrays(operation, *operands)
+    return subscripts, operands
 
-    def letters(labels: Any) -> str:
-        return "".join("..." if n is Ellipsis else _LETTERS[n] for n in labels)
 
-    terms = ",".join(letters(labels) for labels in values[1::2])
-    return terms + ("" if output is None else "->" + letters(output)), values[::2]
+def _letters(labels: Any) -> str:
+    return "".join("..." if n is Ellipsis else _LETTERS[n] for n in labels)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -112,12 +117,9 @@ def _check_lengths(
         for label, size in zip(term, shape, strict=True):
             known = lengths.get(label, 1)
             if 1 not in (known, size) and known != size:
-                raise ShapeError(
-                    f"einsum: the label {label!r} stands for lengths {known} and {size}",
-                    operation="einsum",
-                    got=f"{subscripts!r} with shapes {', '.join(map(str, shapes))}",
-                    wanted="one length per label",
-                )
+                message = f"einsum: the label {label!r} stands for lengths {known} and {size}"
+                got = f"{subscripts!r} with shapes {', '.join(map(str, shapes))}"
+                raise refusal(ShapeError, message, "einsum", got, "one length per label")
             lengths[label] = size if known == 1 else known
     return lengths
 
@@ -138,9 +140,6 @@ def contraction_order(
         ",".join(terms) + "->" + out, *shapes, shapes=True, optimize=method
     )
     return tuple(tuple(sorted(step)) for step in path)
-
-
-# ---- contractions --------------------------------------------------------------------------------
 
 
 def without_repeats(x: Any, labels: str) -> tuple[Any, str]:
@@ -249,7 +248,6 @@ def einsum(
     preferred_element_type: the dtype of the sums and of the result; precision: "default", "high",
     "highest". Raises ValueError for subscripts that cannot be read, ShapeError for lengths.
 
-    >>> import weft.numpy as jnp
     >>> jnp.einsum("ij,j->i", jnp.ones((2, 3)), jnp.arange(3.0))
     Array([3., 3.], dtype=float32)
     """
@@ -259,18 +257,14 @@ def einsum(
         why = "the products are those of weft.lax.dot_general"
         fix = "leave it out; preferred_element_type= and precision= say how they are computed"
         raise not_taken("einsum", "_dot_general", _dot_general, why, fix)
-    if not isinstance(subscripts, str):
-        subscripts, values = _from_lists((subscripts, *operands))
-    else:
-        values = list(operands)
-    check_arrays("einsum", *values)
-    values = list(meeting("einsum", *values))
-    values = [user_value(x) for x in values]
+    subscripts, values = _read("einsum", subscripts, operands)
+    values = [user_value(x) for x in meeting("einsum", *values)]
     if not values:
         raise _wrong("there are no operands", subscripts)
     shapes = tuple(type_of(x).shape for x in values)
     terms, result = parse(subscripts, shapes)
-    _check_optimize("einsum", optimize)
+    if not isinstance(optimize, (tuple, list)) and not callable(optimize):
+        check_choice(optimize, _METHODS, "einsum", "optimize")
     if isinstance(optimize, list):
         # The list that `einsum_path` returns begins with its name.
         optimize = tuple(tuple(step) for step in optimize if not isinstance(step, str))
@@ -296,11 +290,6 @@ _METHODS = (True, False, "auto", "auto-hq", "optimal", "greedy", "eager", "oppor
 )
 
 
-def _check_optimize(operation: str, optimize: Any) -> None:
-    if not isinstance(optimize, (tuple, list)) and not callable(optimize):
-        check_choice(optimize, _METHODS, operation, "optimize")
-
-
 def einsum_path(
     subscripts: Any, /, *operands: Any, optimize: Any = "greedy"
 ) -> tuple[list[Any], str]:
@@ -310,11 +299,7 @@ def einsum_path(
     >>> steps
     ['einsum_path', (1, 2), (0, 1)]
     """
-    if not isinstance(subscripts, str):
-        subscripts, values = _from_lists((subscripts, *operands))
-    else:
-        values = list(operands)
-    check_arrays("einsum_path", *values)
+    subscripts, values = _read("einsum_path", subscripts, operands)
     shapes = [type_of(x).shape for x in values]
     path, text = opt_einsum.contract_path(subscripts, *shapes, shapes=True, optimize=optimize)
     return ["einsum_path", *path], str(text)

@@ -67,8 +67,6 @@ def _real_or_complex(name: str, primitive: Any, doc: str) -> UnaryUfunc:
     return unary_ufunc(name, {INEXACT: primitive.bind}, doc, inexact=True)
 
 
-# ---- exponentials and logarithms ---------------------------------------------------------------
-
 exp: UnaryUfunc = _real_or_complex(
     "exp",
     lax.exp_p,
@@ -194,8 +192,6 @@ logaddexp2: BinaryUfunc = binary_ufunc(
 )
 
 
-# ---- angles and triangles ----------------------------------------------------------------------
-
 sin: UnaryUfunc = _real_or_complex(
     "sin",
     lax.sin_p,
@@ -314,8 +310,6 @@ degrees: UnaryUfunc = rad2deg
 radians: UnaryUfunc = deg2rad
 
 
-# ---- hyperbolic functions ----------------------------------------------------------------------
-
 sinh: UnaryUfunc = _real_or_complex(
     "sinh",
     elementary.sinh_p,
@@ -374,8 +368,6 @@ asinh: UnaryUfunc = arcsinh
 acosh: UnaryUfunc = arccosh
 atanh: UnaryUfunc = arctanh
 
-
-# ---- other functions ---------------------------------------------------------------------------
 
 # Up to this distance from 0 the series of sin(y) / y to y**8 is exact to double precision.
 _SERIES_BELOW = 0.05

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError
 from weft.numpy.compiled_functions import compiled
@@ -97,8 +98,6 @@ def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
     return x if type_of(x).shape == shape else broadcast_in_dim(x, shape, ())
 
 
-# ---- arithmetic --------------------------------------------------------------------------------
-
 add: BinaryUfunc = binary_ufunc(
     "add",
     {NUMERIC: lax.add_p.bind, BOOLEAN: bits.or_p.bind},
@@ -172,13 +171,9 @@ square: UnaryUfunc = unary_ufunc(
 )
 
 
-def _reciprocal(x: Any) -> Any:
-    return powers.integer_pow_p.bind(x, y=-1)
-
-
 reciprocal: UnaryUfunc = unary_ufunc(
     "reciprocal",
-    {INEXACT: _reciprocal},
+    {INEXACT: lambda x: powers.integer_pow_p.bind(x, y=-1)},
     """The elementwise 1 / x; integers become real numbers first.
 
     >>> jnp.reciprocal(jnp.array([2, 4]))
@@ -215,9 +210,6 @@ sign: UnaryUfunc = unary_ufunc(
     Array([-1.,  0.,  1.], dtype=float32)
     """,
 )
-
-
-# ---- the larger and the smaller ----------------------------------------------------------------
 
 
 @compiled
@@ -312,9 +304,6 @@ fmin: BinaryUfunc = binary_ufunc(
 )
 
 
-# ---- division with a remainder -----------------------------------------------------------------
-
-
 def _opposite(x: Any, y: Any) -> Any:
     """Whether one is negative and the other is not."""
     return lax.ne(lax.lt(x, constant(0, x)), lax.lt(y, constant(0, y)))
@@ -325,16 +314,20 @@ def _nonzero_divisor(y: Any) -> Any:
     return select(lax.eq(y, constant(0, y)), filled(1, y), y)
 
 
-@compiled
-def _mod_signed(x: Any, y: Any) -> Any:
-    x, y = together(x, y)
-    remainder = lax.rem(x, _nonzero_divisor(y))
-    adjust = bits.bitwise_and(_opposite(remainder, y), lax.ne(remainder, constant(0, x)))
+def _with_sign(remainder: Any, y: Any) -> Any:
+    """A remainder moved by the divisor where their signs differ."""
+    adjust = bits.bitwise_and(_opposite(remainder, y), lax.ne(remainder, constant(0, y)))
     return select(adjust, lax.add(remainder, y), remainder)
 
 
 @compiled
-def _mod_unsigned(x: Any, y: Any) -> Any:
+def _mod_signed(x: Any, y: Any) -> Any:
+    x, y = together(x, y)
+    return _with_sign(lax.rem(x, _nonzero_divisor(y)), y)
+
+
+@compiled
+def _rem_integer(x: Any, y: Any) -> Any:
     x, y = together(x, y)
     return lax.rem(x, _nonzero_divisor(y))
 
@@ -342,9 +335,7 @@ def _mod_unsigned(x: Any, y: Any) -> Any:
 @compiled
 def _mod_floating(x: Any, y: Any) -> Any:
     x, y = together(x, y)
-    remainder = lax.rem(x, y)
-    adjust = bits.bitwise_and(_opposite(remainder, y), lax.ne(remainder, constant(0, x)))
-    return select(adjust, lax.add(remainder, y), remainder)
+    return _with_sign(lax.rem(x, y), y)
 
 
 @compiled
@@ -379,7 +370,7 @@ floor_divide: BinaryUfunc = binary_ufunc(
 )
 remainder: BinaryUfunc = binary_ufunc(
     "remainder",
-    {SIGNED: _mod_signed, UNSIGNED: _mod_unsigned, FLOATING: _mod_floating},
+    {SIGNED: _mod_signed, UNSIGNED: _rem_integer, FLOATING: _mod_floating},
     """The elementwise remainder x1 % x2 with the sign of x2, of real numbers; of integers, 0 where
     x2 is 0.
 
@@ -390,15 +381,9 @@ remainder: BinaryUfunc = binary_ufunc(
 mod: BinaryUfunc = remainder
 
 
-@compiled
-def _fmod_integer(x: Any, y: Any) -> Any:
-    x, y = together(x, y)
-    return lax.rem(x, _nonzero_divisor(y))
-
-
 fmod: BinaryUfunc = binary_ufunc(
     "fmod",
-    {INTEGER: _fmod_integer, FLOATING: lax.rem_p.bind},
+    {INTEGER: _rem_integer, FLOATING: lax.rem_p.bind},
     """The elementwise remainder with the sign of x1, of real numbers.
 
     >>> jnp.fmod(jnp.array([7, -7]), 3)
@@ -415,9 +400,6 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
     (Array([ 2, -3], dtype=int32), Array([1, 2], dtype=int32))
     """
     return floor_divide(x1, x2), remainder(x1, x2)
-
-
-# ---- powers ------------------------------------------------------------------------------------
 
 
 @compiled
@@ -489,13 +471,10 @@ def _static_power(exponent: int) -> Unary:
         return powers.integer_pow_p.bind(x, y=exponent)
 
     def no_inverse(x: Any) -> Any:
-        raise WeftTypeError(
-            "integers cannot be raised to negative powers",
-            operation="power",
-            got=f"{type_of(x)} ** {exponent}",
-            wanted="a non-negative exponent, or a base of real numbers",
-            fix=Fix("exponent", f"use a real exponent: x ** {exponent}.0", {"exponent": exponent}),
-        )
+        message = "integers cannot be raised to negative powers"
+        wanted = "a non-negative exponent, or a base of real numbers"
+        fix = Fix("exponent", f"use a real exponent: x ** {exponent}.0", {"exponent": exponent})
+        raise refusal(WeftTypeError, message, "power", f"{type_of(x)} ** {exponent}", wanted, fix)
 
     def of_boolean(x: Any) -> Any:
         return integers(convert_element_type(x, dtypes.default_int()))
@@ -551,8 +530,6 @@ float_power: BinaryUfunc = binary_ufunc(
     inexact=True,
 )
 
-
-# ---- comparison --------------------------------------------------------------------------------
 
 equal: BinaryUfunc = binary_ufunc(
     "equal",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, invalid_value, unknown_option
+from weft.argument_errors import invalid_type, invalid_value, refusal, unknown_option
 from weft.arrays.array import Array, put
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
@@ -65,32 +65,25 @@ _AT_ONCE = 3
 """Over how many dimensions one operation transforms."""
 
 
-# ---- arguments -----------------------------------------------------------------------------------
-
-
 def check_operand(operation: str, a: Any, kind: str, argument: str = "a") -> None:
     """Raises WeftTypeError or DTypeError unless an operand is an array of numbers of the kind."""
     check_arrays(operation, a)
     dtype = type_of(a).dtype
     if dtype not in dtypes.ANY:
-        raise DTypeError(
+        raise refusal(
+            DTypeError,
             f"{operation} does not take {dtypes.short_name(dtype)}",
-            operation=operation,
-            got=f"{argument}: {type_of(a)}",
-            wanted="numbers or booleans",
-            fix=Fix(
-                "convert", f"convert it first: {argument}.astype('float32')", {"dtype": "float32"}
-            ),
+            operation,
+            f"{argument}: {type_of(a)}",
+            "numbers or booleans",
+            Fix("convert", f"convert it first: {argument}.astype('float32')", {"dtype": "float32"}),
         )
     if kind == "RFFT" and dtype in dtypes.COMPLEX:
         other = operation.replace("ihfft", "ifft").replace("rfft", "fft")
-        raise DTypeError(
-            f"{operation} takes real numbers",
-            operation=operation,
-            got=f"{argument}: {type_of(a)}",
-            wanted=f"real numbers; {other} takes complex ones",
-            fix=Fix("real", "pass a.real", {}),
-        )
+        message = f"{operation} takes real numbers"
+        got = f"{argument}: {type_of(a)}"
+        wanted = f"real numbers; {other} takes complex ones"
+        raise refusal(DTypeError, message, operation, got, wanted, Fix("real", "pass a.real", {}))
 
 
 def length_of(operation: str, argument: str, n: Any) -> int:
@@ -131,23 +124,17 @@ def axes_and_sizes(
         axes = range(ndim) if s is None else range(-len(s), 0)
     found = axes_of(tuple(axes), ndim, operation)
     if several is not None and len(found) != several:
-        raise WeftValueError(
-            f"{operation} transforms over {several} axes",
-            operation=operation,
-            got=f"axes={tuple(axes)}",
-            wanted=f"{several} axes; {operation[:-1]}n takes any number",
-            fix=Fix("axes", "pass axes=(-2, -1)", {"axes": (-2, -1)}),
-        )
+        message = f"{operation} transforms over {several} axes"
+        wanted = f"{several} axes; {operation[:-1]}n takes any number"
+        fix = Fix("axes", "pass axes=(-2, -1)", {"axes": (-2, -1)})
+        raise refusal(WeftValueError, message, operation, f"axes={tuple(axes)}", wanted, fix)
     if s is None:
         return found, [None] * len(found)
     if len(s) != len(found):
-        raise ShapeError(
-            f"{operation}: s and axes have different lengths",
-            operation=operation,
-            got=f"s={tuple(s)}, axes={tuple(axes)}",
-            wanted="a length for each axis",
-            fix=Fix("s", "pass s=None for the lengths of a", {"s": None}),
-        )
+        message = f"{operation}: s and axes have different lengths"
+        got = f"s={tuple(s)}, axes={tuple(axes)}"
+        fix = Fix("s", "pass s=None for the lengths of a", {"s": None})
+        raise refusal(ShapeError, message, operation, got, "a length for each axis", fix)
     sizes = [integer_of(n, operation, "each length of s") for n in s]
     sizes = [shape[axis] if n == -1 else n for axis, n in zip(found, sizes, strict=True)]
     return found, [length_of(operation, "s", n) for n in sizes]
@@ -158,17 +145,12 @@ def default_length(operation: str, of: ArrayType, axis: int, halved: bool) -> in
     size = of.shape[axis]
     found = 2 * (size - 1) if halved else size
     if found < 1:
-        raise WeftValueError(
-            f"{operation}: axis {axis} is too short for a transform",
-            operation=operation,
-            got=f"{of}, with {size} elements along axis {axis}",
-            wanted=f"{2 if halved else 1} elements or more, or a length: n=, or s=",
-            fix=Fix("length", "pass the length: n=, or s= for several axes", {"axis": axis}),
-        )
+        message = f"{operation}: axis {axis} is too short for a transform"
+        got = f"{of}, with {size} elements along axis {axis}"
+        wanted = f"{2 if halved else 1} elements or more, or a length: n=, or s="
+        fix = Fix("length", "pass the length: n=, or s= for several axes", {"axis": axis})
+        raise refusal(WeftValueError, message, operation, got, wanted, fix)
     return found
-
-
-# ---- transforms ----------------------------------------------------------------------------------
 
 
 def _along(x: Any, kind: str, axes: Sequence[int], lengths: Sequence[int]) -> Any:
@@ -240,13 +222,10 @@ def _several(
     of = type_of(a)
     found, sizes = axes_and_sizes(operation, of.shape, s, axes, several)
     if kind in ("RFFT", "IRFFT") and not found:
-        raise WeftValueError(
-            f"{operation} transforms over one axis or more",
-            operation=operation,
-            got=f"a: {of}, axes={axes!r}",
-            wanted="one axis or more",
-            fix=Fix("axes", "pass axes=(-1,)", {"axes": (-1,)}),
-        )
+        message = f"{operation} transforms over one axis or more"
+        got = f"a: {of}, axes={axes!r}"
+        fix = Fix("axes", "pass axes=(-1,)", {"axes": (-1,)})
+        raise refusal(WeftValueError, message, operation, got, "one axis or more", fix)
     halved = found[-1] if kind == "IRFFT" else None
     lengths = tuple(
         default_length(operation, of, axis, axis == halved) if size is None else size
@@ -267,7 +246,6 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
 
     Raises WeftValueError for a length below 1 and another norm, AxisError, DTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.fft(jnp.array([1.0, 2.0, 3.0, 4.0]))
     Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
     """
@@ -278,7 +256,6 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`, with the same arguments, dtypes and errors.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.ifft(jnp.array([4.0, 0.0]))
     Array([2.+0.j, 2.+0.j], dtype=complex64)
     """
@@ -292,7 +269,6 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     The others are their conjugates. Arguments and errors are those of `fft`; complex numbers are a
     DTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.rfft(jnp.array([1.0, 2.0, 3.0, 4.0]))
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
     """
@@ -306,7 +282,6 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     n is by default even, 2 (m - 1) for m frequencies; an odd one has to be said. The imaginary
     parts of the first frequency, and of the last for even n, are not used. Errors as for `fft`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.irfft(jnp.array([10, -2 + 2j, -2]))
     Array([1., 2., 3., 4.], dtype=float32)
     """
@@ -323,7 +298,6 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     Of these only the n // 2 + 1 first are given; n is by default even. Arguments and errors are
     those of `irfft`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.hfft(jnp.array([1.0, 2.0, 3.0]))
     Array([ 8., -2.,  0., -2.], dtype=float32)
     """
@@ -337,7 +311,6 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `hfft`: n // 2 + 1 complex numbers from n real ones.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.ihfft(jnp.array([8.0, -2.0, 0.0, -2.0])).real
     Array([1., 2., 3.], dtype=float32)
     """
@@ -360,7 +333,6 @@ def fftn(
     Raises ShapeError where s and axes have different lengths, AxisError for an axis that is not
     there or is given twice, WeftValueError, WeftTypeError and DTypeError as `fft`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.fftn(jnp.array([[1.0, 2.0], [3.0, 4.0]])).real
     Array([[10., -2.],
            [-4.,  0.]], dtype=float32)
@@ -472,9 +444,6 @@ def irfft2(
     return _several("fft.irfft2", "IRFFT", a, s, axes, norm, 2)
 
 
-# ---- frequencies ---------------------------------------------------------------------------------
-
-
 @api_boundary
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of `fft`, 0, 1, ..., then the negative ones, divided by n d.
@@ -483,60 +452,45 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     dtype: by default the default float, or that of the array d. Raises WeftValueError for n below 1
     and d = 0, DTypeError for a dtype that has no fractions.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.fftfreq(5, d=0.5)
     Array([ 0. ,  0.4,  0.8, -0.8, -0.4], dtype=float32)
     """
-    return _frequencies("fft.fftfreq", n, d, dtype, device, lambda count: (count + 1) // 2, False)
+    return _frequencies("fft.fftfreq", n, d, dtype, device, False)
 
 
 @api_boundary
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The n // 2 + 1 frequencies of `rfft`, with the arguments and errors of `fftfreq`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.rfftfreq(5, d=0.5)
     Array([0. , 0.4, 0.8], dtype=float32)
     """
-    return _frequencies("fft.rfftfreq", n, d, dtype, device, lambda count: count, True)
+    return _frequencies("fft.rfftfreq", n, d, dtype, device, True)
 
 
-def _frequencies(
-    operation: str,
-    n: Any,
-    d: Any,
-    dtype: Any,
-    device: Any,
-    positive: Callable[[int], int],
-    halved: bool,
-) -> Any:
+def _frequencies(operation: str, n: Any, d: Any, dtype: Any, device: Any, halved: bool) -> Any:
     count = length_of(operation, "n", n)
-    wanted = None if dtype is None else dtypes.parse(dtype)
-    if wanted is not None and wanted not in dtypes.INEXACT:
-        raise DTypeError(
-            f"{operation}: frequencies have fractions",
-            operation=operation,
-            got=f"dtype={dtype!r}",
-            wanted="a floating-point dtype",
-            fix=Fix("dtype", "pass dtype='float32'", {"dtype": "float32"}),
-        )
+    target = None if dtype is None else dtypes.parse(dtype)
+    if target is not None and target not in dtypes.INEXACT:
+        message = f"{operation}: frequencies have fractions"
+        got = f"dtype={dtype!r}"
+        fix = Fix("dtype", "pass dtype='float32'", {"dtype": "float32"})
+        raise refusal(DTypeError, message, operation, got, "a floating-point dtype", fix)
     check_arrays(operation, d)
     number = isinstance(d, (int, float, np.floating, np.integer)) and not isinstance(d, bool)
     if type_of(d).shape or type_of(d).dtype in dtypes.COMPLEX or (number and d == 0):
-        raise WeftValueError(
-            f"{operation}: d is a real number that is not 0",
-            operation=operation,
-            got=f"d={d!r}" if number else f"d: {type_of(d)}",
-            wanted="a real number, or an array of one without dimensions, that is not 0",
-            fix=Fix("d", "pass d=1.0", {"d": 1.0}),
-        )
-    size, first = (count // 2 + 1 if halved else count), positive(count)
+        message = f"{operation}: d is a real number that is not 0"
+        got = f"d={d!r}" if number else f"d: {type_of(d)}"
+        wanted = "a real number, or an array of one without dimensions, that is not 0"
+        fix = Fix("d", "pass d=1.0", {"d": 1.0})
+        raise refusal(WeftValueError, message, operation, got, wanted, fix)
+    size, first = (count // 2 + 1, count) if halved else (count, (count + 1) // 2)
     if not number:
         out = _scaled_frequencies(d, size=size, count=count, positive=first)
-        return _placed(out if wanted is None else convert_element_type(out, wanted), device)
+        return _placed(out if target is None else convert_element_type(out, target), device)
     places = np.arange(size)
     made = np.where(places < first, places, places - count) / (count * float(d))
-    made = made.astype(dtypes.default_float() if wanted is None else wanted)
+    made = made.astype(dtypes.default_float() if target is None else target)
     return _placed(put(made, ArrayType(made.shape, made.dtype)), device)
 
 
@@ -555,7 +509,6 @@ def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
 
     Raises AxisError for an axis that is not there or is given twice.
 
-    >>> import weft.numpy as jnp
     >>> jnp.fft.fftshift(jnp.fft.fftfreq(4, 0.25))
     Array([-2., -1.,  0.,  1.], dtype=float32)
     """

@@ -9,6 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.errors import WeftTypeError, WeftValueError
 from weft.function_keys.known_pure import impure
 from weft.numpy.arguments import not_taken
@@ -25,12 +26,10 @@ def _on_host(operation: str, value: Any, argument: str) -> np.ndarray[Any, Any]:
     try:
         found = np.asarray(asarray(value))
     except (TypeError, ValueError):
-        raise WeftTypeError(
-            f"{operation}: {argument} is an array",
-            operation=operation,
-            got=f"{value!r:.60} of class {type(value).__name__}",
-            wanted="an array or what can be made one",
-        ) from None
+        message = f"{operation}: {argument} is an array"
+        got = f"{value!r:.60} of class {type(value).__name__}"
+        wanted = "an array or what can be made one"
+        raise refusal(WeftTypeError, message, operation, got, wanted) from None
     if found.dtype.kind == "V":
         raise WeftValueError(
             f"{operation}: NumPy's files have no dtype {found.dtype.name}",
@@ -49,7 +48,7 @@ def save(file: File, arr: ArrayLike, allow_pickle: bool = True) -> None:
     WeftTypeError for what is no array, a traced one included, WeftValueError for a dtype that the
     format does not know. `allow_pickle` is accepted for NumPy's sake: arrays are never pickled.
 
-    >>> import io, weft.numpy as jnp
+    >>> import io
     >>> file = io.BytesIO()
     >>> jnp.save(file, jnp.arange(3))
     >>> _ = file.seek(0)
@@ -64,7 +63,7 @@ def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> Non
 
     The arguments and errors are those of `save`; the ending is ".npz".
 
-    >>> import io, weft.numpy as jnp
+    >>> import io
     >>> file = io.BytesIO()
     >>> jnp.savez(file, jnp.ones(2), weights=jnp.zeros(1))
     >>> _ = file.seek(0)
@@ -78,7 +77,7 @@ def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> Non
 def savez_compressed(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Writes several arrays to one file as `savez` does, each of them compressed.
 
-    >>> import io, weft.numpy as jnp
+    >>> import io
     >>> file = io.BytesIO()
     >>> jnp.savez_compressed(file, jnp.zeros(1000))
     >>> len(file.getvalue()) < 1000
@@ -96,12 +95,9 @@ def _to_write(
     named = {key: _on_host(operation, x, key) for key, x in kwds.items()}
     taken = [f"arr_{i}" for i in range(len(places)) if f"arr_{i}" in named]
     if taken:
-        raise WeftValueError(
-            f"{operation}: two arrays are called {taken[0]!r}",
-            operation=operation,
-            got=f"{len(places)} arrays without a name and the keyword {taken[0]}",
-            wanted="names that differ",
-        )
+        message = f"{operation}: two arrays are called {taken[0]!r}"
+        got = f"{len(places)} arrays without a name and the keyword {taken[0]}"
+        raise refusal(WeftValueError, message, operation, got, "names that differ")
     return places, named
 
 
@@ -121,7 +117,7 @@ def load(
     are not mapped into memory: `mmap_mode` and `allow_pickle` raise NotImplementedError; the other
     arguments concern pickles only. Raises WeftValueError for a file that is no such file.
 
-    >>> import io, weft.numpy as jnp
+    >>> import io
     >>> jnp.load(io.BytesIO(b"text"))
     Traceback (most recent call last):
     weft.errors.WeftValueError: load: the file is not in NumPy's format...
@@ -137,12 +133,9 @@ def load(
     try:
         found = np.load(file, allow_pickle=False, max_header_size=max_header_size)
     except (ValueError, EOFError) as error:
-        raise WeftValueError(
-            f"load: the file is not in NumPy's format ({str(error)[:80]})",
-            operation="load",
-            got=f"{file!r:.80}",
-            wanted="a file that save, savez or NumPy wrote",
-        ) from None
+        message = f"load: the file is not in NumPy's format ({str(error)[:80]})"
+        wanted = "a file that save, savez or NumPy wrote"
+        raise refusal(WeftValueError, message, "load", f"{file!r:.80}", wanted) from None
     if isinstance(found, np.ndarray):
         return _array_of(found)
     with found:
@@ -151,10 +144,7 @@ def load(
 
 def _array_of(value: np.ndarray[Any, Any]) -> Any:
     if value.dtype not in dtypes.ANY:
-        raise WeftValueError(
-            f"load: an array of dtype {value.dtype} cannot be one of weft",
-            operation="load",
-            got=f"dtype {value.dtype}",
-            wanted="numbers or booleans; numpy.load reads the others",
-        )
+        message = f"load: an array of dtype {value.dtype} cannot be one of weft"
+        wanted = "numbers or booleans; numpy.load reads the others"
+        raise refusal(WeftValueError, message, "load", f"dtype {value.dtype}", wanted)
     return asarray(value)

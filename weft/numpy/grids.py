@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError
-from weft.numpy.arguments import check_choice, check_flag, not_taken, shape_of
+from weft.numpy.arguments import check_choice, check_flags, not_taken, shape_of
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.indexing.creation import broadcasted_iota
@@ -32,8 +33,7 @@ def meshgrid(
     >>> x.shape
     (3, 2)
     """
-    check_flag(sparse, "meshgrid", "sparse")
-    check_flag(copy, "meshgrid", "copy")
+    check_flags("meshgrid", sparse=sparse, copy=copy)
     check_choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
     if not copy:
         why = "arrays do not share memory"
@@ -41,12 +41,9 @@ def meshgrid(
         raise not_taken("meshgrid", "copy", copy, why, fix, True)
     vectors = [as_operand("meshgrid", x) for x in xi]
     if any(type_of(x).ndim > 1 for x in vectors):
-        raise ShapeError(
-            "meshgrid takes arrays of one dimension",
-            operation="meshgrid",
-            got=", ".join(str(type_of(x)) for x in vectors),
-            wanted="at most one dimension each",
-        )
+        message = "meshgrid takes arrays of one dimension"
+        got = ", ".join(str(type_of(x)) for x in vectors)
+        raise refusal(ShapeError, message, "meshgrid", got, "at most one dimension each")
     places = list(range(len(vectors)))
     if indexing == "xy" and len(places) > 1:
         places[:2] = 1, 0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import index_exp, s_
 
+from weft.argument_errors import refusal
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError
@@ -27,23 +28,17 @@ __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 def _values(operation: str, part: slice) -> Any:
     """The values of a slice: a range, or, with a complex step, so many points from end to end."""
     if part.stop is None:
-        raise WeftValueError(
-            f"{operation}: a slice has an end",
-            operation=operation,
-            got=f"{part!r}",
-            wanted="start:stop, start:stop:step or start:stop:countj",
-        )
+        message = f"{operation}: a slice has an end"
+        wanted = "start:stop, start:stop:step or start:stop:countj"
+        raise refusal(WeftValueError, message, operation, f"{part!r}", wanted)
     start = 0 if part.start is None else part.start
     step = 1 if part.step is None else part.step
     for name, value in (("start", start), ("stop", part.stop), ("step", step)):
         if isinstance(value, Tracer) or np.ndim(value):
-            raise WeftTypeError(
-                f"{operation}: {name} is a number that is known, since it decides the shape",
-                operation=operation,
-                got=f"{name}={value!r:.60}",
-                wanted="a Python number",
-                fix=Fix("function", "use weft.numpy.linspace with a static number of points", {}),
-            )
+            message = f"{operation}: {name} is a number that is known, since it decides the shape"
+            got = f"{name}={value!r:.60}"
+            fix = Fix("function", "use weft.numpy.linspace with a static number of points", {})
+            raise refusal(WeftTypeError, message, operation, got, "a Python number", fix)
     if isinstance(step, (complex, np.complexfloating)):
         return linspace(start, part.stop, int(np.abs(step)))
     return arange(start, part.stop, step)
@@ -64,12 +59,10 @@ class _Grid:
         parts = key if isinstance(key, tuple) else (key,)
         for part in parts:
             if not isinstance(part, slice):
-                raise WeftTypeError(
-                    f"{self._name} is indexed with slices",
-                    operation=self._name,
-                    got=f"{part!r:.60} of class {type(part).__name__}",
-                    wanted=f"slices, as in {self._name}[0:2, 0:3]",
-                )
+                message = f"{self._name} is indexed with slices"
+                got = f"{part!r:.60} of class {type(part).__name__}"
+                wanted = f"slices, as in {self._name}[0:2, 0:3]"
+                raise refusal(WeftTypeError, message, self._name, got, wanted)
         lines = promoted(self._name, *[_values(self._name, part) for part in parts])
         grids = meshgrid(*lines, indexing="ij", sparse=self._sparse)
         return tuple(grids) if self._sparse else stack(grids, 0)
@@ -94,12 +87,9 @@ class _Joined:
         if parts and isinstance(parts[0], str):
             axis, ndmin, place = self._directive(parts.pop(0))
         if not parts:
-            raise WeftValueError(
-                f"{self._name} has nothing to join",
-                operation=self._name,
-                got=repr(key),
-                wanted="at least one array, number or slice",
-            )
+            message = f"{self._name} has nothing to join"
+            wanted = "at least one array, number or slice"
+            raise refusal(WeftValueError, message, self._name, repr(key), wanted)
         # Python numbers and NumPy arrays become a common wide dtype without rounding first.
         values = meeting(self._name, *map(self._value, parts))
         made = [
@@ -135,12 +125,9 @@ class _Joined:
     def _value(self, part: Any) -> Any:
         """The array or number that a part stands for."""
         if isinstance(part, str):
-            raise WeftTypeError(
-                f"{self._name}: a text stands in front only",
-                operation=self._name,
-                got=repr(part),
-                wanted="arrays, numbers and slices",
-            )
+            message = f"{self._name}: a text stands in front only"
+            got = repr(part)
+            raise refusal(WeftTypeError, message, self._name, got, "arrays, numbers and slices")
         if isinstance(part, slice):
             return _values(self._name, part)
         return array(part) if isinstance(part, (list, tuple)) else part

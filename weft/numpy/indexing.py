@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
@@ -77,7 +78,7 @@ def encode(index: Any, shape: tuple[int, ...]) -> Index:
         elif any(type(other) is list or type(other) is tuple for other in parts):
             return encode(tuple(_without_sequences(parts)), shape)
         else:
-            safe = _encode_array(part, shape, parts, place, key, arrays) and safe
+            safe = _encode_array(shape, parts, place, key, arrays) and safe
     return Index(tuple(key), arrays, safe)
 
 
@@ -88,13 +89,10 @@ def _without_sequences(parts: Sequence[Any]) -> Iterator[Any]:
             yield part
             continue
         if any(isinstance(x, (Array, Tracer)) for x in part):
-            raise WeftTypeError(
-                f"an index that is a {type(part).__name__} holds numbers, not arrays",
-                operation="indexing",
-                got=f"{part!r:.80}",
-                wanted="numbers, or an array",
-                fix=Fix("stack", "index with one array: x[weft.numpy.stack([i, j])]"),
-            )
+            message = f"an index that is a {type(part).__name__} holds numbers, not arrays"
+            got = f"{part!r:.80}"
+            fix = Fix("stack", "index with one array: x[weft.numpy.stack([i, j])]")
+            raise refusal(WeftTypeError, message, "indexing", got, "numbers, or an array", fix)
         array = np.asarray(part)
         yield array if array.size else array.astype(np.int32)
 
@@ -109,45 +107,30 @@ def _slice_key(part: slice) -> tuple[Any, Any, Any]:
             bounds.append(bound)
             continue
         if isinstance(bound, Tracer) and bound.concrete() is None:
-            raise WeftIndexError(
-                "the bounds of a slice must be known while tracing",
-                operation="indexing",
-                got=f"slice({start!r}, {stop!r}, {step!r})",
-                wanted="static integers",
-                fix=Fix(
-                    "dynamic_slice",
-                    "use weft.lax.dynamic_slice_in_dim(x, start, length): only the length must "
-                    "be static",
-                ),
-            )
+            message = "the bounds of a slice must be known while tracing"
+            got = f"slice({start!r}, {stop!r}, {step!r})"
+            instead = "use weft.lax.dynamic_slice_in_dim(x, start, length)"
+            fix = Fix("dynamic_slice", f"{instead}: only the length must be static")
+            raise refusal(WeftIndexError, message, "indexing", got, "static integers", fix)
         try:
             bounds.append(bound.__index__())
         except (AttributeError, TypeError):
-            raise WeftTypeError(
-                "the bounds of a slice are integers",
-                operation="indexing",
-                got=f"slice({start!r}, {stop!r}, {step!r})",
-                wanted="integers or None",
-            ) from None
+            message = "the bounds of a slice are integers"
+            got = f"slice({start!r}, {stop!r}, {step!r})"
+            raise refusal(WeftTypeError, message, "indexing", got, "integers or None") from None
     if bounds[2] == 0:
-        raise WeftValueError(
-            "the step of a slice cannot be zero", operation="indexing", got="step 0"
-        )
+        raise refusal(WeftValueError, "the step of a slice cannot be zero", "indexing", "step 0")
     return bounds[0], bounds[1], bounds[2]
 
 
 def _encode_array(
-    part: Any,
-    shape: tuple[int, ...],
-    parts: Sequence[Any],
-    place: int,
-    key: list[Any],
-    arrays: list[Any],
+    shape: tuple[int, ...], parts: Sequence[Any], place: int, key: list[Any], arrays: list[Any]
 ) -> bool:
     """Adds an array to the key; returns whether it is known to be within bounds."""
+    part = parts[place]
     of = _index_type(part)
     if of.dtype == dtypes.bool_:
-        return _encode_mask(part, of, shape, parts, place, key, arrays)
+        return _encode_mask(shape, parts, place, key, arrays)
     if isinstance(part, np.ndarray):
         dim = _dimension(parts, place, len(shape))
         if dim < len(shape):
@@ -170,13 +153,10 @@ def _index_type(part: Any) -> ArrayType:
         of = None
     if of is None or (of.dtype not in dtypes.INTEGER and of.dtype != dtypes.bool_):
         what = f"{part!r:.80} of class {type(part).__name__}" if of is None else f"{of}"
-        raise WeftTypeError(
-            f"an index is an integer, a slice or an array of integers or booleans, not {what}",
-            operation="indexing",
-            got=what,
-            wanted="an integer, a slice, None, Ellipsis, an array, or a tuple of these",
-            fix=Fix("convert", "convert it: i.astype(int)") if of is not None else None,
-        )
+        message = f"an index is an integer, a slice or an array of integers or booleans, not {what}"
+        wanted = "an integer, a slice, None, Ellipsis, an array, or a tuple of these"
+        fix = Fix("convert", "convert it: i.astype(int)") if of is not None else None
+        raise refusal(WeftTypeError, message, "indexing", what, wanted, fix)
     return of
 
 
@@ -211,62 +191,44 @@ def _checked(index: np.ndarray[Any, Any], size: int, dim: int) -> np.ndarray[Any
 
 
 def _out_of_bounds(index: int, size: int, dim: int) -> WeftIndexError:
-    return WeftIndexError(
-        f"index {index} is out of bounds for dimension {dim} of length {size}",
-        operation="indexing",
-        got=f"index {index}",
-        wanted=f"{-size} <= index < {size}",
-        fix=Fix(
-            "clip",
-            "to read beyond the end on purpose use x.at[weft.numpy.asarray(i)].get(mode='fill') "
-            "or mode='clip'; an update leaves out what such an index has beyond the end",
-            {"index": index, "size": size},
-        ),
+    message = f"index {index} is out of bounds for dimension {dim} of length {size}"
+    wanted = f"{-size} <= index < {size}"
+    text = (
+        "to read beyond the end on purpose use x.at[weft.numpy.asarray(i)].get(mode='fill') "
+        "or mode='clip'; an update leaves out what such an index has beyond the end"
     )
+    fix = Fix("clip", text, {"index": index, "size": size})
+    return refusal(WeftIndexError, message, "indexing", f"index {index}", wanted, fix)
 
 
 def _encode_mask(
-    part: Any,
-    of: ArrayType,
-    shape: tuple[int, ...],
-    parts: Sequence[Any],
-    place: int,
-    key: list[Any],
-    arrays: list[Any],
+    shape: tuple[int, ...], parts: Sequence[Any], place: int, key: list[Any], arrays: list[Any]
 ) -> bool:
     """Adds a boolean array to the key, as the integer arrays of the positions where it is true."""
+    part = parts[place]
+    of = type_of(part)
     value = part if isinstance(part, np.ndarray) else part.concrete()
     if value is None:
-        raise NonConcreteBooleanIndexError(
-            "a boolean index must be known while tracing: how many elements it selects decides "
-            "the shape of the result",
-            operation="indexing",
-            got=part.describe(),
-            wanted="a boolean array that is known while the function is traced",
-            fix=Fix(
-                "where",
-                "write weft.numpy.where(mask, x, other), or where(mask, size=n) for n places",
-            ),
-        )
+        why = "how many elements it selects decides the shape of the result"
+        message = f"a boolean index must be known while tracing: {why}"
+        got, wanted = part.describe(), "a boolean array that is known while the function is traced"
+        text = "write weft.numpy.where(mask, x, other), or where(mask, size=n) for n places"
+        kind, fix = NonConcreteBooleanIndexError, Fix("where", text)
+        raise refusal(kind, message, "indexing", got, wanted, fix)
     mask = np.asarray(value)
     if not of.ndim:
         key.append((_FLAG, bool(mask)))
         return True
     dim = _dimension(parts, place, len(shape))
     if shape[dim : dim + of.ndim] != of.shape:
-        raise WeftIndexError(
-            f"a boolean index of shape {of.shape} does not fit the dimensions it stands for",
-            operation="indexing",
-            got=f"a mask of shape {of.shape} for an array of shape {shape}, from dimension {dim}",
-            wanted=f"a mask of shape {shape[dim : dim + of.ndim]}",
-        )
+        message = f"a boolean index of shape {of.shape} does not fit the dimensions it stands for"
+        got = f"a mask of shape {of.shape} for an array of shape {shape}, from dimension {dim}"
+        wanted = f"a mask of shape {shape[dim : dim + of.ndim]}"
+        raise refusal(WeftIndexError, message, "indexing", got, wanted)
     for places in np.nonzero(mask):
         key.append((_ARRAY, places.shape))
         arrays.append(places.astype(np.int32 if mask.size < 2**31 else np.int64))
     return True
-
-
-# ---- plans -----------------------------------------------------------------------------------
 
 
 class IndexPlan:
@@ -304,12 +266,10 @@ class IndexPlan:
         try:
             self.index_shape = broadcast_shape("indexing", *read.shapes)
         except ShapeError:
-            raise WeftIndexError(
-                "the index arrays do not broadcast together",
-                operation="indexing",
-                got="shapes " + ", ".join(map(str, read.shapes)),
-                wanted="shapes that broadcast together",
-            ) from None
+            message = "the index arrays do not broadcast together"
+            got = "shapes " + ", ".join(map(str, read.shapes))
+            wanted = "shapes that broadcast together"
+            raise refusal(WeftIndexError, message, "indexing", got, wanted) from None
         # The dimensions of adjacent index arrays stay in position; others go in front.
         at = read.advanced
         aside = read.has_arrays and at == list(range(at[0], at[-1] + 1))
@@ -413,17 +373,13 @@ def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
         part is not None and part is not Ellipsis and not _is_word(part, _FLAG) for part in key
     )
     if used > len(shape):
-        raise WeftIndexError(
-            f"too many indices: {used} for an array of {len(shape)} dimensions",
-            operation="indexing",
-            got=f"{used} indices for shape {shape}",
-            wanted=f"at most {len(shape)}",
-        )
+        message = f"too many indices: {used} for an array of {len(shape)} dimensions"
+        got = f"{used} indices for shape {shape}"
+        raise refusal(WeftIndexError, message, "indexing", got, f"at most {len(shape)}")
     places = [i for i, part in enumerate(key) if part is Ellipsis]
     if len(places) > 1:
-        raise WeftIndexError(
-            "an index has at most one Ellipsis", operation="indexing", got=f"{len(places)} of them"
-        )
+        message = "an index has at most one Ellipsis"
+        raise refusal(WeftIndexError, message, "indexing", f"{len(places)} of them")
     fill: list[Any] = [(None, None, None)] * (len(shape) - used)
     if places and not fill:
         fill = [Ellipsis]

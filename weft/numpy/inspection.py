@@ -95,8 +95,7 @@ def shape(a: Any) -> tuple[int, ...]:
     >>> shape([[1, 2]])
     (1, 2)
     """
-    found: tuple[int, ...] = _type(a).shape
-    return found
+    return _type(a).shape
 
 
 def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
-from weft.core.types import check_unmasked, type_of
+from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import (
     ConcretizationError,
     Fix,
@@ -25,6 +25,7 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.numpy.arguments import (
+    along,
     axis_of,
     broadcasted,
     check_arrays,
@@ -43,8 +44,9 @@ from weft.numpy.getitem import getitem
 from weft.numpy.manipulation import as_operand, atleast_1d, atleast_2d, atleast_3d, reshape
 from weft.numpy.promotion import meeting, number_for
 from weft.numpy.repeated import repeated
+from weft.numpy.taking import take_axis
 from weft.ops.indexing import slicing
-from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather
+from weft.ops.indexing.gather import GatherScatterMode
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter_add
 from weft.ops.reductions.cumulative import cumsum
 from weft.ops.structural import shape as shapes
@@ -76,22 +78,13 @@ __all__ = [
 def static_array(value: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
     """The values of an argument that must be known while tracing. Raises ConcretizationError."""
     if isinstance(value, Tracer) and value.concrete() is None:
-        raise ConcretizationError(
-            f"{operation}: {argument} must be known while tracing",
-            operation=operation,
-            got=value.describe(),
-            wanted="static values",
-            fix=Fix(
-                "static",
-                f"compute {argument} outside of the traced function, or with NumPy inside it",
-                {"argument": argument},
-            ),
-        )
+        message = f"{operation}: {argument} must be known while tracing"
+        text = f"compute {argument} outside of the traced function, or with NumPy inside it"
+        fix = Fix("static", text, {"argument": argument})
+        got = value.describe()
+        raise refusal(ConcretizationError, message, operation, got, "static values", fix)
     check_unmasked(value)
     return np.asarray(value.concrete() if isinstance(value, Tracer) else value)
-
-
-# ---- joining -----------------------------------------------------------------------------------
 
 
 def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
@@ -105,17 +98,13 @@ def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
     else:
         arrays = operand(operation, arrays)
         if not type_of(arrays).ndim:
-            raise WeftTypeError(
-                f"{operation} takes a sequence of arrays",
-                operation=operation,
-                got=str(type_of(arrays)),
-                wanted="a list or tuple of arrays",
-            )
+            message = f"{operation} takes a sequence of arrays"
+            got = str(type_of(arrays))
+            raise refusal(WeftTypeError, message, operation, got, "a list or tuple of arrays")
         values = [getitem(as_operand(arrays), i) for i in range(type_of(arrays).shape[0])]
     if not values:
-        raise WeftValueError(
-            f"{operation} takes at least one array", operation=operation, got="no arrays"
-        )
+        message = f"{operation} takes at least one array"
+        raise refusal(WeftValueError, message, operation, "no arrays")
     if dtype is None:
         return list(meeting(operation, *values))
     target = dtypes.parse(dtype)
@@ -127,13 +116,10 @@ def _check_one_list(operation: str, argument: str, value: Any) -> None:
     not passed as one list."""
     several = isinstance(value, (list, tuple)) and any(hasattr(x, "shape") for x in value)
     if several or getattr(value, "shape", ()) != ():
-        raise WeftTypeError(
-            f"{operation} takes the arrays as one list",
-            operation=operation,
-            got=f"an array for {argument}",
-            wanted=f"{operation}([x, y])",
-            fix=Fix("list", f"put them in a list: {operation}([x, y])", {}),
-        )
+        message = f"{operation} takes the arrays as one list"
+        got = f"an array for {argument}"
+        fix = Fix("list", f"put them in a list: {operation}([x, y])", {})
+        raise refusal(WeftTypeError, message, operation, got, f"{operation}([x, y])", fix)
 
 
 def _of_one_dtype(operation: str, arrays: Any, dtype: Any) -> list[Any]:
@@ -159,7 +145,6 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     The result has their common dtype, or `dtype`. Raises ShapeError where the other
     lengths differ, ValueError for arrays without dimensions.
 
-    >>> import weft.numpy as jnp
     >>> jnp.concatenate([jnp.arange(2), jnp.arange(3.0)])
     Array([0., 1., 0., 1., 2.], dtype=float32)
     """
@@ -169,13 +154,10 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
         values, axis = [reshape(x, (type_of(x).size,)) for x in values], 0
     ndim = type_of(values[0]).ndim
     if not ndim:
-        raise WeftValueError(
-            "concatenate: arrays without dimensions cannot be joined",
-            operation="concatenate",
-            got=str(type_of(values[0])),
-            wanted="arrays of one or more dimensions",
-            fix=Fix("stack", "use weft.numpy.stack, or pass arrays with dimensions", {}),
-        )
+        message = "concatenate: arrays without dimensions cannot be joined"
+        wanted = "arrays of one or more dimensions"
+        fix = Fix("stack", "use weft.numpy.stack, or pass arrays with dimensions", {})
+        raise refusal(WeftValueError, message, "concatenate", str(type_of(values[0])), wanted, fix)
     place = axis_of(axis, ndim, "concatenate")
     target = None if dtype is None else dtypes.parse(dtype)
     return _join(*values, axis=place, dtype=target)
@@ -205,19 +187,12 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     first = type_of(values[0])
     for x in values:
         if type_of(x).shape != first.shape:
-            raise ShapeError(
-                "stack takes arrays of one shape",
-                operation="stack",
-                got=", ".join(str(type_of(v)) for v in values),
-                wanted="equal shapes",
-                fix=Fix("broadcast", "broadcast them first: weft.numpy.broadcast_arrays(...)", {}),
-            )
+            message = "stack takes arrays of one shape"
+            got = ", ".join(str(type_of(v)) for v in values)
+            fix = Fix("broadcast", "broadcast them first: weft.numpy.broadcast_arrays(...)", {})
+            raise refusal(ShapeError, message, "stack", got, "equal shapes", fix)
     target = None if dtype is None else dtypes.parse(dtype)
     return _stack(*values, axis=axis_of(axis, first.ndim + 1, "stack"), dtype=target)
-
-
-def _each(function: Any, values: list[Any]) -> list[Any]:
-    return [function(x) for x in values]
 
 
 def vstack(tup: Any, dtype: Any = None) -> Array:
@@ -227,7 +202,7 @@ def vstack(tup: Any, dtype: Any = None) -> Array:
     Array([[1, 2],
            [3, 4]], dtype=int32)
     """
-    return concatenate(_each(atleast_2d, _sequence("vstack", tup, dtype)), 0, dtype)
+    return concatenate(list(map(atleast_2d, _sequence("vstack", tup, dtype))), 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Array:
@@ -236,7 +211,7 @@ def hstack(tup: Any, dtype: Any = None) -> Array:
     >>> jnp.hstack([jnp.array([1, 2]), jnp.array([3])])
     Array([1, 2, 3], dtype=int32)
     """
-    values = _each(atleast_1d, _sequence("hstack", tup, dtype))
+    values = list(map(atleast_1d, _sequence("hstack", tup, dtype)))
     return concatenate(values, 0 if type_of(values[0]).ndim == 1 else 1, dtype)
 
 
@@ -247,7 +222,7 @@ def dstack(tup: Any, dtype: Any = None) -> Array:
     Array([[[1, 3],
             [2, 4]]], dtype=int32)
     """
-    return concatenate(_each(atleast_3d, _sequence("dstack", tup, dtype)), 2, dtype)
+    return concatenate(list(map(atleast_3d, _sequence("dstack", tup, dtype))), 2, dtype)
 
 
 def column_stack(tup: Any) -> Array:
@@ -287,9 +262,7 @@ def block(arrays: Any) -> Array:
            [0., 1., 0.]], dtype=float32)
     """
     if isinstance(arrays, tuple):
-        raise WeftTypeError(
-            "block takes nested lists, not tuples", operation="block", got="a tuple"
-        )
+        raise refusal(WeftTypeError, "block takes nested lists, not tuples", "block", "a tuple")
     depth = _depth(arrays)
     leaves = _leaves(arrays)
     check_arrays("block", *leaves)
@@ -303,12 +276,9 @@ def _depth(arrays: Any) -> int:
         return 0
     depths = {_depth(x) for x in arrays}
     if len(depths) != 1:
-        raise WeftValueError(
-            "block: the lists are not nested equally deep, or one is empty",
-            operation="block",
-            got=f"depths {sorted(depths)}",
-            wanted="lists nested equally deep",
-        )
+        message = "block: the lists are not nested equally deep, or one is empty"
+        got = f"depths {sorted(depths)}"
+        raise refusal(WeftValueError, message, "block", got, "lists nested equally deep")
     return 1 + depths.pop()
 
 
@@ -326,9 +296,6 @@ def _blocks(arrays: Any, depth: int, rank: int, leaves: Iterator[Any]) -> Any:
     return concatenate(inner, axis=-depth)
 
 
-# ---- splitting ---------------------------------------------------------------------------------
-
-
 @compiled
 def _split(x: Any, *, bounds: tuple[int, ...], axis: int) -> tuple[Any, ...]:
     length = type_of(x).shape[axis]
@@ -340,29 +307,32 @@ def _split(x: Any, *, bounds: tuple[int, ...], axis: int) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def _bounds(operation: str, ary: Any, sections: Any, axis: Any, equal: bool) -> Any:
+def _parts(operation: str, ary: Any, sections: Any, axis: Any, equal: bool) -> list[Array]:
     ary = operand(operation, ary)
-    of = type_of(ary)
-    place = axis_of(axis, of.ndim, operation)
+    place = axis_of(axis, type_of(ary).ndim, operation)
+    bounds = _bounds(operation, type_of(ary), sections, place, equal)
+    return list(_split(as_operand(ary), bounds=bounds, axis=place))
+
+
+def _bounds(operation: str, of: ArrayType, sections: Any, place: int, equal: bool) -> Any:
+    """The positions before which an axis is cut."""
     length = of.shape[place]
     if isinstance(sections, (tuple, list)) or getattr(sections, "ndim", 0) > 0:
         values = [static_array(s, operation, "indices_or_sections") for s in sections]
-        return place, tuple(integer_of(v[()], operation, "each place") for v in values)
+        return tuple(integer_of(v[()], operation, "each place") for v in values)
     count = integer_of(sections, operation, "indices_or_sections")
     if count < 1:
         message = f"{operation}: the number of parts is {count}"
         raise invalid_value(message, operation, "indices_or_sections", count, "a positive number")
     if equal and length % count:
-        raise WeftValueError(
-            f"{operation}: {count} equal parts do not fit a dimension of length {length}",
-            operation=operation,
-            got=f"{of}, axis {place}, {count} parts",
-            wanted=f"a number that divides {length}",
-            fix=Fix("array_split", "use array_split, whose parts may differ by one", {}),
-        )
+        message = f"{operation}: {count} equal parts do not fit a dimension of length {length}"
+        got = f"{of}, axis {place}, {count} parts"
+        wanted = f"a number that divides {length}"
+        fix = Fix("array_split", "use array_split, whose parts may differ by one", {})
+        raise refusal(WeftValueError, message, operation, got, wanted, fix)
     each, more = divmod(length, count)
     sizes = [each + 1] * more + [each] * (count - more)
-    return place, tuple(int(b) for b in np.cumsum(sizes)[:-1])
+    return tuple(int(b) for b in np.cumsum(sizes)[:-1])
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -373,8 +343,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     >>> jnp.split(jnp.arange(4), 2)
     [Array([0, 1], dtype=int32), Array([2, 3], dtype=int32)]
     """
-    place, bounds = _bounds("split", ary, indices_or_sections, axis, True)
-    return list(_split(as_operand(ary), bounds=bounds, axis=place))
+    return _parts("split", ary, indices_or_sections, axis, True)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -383,8 +352,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array
     >>> [len(part) for part in jnp.array_split(jnp.arange(5), 2)]
     [3, 2]
     """
-    place, bounds = _bounds("array_split", ary, indices_or_sections, axis, False)
-    return list(_split(as_operand(ary), bounds=bounds, axis=place))
+    return _parts("array_split", ary, indices_or_sections, axis, False)
 
 
 def _split_along(operation: str, ary: Any, sections: Any, axis: int, least: int) -> list[Array]:
@@ -392,15 +360,10 @@ def _split_along(operation: str, ary: Any, sections: Any, axis: int, least: int)
     ary = operand(operation, ary)
     of = type_of(ary)
     if of.ndim < least:
-        raise ShapeError(
-            f"{operation} takes an array of {least} or more dimensions",
-            operation=operation,
-            got=str(of),
-            wanted=f"{least} dimensions or more",
-            fix=Fix("split", "split along another dimension: weft.numpy.split(x, n, axis)", {}),
-        )
-    place, bounds = _bounds(operation, ary, sections, min(axis, of.ndim - 1), True)
-    return list(_split(as_operand(ary), bounds=bounds, axis=place))
+        message = f"{operation} takes an array of {least} or more dimensions"
+        fix = Fix("split", "split along another dimension: weft.numpy.split(x, n, axis)", {})
+        raise refusal(ShapeError, message, operation, str(of), f"{least} dimensions or more", fix)
+    return _parts(operation, ary, sections, min(axis, of.ndim - 1), True)
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
@@ -430,9 +393,6 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     return _split_along("dsplit", ary, indices_or_sections, 2, 3)
 
 
-# ---- repeating ---------------------------------------------------------------------------------
-
-
 def tile(A: Any, reps: Any) -> Array:
     """The array as a whole repeated, `reps` times along each dimension (counted from the last).
 
@@ -443,9 +403,8 @@ def tile(A: Any, reps: Any) -> Array:
     given = reps if isinstance(reps, (tuple, list)) else (reps,)
     counts = tuple(integer_of(n, "tile", "reps") for n in given)
     if any(n < 0 for n in counts):
-        raise WeftValueError(
-            "tile: a number of repetitions is negative", operation="tile", got=f"{reps}"
-        )
+        message = "tile: a number of repetitions is negative"
+        raise refusal(WeftValueError, message, "tile", f"{reps}")
     return _tile(as_operand(A), counts=counts)
 
 
@@ -478,11 +437,8 @@ def repeat(
     Array([1, 1, 2], dtype=int32)
     """
     refuse_sharding("repeat", out_sharding)
-    a = operand("repeat", a)
-    if axis is None:
-        a, axis = reshape(a, (type_of(a).size,)), 0
+    a, place = along("repeat", a, axis)
     of = type_of(a)
-    place = axis_of(axis, of.ndim, "repeat")
     length = of.shape[place]
     if isinstance(repeats, (list, tuple)):
         repeats = np.asarray(repeats)
@@ -517,28 +473,14 @@ def repeat(
 @compiled
 def _repeat_each(x: Any, *, count: int, axis: int) -> Any:
     shape = type_of(x).shape
-    spread = (*shape[: axis + 1], count, *shape[axis + 1 :])
-    dims = tuple(d + (d > axis) for d in range(len(shape)))
-    out = shapes.broadcast_in_dim(x, spread, dims)
+    out = shapes.move_dim(x, None, axis + 1, count)
     return shapes.reshape(out, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
 
 
 @compiled
 def _take_places(x: Any, index: Any, *, axis: int) -> Any:
     """The elements of one axis at positions that are within bounds."""
-    shape, n = type_of(x).shape, type_of(index).shape[0]
-    numbers = GatherDimensionNumbers(
-        offset_dims=tuple(d for d in range(len(shape)) if d != axis),
-        collapsed_slice_dims=(axis,),
-        start_index_map=(axis,),
-    )
-    return gather(
-        x,
-        shapes.reshape(index, (n, 1)),
-        numbers,
-        slice_sizes=tuple(1 if d == axis else s for d, s in enumerate(shape)),
-        mode=GatherScatterMode.CLIP,
-    )
+    return take_axis(x, index, axis, "clip")
 
 
 @compiled
@@ -559,9 +501,6 @@ def _repeat_traced(x: Any, repeats: Any, *, axis: int, total: int) -> Any:
     return _take_places.function(x, cumsum(marks, 0), axis=axis)
 
 
-# ---- inserting and deleting ----------------------------------------------------------------------
-
-
 def delete(
     arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Array:
@@ -573,12 +512,9 @@ def delete(
     >>> jnp.delete(jnp.array([4, 5, 6]), 1)
     Array([4, 6], dtype=int32)
     """
-    arr = operand("delete", arr)
+    arr, place = along("delete", arr, axis)
     check_flag(assume_unique_indices, "delete", "assume_unique_indices")
-    if axis is None:
-        arr, axis = reshape(arr, (type_of(arr).size,)), 0
     of = type_of(arr)
-    place = axis_of(axis, of.ndim, "delete")
     length = of.shape[place]
     if not isinstance(obj, slice):
         listed = isinstance(obj, (list, tuple))
@@ -588,12 +524,9 @@ def delete(
     try:
         kept = np.delete(np.arange(length, dtype=np.int32), obj)
     except IndexError as error:
-        raise WeftIndexError(
-            f"delete: {error}",
-            operation="delete",
-            got=f"obj={obj!r:.80} for {of}, axis {place}",
-            wanted=f"positions between {-length} and {length - 1}",
-        ) from None
+        got = f"obj={obj!r:.80} for {of}, axis {place}"
+        wanted = f"positions between {-length} and {length - 1}"
+        raise refusal(WeftIndexError, f"delete: {error}", "delete", got, wanted) from None
     return _take_places(as_operand(arr), kept, axis=place)
 
 
@@ -608,10 +541,8 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     """
     arr, _ = operands("insert", arr, values)
     values = number_for("insert", values, type_of(arr).dtype)
-    if axis is None:
-        arr, axis = reshape(arr, (type_of(arr).size,)), 0
+    arr, place = along("insert", arr, axis)
     of = type_of(arr)
-    place = axis_of(axis, of.ndim, "insert")
     length = of.shape[place]
     if isinstance(obj, slice):
         obj = np.arange(*obj.indices(length))
@@ -619,12 +550,9 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     if places.dtype == np.bool_:
         places = np.nonzero(places)[0]
     if places.size and (places.min() < -length or places.max() > length):
-        raise WeftIndexError(
-            f"insert: a place is out of bounds for axis {place} of length {length}",
-            operation="insert",
-            got=f"obj={obj!r:.80} for {of}",
-            wanted=f"places between {-length} and {length}",
-        )
+        message = f"insert: a place is out of bounds for axis {place} of length {length}"
+        wanted = f"places between {-length} and {length}"
+        raise refusal(WeftIndexError, message, "insert", f"obj={obj!r:.80} for {of}", wanted)
     values_of = type_of(values)
     single = places.ndim == 0
     count = places.size
@@ -632,26 +560,15 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
         # One index for many values: as in NumPy, the values' first dimension goes along axis.
         padded = (1,) * (of.ndim - values_of.ndim) + values_of.shape
         values = shapes.reshape(as_operand(values), padded)
-        values = _moved_first(values, place)
-        count = type_of(values).shape[place]
+        count = padded[0]
+        values = shapes.move_dim(values, 0, place, count)
     places = np.where(places < 0, places + length, places).reshape(-1)
     places = np.repeat(places, count) if single else places
-    order = np.argsort(places, kind="stable")
     target = (*of.shape[:place], count, *of.shape[place + 1 :])
-    new = np.sort(places) + np.arange(count)
-    where_new = np.empty(count, np.int64)
-    where_new[order] = new
-    source = np.zeros(length + count, np.int32)
-    fresh = np.zeros(length + count, bool)
-    fresh[where_new] = True
+    # Each value is moved on by those that are put in before it.
+    where_new = places.astype(np.int64) + np.argsort(np.argsort(places, kind="stable"))
+    source = np.full(length + count, -1, np.int32)
     source[where_new] = length + np.arange(count)
-    source[~fresh] = np.arange(length)
+    source[source < 0] = np.arange(length)
     values = broadcasted(convert(values, of.dtype), target, "insert")
     return _take_places(concatenate([arr, values], place), source, axis=place)
-
-
-def _moved_first(values: Any, place: int) -> Any:
-    ndim = type_of(values).ndim
-    order = [d for d in range(ndim) if d != 0]
-    order.insert(place, 0)
-    return shapes.transpose(values, order)

@@ -11,11 +11,12 @@ import numpy as np
 from numpy import ndindex
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
 from weft.numpy.arguments import check_arrays, check_number
-from weft.numpy.creation import asarray
+from weft.numpy.creation import asarray, unlisted
 from weft.numpy.joining import static_array
 from weft.numpy.manipulation import atleast_1d
 
@@ -33,7 +34,7 @@ __all__ = [
 def _values(operation: str, a: Any, argument: str) -> np.ndarray[Any, Any]:
     """The elements of an argument on the host. Raises WeftTypeError, or for a traced array
     ConcretizationError."""
-    a = asarray(a) if isinstance(a, (list, tuple)) else a
+    a = unlisted(a)
     check_arrays(operation, a)
     return static_array(a, operation, argument)
 
@@ -44,7 +45,6 @@ class ndenumerate:
     The elements are NumPy's scalars: they are fetched once, all together. Raises WeftTypeError for
     what is no array, ConcretizationError for a traced one, whose elements are not known.
 
-    >>> import weft.numpy as jnp
     >>> [(place, int(x)) for place, x in jnp.ndenumerate(jnp.array([[1, 2]]))]
     [((0, 0), 1), ((0, 1), 2)]
     """
@@ -74,7 +74,6 @@ def array2string(
     WeftTypeError for what is no array, ConcretizationError for a traced one, WeftValueError for
     options that NumPy does not know.
 
-    >>> import weft.numpy as jnp
     >>> jnp.array2string(jnp.array([1.0, 2.5]), separator=", ", precision=1)
     '[1. , 2.5]'
     """
@@ -90,12 +89,10 @@ def array2string(
     try:
         return np.array2string(values, **named)
     except (TypeError, ValueError, KeyError) as error:
-        raise WeftValueError(
-            f"array2string: NumPy does not take these options ({error})",
-            operation="array2string",
-            got=", ".join(f"{k}={v!r:.40}" for k, v in named.items() if v is not None),
-            wanted="the options of numpy.array2string",
-        ) from None
+        message = f"array2string: NumPy does not take these options ({error})"
+        got = ", ".join(f"{k}={v!r:.40}" for k, v in named.items() if v is not None)
+        wanted = "the options of numpy.array2string"
+        raise refusal(WeftValueError, message, "array2string", got, wanted) from None
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Array:
@@ -104,12 +101,10 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Array:
     A caller cannot see the order of an array in memory, so this is `asarray` with a dimension added
     to numbers. Raises the errors of `asarray`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.ascontiguousarray(2.0, "float32")
     Array([2.], dtype=float32)
     """
-    found: Array = atleast_1d(asarray(a, dtype))
-    return found
+    return atleast_1d(asarray(a, dtype))
 
 
 def common_type(*arrays: Any) -> type:
@@ -118,28 +113,24 @@ def common_type(*arrays: Any) -> type:
     Integers count as the default floating-point dtype, no arrays as float16. Raises DTypeError for
     booleans and random keys.
 
-    >>> import weft.numpy as jnp
     >>> jnp.common_type(jnp.arange(3), jnp.ones(2, "complex64"))
     <class 'numpy.complex64'>
     """
     found: Any = np.dtype(np.float16)
     for position, x in enumerate(arrays):
-        x = asarray(x) if isinstance(x, (list, tuple)) else x
+        x = unlisted(x)
         check_arrays("common_type", x)
         dtype = type_of(x).dtype
         if not dtypes.is_numeric(dtype):
-            raise DTypeError(
-                "common_type takes arrays of numbers",
-                operation="common_type",
-                got=f"{type_of(x)} as argument {position}",
-                wanted="an integer, floating-point or complex dtype",
-                fix=Fix("convert", "convert it: x.astype(int)", {"argument": position}),
-            )
+            message = "common_type takes arrays of numbers"
+            got = f"{type_of(x)} as argument {position}"
+            wanted = "an integer, floating-point or complex dtype"
+            fix = Fix("convert", "convert it: x.astype(int)", {"argument": position})
+            raise refusal(DTypeError, message, "common_type", got, wanted, fix)
         if dtype not in dtypes.INEXACT:
             dtype = dtypes.default_float()
         found = dtype if position == 0 else dtypes.promote_types(found, dtype)
-    kind: type = found.type
-    return kind
+    return found.type
 
 
 def min_scalar_type(a: Any) -> np.dtype[Any]:
@@ -147,11 +138,10 @@ def min_scalar_type(a: Any) -> np.dtype[Any]:
 
     Raises ConcretizationError for a traced array without dimensions, whose value is not known.
 
-    >>> import weft.numpy as jnp
     >>> jnp.min_scalar_type(300), jnp.min_scalar_type(-1), jnp.min_scalar_type(jnp.ones(2))
     (dtype('uint16'), dtype('int8'), dtype('float32'))
     """
-    a = asarray(a) if isinstance(a, (list, tuple)) else a
+    a = unlisted(a)
     check_arrays("min_scalar_type", a)
     if isinstance(a, int):
         return np.min_scalar_type(a)  # of any size
@@ -165,12 +155,11 @@ def real_if_close(a: Any, tol: float = 100) -> Array:
     tol: how near, in units of the machine epsilon where it is above 1, else in absolute terms. The
     dtype of the result depends on values: raises ConcretizationError for a traced complex array.
 
-    >>> import weft.numpy as jnp
     >>> jnp.real_if_close(jnp.array([1 + 1e-9j, 2]))
     Array([1., 2.], dtype=float32)
     """
     check_number(tol, "real_if_close", "tol")
-    a = asarray(a) if isinstance(a, (list, tuple)) else a
+    a = unlisted(a)
     check_arrays("real_if_close", a)
     x = asarray(a)
     dtype = type_of(x).dtype

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
@@ -34,7 +34,7 @@ from weft.ops.elementwise.complex import conj
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.products.dot import dot_general
 from weft.ops.structural.joining import concatenate
-from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reshape, transpose
+from weft.ops.structural.shape import broadcast_in_dim, expand_dims, move_dim, reshape, transpose
 from weft.typing import ArrayLike
 
 __all__ = [
@@ -80,21 +80,15 @@ def times(x: Any, y: Any) -> Any:
 
 def mismatch(operation: str, a: Any, b: Any, i: int, j: int) -> ShapeError:
     """The error for contracted dimensions of different lengths."""
-    return ShapeError(
-        f"{operation}: dimension {i} of {type_of(a)} and dimension {j} of {type_of(b)} are summed "
-        "over together and have different lengths",
-        operation=operation,
-        got=f"{type_of(a)} and {type_of(b)}",
-        wanted="equal lengths",
-        fix=Fix("transpose", "transpose one operand, for example b.T", {}),
-    )
+    left, right = type_of(a), type_of(b)
+    both = f"dimension {i} of {left} and dimension {j} of {right}"
+    message = f"{operation}: {both} are summed over together and have different lengths"
+    fix = Fix("transpose", "transpose one operand, for example b.T", {})
+    return refusal(ShapeError, message, operation, f"{left} and {right}", "equal lengths", fix)
 
 
 # Two types -> the dimension numbers of their product, where it is a single primitive.
 _matmul_numbers: dict[Any, Any] = {}
-
-
-# ---- dot -----------------------------------------------------------------------------------------
 
 
 @compiled
@@ -137,9 +131,6 @@ def dot(
         # Without batch dimensions `dot` and `matmul` are the same.
         return matmul(a, b, precision=precision, preferred_element_type=preferred_element_type)
     return _dot(a, b, precision=precision, preferred=preferred_dtype(preferred_element_type))
-
-
-# ---- matmul --------------------------------------------------------------------------------------
 
 
 def _simple_numbers(left: tuple[int, ...], right: tuple[int, ...]) -> Numbers | None:
@@ -207,7 +198,6 @@ def matmul(
     An operand of one dimension is a vector. preferred_element_type: the dtype of the sums and of
     the result; precision: "default", "high" or "highest". Raises ShapeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.matmul(jnp.ones((2, 3)), jnp.ones(3))
     Array([3., 3.], dtype=float32)
     """
@@ -222,13 +212,10 @@ def matmul(
     a, b = meeting("matmul", a, b)
     left, right = type_of(a).shape, type_of(b).shape
     if not left or not right:
-        raise ShapeError(
-            "matmul takes operands with dimensions",
-            operation="matmul",
-            got=f"{type_of(a)} and {type_of(b)}",
-            wanted="one or more dimensions each",
-            fix=Fix("multiply", "multiply by a number with *", {}),
-        )
+        message = "matmul takes operands with dimensions"
+        got = f"{type_of(a)} and {type_of(b)}"
+        fix = Fix("multiply", "multiply by a number with *", {})
+        raise refusal(ShapeError, message, "matmul", got, "one or more dimensions each", fix)
     j = max(len(right) - 2, 0)
     if left[-1] != right[j]:
         raise mismatch("matmul", a, b, len(left) - 1, j)
@@ -241,9 +228,6 @@ def matmul(
             return dot_general(a, b, simple)
     preferred = preferred_dtype(preferred_element_type)
     return _matmul(a, b, precision=precision, preferred=preferred)
-
-
-# ---- vectors -------------------------------------------------------------------------------------
 
 
 @repeated
@@ -375,9 +359,6 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     return _outer(a, b)
 
 
-# ---- tensors -------------------------------------------------------------------------------------
-
-
 @repeated
 def tensordot(
     a: ArrayLike,
@@ -407,19 +388,13 @@ def tensordot(
     else:
         count = integer_of(axes, "tensordot", "axes")
         if count > min(left.ndim, right.ndim) or count < 0:
-            raise ShapeError(
-                f"tensordot: there are no {axes} axes to sum over",
-                operation="tensordot",
-                got=f"{left} and {right}, axes={axes}",
-            )
+            message = f"tensordot: there are no {axes} axes to sum over"
+            raise refusal(ShapeError, message, "tensordot", f"{left} and {right}, axes={axes}")
         one = tuple(range(left.ndim - count, left.ndim))
         two = tuple(range(count))
     if len(one) != len(two):
-        raise ShapeError(
-            "tensordot: not as many axes of one operand as of the other",
-            operation="tensordot",
-            got=f"axes={axes!r}",
-        )
+        message = "tensordot: not as many axes of one operand as of the other"
+        raise refusal(ShapeError, message, "tensordot", f"axes={axes!r}")
     for i, j in zip(one, two, strict=True):
         if left.shape[i] != right.shape[j]:
             raise mismatch("tensordot", a, b, i, j)
@@ -462,9 +437,6 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     return _kron(a, b)
 
 
-# ---- cross ---------------------------------------------------------------------------------------
-
-
 def cross(
     a: ArrayLike,
     b: ArrayLike,
@@ -489,20 +461,13 @@ def cross(
         raise ShapeError("cross takes operands with dimensions", operation="cross")
     one, two = axis_of(axisa, left.ndim, "cross"), axis_of(axisb, right.ndim, "cross")
     if left.shape[one] not in (2, 3) or right.shape[two] not in (2, 3):
-        raise ShapeError(
-            "cross takes vectors of 2 or 3 numbers",
-            operation="cross",
-            got=f"lengths {left.shape[one]} and {right.shape[two]}",
-            wanted="2 or 3",
-        )
+        got = f"lengths {left.shape[one]} and {right.shape[two]}"
+        raise refusal(ShapeError, "cross takes vectors of 2 or 3 numbers", "cross", got, "2 or 3")
     out = _cross(a, b, one=one, two=two)
     if left.shape[one] == right.shape[two] == 2:
         return out
-    ndim = type_of(out).ndim
-    place = axis_of(axisc, ndim, "cross")
-    order = list(range(ndim - 1))
-    order.insert(place, ndim - 1)
-    return transpose(out, order)
+    last = type_of(out).ndim - 1
+    return move_dim(out, last, axis_of(axisc, last + 1, "cross"), 3)
 
 
 @compiled

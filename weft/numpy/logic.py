@@ -34,32 +34,24 @@ BOOLEAN, INTEGER, NUMERIC = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.NUMERIC
 SIGNED, UNSIGNED, BITS = dtypes.SIGNED, dtypes.UNSIGNED, dtypes.BITS
 
 
-# ---- logic -------------------------------------------------------------------------------------
-
-
 def _truth(x: Any) -> Any:
     """Whether a number is not zero."""
     return lax.ne(x, constant(0, x))
 
 
-@compiled
-def _both_hold(x: Any, y: Any) -> Any:
-    return bits.bitwise_and(_truth(x), _truth(y))
+def _of_truths(name: str, combine: Any) -> Any:
+    """A function of whether two numbers are not zero."""
 
+    def holds(x: Any, y: Any) -> Any:
+        return combine(_truth(x), _truth(y))
 
-@compiled
-def _either_holds(x: Any, y: Any) -> Any:
-    return bits.bitwise_or(_truth(x), _truth(y))
-
-
-@compiled
-def _one_holds(x: Any, y: Any) -> Any:
-    return bits.bitwise_xor(_truth(x), _truth(y))
+    holds.__name__ = name
+    return compiled(holds)
 
 
 logical_and: BinaryUfunc = binary_ufunc(
     "logical_and",
-    {BOOLEAN: bits.and_p.bind, NUMERIC: _both_hold},
+    {BOOLEAN: bits.and_p.bind, NUMERIC: _of_truths("_both_hold", bits.bitwise_and)},
     """Whether x1 and x2 both hold (numbers: are not zero), elementwise.
 
     >>> jnp.logical_and(jnp.array([True, False]), True)
@@ -70,7 +62,7 @@ logical_and: BinaryUfunc = binary_ufunc(
 )
 logical_or: BinaryUfunc = binary_ufunc(
     "logical_or",
-    {BOOLEAN: bits.or_p.bind, NUMERIC: _either_holds},
+    {BOOLEAN: bits.or_p.bind, NUMERIC: _of_truths("_either_holds", bits.bitwise_or)},
     """Whether x1 or x2 holds (numbers: is not zero), elementwise.
 
     >>> jnp.logical_or(jnp.array([True, False]), jnp.array([0, 0]))
@@ -81,7 +73,7 @@ logical_or: BinaryUfunc = binary_ufunc(
 )
 logical_xor: BinaryUfunc = binary_ufunc(
     "logical_xor",
-    {BOOLEAN: bits.xor_p.bind, NUMERIC: _one_holds},
+    {BOOLEAN: bits.xor_p.bind, NUMERIC: _of_truths("_one_holds", bits.bitwise_xor)},
     """Whether exactly one of x1 and x2 holds (numbers: is not zero), elementwise.
 
     >>> jnp.logical_xor(jnp.array([True, False]), True)
@@ -100,8 +92,6 @@ logical_not: UnaryUfunc = unary_ufunc(
     """,
 )
 
-
-# ---- bits --------------------------------------------------------------------------------------
 
 bitwise_and: BinaryUfunc = binary_ufunc(
     "bitwise_and",

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from weft.argument_errors import unknown_option
+from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
@@ -88,7 +88,6 @@ def reshape(
     the result is a new array, and with False it is `a` itself, or a WeftValueError where the shape
     is another: arrays do not share memory. Raises ShapeError where the sizes differ.
 
-    >>> import weft.numpy as jnp
     >>> jnp.reshape(jnp.arange(6), (2, -1)).shape
     (2, 3)
     """
@@ -111,13 +110,10 @@ def reshape(
 def _check_copy(copy: Any, shape: tuple[int, ...], old: tuple[int, ...]) -> None:
     check_flag(copy, "reshape", "copy")
     if not copy and shape != old:
-        raise WeftValueError(
-            "reshape: arrays of different shapes do not share memory",
-            operation="reshape",
-            got=f"copy=False for shape {old} to {shape}",
-            wanted="copy=None or True",
-            fix=Fix("copy", "leave copy=False out", {"copy": None}),
-        )
+        message = "reshape: arrays of different shapes do not share memory"
+        got = f"copy=False for shape {old} to {shape}"
+        fix = Fix("copy", "leave copy=False out", {"copy": None})
+        raise refusal(WeftValueError, message, "reshape", got, "copy=None or True", fix)
 
 
 def _full_shape(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -128,13 +124,10 @@ def _full_shape(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]
     rest = prod(size for size in shape if size >= 0)
     total = prod(old)
     if len(unknown) > 1 or shape[unknown[0]] != -1 or rest == 0 or total % rest:
-        raise ShapeError(
-            f"reshape: no length for -1 makes {shape} a shape of {total} elements",
-            operation="reshape",
-            got=f"shape {old} to {shape}",
-            wanted=f"one -1 at most, and other lengths whose product divides {total}",
-            fix=Fix("reshape", "give a shape of the same size, such as (-1,)", {"size": total}),
-        )
+        message = f"reshape: no length for -1 makes {shape} a shape of {total} elements"
+        wanted = f"one -1 at most, and other lengths whose product divides {total}"
+        fix = Fix("reshape", "give a shape of the same size, such as (-1,)", {"size": total})
+        raise refusal(ShapeError, message, "reshape", f"shape {old} to {shape}", wanted, fix)
     return tuple(total // rest if size == -1 else size for size in shape)
 
 
@@ -192,12 +185,9 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     x = operand("matrix_transpose", x)
     ndim = type_of(x).ndim
     if ndim < 2:
-        raise ShapeError(
-            f"matrix_transpose takes at least two dimensions, not {ndim}",
-            operation="matrix_transpose",
-            got=str(type_of(x)),
-            wanted="an array of two or more dimensions",
-        )
+        message = f"matrix_transpose takes at least two dimensions, not {ndim}"
+        wanted = "an array of two or more dimensions"
+        raise refusal(ShapeError, message, "matrix_transpose", str(type_of(x)), wanted)
     return shapes.transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2))
 
 
@@ -230,12 +220,9 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     old = axes_of(source, ndim, "moveaxis (source)")
     new = axes_of(destination, ndim, "moveaxis (destination)")
     if len(old) != len(new):
-        raise ShapeError(
-            "moveaxis: source and destination have different numbers of axes",
-            operation="moveaxis",
-            got=f"source={source}, destination={destination}",
-            wanted="as many axes in one as in the other",
-        )
+        message = "moveaxis: source and destination have different numbers of axes"
+        got = f"source={source}, destination={destination}"
+        raise refusal(ShapeError, message, "moveaxis", got, "as many axes in one as in the other")
     order = [axis for axis in range(ndim) if axis not in old]
     for to, axis in sorted(zip(new, old, strict=True)):
         order.insert(to, axis)
@@ -275,10 +262,8 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """
     a = operand("squeeze", a)
     of = type_of(a)
-    if axis is None:
-        axes = tuple(d for d, size in enumerate(of.shape) if size == 1)
-    else:
-        axes = axes_of(axis, of.ndim, "squeeze")
+    ones = tuple(d for d, size in enumerate(of.shape) if size == 1)
+    axes = ones if axis is None else axes_of(axis, of.ndim, "squeeze")
     return shapes.squeeze(as_operand(a), axes)
 
 
@@ -321,24 +306,16 @@ def _atleast(ndim: int, name: str, arys: Sequence[Any]) -> Any:
     out = []
     for x in arys:
         old = type_of(x).shape
-        if ndim == 3 and len(old) == 1:
-            new: tuple[int, ...] = (1, *old, 1)
-        elif ndim == 3 and len(old) == 2:
-            new = (*old, 1)
-        else:
-            new = (1,) * (ndim - len(old)) + old
+        last = (1,) if ndim == 3 and len(old) in (1, 2) else ()
+        new = (1,) * (ndim - len(old) - len(last)) + old + last
         out.append(shapes.reshape(as_operand(x), new))
     return out[0] if len(out) == 1 else out
 
 
 @overload
 def atleast_1d(array: ArrayLike, /) -> Array: ...
-
-
 @overload
 def atleast_1d(*arys: ArrayLike) -> list[Array]: ...
-
-
 def atleast_1d(*arys: Any) -> Any:
     """Each array with at least one dimension.
 
@@ -350,12 +327,8 @@ def atleast_1d(*arys: Any) -> Any:
 
 @overload
 def atleast_2d(array: ArrayLike, /) -> Array: ...
-
-
 @overload
 def atleast_2d(*arys: ArrayLike) -> list[Array]: ...
-
-
 @repeated
 def atleast_2d(*arys: Any) -> Any:
     """Each array with at least two dimensions, put in front.
@@ -368,12 +341,8 @@ def atleast_2d(*arys: Any) -> Any:
 
 @overload
 def atleast_3d(array: ArrayLike, /) -> Array: ...
-
-
 @overload
 def atleast_3d(*arys: ArrayLike) -> list[Array]: ...
-
-
 def atleast_3d(*arys: Any) -> Any:
     """Each array with at least three dimensions, put around the ones it has.
 
@@ -398,12 +367,8 @@ def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
 def _at_least(m: Any, ndim: int, operation: str) -> None:
     m = operand(operation, m)
     if type_of(m).ndim < ndim:
-        raise ShapeError(
-            f"{operation} takes an array of {ndim} or more dimensions, not {type_of(m).ndim}",
-            operation=operation,
-            got=str(type_of(m)),
-            wanted=f"{ndim} or more dimensions",
-        )
+        message = f"{operation} takes an array of {ndim} or more dimensions, not {type_of(m).ndim}"
+        raise refusal(ShapeError, message, operation, str(type_of(m)), f"{ndim} or more dimensions")
 
 
 def fliplr(m: ArrayLike) -> Array:
@@ -454,11 +419,9 @@ def _rot90(m: Any, *, turns: int, one: int, two: int) -> Any:
         return rev(m, (one, two))
     order = list(range(type_of(m).ndim))
     order[one], order[two] = two, one
-    return (
-        shapes.transpose(rev(m, (two,)), order)
-        if turns == 1
-        else rev(shapes.transpose(m, order), (two,))
-    )
+    if turns == 1:
+        return shapes.transpose(rev(m, (two,)), order)
+    return rev(shapes.transpose(m, order), (two,))
 
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
@@ -480,12 +443,9 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     ]
     shifts = _shifts(shift)
     if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
-        raise ShapeError(
-            f"roll got {len(shifts)} shifts for {len(axes)} axes",
-            operation="roll",
-            got=f"shift={shift!r}, axis={axis!r}",
-            wanted="one shift per axis",
-        )
+        message = f"roll got {len(shifts)} shifts for {len(axes)} axes"
+        got = f"shift={shift!r}, axis={axis!r}"
+        raise refusal(ShapeError, message, "roll", got, "one shift per axis")
     n = max(len(shifts), len(axes))
     shifts, axes = shifts * (n // len(shifts)), axes * (n // len(axes))
     if all(isinstance(s, (int, np.integer)) for s in shifts):

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.core.operators import install
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
@@ -96,12 +97,8 @@ def _bits(x: Any, dtype: Any) -> Any:
 
 
 def _unfit(x: Any, wanted: str) -> ShapeError:
-    return ShapeError(
-        "view: the last dimension cannot be regrouped",
-        operation="view",
-        got=str(type_of(x)),
-        wanted=wanted,
-    )
+    message = "view: the last dimension cannot be regrouped"
+    return refusal(ShapeError, message, "view", str(type_of(x)), wanted)
 
 
 def array_namespace(api_version: str | None = None) -> Any:

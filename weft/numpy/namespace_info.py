@@ -33,7 +33,6 @@ class NamespaceInfo:
     def capabilities(self) -> dict[str, Any]:
         """The features available now: while tracing, no shapes that depend on values.
 
-        >>> import weft.numpy as jnp
         >>> jnp.__array_namespace_info__().capabilities()["boolean indexing"]
         True
         """
@@ -43,7 +42,6 @@ class NamespaceInfo:
     def default_device(self) -> Any:
         """The device on which arrays are made.
 
-        >>> import weft.numpy as jnp
         >>> jnp.__array_namespace_info__().default_device() == jnp.ones(1).device
         True
         """
@@ -52,7 +50,6 @@ class NamespaceInfo:
     def devices(self) -> list[Any]:
         """All devices of the default platform.
 
-        >>> import weft.numpy as jnp
         >>> info = jnp.__array_namespace_info__()
         >>> info.default_device() in info.devices()
         True
@@ -64,7 +61,6 @@ class NamespaceInfo:
 
         Raises WeftValueError for something that is no device.
 
-        >>> import weft.numpy as jnp
         >>> jnp.__array_namespace_info__().default_dtypes()["integral"].name
         'int32'
         """
@@ -83,7 +79,6 @@ class NamespaceInfo:
 
         Raises WeftValueError for a kind that the standard does not have.
 
-        >>> import weft.numpy as jnp
         >>> sorted(jnp.__array_namespace_info__().dtypes(kind="real floating"))
         ['float32', 'float64']
         """
@@ -108,7 +103,6 @@ class NamespaceInfo:
 def array_namespace_info() -> NamespaceInfo:
     """Returns the description of `weft.numpy` that the Array API standard (2024.12) asks for.
 
-    >>> import weft.numpy as jnp
     >>> jnp.__array_namespace_info__().capabilities()["max dimensions"]
     64
     """

@@ -124,7 +124,8 @@ def nanmax(
     >>> jnp.nanmax(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(3., dtype=float32)
     """
-    return extreme("nanmax", _nan_extremum, a, axis, out, keepdims, initial, where)
+    options = {"axis": axis, "out": out, "keepdims": keepdims}
+    return extreme("nanmax", _nan_extremum, a, initial, where, **options)
 
 
 @repeated
@@ -141,7 +142,8 @@ def nanmin(
     >>> jnp.nanmin(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)
     """
-    return extreme("nanmin", _nan_extremum, a, axis, out, keepdims, initial, where)
+    options = {"axis": axis, "out": out, "keepdims": keepdims}
+    return extreme("nanmin", _nan_extremum, a, initial, where, **options)
 
 
 @compiled

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, unknown_option
+from weft.argument_errors import invalid_value, refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
@@ -30,7 +30,7 @@ from weft.ops.elementwise.rounding import round as nearest
 from weft.ops.indexing import slicing
 from weft.ops.indexing.creation import iota
 from weft.ops.structural.joining import concatenate, rev
-from weft.ops.structural.shape import broadcast_in_dim, reshape, transpose
+from weft.ops.structural.shape import broadcast_in_dim, move_dim, reshape, transpose
 
 __all__ = ["pad"]
 
@@ -73,12 +73,9 @@ def _pairs(value: Any, ndim: int, argument: str) -> list[list[Any]]:
         return [[rows[0], rows[0]] for _ in range(ndim)]
     elif len(rows) == 2:
         return [list(rows) for _ in range(ndim)]
-    raise ShapeError(
-        f"pad: {argument} does not fit an array of {ndim} dimensions",
-        operation="pad",
-        got=f"{argument}={value!r}",
-        wanted="a number, a pair (before, after), or a pair for each dimension",
-    )
+    message = f"pad: {argument} does not fit an array of {ndim} dimensions"
+    wanted = "a number, a pair (before, after), or a pair for each dimension"
+    raise refusal(ShapeError, message, "pad", f"{argument}={value!r}", wanted)
 
 
 def _check_options(mode: Any, options: dict[str, Any]) -> None:
@@ -87,12 +84,9 @@ def _check_options(mode: Any, options: dict[str, Any]) -> None:
         raise unknown_option("pad", "mode", mode, f"{', '.join(map(repr, _OPTIONS))} or a function")
     unknown = set(options) - set(_OPTIONS[mode])
     if unknown:
-        raise WeftValueError(
-            f"pad: mode {mode!r} takes no argument {', '.join(sorted(unknown))}",
-            operation="pad",
-            got=", ".join(sorted(options)),
-            wanted=", ".join(_OPTIONS[mode]) or "no more arguments",
-        )
+        message = f"pad: mode {mode!r} takes no argument {', '.join(sorted(unknown))}"
+        wanted = ", ".join(_OPTIONS[mode]) or "no more arguments"
+        raise refusal(WeftValueError, message, "pad", ", ".join(sorted(options)), wanted)
 
 
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
@@ -104,7 +98,6 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
     "mean", "median", "minimum" (with stat_length=), or a function that changes a padded row, of
     signature (row, widths, axis, kwargs) -> row.
 
-    >>> import weft.numpy as jnp
     >>> jnp.pad(jnp.arange(3), (1, 2), mode="edge")
     Array([0, 0, 1, 2, 2, 2], dtype=int32)
     """
@@ -127,11 +120,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
         values = [number_for("pad", x, of.dtype) for x in values]
         return (_constant if mode == "constant" else _ramp)(array, *values, widths=widths)
     if 0 in [n for n, pair in zip(of.shape, widths, strict=True) if any(pair)] and mode != "empty":
-        raise WeftValueError(
-            f"pad: mode {mode!r} needs elements along the axes that it pads",
-            operation="pad",
-            got=str(of),
-        )
+        message = f"pad: mode {mode!r} needs elements along the axes that it pads"
+        raise refusal(WeftValueError, message, "pad", str(of))
     if mode in ("maximum", "mean", "median", "minimum"):
         length = kwargs.get("stat_length")
         rows = (
@@ -222,7 +212,7 @@ def _ramp(x: Any, *values: Any, widths: Widths) -> Any:
     for axis, (before, after) in enumerate(widths):
         if not before and not after:
             continue
-        n, ndim = type_of(x).shape[axis], type_of(x).ndim
+        n = type_of(x).shape[axis]
         low, high = (convert(reshape(v, ()), working) for v in values[2 * axis : 2 * axis + 2])
         parts = []
         for end, count, edge in (
@@ -235,7 +225,6 @@ def _ramp(x: Any, *values: Any, widths: Widths) -> Any:
             step = broadcast_in_dim(step, shape, (axis,))
             ramp = add(broadcasted(end, shape), mul(step, sub(edge, broadcasted(end, shape))))
             parts.append(ramp if end is low else rev(ramp, (axis,)))
-        assert ndim == len(widths)
         if dtype in dtypes.INTEGER:
             parts = [floor(p) for p in parts]
         parts = [convert(p, dtype) for p in parts]
@@ -288,7 +277,5 @@ def _pad_by_function(x: Any, widths: Widths, function: Callable[..., Any], kwarg
         if new:
             rows = concatenate(new, 0)
         moved = reshape(rows, (*(shape[d] for d in front), shape[axis]))
-        back = list(range(len(front)))
-        back.insert(axis, len(front))
-        x = transpose(moved, back)
+        x = move_dim(moved, len(front), axis, shape[axis])
     return x

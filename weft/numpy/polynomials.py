@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_dtype, invalid_value, negative_value
+from weft.argument_errors import invalid_dtype, invalid_value, negative_value, refusal
 from weft.arrays.array import Array
 from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
@@ -29,15 +29,16 @@ from weft.numpy.arguments import (
     promoted,
 )
 from weft.numpy.compiled_functions import compiled
-from weft.numpy.creation import asarray
+from weft.numpy.creation import asarray, unlisted
 from weft.numpy.differences import convolve
 from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import matmul
 from weft.numpy.promotion import meeting
 from weft.numpy.ranges import eye
+from weft.numpy.reductions import squared_size
 from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, neg, sqrt, square, sub
-from weft.ops.elementwise.complex import imag, real
+from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, neg, sqrt, sub
+from weft.ops.elementwise.complex import real
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import iota
 from weft.ops.indexing.slicing import pad, slice, slice_in_dim
@@ -67,26 +68,21 @@ _WRITTEN_OUT = 16
 
 def _vector(operation: str, p: Any, argument: str) -> Any:
     """Coefficients as a vector; a number is a constant polynomial. Raises ShapeError for more."""
-    p = asarray(p) if isinstance(p, (list, tuple)) else p
-    p = operand(operation, p)
+    p = operand(operation, unlisted(p))
     of = type_of(p)
     if of.dtype not in dtypes.ANY:
         message = f"{operation}: {argument} holds numbers"
         raise invalid_dtype(message, operation, argument, of, "a dtype of numbers")
     if of.ndim > 1:
-        raise ShapeError(
-            f"{operation}: {argument} has one dimension",
-            operation=operation,
-            got=f"{argument} of type {of}",
-            wanted="a vector of coefficients, the highest power first",
-        )
+        message = f"{operation}: {argument} has one dimension"
+        wanted = "a vector of coefficients, the highest power first"
+        raise refusal(ShapeError, message, operation, f"{argument} of type {of}", wanted)
     return reshape(p, (1,)) if not of.ndim else p
 
 
 def _vectors(operation: str, **polynomials: Any) -> list[Any]:
     """The coefficient vectors of several arguments, promoted to a common dtype."""
-    given = [asarray(p) if isinstance(p, (list, tuple)) else p for p in polynomials.values()]
-    met = meeting(operation, *given)
+    met = meeting(operation, *map(unlisted, polynomials.values()))
     return [_vector(operation, p, argument) for argument, p in zip(polynomials, met, strict=True)]
 
 
@@ -106,9 +102,6 @@ def _item(p: Any, i: int) -> Any:
     return reshape(slice_in_dim(p, i, i + 1, axis=0), type_of(p).shape[1:])
 
 
-# ---- sums, products, quotients -------------------------------------------------------------------
-
-
 def _aligned(operation: str, a1: Any, a2: Any) -> list[Any]:
     """Both polynomials in one dtype and length, zeros put in front of the shorter one."""
     both = promoted(operation, *_vectors(operation, a1=a1, a2=a2))
@@ -119,7 +112,6 @@ def _aligned(operation: str, a1: Any, a2: Any) -> list[Any]:
 def polyadd(a1: Any, a2: Any) -> Array:
     """The sum of two polynomials, as long as the longer one.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([9, 5, 4]))
     Array([9, 6, 6], dtype=int32)
     """
@@ -129,7 +121,6 @@ def polyadd(a1: Any, a2: Any) -> Array:
 def polysub(a1: Any, a2: Any) -> Array:
     """The difference of two polynomials, as long as the longer one.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polysub(jnp.array([1, 2]), jnp.array([9, 5, 4]))
     Array([-9, -4, -2], dtype=int32)
     """
@@ -142,7 +133,6 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
     trim_leading_zeros: leaves out zeros in front of the operands, as NumPy does; the length then
     depends on values, which have to be known: not under `jit`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polymul(jnp.array([1, 2]), jnp.array([1, 3]))
     Array([1, 5, 6], dtype=int32)
     """
@@ -157,12 +147,8 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
 
 
 def _empty(operation: str) -> WeftValueError:
-    return WeftValueError(
-        f"{operation}: a polynomial has coefficients",
-        operation=operation,
-        got="none",
-        wanted="one or more",
-    )
+    message = f"{operation}: a polynomial has coefficients"
+    return refusal(WeftValueError, message, operation, "none", "one or more")
 
 
 def _without_front(operation: str, p: Any) -> Any:
@@ -174,14 +160,11 @@ def _without_front(operation: str, p: Any) -> Any:
 
 def _known(operation: str, p: Any, otherwise: str) -> np.ndarray[Any, Any]:
     if isinstance(p, Tracer):
-        raise ConcretizationError(
-            f"{operation}: the length of the result depends on values, which are not known while "
-            "a function is traced",
-            operation=operation,
-            got=str(type_of(p)),
-            wanted=f"known values, or {otherwise}",
-            fix=Fix("argument", f"pass {otherwise}", {}),
-        )
+        why = "the length of the result depends on values"
+        message = f"{operation}: {why}, which are not known while a function is traced"
+        got, wanted = str(type_of(p)), f"known values, or {otherwise}"
+        fix = Fix("argument", f"pass {otherwise}", {})
+        raise refusal(ConcretizationError, message, operation, got, wanted, fix)
     return np.asarray(p)
 
 
@@ -191,7 +174,6 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
     The quotient has max(m - n + 1, 1) coefficients, the remainder as many as `u`, with zeros in
     front, which `trim_leading_zeros` leaves out where values are known.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polydiv(jnp.array([3.0, 5.0, 2.0]), jnp.array([2.0, 1.0]))
     (Array([1.5 , 1.75], dtype=float32), Array([0.  , 0.  , 0.25], dtype=float32))
     """
@@ -223,28 +205,20 @@ def _polydiv(u: Any, v: Any) -> Any:
     return quotient, concatenate([_zeros(steps, dtype), slice_in_dim(rest, 0, rank, axis=0)], 0)
 
 
-# ---- values, derivatives, integrals --------------------------------------------------------------
-
-
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     """The values of a polynomial at `x`, by Horner's rule; of x's shape.
 
     `p` may have more dimensions, which are broadcast against `x`: then its rows are the
     coefficients. unroll: how many steps one round of the loop takes where there are many.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polyval(jnp.array([3, 0, 1]), 5)
     Array(76, dtype=int32)
     """
-    p, x = [asarray(v) if isinstance(v, (list, tuple)) else v for v in (p, x)]
-    p, x = meeting("polyval", p, x)
+    p, x = meeting("polyval", unlisted(p), unlisted(x))
     if not type_of(p).ndim:
-        raise ShapeError(
-            "polyval: p has one dimension or more",
-            operation="polyval",
-            got=str(type_of(p)),
-            wanted="coefficients, the highest power first",
-        )
+        message = "polyval: p has one dimension or more"
+        got = str(type_of(p))
+        raise refusal(ShapeError, message, "polyval", got, "coefficients, the highest power first")
     rounds = integer_of(unroll, "polyval", "unroll")
     if rounds < 1:
         raise invalid_value("polyval: unroll is positive", "polyval", "unroll", rounds, "1")
@@ -255,7 +229,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
 
 @compiled
 def _polyval(p: Any, x: Any, *, shape: Any, unroll: int) -> Any:
-    x, rest, count = broadcasted(x, shape), type_of(p).shape[1:], type_of(p).shape[0]
+    x, count = broadcasted(x, shape), type_of(p).shape[0]
     start = broadcast_in_dim(type_of(p).dtype.type(0), shape, ())
 
     def step(total: Any, row: Any) -> tuple[Any, None]:
@@ -264,37 +238,27 @@ def _polyval(p: Any, x: Any, *, shape: Any, unroll: int) -> Any:
     if count > _WRITTEN_OUT:
         return scan(step, start, p, unroll=min(unroll, count))[0]
     for i in range(count):
-        row = reshape(slice_in_dim(p, i, i + 1, axis=0), rest)
+        row = _item(p, i)
         start = step(start, row)[0] if i else broadcasted(row, shape)
     return start
-
-
-def _falling(count: int, order: int) -> np.ndarray[Any, Any]:
-    """The factors of `count` coefficients in the derivative, highest power first."""
-    return np.array(
-        [math.prod(range(k - order + 1, k + 1)) for k in range(count - 1, order - 1, -1)], float
-    )
 
 
 def polyder(p: Any, m: int = 1) -> Array:
     """The m-th derivative of a polynomial, m coefficients shorter.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polyder(jnp.array([1, 2, 3]))
     Array([2, 2], dtype=int32)
     """
     order = _order("polyder", m)
     p = _vector("polyder", p, "p")
-    count = type_of(p).size
+    if order == 0:
+        return slice_in_dim(p, 0, None, axis=0)
+    count, dtype = type_of(p).size, type_of(p).dtype
     kept = slice_in_dim(p, 0, max(count - order, 0), axis=0)
-    factors = _falling(count, order)
-    return kept if order == 0 else mul(*promoted("polyder", kept, _constants(factors, kept)))
-
-
-def _constants(values: np.ndarray[Any, Any], like: Any) -> Any:
-    of = type_of(like)
-    dtype = dtypes.default_int() if of.dtype == dtypes.bool_ else of.dtype
-    return asarray(values.astype(dtype), dtype=dtype)
+    dtype = dtypes.default_int() if dtype == dtypes.bool_ else dtype
+    powers = range(count - 1, order - 1, -1)
+    factors = np.array([math.prod(range(k - order + 1, k + 1)) for k in powers], float)
+    return mul(*promoted("polyder", kept, asarray(factors.astype(dtype), dtype=dtype)))
 
 
 def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
@@ -303,7 +267,6 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     k: the constants of integration, that of the first integration first: m numbers, one for all, or
     None for zeros.
 
-    >>> import weft.numpy as jnp
     >>> jnp.polyint(jnp.array([6.0, 2.0]), k=5.0)
     Array([3., 2., 5.], dtype=float32)
     """
@@ -311,12 +274,9 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     p, k_vector = _vectors("polyint", p=p, k=0 if k is None else k)
     given = type_of(k_vector).size
     if given not in (1, order) and not (k is not None and order == 0 and given == 0):
-        raise ShapeError(
-            "polyint: k has one constant per integration",
-            operation="polyint",
-            got=f"{given} constants for m={order}",
-            wanted=f"{order} constants, or one",
-        )
+        message = "polyint: k has one constant per integration"
+        got = f"{given} constants for m={order}"
+        raise refusal(ShapeError, message, "polyint", got, f"{order} constants, or one")
     p, k_vector = promoted("polyint", p, k_vector)
     dtype = inexact(type_of(p).dtype)
     p = convert(p, dtype)
@@ -340,15 +300,13 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
     N: by default the length of `x`; increasing: the powers go up from 0. Raises ShapeError where
     `x` is no vector, WeftValueError for a negative N.
 
-    >>> import weft.numpy as jnp
     >>> jnp.vander(jnp.array([1, 2, 3]), 3)
     Array([[1, 1, 1],
            [4, 2, 1],
            [9, 3, 1]], dtype=int32)
     """
     check_flag(increasing, "vander", "increasing")
-    x = asarray(x) if isinstance(x, (list, tuple)) else x
-    x = operand("vander", x)
+    x = operand("vander", unlisted(x))
     of = type_of(x)
     if of.ndim != 1:
         raise ShapeError("vander takes a vector", operation="vander", got=str(of), wanted="(n,)")
@@ -373,9 +331,6 @@ def _vander(x: Any, *, count: int, increasing: bool) -> Any:
     return concatenate(columns if increasing else columns[::-1], 1)
 
 
-# ---- roots ---------------------------------------------------------------------------------------
-
-
 def poly(seq_of_zeros: Any) -> Array:
     """The coefficients of the polynomial with given roots and leading coefficient 1.
 
@@ -383,20 +338,14 @@ def poly(seq_of_zeros: Any) -> Array:
     roots the result is complex (NumPy returns real numbers where roots are conjugate pairs, which
     depends on values). Raises ShapeError for other shapes.
 
-    >>> import weft.numpy as jnp
     >>> jnp.poly(jnp.array([1.0, -1.0]))
     Array([ 1.,  0., -1.], dtype=float32)
     """
-    z = asarray(seq_of_zeros) if isinstance(seq_of_zeros, (list, tuple)) else seq_of_zeros
-    z = operand("poly", z)
+    z = operand("poly", unlisted(seq_of_zeros))
     of = type_of(z)
     if of.ndim > 2 or (of.ndim == 2 and of.shape[0] != of.shape[1]):
-        raise ShapeError(
-            "poly takes a vector of roots or a square matrix",
-            operation="poly",
-            got=str(of),
-            wanted="shape (n,) or (n, n)",
-        )
+        message = "poly takes a vector of roots or a square matrix"
+        raise refusal(ShapeError, message, "poly", str(of), "shape (n,) or (n, n)")
     if of.ndim == 1 and not of.size:
         return asarray(1, inexact(of.dtype))
     return _poly(reshape(z, (1,)) if not of.ndim else z, real_matrix=of.dtype not in dtypes.COMPLEX)
@@ -437,7 +386,6 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
     are NaN where zeros are in front. Edelman and Murakami (1995) analyse the accuracy. Raises
     ConcretizationError under `jit` with strip_zeros=True.
 
-    >>> import weft.numpy as jnp
     >>> jnp.sort(jnp.roots(jnp.array([1.0, -3.0, 2.0])).real)
     Array([1., 2.], dtype=float32)
     """
@@ -489,17 +437,8 @@ def _roots_of_any(p: Any) -> Any:
     return select(true_ones, found, broadcast_in_dim(nan, (count - 1,), ()))
 
 
-# ---- fitting -------------------------------------------------------------------------------------
-
-
-def _check_covariance(cov: Any) -> None:
-    check_choice(cov, (False, True, "unscaled"), "polyfit", "cov")
-
-
 @overload
 def polyfit(x: Any, y: Any, deg: int, rcond: float | None = ..., *, w: Any = ...) -> Array: ...
-
-
 @overload
 def polyfit(
     x: Any,
@@ -510,8 +449,6 @@ def polyfit(
     w: Any = ...,
     cov: bool | str = ...,
 ) -> Any: ...
-
-
 def polyfit(
     x: Any,
     y: Any,
@@ -534,18 +471,16 @@ def polyfit(
     Raises ShapeError for shapes that do not fit, WeftValueError for a negative degree, for no
     points, and where `cov` has too few of them.
 
-    >>> import weft.numpy as jnp
     >>> x = jnp.arange(4.0)
     >>> jnp.round(jnp.polyfit(x, 2 * x + 1, 1), 4)
     Array([2., 1.], dtype=float32)
     """
     check_flag(full, "polyfit", "full")
-    _check_covariance(cov)
+    check_choice(cov, (False, True, "unscaled"), "polyfit", "cov")
     order = integer_of(deg, "polyfit", "deg") + 1
     x = _vector("polyfit", x, "x")
     given = (y,) if w is None else (y, w)
-    y, *more = [asarray(v) if isinstance(v, (list, tuple)) else v for v in given]
-    x, y, *more = meeting("polyfit", x, y, *more)
+    x, y, *more = meeting("polyfit", x, *map(unlisted, given))
     _check_points(order, type_of(x), type_of(y), type_of(more[0]) if more else None)
     x, y, *more = promoted("polyfit", x, y, *more)
     dtype = inexact(type_of(x).dtype)
@@ -553,12 +488,10 @@ def polyfit(
     if rcond is None:
         rcond = count * float(dtypes.finfo(dtype).eps)
     if cov and not full and cov != "unscaled" and count <= order:
-        raise WeftValueError(
-            "polyfit: there are too few points to scale the covariance",
-            operation="polyfit",
-            got=f"{count} points for {order} coefficients",
-            wanted="more points than coefficients, or cov='unscaled'",
-        )
+        message = "polyfit: there are too few points to scale the covariance"
+        got = f"{count} points for {order} coefficients"
+        wanted = "more points than coefficients, or cov='unscaled'"
+        raise refusal(WeftValueError, message, "polyfit", got, wanted)
     c, residuals, rank, singular, base = _polyfit(x, y, *more, order=order, rcond=float(rcond))
     if full:
         return c, residuals, rank, singular, asarray(rcond, dtype=dtypes.to_real(dtype))
@@ -571,27 +504,18 @@ def polyfit(
 
 
 def _check_points(order: int, x: Any, y: Any, w: Any) -> None:
-    problem = None
     if order < 1:
-        problem, got, wanted = "deg is not negative", f"deg={order - 1}", "0 or more"
-    elif not x.size:
-        problem, got, wanted = "there are no points", f"x of type {x}", "one or more"
-    if problem:
-        raise WeftValueError(f"polyfit: {problem}", operation="polyfit", got=got, wanted=wanted)
+        message, got = "polyfit: deg is not negative", f"deg={order - 1}"
+        raise refusal(WeftValueError, message, "polyfit", got, "0 or more")
+    if not x.size:
+        message, got = "polyfit: there are no points", f"x of type {x}"
+        raise refusal(WeftValueError, message, "polyfit", got, "one or more")
     if y.ndim not in (1, 2) or y.shape[0] != x.size:
-        raise ShapeError(
-            "polyfit: y has one row per point",
-            operation="polyfit",
-            got=f"x of type {x}, y of type {y}",
-            wanted=f"shape ({x.size},) or ({x.size}, k)",
-        )
+        message, got = "polyfit: y has one row per point", f"x of type {x}, y of type {y}"
+        raise refusal(ShapeError, message, "polyfit", got, f"shape ({x.size},) or ({x.size}, k)")
     if w is not None and w.shape != (x.size,):
-        raise ShapeError(
-            "polyfit: w has one weight per point",
-            operation="polyfit",
-            got=f"w of type {w}",
-            wanted=f"shape ({x.size},)",
-        )
+        message = "polyfit: w has one weight per point"
+        raise refusal(ShapeError, message, "polyfit", f"w of type {w}", f"shape ({x.size},)")
 
 
 @compiled
@@ -605,13 +529,13 @@ def _polyfit(x: Any, y: Any, *weights: Any, order: int, rcond: float) -> Any:
         w = convert(weight, work)
         powers = mul(powers, broadcast_in_dim(w, (count, order), (0,)))
         columns = mul(columns, broadcast_in_dim(w, type_of(columns).shape, (0,)))
-    length = sqrt(reduce_sum(_squared(powers), (0,)))
+    length = sqrt(reduce_sum(squared_size(powers), (0,)))
     empty = eq(length, _zeros(order, type_of(length).dtype))  # every weight is 0
     scale = convert(select(empty, length + 1, length), work)
     scaled = div(powers, broadcast_in_dim(scale, (count, order), (1,)))
     c, inverse, s, kept = _least_squares(scaled, columns, rcond)
     errors = sub(matmul(scaled, c, precision="highest"), columns)
-    residuals = reduce_sum(_squared(errors), (0,))
+    residuals = reduce_sum(squared_size(errors), (0,))
     c = div(c, broadcast_in_dim(scale, type_of(c).shape, (0,)))
     base = matmul(inverse, adjoint(inverse), precision="highest")
     for d in (0, 1):
@@ -644,28 +568,16 @@ def _least_squares(a: Any, b: Any, rcond: float) -> tuple[Any, Any, Any, Any]:
     )
 
 
-def _squared(x: Any) -> Any:
-    """The squared absolute values."""
-    if type_of(x).dtype in dtypes.COMPLEX:
-        return add(square(real(x)), square(imag(x)))
-    return square(x)
-
-
-# ---- zeros at the ends ---------------------------------------------------------------------------
-
-
 def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
     """An array without zeros at the front ("f") and the back ("b") of its axes.
 
     axis: the axes that are cut, None for all: hyperplanes in which everything is 0. The shape
     depends on values, which have to be known: raises ConcretizationError under `jit`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.trim_zeros(jnp.array([0, 0, 1, 0, 2, 0]))
     Array([1, 0, 2], dtype=int32)
     """
-    filt = asarray(filt) if isinstance(filt, (list, tuple)) else filt
-    filt = operand("trim_zeros", filt)
+    filt = operand("trim_zeros", unlisted(filt))
     ends = trim.lower() if isinstance(trim, str) else ""
     if ends not in ("f", "b", "fb", "bf"):
         message = "trim_zeros: trim names the ends"

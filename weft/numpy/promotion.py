@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft import config, dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array, put, scalar_array
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of, user_value
@@ -176,9 +177,6 @@ def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
     return convert
 
 
-# ---- plans -------------------------------------------------------------------------------------
-
-
 class Operation:
     """An elementwise function as data.
 
@@ -200,13 +198,10 @@ class Operation:
             if dtype in accepted:
                 return apply
         accepted = frozenset().union(*self.cases)
-        raise DTypeError(
-            f"{self.name} does not take operands of dtype {dtypes.short_name(dtype)}",
-            operation=self.name,
-            got=", ".join(map(str, types)),
-            wanted="a dtype among " + ", ".join(sorted(d.name for d in accepted)),
-            fix=Fix("convert", "convert the operand first (x.astype(...))", {}),
-        )
+        message = f"{self.name} does not take operands of dtype {dtypes.short_name(dtype)}"
+        wanted = "a dtype among " + ", ".join(sorted(d.name for d in accepted))
+        fix = Fix("convert", "convert the operand first (x.astype(...))", {})
+        raise refusal(DTypeError, message, self.name, ", ".join(map(str, types)), wanted, fix)
 
     def plan(self, values: tuple[Any, ...]) -> Apply:
         """The plan for operands of the types of `values`."""
@@ -220,13 +215,9 @@ class Operation:
             dtype = inexact(dtype)
         apply = self.choose(dtype, types)
         shape = broadcast_shape(self.name, types)
-        hosts = [
-            self.host_step(value, of, dtype, weak) for value, of in zip(values, types, strict=True)
-        ]
-        steps = [
-            self.device_step(value, of, dtype, weak, shape)
-            for value, of in zip(values, types, strict=True)
-        ]
+        pairs = list(zip(values, types, strict=True))
+        hosts = [self.host_step(value, of, dtype, weak) for value, of in pairs]
+        steps = [self.device_step(value, of, dtype, weak, shape) for value, of in pairs]
         if any(steps):
             apply = _after_steps(self.name, apply, steps)
         return _after_host(apply, hosts) if any(hosts) else apply
@@ -294,13 +285,10 @@ def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*[of.shape for of in types])
     except ValueError:
-        raise ShapeError(
-            f"{name} got operands whose shapes do not broadcast together",
-            operation=name,
-            got=", ".join(map(str, types)),
-            wanted="lengths that are equal or 1, dimension by dimension from the last",
-            fix=Fix("reshape", "insert dimensions of length 1, for example x[:, None]", {}),
-        ) from None
+        message = f"{name} got operands whose shapes do not broadcast together"
+        wanted = "lengths that are equal or 1, dimension by dimension from the last"
+        fix = Fix("reshape", "insert dimensions of length 1, for example x[:, None]", {})
+        raise refusal(ShapeError, message, name, ", ".join(map(str, types)), wanted, fix) from None
 
 
 def _after_steps(name: str, apply: Apply, steps: list[Unary | None]) -> Apply:
@@ -343,9 +331,6 @@ def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
         return scalar_array(value, scalar)
 
     return step
-
-
-# ---- making functions --------------------------------------------------------------------------
 
 
 def _key(value: Any) -> Any:
@@ -419,8 +404,7 @@ def unary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Unary:
 
 def binary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Binary:
     """Makes a promoting and broadcasting function of two operands from the primitives by dtype."""
-    plans = _Plans(Operation(name, cases, inexact))
-    return _named(_of_two(plans, MISSING), name, doc)
+    return _named(_of_two(_Plans(Operation(name, cases, inexact)), MISSING), name, doc)
 
 
 def _of_two(plans: _Plans, unknown: Any) -> Any:

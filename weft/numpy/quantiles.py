@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import unknown_option
+from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -62,9 +62,6 @@ _INTERPOLATED = {
 }
 _STEPS = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation")
 _ALL_METHODS = (*_METHODS, *_INTERPOLATED, *_STEPS)
-
-
-# ---- quantiles -----------------------------------------------------------------------------------
 
 
 @compiled
@@ -205,32 +202,23 @@ def _weighted_quantile(
 def _spread_weights(name: str, weights: Any, of: Any, axes: tuple[int, ...], method: str) -> Any:
     """The weights in the shape of the array. Raises where they do not fit, or are negative."""
     if method != "inverted_cdf":
-        raise WeftValueError(
-            f"{name} takes weights with one method only",
-            operation=name,
-            got=f"method={method!r} with weights",
-            wanted="method='inverted_cdf'",
-            fix=Fix("argument", "pass method='inverted_cdf'", {}),
-        )
+        message = f"{name} takes weights with one method only"
+        got = f"method={method!r} with weights"
+        fix = Fix("argument", "pass method='inverted_cdf'", {})
+        raise refusal(WeftValueError, message, name, got, "method='inverted_cdf'", fix)
     weights = operand(name, weights)
     given = type_of(weights)
     if given.dtype in dtypes.COMPLEX:
-        raise WeftValueError(
-            f"{name}: weights are real", operation=name, got=str(given), wanted="real numbers"
-        )
+        raise refusal(WeftValueError, f"{name}: weights are real", name, str(given), "real numbers")
     if not isinstance(weights, Tracer) and (np.asarray(weights) < 0).any():
-        raise WeftValueError(
-            f"{name}: weights are not negative", operation=name, got=str(given), wanted="0 or more"
-        )
+        message = f"{name}: weights are not negative"
+        raise refusal(WeftValueError, message, name, str(given), "0 or more")
     if given.shape == of.shape:
         return weights
     if given.shape != tuple(of.shape[d] for d in axes):
-        raise ShapeError(
-            f"{name}: weights have the shape of the array, or of its axes",
-            operation=name,
-            got=f"weights of type {given} for {of}",
-            wanted=f"{of.shape} or {tuple(of.shape[d] for d in axes)}",
-        )
+        message = f"{name}: weights have the shape of the array, or of its axes"
+        wanted = f"{of.shape} or {tuple(of.shape[d] for d in axes)}"
+        raise refusal(ShapeError, message, name, f"weights of type {given} for {of}", wanted)
     return broadcast_in_dim(weights, of.shape, axes)
 
 
@@ -268,17 +256,12 @@ def _check_fractions(name: str, q: Any, scale: int) -> None:
         if not isinstance(value, (int, float, np.number, np.ndarray)):
             continue
         if not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= scale)):
-            percent = 0 <= np.min(value) and np.max(value) <= 100 * scale
             other = {"quantile": "percentile", "nanquantile": "nanpercentile"}.get(name)
-            raise WeftValueError(
-                f"{name}: q lies between 0 and {scale}",
-                operation=name,
-                got=f"q={q!r:.80}",
-                wanted=f"numbers from 0 to {scale}",
-                fix=Fix("percent", f"for a q in percent call {other}", {"function": other})
-                if other and percent
-                else None,
-            )
+            percent = other and 0 <= np.min(value) and np.max(value) <= 100 * scale
+            text = f"for a q in percent call {other}"
+            fix = Fix("percent", text, {"function": other}) if percent else None
+            message, wanted = f"{name}: q lies between 0 and {scale}", f"numbers from 0 to {scale}"
+            raise refusal(WeftValueError, message, name, f"q={q!r:.80}", wanted, fix)
 
 
 def _fraction(
@@ -290,10 +273,11 @@ def _fraction(
     overwrite_input: bool,
     method: str,
     keepdims: bool,
-    scale: int,
     weights: Any = None,
 ) -> Any:
+    check_flag(keepdims, name, "keepdims")
     refuse_out(name, out)
+    scale = 100 if name.endswith("percentile") else 1
     _check_fractions(name, q, scale)
     a, given = operands(name, a, q)
     if type_of(a).dtype in dtypes.REAL:
@@ -310,29 +294,17 @@ def _fraction(
         raise WeftValueError(f"{name} takes real numbers", operation=name, got=str(of))
     axes = axes_of(axis, of.ndim, name)
     if type_of(q).ndim > 1:
-        raise ShapeError(
-            f"{name} takes q of at most one dimension", operation=name, got=str(type_of(q))
-        )
+        raise refusal(ShapeError, f"{name} takes q of at most one dimension", name, str(type_of(q)))
     if 0 in [of.shape[d] for d in axes]:
         if name in ("quantile", "percentile"):
             raise WeftValueError(f"{name}: there are no elements", operation=name, got=str(of))
         rest = [1 if d in axes else s for d, s in enumerate(of.shape) if keepdims or d not in axes]
         return full((*type_of(q).shape, *rest), math.nan, inexact(of.dtype))
+    how = {"keepdims": bool(keepdims), "skip": name.startswith("nan"), "scale": scale}
     if weights is not None:
         spread = _spread_weights(name, weights, of, axes, method)
-        skip = name.startswith("nan")
-        return _weighted_quantile(
-            a, q, spread, axes=axes, keepdims=bool(keepdims), skip=skip, scale=scale
-        )
-    return _quantile(
-        a,
-        q,
-        axes=axes,
-        method=method,
-        keepdims=bool(keepdims),
-        skip=name.startswith("nan"),
-        scale=scale,
-    )
+        return _weighted_quantile(a, q, spread, axes=axes, **how)
+    return _quantile(a, q, axes=axes, method=method, **how)
 
 
 @repeated
@@ -357,8 +329,7 @@ def quantile(
     >>> jnp.quantile(jnp.array([1.0, 2.0, 3.0]), 0.75)
     Array(2.5, dtype=float32)
     """
-    check_flag(keepdims, "quantile", "keepdims")
-    return _fraction("quantile", a, q, axis, out, overwrite_input, method, keepdims, 1, weights)
+    return _fraction("quantile", a, q, axis, out, overwrite_input, method, keepdims, weights)
 
 
 def nanquantile(
@@ -379,8 +350,7 @@ def nanquantile(
     >>> jnp.nanquantile(jnp.array([jnp.nan, 1.0, 3.0]), 0.5)
     Array(2., dtype=float32)
     """
-    check_flag(keepdims, "nanquantile", "keepdims")
-    return _fraction("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, 1, weights)
+    return _fraction("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights)
 
 
 @repeated
@@ -402,8 +372,7 @@ def percentile(
     >>> jnp.percentile(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 75.0]))
     Array([1. , 2.5], dtype=float32)
     """
-    check_flag(keepdims, "percentile", "keepdims")
-    return _fraction("percentile", a, q, axis, out, overwrite_input, method, keepdims, 100, weights)
+    return _fraction("percentile", a, q, axis, out, overwrite_input, method, keepdims, weights)
 
 
 def nanpercentile(
@@ -424,10 +393,7 @@ def nanpercentile(
     >>> jnp.nanpercentile(jnp.array([jnp.nan, 1.0, 3.0]), 50)
     Array(2., dtype=float32)
     """
-    check_flag(keepdims, "nanpercentile", "keepdims")
-    return _fraction(
-        "nanpercentile", a, q, axis, out, overwrite_input, method, keepdims, 100, weights
-    )
+    return _fraction("nanpercentile", a, q, axis, out, overwrite_input, method, keepdims, weights)
 
 
 @repeated
@@ -443,8 +409,7 @@ def median(
     >>> jnp.median(jnp.array([3.0, 1.0, 2.0, 10.0]))
     Array(2.5, dtype=float32)
     """
-    check_flag(keepdims, "median", "keepdims")
-    return _fraction("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, 1)
+    return _fraction("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
 
 
 def nanmedian(
@@ -461,5 +426,4 @@ def nanmedian(
     >>> jnp.nanmedian(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(2., dtype=float32)
     """
-    check_flag(keepdims, "nanmedian", "keepdims")
-    return _fraction("nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, 1)
+    return _fraction("nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)

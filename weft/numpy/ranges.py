@@ -13,6 +13,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, put
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
@@ -23,6 +24,7 @@ from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
     check_flag,
+    check_flags,
     inexact,
     integer_of,
     promoted,
@@ -47,39 +49,25 @@ def _on_device(value: np.ndarray[Any, Any]) -> Any:
     return put(value, ArrayType(value.shape, value.dtype))
 
 
-# ---- arange ------------------------------------------------------------------------------------
-
-
 def _static(value: Any, argument: str) -> Any:
     """A concrete number. Raises WeftTypeError, WeftValueError or ShapeError for anything else."""
     if isinstance(value, Tracer):
         known = value.concrete()
         if known is None:
-            raise WeftTypeError(
-                f"arange: {argument} is traced, and the length of the result depends on it",
-                operation="arange",
-                got=f"{argument}: {value.describe()}",
-                wanted="numbers that are known while tracing",
-                fix=Fix(
-                    "static_argument",
-                    "make it a static argument (jit's static_argnums or static_argnames)",
-                    {"argument": argument},
-                ),
-            )
+            message = f"arange: {argument} is traced, and the length of the result depends on it"
+            got, wanted = f"{argument}: {value.describe()}", "numbers that are known while tracing"
+            text = "make it a static argument (jit's static_argnums or static_argnames)"
+            fix = Fix("static_argument", text, {"argument": argument})
+            raise refusal(WeftTypeError, message, "arange", got, wanted, fix)
         value = known
     check_arrays("arange", value)
     of = canonical_type(value)
     if of.dtype in dtypes.COMPLEX:
-        raise WeftValueError(
-            "arange takes no complex numbers", operation="arange", got=f"{argument}={value!r}"
-        )
+        message = "arange takes no complex numbers"
+        raise refusal(WeftValueError, message, "arange", f"{argument}={value!r}")
     if of.shape:
-        raise ShapeError(
-            "arange takes numbers, not arrays with dimensions",
-            operation="arange",
-            got=f"{argument}: {of}",
-            wanted="a number",
-        )
+        message = "arange takes numbers, not arrays with dimensions"
+        raise refusal(ShapeError, message, "arange", f"{argument}: {of}", "a number")
     return value
 
 
@@ -139,13 +127,10 @@ def _check_finite(**numbers: Any) -> None:
         # An infinite step ends the range after the first number.
         endless = math.isinf(value) and name != "step" if isinstance(value, float) else False
         if endless or value != value:
-            raise WeftValueError(
-                f"arange: {name} is {value}, so that there is no last number",
-                operation="arange",
-                got=", ".join(f"{key}={x!r}" for key, x in numbers.items()),
-                wanted="finite numbers",
-                fix=Fix("linspace", "for a number of values use weft.numpy.linspace", {}),
-            )
+            message = f"arange: {name} is {value}, so that there is no last number"
+            got = ", ".join(f"{key}={x!r}" for key, x in numbers.items())
+            fix = Fix("linspace", "for a number of values use weft.numpy.linspace", {})
+            raise refusal(WeftValueError, message, "arange", got, "finite numbers", fix)
 
 
 def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
@@ -217,9 +202,6 @@ def _converted(*, size: int, first: int, by: int, dtype: Any) -> Any:
     return convert_element_type(found, dtype)
 
 
-# ---- sequences between two ends ----------------------------------------------------------------
-
-
 @overload
 def linspace(
     start: Any,
@@ -232,8 +214,6 @@ def linspace(
     *,
     device: Any = ...,
 ) -> Array: ...
-
-
 @overload
 def linspace(
     start: Any,
@@ -246,8 +226,6 @@ def linspace(
     axis: int = ...,
     device: Any = ...,
 ) -> tuple[Array, Array]: ...
-
-
 @overload
 def linspace(
     start: Any,
@@ -260,8 +238,6 @@ def linspace(
     *,
     device: Any = ...,
 ) -> Any: ...
-
-
 @repeated
 def linspace(
     start: Any,
@@ -282,11 +258,13 @@ def linspace(
     >>> linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    check_flag(endpoint, "linspace", "endpoint")
-    check_flag(retstep, "linspace", "retstep")
+    check_flags("linspace", endpoint=endpoint, retstep=retstep)
     num = _count(num, "linspace")
     if type(start) in _REAL and type(stop) in _REAL and num <= _SMALL:
-        return _known(start, stop, num, bool(endpoint), bool(retstep), dtype, axis, device)
+        axis_of(axis, 1, "linspace")
+        made, step = _known(start, stop, num, bool(endpoint), dtype)
+        found = _placed(_on_device(made), device)
+        return (found, _on_device(step)) if retstep else found
     wanted = None if dtype is None else dtypes.parse(dtype)
     start, stop = _given("linspace", wanted, start, stop)
     axis = integer_of(axis, "linspace", "axis")
@@ -308,27 +286,15 @@ def _between(
 _REAL = (int, float)
 
 
-def _known(
-    start: float,
-    stop: float,
-    num: int,
-    endpoint: bool,
-    retstep: bool,
-    dtype: Any,
-    axis: int,
-    device: Any,
-) -> Any:
-    """`linspace` between two concrete numbers, exact to rounding."""
-    axis_of(axis, 1, "linspace")
+def _known(start: float, stop: float, num: int, endpoint: bool, dtype: Any) -> tuple[Any, Any]:
+    """`linspace` between two concrete numbers, exact to rounding, and the distance."""
     wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
     real = wanted if wanted in dtypes.FLOATING else dtypes.default_float()
     # 1e300 in float32 is infinity, and so is the distance of -1e308 and 1e308.
     with np.errstate(over="ignore", invalid="ignore"):
         made, step = _even_values(float(start), float(stop), num, endpoint)
         made = (np.floor(made) if wanted.kind in "iu" else made).astype(wanted)
-        distance = np.asarray(step, real)
-    out = _placed(_on_device(made), device)
-    return (out, _on_device(distance)) if retstep else out
+        return made, np.asarray(step, real)
 
 
 def _even_values(start: float, stop: float, num: int, endpoint: bool) -> tuple[Any, float]:
@@ -350,12 +316,8 @@ def _even_values(start: float, stop: float, num: int, endpoint: bool) -> tuple[A
 def _count(num: Any, operation: str) -> int:
     num = integer_of(num, operation, "num")
     if num < 0:
-        raise WeftValueError(
-            f"{operation}: the number of samples is negative",
-            operation=operation,
-            got=f"num={num}",
-            wanted="num >= 0",
-        )
+        message = f"{operation}: the number of samples is negative"
+        raise refusal(WeftValueError, message, operation, f"num={num}", "num >= 0")
     return num
 
 
@@ -494,19 +456,13 @@ def _in_proportion(
     return move_dim(out, 0, axis_of(axis, len(shape), "geomspace"), num)
 
 
-# ---- matrices of ones and zeros ----------------------------------------------------------------
-
-
 def _lengths(operation: str, n: Any, m: Any) -> tuple[int, int]:
     rows = integer_of(n, operation, "N")
     columns = rows if m is None else integer_of(m, operation, "M")
     if rows < 0 or columns < 0:
-        raise WeftValueError(
-            f"{operation}: a length is negative",
-            operation=operation,
-            got=f"{rows} rows and {columns} columns",
-            wanted="lengths of at least 0",
-        )
+        message = f"{operation}: a length is negative"
+        got = f"{rows} rows and {columns} columns"
+        raise refusal(WeftValueError, message, operation, got, "lengths of at least 0")
     return rows, columns
 
 
@@ -580,13 +536,10 @@ def _triangle_of(m: Any, k: Any, lower: bool) -> Any:
     m = as_operand(operation, m)
     shape = type_of(m).shape
     if len(shape) < 2:
-        raise ShapeError(
-            f"{operation} takes an array of at least two dimensions",
-            operation=operation,
-            got=str(type_of(m)),
-            wanted="at least two dimensions",
-            fix=Fix("reshape", "reshape it to a matrix first", {}),
-        )
+        message = f"{operation} takes an array of at least two dimensions"
+        got = str(type_of(m))
+        fix = Fix("reshape", "reshape it to a matrix first", {})
+        raise refusal(ShapeError, message, operation, got, "at least two dimensions", fix)
     k = integer_of(k, operation, "k") - (0 if lower else 1)
     return _triangle(m, k=max(-shape[-2] - 1, min(k, shape[-1] + 1)), lower=lower)
 

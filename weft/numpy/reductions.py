@@ -7,10 +7,12 @@ and variances of integers are floats. Variance is computed in two passes, about 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod as product
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
@@ -32,7 +34,7 @@ from weft.numpy.promotion import number_for
 from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import add, div, mul, ne, sqrt, square, sub
 from weft.ops.elementwise.arithmetic import max as larger
-from weft.ops.elementwise.complex import conj, real
+from weft.ops.elementwise.complex import conj, imag, real
 from weft.ops.elementwise.selection import select
 from weft.ops.reductions.reduce import (
     highest,
@@ -67,6 +69,13 @@ _NARROW_FLOATS = frozenset({dtypes.float16, dtypes.bfloat16})
 _DIRECT = frozenset({dtypes.float32, dtypes.float64, *dtypes.COMPLEX, dtypes.int64, dtypes.uint64})
 
 
+def squared_size(x: Any) -> Any:
+    """The squared absolute values."""
+    if type_of(x).dtype in dtypes.COMPLEX:
+        return add(square(real(x)), square(imag(x)))
+    return square(x)
+
+
 def kept(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Any:
     """The result of a reduction, with the reduced axes as dimensions of length 1 if asked for."""
     if not keepdims:
@@ -84,13 +93,10 @@ def summed_dtype(dtype: Any, promote_integers: bool = True) -> Any:
     """The dtype of a sum or product of elements: integers widen to the default width."""
     if dtype == dtypes.bool_:
         return dtypes.default_int()
-    if promote_integers and dtype in dtypes.SIGNED:
-        wide = dtypes.default_int()
-        return dtype if dtype.itemsize > wide.itemsize else wide
-    if promote_integers and dtype in dtypes.UNSIGNED:
-        wide = dtypes.default_uint()
-        return dtype if dtype.itemsize > wide.itemsize else wide
-    return dtype
+    if not promote_integers or dtype not in dtypes.INTEGER:
+        return dtype
+    wide = dtypes.default_int() if dtype in dtypes.SIGNED else dtypes.default_uint()
+    return dtype if dtype.itemsize > wide.itemsize else wide
 
 
 def accumulator(dtype: Any) -> Any:
@@ -131,7 +137,7 @@ def plain_axes(name: str, a: Any, axis: Any) -> tuple[int, ...]:
     return axes_of(axis, aval.ndim, name)
 
 
-def _split(extra: tuple[Any, ...], given: tuple[bool, bool]) -> tuple[Any, Any]:
+def _split(extra: Sequence[Any], given: tuple[bool, bool]) -> tuple[Any, Any]:
     """The (initial, where) operands from those that are given; None for the others."""
     values = iter(extra)
     return (next(values) if given[0] else None, next(values) if given[1] else None)
@@ -153,20 +159,10 @@ def result_dtype(name: str, dtype: Any) -> Any:
     return found
 
 
-# ---- sum, prod ---------------------------------------------------------------------------------
-
-
 def _accumulated(
-    a: Any,
-    *extra: Any,
-    reduce: Any,
-    combine: Any,
-    unit: int,
-    axes: Any,
-    dtype: Any,
-    keepdims: Any,
-    given: Any,
+    reduce: Any, unit: int, operands: Any, axes: Any, dtype: Any, keepdims: bool, given: Any
 ) -> Any:
+    a, *extra = operands
     initial, where = _split(extra, given)
     x = convert(a, accumulator(dtype))
     logical = type_of(x).dtype == dtypes.bool_
@@ -174,18 +170,18 @@ def _accumulated(
         reduce = reduce_and if unit else reduce_or
     out = reduce(masked(x, where, bool(unit) if logical else unit), axes)
     if initial is not None:
-        out = combine(out, convert(initial, type_of(out).dtype))
+        out = (mul if unit else add)(out, convert(initial, type_of(out).dtype))
     return kept(convert(out, dtype), type_of(a).shape, axes, keepdims)
 
 
 @compiled
 def _sum(*operands: Any, **how: Any) -> Any:
-    return _accumulated(*operands, reduce=reduce_sum, combine=add, unit=0, **how)
+    return _accumulated(reduce_sum, 0, operands, **how)
 
 
 @compiled
 def _prod(*operands: Any, **how: Any) -> Any:
-    return _accumulated(*operands, reduce=reduce_prod, combine=mul, unit=1, **how)
+    return _accumulated(reduce_prod, 1, operands, **how)
 
 
 def _total(
@@ -200,10 +196,9 @@ def _total(
     """A sum or product; `rest` are further arguments of `arguments`."""
     check_flag(promote_integers, name, "promote_integers")
     a = operand(name, a)
-    if dtype is None:
+    target = result_dtype(name, dtype)
+    if target is None:
         target = summed_dtype(type_of(a).dtype, promote_integers)
-    else:
-        target = result_dtype(name, dtype)
     given, how = arguments(name, a, initial=initial, dtype=target, **rest)
     return compute(*given, dtype=target, **how)
 
@@ -224,7 +219,6 @@ def sum(
     dtype: of the result and the additions; initial: added to it; where: a mask of the elements that
     count; promote_integers: whether narrow integers are summed in the default width.
 
-    >>> import weft.numpy as jnp
     >>> jnp.sum(jnp.ones((2, 3)), axis=1)
     Array([3., 3.], dtype=float32)
     """
@@ -257,9 +251,6 @@ def prod(
     return _total("prod", _prod, a, dtype, promote_integers, initial, **rest)
 
 
-# ---- extrema -----------------------------------------------------------------------------------
-
-
 @compiled
 def _extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: Any, given: Any) -> Any:
     initial, where = _split(extra, given)
@@ -275,48 +266,28 @@ def _extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: Any, give
 def check_elements(name: str, aval: ArrayType, axes: tuple[int, ...]) -> None:
     """Raises WeftValueError where the axes have no elements."""
     if aval.size == 0 and 0 in [aval.shape[d] for d in axes]:
-        raise WeftValueError(
-            f"{name}: no elements to choose from, and no initial=",
-            operation=name,
-            got=f"{aval}, axes {axes}",
-            wanted="at least one element along the axes",
-            fix=Fix("initial", "pass initial=, the value of an empty reduction", {}),
-        )
+        message = f"{name}: no elements to choose from, and no initial="
+        wanted = "at least one element along the axes"
+        fix = Fix("initial", "pass initial=, the value of an empty reduction", {})
+        raise refusal(WeftValueError, message, name, f"{aval}, axes {axes}", wanted, fix)
 
 
 def extreme(
-    name: str,
-    compute: CompiledFunction,
-    a: Any,
-    axis: Any,
-    out: Any,
-    keepdims: bool,
-    initial: Any,
-    where: Any,
+    name: str, compute: CompiledFunction, a: Any, initial: Any, where: Any, **rest: Any
 ) -> Any:
-    """The largest or smallest element, after `name`, with checked arguments."""
+    """The largest or smallest element, after `name`; `rest` is as of `arguments`."""
     a = operand(name, a)
     aval = type_of(a)
     if aval.dtype in dtypes.NARROW:
-        raise DTypeError(
-            f"{name} does not take operands of dtype {dtypes.short_name(aval.dtype)}",
-            operation=name,
-            got=str(aval),
-            wanted="a dtype in which is computed",
-            fix=Fix("convert", "convert it first: x.astype('int8') or x.astype('float32')", {}),
-        )
-    given, how = arguments(
-        name, a, axis, out, keepdims, initial=initial, where=where, dtype=aval.dtype
-    )
+        message = f"{name} does not take operands of dtype {dtypes.short_name(aval.dtype)}"
+        fix = Fix("convert", "convert it first: x.astype('int8') or x.astype('float32')", {})
+        raise refusal(DTypeError, message, name, str(aval), "a dtype in which is computed", fix)
+    given, how = arguments(name, a, initial=initial, where=where, dtype=aval.dtype, **rest)
     if initial is None:
         if where is not None:
-            raise WeftValueError(
-                f"{name} with a where= mask needs initial=, for where nothing is selected",
-                operation=name,
-                got="where without initial",
-                wanted="initial",
-                fix=Fix("initial", "pass initial=, a value that stands for no elements", {}),
-            )
+            message = f"{name} with a where= mask needs initial=, for where nothing is selected"
+            fix = Fix("initial", "pass initial=, a value that stands for no elements", {})
+            raise refusal(WeftValueError, message, name, "where without initial", "initial", fix)
         check_elements(name, aval, how["axes"])
     return compute(*given, largest=name.endswith("max"), **how)
 
@@ -341,7 +312,7 @@ def max(
         axes = plain_axes("max", a, axis)
         if axes:
             return reduce_max(a, axes)
-    return extreme("max", _extremum, a, axis, out, keepdims, initial, where)
+    return extreme("max", _extremum, a, initial, where, axis=axis, out=out, keepdims=keepdims)
 
 
 @repeated
@@ -364,7 +335,7 @@ def min(
         axes = plain_axes("min", a, axis)
         if axes:
             return reduce_min(a, axes)
-    return extreme("min", _extremum, a, axis, out, keepdims, initial, where)
+    return extreme("min", _extremum, a, initial, where, axis=axis, out=out, keepdims=keepdims)
 
 
 amax, amin = max, min
@@ -386,9 +357,6 @@ def ptp(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False
     given, how = arguments("ptp", a, axis, out, keepdims)
     check_elements("ptp", type_of(given[0]), how["axes"])
     return _ptp(*given, **how)
-
-
-# ---- booleans ----------------------------------------------------------------------------------
 
 
 @compiled
@@ -441,15 +409,11 @@ def count_nonzero(a: ArrayLike, axis: Any = None, keepdims: bool = False) -> Arr
     return _count(*given, **how)
 
 
-# ---- mean, variance ----------------------------------------------------------------------------
-
-
 def _number_counted(shape: tuple[int, ...], axes: tuple[int, ...], where: Any, dtype: Any) -> Any:
     """How many elements each result is computed from, as a number or an array of `dtype`."""
     if where is None:
         return dtype.type(product(shape[d] for d in axes))
-    mask = broadcasted(boolean(where), shape, "where")
-    return reduce_sum(convert(mask, dtype), axes)
+    return reduce_sum(convert(broadcasted(boolean(where), shape, "where"), dtype), axes)
 
 
 @compiled
@@ -519,17 +483,11 @@ def _var(
 
 
 def _correction(name: str, ddof: Any, correction: Any) -> Any:
-    if correction is None:
-        value = ddof
-    elif ddof not in (0, None):
-        raise WeftValueError(
-            f"{name}: ddof and correction are two names of one thing",
-            operation=name,
-            got=f"ddof={ddof}, correction={correction}",
-            wanted="one of the two",
-        )
-    else:
-        value = correction
+    if correction is not None and ddof not in (0, None):
+        message = f"{name}: ddof and correction are two names of one thing"
+        got = f"ddof={ddof}, correction={correction}"
+        raise refusal(WeftValueError, message, name, got, "one of the two")
+    value = ddof if correction is None else correction
     check_number(value, name, "ddof")
     return value
 
@@ -552,12 +510,9 @@ def _variance(
     (a, *extra), how = arguments(name, a, axis, out, keepdims, where=where)
     target = result_dtype(name, dtype)
     if target is not None and target not in dtypes.INEXACT:
-        raise WeftValueError(
-            f"{name} is computed in a floating-point or complex dtype",
-            operation=name,
-            got=f"dtype={target.name}",
-            wanted="a floating-point or complex dtype",
-        )
+        message = f"{name} is computed in a floating-point or complex dtype"
+        got = f"dtype={target.name}"
+        raise refusal(WeftValueError, message, name, got, "a floating-point or complex dtype")
     number = _correction(name, ddof, correction)
     number = as_array(float(number)) if is_eager() else number
     return _var(a, number, *extra, dtype=target, root=name == "std", **how)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type
+from weft.argument_errors import invalid_type, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
@@ -71,9 +71,6 @@ __all__ = [
 BOOLEAN, INTEGER, COMPLEX = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.COMPLEX
 INEXACT, FLOATING, NUMERIC = dtypes.INEXACT, dtypes.FLOATING, dtypes.NUMERIC
 WHOLE = INTEGER | BOOLEAN
-
-
-# ---- rounding ----------------------------------------------------------------------------------
 
 
 def _to_even(x: Any) -> Any:
@@ -138,9 +135,8 @@ def _round_scaled(x: Any, decimals: int) -> Any:
     """Rounds floating-point numbers to a number of decimals."""
     dtype = type_of(x).dtype
     if dtype.itemsize == 2:  # powers of ten soon leave the range of 16 bits
-        return convert_element_type(
-            _round_scaled(convert_element_type(x, dtypes.float32), decimals), dtype
-        )
+        wide = convert_element_type(x, dtypes.float32)
+        return convert_element_type(_round_scaled(wide, decimals), dtype)
     if decimals > 0:
         factor = constant(_power_of_ten(decimals), x)
         rounded = lax.div(_to_even(lax.mul(x, factor)), factor)
@@ -155,9 +151,8 @@ def _round_scaled(x: Any, decimals: int) -> Any:
 @compiled
 def _round_floating(x: Any, *, decimals: int) -> Any:
     if type_of(x).dtype in COMPLEX:
-        return parts.complex(
-            _round_scaled(parts.real(x), decimals), _round_scaled(parts.imag(x), decimals)
-        )
+        both = (parts.real(x), parts.imag(x))
+        return parts.complex(*[_round_scaled(part, decimals) for part in both])
     return _round_scaled(x, decimals)
 
 
@@ -197,32 +192,22 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
         raise invalid_type(message, "round", "decimals", decimals, wanted) from None
     dtype = type_of(a).dtype
     if dtype in WHOLE or dtype in dtypes.NARROW_INTEGER:
-        if decimals >= 0 or dtype in BOOLEAN:
-            return same(a)
-        return _round_integer(a, decimals=decimals)
-    if decimals == 0:
-        return rint(a)
-    return _round_floating(a, decimals=decimals)
+        whole = decimals >= 0 or dtype in BOOLEAN
+        return same(a) if whole else _round_integer(a, decimals=decimals)
+    return _round_floating(a, decimals=decimals) if decimals else rint(a)
 
 
 around = round
 
 
-# ---- finiteness --------------------------------------------------------------------------------
-
-
 @compiled
 def _false(x: Any) -> Any:
-    return _repeated(np.bool_(False), x)
+    return broadcasted(np.bool_(False), type_of(x).shape)
 
 
 @compiled
 def _true(x: Any) -> Any:
-    return _repeated(np.bool_(True), x)
-
-
-def _repeated(value: np.bool_, like: Any) -> Any:
-    return broadcasted(value, type_of(like).shape)
+    return broadcasted(np.bool_(True), type_of(x).shape)
 
 
 def _not_a_number(x: Any) -> Any:
@@ -319,21 +304,15 @@ def nan_to_num(
     if dtype not in INEXACT:
         return same(x)
     if dtype in COMPLEX:
-        return parts.complex(
-            nan_to_num(parts.real(x), copy, nan, posinf, neginf),
-            nan_to_num(parts.imag(x), copy, nan, posinf, neginf),
-        )
+        both = (parts.real(x), parts.imag(x))
+        return parts.complex(*[nan_to_num(part, copy, nan, posinf, neginf) for part in both])
     limits = dtypes.finfo(dtype)
-    values = (
-        nan,
-        float(limits.max) if posinf is None else posinf,
-        float(limits.min) if neginf is None else neginf,
-    )
+    high = float(limits.max) if posinf is None else posinf
+    low = float(limits.min) if neginf is None else neginf
     # As static parameters, -0.0 and 0.0 would be equal.
-    if all(type(value) in (int, float) and str(value) != "-0.0" for value in values):
-        low, high, missing = (float(value) for value in (values[2], values[1], values[0]))
-        return _replace_constants(x, nan=missing, posinf=high, neginf=low)
-    return _replace(x, *(convert_element_type(value, dtype) for value in values))
+    if all(type(x) in (int, float) and str(x) != "-0.0" for x in (nan, high, low)):
+        return _replace_constants(x, nan=float(nan), posinf=float(high), neginf=float(low))
+    return _replace(x, *(convert_element_type(value, dtype) for value in (nan, high, low)))
 
 
 @compiled
@@ -351,8 +330,6 @@ def _replace(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 def _replace_constants(x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
     return _replace.function(x, *(constant(value, x) for value in (nan, posinf, neginf)))
 
-
-# ---- sign and exponent -------------------------------------------------------------------------
 
 # For each dtype the unsigned integer of its size, the bits of its fraction, its exponent's bias.
 _FORMATS: dict[Any, tuple[Any, int, int]] = {
@@ -476,13 +453,10 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     """
     x1, x2 = as_operand("ldexp", x1), as_operand("ldexp", x2)
     if type_of(x2).dtype not in INTEGER or type_of(x1).dtype in COMPLEX:
-        raise DTypeError(
-            "ldexp takes real numbers and integer exponents",
-            operation="ldexp",
-            got=f"{type_of(x1)} and {type_of(x2)}",
-            wanted="a real x1 and an integer x2",
-            fix=Fix("convert", "use x1 * 2.0**x2 for exponents that are not whole", {}),
-        )
+        message = "ldexp takes real numbers and integer exponents"
+        got = f"{type_of(x1)} and {type_of(x2)}"
+        fix = Fix("convert", "use x1 * 2.0**x2 for exponents that are not whole", {})
+        raise refusal(DTypeError, message, "ldexp", got, "a real x1 and an integer x2", fix)
     x1 = convert_element_type(x1, inexact(type_of(x1).dtype))
     shape = np.broadcast_shapes(type_of(x1).shape, type_of(x2).shape)
     exponent = convert_element_type(_within_int32(x2), dtypes.int32)
@@ -502,9 +476,8 @@ def _fraction_and_exponent(x: Any) -> tuple[Any, Any]:
     scaled = select(subnormal, digits, x)
     shift = lax.sub(_exponent_field(scaled), np.int32(bias - 1))
     exponent = select(subnormal, lax.add(shift, np.int32(1 - bias - fraction)), shift)
-    special = bits.bitwise_or(
-        lax.eq(scaled, constant(0, x)), bits.bitwise_not(rounding.is_finite(x))
-    )
+    endless = bits.bitwise_not(rounding.is_finite(x))
+    special = bits.bitwise_or(lax.eq(scaled, constant(0, x)), endless)
     mantissa = _scale_by_power.function(scaled, lax.neg(shift))
     return select(special, x, mantissa), select(special, filled(0, exponent), exponent)
 
@@ -530,12 +503,8 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     x = as_operand("frexp", x)
     dtype = inexact(type_of(x).dtype)
     if dtype not in FLOATING:
-        raise DTypeError(
-            "frexp takes real numbers",
-            operation="frexp",
-            got=str(type_of(x)),
-            wanted="an integer or floating-point dtype",
-        )
+        wanted = "an integer or floating-point dtype"
+        raise refusal(DTypeError, "frexp takes real numbers", "frexp", str(type_of(x)), wanted)
     return _fraction_and_exponent(convert_element_type(x, dtype))
 
 
@@ -578,9 +547,6 @@ heaviside: BinaryUfunc = binary_ufunc(
     """,
     inexact=True,
 )
-
-
-# ---- complex numbers ---------------------------------------------------------------------------
 
 
 @compiled
@@ -638,10 +604,9 @@ isreal: Unary = unary(
 
 @compiled
 def _angle(x: Any, *, degrees: bool) -> Any:
-    if type_of(x).dtype in COMPLEX:
-        found = elementary.atan2(parts.imag(x), parts.real(x))
-    else:
-        found = elementary.atan2(filled(0, x), x)
+    is_complex = type_of(x).dtype in COMPLEX
+    y, x = (parts.imag(x), parts.real(x)) if is_complex else (filled(0, x), x)
+    found = elementary.atan2(y, x)
     return lax.mul(found, constant(180 / math.pi, found)) if degrees else found
 
 

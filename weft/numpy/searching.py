@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, unknown_option
+from weft.argument_errors import invalid_value, refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -17,6 +17,7 @@ from weft.numpy.arguments import (
     broadcasted,
     check_choice,
     check_flag,
+    check_flags,
     check_number,
     convert,
     inexact,
@@ -25,7 +26,6 @@ from weft.numpy.arguments import (
     promoted,
     refuse_out,
 )
-from weft.numpy.choosing import index_dtype
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.nan_reductions import is_nan, without_nan
 from weft.numpy.promotion import meeting, number_for
@@ -64,36 +64,33 @@ INT32 = np.dtype(np.int32)
 @compiled
 def _arg(a: Any, *, name: str, axis: int | None, keepdims: bool) -> Any:
     of = type_of(a)
+    axes = tuple(range(of.ndim)) if axis is None else (axis,)
     function = argreduce.argmax if name.endswith("max") else argreduce.argmin
     if name.startswith("nan") and of.dtype in dtypes.INEXACT:
         fill = (lowest if name.endswith("max") else highest)(of.dtype)
-        empty = reduce_and(is_nan(a), tuple(range(of.ndim)) if axis is None else (axis,))
+        empty = reduce_and(is_nan(a), axes)
         found = _arg.function(
             without_nan(a, fill), name=name.removeprefix("nan"), axis=axis, keepdims=False
         )
-        out = choose_elements(
-            empty, broadcasted(index_dtype().type(-1), type_of(found).shape), found
-        )
+        none = broadcasted(dtypes.default_int().type(-1), type_of(found).shape)
+        out = choose_elements(empty, none, found)
     elif axis is None:
-        out = function(reshape(a, (of.size,)), 0, index_dtype())
+        out = function(reshape(a, (of.size,)), 0, dtypes.default_int())
     else:
-        out = function(a, axis, index_dtype())
-    axes = tuple(range(of.ndim)) if axis is None else (axis,)
+        out = function(a, axis, dtypes.default_int())
     return kept(out, of.shape, axes, keepdims)
 
 
 def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
+    check_flag(keepdims, name, "keepdims")
     refuse_out(name, out)
     a = operand(name, a)
     of = type_of(a)
     place = None if axis is None else axis_of(axis, of.ndim, name)
     if (of.size if place is None else of.shape[place]) == 0:
-        raise WeftValueError(
-            f"{name}: there are no elements to choose from",
-            operation=name,
-            got=f"{of}, axis {axis}",
-            wanted="at least one element along the axis",
-        )
+        message = f"{name}: there are no elements to choose from"
+        got = f"{of}, axis {axis}"
+        raise refusal(WeftValueError, message, name, got, "at least one element along the axis")
     return _arg(a, name=name, axis=place, keepdims=bool(keepdims))
 
 
@@ -108,7 +105,6 @@ def argmax(
     >>> jnp.argmax(jnp.array([3.0, 5.0, 4.0]))
     Array(1, dtype=int32)
     """
-    check_flag(keepdims, "argmax", "keepdims")
     return _position("argmax", a, axis, out, keepdims)
 
 
@@ -121,7 +117,6 @@ def argmin(
     >>> jnp.argmin(jnp.array([[3.0, 5.0], [4.0, 1.0]]), axis=1)
     Array([0, 1], dtype=int32)
     """
-    check_flag(keepdims, "argmin", "keepdims")
     return _position("argmin", a, axis, out, keepdims)
 
 
@@ -136,7 +131,6 @@ def nanargmax(
     >>> jnp.nanargmax(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(2, dtype=int32)
     """
-    check_flag(keepdims, "nanargmax", "keepdims")
     return _position("nanargmax", a, axis, out, keepdims)
 
 
@@ -148,7 +142,6 @@ def nanargmin(
     >>> jnp.nanargmin(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1, dtype=int32)
     """
-    check_flag(keepdims, "nanargmin", "keepdims")
     return _position("nanargmin", a, axis, out, keepdims)
 
 
@@ -207,14 +200,16 @@ def searchsorted(
         wanted = "'scan', 'scan_unrolled', 'sort' or 'compare_all'"
         raise unknown_option("searchsorted", "method", method, wanted)
     if type_of(a).ndim != 1:
-        raise ShapeError(
-            "searchsorted takes a sorted array of one dimension",
-            operation="searchsorted",
-            got=str(type_of(a)),
-            wanted="one dimension",
-        )
+        message = "searchsorted takes a sorted array of one dimension"
+        raise refusal(ShapeError, message, "searchsorted", str(type_of(a)), "one dimension")
     extra = () if sorter is None else operands("searchsorted", sorter)
     return _searchsorted(a, v, *extra, side=side, method=method)
+
+
+def _ends(x: Any) -> list[Any]:
+    """The first and the last element of a vector."""
+    n = type_of(x).shape[0]
+    return [reshape(slicing.slice(x, (i,), (i + 1,)), ()) for i in (0, n - 1)]
 
 
 @compiled
@@ -225,7 +220,7 @@ def _digitize(x: Any, bins: Any, *, right: bool) -> Any:
         return broadcasted(np.int32(0), type_of(x).shape)
     up = _searchsorted.function(bins, x, side=side, method="scan")
     falling = _searchsorted.function(rev(bins, (0,)), x, side=side, method="scan")
-    first, last = (reshape(slicing.slice(bins, (i,), (i + 1,)), ()) for i in (0, n - 1))
+    first, last = _ends(bins)
     return choose_elements(le(first, last), up, sub(np.int32(n), falling))
 
 
@@ -241,9 +236,8 @@ def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None
     check_flag(right, "digitize", "right")
     x, bins = meeting("digitize", x, bins)
     if type_of(bins).ndim != 1:
-        raise ShapeError(
-            "digitize takes bins of one dimension", operation="digitize", got=str(type_of(bins))
-        )
+        message = "digitize takes bins of one dimension"
+        raise refusal(ShapeError, message, "digitize", str(type_of(bins)))
     methods = (None, "scan", "scan_unrolled", "sort", "compare_all")
     check_choice(method, methods, "digitize", "method")
     return _digitize(x, bins, right=bool(right))
@@ -276,8 +270,7 @@ def isin(
     >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([3, 1]))
     Array([ True, False,  True], dtype=bool)
     """
-    check_flag(assume_unique, "isin", "assume_unique")
-    check_flag(invert, "isin", "invert")
+    check_flags("isin", assume_unique=assume_unique, invert=invert)
     element, test_elements = meeting("isin", element, test_elements)
     check_choice(method, ("auto", "compare_all", "binary_search", "sort"), "isin", "method")
     return _isin(element, test_elements, invert=bool(invert))
@@ -293,21 +286,18 @@ def _interp(x: Any, xp: Any, fp: Any, *ends: Any, given: tuple[bool, bool, bool]
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, absolute(convert(period, dtype)))
     n, shape = type_of(xp).shape[0], type_of(x).shape
-    i = smaller(
-        larger(_searchsorted.function(xp, x, side="right", method="scan"), np.int32(1)),
-        np.int32(n - 1),
-    )
+    i = _searchsorted.function(xp, x, side="right", method="scan")
+    i = smaller(larger(i, np.int32(1)), np.int32(n - 1))
     before = sub(i, np.int32(1))
-    x0, x1 = take_axis(xp, before, 0, "clip"), take_axis(xp, i, 0, "clip")
-    f0, f1 = take_axis(fp, before, 0, "clip"), take_axis(fp, i, 0, "clip")
+    x0, x1, f0, f1 = (take_axis(v, j, 0, "clip") for v in (xp, fp) for j in (before, i))
     run, rise = sub(x1, x0), sub(f1, f0)
     level = eq(run, dtype.type(0))
     safe = choose_elements(level, broadcasted(dtype.type(1), shape), run)
     slope = convert(div(sub(x, x0), safe), values)
     out = choose_elements(level, f0, add(f0, mul(slope, rise)))
     if period is None:
-        lowest_x, highest_x = (reshape(slicing.slice(xp, (k,), (k + 1,)), ()) for k in (0, n - 1))
-        f_first, f_last = (reshape(slicing.slice(fp, (k,), (k + 1,)), ()) for k in (0, n - 1))
+        lowest_x, highest_x = _ends(xp)
+        f_first, f_last = _ends(fp)
         below = f_first if left is None else convert(left, values)
         above = f_last if right is None else convert(right, values)
         out = choose_elements(lt(x, lowest_x), broadcasted(below, shape), out)
@@ -329,8 +319,7 @@ def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
 
 def _modulo(x: Any, period: Any) -> Any:
     r = rem(x, broadcasted(period, type_of(x).shape))
-    zero = type_of(x).dtype.type(0)
-    return choose_elements(lt(r, zero), add(r, period), r)
+    return choose_elements(lt(r, type_of(x).dtype.type(0)), add(r, period), r)
 
 
 def interp(
@@ -351,11 +340,8 @@ def interp(
     *_, fp = operands("interp", x, xp, fp)
     x, xp = meeting("interp", x, xp)
     if type_of(xp).shape != type_of(fp).shape or type_of(xp).ndim != 1 or not type_of(xp).size:
-        raise ShapeError(
-            "interp takes xp and fp of one dimension and of one length, which is not 0",
-            operation="interp",
-            got=f"xp {type_of(xp)} and fp {type_of(fp)}",
-        )
+        message = "interp takes xp and fp of one dimension and of one length, which is not 0"
+        raise refusal(ShapeError, message, "interp", f"xp {type_of(xp)} and fp {type_of(fp)}")
     ends = (left, right, period)
     for name, end in zip(("left", "right", "period"), ends, strict=True):
         if end is not None:

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.control_flow.associative_scan import associative_scan
-from weft.core.types import type_of
+from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.numpy.arguments import check_flag, integer_of, operands, refuse_sharding
+from weft.numpy.arguments import check_flags, integer_of, operands, refuse_sharding
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.joining import static_array
 from weft.numpy.sorting import argsort
@@ -63,9 +64,6 @@ _KINDS = {
 }
 
 
-# ---- over rows -----------------------------------------------------------------------------------
-
-
 @compiled
 def _segments(
     data: Any,
@@ -92,9 +90,8 @@ def _segments(
 
 def _clipped(ids: Any, num_segments: int) -> Any:
     """The segment ids clipped to the segments that there are, for mode="clip"."""
-    wide = dtypes.int64
-    ids = convert_element_type(ids, wide)
-    return min(max(ids, wide.type(0)), wide.type(num_segments - 1))
+    ids = convert_element_type(ids, dtypes.int64)
+    return min(max(ids, dtypes.int64.type(0)), dtypes.int64.type(num_segments - 1))
 
 
 def _by_bucket(ids: Any, num_segments: int, bucket_size: int, mode: GatherScatterMode) -> Any:
@@ -189,58 +186,22 @@ def _products_before(rows: Any, begins: Any, reverse: bool) -> Any:
     return associative_scan(combine, (moved, begins), reverse=reverse)[0]
 
 
-# ---- public --------------------------------------------------------------------------------------
-
-
-def _of_segments(
-    name: str,
-    data: Any,
-    segment_ids: Any,
-    num_segments: Any,
-    indices_are_sorted: bool,
-    unique_indices: bool,
-    bucket_size: Any,
-    mode: Any,
-    out_sharding: Any,
-) -> Any:
-    data, segment_ids = operands(name, data, segment_ids)
-    refuse_sharding(name, out_sharding)
-    check_flag(indices_are_sorted, name, "indices_are_sorted")
-    check_flag(unique_indices, name, "unique_indices")
-    of, ids = type_of(data), type_of(segment_ids)
+def _check_operands(name: str, of: ArrayType, ids: ArrayType) -> None:
     if of.dtype not in _KINDS[name].accepts:
-        raise DTypeError(
-            f"{name} does not take data of {of.dtype}",
-            operation=name,
-            got=f"data {of}",
-            wanted=", ".join(sorted(d.name for d in _KINDS[name].accepts)),
-            fix=Fix("convert", "convert it first: data.astype('int32')", {"argument": "data"}),
-        )
+        message = f"{name} does not take data of {of.dtype}"
+        wanted = ", ".join(sorted(d.name for d in _KINDS[name].accepts))
+        fix = Fix("convert", "convert it first: data.astype('int32')", {"argument": "data"})
+        raise refusal(DTypeError, message, name, f"data {of}", wanted, fix)
     if ids.dtype not in dtypes.INTEGER:
-        raise DTypeError(
-            f"{name}: segment_ids are integers",
-            operation=name,
-            got=f"segment_ids {ids}",
-            wanted="integers, one for each row of data",
-            fix=Fix("astype", "pass segment_ids.astype('int32')", {"argument": "segment_ids"}),
-        )
+        message = f"{name}: segment_ids are integers"
+        got = f"segment_ids {ids}"
+        fix = Fix("astype", "pass segment_ids.astype('int32')", {"argument": "segment_ids"})
+        raise refusal(DTypeError, message, name, got, "integers, one for each row of data", fix)
     if not ids.ndim or of.shape[: ids.ndim] != ids.shape:
-        raise ShapeError(
-            f"{name}: segment_ids has a number for each row of data",
-            operation=name,
-            got=f"data {of} and segment_ids {ids}",
-            wanted="segment_ids of the shape of the first dimension (or dimensions) of data",
-            fix=Fix("reshape", "pass segment_ids of shape data.shape[:1]", {}),
-        )
-    return _segments(
-        data,
-        segment_ids,
-        name=name,
-        num_segments=_count(name, segment_ids, num_segments),
-        flags=(bool(indices_are_sorted), bool(unique_indices)),
-        mode=GatherScatterMode.from_any(mode),
-        bucket_size=_positive(name, "bucket_size", bucket_size, 1),
-    )
+        message = f"{name}: segment_ids has a number for each row of data"
+        wanted = "segment_ids of the shape of the first dimension (or dimensions) of data"
+        fix = Fix("reshape", "pass segment_ids of shape data.shape[:1]", {})
+        raise refusal(ShapeError, message, name, f"data {of} and segment_ids {ids}", wanted, fix)
 
 
 def _count(name: str, segment_ids: Any, num_segments: Any) -> int:
@@ -255,13 +216,10 @@ def _positive(name: str, argument: str, value: Any, least: int) -> int | None:
         return None
     number = integer_of(value, name, argument)
     if number < least:
-        raise WeftValueError(
-            f"{name}: {argument} is {least} or more",
-            operation=name,
-            got=f"{argument}={number}",
-            wanted=f"an integer from {least}",
-            fix=Fix("argument", f"leave out {argument}, or pass a larger one", {}),
-        )
+        message = f"{name}: {argument} is {least} or more"
+        got = f"{argument}={number}"
+        fix = Fix("argument", f"leave out {argument}, or pass a larger one", {})
+        raise refusal(WeftValueError, message, name, got, f"an integer from {least}", fix)
     return number
 
 
@@ -276,16 +234,19 @@ def _public(name: str, summary: str, empty: str, example: str) -> Callable[..., 
         mode: str | GatherScatterMode | None = None,
         out_sharding: Any = None,
     ) -> Any:
-        return _of_segments(
-            name,
+        data, segment_ids = operands(name, data, segment_ids)
+        refuse_sharding(name, out_sharding)
+        flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices}
+        check_flags(name, **flags)
+        _check_operands(name, type_of(data), type_of(segment_ids))
+        return _segments(
             data,
             segment_ids,
-            num_segments,
-            indices_are_sorted,
-            unique_indices,
-            bucket_size,
-            mode,
-            out_sharding,
+            name=name,
+            num_segments=_count(name, segment_ids, num_segments),
+            flags=tuple(map(bool, flags.values())),
+            mode=GatherScatterMode.from_any(mode),
+            bucket_size=_positive(name, "bucket_size", bucket_size, 1),
         )
 
     function.__name__ = function.__qualname__ = name
@@ -301,8 +262,7 @@ def _public(name: str, summary: str, empty: str, example: str) -> Callable[..., 
     Raises DTypeError, ShapeError, WeftValueError, and ConcretizationError for a number of segments
     that is not known.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.ops.{name}(wnp.array([3, 1, 2]), wnp.array([0, 2, 0]), num_segments=3)
+    >>> weft.ops.{name}(jnp.array([3, 1, 2]), jnp.array([0, 2, 0]), num_segments=3)
     {example}
     """
     return api_boundary(function)

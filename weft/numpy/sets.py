@@ -10,7 +10,9 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array
+from weft.base.marked_lists import marked
 from weft.core.types import type_of
 from weft.errors import WeftValueError
 from weft.numpy.arguments import (
@@ -18,6 +20,7 @@ from weft.numpy.arguments import (
     broadcasted,
     check_fill,
     check_flag,
+    check_flags,
     convert,
     length_of,
     operand,
@@ -57,9 +60,6 @@ __all__ = [
 INT32 = np.dtype(np.int32)
 
 
-# ---- unique --------------------------------------------------------------------------------------
-
-
 @compiled
 def _grouped(rows: Any, *, equal_nan: bool) -> tuple[Any, Any, Any]:
     """Sorts rows; returns their positions before, where each value begins, each value's number."""
@@ -91,11 +91,9 @@ def _unique(
     index = take_axis(order, places, 0, "clip")
     values = take_axis(rows, index, 0, "clip")
     missing = ge(iota(INT32, size), broadcasted(count, (size,)))
-    if fill:
-        value = broadcasted(convert(fill[0], type_of(rows).dtype), (size, k))
-    else:
-        # Filled with the first and smallest value, the only one that always exists.
-        value = broadcasted(slice_in_dim(values, 0, 1), (size, k))
+    # By default the first and smallest value, the only one that always exists.
+    value = convert(fill[0], type_of(rows).dtype) if fill else slice_in_dim(values, 0, 1)
+    value = broadcasted(value, (size, k))
     values = select(broadcast_in_dim(missing, (size, k), (0,)), value, values)
     zero = broadcasted(np.int32(0), (n,))
     numbers = ScatterDimensionNumbers((), (0,), (0,))
@@ -114,14 +112,12 @@ def _all_of(
     check_fill(fill_value, size, operation)
     of = type_of(ar)
     fill_value = number_for(operation, fill_value, of.dtype)
+    order: tuple[int, ...] = ()
     if axis is None:
         rows: Any = reshape(ar, (of.size, 1))
-        shape: tuple[int, ...] | None = None
-        order = None
     else:
         place = axis_of(axis, of.ndim, operation)
         order = (place, *(d for d in range(of.ndim) if d != place))
-        shape = tuple(of.shape[d] for d in order[1:])
         rows = transpose(ar, order)
         rows = reshape(rows, (of.shape[place], of.size // max(1, of.shape[place])))
     n = type_of(rows).shape[0]
@@ -130,11 +126,9 @@ def _all_of(
         if not n:
             none = as_array(np.zeros((0,), dtypes.default_int()))
             return ar if axis is not None else reshape(ar, (0,)), none, none, none
-    grouped = _grouped(rows, equal_nan=equal_nan) if n else None
-    if grouped is None:
-        raise WeftValueError(
-            f"{operation}: size= with no elements", operation=operation, got=str(of)
-        )
+    if not n:
+        raise refusal(WeftValueError, f"{operation}: size= with no elements", operation, str(of))
+    grouped = _grouped(rows, equal_nan=equal_nan)
     if size is None:
         last = grouped[2][n - 1]
         wanted = int(np.asarray(last.concrete() if not isinstance(last, Array) else last)) + 1
@@ -146,10 +140,8 @@ def _all_of(
         values = reshape(values, (wanted,))
         inverse = reshape(inverse, of.shape)
     else:
-        assert shape is not None and order is not None
-        values = reshape(values, (wanted, *shape))
-        back = tuple(order.index(d) for d in range(of.ndim))
-        values = transpose(values, back)
+        values = reshape(values, (wanted, *(of.shape[d] for d in order[1:])))
+        values = transpose(values, tuple(order.index(d) for d in range(of.ndim)))
     return values, index, inverse, counts
 
 
@@ -166,8 +158,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> Array: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -181,8 +171,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -196,8 +184,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -211,8 +197,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -226,8 +210,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -241,8 +223,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -256,8 +236,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -271,8 +249,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> tuple[Array, Array, Array, Array]: ...
-
-
 @overload
 def unique(
     ar: Any,
@@ -286,8 +262,6 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> Any: ...
-
-
 def unique(
     ar: Any,
     return_index: bool = False,
@@ -312,15 +286,11 @@ def unique(
     >>> jnp.unique(jnp.array([3, 1, 3]), return_counts=True)
     (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
     """
-    check_flag(return_index, "unique", "return_index")
-    check_flag(return_inverse, "unique", "return_inverse")
-    check_flag(return_counts, "unique", "return_counts")
-    check_flag(equal_nan, "unique", "equal_nan")
-    check_flag(sorted, "unique", "sorted")
+    check_flags("unique", return_index=return_index, return_inverse=return_inverse)
+    check_flags("unique", return_counts=return_counts, equal_nan=equal_nan, sorted=sorted)
     found = _all_of("unique", ar, axis, bool(equal_nan), size, fill_value)
-    wanted = [True, return_index, return_inverse, return_counts]
-    chosen = tuple(part for part, flag in zip(found, wanted, strict=True) if flag)
-    return chosen[0] if len(chosen) == 1 else chosen
+    chosen = marked((True, return_index, return_inverse, return_counts), found)
+    return chosen[0] if len(chosen) == 1 else tuple(chosen)
 
 
 class UniqueAll(NamedTuple):
@@ -390,9 +360,6 @@ def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any =
     return _all_of("unique_values", x, None, False, size, fill_value)[0]
 
 
-# ---- two sets ------------------------------------------------------------------------------------
-
-
 def _flat(x: Any) -> Any:
     return reshape(x, (type_of(x).size,))
 
@@ -430,12 +397,11 @@ def setdiff1d(
     check_flag(assume_unique, "setdiff1d", "assume_unique")
     ar1, ar2 = meeting("setdiff1d", ar1, ar2)
     check_fill(fill_value, size, "setdiff1d")
-    first = _flat(ar1) if assume_unique else None
-    if size is None:
-        values = first if first is not None else unique(ar1)
-        return compress(isin(values, ar2, invert=True), values)
-    values = first if first is not None else unique(ar1, size=type_of(ar1).size)
+    most = None if size is None else type_of(ar1).size
+    values = _flat(ar1) if assume_unique else unique(ar1, size=most)
     mask = isin(values, ar2, invert=True)
+    if size is None:
+        return compress(mask, values)
     if not assume_unique:
         mask = bitwise_and(mask, _is_first(values))
     return compress(mask, values, size=size, fill_value=0 if fill_value is None else fill_value)
@@ -477,8 +443,6 @@ def intersect1d(
     size: int | None = ...,
     fill_value: Any = ...,
 ) -> Array: ...
-
-
 @overload
 def intersect1d(
     ar1: Any,
@@ -489,8 +453,6 @@ def intersect1d(
     size: int | None = ...,
     fill_value: Any = ...,
 ) -> tuple[Array, Array, Array]: ...
-
-
 @overload
 def intersect1d(
     ar1: Any,
@@ -501,8 +463,6 @@ def intersect1d(
     size: int | None = ...,
     fill_value: Any = ...,
 ) -> Any: ...
-
-
 def intersect1d(
     ar1: Any,
     ar2: Any,
@@ -520,16 +480,14 @@ def intersect1d(
     >>> jnp.intersect1d(jnp.array([1, 2, 3]), jnp.array([3, 2, 7]))
     Array([2, 3], dtype=int32)
     """
-    check_flag(assume_unique, "intersect1d", "assume_unique")
-    check_flag(return_indices, "intersect1d", "return_indices")
+    check_flags("intersect1d", assume_unique=assume_unique, return_indices=return_indices)
     ar1, ar2 = meeting("intersect1d", ar1, ar2)
     check_fill(fill_value, size, "intersect1d")
     if size is not None:
         return _intersect_traced(ar1, ar2, size, fill_value, return_indices)
-    pairs = [
+    (a, a_index), (b, b_index) = [
         (_flat(x), None) if assume_unique else unique(x, return_index=True) for x in (ar1, ar2)
     ]
-    (a, a_index), (b, b_index) = pairs
     values, order, mask = _shared(a, b, both=True)
     found = compress(mask, values)
     if not return_indices:
@@ -547,8 +505,7 @@ def _intersect_traced(a: Any, b: Any, size: int, fill_value: Any, return_indices
     n = type_of(a).size
     values, index, _, _ = _all_of("intersect1d", a, None, True, n, None)
     mask = bitwise_and(isin(values, b), _is_first(values))
-    fill = 0 if fill_value is None else fill_value
-    found = compress(mask, values, size=size, fill_value=fill)
+    found = compress(mask, values, size=size, fill_value=0 if fill_value is None else fill_value)
     if not return_indices:
         return found
     one = compress(mask, index, size=size, fill_value=n)
@@ -580,16 +537,10 @@ def setxor1d(
         n, m = type_of(ar1).size, type_of(ar2).size
         one = setdiff1d(ar1, ar2, size=n, fill_value=0)
         two = setdiff1d(ar2, ar1, size=m, fill_value=0)
-        counts = [_different(x, y) for x, y in ((ar1, ar2), (ar2, ar1))]
-        valid = join(
-            [
-                bitwise_not(ge(iota(INT32, k), broadcasted(count, (k,))))
-                for k, count in zip((n, m), counts, strict=True)
-            ],
-            0,
-        )
+        counted = ((n, _different(ar1, ar2)), (m, _different(ar2, ar1)))
+        valid = [bitwise_not(ge(iota(INT32, k), broadcasted(count, (k,)))) for k, count in counted]
         fill = 0 if fill_value is None else fill_value
-        return _sorted_valid(concatenate([one, two]), valid, fill, size=size)
+        return _sorted_valid(concatenate([one, two]), join(valid, 0), fill, size=size)
     a, b = (_flat(x) if assume_unique else unique(x) for x in (ar1, ar2))
     values, _, mask = _shared(a, b, both=False)
     return compress(mask, values)

@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
+    along,
     axis_of,
     check_choice,
     check_flag,
+    check_flags,
     convert,
     integer_of,
     not_taken,
@@ -53,14 +56,6 @@ __all__ = [
 ]
 
 
-def _place(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
-    """The operand, flattened for axis=None, and the axis."""
-    a = operand(name, a)
-    if axis is None:
-        return reshape(a, (type_of(a).size,)), 0
-    return a, axis_of(axis, type_of(a).ndim, name)
-
-
 def _check_kind(name: str, kind: Any, order: Any) -> None:
     if order is not None:
         why = "it is for structured dtypes, which there are not"
@@ -70,9 +65,8 @@ def _check_kind(name: str, kind: Any, order: Any) -> None:
 
 @compiled
 def _sort(a: Any, *, axis: int, stable: bool, descending: bool) -> Any:
-    if descending:
-        return rev(ordering.sort(a, axis, is_stable=stable), (axis,))
-    return ordering.sort(a, axis, is_stable=stable)
+    found = ordering.sort(a, axis, is_stable=stable)
+    return rev(found, (axis,)) if descending else found
 
 
 @repeated
@@ -92,10 +86,9 @@ def sort(
     >>> jnp.sort(jnp.array([3, 1, 2]))
     Array([1, 2, 3], dtype=int32)
     """
-    check_flag(stable, "sort", "stable")
-    check_flag(descending, "sort", "descending")
+    check_flags("sort", stable=stable, descending=descending)
     _check_kind("sort", kind, order)
-    a, place = _place("sort", a, axis)
+    a, place = along("sort", a, axis)
     return _sort(a, axis=place, stable=bool(stable), descending=bool(descending))
 
 
@@ -126,10 +119,9 @@ def argsort(
     >>> jnp.argsort(jnp.array([3, 1, 2]))
     Array([1, 2, 0], dtype=int32)
     """
-    check_flag(stable, "argsort", "stable")
-    check_flag(descending, "argsort", "descending")
+    check_flags("argsort", stable=stable, descending=descending)
     _check_kind("argsort", kind, order)
-    a, place = _place("argsort", a, axis)
+    a, place = along("argsort", a, axis)
     return _argsort(a, axis=place, stable=bool(stable), descending=bool(descending))
 
 
@@ -156,17 +148,13 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     >>> jnp.lexsort((jnp.array([3, 1, 2]), jnp.array([0, 0, 0])))
     Array([1, 2, 0], dtype=int32)
     """
-    values = list(keys) if isinstance(keys, (list, tuple)) else list(_rows(keys))
+    values: Sequence[Any] = keys if isinstance(keys, (list, tuple)) else _rows(keys)
     if not values:
         raise WeftValueError("lexsort needs a key", operation="lexsort", got="no keys")
-    values = list(operands("lexsort", *values))
+    values = operands("lexsort", *values)
     if len({type_of(k).shape for k in values}) > 1:
-        raise ShapeError(
-            "lexsort takes keys of one shape",
-            operation="lexsort",
-            got=", ".join(str(type_of(k)) for k in values),
-            wanted="equal shapes",
-        )
+        got = ", ".join(str(type_of(k)) for k in values)
+        raise refusal(ShapeError, "lexsort takes keys of one shape", "lexsort", got, "equal shapes")
     ndim = type_of(values[0]).ndim
     if not ndim:
         return as_array(np.zeros((), dtypes.default_int()))
@@ -177,25 +165,24 @@ def _rows(keys: Any) -> Sequence[Any]:
     keys = operand("lexsort", keys)
     shape = type_of(keys).shape
     if not shape:
-        raise ShapeError(
-            "lexsort takes a sequence of keys",
-            operation="lexsort",
-            got=str(type_of(keys)),
-            wanted="an array of at least one dimension, or a tuple of keys",
-            fix=Fix("keys", "pass a tuple: lexsort((key,))", {}),
-        )
+        message = "lexsort takes a sequence of keys"
+        wanted = "an array of at least one dimension, or a tuple of keys"
+        fix = Fix("keys", "pass a tuple: lexsort((key,))", {})
+        raise refusal(ShapeError, message, "lexsort", str(type_of(keys)), wanted, fix)
     return [
         reshape(slicing.slice_in_dim(keys, i, i + 1, axis=0), shape[1:]) for i in range(shape[0])
     ]
 
 
-def _kth(name: str, kth: Any, length: int) -> int:
-    k = integer_of(kth, name, "kth")
+def _checked(name: str, a: Any, kth: Any, axis: Any) -> tuple[Any, int]:
+    """The operand and the axis of a partition. Raises WeftValueError for kth out of range."""
+    a = operand(name, a)
+    place = axis_of(axis, type_of(a).ndim, name)
+    k, length = integer_of(kth, name, "kth"), type_of(a).shape[place]
     if not -length <= k < length:
-        raise WeftValueError(
-            f"{name}: kth is out of range", operation=name, got=f"kth={k} of {length} elements"
-        )
-    return k % length
+        got = f"kth={k} of {length} elements"
+        raise refusal(WeftValueError, f"{name}: kth is out of range", name, got)
+    return a, place
 
 
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
@@ -206,9 +193,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     >>> jnp.partition(jnp.array([3, 1, 2]), 0)[0]
     Array(1, dtype=int32)
     """
-    a = operand("partition", a)
-    place = axis_of(axis, type_of(a).ndim, "partition")
-    _kth("partition", kth, type_of(a).shape[place])
+    a, place = _checked("partition", a, kth, axis)
     return _sort(a, axis=place, stable=True, descending=False)
 
 
@@ -218,13 +203,8 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     >>> jnp.argpartition(jnp.array([3, 1, 2]), 1)[1]
     Array(2, dtype=int32)
     """
-    a = operand("argpartition", a)
-    place = axis_of(axis, type_of(a).ndim, "argpartition")
-    _kth("argpartition", kth, type_of(a).shape[place])
+    a, place = _checked("argpartition", a, kth, axis)
     return _argsort(a, axis=place, stable=True, descending=False)
-
-
-# ---- cumulative ----------------------------------------------------------------------------------
 
 
 @compiled
@@ -247,7 +227,7 @@ def _cumulative(a: Any, *, name: str, axis: int, dtype: Any, initial: bool) -> A
 
 def _accumulate(name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
     refuse_out(name, out)
-    a, place = _place(name, a, axis)
+    a, place = along(name, a, axis)
     target = None if dtype is None else dtypes.parse(dtype)
     return _cumulative(a, name=name, axis=place, dtype=target, initial=False)
 
@@ -293,27 +273,18 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: No
 def _cumulative_standard(
     name: str, short: str, x: Any, axis: int | None, dtype: Any, include_initial: bool
 ) -> Any:
+    check_flag(include_initial, name, "include_initial")
     x = operand(name, x)
     of = type_of(x)
     if of.ndim == 0:
         raise ShapeError(f"{name} takes an array with dimensions", operation=name, got=str(of))
     if axis is None:
         if of.ndim > 1:
-            raise WeftValueError(
-                f"{name}: an array of several dimensions needs axis=",
-                operation=name,
-                got=str(of),
-                wanted="axis",
-            )
+            message = f"{name}: an array of several dimensions needs axis="
+            raise refusal(WeftValueError, message, name, str(of), "axis")
         axis = 0
-    target = None if dtype is None else dtypes.parse(dtype)
-    return _cumulative(
-        x,
-        name=short,
-        axis=axis_of(axis, of.ndim, name),
-        dtype=target,
-        initial=bool(include_initial),
-    )
+    place, target = axis_of(axis, of.ndim, name), None if dtype is None else dtypes.parse(dtype)
+    return _cumulative(x, name=short, axis=place, dtype=target, initial=bool(include_initial))
 
 
 def cumulative_sum(
@@ -326,7 +297,6 @@ def cumulative_sum(
     >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
     Array([0, 1, 3, 6], dtype=int32)
     """
-    check_flag(include_initial, "cumulative_sum", "include_initial")
     return _cumulative_standard("cumulative_sum", "cumsum", x, axis, dtype, include_initial)
 
 
@@ -340,5 +310,4 @@ def cumulative_prod(
     >>> jnp.cumulative_prod(jnp.array([1, 2, 3]), include_initial=True)
     Array([1, 1, 2, 6], dtype=int32)
     """
-    check_flag(include_initial, "cumulative_prod", "include_initial")
     return _cumulative_standard("cumulative_prod", "cumprod", x, axis, dtype, include_initial)

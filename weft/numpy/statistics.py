@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -16,6 +18,7 @@ from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftVa
 from weft.numpy.arguments import (
     broadcasted,
     check_flag,
+    check_flags,
     convert,
     expanded,
     inexact,
@@ -59,25 +62,15 @@ __all__ = [
     "histogramdd",
 ]
 
-# ---- covariance ----------------------------------------------------------------------------------
-
 
 @compiled
-def _cov(x: Any, *weights: Any, by_columns: bool, ddof: int, given: tuple[bool, bool]) -> Any:
+def _cov(x: Any, *weights: Any, by_columns: bool, ddof: int, reliable: bool) -> Any:
+    """`reliable`: the last of the weights are those of `aweights`."""
     dtype = inexact(type_of(x).dtype)
     x = convert(x, dtype)
-    if type_of(x).ndim < 2:
-        x = reshape(x, (1, type_of(x).size))
-    elif by_columns:
-        x = transpose(x, (1, 0))
+    x = _rows(x, not by_columns)
     n, m = type_of(x).shape
-    found = iter(weights)
-    frequency, reliability = (next(found) if flag else None for flag in given)
-    w = None
-    for part in (frequency, reliability):
-        if part is not None:
-            part = convert(part, dtype)
-            w = part if w is None else mul(w, part)
+    w = functools.reduce(mul, [convert(v, dtype) for v in weights]) if weights else None
     if w is None:
         total, weighted = dtype.type(m), x
         factor: Any = dtype.type(max(m - ddof, 0))
@@ -85,8 +78,8 @@ def _cov(x: Any, *weights: Any, by_columns: bool, ddof: int, given: tuple[bool, 
         total = reduce_sum(w, (0,))
         weighted = mul(x, broadcast_in_dim(w, (n, m), (1,)))
         factor = sub(total, dtype.type(ddof))
-        if reliability is not None and ddof:
-            squares = reduce_sum(mul(w, convert(reliability, dtype)), (0,))
+        if reliable and ddof:
+            squares = reduce_sum(mul(w, convert(weights[-1], dtype)), (0,))
             factor = sub(total, div(mul(dtype.type(ddof), squares), total))
     mean = div(reduce_sum(weighted, (1,)), total)
     x = sub(x, expanded(mean, (n, m), (1,)))
@@ -114,8 +107,7 @@ def cov(
     Array([[ 2., -2.],
            [-2.,  2.]], dtype=float32)
     """
-    check_flag(rowvar, "cov", "rowvar")
-    check_flag(bias, "cov", "bias")
+    check_flags("cov", rowvar=rowvar, bias=bias)
     m = operand("cov", m)
     if type_of(m).ndim > 2:
         raise ShapeError("cov takes at most two dimensions", operation="cov", got=str(type_of(m)))
@@ -131,14 +123,12 @@ def cov(
         w = operand("cov", w)
         observations = type_of(x).shape[-1 if rowvar or type_of(x).ndim < 2 else 0]
         if type_of(w).shape != (observations,):
-            raise ShapeError(
-                f"cov: {name} does not fit", operation="cov", got=str(type_of(w)),
-                wanted=f"shape ({observations},)",
-            )  # fmt: skip
+            message = f"cov: {name} does not fit"
+            raise refusal(ShapeError, message, "cov", str(type_of(w)), f"shape ({observations},)")
         weights.append(w)
     degrees = (0 if bias else 1) if ddof is None else integer_of(ddof, "cov", "ddof")
-    given = (fweights is not None, aweights is not None)
-    return _cov(x, *weights, by_columns=not rowvar, ddof=degrees, given=given)
+    reliable = aweights is not None
+    return _cov(x, *weights, by_columns=not rowvar, ddof=degrees, reliable=reliable)
 
 
 def _rows(x: Any, rowvar: bool) -> Any:
@@ -154,16 +144,11 @@ def _corrcoef(c: Any) -> Any:
     if not of.ndim:
         return div(c, c)
     n = of.shape[0]
-    on_diagonal = eq(
-        broadcast_in_dim(iota(np.int32, n), (n, n), (0,)),
-        broadcast_in_dim(iota(np.int32, n), (n, n), (1,)),
-    )
+    on_diagonal = eq(*[broadcast_in_dim(iota(np.int32, n), (n, n), (d,)) for d in (0, 1)])
     zero = broadcasted(of.dtype.type(0), (n, n))
     deviation = sqrt(real_part(reduce_sum(select(on_diagonal, c, zero), (1,))))
     real_dtype = dtypes.to_real(of.dtype)
-    outer = mul(
-        broadcast_in_dim(deviation, (n, n), (0,)), broadcast_in_dim(deviation, (n, n), (1,))
-    )
+    outer = mul(*[broadcast_in_dim(deviation, (n, n), (d,)) for d in (0, 1)])
     one = real_dtype.type(1)
     if of.dtype in dtypes.COMPLEX:
         return complex(*[_between(div(part(c), outer), one) for part in (real, imag)])
@@ -193,27 +178,19 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> A
     return _corrcoef(cov(x, y, rowvar))
 
 
-# ---- histograms ----------------------------------------------------------------------------------
-
-
 @compiled
 def _bincount(x: Any, *weights: Any, length: int) -> Any:
     n = type_of(x).shape[0]
-    if weights:
-        values = weights[0]
-    else:
-        values = broadcasted(dtypes.default_int().type(1), (n,))
-    of = type_of(values)
+    values = weights[0] if weights else broadcasted(dtypes.default_int().type(1), (n,))
+    dtype = type_of(values).dtype
     index = x if type_of(x).dtype.itemsize >= 4 else convert(x, np.dtype(np.int32))
     if type_of(index).dtype in dtypes.SIGNED:
         index = larger(index, type_of(index).dtype.type(0))
-    zeros = broadcasted(of.dtype.type(0), (length,))
+    zeros = broadcasted(dtype.type(0), (length,))
     if not length:
         return zeros
     numbers = ScatterDimensionNumbers((), (0,), (0,))
-    return scatter_add(
-        zeros, reshape(index, (n, 1)), convert(values, of.dtype), numbers, mode="drop"
-    )
+    return scatter_add(zeros, reshape(index, (n, 1)), convert(values, dtype), numbers, mode="drop")
 
 
 def bincount(
@@ -230,41 +207,32 @@ def bincount(
     x = operand("bincount", x)
     of = type_of(x)
     if of.dtype not in dtypes.INTEGER | dtypes.BOOLEAN:
-        raise DTypeError(
-            f"bincount takes integers, not {dtypes.short_name(of.dtype)}",
-            operation="bincount",
-            got=f"x: {of}",
-            wanted="an integer dtype",
-            fix=Fix("convert", "convert it: x.astype('int32')", {"dtype": "int32"}),
-        )
+        message = f"bincount takes integers, not {dtypes.short_name(of.dtype)}"
+        fix = Fix("convert", "convert it: x.astype('int32')", {"dtype": "int32"})
+        raise refusal(DTypeError, message, "bincount", f"x: {of}", "an integer dtype", fix)
     if of.ndim != 1:
-        raise ShapeError(
-            "bincount takes one dimension",
-            operation="bincount",
-            got=f"x: {of}",
-            wanted="shape (n,)",
-            fix=Fix("ravel", "flatten it: x.reshape(-1)", {}),
-        )
+        message = "bincount takes one dimension"
+        fix = Fix("ravel", "flatten it: x.reshape(-1)", {})
+        raise refusal(ShapeError, message, "bincount", f"x: {of}", "shape (n,)", fix)
     if length is None:
         value = known(x, "bincount", "pass length=, the length of the result")
-        if value.size and value.min() < 0:
-            value = np.maximum(value, 0)
-        size = max(
-            length_of(minlength, "bincount", "minlength"), int(value.max()) + 1 if value.size else 0
-        )
+        count = max(int(value.max()), 0) + 1 if value.size else 0
+        size = max(length_of(minlength, "bincount", "minlength"), count)
     else:
         size = length_of(length, "bincount", "length")
-    extra = []
-    if weights is not None:
-        weights = operand("bincount", weights)
-        if type_of(weights).shape != of.shape:
-            raise ShapeError(
-                "bincount: weights and x have different shapes",
-                operation="bincount",
-                got=f"{type_of(weights)} and {of}",
-            )
-        extra.append(weights)
-    return _bincount(x, *extra, length=size)
+    return _bincount(x, *_weights("bincount", "x", x, weights), length=size)
+
+
+def _weights(operation: str, name: str, x: Any, weights: Any) -> list[Any]:
+    """A list of the weights, empty without. Raises ShapeError unless they have the shape of x."""
+    if weights is None:
+        return []
+    weights = operand(operation, weights)
+    given, of = type_of(weights), type_of(x)
+    if given.shape != of.shape:
+        message = f"{operation}: weights and {name} have different shapes"
+        raise refusal(ShapeError, message, operation, f"{given} and {of}")
+    return [weights]
 
 
 @compiled
@@ -326,9 +294,8 @@ def histogram_bin_edges(
         return convert(bins, inexact(type_of(bins).dtype))
     count = integer_of(bins, "histogram_bin_edges", "bins")
     if count < 1:
-        raise WeftValueError(
-            "histogram: the number of bins is not positive", operation="histogram", got=f"{count}"
-        )
+        message = "histogram: the number of bins is not positive"
+        raise refusal(WeftValueError, message, "histogram", f"{count}")
     return _edges(a, *(() if range is None else range), bins=count)
 
 
@@ -336,21 +303,15 @@ def _edges_by_rule(a: Any, rule: str, ends: Any, weights: Any) -> Any:
     """The edges that NumPy chooses by a rule, from values that are known."""
     operation = "histogram_bin_edges"
     if isinstance(a, Tracer):
-        raise ConcretizationError(
-            f"{operation}: how many bins {rule!r} makes depends on values, which are not known "
-            "while a function is traced",
-            operation=operation,
-            got=str(type_of(a)),
-            wanted="a number of bins, or their edges",
-            fix=Fix("argument", "pass bins=10", {}),
-        )
+        why = f"how many bins {rule!r} makes depends on values"
+        message = f"{operation}: {why}, which are not known while a function is traced"
+        got, wanted = str(type_of(a)), "a number of bins, or their edges"
+        fix = Fix("argument", "pass bins=10", {})
+        raise refusal(ConcretizationError, message, operation, got, wanted, fix)
     if weights is not None or rule not in _RULES:
-        raise WeftValueError(
-            f"{operation}: bins is a number, an array of edges or a rule, without weights",
-            operation=operation,
-            got=f"bins={rule!r}" + ("" if weights is None else " with weights"),
-            wanted=", ".join(_RULES),
-        )
+        message = f"{operation}: bins is a number, an array of edges or a rule, without weights"
+        got = f"bins={rule!r}" + ("" if weights is None else " with weights")
+        raise refusal(WeftValueError, message, operation, got, ", ".join(_RULES))
     found = np.histogram_bin_edges(np.asarray(a), rule, ends)
     return asarray(found, dtype=inexact(type_of(a).dtype))
 
@@ -369,22 +330,26 @@ def _histogram(a: Any, edges: Any, *weights: Any, density: bool) -> Any:
     if bins < 1:
         return broadcasted(type_of(weights[0] if weights else edges).dtype.type(0), (0,))
     x, edges = convert(reshape(a, (n,)), dtype), convert(edges, dtype)
-    index, inside = _bin_of(x, edges)
-    values = reshape(weights[0], (n,)) if weights else broadcasted(dtype.type(1), (n,))
-    of = type_of(values)
-    values = select(inside, values, broadcasted(of.dtype.type(0), (n,)))
-    counts = scatter_add(
-        broadcasted(of.dtype.type(0), (bins,)),
-        reshape(index, (n, 1)),
-        values,
-        ScatterDimensionNumbers((), (0,), (0,)),
-        mode="drop",
-    )
+    counts = _counted(*_bin_of(x, edges), [reshape(w, (n,)) for w in weights], bins, dtype)
     if not density:
         return counts
-    widths = sub(slicing.slice(edges, (1,), (bins + 1,)), slicing.slice(edges, (0,), (bins,)))
     counts = convert(counts, dtype)
-    return div(div(counts, widths), reduce_sum(counts, (0,)))
+    return div(div(counts, _widths(edges)), reduce_sum(counts, (0,)))
+
+
+def _widths(edges: Any) -> Any:
+    return sub(slicing.slice_in_dim(edges, 1, None), slicing.slice_in_dim(edges, 0, -1))
+
+
+def _counted(index: Any, inside: Any, weights: Sequence[Any], size: int, dtype: Any) -> Any:
+    """The sums of the weights (by default of ones) of the values inside, by their index."""
+    n = type_of(index).shape[0]
+    values = weights[0] if weights else broadcasted(dtype.type(1), (n,))
+    zero = type_of(values).dtype.type(0)
+    values = select(inside, values, broadcasted(zero, (n,)))
+    numbers = ScatterDimensionNumbers((), (0,), (0,))
+    zeros = broadcasted(zero, (size,))
+    return scatter_add(zeros, reshape(index, (n, 1)), values, numbers, mode="drop")
 
 
 def _bin_of(x: Any, edges: Any) -> tuple[Any, Any]:
@@ -419,15 +384,13 @@ def histogram(
     check_flag(density, "histogram", "density", none=True)
     a = operand("histogram", a)
     edges = histogram_bin_edges(a, bins, range, weights)
-    extra = []
-    if weights is not None:
-        weights = operand("histogram", weights)
-        if type_of(weights).shape != type_of(a).shape:
-            raise ShapeError(
-                "histogram: weights and a have different shapes", operation="histogram"
-            )
-        extra.append(weights)
+    extra = _weights("histogram", "a", a, weights)
     return _histogram(a, edges, *extra, density=bool(density)), edges
+
+
+def _column(sample: Any, d: int) -> Any:
+    column = slicing.slice_in_dim(sample, d, d + 1, axis=1)
+    return reshape(column, (type_of(sample).shape[0],))
 
 
 @compiled
@@ -439,30 +402,16 @@ def _histogramdd(sample: Any, *rest: Any, dims: int, density: bool) -> Any:
     flat = broadcasted(np.int32(0), (n,))
     inside = broadcasted(np.bool_(True), (n,))
     for d, edge in enumerate(edges):
-        x = convert(reshape(slicing.slice_in_dim(sample, d, d + 1, axis=1), (n,)), dtype)
-        index, within = _bin_of(x, convert(edge, dtype))
+        index, within = _bin_of(convert(_column(sample, d), dtype), convert(edge, dtype))
         flat = add(mul(flat, np.int32(shape[d])), index)
         inside = bitwise_not(bitwise_or(bitwise_not(inside), bitwise_not(within)))
-    values = weights[0] if weights else broadcasted(dtype.type(1), (n,))
-    of = type_of(values)
-    values = select(inside, values, broadcasted(of.dtype.type(0), (n,)))
-    size = int(np.prod(shape, dtype=np.int64))
-    counts = scatter_add(
-        broadcasted(of.dtype.type(0), (size,)),
-        reshape(flat, (n, 1)),
-        values,
-        ScatterDimensionNumbers((), (0,), (0,)),
-        mode="drop",
-    )
-    counts = reshape(counts, shape)
+    counts = reshape(_counted(flat, inside, weights, prod(shape), dtype), shape)
     if not density:
         return counts
     counts = convert(counts, dtype)
     counts = div(counts, reduce_sum(counts, tuple(range(dims))))
     for d, edge in enumerate(edges):
-        edge = convert(edge, dtype)
-        width = sub(slicing.slice_in_dim(edge, 1, None), slicing.slice_in_dim(edge, 0, -1))
-        counts = div(counts, broadcast_in_dim(width, shape, (d,)))
+        counts = div(counts, broadcast_in_dim(_widths(convert(edge, dtype)), shape, (d,)))
     return counts
 
 
@@ -481,11 +430,8 @@ def histogramdd(
     check_flag(density, "histogramdd", "density", none=True)
     sample = operand("histogramdd", sample)
     if type_of(sample).ndim != 2 or not type_of(sample).shape[1]:
-        raise ShapeError(
-            "histogramdd takes a matrix with columns",
-            operation="histogramdd",
-            got=str(type_of(sample)),
-        )
+        message = "histogramdd takes a matrix with columns"
+        raise refusal(ShapeError, message, "histogramdd", str(type_of(sample)))
     dims = type_of(sample).shape[1]
     each: Sequence[Any] = bins if isinstance(bins, (list, tuple)) else [bins] * dims
     ranges = None if range is None else sequence_of(range, "histogramdd", "range")
@@ -493,14 +439,9 @@ def histogramdd(
         raise WeftValueError(
             f"histogramdd needs bins and range for {dims} dimensions", operation="histogramdd"
         )
-    n = type_of(sample).shape[0]
     edges = [
-        histogram_bin_edges(
-            reshape(slicing.slice_in_dim(sample, d, d + 1, axis=1), (n,)),
-            each[d],
-            None if range is None else range[d],
-        )
-        for d in np.arange(dims).tolist()
+        histogram_bin_edges(_column(sample, d), rule, None if range is None else range[d])
+        for d, rule in enumerate(each)
     ]
     extra = () if weights is None else operands("histogramdd", weights)
     return _histogramdd(sample, *edges, *extra, dims=dims, density=bool(density)), edges

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import unknown_option
+from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import (
@@ -27,6 +27,7 @@ from weft.numpy.arguments import (
     broadcasted,
     check_fits,
     check_flag,
+    check_flags,
     check_number,
     convert,
     fill_unread,
@@ -107,34 +108,32 @@ def index_in_mode(index: Any, size: int, mode: str | None) -> tuple[Any, str]:
         return wrapped(index if of.dtype.itemsize >= 4 else convert(index, INT32), size), "clip"
     if mode == "clip":
         return convert(index, INT32) if type_of(index).dtype.itemsize < 4 else index, "clip"
-    found = counted_from_start(index, size)
-    return found, mode or "fill"
+    return counted_from_start(index, size), mode or "fill"
 
 
-def _check_take_mode(operation: str, mode: Any) -> None:
+def _check_take(operation: str, a: Any, indices: Any, mode: Any, fill_value: Any) -> None:
     if mode == "raise":
-        raise WeftNotImplementedError(
-            f"{operation}: mode 'raise' would have to know the values while tracing",
-            operation=operation,
-            got="mode='raise'",
-            wanted="'fill' (NaN out of bounds), 'clip' or 'wrap'",
-            fix=Fix("mode", "use mode='clip', 'wrap' or 'fill'", {"mode": "clip"}),
-        )
+        message = f"{operation}: mode 'raise' would have to know the values while tracing"
+        wanted = "'fill' (NaN out of bounds), 'clip' or 'wrap'"
+        fix = Fix("mode", "use mode='clip', 'wrap' or 'fill'", {"mode": "clip"})
+        raise refusal(WeftNotImplementedError, message, operation, "mode='raise'", wanted, fix)
     if mode not in (None, "fill", "clip", "wrap", "promise_in_bounds"):
         wanted = "'fill', 'clip', 'wrap' or 'promise_in_bounds'"
         raise unknown_option(operation, "mode", mode, wanted)
+    _check_integers(operation, indices)
+    if fill_value is not None:
+        check_number(fill_value, operation, "fill_value")
+        check_fits(operation, fill_value, type_of(a).dtype)
+        if mode not in (None, "fill"):
+            raise fill_unread(fill_value, mode, operation)
 
 
 def _check_integers(operation: str, index: Any) -> None:
     of = type_of(index)
     if of.dtype not in dtypes.INTEGER:
-        raise WeftTypeError(
-            f"{operation} takes integers as positions",
-            operation=operation,
-            got=str(of),
-            wanted="an integer dtype",
-            fix=Fix("convert", "convert them: indices.astype(int)", {}),
-        )
+        message = f"{operation} takes integers as positions"
+        fix = Fix("convert", "convert them: indices.astype(int)", {})
+        raise refusal(WeftTypeError, message, operation, str(of), "an integer dtype", fix)
 
 
 @compiled
@@ -175,24 +174,14 @@ def take(
     """
     refuse_out("take", out)
     a, indices = operands("take", a, indices)
-    check_flag(unique_indices, "take", "unique_indices")
-    check_flag(indices_are_sorted, "take", "indices_are_sorted")
-    _check_take_mode("take", mode)
-    _check_integers("take", indices)
-    if fill_value is not None:
-        check_number(fill_value, "take", "fill_value")
-        check_fits("take", fill_value, type_of(a).dtype)
-        if mode not in (None, "fill"):
-            raise fill_unread(fill_value, mode, "take")
+    check_flags("take", unique_indices=unique_indices, indices_are_sorted=indices_are_sorted)
+    _check_take("take", a, indices, mode, fill_value)
     place = None if axis is None else axis_of(axis, type_of(a).ndim, "take")
     size = type_of(a).size if place is None else type_of(a).shape[place]
     if not size and type_of(indices).size:
-        raise WeftIndexError(
-            "take: there are no elements to take from an axis of length 0",
-            operation="take",
-            got=f"{type_of(a)}, positions {type_of(indices)}",
-            wanted="no positions",
-        )
+        message = "take: there are no elements to take from an axis of length 0"
+        got = f"{type_of(a)}, positions {type_of(indices)}"
+        raise refusal(WeftIndexError, message, "take", got, "no positions")
     return _take(a, indices, axis=place, mode=mode, fill=_static_fill(fill_value))
 
 
@@ -204,14 +193,19 @@ def _take_along(arr: Any, indices: Any, *, axis: int, mode: Any, fill: Any) -> A
     return gather(arr, index, numbers, sizes, mode=how, fill_value=fill[1] if fill else None)
 
 
+def _common(operation: str, shape: Any, places: Any, axis: int) -> tuple[int, ...]:
+    """The shape of an array and of positions along an axis, broadcast but for the axis."""
+    return tuple(
+        n if d == axis else broadcast_shape(operation, (n,), (shape[d],))[0]
+        for d, n in enumerate(places)
+    )
+
+
 def _aligned(arr: Any, indices: Any, axis: int, mode: Any) -> Any:
     """The operand and positions of a gather along one axis, with the other dimensions matched."""
     shape, of = type_of(arr).shape, type_of(indices)
-    common = tuple(
-        n if d == axis else broadcast_shape("take_along_axis", (n,), (shape[d],))[0]
-        for d, n in enumerate(of.shape)
-    )
-    arr = broadcasted(arr, tuple(shape[d] if d == axis else n for d, n in enumerate(common)))
+    common = _common("take_along_axis", shape, of.shape, axis)
+    arr = broadcasted(arr, (*common[:axis], shape[axis], *common[axis + 1 :]))
     index, how = index_in_mode(strong(broadcasted(indices, common)), shape[axis], mode)
     others = tuple(d for d in range(len(shape)) if d != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
@@ -236,23 +230,14 @@ def take_along_axis(
            [3]], dtype=int32)
     """
     arr, indices = operands("take_along_axis", arr, indices)
-    _check_take_mode("take_along_axis", mode)
-    _check_integers("take_along_axis", indices)
-    if fill_value is not None:
-        check_number(fill_value, "take_along_axis", "fill_value")
-        check_fits("take_along_axis", fill_value, type_of(arr).dtype)
-        if mode not in (None, "fill"):
-            raise fill_unread(fill_value, mode, "take_along_axis")
+    _check_take("take_along_axis", arr, indices, mode, fill_value)
     if axis is None:
         arr, axis = reshape(arr, (type_of(arr).size,)), 0
     of, index = type_of(arr), type_of(indices)
     if index.ndim != of.ndim:
-        raise ShapeError(
-            f"take_along_axis: the positions have {index.ndim} dimensions and the array {of.ndim}",
-            operation="take_along_axis",
-            got=f"{of} and indices {index}",
-            wanted="as many dimensions",
-        )
+        counts = f"{index.ndim} dimensions and the array {of.ndim}"
+        message, got = f"take_along_axis: the positions have {counts}", f"{of} and indices {index}"
+        raise refusal(ShapeError, message, "take_along_axis", got, "as many dimensions")
     place = axis_of(axis, of.ndim, "take_along_axis")
     return _take_along(arr, indices, axis=place, mode=mode, fill=_static_fill(fill_value))
 
@@ -262,10 +247,7 @@ def _put_along(arr: Any, indices: Any, values: Any, *, axis: int, mode: Any) -> 
     of, index = type_of(arr), type_of(indices)
     if not of.size:
         return arr
-    common = tuple(
-        n if d == axis else broadcast_shape("put_along_axis", (n,), (of.shape[d],))[0]
-        for d, n in enumerate(index.shape)
-    )
+    common = _common("put_along_axis", of.shape, index.shape, axis)
     places, how = index_in_mode(strong(broadcasted(indices, common)), of.shape[axis], mode)
     others = tuple(d for d in range(of.ndim) if d != axis)
     updates = broadcasted(convert(values, of.dtype), common, "put_along_axis")
@@ -290,8 +272,7 @@ def put_along_axis(
     Array([[0., 5.],
            [5., 0.]], dtype=float32)
     """
-    check_flag(inplace, "put_along_axis", "inplace")
-    _not_in_place("put_along_axis", inplace)
+    refuse_inplace("put_along_axis", inplace)
     arr, indices, _ = operands("put_along_axis", arr, indices, values)
     _check_integers("put_along_axis", indices)
     of = type_of(arr)
@@ -299,20 +280,17 @@ def put_along_axis(
     if axis is None:
         flat = put_along_axis(reshape(arr, (of.size,)), indices, values, 0, False, mode=mode)
         return reshape(flat, of.shape)
-    return _put_along(
-        arr, indices, values, axis=axis_of(axis, of.ndim, "put_along_axis"), mode=mode
-    )
+    place = axis_of(axis, of.ndim, "put_along_axis")
+    return _put_along(arr, indices, values, axis=place, mode=mode)
 
 
-def _not_in_place(operation: str, inplace: bool) -> None:
+def refuse_inplace(operation: str, inplace: bool) -> None:
+    """Raises WeftValueError unless `inplace` is false."""
+    check_flag(inplace, operation, "inplace")
     if inplace:
-        raise WeftValueError(
-            f"{operation}: arrays do not change in place",
-            operation=operation,
-            got="inplace=True",
-            wanted="inplace=False",
-            fix=Fix("inplace", "pass inplace=False and use the result", {"inplace": False}),
-        )
+        message = f"{operation}: arrays do not change in place"
+        fix = Fix("inplace", "pass inplace=False and use the result", {"inplace": False})
+        raise refusal(WeftValueError, message, operation, "inplace=True", "inplace=False", fix)
 
 
 @compiled
@@ -340,8 +318,7 @@ def put(
     >>> jnp.put(jnp.array([1, 2, 3]), jnp.array([0, 2]), jnp.array([7, 8]), inplace=False)
     Array([7, 2, 8], dtype=int32)
     """
-    check_flag(inplace, "put", "inplace")
-    _not_in_place("put", inplace)
+    refuse_inplace("put", inplace)
     a, ind, _ = operands("put", a, ind, v)
     v = number_for("put", v, type_of(a).dtype)
     _check_integers("put", ind)
@@ -369,8 +346,6 @@ def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Arra
     >>> jnp.place(jnp.array([1, 2, 3]), jnp.array([True, False, True]), 7, inplace=False)
     Array([7, 2, 7], dtype=int32)
     """
-    check_flag(inplace, "place", "inplace")
-    _not_in_place("place", inplace)
+    refuse_inplace("place", inplace)
     arr, mask, _ = operands("place", arr, mask, vals)
-    vals = number_for("place", vals, type_of(arr).dtype)
-    return _place(arr, mask, vals)
+    return _place(arr, mask, number_for("place", vals, type_of(arr).dtype))

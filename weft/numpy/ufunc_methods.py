@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import not_a_function
+from weft.argument_errors import not_a_function, refusal
 from weft.control_flow.associative_scan import associative_scan
 from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
@@ -41,13 +41,13 @@ from weft.numpy.arguments import (
     refuse_out,
 )
 from weft.numpy.compiled_functions import CompiledFunction, compiled
-from weft.numpy.creation import asarray
+from weft.numpy.creation import asarray, unlisted
 from weft.numpy.promotion import as_operand
-from weft.numpy.reductions import all, any, max, min, prod, sum, summed_dtype
+from weft.numpy.reductions import all, any, boolean, kept, max, min, prod, sum, summed_dtype
 from weft.numpy.sorting import cumprod, cumsum
 from weft.numpy.ufuncs import ufunc
 from weft.numpy.vectorizing import vectorize
-from weft.ops.elementwise.arithmetic import eq, lt, ne
+from weft.ops.elementwise.arithmetic import eq, lt
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import iota
@@ -71,19 +71,14 @@ _LOGICAL = ("logical_and", "logical_or", "logical_xor")
 _UPDATES = {"add": "add", "multiply": "multiply", "maximum": "max", "minimum": "min"}
 
 
-# ---- checks --------------------------------------------------------------------------------------
-
-
 def check_binary(function: ufunc, method: str, out: Any = None) -> str:
     """The name of the method with its function. Raises unless this maps two operands to one."""
     name = f"{function.__name__}.{method}"
     if function.nin != 2 or function.nout != 1:
-        raise WeftTypeError(
-            f"{name}: only functions of two operands with one result have this method",
-            operation=name,
-            got=f"a function of {function.nin} operands with {function.nout} results",
-            wanted="a function of two operands with one result, as weft.numpy.add",
-        )
+        message = f"{name}: only functions of two operands with one result have this method"
+        got = f"a function of {function.nin} operands with {function.nout} results"
+        wanted = "a function of two operands with one result, as weft.numpy.add"
+        raise refusal(WeftTypeError, message, name, got, wanted)
     refuse_out(name, out)
     return name
 
@@ -103,32 +98,23 @@ def folded_operand(function: ufunc, name: str, a: Any, dtype: Any) -> Any:
 
     Raises DTypeError where a result cannot be an operand again, as for comparisons of numbers.
     """
-    a = as_operand(name, asarray(a) if isinstance(a, (list, tuple)) else a)
+    a = as_operand(name, unlisted(a))
     if dtype is not None:
         a = convert(a, dtypes.parse(dtype))
     elif function.__name__ in _WIDENED:
         a = convert(a, summed_dtype(type_of(a).dtype))
     of = type_of(a)
     if function.__name__ in _LOGICAL:
-        return a if of.dtype == dtypes.bool_ else _truth(a)
+        return boolean(a)
     find = result_dtype.__wrapped__ if isinstance(function, PythonUfunc) else result_dtype
     result = find(function, of.dtype, of.dtype)
     if result == of.dtype:
         return convert(a, result)
     if not np.can_cast(of.dtype, result, "same_kind") and result not in dtypes.INEXACT:
-        raise DTypeError(
-            f"{name}: the results are {result.name}, which cannot be operands beside {of}",
-            operation=name,
-            got=str(of),
-            wanted="a dtype that the function keeps",
-            fix=Fix("convert", f"convert the operand first: x.astype({result.name!r})", {}),
-        )
+        message = f"{name}: the results are {result.name}, which cannot be operands beside {of}"
+        fix = Fix("convert", f"convert the operand first: x.astype({result.name!r})", {})
+        raise refusal(DTypeError, message, name, str(of), "a dtype that the function keeps", fix)
     return convert(a, result)
-
-
-def _truth(x: Any) -> Any:
-    """Whether a number is not zero."""
-    return ne(x, type_of(x).dtype.type(0))
 
 
 def identity_of(function: ufunc, dtype: Any) -> Any:
@@ -144,9 +130,6 @@ def identity_of(function: ufunc, dtype: Any) -> Any:
 def _run(program: CompiledFunction, function: ufunc) -> Callable[..., Any]:
     """The compiled function, or for a user's function, which may read state, its Python code."""
     return program.function if isinstance(function, PythonUfunc) else program
-
-
-# ---- reduce --------------------------------------------------------------------------------------
 
 
 def reduce(
@@ -166,48 +149,37 @@ def reduce(
     scalar = axis == 0 and type(axis) is int and not of.ndim  # as NumPy has it
     axes = () if scalar else axes_of(axis, of.ndim, name)
     if len(axes) > 1 and not function.reorderable:
-        raise WeftValueError(
-            f"{name} goes along one axis: the order of the elements matters",
-            operation=name,
-            got=f"axis={axis!r} of an array of {of.ndim} dimensions",
-            wanted="one axis",
-        )
+        message = f"{name} goes along one axis: the order of the elements matters"
+        got = f"axis={axis!r} of an array of {of.ndim} dimensions"
+        raise refusal(WeftValueError, message, name, got, "one axis")
     where = None if where is True else where
     known = _REDUCTIONS.get(function.__name__)
     if known is not None and not isinstance(function, PythonUfunc):
-        return _known(function, known, a, axes, bool(keepdims), initial, where)
+        return _known(function, known, a, axes, initial, keepdims=bool(keepdims), where=where)
     empty = math.prod(of.shape[d] for d in axes) == 0
     if function.identity is None and initial is None and (empty or where is not None):
-        raise WeftValueError(
-            f"{name} has no identity to begin with",
-            operation=name,
-            got=f"{of} along axis={axis!r}" + ("" if where is None else " with a mask"),
-            wanted="initial=, or elements that all take part",
-            fix=Fix("argument", "pass initial=", {}),
-        )
-    extra = [convert(as_operand(name, x), of.dtype) for x in (initial,) if x is not None]
-    extra += [] if where is None else [broadcasted(as_operand(name, where), of.shape, name)]
+        message = f"{name} has no identity to begin with"
+        got = f"{of} along axis={axis!r}" + ("" if where is None else " with a mask")
+        wanted = "initial=, or elements that all take part"
+        fix = Fix("argument", "pass initial=", {})
+        raise refusal(WeftValueError, message, name, got, wanted, fix)
     given = (initial is not None, where is not None)
+    extra = [convert(as_operand(name, initial), of.dtype)] if given[0] else []
+    extra += [broadcasted(as_operand(name, where), of.shape, name)] if given[1] else []
     return _run(_reduced, function)(
         a, *extra, function=function, axes=axes, keepdims=bool(keepdims), given=given
     )
 
 
 def _known(
-    function: ufunc,
-    known: Callable[..., Any],
-    a: Any,
-    axes: tuple[int, ...],
-    keepdims: bool,
-    initial: Any,
-    where: Any,
+    function: ufunc, known: Callable[..., Any], a: Any, axes: Any, initial: Any, **how: Any
 ) -> Any:
     """A reduction that `weft.numpy` has a function for."""
     if function.__name__ in _LOGICAL:
-        found = known(a, axes, keepdims=keepdims, where=where)
+        found = known(a, axes, **how)
         return found if initial is None else function(initial, found)
     more = {"dtype": type_of(a).dtype} if function.__name__ in _WIDENED else {}
-    return known(a, axes, keepdims=keepdims, initial=initial, where=where, **more)
+    return known(a, axes, initial=initial, **how, **more)
 
 
 @compiled
@@ -227,12 +199,7 @@ def _reduced(a: Any, *extra: Any, function: Any, axes: Any, keepdims: bool, give
             found = function(broadcasted(start, type_of(found).shape), found)
     else:
         found = _folded(function, rows, mask, start)
-    return expanded_back(found, shape, axes) if keepdims else found
-
-
-def expanded_back(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
-    """A reduced array with the reduced dimensions kept at length 1."""
-    return reshape(x, tuple(1 if d in axes else n for d, n in enumerate(shape)))
+    return kept(found, shape, axes, keepdims)
 
 
 def _rows(a: Any, axes: Sequence[int]) -> Any:
@@ -276,24 +243,21 @@ def _folded(function: ufunc, rows: Any, mask: Any, start: Any) -> Any:
     return scan(step, start, rows if mask is None else (rows, mask))[0]
 
 
-# ---- accumulate and reduceat ---------------------------------------------------------------------
-
-
 def accumulate(function: ufunc, a: Any, axis: int, dtype: Any, out: Any) -> Any:
     """`ufunc.accumulate`."""
     name = check_binary(function, "accumulate", out)
-    a = folded_operand(function, name, a, dtype)
-    of = type_of(a)
-    _check_dimensions(name, of)
-    place = axis_of(axis, of.ndim, name)
+    a, place = _along(function, name, a, axis, dtype)
     return _run(_accumulated, function)(a, function=function, axis=place)
 
 
-def _check_dimensions(name: str, of: ArrayType) -> None:
-    if not of.ndim:
-        raise ShapeError(
-            f"{name} takes an array with dimensions", operation=name, got=str(of), wanted="an axis"
-        )
+def _along(function: ufunc, name: str, a: Any, axis: int, dtype: Any) -> tuple[Any, int]:
+    """The operand and the axis along which it is combined. Raises ShapeError without dimensions."""
+    a = folded_operand(function, name, a, dtype)
+    aval = type_of(a)
+    if not aval.ndim:
+        message = f"{name} takes an array with dimensions"
+        raise refusal(ShapeError, message, name, str(aval), "an axis")
+    return a, axis_of(axis, aval.ndim, name)
 
 
 @compiled
@@ -323,30 +287,22 @@ def _accumulated(a: Any, *, function: Any, axis: int) -> Any:
 def reduceat(function: ufunc, a: Any, indices: Any, axis: int, dtype: Any, out: Any) -> Any:
     """`ufunc.reduceat`."""
     name = check_binary(function, "reduceat", out)
-    a = folded_operand(function, name, a, dtype)
-    of = type_of(a)
-    _check_dimensions(name, of)
-    place = axis_of(axis, of.ndim, name)
+    a, place = _along(function, name, a, axis, dtype)
     if isinstance(indices, (list, tuple)):
         indices = np.asarray(indices) if len(indices) else np.zeros(0, np.int32)
     indices = as_operand(name, indices)
     found = type_of(indices)
     if found.ndim != 1 or found.dtype not in dtypes.INTEGER:
-        raise WeftIndexError(
-            f"{name}: indices is a list of positions",
-            operation=name,
-            got=f"indices of type {found}",
-            wanted="one dimension of integers",
-        )
+        message = f"{name}: indices is a list of positions"
+        got = f"indices of type {found}"
+        raise refusal(WeftIndexError, message, name, got, "one dimension of integers")
     if not isinstance(indices, Tracer):
-        outside = [int(i) for i in np.asarray(indices) if not 0 <= i < of.shape[place]]
+        length = type_of(a).shape[place]
+        outside = [int(i) for i in np.asarray(indices) if not 0 <= i < length]
         if outside:
-            raise WeftIndexError(
-                f"{name}: an index is out of bounds",
-                operation=name,
-                got=f"index {outside[0]} for an axis of length {of.shape[place]}",
-                wanted=f"positions from 0 to {of.shape[place] - 1}",
-            )
+            got = f"index {outside[0]} for an axis of length {length}"
+            wanted = f"positions from 0 to {length - 1}"
+            raise refusal(WeftIndexError, f"{name}: an index is out of bounds", name, got, wanted)
     return _run(_reduced_at, function)(a, indices, function=function, axis=place)
 
 
@@ -379,9 +335,6 @@ def _reduced_at(a: Any, indices: Any, *, function: Any, axis: int) -> Any:
     return move_dim(found, 0, axis, count)
 
 
-# ---- outer and at --------------------------------------------------------------------------------
-
-
 def outer(function: ufunc, a: Any, b: Any) -> Any:
     """`ufunc.outer`."""
     name = f"{function.__name__}.outer"
@@ -398,33 +351,26 @@ def at(function: ufunc, a: Any, indices: Any, b: Any, inplace: bool) -> Any:
     """`ufunc.at`."""
     name = f"{function.__name__}.at"
     if inplace:
-        raise WeftNotImplementedError(
-            f"{name} does not change an array in place",
-            operation=name,
-            got=f"inplace={inplace!r:.80}",
-            wanted="inplace=False",
-            fix=Fix("inplace", "pass inplace=False and use the result", {"inplace": False}),
-        )
+        message = f"{name} does not change an array in place"
+        got = f"inplace={inplace!r:.80}"
+        fix = Fix("inplace", "pass inplace=False and use the result", {"inplace": False})
+        raise refusal(WeftNotImplementedError, message, name, got, "inplace=False", fix)
     if function.nout != 1 or function.nin > 2 or (function.nin == 2) != (b is not None):
-        raise WeftTypeError(
-            f"{name} takes an array, indices and the other operands",
-            operation=name,
-            got=f"{function.nin} operands for the function, b={b!r:.40}",
-            wanted="b for a function of two operands, and no b for one of one",
-        )
+        message = f"{name} takes an array, indices and the other operands"
+        got = f"{function.nin} operands for the function, b={b!r:.40}"
+        wanted = "b for a function of two operands, and no b for one of one"
+        raise refusal(WeftTypeError, message, name, got, wanted)
     a = as_operand(name, a)
     dtype = type_of(a).dtype
     operands = [] if b is None else [as_operand(name, b)]
     if b is not None:
         met = type_of(promoted(name, a, operands[0])[0]).dtype
         if not np.can_cast(met, dtype, "same_kind"):
-            raise DTypeError(
-                f"{name}: results of dtype {met.name} do not go into {dtype.name}",
-                operation=name,
-                got=f"{type_of(a)} and {type_of(operands[0])}",
-                wanted=f"operands whose result can be cast to {dtype.name}",
-                fix=Fix("convert", f"convert the array first: a.astype({met.name!r})", {}),
-            )
+            message = f"{name}: results of dtype {met.name} do not go into {dtype.name}"
+            got = f"{type_of(a)} and {type_of(operands[0])}"
+            wanted = f"operands whose result can be cast to {dtype.name}"
+            fix = Fix("convert", f"convert the array first: a.astype({met.name!r})", {})
+            raise refusal(DTypeError, message, name, got, wanted, fix)
     known = None if isinstance(function, PythonUfunc) else _UPDATES.get(function.__name__)
     a = asarray(a)
     if known is not None and dtype not in dtypes.BOOLEAN | dtypes.COMPLEX:
@@ -452,9 +398,6 @@ def _updated(a: Any, places: Any, *operands: Any, function: Any) -> Any:
     return reshape(scan(step, flat, (reshape(places, (count,)), *rows))[0], shape)
 
 
-# ---- ufuncs from Python functions ----------------------------------------------------------------
-
-
 class PythonUfunc(ufunc):
     """A ufunc that applies a function of scalars to every element; made by `frompyfunc`."""
 
@@ -468,12 +411,9 @@ class PythonUfunc(ufunc):
             found = func(*values)
             results = len(found) if isinstance(found, tuple) else 1
             if results != nout or (nout == 1 and isinstance(found, tuple)):
-                raise WeftTypeError(
-                    f"the function {name} of frompyfunc has {results} results, not {nout}",
-                    operation="frompyfunc",
-                    got=repr(found)[:80],
-                    wanted=f"nout={nout}: " + ("one scalar" if nout == 1 else f"a tuple of {nout}"),
-                )
+                message = f"the function {name} of frompyfunc has {results} results, not {nout}"
+                wanted = f"nout={nout}: " + ("one scalar" if nout == 1 else f"a tuple of {nout}")
+                raise refusal(WeftTypeError, message, "frompyfunc", repr(found)[:80], wanted)
             return found
 
         self.mapped = vectorize(checked)
@@ -497,7 +437,6 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
     associative and commutative, so that reductions may combine elements in any order. The function
     is traced, so it is written with functions of `weft.numpy`.
 
-    >>> import weft.numpy as jnp
     >>> clipped = jnp.frompyfunc(lambda x, y: jnp.minimum(x + y, 10), 2, 1, identity=0)
     >>> clipped(jnp.array([1, 8]), 3), clipped.reduce(jnp.array([4, 5, 6]))
     (Array([ 4, 10], dtype=int32), Array(10, dtype=int32))
@@ -506,10 +445,7 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
         raise not_a_function("frompyfunc", func, "a function of scalars")
     nin, nout = integer_of(nin, "frompyfunc", "nin"), integer_of(nout, "frompyfunc", "nout")
     if nin < 0 or nout < 1:
-        raise WeftValueError(
-            "frompyfunc: nin is not negative, and nout at least 1",
-            operation="frompyfunc",
-            got=f"nin={nin}, nout={nout}",
-            wanted="nin >= 0 and nout >= 1",
-        )
+        message = "frompyfunc: nin is not negative, and nout at least 1"
+        got = f"nin={nin}, nout={nout}"
+        raise refusal(WeftValueError, message, "frompyfunc", got, "nin >= 0 and nout >= 1")
     return PythonUfunc(func, nin, nout, identity)

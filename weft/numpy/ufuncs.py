@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from weft.argument_errors import refusal
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError
 from weft.runtime.jaxlib.lazy import LazyModule
 
@@ -40,7 +41,6 @@ class ufunc:
     operands have the methods `reduce`, `accumulate`, `reduceat` and `outer`; `at` updates elements.
     identity: the value that leaves others as they are, or None.
 
-    >>> import weft.numpy as jnp
     >>> jnp.add.nin, jnp.add.identity, isinstance(jnp.add, jnp.ufunc)
     (2, 0, True)
     >>> jnp.add.reduce(jnp.arange(4))
@@ -66,7 +66,6 @@ class ufunc:
     def nargs(self) -> int:
         """The number of operands and results together.
 
-        >>> import weft.numpy as jnp
         >>> jnp.add.nargs
         3
         """
@@ -95,7 +94,6 @@ class ufunc:
         WeftTypeError for a function not of two operands, WeftValueError for no elements without an
         identity.
 
-        >>> import weft.numpy as jnp
         >>> jnp.subtract.reduce(jnp.array([10, 3, 2]))
         Array(5, dtype=int32)
         """
@@ -104,7 +102,6 @@ class ufunc:
     def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
         """The combinations of the elements up to each one along `axis`.
 
-        >>> import weft.numpy as jnp
         >>> jnp.multiply.accumulate(jnp.array([2, 3, 4]))
         Array([ 2,  6, 24], dtype=int32)
         """
@@ -118,7 +115,6 @@ class ufunc:
         The last part goes to the end; where the next index is not larger, the part is one element.
         Raises WeftIndexError for an index that is known and out of bounds.
 
-        >>> import weft.numpy as jnp
         >>> jnp.add.reduceat(jnp.arange(8), jnp.array([0, 4, 1, 5]))
         Array([ 6,  4, 10, 18], dtype=int32)
         """
@@ -127,7 +123,6 @@ class ufunc:
     def outer(self, A: Any, B: Any, /) -> Any:
         """The function of every element of A with every element of B, shape A.shape + B.shape.
 
-        >>> import weft.numpy as jnp
         >>> jnp.add.outer(jnp.array([1, 2]), jnp.array([10, 20, 30]))
         Array([[11, 21, 31],
                [12, 22, 32]], dtype=int32)
@@ -140,7 +135,6 @@ class ufunc:
         An element that is listed several times is updated several times; indices out of bounds are
         left out. Arrays do not change in place, so pass `inplace=False`.
 
-        >>> import weft.numpy as jnp
         >>> jnp.add.at(jnp.zeros(3), jnp.array([0, 0, 2]), 1.0, inplace=False)
         Array([2., 0., 1.], dtype=float32)
         """
@@ -149,25 +143,18 @@ class ufunc:
     def refuse(self, given: int, keywords: dict[str, Any]) -> None:
         """Raises for a call with a wrong number of operands or with keywords."""
         name = self.__name__
-        for keyword in keywords:
+        for keyword, value in keywords.items():
             advice = _UNSUPPORTED.get(keyword, "leave it out")
             # NumPy's keywords are not implemented; others are the caller's mistake.
             error = WeftNotImplementedError if keyword in _UNSUPPORTED else WeftTypeError
-            raise error(
-                f"{name} takes no {keyword}=: {advice}",
-                operation=name,
-                got=f"{keyword}={keywords[keyword]!r:.60}",
-                wanted=f"{self.nin} operands and no keywords",
-                fix=Fix("keyword", advice, {"keyword": keyword}),
-            )
+            message, got = f"{name} takes no {keyword}=: {advice}", f"{keyword}={value!r:.60}"
+            fix = Fix("keyword", advice, {"keyword": keyword})
+            wanted = f"{self.nin} operands and no keywords"
+            raise refusal(error, message, name, got, wanted, fix)
         count = {1: "one operand", 2: "two operands"}.get(self.nin, f"{self.nin} operands")
         also = "; NumPy's out= is not supported: use the result" if given > self.nin else ""
-        raise WeftTypeError(
-            f"{name} takes {count}, and got {given}{also}",
-            operation=name,
-            got=f"{given} operands",
-            wanted=count,
-        )
+        message = f"{name} takes {count}, and got {given}{also}"
+        raise refusal(WeftTypeError, message, name, f"{given} operands", count)
 
 
 class FunctionUfunc(ufunc):

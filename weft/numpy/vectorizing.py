@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from weft import tree
-from weft.argument_errors import invalid_type, invalid_value, not_a_function
+from weft.argument_errors import invalid_type, invalid_value, not_a_function, refusal
 from weft.arrays.array import Array
 from weft.core.rules import AxisData
 from weft.core.types import type_of
@@ -18,7 +18,7 @@ from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.numpy.arguments import axes_of, axis_of, check_arrays, integer_of, operand
-from weft.numpy.creation import asarray
+from weft.numpy.creation import asarray, unlisted
 from weft.numpy.manipulation import expand_dims
 from weft.ops.structural.shape import move_dim, reshape
 from weft.typing import ArrayLike
@@ -32,9 +32,6 @@ _SIGNATURE = re.compile(rf"^(?:{_LIST})?->{_LIST}$")
 _DIMENSION = re.compile(r"^\w+$")
 
 CoreDims = tuple[str, ...]
-
-
-# ---- mapping -------------------------------------------------------------------------------------
 
 
 def mapped(
@@ -74,12 +71,9 @@ def _over(
     for lengths in zip(*padded, strict=True):
         wide = {n for n in lengths if n != 1}
         if len(wide) > 1:
-            raise ShapeError(
-                f"{name}: the dimensions over which it goes do not broadcast together",
-                operation=name,
-                got=", ".join(map(str, shapes)),
-                wanted="lengths that are equal or 1, dimension by dimension from the last",
-            )
+            message = f"{name}: the dimensions over which it goes do not broadcast together"
+            wanted = "lengths that are equal or 1, dimension by dimension from the last"
+            raise refusal(ShapeError, message, name, ", ".join(map(str, shapes)), wanted)
         sizes.append(wide.pop() if wide else 1)
     # An operand of length 1 is not repeated: every call gets it as it is.
     dims = [
@@ -93,9 +87,6 @@ def _over(
         new = (*stay, *shape[len(loop) :])
         kept.append(value if new == shape else reshape(value, new))
     return mapped(function, sizes, kept, dims, name)
-
-
-# ---- signatures ----------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=256)
@@ -130,15 +121,9 @@ class _Sizes:
                 raise self.wrong(f"{what}: {label!r} is {known}, not {size}", shape, dims)
 
     def wrong(self, problem: str, shape: Sequence[int], dims: CoreDims) -> ShapeError:
-        return ShapeError(
-            f"vectorize of {self.name}: {problem}, which does not fit {self.signature!r}",
-            operation="vectorize",
-            got=f"shape {tuple(shape)}",
-            wanted=f"the core dimensions ({','.join(dims)})",
-        )
-
-
-# ---- vectorize -----------------------------------------------------------------------------------
+        message = f"vectorize of {self.name}: {problem}, which does not fit {self.signature!r}"
+        wanted = f"the core dimensions ({','.join(dims)})"
+        return refusal(ShapeError, message, "vectorize", f"shape {tuple(shape)}", wanted)
 
 
 def vectorize(
@@ -155,7 +140,6 @@ def vectorize(
     a tuple of them. Raises WeftValueError for a signature that cannot be read, ShapeError for
     dimensions that do not fit, WeftTypeError for a wrong number of arguments or results.
 
-    >>> import weft.numpy as jnp
     >>> mean = jnp.vectorize(lambda x, w: jnp.sum(x * w), signature="(n),(n)->()")
     >>> mean(jnp.ones((3, 4)), jnp.arange(4.0))
     Array([6., 6., 6.], dtype=float32)
@@ -221,40 +205,28 @@ def _with_signature(
 
 
 def _check_excluded(excluded: Any) -> frozenset[int | str]:
-    if isinstance(excluded, str) or not isinstance(excluded, Collection):
-        wrong: Any = excluded
-    else:
-        bad = [
-            e for e in excluded if not isinstance(e, (int, str)) or (isinstance(e, int) and e < 0)
-        ]
+    wrong = excluded
+    if isinstance(excluded, Collection) and not isinstance(excluded, str):
+        bad = [e for e in excluded if not (isinstance(e, str) or (isinstance(e, int) and e >= 0))]
         if not bad:
             return frozenset(excluded)
         wrong = bad[0]
-    raise WeftTypeError(
-        "vectorize: excluded is a set of positions and keywords",
-        operation="vectorize",
-        got=f"excluded with {wrong!r:.60}",
-        wanted="integers that are not negative, and names",
-    )
+    message = "vectorize: excluded is a set of positions and keywords"
+    wanted = "integers that are not negative, and names"
+    raise refusal(WeftTypeError, message, "vectorize", f"excluded with {wrong!r:.60}", wanted)
 
 
 def _operand(name: str, value: Any) -> Any:
-    value = asarray(value) if isinstance(value, (list, tuple)) else value
+    value = unlisted(value)
     check_arrays(f"vectorize of {name}", value)
     return value if hasattr(value, "type") else asarray(value)
 
 
 def _wrong_call(name: str, problem: str, got: Any) -> WeftTypeError:
-    return WeftTypeError(
-        f"vectorize of {name}: {problem}",
-        operation="vectorize",
-        got=str(got)[:80],
-        wanted="as many as the signature says",
-        fix=Fix("excluded", "name the arguments that are not mapped in excluded=", {}),
-    )
-
-
-# ---- along and over axes -------------------------------------------------------------------------
+    message = f"vectorize of {name}: {problem}"
+    wanted = "as many as the signature says"
+    fix = Fix("excluded", "name the arguments that are not mapped in excluded=", {})
+    return refusal(WeftTypeError, message, "vectorize", str(got)[:80], wanted, fix)
 
 
 def apply_along_axis(
@@ -265,13 +237,11 @@ def apply_along_axis(
     The dimensions of its result (any number of them) replace the axis. `func1d` is traced once,
     for all lines at once. Raises AxisError for an axis out of range.
 
-    >>> import weft.numpy as jnp
     >>> jnp.apply_along_axis(lambda x: x[0] + x[-1], 1, jnp.arange(6).reshape(2, 3))
     Array([2, 8], dtype=int32)
     """
     _check_function("apply_along_axis", func1d)
-    arr = asarray(arr) if isinstance(arr, (list, tuple)) else arr
-    arr = operand("apply_along_axis", arr)
+    arr = operand("apply_along_axis", unlisted(arr))
     of = type_of(arr)
     place = axis_of(axis, of.ndim, "apply_along_axis")
     last = move_dim(arr, place, of.ndim - 1, of.shape[place])
@@ -299,13 +269,11 @@ def apply_over_axes(
     `func` keeps the number of dimensions or drops the axis, which then stays with length 1. Raises
     ShapeError for a result of another number of dimensions.
 
-    >>> import weft.numpy as jnp
     >>> jnp.apply_over_axes(jnp.sum, jnp.ones((2, 3, 4)), (0, 2)).shape
     (1, 3, 1)
     """
     _check_function("apply_over_axes", func)
-    a = asarray(a) if isinstance(a, (list, tuple)) else a
-    a = operand("apply_over_axes", a)
+    a = operand("apply_over_axes", unlisted(a))
     rank = type_of(a).ndim
     named = axes if isinstance(axes, (tuple, list)) else (axes,)
     for one in named:
@@ -315,21 +283,15 @@ def apply_over_axes(
         if got == rank - 1:
             found = expand_dims(found, axis)
         elif got != rank:
-            raise ShapeError(
-                "apply_over_axes: the function changes the number of dimensions",
-                operation="apply_over_axes",
-                got=f"{got} dimensions from {rank}",
-                wanted=f"{rank} or {rank - 1}",
-            )
+            message = "apply_over_axes: the function changes the number of dimensions"
+            shown, wanted = f"{got} dimensions from {rank}", f"{rank} or {rank - 1}"
+            raise refusal(ShapeError, message, "apply_over_axes", shown, wanted)
         a = found
     return asarray(a)
 
 
 def _check_function(operation: str, function: Any) -> None:
     if not callable(function):
-        raise WeftTypeError(
-            f"{operation} takes a function, not a {type(function).__name__}",
-            operation=operation,
-            got=f"{function!r:.60}",
-            wanted="a function of an array",
-        )
+        message = f"{operation} takes a function, not a {type(function).__name__}"
+        got = f"{function!r:.60}"
+        raise refusal(WeftTypeError, message, operation, got, "a function of an array")

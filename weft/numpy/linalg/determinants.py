@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
@@ -48,8 +49,7 @@ _BORDER = 3
 
 
 def _element(a: Any, i: int, j: int) -> Any:
-    batch = type_of(a).shape[:-2]
-    return reshape(part(a, (i, i + 1), (j, j + 1)), batch)
+    return reshape(part(a, (i, i + 1), (j, j + 1)), type_of(a).shape[:-2])
 
 
 def _minor(a: Any, rows: tuple[int, int], columns: tuple[int, int]) -> Any:
@@ -196,7 +196,6 @@ def det(a: Any) -> Array:
     the third for every matrix, and of any order where the rank is at least n - 3. They cost a
     pivoted QR factorization more. Raises ShapeError, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.det(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array(-2., dtype=float32)
     >>> weft.grad(jnp.linalg.det)(jnp.array([[1.0, 2.0], [2.0, 4.0]]))
@@ -205,9 +204,6 @@ def det(a: Any) -> Array:
     """
     check_square("linalg.det", "a", a)
     return _determinant(a)
-
-
-# ---- slogdet -------------------------------------------------------------------------------------
 
 
 @custom_jvp
@@ -245,8 +241,7 @@ def _trace(x: Any) -> Any:
 
 @compiled
 def _sign_and_logarithm(a: Any) -> Any:
-    found = _slogdet(widened(a))
-    return tuple(returned(x, type_of(a).dtype) for x in found)
+    return tuple(returned(x, type_of(a).dtype) for x in _slogdet(widened(a)))
 
 
 @api_boundary
@@ -258,18 +253,14 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     getrf. Raises ShapeError, DTypeError, WeftTypeError, and WeftNotImplementedError for another
     method.
 
-    >>> import weft.numpy as jnp
     >>> sign, logabsdet = jnp.linalg.slogdet(jnp.array([[0.0, 1.0], [1.0, 0.0]]))
     >>> sign, logabsdet
     (Array(-1., dtype=float32), Array(0., dtype=float32))
     """
     check_square("linalg.slogdet", "a", a)
     if method not in (None, "lu"):
-        raise WeftNotImplementedError(
-            f"linalg.slogdet: there is no method {method!r}",
-            operation="linalg.slogdet",
-            got=f"method={method!r:.80}",
-            wanted='None or "lu"',
-            fix=Fix("method", "leave method out", {"method": None}),
-        )
+        message = f"linalg.slogdet: there is no method {method!r}"
+        got = f"method={method!r:.80}"
+        fix = Fix("method", "leave method out", {"method": None})
+        raise refusal(WeftNotImplementedError, message, "linalg.slogdet", got, 'None or "lu"', fix)
     return SlogdetResult(*_sign_and_logarithm(a))

@@ -18,9 +18,6 @@ from weft.ops.linalg import eigh as eigh_operation
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
 
 
-# ---- of Hermitian matrices -----------------------------------------------------------------------
-
-
 @compiled
 def _eigh(a: Any, *, lower: bool, symmetrize: bool) -> Any:
     dtype = type_of(a).dtype
@@ -54,7 +51,6 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool | None = None) 
     have none. A matrix for which the iteration fails gives NaN. Raises ShapeError, DTypeError,
     WeftValueError for another UPLO, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.eigh(jnp.array([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     Array([1., 2.], dtype=float32)
     """
@@ -67,16 +63,12 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool | None = None) 
 def eigvalsh(a: Any, UPLO: str | None = None, *, symmetrize_input: bool | None = None) -> Array:
     """The eigenvalues of Hermitian matrices, with the arguments and errors of `eigh`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.eigvalsh(jnp.array([[0.0, 1.0], [1.0, 0.0]]))
     Array([-1.,  1.], dtype=float32)
     """
     check_flag(symmetrize_input, "linalg.eigvalsh", "symmetrize_input", none=True)
     check_square("linalg.eigvalsh", "a", a)
     return _eigvalsh(a, **_reading("linalg.eigvalsh", UPLO, symmetrize_input))
-
-
-# ---- of any square matrices ----------------------------------------------------------------------
 
 
 @compiled
@@ -103,7 +95,6 @@ def eig(a: Any) -> EigResult:
     them). A matrix for which the iteration fails gives NaN. Raises ShapeError, DTypeError,
     WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.eig(jnp.array([[0.0, -1.0], [1.0, 0.0]])).eigenvalues
     Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
@@ -117,7 +108,6 @@ def eigvals(a: Any) -> Array:
 
     Derivatives and errors are those of `eig`.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.eigvals(jnp.array([[2.0, 1.0], [0.0, 3.0]]))
     Array([2.+0.j, 3.+0.j], dtype=complex64)
     """

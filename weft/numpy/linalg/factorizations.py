@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 from weft import dtypes
-from weft.argument_errors import unknown_option
+from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
-from weft.numpy.arguments import check_flag, convert
+from weft.numpy.arguments import check_flags, convert
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.linalg.results import QRResult, SVDResult
@@ -26,9 +26,6 @@ from weft.ops.linalg.matrices import adjoint, part, reordered, scaled_rows, swap
 from weft.ops.reductions.sorting import sort
 
 __all__ = ["cholesky", "hermitian_svd", "qr", "svd", "svdvals"]
-
-
-# ---- cholesky ------------------------------------------------------------------------------------
 
 
 @compiled
@@ -52,18 +49,13 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
 
     Raises ShapeError, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.cholesky(jnp.array([[4.0, 2.0], [2.0, 5.0]]))
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
-    check_flag(upper, "linalg.cholesky", "upper")
-    check_flag(symmetrize_input, "linalg.cholesky", "symmetrize_input")
+    check_flags("linalg.cholesky", upper=upper, symmetrize_input=symmetrize_input)
     check_square("linalg.cholesky", "a", a)
     return _cholesky(a, upper=bool(upper), symmetrize=bool(symmetrize_input))
-
-
-# ---- qr ------------------------------------------------------------------------------------------
 
 
 @compiled
@@ -78,20 +70,12 @@ def _qr(a: Any, *, mode: str) -> Any:
 
 @overload
 def qr(a: Any, mode: Literal["reduced", "complete"] = ...) -> QRResult: ...
-
-
 @overload
 def qr(a: Any, *, mode: Literal["r"]) -> Array: ...
-
-
 @overload
 def qr(a: Any, *, mode: Literal["raw"]) -> tuple[Array, Array]: ...
-
-
 @overload
 def qr(a: Any, mode: str = ...) -> Any: ...
-
-
 @api_boundary
 def qr(a: Any, mode: str = "reduced") -> Any:
     """The factors of a = Q R, where Q has orthonormal columns and R is upper triangular.
@@ -103,7 +87,6 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
     Raises WeftValueError for another mode, ShapeError, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> q, r = jnp.linalg.qr(jnp.array([[0.0, 2.0], [1.0, 0.0]]))
     >>> jnp.abs(r)
     Array([[1., 0.],
@@ -115,9 +98,6 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         raise unknown_option("linalg.qr", "mode", mode, wanted, use="reduced")
     found = _qr(a, mode=mode)
     return QRResult(*found) if mode in ("reduced", "complete") else found
-
-
-# ---- svd -----------------------------------------------------------------------------------------
 
 
 def hermitian_svd(x: Any) -> tuple[Any, Any, Any]:
@@ -142,11 +122,8 @@ def _svd(a: Any, *, full: bool, vectors: bool, hermitian: bool, subset: Any) -> 
     else:
         u, s, vh = hermitian_svd(x)
         if subset is not None:
-            u, s, vh = (
-                part(u, None, subset),
-                slice_in_dim(s, subset[0], subset[1], axis=-1),
-                part(vh, subset),
-            )
+            u, vh = part(u, None, subset), part(vh, subset)
+            s = slice_in_dim(s, subset[0], subset[1], axis=-1)
         parts = (u, s, vh) if vectors else (s,)
     out = tuple(returned(y, dtype) for y in parts)
     return out if vectors else out[0]
@@ -160,8 +137,6 @@ def svd(
     hermitian: bool = ...,
     subset_by_index: tuple[int, int] | None = ...,
 ) -> SVDResult: ...
-
-
 @overload
 def svd(
     a: Any,
@@ -171,8 +146,6 @@ def svd(
     hermitian: bool = ...,
     subset_by_index: tuple[int, int] | None = ...,
 ) -> Array: ...
-
-
 @overload
 def svd(
     a: Any,
@@ -181,8 +154,6 @@ def svd(
     hermitian: bool = ...,
     subset_by_index: tuple[int, int] | None = ...,
 ) -> Any: ...
-
-
 @api_boundary
 def svd(
     a: Any,
@@ -203,26 +174,19 @@ def svd(
     have none. A matrix for which the iteration fails gives NaN. Raises ShapeError, DTypeError,
     WeftValueError for a range out of bounds, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> u, s, vh = jnp.linalg.svd(jnp.array([[0.0, 2.0], [1.0, 0.0]]))
     >>> s
     Array([2., 1.], dtype=float32)
     """
-    check_flag(full_matrices, "linalg.svd", "full_matrices")
-    check_flag(compute_uv, "linalg.svd", "compute_uv")
-    check_flag(hermitian, "linalg.svd", "hermitian")
+    flags = {"full_matrices": full_matrices, "compute_uv": compute_uv, "hermitian": hermitian}
+    check_flags("linalg.svd", **flags)
     check_matrices("linalg.svd", "a", a)
     if hermitian:
         check_square("linalg.svd", "a", a)
-    subset = subset_of(subset_by_index, a, bool(full_matrices and compute_uv))
-    found = _svd(
-        a,
-        full=bool(full_matrices),
-        vectors=bool(compute_uv),
-        hermitian=bool(hermitian),
-        subset=subset,
-    )
-    return SVDResult(*found) if compute_uv else found
+    full, vectors = bool(full_matrices), bool(compute_uv)
+    subset = subset_of(subset_by_index, a, full and vectors)
+    found = _svd(a, full=full, vectors=vectors, hermitian=bool(hermitian), subset=subset)
+    return SVDResult(*found) if vectors else found
 
 
 def subset_of(given: Any, a: Any, full: bool) -> tuple[int, int] | None:
@@ -233,13 +197,11 @@ def subset_of(given: Any, a: Any, full: bool) -> tuple[int, int] | None:
     found = tuple(given) if isinstance(given, (tuple, list)) else ()
     fine = len(found) == 2 and all(type(i) is int for i in found)
     if full or not fine or not 0 <= found[0] <= found[1] <= count:
-        raise WeftValueError(
-            "linalg.svd: subset_by_index is a range of singular values of a reduced decomposition",
-            operation="linalg.svd",
-            got=f"subset_by_index={given!r:.80}" + (" and full_matrices=True" if full else ""),
-            wanted=f"(first, end) with 0 <= first <= end <= {count}, and full_matrices=False",
-            fix=Fix("full_matrices", "pass full_matrices=False", {"full_matrices": False}),
-        )
+        what = "subset_by_index is a range of singular values of a reduced decomposition"
+        got = f"subset_by_index={given!r:.80}" + (" and full_matrices=True" if full else "")
+        wanted = f"(first, end) with 0 <= first <= end <= {count}, and full_matrices=False"
+        fix = Fix("full_matrices", "pass full_matrices=False", {"full_matrices": False})
+        raise refusal(WeftValueError, f"linalg.svd: {what}", "linalg.svd", got, wanted, fix)
     return found
 
 
@@ -247,7 +209,6 @@ def subset_of(given: Any, a: Any, full: bool) -> tuple[int, int] | None:
 def svdvals(x: Any, /) -> Array:
     """The singular values of matrices, falling: shape (..., k) for x of shape (..., m, n).
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.svdvals(jnp.array([[0.0, 2.0], [1.0, 0.0]]))
     Array([2., 1.], dtype=float32)
     """

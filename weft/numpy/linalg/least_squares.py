@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
@@ -22,14 +23,14 @@ from weft.numpy.arguments import (
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.factorizations import hermitian_svd
 from weft.numpy.linalg.norms import check_order, matrix_norm_of
-from weft.numpy.linalg.operands import check_matrices, check_square, is_complex, returned, widened
+from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.linalg.solving import identities, solved
 from weft.numpy.promotion import meeting
 from weft.numpy.reductions import any as any_
+from weft.numpy.reductions import squared_size
 from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, gt, mul, ne, square, sub
+from weft.ops.elementwise.arithmetic import add, div, gt, mul, ne, sub
 from weft.ops.elementwise.bits import bitwise_and, bitwise_not
-from weft.ops.elementwise.complex import imag, real
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full_like, zeros_like_array
@@ -66,24 +67,19 @@ def _tolerance(operation: str, argument: str, value: Any, a: Any) -> None:
         n in (1, m) for n, m in zip(of.shape[::-1], batch[::-1], strict=False)
     )
     if of.dtype in dtypes.COMPLEX or not fits:
-        raise WeftValueError(
-            f"{operation}: {argument} is a real number for each matrix, or one for all",
-            operation=operation,
-            got=f"{argument}: {of}, for matrices {type_of(a)}",
-            wanted=f"real numbers of a shape that broadcasts to {batch}",
-            fix=Fix(argument, f"leave {argument} out", {argument: None}),
-        )
+        message = f"{operation}: {argument} is a real number for each matrix, or one for all"
+        got = f"{argument}: {of}, for matrices {type_of(a)}"
+        wanted = f"real numbers of a shape that broadcasts to {batch}"
+        fix = Fix(argument, f"leave {argument} out", {argument: None})
+        raise refusal(WeftValueError, message, operation, got, wanted, fix)
 
 
 def _both(operation: str, one: str, first: Any, other: str, second: Any) -> None:
     if first is not None and second is not None:
-        raise WeftValueError(
-            f"{operation}: {one} and {other} are two tolerances for one thing",
-            operation=operation,
-            got=f"{one}={first!r:.40} and {other}={second!r:.40}",
-            wanted="one of them",
-            fix=Fix("one", f"leave {other} out", {other: None}),
-        )
+        message = f"{operation}: {one} and {other} are two tolerances for one thing"
+        got = f"{one}={first!r:.40} and {other}={second!r:.40}"
+        fix = Fix("one", f"leave {other} out", {other: None})
+        raise refusal(WeftValueError, message, operation, got, "one of them", fix)
 
 
 def _default(a: Any, factor: float = 1.0) -> float:
@@ -91,9 +87,6 @@ def _default(a: Any, factor: float = 1.0) -> float:
     of = type_of(a)
     dtype = dtypes.to_real(computing_dtype(of.dtype))
     return factor * float(max(of.shape[-2:])) * float(dtypes.finfo(dtype).eps)
-
-
-# ---- pinv ----------------------------------------------------------------------------------------
 
 
 @custom_jvp
@@ -124,8 +117,7 @@ def _pseudoinverse(a: Any, rtol: Any, hermitian: bool) -> tuple[Any, Any, Any]:
     one = full_like(s, 1)
     inverse = select(counted, div(one, select(counted, s, one)), zeros_like_array(s))
     inverse = convert(inverse, type_of(a).dtype)
-    fixed = [stop_gradient(x) for x in (u, inverse, vh)]
-    return _assembled(a, *fixed), s, counted
+    return _assembled(a, *[stop_gradient(x) for x in (u, inverse, vh)]), s, counted
 
 
 @compiled
@@ -146,7 +138,6 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     Raises WeftValueError for two tolerances or one that does not fit, ShapeError, DTypeError,
     WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.pinv(jnp.array([[2.0, 0.0], [0.0, 0.0], [0.0, 4.0]]))
     Array([[0.5 , 0.  , 0.  ],
            [0.  , 0.  , 0.25]], dtype=float32)
@@ -162,9 +153,6 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     return _pinv(a, given, hermitian=bool(hermitian))
 
 
-# ---- lstsq ---------------------------------------------------------------------------------------
-
-
 @compiled
 def _lstsq(a: Any, b: Any, rcond: Any) -> Any:
     given = promoted("linalg.lstsq", a, b)
@@ -174,8 +162,7 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> Any:
     single = type_of(b).ndim == 1
     b = expand_dims(b, (1,)) if single else b
     x = matmul(p, b)
-    missed = sub(b, matmul(a, x))
-    squares = add(square(real(missed)), square(imag(missed))) if is_complex(b) else square(missed)
+    squares = squared_size(sub(b, matmul(a, x)))
     rank = reduce_sum(convert(counted, dtypes.default_int()), (0,))
     found = squeeze(x, (1,)) if single else x
     return returned(found, dtype), returned(reduce_sum(squares, (0,)), dtype), rank, s
@@ -196,7 +183,6 @@ def lstsq(
 
     Raises ShapeError where shapes do not fit, DTypeError, WeftValueError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> a, b = jnp.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), jnp.array([1.0, 1.0, 3.0])
     >>> x, residuals, rank, s = jnp.linalg.lstsq(a, b)
     >>> x, residuals
@@ -208,13 +194,10 @@ def lstsq(
     a, b = meeting("linalg.lstsq", a, b)
     left, right = type_of(a), type_of(b)
     if left.ndim != 2 or right.ndim > 2 or left.shape[0] != right.shape[0]:
-        raise ShapeError(
-            "linalg.lstsq: the operands are no system of equations",
-            operation="linalg.lstsq",
-            got=f"a: {left}, b: {right}",
-            wanted="a of shape (m, n), b of shape (m,) or (m, k)",
-            fix=Fix("vmap", "map it over batch dimensions: weft.vmap(jnp.linalg.lstsq)", {}),
-        )
+        message = "linalg.lstsq: the operands are no system of equations"
+        wanted = "a of shape (m, n), b of shape (m,) or (m, k)"
+        fix = Fix("vmap", "map it over batch dimensions: weft.vmap(jnp.linalg.lstsq)", {})
+        raise refusal(ShapeError, message, "linalg.lstsq", f"a: {left}, b: {right}", wanted, fix)
     if isinstance(rcond, (int, float)) and rcond < 0:
         rcond = None
     bound = _default(a) if rcond is None else rcond
@@ -223,9 +206,6 @@ def lstsq(
     if numpy_resid and (left.shape[0] <= left.shape[1] or int(rank) < left.shape[1]):
         residuals = residuals[:0]
     return x, residuals, rank, s
-
-
-# ---- matrix_rank and cond ------------------------------------------------------------------------
 
 
 @compiled
@@ -252,7 +232,6 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     Raises WeftValueError for two tolerances or one that does not fit, ShapeError, DTypeError,
     WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.matrix_rank(jnp.ones((3, 3)))
     Array(1, dtype=int32)
     """
@@ -309,18 +288,14 @@ def cond(x: Any, p: Any = None) -> Array:
     Raises ShapeError, also for matrices without elements, WeftValueError for another p, DTypeError,
     WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.cond(jnp.array([[4.0, 0.0], [0.0, 0.5]]))
     Array(8., dtype=float32)
     """
     check_matrices("linalg.cond", "x", x)
     if 0 in type_of(x).shape[-2:]:
-        raise ShapeError(
-            "linalg.cond takes matrices with elements",
-            operation="linalg.cond",
-            got=f"x: {type_of(x)}",
-            wanted="one row and one column or more",
-        )
+        message = "linalg.cond takes matrices with elements"
+        got = f"x: {type_of(x)}"
+        raise refusal(ShapeError, message, "linalg.cond", got, "one row and one column or more")
     if p is None or (not isinstance(p, str) and p in (2, -2)):
         return _ratio(x, greatest_first=p != -2)
     check_order("linalg.cond", p, "p")

@@ -7,31 +7,23 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, ShapeError, api_boundary
 from weft.numpy.arguments import axes_of, check_flag, convert, inexact
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_matrices
-from weft.numpy.reductions import accumulator, kept
+from weft.numpy.reductions import accumulator, kept, squared_size
 from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, eq, exp, log, mul, ne, sqrt, square
-from weft.ops.elementwise.complex import imag, real
+from weft.ops.elementwise.arithmetic import div, eq, exp, log, mul, ne, sqrt
 from weft.ops.elementwise.selection import select
 from weft.ops.linalg.svd import svd
 from weft.ops.reductions.reduce import reduce_max, reduce_min
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, transpose
 
 __all__ = ["check_order", "matrix_norm", "matrix_norm_of", "norm", "vector_norm"]
-
-
-def _squares(x: Any) -> Any:
-    """The squared absolute values."""
-    if type_of(x).dtype in dtypes.COMPLEX:
-        return add(square(real(x)), square(imag(x)))
-    return square(x)
 
 
 def _filled(value: float, like: Any) -> Any:
@@ -51,7 +43,7 @@ def _vector_norm(x: Any, *, axes: Any, order: Any, keepdims: bool) -> Any:
     shape, result = type_of(x).shape, dtypes.to_real(inexact(type_of(x).dtype))
     x = convert(x, accumulator(inexact(type_of(x).dtype)))
     if order == 2:
-        out = _root(reduce_sum(_squares(x), axes))
+        out = _root(reduce_sum(squared_size(x), axes))
     elif order == 0:
         counted = ne(x, type_of(x).dtype.type(0))
         out = reduce_sum(convert(counted, dtypes.to_real(type_of(x).dtype)), axes)
@@ -59,11 +51,9 @@ def _vector_norm(x: Any, *, axes: Any, order: Any, keepdims: bool) -> Any:
         size = abs_(x)
         if order == np.inf and type_of(x).size:
             out = reduce_max(size, axes)
-        elif order == np.inf:  # magnitudes are not negative: without elements the greatest is 0
-            out = reduce_sum(size, axes)
         elif order == -np.inf:
             out = reduce_min(size, axes)
-        elif order == 1:
+        elif order in (1, np.inf):  # of no elements the greatest magnitude is 0, as the sum
             out = reduce_sum(size, axes)
         else:
             out = _general_norm(size, axes, float(order))
@@ -93,7 +83,7 @@ def _matrix_norm(x: Any, *, axes: tuple[int, int], order: Any, keepdims: bool) -
 def matrix_norm_of(x: Any, axes: tuple[int, int], order: Any) -> Any:
     """The norm of matrices in two axes, which are dropped; in a dtype that LAPACK takes."""
     if order == "fro":
-        return _root(reduce_sum(_squares(x), axes))
+        return _root(reduce_sum(squared_size(x), axes))
     if order in ("nuc", 2, -2):
         ndim = type_of(x).ndim
         s = svd(transpose(x, (*(d for d in range(ndim) if d not in axes), *axes)), compute_uv=False)
@@ -144,7 +134,6 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     Raises WeftValueError for another ord, ShapeError for another number of axes, AxisError,
     DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.norm(jnp.array([3.0, 4.0]))
     Array(5., dtype=float32)
     """
@@ -156,26 +145,21 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         axes = tuple(range(ndim))
         return _vector_norm(x, axes=axes, order=2, keepdims=bool(keepdims))
     if axis is None and ndim not in (1, 2):
-        raise ShapeError(
-            f"linalg.norm: ord= with {ndim} dimensions needs axis=",
-            operation="linalg.norm",
-            got=f"x: {type_of(x)}, ord={ord!r}",
-            wanted="one or two dimensions, or axis",
-            fix=Fix("axis", "pass axis=-1 for vectors, axis=(-2, -1) for matrices", {"axis": -1}),
-        )
+        message = f"linalg.norm: ord= with {ndim} dimensions needs axis="
+        got = f"x: {type_of(x)}, ord={ord!r}"
+        wanted = "one or two dimensions, or axis"
+        fix = Fix("axis", "pass axis=-1 for vectors, axis=(-2, -1) for matrices", {"axis": -1})
+        raise refusal(ShapeError, message, "linalg.norm", got, wanted, fix)
     axes = axes_of(axis, ndim, "linalg.norm")
     if len(axes) == 1:
         order = 2 if ord is None else ord
         _check_vector_order("linalg.norm", order)
         return _vector_norm(x, axes=axes, order=order, keepdims=bool(keepdims))
     if len(axes) != 2:
-        raise ShapeError(
-            "linalg.norm takes one or two axes",
-            operation="linalg.norm",
-            got=f"axis={axis!r}",
-            wanted="an axis, or two; vector_norm takes any number",
-            fix=Fix("axis", "pass axis=(-2, -1)", {"axis": (-2, -1)}),
-        )
+        message = "linalg.norm takes one or two axes"
+        wanted = "an axis, or two; vector_norm takes any number"
+        fix = Fix("axis", "pass axis=(-2, -1)", {"axis": (-2, -1)})
+        raise refusal(ShapeError, message, "linalg.norm", f"axis={axis!r}", wanted, fix)
     order = "fro" if ord is None else ord
     check_order("linalg.norm", order)
     _check_elements("linalg.norm", x, axes, order)
@@ -189,13 +173,10 @@ def _check_elements(operation: str, x: Any, axes: tuple[int, ...], order: Any) -
     rows, columns = (type_of(x).shape[axis] for axis in axes)
     missing = {-1: "columns", -2: "singular values", -np.inf: "rows"}[order]
     if {-1: columns, -2: min(rows, columns), -np.inf: rows}[order] == 0:
-        raise ShapeError(
-            f"{operation}: there is no least of no {missing}, so no norm of order {order!r}",
-            operation=operation,
-            got=f"x: {type_of(x)}",
-            wanted="one row and one column or more, or ord='fro'",
-            fix=Fix("ord", "pass ord='fro'", {"ord": "fro"}),
-        )
+        message = f"{operation}: there is no least of no {missing}, so no norm of order {order!r}"
+        wanted = "one row and one column or more, or ord='fro'"
+        fix = Fix("ord", "pass ord='fro'", {"ord": "fro"})
+        raise refusal(ShapeError, message, operation, f"x: {type_of(x)}", wanted, fix)
 
 
 @api_boundary
@@ -205,7 +186,6 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     ord: 2, 1, inf, -inf, 0 (how many are not zero) or any number p. Raises WeftValueError for what
     is no number, AxisError, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.vector_norm(jnp.array([3.0, -4.0]), ord=1)
     Array(7., dtype=float32)
     """
@@ -226,7 +206,6 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array
     and -inf, of a row. Raises WeftValueError for another ord, ShapeError, DTypeError,
     WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.matrix_norm(jnp.array([[3.0, 0.0], [0.0, -4.0]]), ord="nuc")
     Array(7., dtype=float32)
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.numpy.arguments import check_arrays, computing_dtype, convert, inexact
@@ -21,23 +22,17 @@ def check_matrices(operation: str, argument: str, a: Any, least: int = 2) -> Non
     check_arrays(operation, a, argument=argument)
     of = type_of(a)
     if of.dtype not in dtypes.ANY:
-        raise DTypeError(
-            f"{operation} does not take {dtypes.short_name(of.dtype)}",
-            operation=operation,
-            got=f"{argument}: {of}",
-            wanted="numbers or booleans",
-            fix=Fix("convert", f"convert it: {argument}.astype('float32')", {"dtype": "float32"}),
-        )
+        message = f"{operation} does not take {dtypes.short_name(of.dtype)}"
+        got = f"{argument}: {of}"
+        fix = Fix("convert", f"convert it: {argument}.astype('float32')", {"dtype": "float32"})
+        raise refusal(DTypeError, message, operation, got, "numbers or booleans", fix)
     if of.ndim < least:
         what = "matrices" if least == 2 else "vectors or matrices"
         more = "[:, None]" if of.ndim else f".reshape({', '.join('1' * least)})"
-        raise ShapeError(
-            f"{operation} takes {what}",
-            operation=operation,
-            got=f"{argument}: {of} with {of.ndim} dimensions",
-            wanted=f"{least} dimensions or more",
-            fix=Fix("expand_dims", f"add dimensions: {argument}{more}", {}),
-        )
+        message = f"{operation} takes {what}"
+        got = f"{argument}: {of} with {of.ndim} dimensions"
+        fix = Fix("expand_dims", f"add dimensions: {argument}{more}", {})
+        raise refusal(ShapeError, message, operation, got, f"{least} dimensions or more", fix)
 
 
 def check_square(
@@ -53,13 +48,10 @@ def check_square(
     check_matrices(operation, argument, a)
     of = type_of(a)
     if of.shape[-1] != of.shape[-2]:
-        raise ShapeError(
-            f"{operation} takes square matrices",
-            operation=operation,
-            got=f"{argument}: {of}",
-            wanted="last two dimensions of equal size",
-            fix=Fix("square", instead, {}),
-        )
+        message = f"{operation} takes square matrices"
+        got = f"{argument}: {of}"
+        wanted = "last two dimensions of equal size"
+        raise refusal(ShapeError, message, operation, got, wanted, Fix("square", instead, {}))
 
 
 def widened(x: Any) -> Any:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refusal
 from weft.control_flow.cond import cond
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import (
     add,
@@ -71,7 +72,6 @@ def qdwh(
     Raises DTypeError, ShapeError for what is no matrix or wider than high, and WeftValueError or
     WeftTypeError for options that are not as described.
 
-    >>> import numpy as np
     >>> u, h, iterations, converged = qdwh(np.array([[0.0, -2.0], [3.0, 0.0]], np.float32))
     >>> print(np.asarray(h).round(3))
     [[3. 0.]
@@ -81,13 +81,9 @@ def qdwh(
     of = type_of(x)
     check_matrix("qdwh", of)
     if of.ndim != 2 or of.shape[0] < of.shape[1]:
-        raise ShapeError(
-            "qdwh takes one matrix that is not wider than high",
-            operation="qdwh",
-            got=f"x {of}",
-            wanted="shape (m, n) with m >= n",
-            fix=Fix("transpose", "for several use vmap; for a wide matrix pass x.T.conj()", {}),
-        )
+        message = "qdwh takes one matrix that is not wider than high"
+        fix = Fix("transpose", "for several use vmap; for a wide matrix pass x.T.conj()", {})
+        raise refusal(ShapeError, message, "qdwh", f"x {of}", "shape (m, n) with m >= n", fix)
     limit = 10 if max_iterations is None else max_iterations
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise _bad_option("max_iterations", max_iterations, "a positive integer")
@@ -106,15 +102,11 @@ def qdwh(
     return u, symmetrized(matmul(adjoint(u), x)), count, converged
 
 
-def _bad_option(name: str, got: Any, wanted: str, kind: type = WeftValueError) -> Exception:
-    found: Exception = kind(
-        f"qdwh: {name} is not {wanted}",
-        operation="qdwh",
-        got=f"{name}={got!r}",
-        wanted=wanted,
-        fix=Fix(name, f"leave {name} out for the default", {}),
-    )
-    return found
+def _bad_option(
+    name: str, got: Any, wanted: str, kind: type[WeftError] = WeftValueError
+) -> WeftError:
+    fix = Fix(name, f"leave {name} out for the default", {})
+    return refusal(kind, f"qdwh: {name} is not {wanted}", "qdwh", f"{name}={got!r}", wanted, fix)
 
 
 def _within(of: Any, rows: Any, columns: Any) -> Any:
@@ -219,15 +211,10 @@ def _by_cholesky(u: Any, a: Any, b: Any, c: Any) -> Any:
 # ---- derivatives -------------------------------------------------------------------------------
 
 
-def _unitary_factor(x: Any, limit: int, least: float) -> tuple[Any, Any, Any]:
-    found: tuple[Any, Any, Any] = _differentiated(x, limit, least)
-    return found
+_unitary_factor = custom_jvp(_iterated, nondiff_argnums=(1, 2))
 
 
-_differentiated = custom_jvp(_iterated, nondiff_argnums=(1, 2))
-
-
-@_differentiated.defjvp
+@_unitary_factor.defjvp
 def _unitary_jvp(
     limit: int, least: float, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
@@ -49,37 +50,29 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     The first and the last may be vectors. precision: "default", "high" or "highest". Raises
     ShapeError where lengths do not fit, WeftValueError for fewer than two arrays, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)])
     Array([12., 12.], dtype=float32)
     """
     if not isinstance(arrays, (tuple, list)):
-        raise WeftTypeError(
-            "linalg.multi_dot takes a sequence of arrays",
-            operation="linalg.multi_dot",
-            got=f"arrays of class {type(arrays).__name__}",
-            wanted="a list or tuple of two or more arrays",
-            fix=Fix("list", "pass them as a list: multi_dot([a, b, c])", {}),
-        )
+        message = "linalg.multi_dot takes a sequence of arrays"
+        got = f"arrays of class {type(arrays).__name__}"
+        wanted = "a list or tuple of two or more arrays"
+        fix = Fix("list", "pass them as a list: multi_dot([a, b, c])", {})
+        raise refusal(WeftTypeError, message, "linalg.multi_dot", got, wanted, fix)
     values = list(arrays)
     check_arrays("linalg.multi_dot", *values)
     if len(values) < 2:
-        raise WeftValueError(
-            "linalg.multi_dot takes two or more arrays",
-            operation="linalg.multi_dot",
-            got=f"{len(values)} arrays",
-            wanted="two or more",
-            fix=Fix("single", "one matrix is its own product", {}),
-        )
+        message = "linalg.multi_dot takes two or more arrays"
+        got = f"{len(values)} arrays"
+        fix = Fix("single", "one matrix is its own product", {})
+        raise refusal(WeftValueError, message, "linalg.multi_dot", got, "two or more", fix)
     ranks = [type_of(x).ndim for x in values]
     if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
-        raise ShapeError(
-            "linalg.multi_dot takes matrices, and vectors at the ends",
-            operation="linalg.multi_dot",
-            got=", ".join(str(type_of(x)) for x in values),
-            wanted="two dimensions each, or one for the first and the last",
-            fix=Fix("matmul", "weft.numpy.matmul takes batch dimensions", {}),
-        )
+        message = "linalg.multi_dot takes matrices, and vectors at the ends"
+        got = ", ".join(str(type_of(x)) for x in values)
+        wanted = "two dimensions each, or one for the first and the last"
+        fix = Fix("matmul", "weft.numpy.matmul takes batch dimensions", {})
+        raise refusal(ShapeError, message, "linalg.multi_dot", got, wanted, fix)
     return _bracketed(values, ranks, precision)
 
 
@@ -114,7 +107,6 @@ def matrix_power(a: Any, n: int) -> Array:
     n >= 0. Singular matrices have infinities or NaN as negative powers. Raises ShapeError,
     DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.matrix_power(jnp.array([[1.0, 1.0], [0.0, 1.0]]), -3)
     Array([[ 1., -3.],
            [ 0.,  1.]], dtype=float32)
@@ -147,7 +139,6 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
     Raises ShapeError for vectors of another length, AxisError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.cross(jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0]))
     Array([0., 0., 1.], dtype=float32)
     """
@@ -155,13 +146,11 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     for x in (x1, x2):
         of = type_of(x)
         if of.ndim == 0 or of.shape[axis_of(axis, of.ndim, "linalg.cross")] != 3:
-            raise ShapeError(
-                "linalg.cross takes vectors of 3 numbers",
-                operation="linalg.cross",
-                got=f"{type_of(x1)} and {type_of(x2)}, axis={axis}",
-                wanted="3 elements along the axis",
-                fix=Fix("axis", "name the axis of length 3: axis=", {}),
-            )
+            message = "linalg.cross takes vectors of 3 numbers"
+            got = f"{type_of(x1)} and {type_of(x2)}, axis={axis}"
+            wanted = "3 elements along the axis"
+            fix = Fix("axis", "name the axis of length 3: axis=", {})
+            raise refusal(ShapeError, message, "linalg.cross", got, wanted, fix)
     return linear_algebra.cross(x1, x2, axis=axis)
 
 
@@ -171,20 +160,16 @@ def outer(x1: Any, x2: Any, /) -> Array:
 
     Raises ShapeError for what are no vectors, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.outer(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
     Array([[3., 4.],
            [6., 8.]], dtype=float32)
     """
     check_arrays("linalg.outer", x1, x2)
     if type_of(x1).ndim != 1 or type_of(x2).ndim != 1:
-        raise ShapeError(
-            "linalg.outer takes two vectors",
-            operation="linalg.outer",
-            got=f"{type_of(x1)} and {type_of(x2)}",
-            wanted="one dimension each",
-            fix=Fix("outer", "weft.numpy.outer flattens its operands", {}),
-        )
+        message = "linalg.outer takes two vectors"
+        got = f"{type_of(x1)} and {type_of(x2)}"
+        fix = Fix("outer", "weft.numpy.outer flattens its operands", {})
+        raise refusal(ShapeError, message, "linalg.outer", got, "one dimension each", fix)
     return linear_algebra.outer(x1, x2)
 
 
@@ -194,7 +179,6 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
 
     Raises ShapeError, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.diagonal(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array([1., 4.], dtype=float32)
     """
@@ -209,7 +193,6 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
     dtype: that of the result, by default as in `weft.numpy.sum`. Raises ShapeError, DTypeError,
     WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.trace(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array(5., dtype=float32)
     """

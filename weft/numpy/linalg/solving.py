@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
@@ -82,9 +82,6 @@ def identities(a: Any) -> Any:
     return broadcast_in_dim(one, of.shape, (of.ndim - 2, of.ndim - 1))
 
 
-# ---- solve and inv -------------------------------------------------------------------------------
-
-
 @compiled
 def _solve(a: Any, b: Any) -> Any:
     given = promoted("linalg.solve", a, b)
@@ -120,7 +117,6 @@ def solve(a: Any, b: Any) -> Array:
 
     Raises ShapeError where shapes do not fit, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 2.0]))
     Array([1. , 0.5], dtype=float32)
     """
@@ -129,13 +125,10 @@ def solve(a: Any, b: Any) -> Array:
     a, b = meeting("linalg.solve", a, b)
     left, right = type_of(a), type_of(b)
     if right.shape[-1 if right.ndim == 1 else -2] != left.shape[-1]:
-        raise ShapeError(
-            "linalg.solve: b has not as many rows as a",
-            operation="linalg.solve",
-            got=f"a: {left}, b: {right}",
-            wanted=f"b of shape ({left.shape[-1]},) or (..., {left.shape[-1]}, k)",
-            fix=Fix("expand_dims", "several vectors are columns: b[..., None] for one each", {}),
-        )
+        message = "linalg.solve: b has not as many rows as a"
+        wanted = f"b of shape ({left.shape[-1]},) or (..., {left.shape[-1]}, k)"
+        fix = Fix("expand_dims", "several vectors are columns: b[..., None] for one each", {})
+        raise refusal(ShapeError, message, "linalg.solve", f"a: {left}, b: {right}", wanted, fix)
     broadcast_shape("linalg.solve", left.shape[:-2], right.shape[:-2])
     return _solve(a, b)
 
@@ -154,16 +147,12 @@ def inv(a: Any) -> Array:
     A singular matrix gives infinities or NaN. By LAPACK's getrf and trsm; to apply an inverse,
     `solve` is faster and more accurate. Raises ShapeError, DTypeError, WeftTypeError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.inv(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
     Array([[0.5 , 0.  ],
            [0.  , 0.25]], dtype=float32)
     """
     check_square("linalg.inv", "a", a)
     return _inverse(a)
-
-
-# ---- tensors -------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -173,7 +162,6 @@ def tensorinv(a: Any, ind: int = 2) -> Array:
     The first `ind` dimensions have as many elements as the others; the result has those of the
     others first. Raises ShapeError where they have not, WeftValueError for ind below 1.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.tensorinv(2 * jnp.eye(6).reshape(2, 3, 6), ind=2).shape
     (6, 2, 3)
     """
@@ -184,13 +172,11 @@ def tensorinv(a: Any, ind: int = 2) -> Array:
         raise invalid_value(message, "linalg.tensorinv", "ind", count, "1 or more", use=2)
     first, rest = of.shape[:count], of.shape[count:]
     if prod(first) != prod(rest):
-        raise ShapeError(
-            "linalg.tensorinv takes tensors that are square",
-            operation="linalg.tensorinv",
-            got=f"a: {of}, ind={count}: {prod(first)} by {prod(rest)} elements",
-            wanted="as many elements in the first dimensions as in the others",
-            fix=Fix("ind", "pass another ind", {}),
-        )
+        message = "linalg.tensorinv takes tensors that are square"
+        got = f"a: {of}, ind={count}: {prod(first)} by {prod(rest)} elements"
+        wanted = "as many elements in the first dimensions as in the others"
+        fix = Fix("ind", "pass another ind", {})
+        raise refusal(ShapeError, message, "linalg.tensorinv", got, wanted, fix)
     n = prod(first)
     return reshape(_inverse(reshape(a, (n, n))), (*rest, *first))
 
@@ -202,7 +188,6 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     a: shape b.shape + x.shape, of as many elements as both; axes: those of a that are moved to the
     end first. Raises ShapeError where shapes do not fit, AxisError.
 
-    >>> import weft.numpy as jnp
     >>> jnp.linalg.tensorsolve(2 * jnp.eye(6).reshape(2, 3, 6), jnp.ones((2, 3)))
     Array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5], dtype=float32)
     """
@@ -216,12 +201,10 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     left, right = type_of(a), type_of(b)
     rest = left.shape[right.ndim :]
     if left.shape[: right.ndim] != right.shape or prod(rest) != right.size:
-        raise ShapeError(
-            "linalg.tensorsolve: the shapes do not fit together",
-            operation="linalg.tensorsolve",
-            got=f"a: {left}, b: {right}",
-            wanted="a of the dimensions of b, and after them as many elements as b has",
-            fix=Fix("axes", "pass axes=, which are moved to the end of a", {}),
-        )
+        message = "linalg.tensorsolve: the shapes do not fit together"
+        got = f"a: {left}, b: {right}"
+        wanted = "a of the dimensions of b, and after them as many elements as b has"
+        fix = Fix("axes", "pass axes=, which are moved to the end of a", {})
+        raise refusal(ShapeError, message, "linalg.tensorsolve", got, wanted, fix)
     flat = _solve(reshape(a, (right.size, right.size)), reshape(b, (right.size,)))
     return reshape(flat, rest)
