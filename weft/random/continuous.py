@@ -54,9 +54,6 @@ Static = tuple[Any, ...]
 Shape = tuple[int, ...]
 
 
-# ---- without parameters ------------------------------------------------------------------------
-
-
 def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Exponentially distributed numbers of mean 1: density exp(-x) for x >= 0.
 
@@ -171,9 +168,6 @@ def _check_gumbel(operation: str, arrays: Arrays, static: Static) -> tuple[Array
 
 
 _gumbel = Sampler("gumbel", _draw_gumbel, _check_gumbel)
-
-
-# ---- with parameters ---------------------------------------------------------------------------
 
 
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:

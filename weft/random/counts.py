@@ -129,9 +129,6 @@ def _log_factorial(k: Any) -> Any:
     return _plus(main, np.float64(math.log(2 * math.pi) / 2), _stirling_rest(k))
 
 
-# ---- Poisson -----------------------------------------------------------------------------------
-
-
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Poisson distributed integers: k with probability exp(-lam) lam**k / k!.
 
@@ -208,9 +205,6 @@ def _as_integers(x: Any, dtype: Any) -> Any:
 
 
 _poisson = Sampler("poisson", _draw_poisson, parametric("integers", "lam"))
-
-
-# ---- binomial ----------------------------------------------------------------------------------
 
 
 def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -325,9 +319,6 @@ def _draw_binomial(key: Any, n: Any, p: Any, shape: Shape, dtype: Any) -> Any:
 
 
 _binomial = Sampler("binomial", _draw_binomial, parametric("real numbers", "n", "p"))
-
-
-# ---- multinomial -------------------------------------------------------------------------------
 
 
 def multinomial(

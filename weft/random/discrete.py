@@ -32,9 +32,6 @@ Static = tuple[Any, ...]
 Shape = tuple[int, ...]
 
 
-# ---- categorical -------------------------------------------------------------------------------
-
-
 def categorical(
     key: Any,
     logits: Any,
@@ -120,9 +117,6 @@ def _check_categorical(operation: str, arrays: Arrays, static: Static) -> tuple[
 
 
 _categorical = Sampler("categorical", _draw_categorical, _check_categorical)
-
-
-# ---- geometric ---------------------------------------------------------------------------------
 
 
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:

@@ -60,9 +60,6 @@ Static = tuple[Any, ...]
 Shape = tuple[int, ...]
 
 
-# ---- one number after the other ----------------------------------------------------------------
-
-
 def _accepted(stream: Stream, a: Any) -> Any:
     """The cube v that the method accepts: for a >= 1, (a - 1/3) v is gamma distributed."""
     dtype = type_of(a).dtype
@@ -169,9 +166,6 @@ def log_gamma_of(stream: Stream, a: Any, shape: Shape, dtype: Any) -> Any:
     return random_gamma_p.bind(key_of(stream), a, log_space=True)
 
 
-# ---- gamma -------------------------------------------------------------------------------------
-
-
 def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Gamma distributed numbers: density x**(a - 1) exp(-x) / gamma(a) for x > 0.
 
@@ -216,9 +210,6 @@ def _draw_loggamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
 
 
 _loggamma = Sampler("loggamma", _draw_loggamma, parametric("real numbers", "a"))
-
-
-# ---- of two gamma distributed numbers, or several ------------------------------------------------
 
 
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -301,9 +292,6 @@ def _check_dirichlet(operation: str, arrays: Arrays, static: Static) -> tuple[Ar
 
 
 _dirichlet = Sampler("dirichlet", _draw_dirichlet, _check_dirichlet)
-
-
-# ---- of normal distributed numbers ---------------------------------------------------------------
 
 
 def _half(x: Any, dtype: Any) -> Any:

@@ -48,9 +48,6 @@ register(RBG)
 register(UNSAFE_RBG)
 
 
-# ---- from seeds --------------------------------------------------------------------------------
-
-
 def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """A random key from a seed, which is an integer or an integer array without dimensions.
 
@@ -180,9 +177,6 @@ def _check_seed(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays,
 _seed = Sampler("seed", _draw_seed, _check_seed, uses_key=False)
 
 
-# ---- from keys ---------------------------------------------------------------------------------
-
-
 def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
     """New keys from a key, which is not to be used again: an array of keys of shape (num,), or of
     the shape that `num` is.
@@ -285,9 +279,6 @@ def clone(key: Any) -> Array:
     if config.settings().debug_key_reuse and isinstance(type_of(key).dtype, KeyDType):
         return clone_key(key)
     return key
-
-
-# ---- their bits --------------------------------------------------------------------------------
 
 
 def key_data(keys: Any) -> Array:

@@ -39,9 +39,6 @@ Static = tuple[Any, ...]
 Shape = tuple[int, ...]
 
 
-# ---- permutation -------------------------------------------------------------------------------
-
-
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Array:
     """The slices of an array along an axis in random order, or the numbers 0, …, x - 1.
 
@@ -134,9 +131,6 @@ def _is_key_array(x: Any) -> bool:
 
 
 _permutation = Sampler("permutation", _draw_permutation, _check_permutation)
-
-
-# ---- choice ------------------------------------------------------------------------------------
 
 
 def choice(

@@ -47,9 +47,6 @@ _ROUNDS = 10
 _SMALL = 1 << 9
 
 
-# ---- the cipher --------------------------------------------------------------------------------
-
-
 def philox4x32_lower(context: Any, *words: Any) -> list[Any]:
     shape = context.out_types[0].shape
     state = [
@@ -95,9 +92,6 @@ def product(constant: int, word: Any, shape: Shape) -> tuple[Any, Any]:
 
 
 philox4x32_p = cipher("philox4x32", 4, philox4x32_lower)
-
-
-# ---- the generators ----------------------------------------------------------------------------
 
 
 def _words(bits: Any) -> list[Any]:

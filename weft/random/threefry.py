@@ -167,9 +167,6 @@ def _rotate_left(x: Any, bits: int, shape: Shape) -> Any:
 threefry2x32_p = cipher("threefry2x32", 2, threefry2x32_lower)
 
 
-# ---- the generator -----------------------------------------------------------------------------
-
-
 def _words(bits: Any) -> tuple[Any, Any]:
     """The two words of a key."""
     return reshape(slice_in_dim(bits, 0, 1), ()), reshape(slice_in_dim(bits, 1, 2), ())

@@ -44,9 +44,6 @@ Static = tuple[Any, ...]
 Shape = tuple[int, ...]
 
 
-# ---- bits --------------------------------------------------------------------------------------
-
-
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Random bits, as unsigned integers of any width (uint32 by default, uint64 with `enable_x64`).
 
@@ -62,9 +59,6 @@ def _draw_bits(key: Any, shape: Shape, dtype: Any) -> Any:
 
 
 _bits = Sampler("bits", _draw_bits, parametric("random bits"))
-
-
-# ---- reals -------------------------------------------------------------------------------------
 
 
 def uniform(
@@ -96,9 +90,6 @@ def _draw_uniform(key: Any, low: Any, high: Any, shape: Shape, dtype: Any) -> An
 
 _unit = Sampler("uniform", _draw_unit, parametric("real numbers"))
 _uniform = Sampler("uniform", _draw_uniform, parametric("real numbers", "minval", "maxval"))
-
-
-# ---- integers ----------------------------------------------------------------------------------
 
 
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Array:
@@ -219,9 +210,6 @@ def _clipped(x: Any, first: int, last: int) -> Any:
 
 
 _randint = Sampler("randint", _draw_randint, parametric("integers", "minval", "maxval"))
-
-
-# ---- booleans and signs ------------------------------------------------------------------------
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Array:

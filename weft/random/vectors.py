@@ -55,9 +55,6 @@ Static = tuple[Any, ...]
 Shape = tuple[int, ...]
 
 
-# ---- the generalized normal distribution and balls -----------------------------------------------
-
-
 def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Generalized normal distributed numbers: density proportional to exp(-|x|**p).
 
@@ -162,9 +159,6 @@ def _check_length(operation: str, name: str, value: Any) -> int:
 _ball = Sampler("ball", _draw_ball, _check_ball)
 
 
-# ---- normal vectors ------------------------------------------------------------------------------
-
-
 def multivariate_normal(
     key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky"
 ) -> Array:
@@ -266,9 +260,6 @@ def _batch(operation: str, shape: Any, mean: Shape, cov: Shape) -> Shape:
 _multivariate_normal = Sampler(
     "multivariate_normal", _draw_multivariate_normal, _check_multivariate_normal
 )
-
-
-# ---- orthogonal matrices -------------------------------------------------------------------------
 
 
 def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Array:

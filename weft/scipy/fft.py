@@ -42,9 +42,6 @@ __all__ = ["dct", "dctn", "idct", "idctn"]
 _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
-# ---- the transforms, along the last dimension ----------------------------------------------------
-
-
 def _part(x: Any, start: int, stop: int, stride: int = 1) -> Any:
     """A slice of the last dimension."""
     return slice_in_dim(x, start, stop, stride, type_of(x).ndim - 1)
@@ -168,9 +165,6 @@ def _transformed(
             for part in parts
         ]
     return complex_of(*parts) if len(parts) == 2 else convert(parts[0], dtype)
-
-
-# ---- for users -----------------------------------------------------------------------------------
 
 
 def _checked_type(operation: str, type: Any) -> int:

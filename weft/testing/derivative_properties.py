@@ -34,9 +34,6 @@ __all__ = [
 _NARROW = {"float16": 0.1, "bfloat16": 0.25, "float32": 1e-2}
 
 
-# ---- first and second derivatives --------------------------------------------------------------
-
-
 def finite_differences(case: PrimitiveApplication) -> None:
     """The jvp gives the results, and tangents that agree with finite differences."""
     case.smooth()
@@ -182,9 +179,6 @@ def forward_effects(case: PrimitiveApplication) -> None:
     xs = tuple(case.double[i] for i in places)
     kept = make_jaxpr(lambda *ys: jvp(_everything(case, places), ys, ys))(*xs).effects
     assert wanted <= kept, f"the effects {set(wanted - kept)} are lost"
-
-
-# ---- linearity ---------------------------------------------------------------------------------
 
 
 def declared_linear(case: PrimitiveApplication) -> None:

@@ -92,9 +92,6 @@ def assert_close(
         )
 
 
-# ---- derivatives -------------------------------------------------------------------------------
-
-
 def _direction(generator: np.random.Generator, leaf: Any) -> Any:
     """A random tangent of an inexact leaf."""
     of = type_of(leaf)
@@ -278,9 +275,6 @@ def check_grads(
             return vjp(function, *xs)[1](cotangents)
 
         check_grads(reverse, primals, order - 1, modes, atol, rtol, eps, seed + 3)
-
-
-# ---- vmap, jit, types --------------------------------------------------------------------------
 
 
 def _axes_choices(args: Sequence[Any], limit: int) -> Iterator[tuple[int | None, ...]]:

@@ -39,9 +39,6 @@ __all__ = [
 Axes = tuple[int | None, ...]
 
 
-# ---- values ------------------------------------------------------------------------------------
-
-
 def mapped(case: PrimitiveApplication) -> None:
     """vmap over every choice of operands and axes gives what a loop gives."""
     case.numbers()
@@ -151,9 +148,6 @@ def _choices(args: Sequence[Any], limit: int) -> list[Axes]:
     # At least half of the choices are for several operands at once.
     first = alone if len(alone) <= limit // 2 else alone[:: -(-len(alone) // (limit // 2))]
     return list(dict.fromkeys([*first, *rest]))[:limit]
-
-
-# ---- derivatives -------------------------------------------------------------------------------
 
 
 def mapped_forward(case: PrimitiveApplication) -> None:

@@ -160,9 +160,6 @@ def inexact_only(outs: Sequence[Any]) -> list[Any]:
     return [x for x in outs if type_of(x).dtype in dtypes.INEXACT]
 
 
-# ---- operands ----------------------------------------------------------------------------------
-
-
 def converted(args: Sequence[Any], dtype: Any, *, imaginary: bool = False) -> tuple[Any, ...]:
     """Operands with the inexact ones in another dtype (None: the double of their own), and with an
     imaginary part between 0.1 and 0.4 where one is asked for."""
@@ -230,9 +227,6 @@ def loop(function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
 def stack(rows: Sequence[Any]) -> Any:
     """The rows along a new first dimension."""
     return concatenate([reshape(x, (1, *type_of(x).shape)) for x in rows], 0)
-
-
-# ---- derivatives -------------------------------------------------------------------------------
 
 
 def derivatives(

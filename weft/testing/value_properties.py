@@ -36,9 +36,6 @@ __all__ = [
 _SWEEP = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
 
-# ---- types -------------------------------------------------------------------------------------
-
-
 def parameters(case: PrimitiveApplication) -> None:
     """Parameters can be hashed, equal themselves, and survive pickling."""
     for name, value in case.params.items():
@@ -100,9 +97,6 @@ def printable(case: PrimitiveApplication) -> None:
     """Two recordings of one application read the same."""
     first, second = (str(make_jaxpr(case.call)(*case.args)) for _ in range(2))
     assert first == second, f"recorded twice, it reads\n{first}\nand\n{second}"
-
-
-# ---- lowerings ---------------------------------------------------------------------------------
 
 
 def deterministic(case: PrimitiveApplication) -> None:
@@ -174,9 +168,6 @@ def _compute(case: PrimitiveApplication, given: Mapping[str, Sequence[Any]]) -> 
             assert (host.shape, host.dtype) == (of.shape, of.dtype), (
                 f"operands of {name}: computed {host.dtype}{host.shape}, typed {of}"
             )
-
-
-# ---- jaxprs ------------------------------------------------------------------------------------
 
 
 def dead_code(case: PrimitiveApplication) -> None:

@@ -22,9 +22,6 @@ from weft.scipy.argument_checks import check_dimensions, one_of, refuse, wrong_s
 __all__ = ["eigh", "eigh_tridiagonal", "mirrored"]
 
 
-# ---- Hermitian matrices, and pairs of them -------------------------------------------------------
-
-
 def mirrored(x: Any, lower: bool) -> Any:
     """The Hermitian matrices with the given triangle and a real diagonal."""
     strict = triangle(x, lower, -1 if lower else 1)
@@ -151,9 +148,6 @@ def eigh(
     if type_of(a).shape != type_of(b).shape:
         raise wrong_shape(name, f"a: {type_of(a)}, b: {type_of(b)}", "a b of the shape of a")
     return _generalized(a, b, lower=bool(lower), values_only=bool(eigvals_only), type=type)
-
-
-# ---- three diagonals -----------------------------------------------------------------------------
 
 
 @compiled

@@ -37,9 +37,6 @@ __all__ = [
 # change, and no error depends on values, so both are accepted and have no effect.
 
 
-# ---- cholesky ------------------------------------------------------------------------------------
-
-
 @api_boundary
 def cholesky(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
@@ -75,9 +72,6 @@ def cho_factor(
     check_flag(lower, "linalg.cho_factor", "lower")
     check_square("linalg.cho_factor", "a", a)
     return numpy_factorizations.cholesky(a, upper=not lower), bool(lower)
-
-
-# ---- lu ------------------------------------------------------------------------------------------
 
 
 @compiled
@@ -155,9 +149,6 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
     """
     check_matrices("linalg.lu_factor", "a", a)
     return _lu_factor(a)
-
-
-# ---- qr ------------------------------------------------------------------------------------------
 
 
 @compiled
@@ -267,9 +258,6 @@ def qr_multiply(
     return (jnp.ravel(product) if vector else product), *rest
 
 
-# ---- svd -----------------------------------------------------------------------------------------
-
-
 _DRIVERS = {
     "gesdd": svd_operation.SvdAlgorithm.DIVIDE_AND_CONQUER,
     "gesvd": svd_operation.SvdAlgorithm.QR,
@@ -348,9 +336,6 @@ def svd(
     return _svd(a, full=bool(full_matrices), vectors=bool(compute_uv), driver=lapack_driver)
 
 
-# ---- hessenberg ----------------------------------------------------------------------------------
-
-
 @compiled
 def _hessenberg(a: Any, *, vectors: bool) -> Any:
     dtype = type_of(a).dtype
@@ -406,9 +391,6 @@ def hessenberg(
     check_flag(calc_q, "linalg.hessenberg", "calc_q")
     check_square("linalg.hessenberg", "a", a)
     return _hessenberg(a, vectors=bool(calc_q))
-
-
-# ---- polar ---------------------------------------------------------------------------------------
 
 
 @compiled

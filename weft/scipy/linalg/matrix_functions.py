@@ -30,9 +30,6 @@ from weft.scipy.linalg.sylvester import sylvester
 __all__ = ["funm", "sqrtm"]
 
 
-# ---- the square root -----------------------------------------------------------------------------
-
-
 def _triangular_root(t: Any) -> Any:
     """The square root of an upper triangular matrix."""
     n = t.shape[-1]
@@ -96,9 +93,6 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:
     check_square("linalg.sqrtm", "A", A)
     refuse("linalg.sqrtm", "blocksize", blocksize, 1, "leave it out: columns are one block")
     return _sqrtm(A)
-
-
-# ---- any function --------------------------------------------------------------------------------
 
 
 def _parlett(t: Any, values: Any) -> tuple[Any, Any]:

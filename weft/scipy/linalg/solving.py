@@ -30,9 +30,6 @@ __all__ = ["cho_solve", "det", "inv", "lu_solve", "solve", "solve_triangular"]
 # in SciPy either. All are accepted and have no effect.
 
 
-# ---- shared: the right-hand side -----------------------------------------------------------------
-
-
 def _checked(operation: str, argument: str, a: Any, b: Any, maker: str = "") -> None:
     """Raises ShapeError, DTypeError or WeftTypeError unless a x = b is a system.
 
@@ -65,9 +62,6 @@ def _prepared(a: Any, b: Any) -> tuple[Any, Any, Any]:
 def _answer(x: Any, b: Any, given: Any) -> Any:
     """The solution in the dtype of the operands, without the dimension added to a vector."""
     return returned(x[..., 0] if b.ndim == 1 else x, given)
-
-
-# ---- from a matrix -------------------------------------------------------------------------------
 
 
 def _substituted(factor: Any, b: Any) -> Any:
@@ -207,9 +201,6 @@ def solve_triangular(
     )  # fmt: skip
 
 
-# ---- from factors --------------------------------------------------------------------------------
-
-
 def _pair(operation: str, argument: str, given: Any, maker: str) -> tuple[Any, Any]:
     """Raises WeftTypeError unless an argument is a pair, as another function returns it."""
     if isinstance(given, (tuple, list)) and len(given) == 2:
@@ -312,9 +303,6 @@ def lu_solve(
     one_of(name, "trans", trans, (0, 1, 2))
     transposed, conjugated = _TRANSPOSITIONS[trans]
     return _lu_solve(packed, pivots, b, transposed=transposed, conjugated=conjugated)
-
-
-# ---- inverse and determinant ---------------------------------------------------------------------
 
 
 @api_boundary

@@ -48,9 +48,6 @@ __all__ = [
 ]
 
 
-# ---- blocks --------------------------------------------------------------------------------------
-
-
 @compiled
 def _block_diag(*blocks: Any) -> Any:
     blocks = tuple(jnp.atleast_2d(x) for x in promoted("linalg.block_diag", *blocks))
@@ -77,9 +74,6 @@ def block_diag(*arrs: Any) -> Array:
     for number, x in enumerate(arrs):
         check_dimensions("linalg.block_diag", f"arrs[{number}]", x, 0, 2)
     return _block_diag(*[user_value(x) for x in arrs]) if arrs else jnp.zeros((1, 0))
-
-
-# ---- of an array's elements ----------------------------------------------------------------------
 
 
 def _first(operation: str, argument: str, x: Any, least: int = 0) -> int:
@@ -341,9 +335,6 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
     _first(name, "a", a, 1)
     one_of(name, "mode", mode, ("full", "same", "valid"))
     return _convolution_matrix(a, n=_size(name, n), mode=mode)
-
-
-# ---- of a size -----------------------------------------------------------------------------------
 
 
 def _size(operation: str, n: Any, least: int = 1) -> int:

@@ -30,9 +30,6 @@ __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
 _MODES = ("full", "same", "valid")
 
 
-# ---- directly ------------------------------------------------------------------------------------
-
-
 def _slid(x: Any, kernel: Any, padding: Sequence[tuple[int, int]], precision: Any) -> Any:
     """Slides a kernel, not reversed, over an array and sums products."""
     out = conv_general_dilated(
@@ -153,9 +150,6 @@ def correlate(
     return convolve(in1, _turned(in2), mode, method, precision)
 
 
-# ---- in two dimensions, with a boundary ----------------------------------------------------------
-
-
 _BOUNDARIES = ("fill", "wrap", "symm")
 
 
@@ -248,9 +242,6 @@ def correlate2d(
     Array([[2.]], dtype=float32)
     """
     return _in_two_dimensions("signal.correlate2d", in1, in2, mode, boundary, fillvalue, precision)
-
-
-# ---- by Fourier transforms -----------------------------------------------------------------------
 
 
 @compiled

@@ -44,8 +44,6 @@ from weft.scipy.signal.trends import without_trend
 __all__ = ["csd", "istft", "stft", "welch"]
 
 
-# ---- windows -------------------------------------------------------------------------------------
-
 # Sums of cosines, periodic: the window repeats, so its last element is left out.
 _COSINES = {
     "hann": (0.5, 0.5),
@@ -126,9 +124,6 @@ def _positive(operation: str, nperseg: Any) -> int:
     if n < 1:
         raise wrong_value(operation, f"nperseg={n}", "an nperseg of 1 or more")
     return n
-
-
-# ---- plans ---------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -261,9 +256,6 @@ def _rate(operation: str, fs: Any) -> Any:
     check_dimensions(operation, "fs", fs, 0, 0)
     check_numbers(operation, "fs", fs, dtypes.ORDERED)
     return fs
-
-
-# ---- short-time transforms -----------------------------------------------------------------------
 
 
 @api_boundary
@@ -406,9 +398,6 @@ def istft(
     place = times if times < frequencies else times - 1
     t = jnp.arange(out.shape[-1], dtype=out.real.dtype) / rate
     return convert(t, out.real.dtype), jnp.moveaxis(out, -1, place)
-
-
-# ---- power ---------------------------------------------------------------------------------------
 
 
 def _spectrum(operation: str, x: Any, y: Any, fs: Any, options: dict[str, Any]) -> tuple[Any, Any]:

@@ -20,9 +20,6 @@ __all__ = ["bicgstab", "cg"]
 Tree = TypeVar("Tree")
 
 
-# ---- conjugate gradients -------------------------------------------------------------------------
-
-
 def _conjugate_gradients(
     a: Operator, b: Any, x0: Any, bound: Any, m: Operator | None, maxiter: Any
 ) -> Any:
@@ -104,9 +101,6 @@ def cg(
     """
     options = {"tol": tol, "atol": atol, "maxiter": maxiter, "hermitian": True}
     return solution("sparse.linalg.cg", _conjugate_gradients, A, b, x0, M, **options), None
-
-
-# ---- stabilized biconjugate gradients ------------------------------------------------------------
 
 
 def _stabilized(a: Operator, b: Any, x0: Any, bound: Any, m: Operator | None, maxiter: Any) -> Any:

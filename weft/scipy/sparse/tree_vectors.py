@@ -24,9 +24,6 @@ Operator = Callable[[Any], Any]
 Method = Callable[..., Any]
 
 
-# ---- arithmetic ----------------------------------------------------------------------------------
-
-
 def dot(x: Any, y: Any) -> Any:
     """The sum of conj(x) y over all leaves."""
     pairs = zip(tree.leaves(x), tree.leaves(y), strict=True)
@@ -64,9 +61,6 @@ def _as(factor: Any, leaf: Any) -> Any:
     if type_of(factor).dtype in dtypes.COMPLEX and dtype not in dtypes.COMPLEX:
         factor = jnp.real(factor)
     return convert(factor, dtype)
-
-
-# ---- a system of equations -----------------------------------------------------------------------
 
 
 def _is_matrix(given: Any) -> bool:

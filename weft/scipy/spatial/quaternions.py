@@ -162,9 +162,6 @@ def from_mrp(p: Any) -> Any:
     return jnp.concatenate([2 * p, 1 - square], axis=-1) / (1 + square)
 
 
-# ---- angles about axes ---------------------------------------------------------------------------
-
-
 @compiled
 def euler_quaternion(angles: Any, *, axes: str) -> Any:
     """Rotations about one axis after the other: body axes (capital letters) or fixed ones."""

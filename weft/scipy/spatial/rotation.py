@@ -75,8 +75,6 @@ class Rotation(NamedTuple):
 
     quat: Any
 
-    # ---- from other forms ----
-
     @classmethod
     @api_boundary
     def from_quat(cls, quat: Any) -> Rotation:
@@ -158,8 +156,6 @@ class Rotation(NamedTuple):
         rows = [jnp.atleast_2d(r.quat) for r in rotations]
         return cls(jnp.concatenate(rows))
 
-    # ---- in other forms ----
-
     @api_boundary
     def as_quat(self, canonical: bool = False, scalar_first: bool = False) -> Array:
         """Quaternions (x, y, z, w), or with `scalar_first` (w, x, y, z).
@@ -201,8 +197,6 @@ class Rotation(NamedTuple):
             raise wrong_value("Rotation.as_euler", f"seq={seq!r}", "a seq of three letters")
         angles = quaternions.euler(self.quat, axes=axes)
         return jnp.rad2deg(angles) if degrees else angles
-
-    # ---- operations ----
 
     @api_boundary
     def apply(self, vectors: Any, inverse: bool = False) -> Array:

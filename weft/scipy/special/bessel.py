@@ -33,9 +33,6 @@ from weft.scipy.real_functions import elementwise, operand_type, real_operands
 __all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e", "sph_harm_y"]
 
 
-# ---- modified Bessel functions -----------------------------------------------------------------
-
-
 @elementwise
 def i0e(x: Any) -> Array:
     """exp(-|x|) I0(x), which does not overflow.
@@ -74,9 +71,6 @@ def i1(x: Any) -> Array:
     Array([0.       , 0.5651591], dtype=float32)
     """
     return jnp.exp(jnp.abs(x)) * special.bessel_i1e_p.bind(x)
-
-
-# ---- Bessel functions of whole order -----------------------------------------------------------
 
 
 def _recurrence(z: Any, highest: int, start: int) -> Any:
@@ -155,9 +149,6 @@ def _natural(operation: str, name: str, value: Any) -> int:
         fix = Fix("argument", f"use {name}=0", {name: 0})
         raise invalid_value(message, operation, name, value, "an integer from 0 on", fix=fix)
     return found
-
-
-# ---- spherical harmonics -----------------------------------------------------------------------
 
 
 def _legendre(n: Any, m: Any, theta: Any, highest: int) -> Any:

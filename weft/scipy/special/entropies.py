@@ -40,9 +40,6 @@ def quotient(x: Any, y: Any) -> Any:
     return jnp.where(nothing, 0.0, x / jnp.where(nothing, 1.0, y))
 
 
-# ---- products with logarithms ------------------------------------------------------------------
-
-
 def xlogy_formula(x: Term, y: Term) -> Term:
     nothing = x.equals(0.0) & ~y.is_nan()
     return where(nothing, 0.0, x * where(nothing, 1.0, y).log())
@@ -87,9 +84,6 @@ def xlog1py(x: Any, y: Any) -> Array:
     Array([0., 0.], dtype=float32)
     """
     return xlog1py_p.bind(x, y)
-
-
-# ---- entropies ---------------------------------------------------------------------------------
 
 
 def entr_formula(x: Term) -> Term:
@@ -186,9 +180,6 @@ def kl_div(p: Any, q: Any) -> Array:
     return kl_div_p.bind(p, q)
 
 
-# ---- logistic ----------------------------------------------------------------------------------
-
-
 def logit_formula(p: Term) -> Term:
     center = (p > 0.3) & (p < 0.65)
     near = where(center, p, 0.5) - 0.5
@@ -217,9 +208,6 @@ def expit(x: Any) -> Array:
     Array([0.5, 1. ], dtype=float32)
     """
     return logistic_p.bind(x)
-
-
-# ---- the Box-Cox transformation ----------------------------------------------------------------
 
 
 def _power_transform(logarithm: Term, rate: Term) -> Term:
@@ -286,9 +274,6 @@ def boxcox1p(x: Any, lmbda: Any) -> Array:
     Array([0., 2.], dtype=float32)
     """
     return boxcox1p_p.bind(x, lmbda)
-
-
-# ---- along axes --------------------------------------------------------------------------------
 
 
 @api_boundary

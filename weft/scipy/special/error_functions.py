@@ -87,9 +87,6 @@ def erfinv(x: Any) -> Array:
     return erfinv_p.bind(x)
 
 
-# ---- the scaled complementary error function ---------------------------------------------------
-
-
 def _scaled(x: Term) -> Term:
     """exp(x^2) erfc(x) for x >= 0.
 
@@ -138,9 +135,6 @@ def dawsn(x: Any) -> Array:
     Array([0.       , 0.5380795], dtype=float32)
     """
     return dawsn_p.bind(x)
-
-
-# ---- the normal distribution -------------------------------------------------------------------
 
 
 def normal_density(x: Any) -> Any:
@@ -281,8 +275,6 @@ def ndtri(p: Any) -> Array:
     return ndtri_p.bind(p)
 
 
-# ---- Owen's T function -------------------------------------------------------------------------
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 
 
@@ -335,8 +327,6 @@ def owens_t(h: Any, a: Any) -> Array:
     """
     return owens_t_p.bind(h, a)
 
-
-# ---- the Faddeeva function ---------------------------------------------------------------------
 
 _ORDER = 48
 _LENGTH = math.sqrt(_ORDER / math.sqrt(2))

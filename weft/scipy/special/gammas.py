@@ -72,8 +72,6 @@ def sine_pi(x: Term) -> Term:
     return where(odd.equals(1.0), -value, value)
 
 
-# ---- gamma -------------------------------------------------------------------------------------
-
 # Boost's Lanczos approximation with 13 terms (J. Maddock, lanczos13m53), lowest powers first.
 _LANCZOS = 6.024680040776729583740234375
 _ABOVE = (
@@ -246,8 +244,6 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
     return regularized.betainc_p.bind(a, b, x)
 
 
-# ---- beta --------------------------------------------------------------------------------------
-
 # B(2k) / (2k (2k - 1)): DLMF 5.11.1.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _LARGE = 10.0
@@ -357,8 +353,6 @@ def beta(a: Any, b: Any) -> Array:
     """
     return beta_p.bind(a, b)
 
-
-# ---- factorials --------------------------------------------------------------------------------
 
 _STEPS = 20
 
@@ -513,9 +507,6 @@ def _multigammaln(count: int) -> Callable[..., Any]:
         return jnp.where(a <= (count - 1) / 2, math.nan, total)
 
     return elementwise(multigammaln)
-
-
-# ---- zeta --------------------------------------------------------------------------------------
 
 
 def tangent_numbers(count: int) -> list[int]:

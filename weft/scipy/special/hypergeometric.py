@@ -25,9 +25,6 @@ def _nonpositive_integer(x: Term) -> Term:
     return is_whole(x) & (x <= 0.0)
 
 
-# ---- the confluent function --------------------------------------------------------------------
-
-
 def _series_1f1(a: Term, b: Term, x: Term) -> list[Term]:
     """The sum of (a)_n x^n / ((b)_n n!) (DLMF 13.2.2), and the size of its largest term."""
 
@@ -161,9 +158,6 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Array:
     Array([1.       , 2.7182817], dtype=float32)
     """
     return hyp1f1_p.bind(a, b, x)
-
-
-# ---- Gauss' function ---------------------------------------------------------------------------
 
 
 def _series_2f1(a: Term, b: Term, c: Term, x: Term) -> Term:

@@ -30,9 +30,6 @@ def cosine(x: Term) -> Term:
     return x.apply(stablehlo.cosine)
 
 
-# ---- exponential integrals ---------------------------------------------------------------------
-
-
 def scaled_exp1(x: Term) -> Term:
     """x exp(x) E1(x) for x >= 1."""
     return chebyshev(1.0 - 6.0 / (x + 2.0), table.E1)
@@ -170,9 +167,6 @@ def expn(n: Any, x: Any) -> Array:
     return expn_p.bind(n, x)
 
 
-# ---- sine and cosine integrals -----------------------------------------------------------------
-
-
 def _auxiliary(x: Term) -> tuple[Term, Term]:
     """f and g of DLMF 6.2.17 for x >= 4."""
     y = 1.0 - 16.0 / (x + 4.0)
@@ -228,8 +222,6 @@ def sici(x: Any) -> tuple[Array, Array]:
     cosine_integral = ci_p.bind(jnp.abs(x))
     return si_p.bind(x), jnp.where(x == -math.inf, math.nan, cosine_integral)
 
-
-# ---- Fresnel integrals -------------------------------------------------------------------------
 
 _NEAR = 1.75
 
@@ -300,9 +292,6 @@ def fresnel(x: Any) -> tuple[Array, Array]:
     (Array([0.        , 0.43825912], dtype=float32), Array([0.       , 0.7798934], dtype=float32))
     """
     return fresnel_s_p.bind(x), fresnel_c_p.bind(x)
-
-
-# ---- the dilogarithm ---------------------------------------------------------------------------
 
 
 def _dilogarithm(z: Term) -> Term:

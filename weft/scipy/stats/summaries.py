@@ -85,9 +85,6 @@ def _runs(ordered: Any) -> tuple[Any, Any, Any]:
     return begins, first, last
 
 
-# ---- the mode ----------------------------------------------------------------------------------
-
-
 @compiled
 def _mode(a: Any) -> Any:
     ordered = jnp.sort(a, axis=0)
@@ -132,8 +129,6 @@ def mode(
         value, count = value.reshape(kept), count.reshape(kept)
     return ModeResult(value, count)
 
-
-# ---- ranks -------------------------------------------------------------------------------------
 
 _METHODS = ("average", "min", "max", "dense", "ordinal")
 
@@ -192,9 +187,6 @@ def rankdata(
     if not a.size:
         return jnp.zeros(a.shape, dtype)
     return jnp.moveaxis(_rank(jnp.moveaxis(a, place, 0), method=method, dtype=dtype), 0, place)
-
-
-# ---- the standard error of a mean --------------------------------------------------------------
 
 
 @compiled
