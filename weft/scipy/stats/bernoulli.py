@@ -35,8 +35,7 @@ def _log_probability(k: Any, p: Any, loc: Any = 0) -> Array:
     return valid(is_probability(p), found)
 
 
-logpmf = _family.function("logpmf", _log_probability)
-pmf = _family.function("pmf", _log_probability, jnp.exp)
+logpmf, pmf = _family.pair("logpmf", _log_probability)
 
 
 @_family.formula

@@ -51,5 +51,4 @@ def _log_probability(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
     return valid(good, jnp.where(out, -jnp.inf, found))
 
 
-logpmf = _family.function("logpmf", _log_probability)
-pmf = _family.function("pmf", _log_probability, jnp.exp)
+logpmf, pmf = _family.pair("logpmf", _log_probability)

@@ -62,6 +62,14 @@ _SUMMARIES = {
 }
 
 
+class _OfPoint(Protocol):
+    def __call__(self, x: Any, loc: Any = 0, scale: Any = 1) -> Array: ...
+
+
+class _OfProbability(Protocol):
+    def __call__(self, q: Any, loc: Any = 0, scale: Any = 1) -> Array: ...
+
+
 class Family:
     """Makes the public functions of a distribution's module from its formulas.
 
@@ -94,9 +102,45 @@ class Family:
         """Makes the public function with the name and the result of a formula."""
         return self.function(formula.__name__, formula)
 
+    def pair(
+        self, name: str, formula: Callable[P, Any]
+    ) -> tuple[Callable[P, Array], Callable[P, Array]]:
+        """Makes the public function of a logarithm, `name`, and that of its exponential."""
+        return self.function(name, formula), self.function(name[3:], formula, jnp.exp)
 
-class _OfPoint(Protocol):
-    def __call__(self, x: Any, loc: Any = 0, scale: Any = 1) -> Array: ...
+    def standard(self, name: str, formula: Callable[[Any], Any]) -> _OfPoint:
+        """Makes a public function by `in_standard`."""
+        return self.function(name, in_standard(formula))
+
+    def density(self, formula: Callable[[Any], Any]) -> tuple[_OfPoint, _OfPoint]:
+        """Makes logpdf and pdf from the logarithm of the density of the standard variable."""
+
+        def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+            return valid(scale > 0, formula(standard(x, loc, scale)) - jnp.log(scale))
+
+        return self.pair("logpdf", logpdf)
+
+    def quantile(self, name: str, formula: Callable[[Any], Any]) -> _OfProbability:
+        """Makes a public function of a probability from the quantile of the standard variable."""
+
+        def quantile(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
+            return valid(scale > 0, formula(q) * scale + loc)
+
+        return self.function(name, quantile)
+
+    def sides(
+        self, name: str, formula: Callable[P, Any], log_rest: Callable[[Any], Any] | None = None
+    ) -> tuple[Callable[P, Array], ...]:
+        """The `pair` of the logarithm of a probability, and that of the other side of the point.
+
+        log_rest: the logarithm of 1 - p from that of p, by default `log1mexp`.
+        """
+        rest = {"logcdf": "logsf", "logsf": "logcdf"}[name]
+        return (
+            *self.pair(name, formula),
+            self.function(rest, formula, log_rest or log1mexp),
+            self.function(rest[3:], formula, complement),
+        )
 
 
 def in_standard(formula: Callable[[Any], Any]) -> _OfPoint:

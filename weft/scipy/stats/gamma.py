@@ -43,7 +43,7 @@ def density_in(form: Any, nothing: float, x: Any, a: Any, loc: Any, scale: Any) 
     return valid((a > 0) & (scale > 0), jnp.where(y < 0, nothing, found))
 
 
-def _tail(form: Any, outside: float, x: Any, a: Any, loc: Any, scale: Any) -> Any:
+def tail_in(form: Any, outside: float, x: Any, a: Any, loc: Any, scale: Any) -> Any:
     """form(a, y), the probability on one side of x; `outside` below the support."""
     y = standard(x, loc, scale)
     out = (y < 0) | (a <= 0) | (scale <= 0)
@@ -52,11 +52,11 @@ def _tail(form: Any, outside: float, x: Any, a: Any, loc: Any, scale: Any) -> An
 
 
 def _below(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    return _tail(igamma_p, 0.0, x, a, loc, scale)
+    return tail_in(igamma_p, 0.0, x, a, loc, scale)
 
 
 def _above(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    return _tail(igammac_p, 1.0, x, a, loc, scale)
+    return tail_in(igammac_p, 1.0, x, a, loc, scale)
 
 
 @_family.formula

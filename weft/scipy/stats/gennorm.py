@@ -38,8 +38,7 @@ def _log_density(x: Any, beta: Any) -> Array:
     return valid(beta > 0, jnp.log(beta) - math.log(2) - gammaln(1.0 / beta) - _power(x, beta))
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
+logpdf, pdf = _family.pair("logpdf", _log_density)
 
 
 @_family.formula

@@ -32,5 +32,4 @@ def _log_probability(k: Any, p: Any, loc: Any = 0) -> Array:
     return valid((p > 0) & (p <= 1), jnp.where(out, -jnp.inf, found))
 
 
-logpmf = _family.function("logpmf", _log_probability)
-pmf = _family.function("pmf", _log_probability, jnp.exp)
+logpmf, pmf = _family.pair("logpmf", _log_probability)

@@ -10,8 +10,7 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.arrays.array import Array
-from weft.scipy.stats.distributions import Family, in_standard, inside, standard, valid
+from weft.scipy.stats.distributions import Family, inside
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
@@ -28,17 +27,11 @@ _family = Family(
 )
 
 
-def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    y = standard(x, loc, scale)
-    return valid(scale > 0, -jnp.abs(y) - math.log(2) - jnp.log(scale))
-
-
 def _below(y: Any) -> Any:
     below = 0.5 * jnp.exp(inside(y > 0, y, 0.0))
     above = 1.0 - 0.5 * jnp.exp(-inside(y <= 0, y, 0.0))
     return jnp.where(y > 0, above, below)
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
-cdf = _family.function("cdf", in_standard(_below))
+logpdf, pdf = _family.density(lambda y: -jnp.abs(y) - math.log(2))
+cdf = _family.standard("cdf", _below)

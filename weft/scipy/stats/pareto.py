@@ -10,15 +10,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.stats.distributions import (
-    Family,
-    complement,
-    inside,
-    log1mexp,
-    probability,
-    standard,
-    valid,
-)
+from weft.scipy.stats.distributions import Family, inside, log1mexp, probability, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -66,12 +58,8 @@ def _log_complement(above: Any) -> Any:
     return jnp.where(nothing, -jnp.inf, log1mexp(inside(nothing, above, -1.0)))
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
-cdf = _family.function("cdf", _log_above, complement)
-logcdf = _family.function("logcdf", _log_above, _log_complement)
-sf = _family.function("sf", _log_above, jnp.exp)
-logsf = _family.function("logsf", _log_above)
+logpdf, pdf = _family.pair("logpdf", _log_density)
+logsf, sf, logcdf, cdf = _family.sides("logsf", _log_above, _log_complement)
 
 
 @_family.formula

@@ -38,5 +38,4 @@ def _log_density(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return valid((df > 0) & (scale > 0), found)
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
+logpdf, pdf = _family.pair("logpdf", _log_density)

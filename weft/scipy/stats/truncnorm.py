@@ -86,8 +86,7 @@ def _log_above(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return _log_below(-standard(x, loc, scale), -b, -a, jnp.zeros_like(loc), jnp.sign(scale))
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
+logpdf, pdf = _family.pair("logpdf", _log_density)
 cdf = _family.function("cdf", _log_below, jnp.exp)
 logcdf = _family.function("logcdf", _log_below)
 sf = _family.function("sf", _log_above, jnp.exp)

@@ -33,5 +33,4 @@ def _log_density(x: Any, kappa: Any) -> Array:
     return valid(kappa >= 0, -2.0 * kappa * (half * half) - log_norm)
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
+logpdf, pdf = _family.pair("logpdf", _log_density)

@@ -34,5 +34,4 @@ def _log_density(x: Any, c: Any) -> Array:
     return valid((c > 0) & (c < 1), jnp.where(out, -jnp.inf, found))
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
+logpdf, pdf = _family.pair("logpdf", _log_density)
