@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import testing
+from weft import testing, tree
 from weft.api.autodiff import jvp, vjp
 from weft.api.jit import make_jaxpr
 from weft.api.vmap import vmap
@@ -103,7 +103,7 @@ def check_mapped(function: Callable[..., Any], args: Sequence[Any], size: int, l
             places = tuple(0 if axis is None else k for axis in axes)
             if places not in rows:
                 given = [values[p] for values, p in zip(alone, places, strict=True)]
-                rows[places] = [np.asarray(x) for x in flat(function(*given))]
+                rows[places] = [np.asarray(x) for x in tree.leaves(function(*given))]
             found.append(rows[places])
         return [np.stack(same) for same in zip(*found, strict=True)]
 
@@ -112,18 +112,11 @@ def check_mapped(function: Callable[..., Any], args: Sequence[Any], size: int, l
             x[0] if axis is None else testing.exact_array(np.stack(values, axis))
             for values, x, axis in zip(hosts, alone, axes, strict=True)
         ]
-        got = flat(vmap(function, in_axes=axes)(*operands))
+        got = tree.leaves(vmap(function, in_axes=axes)(*operands))
         for x, host in zip(got, wanted(axes), strict=True):
             near = bound(x)
             what = f"vmap with in_axes={axes} over {size} elements"
             testing.assert_close(x, testing.exact_array(host), near, near, what=what)
-
-
-def flat(outs: Any) -> list[Any]:
-    """The arrays of nested lists and tuples."""
-    if isinstance(outs, (list, tuple)):
-        return [x for part in outs for x in flat(part)]
-    return [outs]
 
 
 def _choices(args: Sequence[Any], limit: int) -> list[Axes]:

@@ -17,6 +17,7 @@ from weft.core.types import ArrayType, type_of, user_value
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import reshape
+from weft.testing.function_checks import random_direction, replaced
 from weft.testing.report import Example
 
 __all__ = [
@@ -138,13 +139,7 @@ class PrimitiveApplication:
         """The results that have tangents, as a function of the operands at some indices."""
         given = self.double if args is None else args
 
-        def function(*xs: Any) -> list[Any]:
-            full = list(given)
-            for i, x in zip(places, xs, strict=True):
-                full[i] = x
-            return inexact_only(self.call(*full))
-
-        return function
+        return lambda *xs: inexact_only(self.call(*replaced(given, places, xs)))
 
 
 def application(primitive: Any, example: Example) -> PrimitiveApplication:
@@ -181,12 +176,7 @@ def converted(args: Sequence[Any], dtype: Any, *, imaginary: bool = False) -> tu
 
 def random_like(x: Any, seed: int) -> Any:
     """Random normal numbers of the type of a value."""
-    of = type_of(x)
-    generator = np.random.default_rng(seed)
-    value = generator.normal(size=of.shape)
-    if of.dtype in dtypes.COMPLEX:
-        value = value + 1j * generator.normal(size=of.shape)
-    return testing.exact_array(value, of.dtype)
+    return random_direction(np.random.default_rng(seed), x)
 
 
 def variation(host: np.ndarray[Any, Any], k: int) -> np.ndarray[Any, Any]:
@@ -200,12 +190,9 @@ def variation(host: np.ndarray[Any, Any], k: int) -> np.ndarray[Any, Any]:
 
 def stacked(args: Sequence[Any], size: int) -> list[Any]:
     """Operands stacked from variations."""
-    found = []
-    for x in args:
-        host = np.asarray(x)
-        rows = [variation(host, k) for k in range(size)]
-        found.append(testing.exact_array(np.stack(rows), host.dtype))
-    return found
+    hosts = [np.asarray(x) for x in args]
+    rows = [np.stack([variation(x, k) for k in range(size)]) for x in hosts]
+    return [testing.exact_array(row, x.dtype) for row, x in zip(rows, hosts, strict=True)]
 
 
 def rows_of(case: PrimitiveApplication) -> list[Any]:
@@ -240,10 +227,7 @@ def derivatives(
     places = [] if case.example.order < 1 else case.inexact
 
     def smooth(*xs: Any) -> list[Any]:
-        full = list(args)
-        for i, x in zip(places, xs, strict=True):
-            full[i] = x
-        return inexact_only(function(*full))
+        return inexact_only(function(*replaced(args, places, xs)))
 
     outs = function(*args)
     found = {"value": outs}
