@@ -213,6 +213,7 @@ def _several(
 def _one(
     operation: str, x: Any, type: Any, n: Any, axis: Any, norm: Any, orthogonalize: bool | None
 ) -> Any:
+    check_flag(orthogonalize, operation, "orthogonalize", none=True)
     check_operand(operation, x, "DCT", "x")
     x = user_value(x)
     axes = (axis_of(axis, type_of(x).ndim, operation),)
@@ -245,7 +246,6 @@ def dct(
     >>> dct(jnp.array([3.0, 1.0]))
     Array([8.      , 2.828427], dtype=float32)
     """
-    check_flag(orthogonalize, "fft.dct", "orthogonalize", none=True)
     return _one("fft.dct", x, type, n, axis, norm, orthogonalize)
 
 
@@ -265,13 +265,13 @@ def idct(
     >>> idct(jnp.array([20.0, 0.0, 0.0, 0.0]))
     Array([2.5, 2.5, 2.5, 2.5], dtype=float32)
     """
-    check_flag(orthogonalize, "fft.idct", "orthogonalize", none=True)
     return _one("fft.idct", x, type, n, axis, norm, orthogonalize)
 
 
 def _over_axes(
     operation: str, x: Any, type: Any, s: Any, axes: Any, norm: Any, orthogonalize: bool | None
 ) -> Any:
+    check_flag(orthogonalize, operation, "orthogonalize", none=True)
     check_operand(operation, x, "DCT", "x")
     x = user_value(x)
     found, sizes = axes_and_sizes(operation, type_of(x).shape, s, axes, None)
@@ -298,7 +298,6 @@ def dctn(
     Array([[16.,  0.],
            [ 0.,  0.]], dtype=float32)
     """
-    check_flag(orthogonalize, "fft.dctn", "orthogonalize", none=True)
     return _over_axes("fft.dctn", x, type, s, axes, norm, orthogonalize)
 
 
@@ -319,5 +318,4 @@ def idctn(
     Array([[1., 1.],
            [1., 1.]], dtype=float32)
     """
-    check_flag(orthogonalize, "fft.idctn", "orthogonalize", none=True)
     return _over_axes("fft.idctn", x, type, s, axes, norm, orthogonalize)

@@ -21,12 +21,9 @@ Tree = TypeVar("Tree")
 
 
 def _conjugate_gradients(
-    a: Operator, b: Any, x0: Any, bound: Any, m: Operator | None, maxiter: Any
+    a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxiter: Any
 ) -> Any:
     """The algorithm of M. R. Hestenes and E. Stiefel (1952), with a preconditioner."""
-
-    def scale(r: Any) -> Any:
-        return r if m is None else m(r)
 
     def unfinished(state: Any) -> Any:
         _, r, _, _, k = state
@@ -103,11 +100,8 @@ def cg(
     return solution("sparse.linalg.cg", _conjugate_gradients, A, b, x0, M, **options), None
 
 
-def _stabilized(a: Operator, b: Any, x0: Any, bound: Any, m: Operator | None, maxiter: Any) -> Any:
+def _stabilized(a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxiter: Any) -> Any:
     """The algorithm of H. A. van der Vorst (1992), preconditioned from the right."""
-
-    def scale(r: Any) -> Any:
-        return r if m is None else m(r)
 
     def unfinished(state: Any) -> Any:
         r, k, broken = state[1], state[-2], state[-1]

@@ -18,7 +18,7 @@ from weft.numpy.compiled_functions import compiled
 from weft.ops.elementwise.convert import stop_gradient
 from weft.scipy.argument_checks import wrong_shape, wrong_value
 
-__all__ = ["difference", "dot", "norm", "plus", "scaled", "solution", "zeros_like"]
+__all__ = ["difference", "dot", "norm", "plus", "scaled", "solution"]
 
 Operator = Callable[[Any], Any]
 Method = Callable[..., Any]
@@ -48,11 +48,6 @@ def plus(x: Any, factor: Any, y: Any) -> Any:
 def difference(x: Any, y: Any) -> Any:
     """x - y."""
     return tree.map(lambda a, b: a - b, x, y)
-
-
-def zeros_like(x: Any) -> Any:
-    """A vector of zeros."""
-    return tree.map(jnp.zeros_like, x)
 
 
 def _as(factor: Any, leaf: Any) -> Any:
@@ -139,12 +134,6 @@ def _tolerance(operation: str, name: str, value: Any) -> Any:
     return value
 
 
-def _transposed(operator: Operator, like: Any) -> Operator:
-    """The transposed operator."""
-    turned = linear_transpose(operator, like)
-    return lambda y: turned(y)[0]
-
-
 def solution(
     operation: str,
     method: Method,
@@ -201,16 +190,18 @@ def _solved(
 
     def run(matvec: Operator, right: Any, start: Any, scale: Operator | None) -> Any:
         bound = jnp.maximum(tol * norm(right), atol)
-        start = zeros_like(right) if start is None else start
-        return method(matvec, right, start, bound, scale, maxiter, **options)
+        start = tree.map(jnp.zeros_like, right) if start is None else start
+        return method(matvec, right, start, bound, scale or (lambda r: r), maxiter, **options)
 
     def forward(matvec: Operator, right: Any) -> Any:
         return run(matvec, right, guess, preconditioner)
 
     def backward(vecmat: Operator, right: Any) -> Any:
-        scale = None if preconditioner is None else _transposed(preconditioner, right)
         # The guess is for the other system.
-        return run(vecmat, right, None, scale)
+        if preconditioner is None:
+            return run(vecmat, right, None, None)
+        turned = linear_transpose(preconditioner, right)
+        return run(vecmat, right, None, lambda y: turned(y)[0])
 
     real = all(type_of(leaf).dtype not in dtypes.COMPLEX for leaf in tree.leaves(b))
     return custom_linear_solve(_operator(a), b, forward, backward, symmetric=hermitian and real)
