@@ -13,11 +13,19 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, ShapeError
 from weft.ops.declare import join_varying, primitive
 from weft.ops.elementwise.families import align
+from weft.runtime import stablehlo
 
-__all__ = ["cipher"]
+__all__ = ["cipher", "whole"]
 
 _uint32 = np.dtype(np.uint32)
 _NUMBERS = {2: "two", 4: "four", 6: "six"}
+
+
+def whole(word: Any, shape: tuple[int, ...]) -> Any:
+    """A value of a program, repeated to a shape if it has no dimensions."""
+    if list(word.type.shape) == list(shape):
+        return word
+    return stablehlo.broadcast_in_dim(word, shape, ())
 
 
 def cipher(name: str, size: int, lower: Callable[..., Any]) -> Primitive:

@@ -48,7 +48,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.reductions.cumulative import cumsum
 from weft.ops.reductions.reduce import reduce_or
 from weft.ops.structural.shape import move_dim
-from weft.random.sampler import Sampler
+from weft.random.sampler import sampler
 from weft.random.sampler_arguments import check_key, check_parameter, check_shape, parametric
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 
@@ -181,18 +181,6 @@ def _poisson_by_rejection(stream: Stream, lam: Any, shape: Shape) -> Any:
     return _until_accepted(stream, shape, _single, attempt)
 
 
-def _draw_poisson(key: Any, lam: Any, shape: Shape, dtype: Any) -> Any:
-    stream = stream_of(key)
-    lam = _doubled(stop_gradient(repeated(full_operand(lam, shape, _double), shape)))
-    few = bitwise_or(lt(lam, np.float64(_MANY)), ne(lam, lam))
-    infinite = eq(lam, np.float64(np.inf))
-    large = _where(bitwise_not(bitwise_or(few, infinite)), lam, 1e5)
-    counted = _arrivals(stream, convert_element_type(_where(few, lam, 0.0), _single), shape)
-    k = select(few, counted, _poisson_by_rejection(stream, large, shape))
-    k = _where(bitwise_not(eq(lam, np.float64(0))), k, 0.0)
-    return _as_integers(_where(bitwise_not(infinite), k, np.inf), dtype)
-
-
 def _as_integers(x: Any, dtype: Any) -> Any:
     """Converts whole numbers to an integer dtype, clipped to its range."""
     info = dtypes.iinfo(dtype)
@@ -204,7 +192,17 @@ def _as_integers(x: Any, dtype: Any) -> Any:
     return select(over, filled(last, type_of(whole).shape, dtype), whole)
 
 
-_poisson = Sampler("poisson", _draw_poisson, parametric("integers", "lam"))
+@sampler(parametric("integers", "lam"))
+def _poisson(key: Any, lam: Any, shape: Shape, dtype: Any) -> Any:
+    stream = stream_of(key)
+    lam = _doubled(stop_gradient(repeated(full_operand(lam, shape, _double), shape)))
+    few = bitwise_or(lt(lam, np.float64(_MANY)), ne(lam, lam))
+    infinite = eq(lam, np.float64(np.inf))
+    large = _where(bitwise_not(bitwise_or(few, infinite)), lam, 1e5)
+    counted = _arrivals(stream, convert_element_type(_where(few, lam, 0.0), _single), shape)
+    k = select(few, counted, _poisson_by_rejection(stream, large, shape))
+    k = _where(bitwise_not(eq(lam, np.float64(0))), k, 0.0)
+    return _as_integers(_where(bitwise_not(infinite), k, np.inf), dtype)
 
 
 def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -312,13 +310,11 @@ def _probability(p: Any, shape: Shape) -> Any:
     return stop_gradient(repeated(full_operand(p, shape, real), shape))
 
 
-def _draw_binomial(key: Any, n: Any, p: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "n", "p"))
+def _binomial(key: Any, n: Any, p: Any, shape: Shape, dtype: Any) -> Any:
     n = stop_gradient(repeated(full_operand(n, shape, _double), shape))
     k = _binomial_of(stream_of(key), n, _probability(p, shape), shape)
     return convert_element_type(k, dtype)
-
-
-_binomial = Sampler("binomial", _draw_binomial, parametric("real numbers", "n", "p"))
 
 
 def multinomial(
@@ -338,30 +334,6 @@ def multinomial(
     ((3,), 100.0)
     """
     return _multinomial((key, n, p), (shape, dtype, unroll))
-
-
-def _draw_multinomial(key: Any, n: Any, p: Any, shape: Shape, dtype: Any, unroll: Any) -> Any:
-    stream = stream_of(key)
-    *batch, outcomes = shape
-    rows = tuple(batch)
-    n = stop_gradient(repeated(full_operand(n, rows, _double), rows))
-    p = move_dim(_probability(p, shape), len(rows), 0, outcomes)
-    if outcomes == 0:
-        return move_dim(convert_element_type(p, dtype), 0, len(rows), 0)
-    rest = cumsum(p, 0, reverse=True)
-    nothing = eq(rest, type_of(rest).dtype.type(0))
-    share = div(p, _where(bitwise_not(nothing), rest, 1.0))
-    real = type_of(p).dtype
-    share = minimum(maximum(share, real.type(0)), real.type(1))
-    keys = stream.generator.split(stream.bits, (outcomes,))
-
-    def outcome(remaining: Any, own: Arrays) -> tuple[Any, Any]:
-        bits, chance = own
-        k = _binomial_of(Stream(stream.generator, bits), remaining, chance, rows)
-        return sub(remaining, k), k
-
-    counts = scan(outcome, n, (keys, share), unroll=unroll)[1]
-    return move_dim(convert_element_type(counts, dtype), 0, len(rows), outcomes)
 
 
 def _check_multinomial(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
@@ -385,4 +357,28 @@ def _check_multinomial(operation: str, arrays: Arrays, static: Static) -> tuple[
 
 _check_n = parametric("real numbers", "n")
 _check_p = parametric("real numbers", "p")
-_multinomial = Sampler("multinomial", _draw_multinomial, _check_multinomial)
+
+
+@sampler(_check_multinomial)
+def _multinomial(key: Any, n: Any, p: Any, shape: Shape, dtype: Any, unroll: Any) -> Any:
+    stream = stream_of(key)
+    *batch, outcomes = shape
+    rows = tuple(batch)
+    n = stop_gradient(repeated(full_operand(n, rows, _double), rows))
+    p = move_dim(_probability(p, shape), len(rows), 0, outcomes)
+    if outcomes == 0:
+        return move_dim(convert_element_type(p, dtype), 0, len(rows), 0)
+    rest = cumsum(p, 0, reverse=True)
+    nothing = eq(rest, type_of(rest).dtype.type(0))
+    share = div(p, _where(bitwise_not(nothing), rest, 1.0))
+    real = type_of(p).dtype
+    share = minimum(maximum(share, real.type(0)), real.type(1))
+    keys = stream.generator.split(stream.bits, (outcomes,))
+
+    def outcome(remaining: Any, own: Arrays) -> tuple[Any, Any]:
+        bits, chance = own
+        k = _binomial_of(Stream(stream.generator, bits), remaining, chance, rows)
+        return sub(remaining, k), k
+
+    counts = scan(outcome, n, (keys, share), unroll=unroll)[1]
+    return move_dim(convert_element_type(counts, dtype), 0, len(rows), outcomes)

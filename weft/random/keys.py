@@ -23,26 +23,17 @@ from weft.ops.structural import extended_dtypes
 from weft.ops.structural.extended_dtypes import KeyDType, clone_key
 from weft.random.generator import Generator, generator_named, register
 from weft.random.philox import RBG, UNSAFE_RBG
-from weft.random.sampler import Sampler
-from weft.random.sampler_arguments import check_key, check_keys, check_shape
+from weft.random.sampler import sampler
+from weft.random.sampler_arguments import Arrays, Static, check_key, check_keys, check_shape
 from weft.random.streams import stream_of
 from weft.random.threefry import THREEFRY
 from weft.sharding import Sharding
 
 __all__ = [
-    "PRNGKey",
-    "clone",
-    "fold_in",
-    "key",
-    "key_data",
-    "key_dtype",
-    "key_impl",
-    "split",
+    "PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split",
     "wrap_key_data",
-]
+]  # fmt: skip
 
-Arrays = tuple[Any, ...]
-Static = tuple[Any, ...]
 
 register(RBG)
 register(UNSAFE_RBG)
@@ -162,11 +153,6 @@ def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
     return _seed((seed,), (generator, typed))
 
 
-def _draw_seed(seed: Any, generator: Generator, typed: bool) -> Any:
-    bits = generator.seed(seed)
-    return extended_dtypes.wrap_key_bits(bits, generator.dtype) if typed else bits
-
-
 def _check_seed(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
     (seed,) = arrays
     if type_of(seed).dtype == dtypes.bool_:
@@ -174,7 +160,10 @@ def _check_seed(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays,
     return (seed,), static
 
 
-_seed = Sampler("seed", _draw_seed, _check_seed, uses_key=False)
+@sampler(_check_seed, uses_key=False)
+def _seed(seed: Any, generator: Generator, typed: bool) -> Any:
+    bits = generator.seed(seed)
+    return extended_dtypes.wrap_key_bits(bits, generator.dtype) if typed else bits
 
 
 def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
@@ -195,16 +184,14 @@ def _like(key: Any, bits: Any) -> Any:
     return extended_dtypes.wrap_key_bits(bits, dtype) if isinstance(dtype, KeyDType) else bits
 
 
-def _draw_split(key: Any, shape: tuple[int, ...]) -> Any:
-    stream = stream_of(key)
-    return _like(key, stream.generator.split(stream.bits, shape))
-
-
 def _check_split(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
     return (check_key(operation, arrays[0]),), (check_shape(operation, static[0]),)
 
 
-_split = Sampler("split", _draw_split, _check_split)
+@sampler(_check_split)
+def _split(key: Any, shape: tuple[int, ...]) -> Any:
+    stream = stream_of(key)
+    return _like(key, stream.generator.split(stream.bits, shape))
 
 
 def fold_in(key: Any, data: Any) -> Array:
@@ -222,13 +209,6 @@ def fold_in(key: Any, data: Any) -> Array:
         if current_trace() is bottom_trace():
             data = as_array(data)
     return _fold_in((key, data), ())
-
-
-def _draw_fold_in(key: Any, data: Any) -> Any:
-    stream = stream_of(key)
-    if type_of(data).dtype != np.uint32:
-        data = convert_element_type(data, dtypes.uint32)
-    return _like(key, stream.generator.fold_in(stream.bits, data))
 
 
 def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
@@ -263,7 +243,12 @@ def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arra
     return (key, data), static
 
 
-_fold_in = Sampler("fold_in", _draw_fold_in, _check_fold_in, uses_key=False)
+@sampler(_check_fold_in, uses_key=False)
+def _fold_in(key: Any, data: Any) -> Any:
+    stream = stream_of(key)
+    if type_of(data).dtype != np.uint32:
+        data = convert_element_type(data, dtypes.uint32)
+    return _like(key, stream.generator.fold_in(stream.bits, data))
 
 
 def clone(key: Any) -> Array:

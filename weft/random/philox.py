@@ -28,7 +28,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reshape
-from weft.random.ciphers import cipher
+from weft.random.ciphers import cipher, whole
 from weft.random.generator import Generator
 from weft.random.threefry import row_major_index, threefry_fold_in, threefry_seed, threefry_split
 from weft.runtime import stablehlo
@@ -49,12 +49,7 @@ _SMALL = 1 << 9
 
 def philox4x32_lower(context: Any, *words: Any) -> list[Any]:
     shape = context.out_types[0].shape
-    state = [
-        word
-        if list(word.type.shape) == list(shape)
-        else stablehlo.broadcast_in_dim(word, shape, ())
-        for word in words
-    ]
+    state = [whole(word, shape) for word in words]
     if context.platform != "cpu" or prod(shape) > _SMALL:
         for _ in range(_ROUNDS):
             state = one_round(state, shape)

@@ -17,14 +17,9 @@ from weft.ops.structural.extended_dtypes import KeyDType
 from weft.random.threefry import THREEFRY
 
 __all__ = [
-    "check_dtype",
-    "check_key",
-    "check_keys",
-    "check_parameter",
-    "check_shape",
-    "check_shape_of_parameters",
-    "parametric",
-]
+    "check_dtype", "check_key", "check_keys", "check_parameter", "check_shape",
+    "check_shape_of_parameters", "parametric",
+]  # fmt: skip
 
 Arrays = tuple[Any, ...]
 Static = tuple[Any, ...]

@@ -31,18 +31,14 @@ from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reshape
-from weft.random.ciphers import cipher
+from weft.random.ciphers import cipher, whole
 from weft.random.generator import Generator, register
 from weft.runtime import stablehlo
 
 __all__ = [
-    "THREEFRY",
-    "row_major_index",
-    "threefry_2x32",
-    "threefry_fold_in",
-    "threefry_seed",
+    "THREEFRY", "row_major_index", "threefry_2x32", "threefry_fold_in", "threefry_seed",
     "threefry_split",
-]
+]  # fmt: skip
 
 Shape = tuple[int, ...]
 
@@ -99,13 +95,8 @@ def threefry2x32_lower(context: Any, *words: Any) -> list[Any]:
     parity = stablehlo.constant(_PARITY, own, _uint32)
     keys.append(stablehlo.xor(parity, stablehlo.xor(keys[0], keys[1])))
 
-    def whole(value: Any) -> Any:
-        if list(value.type.shape) == list(shape):
-            return value
-        return stablehlo.broadcast_in_dim(value, shape, ())
-
-    schedule = [whole(key) for key in keys]
-    x, y = (whole(word) for word in words[2:])
+    schedule = [whole(key, shape) for key in keys]
+    x, y = (whole(word, shape) for word in words[2:])
     x, y = stablehlo.add(x, schedule[0]), stablehlo.add(y, schedule[1])
     for group in range(5):
         for rotation in _ROTATIONS[group % 2]:
@@ -114,7 +105,7 @@ def threefry2x32_lower(context: Any, *words: Any) -> list[Any]:
         number = stablehlo.constant(group + 1, own, _uint32)
         injected = stablehlo.add(keys[(group + 2) % 3], number)
         x = stablehlo.add(x, schedule[(group + 1) % 3])
-        y = stablehlo.add(y, whole(injected))
+        y = stablehlo.add(y, whole(injected, shape))
     return [x, y]
 
 
@@ -122,12 +113,7 @@ def threefry2x32_by_loop(context: Any, *words: Any) -> list[Any]:
     """The cipher as a loop over its five groups of rounds; the words of the key schedule rotate
     from one to the next."""
     shape = context.out_types[0].shape
-    first, second, x, y = (
-        word
-        if list(word.type.shape) == list(shape)
-        else stablehlo.broadcast_in_dim(word, shape, ())
-        for word in words
-    )
+    first, second, x, y = (whole(word, shape) for word in words)
     third = stablehlo.xor(stablehlo.constant(_PARITY, shape, _uint32), stablehlo.xor(first, second))
     x, y = stablehlo.add(x, first), stablehlo.add(y, second)
     zero, one, five = (stablehlo.constant(i, (), _uint32) for i in (0, 1, 5))
