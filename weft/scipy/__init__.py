@@ -20,19 +20,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "cluster",
-    "fft",
-    "integrate",
-    "interpolate",
-    "linalg",
-    "ndimage",
-    "optimize",
-    "signal",
-    "sparse",
-    "spatial",
-    "special",
-    "stats",
-]
+    "cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal",
+    "sparse", "spatial", "special", "stats",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

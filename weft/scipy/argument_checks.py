@@ -12,15 +12,9 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, We
 from weft.numpy.arguments import check_arrays, integer_of
 
 __all__ = [
-    "at_least",
-    "check_dimensions",
-    "check_numbers",
-    "not_there",
-    "one_of",
-    "refuse",
-    "wrong_shape",
+    "at_least", "check_dimensions", "check_numbers", "not_there", "one_of", "refuse", "wrong_shape",
     "wrong_value",
-]
+]  # fmt: skip
 
 
 def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> None:
@@ -47,35 +41,23 @@ def refuse(operation: str, argument: str, value: Any, wanted: Any, instead: str)
 
 def not_there(operation: str, got: str, wanted: str, instead: str) -> WeftNotImplementedError:
     """The error for a function of SciPy that weft replaces by another one."""
-    return WeftNotImplementedError(
-        f"{operation} is not there",
-        operation=operation,
-        got=got,
-        wanted=wanted,
-        fix=Fix("instead", instead, {}),
-    )
+    message = f"{operation} is not there"
+    fix = Fix("instead", instead, {})
+    return WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def wrong_value(operation: str, got: str, wanted: str) -> WeftValueError:
     """The error for a value that a function does not take."""
-    return WeftValueError(
-        f"{operation} cannot take these values",
-        operation=operation,
-        got=got,
-        wanted=wanted,
-        fix=Fix("values", f"pass {wanted}", {}),
-    )
+    message = f"{operation} cannot take these values"
+    fix = Fix("values", f"pass {wanted}", {})
+    return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def wrong_shape(operation: str, got: str, wanted: str) -> ShapeError:
     """The error for shapes that do not fit."""
-    return ShapeError(
-        f"{operation}: the shapes do not fit",
-        operation=operation,
-        got=got,
-        wanted=wanted,
-        fix=Fix("shape", f"pass {wanted}", {}),
-    )
+    message = f"{operation}: the shapes do not fit"
+    fix = Fix("shape", f"pass {wanted}", {})
+    return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def check_numbers(operation: str, argument: str, x: Any, accepted: Any = dtypes.ANY) -> None:

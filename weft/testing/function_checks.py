@@ -23,19 +23,9 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import WeftValueError
 
 __all__ = [
-    "assert_close",
-    "check_grads",
-    "check_jit",
-    "check_jvp",
-    "check_linearize",
-    "check_types",
-    "check_vjp",
-    "check_vmap",
-    "exact_array",
-    "product",
-    "random_direction",
-    "replaced",
-]
+    "assert_close", "check_grads", "check_jit", "check_jvp", "check_linearize", "check_types",
+    "check_vjp", "check_vmap", "exact_array", "product", "random_direction", "replaced",
+]  # fmt: skip
 
 # Per real dtype: the step of a finite difference, and how far derivatives may be from it.
 _STEP = {"float16": 0.2, "bfloat16": 0.4, "float32": 3e-2, "float64": 1e-3}
@@ -247,12 +237,10 @@ def check_grads(
     >>> check_grads(wnp.sin, (0.5,), order=2)
     """
     if not set(modes) <= {"fwd", "rev"} or not modes:
-        raise WeftValueError(
-            'check_grads: modes are "fwd" and "rev"',
-            operation="check_grads",
-            got=f"modes={modes!r:.80}",
-            wanted='one or both of "fwd" and "rev"',
-        )
+        message = 'check_grads: modes are "fwd" and "rev"'
+        got = f"modes={modes!r:.80}"
+        wanted = 'one or both of "fwd" and "rev"'
+        raise WeftValueError(message, operation="check_grads", got=got, wanted=wanted)
     function, primals = _restricted(f, tuple(args))
     check_jvp(function, primals, rtol=rtol, atol=atol, eps=eps, seed=seed)
     if "rev" in modes:

@@ -28,13 +28,9 @@ from weft.testing.primitive_application import (
 )
 
 __all__ = [
-    "forward_of_mapped",
-    "mapped",
-    "mapped_effects",
-    "mapped_forward",
-    "mapped_over_nothing",
+    "forward_of_mapped", "mapped", "mapped_effects", "mapped_forward", "mapped_over_nothing",
     "mapped_reverse",
-]
+]  # fmt: skip
 
 Axes = tuple[int | None, ...]
 

@@ -51,7 +51,6 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
         check_dimensions(name, argument, x, 1, 2, dtypes.ORDERED)
     a, b = type_of(obs), type_of(code_book)
     if a.ndim != b.ndim or a.shape[1:] != b.shape[1:] or b.shape[0] == 0:
-        raise wrong_shape(
-            name, f"obs: {a}, code_book: {b}", "codes, of as many elements as observations have"
-        )
+        got = f"obs: {a}, code_book: {b}"
+        raise wrong_shape(name, got, "codes, of as many elements as observations have")
     return _nearest(obs, code_book)

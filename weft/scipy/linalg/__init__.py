@@ -9,13 +9,11 @@ from weft.scipy.linalg.solving import *
 from weft.scipy.linalg.special_matrices import *
 from weft.scipy.linalg.sylvester import solve_sylvester
 
-# fmt: off
 __all__ = [
     "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion",
     "convolution_matrix", "det", "dft", "eigh", "eigh_tridiagonal", "expm", "expm_frechet",
     "fiedler", "fiedler_companion", "funm", "hadamard", "hankel", "helmert", "hessenberg",
-    "hilbert", "inv", "invhilbert", "invpascal", "leslie", "lu", "lu_factor", "lu_solve",
-    "pascal", "polar", "qr", "qr_multiply", "rsf2csf", "schur", "solve", "solve_sylvester",
+    "hilbert", "inv", "invhilbert", "invpascal", "leslie", "lu", "lu_factor", "lu_solve", "pascal",
+    "polar", "qr", "qr_multiply", "rsf2csf", "schur", "solve", "solve_sylvester",
     "solve_triangular", "sqrtm", "svd", "toeplitz",
-]
-# fmt: on
+]  # fmt: skip

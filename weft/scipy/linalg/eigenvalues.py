@@ -63,48 +63,26 @@ def _generalized(a: Any, b: Any, *, lower: bool, values_only: bool, type: int) -
 
 @overload
 def eigh(
-    a: Any,
-    b: Any = ...,
-    lower: bool = ...,
-    eigvals_only: Literal[False] = ...,
-    overwrite_a: bool = ...,
-    overwrite_b: bool = ...,
-    turbo: bool = ...,
-    eigvals: None = ...,
-    type: int = ...,
-    check_finite: bool = ...,
-) -> tuple[Array, Array]: ...
+    a: Any, b: Any = ..., lower: bool = ..., eigvals_only: Literal[False] = ...,
+    overwrite_a: bool = ..., overwrite_b: bool = ..., turbo: bool = ..., eigvals: None = ...,
+    type: int = ..., check_finite: bool = ...,
+) -> tuple[Array, Array]: ...  # fmt: skip
 
 
 @overload
 def eigh(
-    a: Any,
-    b: Any = ...,
-    lower: bool = ...,
-    *,
-    eigvals_only: Literal[True],
-    overwrite_a: bool = ...,
-    overwrite_b: bool = ...,
-    turbo: bool = ...,
-    eigvals: None = ...,
-    type: int = ...,
-    check_finite: bool = ...,
-) -> Array: ...
+    a: Any, b: Any = ..., lower: bool = ..., *, eigvals_only: Literal[True],
+    overwrite_a: bool = ..., overwrite_b: bool = ..., turbo: bool = ..., eigvals: None = ...,
+    type: int = ..., check_finite: bool = ...,
+) -> Array: ...  # fmt: skip
 
 
 @overload
 def eigh(
-    a: Any,
-    b: Any = ...,
-    lower: bool = ...,
-    eigvals_only: bool = ...,
-    overwrite_a: bool = ...,
-    overwrite_b: bool = ...,
-    turbo: bool = ...,
-    eigvals: None = ...,
-    type: int = ...,
+    a: Any, b: Any = ..., lower: bool = ..., eigvals_only: bool = ..., overwrite_a: bool = ...,
+    overwrite_b: bool = ..., turbo: bool = ..., eigvals: None = ..., type: int = ...,
     check_finite: bool = ...,
-) -> Any: ...
+) -> Any: ...  # fmt: skip
 
 
 @api_boundary
@@ -172,50 +150,29 @@ def _selected(select: Any, range: Any, n: int) -> tuple[int, int]:
         return int(pair[0]), int(pair[1]) + 1
     if select == "v" and len(pair) == 2 and pair[0] < pair[1]:
         return 0, n
-    raise wrong_value(
-        name,
-        f"select={select!r}, select_range={range!r:.60}",
-        f'for "i" the first and the last of {n} eigenvalues; for "v" two rising bounds',
-    )
+    wanted = f'for "i" the first and the last of {n} eigenvalues; for "v" two rising bounds'
+    raise wrong_value(name, f"select={select!r}, select_range={range!r:.60}", wanted)
 
 
 @overload
 def eigh_tridiagonal(
-    d: Any,
-    e: Any,
-    *,
-    eigvals_only: Literal[False] = ...,
-    select: str = ...,
-    select_range: tuple[float, float] | None = ...,
-    tol: float | None = ...,
-    key: Any = ...,
-) -> tuple[Array, Array]: ...
+    d: Any, e: Any, *, eigvals_only: Literal[False] = ..., select: str = ...,
+    select_range: tuple[float, float] | None = ..., tol: float | None = ..., key: Any = ...,
+) -> tuple[Array, Array]: ...  # fmt: skip
 
 
 @overload
 def eigh_tridiagonal(
-    d: Any,
-    e: Any,
-    *,
-    eigvals_only: Literal[True],
-    select: str = ...,
-    select_range: tuple[float, float] | None = ...,
-    tol: float | None = ...,
-    key: Any = ...,
-) -> Array: ...
+    d: Any, e: Any, *, eigvals_only: Literal[True], select: str = ...,
+    select_range: tuple[float, float] | None = ..., tol: float | None = ..., key: Any = ...,
+) -> Array: ...  # fmt: skip
 
 
 @overload
 def eigh_tridiagonal(
-    d: Any,
-    e: Any,
-    *,
-    eigvals_only: bool = ...,
-    select: str = ...,
-    select_range: tuple[float, float] | None = ...,
-    tol: float | None = ...,
-    key: Any = ...,
-) -> Any: ...
+    d: Any, e: Any, *, eigvals_only: bool = ..., select: str = ...,
+    select_range: tuple[float, float] | None = ..., tol: float | None = ..., key: Any = ...,
+) -> Any: ...  # fmt: skip
 
 
 @api_boundary

@@ -22,16 +22,8 @@ from weft.ops.linalg.matrices import adjoint, matmul, part, triangle
 from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape
 
 __all__ = [
-    "cho_factor",
-    "cholesky",
-    "hessenberg",
-    "lu",
-    "lu_factor",
-    "polar",
-    "qr",
-    "qr_multiply",
-    "svd",
-]
+    "cho_factor", "cholesky", "hessenberg", "lu", "lu_factor", "polar", "qr", "qr_multiply", "svd",
+]  # fmt: skip
 
 # `overwrite_a` and `check_finite` are advice to a library that works in place; arrays here do not
 # change, and no error depends on values, so both are accepted and have no effect.
@@ -245,11 +237,8 @@ def qr_multiply(
     left, (m, n), shape = mode == "left", type_of(a).shape, type_of(c).shape
     length, wanted = (shape[0], min(m, n)) if left else (shape[-1], m)
     if length != wanted:
-        raise wrong_shape(
-            name,
-            f"a: {type_of(a)}, c: {type_of(c)}, mode={mode!r}",
-            f"a c with {wanted} {'rows' if left else 'columns'}",
-        )
+        got = f"a: {type_of(a)}, c: {type_of(c)}, mode={mode!r}"
+        raise wrong_shape(name, got, f"a c with {wanted} {'rows' if left else 'columns'}")
     vector = len(shape) == 1
     matrix = jnp.expand_dims(c, 1 if left else 0) if vector else c
     product, *rest = _qr_multiply(
@@ -275,36 +264,23 @@ def _svd(a: Any, *, full: bool, vectors: bool, driver: str) -> Any:
 
 @overload
 def svd(
-    a: Any,
-    full_matrices: bool = ...,
-    compute_uv: Literal[True] = ...,
-    overwrite_a: bool = ...,
-    check_finite: bool = ...,
-    lapack_driver: str = ...,
-) -> tuple[Array, Array, Array]: ...
+    a: Any, full_matrices: bool = ..., compute_uv: Literal[True] = ..., overwrite_a: bool = ...,
+    check_finite: bool = ..., lapack_driver: str = ...,
+) -> tuple[Array, Array, Array]: ...  # fmt: skip
 
 
 @overload
 def svd(
-    a: Any,
-    full_matrices: bool = ...,
-    *,
-    compute_uv: Literal[False],
-    overwrite_a: bool = ...,
-    check_finite: bool = ...,
-    lapack_driver: str = ...,
-) -> Array: ...
+    a: Any, full_matrices: bool = ..., *, compute_uv: Literal[False], overwrite_a: bool = ...,
+    check_finite: bool = ..., lapack_driver: str = ...,
+) -> Array: ...  # fmt: skip
 
 
 @overload
 def svd(
-    a: Any,
-    full_matrices: bool = ...,
-    compute_uv: bool = ...,
-    overwrite_a: bool = ...,
-    check_finite: bool = ...,
-    lapack_driver: str = ...,
-) -> Any: ...
+    a: Any, full_matrices: bool = ..., compute_uv: bool = ..., overwrite_a: bool = ...,
+    check_finite: bool = ..., lapack_driver: str = ...,
+) -> Any: ...  # fmt: skip
 
 
 @api_boundary

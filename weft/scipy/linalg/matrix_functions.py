@@ -169,9 +169,8 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     values = func(jnp.diagonal(t))
     check_arrays(name, values)
     if type_of(values).shape != (t.shape[-1],):
-        raise wrong_shape(
-            name, f"func gives {type_of(values)} for {t.shape[-1]} eigenvalues", "as many values"
-        )
+        got = f"func gives {type_of(values)} for {t.shape[-1]} eigenvalues"
+        raise wrong_shape(name, got, "as many values")
     f, least = _parlett(t, convert(values, t.dtype))
     found = matmul(matmul(z, f), adjoint(z))
     return found if disp else (found, _error(t, f, least))

@@ -43,9 +43,8 @@ def _checked(operation: str, argument: str, a: Any, b: Any, maker: str = "") -> 
     left, right = type_of(a), type_of(b)
     if right.shape[0 if right.ndim == 1 else -2] != left.shape[-1]:
         n = left.shape[-1]
-        raise wrong_shape(
-            operation, f"{argument}: {left}, b: {right}", f"b of shape ({n},) or (..., {n}, k)"
-        )
+        got = f"{argument}: {left}, b: {right}"
+        raise wrong_shape(operation, got, f"b of shape ({n},) or (..., {n}, k)")
     broadcast_shape(operation, left.shape[:-2], right.shape[:-2])
 
 
@@ -289,17 +288,13 @@ def lu_solve(
     _checked(name, "lu", packed, b, "lu_factor")
     check_matrices(name, "piv", pivots, least=1)
     if type_of(pivots).dtype not in dtypes.INTEGER:
-        raise DTypeError(
-            f"{name}: pivots are numbers of rows",
-            operation=name,
-            got=f"piv: {type_of(pivots)}",
-            wanted="integers",
-            fix=Fix("factor", "pass lu_factor(a)", {}),
-        )
+        message = f"{name}: pivots are numbers of rows"
+        got = f"piv: {type_of(pivots)}"
+        fix = Fix("factor", "pass lu_factor(a)", {})
+        raise DTypeError(message, operation=name, got=got, wanted="integers", fix=fix)
     if type_of(pivots).shape != type_of(packed).shape[:-1]:
-        raise wrong_shape(
-            name, f"lu: {type_of(packed)}, piv: {type_of(pivots)}", "one pivot for each row of lu"
-        )
+        got = f"lu: {type_of(packed)}, piv: {type_of(pivots)}"
+        raise wrong_shape(name, got, "one pivot for each row of lu")
     one_of(name, "trans", trans, (0, 1, 2))
     transposed, conjugated = _TRANSPOSITIONS[trans]
     return _lu_solve(packed, pivots, b, transposed=transposed, conjugated=conjugated)

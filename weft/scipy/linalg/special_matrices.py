@@ -28,23 +28,10 @@ from weft.numpy.compiled_functions import compiled
 from weft.scipy.argument_checks import at_least, check_dimensions, one_of, wrong_shape, wrong_value
 
 __all__ = [
-    "block_diag",
-    "circulant",
-    "companion",
-    "convolution_matrix",
-    "dft",
-    "fiedler",
-    "fiedler_companion",
-    "hadamard",
-    "hankel",
-    "helmert",
-    "hilbert",
-    "invhilbert",
-    "invpascal",
-    "leslie",
-    "pascal",
-    "toeplitz",
-]
+    "block_diag", "circulant", "companion", "convolution_matrix", "dft", "fiedler",
+    "fiedler_companion", "hadamard", "hankel", "helmert", "hilbert", "invhilbert", "invpascal",
+    "leslie", "pascal", "toeplitz",
+]  # fmt: skip
 
 
 @compiled

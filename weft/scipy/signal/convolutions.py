@@ -93,9 +93,8 @@ def _inside(operation: str, a: Any, b: Any, mode: str, axes: Sequence[int]) -> b
     larger = all(a.shape[i] >= b.shape[i] for i in axes)
     smaller = all(a.shape[i] <= b.shape[i] for i in axes)
     if not (larger or smaller):
-        raise wrong_shape(
-            operation, f"in1: {a}, in2: {b}, mode='valid'", "one array that holds the other"
-        )
+        got = f"in1: {a}, in2: {b}, mode='valid'"
+        raise wrong_shape(operation, got, "one array that holds the other")
     return smaller and not larger
 
 

@@ -104,15 +104,11 @@ def _window(operation: str, given: Any, nperseg: Any, length: int) -> tuple[Any,
     check_dimensions(operation, "window", given, 1, 1, dtypes.ORDERED)
     n = type_of(given).shape[0]
     if nperseg is not None and at_least(operation, "nperseg", nperseg, 1) != n:
-        raise wrong_value(
-            operation,
-            f"a window of {n} elements and nperseg={nperseg}",
-            f"nperseg=None, or nperseg={n}, beside this window",
-        )
+        got = f"a window of {n} elements and nperseg={nperseg}"
+        raise wrong_value(operation, got, f"nperseg=None, or nperseg={n}, beside this window")
     if n > length:
-        raise wrong_shape(
-            operation, f"a window of {n}, {length} samples", "a window as long as x, or shorter"
-        )
+        got = f"a window of {n}, {length} samples"
+        raise wrong_shape(operation, got, "a window as long as x, or shorter")
     return given, n
 
 

@@ -175,30 +175,14 @@ def _restarted(
 
 @overload
 def gmres(
-    A: Any,
-    b: ArrayLike,
-    x0: Any = ...,
-    *,
-    tol: Any = ...,
-    atol: Any = ...,
-    restart: int = ...,
-    maxiter: int | None = ...,
-    M: Any = ...,
-    solve_method: str = ...,
-) -> tuple[Array, None]: ...
+    A: Any, b: ArrayLike, x0: Any = ..., *, tol: Any = ..., atol: Any = ..., restart: int = ...,
+    maxiter: int | None = ..., M: Any = ..., solve_method: str = ...,
+) -> tuple[Array, None]: ...  # fmt: skip
 @overload
 def gmres(
-    A: Any,
-    b: Tree,
-    x0: Any = ...,
-    *,
-    tol: Any = ...,
-    atol: Any = ...,
-    restart: int = ...,
-    maxiter: int | None = ...,
-    M: Any = ...,
-    solve_method: str = ...,
-) -> tuple[Tree, None]: ...
+    A: Any, b: Tree, x0: Any = ..., *, tol: Any = ..., atol: Any = ..., restart: int = ...,
+    maxiter: int | None = ..., M: Any = ..., solve_method: str = ...,
+) -> tuple[Tree, None]: ...  # fmt: skip
 @api_boundary
 def gmres(
     A: Any,

@@ -45,26 +45,14 @@ def _conjugate_gradients(
 
 @overload
 def cg(
-    A: Any,
-    b: ArrayLike,
-    x0: Any = ...,
-    *,
-    tol: Any = ...,
-    atol: Any = ...,
-    maxiter: int | None = ...,
-    M: Any = ...,
-) -> tuple[Array, None]: ...
+    A: Any, b: ArrayLike, x0: Any = ..., *, tol: Any = ..., atol: Any = ...,
+    maxiter: int | None = ..., M: Any = ...,
+) -> tuple[Array, None]: ...  # fmt: skip
 @overload
 def cg(
-    A: Any,
-    b: Tree,
-    x0: Any = ...,
-    *,
-    tol: Any = ...,
-    atol: Any = ...,
-    maxiter: int | None = ...,
+    A: Any, b: Tree, x0: Any = ..., *, tol: Any = ..., atol: Any = ..., maxiter: int | None = ...,
     M: Any = ...,
-) -> tuple[Tree, None]: ...
+) -> tuple[Tree, None]: ...  # fmt: skip
 @api_boundary
 def cg(
     A: Any,
@@ -135,26 +123,14 @@ def _stabilized(a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxit
 
 @overload
 def bicgstab(
-    A: Any,
-    b: ArrayLike,
-    x0: Any = ...,
-    *,
-    tol: Any = ...,
-    atol: Any = ...,
-    maxiter: int | None = ...,
-    M: Any = ...,
-) -> tuple[Array, None]: ...
+    A: Any, b: ArrayLike, x0: Any = ..., *, tol: Any = ..., atol: Any = ...,
+    maxiter: int | None = ..., M: Any = ...,
+) -> tuple[Array, None]: ...  # fmt: skip
 @overload
 def bicgstab(
-    A: Any,
-    b: Tree,
-    x0: Any = ...,
-    *,
-    tol: Any = ...,
-    atol: Any = ...,
-    maxiter: int | None = ...,
+    A: Any, b: Tree, x0: Any = ..., *, tol: Any = ..., atol: Any = ..., maxiter: int | None = ...,
     M: Any = ...,
-) -> tuple[Tree, None]: ...
+) -> tuple[Tree, None]: ...  # fmt: skip
 @api_boundary
 def bicgstab(
     A: Any,

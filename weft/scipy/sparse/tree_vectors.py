@@ -67,11 +67,8 @@ def _check_matrix(operation: str, argument: str, given: Any, b: Any) -> None:
     check_arrays(operation, given)
     shape, sides = type_of(given).shape, [type_of(leaf).shape for leaf in tree.leaves(b)]
     if len(shape) != 2 or shape[0] != shape[1] or sides != [(shape[0],)] or not hasattr(b, "type"):
-        raise wrong_shape(
-            operation,
-            f"{argument}: {type_of(given)}, b: {sides}",
-            f"a square matrix {argument} and b of shape (n,), or a function {argument}",
-        )
+        wanted = f"a square matrix {argument} and b of shape (n,), or a function {argument}"
+        raise wrong_shape(operation, f"{argument}: {type_of(given)}, b: {sides}", wanted)
 
 
 def _operator(given: Any) -> Operator:
@@ -109,13 +106,10 @@ def _guess(operation: str, x0: Any, b: Any) -> Any:
     leaves, structure = tree.flatten(b)
     given, given_structure = tree.flatten(_vector(operation, "x0", x0))
     if structure != given_structure:
-        raise TreeError(
-            f"{operation}: x0 has another structure than b",
-            operation=operation,
-            got=str(given_structure),
-            wanted=str(structure),
-            fix=Fix("same_structure", "pass an x0 like b, or none", {"x0": None}),
-        )
+        message = f"{operation}: x0 has another structure than b"
+        got = str(given_structure)
+        fix = Fix("same_structure", "pass an x0 like b, or none", {"x0": None})
+        raise TreeError(message, operation=operation, got=got, wanted=str(structure), fix=fix)
     for a, c in zip(given, leaves, strict=True):
         if type_of(a).shape != type_of(c).shape:
             raise wrong_shape(operation, f"x0: {type_of(a)}, b: {type_of(c)}", "an x0 like b")
@@ -128,9 +122,8 @@ def _tolerance(operation: str, name: str, value: Any) -> Any:
     of = type_of(value)
     negative = isinstance(value, (int, float)) and value < 0
     if of.shape or of.dtype in dtypes.COMPLEX or negative:
-        raise wrong_value(
-            operation, f"{name}={value!r:.80}", f"{name}: a number that is not below 0"
-        )
+        got = f"{name}={value!r:.80}"
+        raise wrong_value(operation, got, f"{name}: a number that is not below 0")
     return value
 
 

@@ -13,21 +13,9 @@ import weft.numpy as jnp
 from weft.numpy.compiled_functions import compiled
 
 __all__ = [
-    "applied",
-    "canonical",
-    "composed",
-    "conjugated",
-    "euler",
-    "euler_quaternion",
-    "from_matrix",
-    "from_mrp",
-    "from_rotvec",
-    "magnitude",
-    "matrix",
-    "mrp",
-    "rotvec",
-    "unit",
-]
+    "applied", "canonical", "composed", "conjugated", "euler", "euler_quaternion", "from_matrix",
+    "from_mrp", "from_rotvec", "magnitude", "matrix", "mrp", "rotvec", "unit",
+]  # fmt: skip
 
 
 def _parts(q: Any) -> tuple[Any, Any, Any, Any]:

@@ -52,9 +52,8 @@ def _axes(operation: str, seq: Any) -> str:
     if not 1 <= len(seq if isinstance(seq, str) else "") <= 3 or not (
         letters <= set("xyz") or letters <= set("XYZ")
     ):
-        raise wrong_value(
-            operation, f"seq={seq!r:.40}", 'one to three letters of "xyz", or of "XYZ", as seq'
-        )
+        got = f"seq={seq!r:.40}"
+        raise wrong_value(operation, got, 'one to three letters of "xyz", or of "XYZ", as seq')
     if any(a == b for a, b in zip(seq, seq[1:], strict=False)):
         raise wrong_value(operation, f"seq={seq!r:.40}", "a seq whose neighbours differ")
     return seq
@@ -266,10 +265,7 @@ def _check_row(rotation: Rotation, method: str, what: str) -> None:
 def check_rotation(operation: str, value: Any) -> None:
     """Raises WeftTypeError for what is no `Rotation`."""
     if not isinstance(value, Rotation):
-        raise WeftTypeError(
-            f"{operation} takes rotations",
-            operation=operation,
-            got=f"{value!r:.60} of class {type(value).__name__}",
-            wanted="a Rotation",
-            fix=Fix("apply", "to rotate vectors: r.apply(vectors)", {}),
-        )
+        message = f"{operation} takes rotations"
+        got = f"{value!r:.60} of class {type(value).__name__}"
+        fix = Fix("apply", "to rotate vectors: r.apply(vectors)", {})
+        raise WeftTypeError(message, operation=operation, got=got, wanted="a Rotation", fix=fix)

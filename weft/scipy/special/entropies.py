@@ -19,19 +19,9 @@ from weft.runtime import stablehlo
 from weft.scipy.real_functions import elementwise, kernel
 
 __all__ = [
-    "boxcox",
-    "boxcox1p",
-    "entr",
-    "expit",
-    "kl_div",
-    "log_softmax",
-    "logit",
-    "logsumexp",
-    "rel_entr",
-    "softmax",
-    "xlog1py",
-    "xlogy",
-]
+    "boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_softmax", "logit", "logsumexp",
+    "rel_entr", "softmax", "xlog1py", "xlogy",
+]  # fmt: skip
 
 
 def quotient(x: Any, y: Any) -> Any:

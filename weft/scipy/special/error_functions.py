@@ -31,17 +31,8 @@ from weft.scipy.real_functions import elementwise, kernel
 from weft.scipy.special.coefficients import DAWSON_FAR, DAWSON_NEAR, ERFCX
 
 __all__ = [
-    "dawsn",
-    "erf",
-    "erfc",
-    "erfcx",
-    "erfinv",
-    "log_ndtr",
-    "ndtr",
-    "ndtri",
-    "owens_t",
-    "wofz",
-]
+    "dawsn", "erf", "erfc", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri", "owens_t", "wofz",
+]  # fmt: skip
 
 _ROOT_HALF = math.sqrt(0.5)
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)

@@ -36,44 +36,16 @@ if TYPE_CHECKING:
     from weft.scipy.stats.summaries import mode, rankdata, sem
 
 __all__ = [
-    "bernoulli",
-    "beta",
-    "betabinom",
-    "binom",
-    "cauchy",
-    "chi2",
-    "dirichlet",
-    "expon",
-    "gamma",
-    "gaussian_kde",
-    "gennorm",
-    "geom",
-    "gumbel_l",
-    "gumbel_r",
-    "laplace",
-    "logistic",
-    "mode",
-    "multinomial",
-    "multivariate_normal",
-    "nbinom",
-    "norm",
-    "pareto",
-    "poisson",
-    "rankdata",
-    "sem",
-    "t",
-    "truncnorm",
-    "uniform",
-    "vonmises",
-    "wrapcauchy",
-]
+    "bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "expon", "gamma",
+    "gaussian_kde", "gennorm", "geom", "gumbel_l", "gumbel_r", "laplace", "logistic", "mode",
+    "multinomial", "multivariate_normal", "nbinom", "norm", "pareto", "poisson", "rankdata", "sem",
+    "t", "truncnorm", "uniform", "vonmises", "wrapcauchy",
+]  # fmt: skip
 
 # Imported on first use, as the modules of the distributions are.
 _LAZY_NAMES = {
     "gaussian_kde": "weft.scipy.stats.kde",
-    "mode": "weft.scipy.stats.summaries",
-    "rankdata": "weft.scipy.stats.summaries",
-    "sem": "weft.scipy.stats.summaries",
+    **dict.fromkeys(("mode", "rankdata", "sem"), "weft.scipy.stats.summaries"),
 }
 
 

@@ -16,15 +16,12 @@ from weft.scipy.stats.distributions import Family, inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpmf(1, 3, 2.0, 2.0)
     Array(-1.2039728, dtype=float32, weak_type=True)
     >>> pmf(np.array([0, 2]), 1, 1.0, 1.0)
     Array([0.5, 0. ], dtype=float32)
-    """,
-)
+    """)
 
 
 def _log_quotient(x: Any, rest: Any, a: Any, b: Any) -> Any:

@@ -14,9 +14,7 @@ from weft.scipy.stats.distributions import Family, inside, probability
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(-1.3678734, dtype=float32, weak_type=True)
     >>> pdf(0.5)
@@ -33,8 +31,7 @@ _family = Family(
     Array(-1., dtype=float32, weak_type=True)
     >>> isf(0.25)
     Array(1., dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _log_density(y: Any) -> Any:

@@ -18,9 +18,7 @@ from weft.scipy.stats.gamma import density_in, tail_in
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(2.0, 3.0)
     Array(-1.5723649, dtype=float32, weak_type=True)
     >>> pdf(2.0, 3.0)
@@ -33,8 +31,7 @@ _family = Family(
     Array([1.        , 0.36787957], dtype=float32)
     >>> logsf(2.0, 3.0)
     Array(-0.55790544, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _below(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:

@@ -14,7 +14,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, ParamSpec, Protocol
+from typing import Any, ParamSpec, Protocol, Self
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
@@ -23,21 +23,9 @@ from weft.scipy.special.entropies import xlog1py_p, xlogy_p
 from weft.scipy.special.gammas import betaln_p, gammaln_p
 
 __all__ = [
-    "Family",
-    "betaln",
-    "complement",
-    "gammaln",
-    "in_standard",
-    "inside",
-    "is_probability",
-    "log1mexp",
-    "not_whole",
-    "probability",
-    "standard",
-    "valid",
-    "xlog1py",
-    "xlogy",
-]
+    "Family", "betaln", "complement", "gammaln", "in_standard", "inside", "is_probability",
+    "log1mexp", "not_whole", "probability", "standard", "valid", "xlog1py", "xlogy",
+]  # fmt: skip
 
 P = ParamSpec("P")
 
@@ -74,13 +62,17 @@ class Family:
     """Makes the public functions of a distribution's module from its formulas.
 
     A formula has the signature of the public function and gets arrays of one floating-point dtype
-    (see `elementwise`). examples: a session with an example of each function.
+    (see `elementwise`).
     """
 
-    def __init__(self, module: str, examples: str) -> None:
+    def __init__(self, module: str) -> None:
         self._module = module
-        parts = re.split(r"^(?=>>>\s)", inspect.cleandoc(examples), flags=re.MULTILINE)[1:]
+
+    def examples(self, session: str) -> Self:
+        """Takes an example of each function from a session."""
+        parts = re.split(r"^(?=>>>\s)", inspect.cleandoc(session), flags=re.MULTILINE)[1:]
         self._examples = {part[4 : part.index("(")]: part.rstrip() for part in parts}
+        return self
 
     def function(
         self, name: str, formula: Callable[P, Any], then: Callable[[Any], Any] | None = None

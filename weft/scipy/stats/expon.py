@@ -14,9 +14,7 @@ from weft.scipy.stats.distributions import Family, inside, log1mexp, probability
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(-0.5, dtype=float32, weak_type=True)
     >>> pdf(0.5)
@@ -31,8 +29,7 @@ _family = Family(
     Array(-0.5, dtype=float32, weak_type=True)
     >>> ppf(0.25)
     Array(0.28768206, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:

@@ -17,9 +17,7 @@ from weft.scipy.stats.distributions import Family, inside, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(1.0, 2.0)
     Array(-1., dtype=float32, weak_type=True)
     >>> pdf(1.0, 2.0)
@@ -32,8 +30,7 @@ _family = Family(
     Array([1.       , 0.40600...], dtype=float32)
     >>> logsf(1.0, 2.0)
     Array(-0.30685282, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def density_in(form: Any, nothing: float, x: Any, a: Any, loc: Any, scale: Any) -> Any:

@@ -15,17 +15,14 @@ from weft.scipy.stats.distributions import Family, gammaln, inside, valid
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5, 2.0)
     Array(-0.8223649, dtype=float32, weak_type=True)
     >>> pdf(0.5, 2.0)
     Array(0.4393913, dtype=float32, weak_type=True)
     >>> cdf(0.0, 2.0)
     Array(0.5, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _power(x: Any, beta: Any) -> Any:

@@ -14,9 +14,7 @@ from weft.scipy.stats.distributions import Family, in_standard, inside, probabil
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(-1.1487212, dtype=float32, weak_type=True)
     >>> pdf(0.5)
@@ -31,8 +29,7 @@ _family = Family(
     Array(-1.6487212, dtype=float32, weak_type=True)
     >>> ppf(0.25)
     Array(-1.2458994, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def log_density(y: Any) -> Any:

@@ -15,9 +15,7 @@ from weft.scipy.stats.gumbel_l import log_density
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(-1.1065307, dtype=float32, weak_type=True)
     >>> pdf(0.5)
@@ -32,8 +30,7 @@ _family = Family(
     Array(-0.7879837, dtype=float32, weak_type=True)
     >>> ppf(0.25)
     Array(-0.32663426, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 logpdf, pdf = _family.density(lambda y: log_density(-y))
 logcdf, cdf, logsf, sf = _family.sides("logcdf", in_standard(lambda y: -jnp.exp(-y)))

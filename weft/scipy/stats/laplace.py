@@ -14,17 +14,14 @@ from weft.scipy.stats.distributions import Family, inside
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(-1.1931472, dtype=float32, weak_type=True)
     >>> pdf(0.5)
     Array(0.30326533, dtype=float32, weak_type=True)
     >>> cdf(np.array([0.0, 100.0]))
     Array([0.5, 1. ], dtype=float32)
-    """,
-)
+    """)
 
 
 def _below(y: Any) -> Any:

@@ -16,9 +16,7 @@ from weft.scipy.stats.distributions import Family, probability, valid
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(-1.448154, dtype=float32, weak_type=True)
     >>> pdf(0.5)
@@ -31,8 +29,7 @@ _family = Family(
     Array(-1.0986123, dtype=float32, weak_type=True)
     >>> isf(0.25)
     Array(1.0986123, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 logpdf, pdf = _family.density(lambda y: -jnp.logaddexp(0.0, y) - jnp.logaddexp(0.0, -y))
 cdf = _family.standard("cdf", logistic_p.bind)

@@ -13,9 +13,7 @@ from weft.scipy.stats.distributions import Family
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.0)
     Array(-0.9189385, dtype=float32, weak_type=True)
     >>> pdf(0.5)
@@ -32,8 +30,7 @@ _family = Family(
     Array(-0.6744898, dtype=float32, weak_type=True)
     >>> isf(0.25)
     Array(0.6744898, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 logpdf, pdf = _family.density(lambda y: -0.5 * (y * y) - 0.5 * math.log(2 * math.pi))
 cdf = _family.standard("cdf", ndtr_p.bind)

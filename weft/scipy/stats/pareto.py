@@ -14,9 +14,7 @@ from weft.scipy.stats.distributions import Family, inside, log1mexp, probability
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(2.0, 3.0)
     Array(-1.6739764, dtype=float32, weak_type=True)
     >>> pdf(2.0, 3.0)
@@ -31,8 +29,7 @@ _family = Family(
     Array(-2.0794415, dtype=float32, weak_type=True)
     >>> ppf(0.25, 3.0)
     Array(1.1006424, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _log_distance(x: Any, loc: Any, scale: Any) -> tuple[Any, Any]:

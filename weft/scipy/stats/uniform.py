@@ -13,9 +13,7 @@ from weft.scipy.stats.distributions import Family, probability, standard, valid
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(0., dtype=float32, weak_type=True)
     >>> pdf(np.array([-0.5, 0.5]))
@@ -24,8 +22,7 @@ _family = Family(
     Array(0.5, dtype=float32, weak_type=True)
     >>> ppf(0.25)
     Array(0.25, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:

@@ -15,15 +15,12 @@ from weft.scipy.stats.distributions import Family, valid
 
 __all__ = ["logpdf", "pdf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5, 1.0)
     Array(-1.1962088, dtype=float32, weak_type=True)
     >>> pdf(0.0, 0.0)
     Array(0.15915492, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _log_density(x: Any, kappa: Any) -> Array:

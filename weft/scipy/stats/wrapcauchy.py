@@ -14,15 +14,12 @@ from weft.scipy.stats.distributions import Family, valid
 
 __all__ = ["logpdf", "pdf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5, 0.3)
     Array(-1.3585119, dtype=float32, weak_type=True)
     >>> pdf(0.0, 0.5)
     Array(0.47746485, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _log_density(x: Any, c: Any) -> Array:
