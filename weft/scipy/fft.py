@@ -145,25 +145,12 @@ def _along(x: Any, *, axis: int, length: int, type: int, power: float, orthogona
 
 
 @compiled
-def _transformed(
-    x: Any,
-    *,
-    axes: tuple[int, ...],
-    lengths: tuple[int, ...],
-    type: int,
-    power: float,
-    orthogonalize: bool,
-) -> Any:
+def _transformed(x: Any, *, axes: tuple[int, ...], lengths: tuple[int, ...], **options: Any) -> Any:
     dtype = inexact(type_of(x).dtype)
     x = convert(x, computing_dtype(dtype))
     parts = [real(x), imag(x)] if dtype in dtypes.COMPLEX else [x]
     for axis, length in zip(axes, lengths, strict=True):
-        parts = [
-            _along(
-                part, axis=axis, length=length, type=type, power=power, orthogonalize=orthogonalize
-            )
-            for part in parts
-        ]
+        parts = [_along(part, axis=axis, length=length, **options) for part in parts]
     return complex_of(*parts) if len(parts) == 2 else convert(parts[0], dtype)
 
 

@@ -72,9 +72,8 @@ def _mapped(input: Any, cval: Any, *coordinates: Any, order: int, mode: str) -> 
         index = tuple(_inside(i, n, mode) for (i, _), n in zip(corner, input.shape, strict=True))
         term = values[index] if index else values
         if mode == "constant":
-            valid = [(i >= 0) & (i < n) for (i, _), n in zip(corner, input.shape, strict=True)]
-            for one in valid:
-                term = jnp.where(one, term, cval)
+            for (i, _), n in zip(corner, input.shape, strict=True):
+                term = jnp.where((i >= 0) & (i < n), term, cval)
         for _, weight in corner:
             term = term if weight is None else term * convert(weight, wide)
         out = term if out is None else out + term

@@ -248,21 +248,14 @@ def check_grads(
     if order <= 1:
         return
     generator = np.random.default_rng(seed + 1)
+    rest = order - 1, modes, atol, rtol, eps
     if "fwd" in modes:
         tangents = tuple(random_direction(generator, x) for x in primals)
-
-        def forward(*xs: Any) -> Any:
-            return jvp(function, xs, tangents)[1]
-
-        check_grads(forward, primals, order - 1, modes, atol, rtol, eps, seed + 2)
+        check_grads(lambda *xs: jvp(function, xs, tangents)[1], primals, *rest, seed + 2)
     if "rev" in modes:
         outs = function(*primals)
         cotangents = [random_direction(generator, out) for out in outs]
-
-        def reverse(*xs: Any) -> Any:
-            return vjp(function, *xs)[1](cotangents)
-
-        check_grads(reverse, primals, order - 1, modes, atol, rtol, eps, seed + 3)
+        check_grads(lambda *xs: vjp(function, *xs)[1](cotangents), primals, *rest, seed + 3)
 
 
 def _axes_choices(args: Sequence[Any], limit: int) -> Iterator[tuple[int | None, ...]]:

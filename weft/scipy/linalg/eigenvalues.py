@@ -42,11 +42,10 @@ def _generalized(a: Any, b: Any, *, lower: bool, values_only: bool, type: int) -
     given = jnp.result_type(a, b)
     a, b = (mirrored(convert(x, computing_dtype(given)), lower) for x in (a, b))
     factor = cholesky(b, symmetrize_input=False)
+    adjoint_of = {"lower": True, "transpose_a": True, "conjugate_a": True}
     if type == 1:
         half = triangular_solve(factor, a, left_side=True, lower=True)
-        same = triangular_solve(
-            factor, half, left_side=False, lower=True, transpose_a=True, conjugate_a=True
-        )
+        same = triangular_solve(factor, half, left_side=False, **adjoint_of)
     else:
         same = matmul(matmul(adjoint(factor), a), factor)
     v, w = eigh_operation.eigh(same, symmetrize_input=True)
@@ -55,9 +54,7 @@ def _generalized(a: Any, b: Any, *, lower: bool, values_only: bool, type: int) -
     if type == 3:
         v = matmul(factor, v)
     else:
-        v = triangular_solve(
-            factor, v, left_side=True, lower=True, transpose_a=True, conjugate_a=True
-        )
+        v = triangular_solve(factor, v, left_side=True, **adjoint_of)
     return returned(w, given), returned(v, given)
 
 

@@ -373,14 +373,9 @@ def hessenberg(
 def _polar_svd(a: Any, *, right: bool) -> Any:
     dtype = type_of(a).dtype
     u, s, vh = svd_operation.svd(widened(a), full_matrices=False)
-    unitary = matmul(u, vh)
-    s = convert(s, u.dtype)
-    p = (
-        matmul(adjoint(vh) * s[..., None, :], vh)
-        if right
-        else matmul(u * s[..., None, :], adjoint(u))
-    )
-    return returned(unitary, dtype), returned(p, dtype)
+    v, v_adjoint = (adjoint(vh), vh) if right else (u, adjoint(u))
+    p = matmul(v * convert(s, u.dtype)[..., None, :], v_adjoint)
+    return returned(matmul(u, vh), dtype), returned(p, dtype)
 
 
 @compiled

@@ -66,9 +66,8 @@ def _answer(x: Any, b: Any, given: Any) -> Any:
 def _substituted(factor: Any, b: Any) -> Any:
     """The solution of L L^H x = b."""
     y = triangular_solve(factor, b, left_side=True, lower=True)
-    return triangular_solve(
-        factor, y, left_side=True, lower=True, transpose_a=True, conjugate_a=True
-    )
+    adjoint_of = {"lower": True, "transpose_a": True, "conjugate_a": True}
+    return triangular_solve(factor, y, left_side=True, **adjoint_of)
 
 
 @compiled
@@ -134,37 +133,10 @@ def solve(
     return _solve_hermitian(a, b, lower=bool(lower), positive=assume_a == "pos")
 
 
-_TRANSPOSITIONS: dict[Any, tuple[bool, bool]] = {
-    0: (False, False),
-    "N": (False, False),
-    1: (True, False),
-    "T": (True, False),
-    2: (True, True),
-    "C": (True, True),
-}
-
-
-def _transposition(operation: str, trans: Any) -> tuple[bool, bool]:
-    """Whether a matrix is transposed, and conjugated."""
-    one_of(operation, "trans", trans, ("N", "T", "C") if isinstance(trans, str) else (0, 1, 2))
-    return _TRANSPOSITIONS[trans]
-
-
 @compiled
-def _solve_triangular(
-    a: Any, b: Any, *, lower: bool, transposed: bool, conjugated: bool, unit: bool
-) -> Any:
+def _solve_triangular(a: Any, b: Any, **options: bool) -> Any:
     x, columns, given = _prepared(a, b)
-    found = triangular_solve(
-        x,
-        columns,
-        left_side=True,
-        lower=lower,
-        transpose_a=transposed,
-        conjugate_a=conjugated,
-        unit_diagonal=unit,
-    )
-    return _answer(found, b, given)
+    return _answer(triangular_solve(x, columns, left_side=True, **options), b, given)
 
 
 @api_boundary
@@ -193,11 +165,10 @@ def solve_triangular(
     check_flag(lower, "linalg.solve_triangular", "lower")
     check_flag(unit_diagonal, "linalg.solve_triangular", "unit_diagonal")
     _checked("linalg.solve_triangular", "a", a, b)
-    transposed, conjugated = _transposition("linalg.solve_triangular", trans)
-    return _solve_triangular(
-        a, b, lower=bool(lower), transposed=transposed, conjugated=conjugated,
-        unit=bool(unit_diagonal),
-    )  # fmt: skip
+    names: tuple[Any, ...] = ("N", "T", "C") if isinstance(trans, str) else (0, 1, 2)
+    one_of("linalg.solve_triangular", "trans", trans, names)
+    turn = {"transpose_a": trans != names[0], "conjugate_a": trans == names[2]}
+    return _solve_triangular(a, b, lower=bool(lower), unit_diagonal=bool(unit_diagonal), **turn)
 
 
 def _pair(operation: str, argument: str, given: Any, maker: str) -> tuple[Any, Any]:
@@ -239,6 +210,7 @@ def cho_solve(
 
 @compiled
 def _lu_solve(packed: Any, pivots: Any, b: Any, *, transposed: bool, conjugated: bool) -> Any:
+    turn = {"transpose_a": transposed, "conjugate_a": conjugated}
     factors, columns, given = _prepared(packed, b)
     n = factors.shape[-1]
     order = lu_pivots_to_permutation(convert(pivots, jnp.int32), n)
@@ -246,20 +218,13 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, *, transposed: bool, conjugated:
 
     def substituted(y: Any, lower: bool) -> Any:
         return triangular_solve(
-            factors,
-            y,
-            left_side=True,
-            lower=lower,
-            unit_diagonal=lower,
-            transpose_a=transposed,
-            conjugate_a=conjugated,
+            factors, y, left_side=True, lower=lower, unit_diagonal=lower, **turn
         )
 
     if not transposed:
         found = substituted(substituted(reordered(columns, order, -2), True), False)
     else:
-        inverse = jnp.argsort(order, axis=-1)
-        inverse = convert(inverse, jnp.int32)
+        inverse = convert(jnp.argsort(order, axis=-1), jnp.int32)
         found = reordered(substituted(substituted(columns, False), True), inverse, -2)
     return _answer(found, b, given)
 
@@ -296,8 +261,7 @@ def lu_solve(
         got = f"lu: {type_of(packed)}, piv: {type_of(pivots)}"
         raise wrong_shape(name, got, "one pivot for each row of lu")
     one_of(name, "trans", trans, (0, 1, 2))
-    transposed, conjugated = _TRANSPOSITIONS[trans]
-    return _lu_solve(packed, pivots, b, transposed=transposed, conjugated=conjugated)
+    return _lu_solve(packed, pivots, b, transposed=trans > 0, conjugated=trans == 2)
 
 
 @api_boundary

@@ -118,17 +118,8 @@ def _bfgs(
     status = jnp.where(jnp.isfinite(value), status, 2)
     one = jnp.eye(x0.shape[0], dtype=x0.dtype)
     end = while_loop(unfinished, step, _Iterate(x0, value, gradient, one, 1, 0, status))
-    return OptimizeResults(
-        end.x,
-        end.status == 0,
-        end.status,
-        end.value,
-        end.gradient,
-        end.inverse,
-        end.evaluations,
-        end.evaluations,
-        end.iterations,
-    )
+    found = end.x, end.status == 0, end.status, end.value, end.gradient, end.inverse
+    return OptimizeResults(*found, end.evaluations, end.evaluations, end.iterations)
 
 
 _OPTIONS = ("norm", "gtol", "maxiter", "line_search_maxiter")

@@ -98,7 +98,7 @@ def from_matrix(m: Any) -> Any:
     found = candidates[3]
     for i in range(3):
         found = jnp.where((chosen == i)[..., None], candidates[i], found)
-    return found / jnp.sqrt(jnp.sum(found * found, axis=-1, keepdims=True))
+    return unit.function(found)
 
 
 @compiled

@@ -95,12 +95,10 @@ def _recurrence(z: Any, highest: int, start: int) -> Any:
 
     zero = jnp.zeros_like(z)
     here = zero + tiny
-    even = start % 2 == 0
     kept = jnp.where(orders == start, here, jnp.zeros(orders.shape, of.dtype))
-    total = 2.0 * here if even else zero
+    total = 2.0 * here if start % 2 == 0 else zero
     _, _, total, kept = fori_loop(0, start, body, (zero, here, total, kept))
-    at_zero = jnp.where(orders == 0, 1.0, 0.0)
-    return jnp.where(z == 0, at_zero, kept / total)
+    return jnp.where(z == 0, jnp.where(orders == 0, 1.0, 0.0), kept / total)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1, 2))

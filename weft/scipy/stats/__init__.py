@@ -45,7 +45,9 @@ __all__ = [
 # Imported on first use, as the modules of the distributions are.
 _LAZY_NAMES = {
     "gaussian_kde": "weft.scipy.stats.kde",
-    **dict.fromkeys(("mode", "rankdata", "sem"), "weft.scipy.stats.summaries"),
+    "mode": "weft.scipy.stats.summaries",
+    "rankdata": "weft.scipy.stats.summaries",
+    "sem": "weft.scipy.stats.summaries",
 }
 
 

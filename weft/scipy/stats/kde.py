@@ -127,8 +127,7 @@ class gaussian_kde:
 
     def _factor(self, method: Any) -> Any:
         """The width of the kernels."""
-        if method is None:
-            method = "scott"
+        method = "scott" if method is None else method
         if isinstance(method, str):
             if method not in ("scott", "silverman"):
                 message = f"gaussian_kde knows no bw_method {method!r}"

@@ -54,16 +54,16 @@ def _sample(operation: str, a: Any) -> Any:
 def _policy(operation: str, policy: Any, *known: str) -> None:
     if policy in known:
         return
+    wanted = " or ".join(map(repr, known))
     if policy in ("raise", "omit"):
         raise WeftNotImplementedError(
             f"{operation} takes no nan_policy={policy!r}",
             operation=operation,
             got=f"nan_policy={policy!r}",
-            wanted=" or ".join(map(repr, known)),
+            wanted=wanted,
             fix=Fix("argument", f"use nan_policy={known[0]!r}", {"nan_policy": known[0]}),
         )
     message = f"{operation} takes other names as nan_policy"
-    wanted = " or ".join(map(repr, known))
     fix = Fix("argument", "use nan_policy='propagate'", {"nan_policy": "propagate"})
     raise invalid_value(message, operation, "nan_policy", policy, wanted, fix=fix)
 
@@ -229,10 +229,7 @@ def sem(
     a = jnp.asarray(_sample("sem", a))
     dtype = inexact(a.dtype)
     shape = a.shape
-    if axis is None:
-        a, place = a.reshape(-1), 0
-    else:
-        place = axis_of(axis, len(shape), "sem")
+    a, place = (a.reshape(-1), 0) if axis is None else (a, axis_of(axis, len(shape), "sem"))
     omit = nan_policy == "omit" and a.dtype in dtypes.FLOATING
     out = _sem(a, axis=place, ddof=freedom, omit=omit, keepdims=bool(keepdims), dtype=dtype)
     return out.reshape((1,) * len(shape)) if axis is None and keepdims else out
