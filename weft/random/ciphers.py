@@ -39,19 +39,12 @@ def cipher(name: str, size: int, lower: Callable[..., Any]) -> Primitive:
         shapes = {word.shape for word in words if word.shape}
         got = ", ".join(map(str, words))
         if len(words) != 2 + size or any(word.dtype != _uint32 for word in words):
-            raise DTypeError(
-                f"{name} takes {_NUMBERS[2 + size]} arrays of uint32",
-                operation=name,
-                got=got,
-                wanted=f"two words of a key and {_NUMBERS[size]} of a counter",
-            )
+            message = f"{name} takes {_NUMBERS[2 + size]} arrays of uint32"
+            wanted = f"two words of a key and {_NUMBERS[size]} of a counter"
+            raise DTypeError(message, operation=name, got=got, wanted=wanted)
         if len(shapes) > 1:
-            raise ShapeError(
-                f"{name} takes operands of one shape (or without dimensions)",
-                operation=name,
-                got=got,
-                wanted="equal shapes",
-            )
+            message = f"{name} takes operands of one shape (or without dimensions)"
+            raise ShapeError(message, operation=name, got=got, wanted="equal shapes")
         shape = shapes.pop() if shapes else ()
         return [ArrayType(shape, _uint32, varying=join_varying(words))] * size
 

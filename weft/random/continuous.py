@@ -11,20 +11,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.ops.elementwise.arithmetic import (
-    abs,
-    add,
-    div,
-    exp,
-    ge,
-    log,
-    lt,
-    mul,
-    neg,
-    sign,
-    sqrt,
-    sub,
-)
+from weft.ops.elementwise.arithmetic import abs, exp, log, sign, sqrt
 from weft.ops.elementwise.elementary import log1p, tan
 from weft.ops.elementwise.powers import pow
 from weft.ops.elementwise.selection import select
@@ -52,7 +39,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Array:
 
 
 def exponential_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
-    return neg(log1p(neg(stream.unit(shape, dtype))))
+    return -log1p(-stream.unit(shape, dtype))
 
 
 @sampler(parametric("real numbers"))
@@ -73,7 +60,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Array:
 def _laplace(key: Any, shape: Shape, dtype: Any) -> Any:
     low = dtype.type(-1 + float(dtypes.finfo(dtype).epsneg))
     x = stream_of(key).uniform(shape, dtype, low, dtype.type(1))
-    return mul(sign(x), log1p(neg(abs(x))))
+    return sign(x) * log1p(-abs(x))
 
 
 def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -88,7 +75,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Array:
 @sampler(parametric("real numbers"))
 def _logistic(key: Any, shape: Shape, dtype: Any) -> Any:
     x = stream_of(key).uniform(shape, dtype, dtypes.finfo(dtype).tiny, dtype.type(1))
-    return sub(log(x), log1p(neg(x)))
+    return log(x) - log1p(-x)
 
 
 def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -103,7 +90,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Array:
 @sampler(parametric("real numbers"))
 def _cauchy(key: Any, shape: Shape, dtype: Any) -> Any:
     x = stream_of(key).uniform(shape, dtype, dtypes.finfo(dtype).eps, dtype.type(1))
-    return tan(mul(dtype.type(math.pi), sub(x, dtype.type(0.5))))
+    return tan(math.pi * (x - 0.5))
 
 
 def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Array:
@@ -121,14 +108,14 @@ def gumbel_of(stream: Stream, shape: Shape, dtype: Any, mode: str) -> Any:
     """Gumbel distributed numbers from a stream."""
     tiny = dtype.type(dtypes.finfo(dtype).tiny)
     if mode == "low":
-        return neg(log(neg(log(stream.uniform(shape, dtype, tiny, dtype.type(1))))))
+        return -log(-log(stream.uniform(shape, dtype, tiny, dtype.type(1))))
     both = stream.unit((2, *shape), dtype)
     coarse, fine = (reshape(slice_in_dim(both, i, i + 1), shape) for i in (0, 1))
     step = dtype.type(2.0 ** -int(dtypes.finfo(dtype).nmant))
     # Near 1 the sum would round to 1, so the steps near 0 are refined.
-    refined = add(add(coarse, mul(step, fine)), tiny)
-    x = select(ge(coarse, dtype.type(0.5)), coarse, refined)
-    return neg(log(neg(log1p(neg(x)))))
+    refined = coarse + fine * step + tiny
+    x = select(coarse >= 0.5, coarse, refined)
+    return -log(-log1p(-x))
 
 
 _check_real = parametric("real numbers")
@@ -160,7 +147,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
 @sampler(parametric("real numbers", "b"))
 def _pareto(key: Any, b: Any, shape: Shape, dtype: Any) -> Any:
     drawn = exponential_of(stream_of(key), shape, dtype)
-    return exp(div(drawn, full_operand(b, shape, dtype)))
+    return exp(drawn / full_operand(b, shape, dtype))
 
 
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -176,8 +163,8 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Arra
 
 @sampler(parametric("real numbers", "scale"))
 def _rayleigh(key: Any, scale: Any, shape: Shape, dtype: Any) -> Any:
-    root = sqrt(mul(log(stream_of(key).unit(shape, dtype)), dtype.type(-2)))
-    return mul(full_operand(scale, shape, dtype), root)
+    root = sqrt(log(stream_of(key).unit(shape, dtype)) * -2)
+    return root * full_operand(scale, shape, dtype)
 
 
 def weibull_min(
@@ -196,8 +183,8 @@ def weibull_min(
 @sampler(parametric("real numbers", "scale", "concentration"))
 def _weibull_min(key: Any, scale: Any, power: Any, shape: Shape, dtype: Any) -> Any:
     drawn = exponential_of(stream_of(key), shape, dtype)
-    power = div(dtype.type(1), full_operand(power, shape, dtype))
-    return mul(pow(drawn, power), full_operand(scale, shape, dtype))
+    power = 1 / full_operand(power, shape, dtype)
+    return pow(drawn, power) * full_operand(scale, shape, dtype)
 
 
 def triangular(
@@ -218,9 +205,8 @@ def _triangular(key: Any, left: Any, mode: Any, right: Any, shape: Shape, dtype:
     left, mode, right = (
         repeated(full_operand(x, shape, dtype), shape) for x in (left, mode, right)
     )
-    width = sub(right, left)
+    width = right - left
     x = stream_of(key).unit(shape, dtype)
-    rising = add(left, sqrt(mul(mul(x, width), sub(mode, left))))
-    rest = mul(mul(sub(dtype.type(1), x), width), sub(right, mode))
-    falling = sub(right, sqrt(rest))
-    return select(lt(x, div(sub(mode, left), width)), rising, falling)
+    rising = left + sqrt(x * width * (mode - left))
+    falling = right - sqrt((1 - x) * width * (right - mode))
+    return select(x < (mode - left) / width, rising, falling)

@@ -129,13 +129,10 @@ def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any
             else Fix("integer", "pass an integer, such as 0", {"seed": 0}),
         )
     if of.shape:
-        raise ShapeError(
-            f"{operation} takes one seed, not an array of shape {of.shape}",
-            operation=operation,
-            got=str(of),
-            wanted="an integer array without dimensions",
-            fix=Fix("vmap", f"map over the seeds: weft.vmap(weft.random.{operation})(seeds)", {}),
-        )
+        message = f"{operation} takes one seed, not an array of shape {of.shape}"
+        wanted = "an integer array without dimensions"
+        fix = Fix("vmap", f"map over the seeds: weft.vmap(weft.random.{operation})(seeds)", {})
+        raise ShapeError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
     return _seed((seed,), (generator, typed))
 
 
@@ -223,23 +220,15 @@ def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arra
         return (key, np.uint32(data)), static
     of = type_of(data)
     if of.dtype not in dtypes.BITS:
-        raise DTypeError(
-            f"fold_in takes an integer, not {of}",
-            operation=operation,
-            got=str(of),
-            wanted="an integer, or an integer array without dimensions",
-            fix=Fix("convert", "convert it: data.astype('uint32')", {"dtype": "uint32"}),
-        )
+        message = f"fold_in takes an integer, not {of}"
+        wanted = "an integer, or an integer array without dimensions"
+        fix = Fix("convert", "convert it: data.astype('uint32')", {"dtype": "uint32"})
+        raise DTypeError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
     if of.shape:
-        raise ShapeError(
-            f"fold_in takes one integer, not an array of shape {of.shape}",
-            operation=operation,
-            got=str(of),
-            wanted="an integer array without dimensions",
-            fix=Fix(
-                "vmap", "map over it: weft.vmap(weft.random.fold_in, (None, 0))(key, data)", {}
-            ),
-        )
+        message = f"fold_in takes one integer, not an array of shape {of.shape}"
+        wanted = "an integer array without dimensions"
+        fix = Fix("vmap", "map over it: weft.vmap(weft.random.fold_in, (None, 0))(key, data)", {})
+        raise ShapeError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
     return (key, data), static
 
 
@@ -296,12 +285,9 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     n = len(generator.key_shape)
     if of.dtype != np.uint32 or of.ndim < n or of.shape[of.ndim - n :] != generator.key_shape:
         wanted = ", ".join(map(str, generator.key_shape))
-        raise DTypeError(
-            f"wrap_key_data takes the bits of {generator.name} keys, not {of}",
-            operation="wrap_key_data",
-            got=str(of),
-            wanted=f"u32[..., {wanted}]",
-        )
+        message = f"wrap_key_data takes the bits of {generator.name} keys, not {of}"
+        got = str(of)
+        raise DTypeError(message, operation="wrap_key_data", got=got, wanted=f"u32[..., {wanted}]")
     made = of.update(shape=of.shape[: of.ndim - n], dtype=generator.dtype, weak_type=False)
     if isinstance(bits, np.ndarray):
         bits = as_array(bits)

@@ -16,13 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.ops.elementwise.arithmetic import add, lt, mul, ne
-from weft.ops.elementwise.bits import (
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    shift_left,
-    shift_right_logical,
-)
+from weft.ops.elementwise.bits import bitwise_and, bitwise_xor, shift_right_logical
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import slice_in_dim
@@ -30,7 +24,14 @@ from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reshape
 from weft.random.ciphers import cipher, whole
 from weft.random.generator import Generator
-from weft.random.threefry import row_major_index, threefry_fold_in, threefry_seed, threefry_split
+from weft.random.threefry import (
+    joined,
+    parted,
+    row_major_index,
+    threefry_fold_in,
+    threefry_seed,
+    threefry_split,
+)
 from weft.runtime import stablehlo
 
 __all__ = ["RBG", "UNSAFE_RBG"]
@@ -94,24 +95,14 @@ def _words(bits: Any) -> list[Any]:
     return [reshape(slice_in_dim(bits, i, i + 1), ()) for i in range(4)]
 
 
-def _joined(low: Any, high: Any) -> Any:
-    wide = shift_left(convert_element_type(high, _uint64), np.uint64(32))
-    return bitwise_or(wide, convert_element_type(low, _uint64))
-
-
-def _parted(x: Any) -> tuple[Any, Any]:
-    high = shift_right_logical(x, np.uint64(32))
-    return convert_element_type(x, _uint32), convert_element_type(high, _uint32)
-
-
 def _blocks(bits: Any, numbers: Any) -> Sequence[Any]:
     """The words of the blocks of these numbers (uint64): four arrays of their shape."""
     k0, k1, c0, c1 = _words(bits)
-    start = _joined(c0, c1)
+    start = joined(c0, c1)
     low = add(numbers, start)
     # The counter has 128 bits.
     carry = convert_element_type(lt(low, numbers), _uint64)
-    words = (*_parted(low), *_parted(add(carry, _joined(k0, k1))))
+    words = (*parted(low), *parted(add(carry, joined(k0, k1))))
     found: Sequence[Any] = philox4x32_p.bind(k0, k1, *words)
     return found
 
@@ -129,7 +120,7 @@ def rbg_random_bits(bits: Any, width: int, shape: Shape) -> Any:
 
     if width == 64:
         second = is_set(1)
-        return _joined(select(second, words[2], words[0]), select(second, words[3], words[1]))
+        return joined(select(second, words[2], words[0]), select(second, words[3], words[1]))
     odd, later = is_set(1), is_set(2)
     word = select(later, select(odd, words[3], words[2]), select(odd, words[1], words[0]))
     return word if width == 32 else convert_element_type(word, np.dtype(f"uint{width}"))

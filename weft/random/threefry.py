@@ -168,9 +168,20 @@ def _positions(shape: Shape) -> tuple[Any, Any]:
     """The row-major position of every element, as the high and the low 32 bits of 64."""
     if prod(shape) <= 1 << 32:
         return np.uint32(0), row_major_index(shape, _uint32)
-    index = row_major_index(shape, dtypes.uint64)
-    high = convert_element_type(shift_right_logical(index, np.uint64(32)), _uint32)
-    return high, convert_element_type(index, _uint32)
+    low, high = parted(row_major_index(shape, dtypes.uint64))
+    return high, low
+
+
+def parted(x: Any) -> tuple[Any, Any]:
+    """The low and the high 32 bits of 64."""
+    high = shift_right_logical(x, np.uint64(32))
+    return convert_element_type(x, _uint32), convert_element_type(high, _uint32)
+
+
+def joined(low: Any, high: Any) -> Any:
+    """The number of 64 bits with these halves."""
+    wide = shift_left(convert_element_type(high, dtypes.uint64), np.uint64(32))
+    return bitwise_or(wide, convert_element_type(low, dtypes.uint64))
 
 
 def row_major_index(shape: Shape, dtype: Any) -> Any:
@@ -212,8 +223,7 @@ def threefry_random_bits(bits: Any, width: int, shape: Shape) -> Any:
     """Random bits: what the cipher makes of the positions, two words joined to 64 or 32 bits."""
     high, low = threefry_2x32(_words(bits), _positions(shape))
     if width == 64:
-        wide = shift_left(convert_element_type(high, dtypes.uint64), np.uint64(32))
-        return bitwise_or(wide, convert_element_type(low, dtypes.uint64))
+        return joined(low, high)
     mixed = bitwise_xor(high, low)
     return mixed if width == 32 else convert_element_type(mixed, np.dtype(f"uint{width}"))
 

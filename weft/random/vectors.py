@@ -206,12 +206,10 @@ def _check_multivariate_normal(
         )
     own, square = type_of(mean).shape, type_of(cov).shape
     if not own or len(square) < 2 or square[-2:] != (own[-1], own[-1]):
-        raise ShapeError(
-            f"{operation}: mean has shape (..., n) and cov has shape (..., n, n)",
-            operation=operation,
-            got=f"mean of shape {own}, cov of shape {square}",
-            wanted="a vector and a square matrix of its length, or arrays of those",
-        )
+        message = f"{operation}: mean has shape (..., n) and cov has shape (..., n, n)"
+        got = f"mean of shape {own}, cov of shape {square}"
+        wanted = "a vector and a square matrix of its length, or arrays of those"
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted)
     shape = _batch(operation, shape, own[:-1], square[:-2])
     common = dtypes.default_float
     if dtype is None:
