@@ -13,11 +13,19 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, ShapeError
 from weft.ops.declare import join_varying, primitive
 from weft.ops.elementwise.families import align
+from weft.runtime import stablehlo
 
-__all__ = ["cipher"]
+__all__ = ["cipher", "whole"]
 
 _uint32 = np.dtype(np.uint32)
 _NUMBERS = {2: "two", 4: "four", 6: "six"}
+
+
+def whole(word: Any, shape: tuple[int, ...]) -> Any:
+    """A value of a program, repeated to a shape if it has no dimensions."""
+    if list(word.type.shape) == list(shape):
+        return word
+    return stablehlo.broadcast_in_dim(word, shape, ())
 
 
 def cipher(name: str, size: int, lower: Callable[..., Any]) -> Primitive:
@@ -31,19 +39,12 @@ def cipher(name: str, size: int, lower: Callable[..., Any]) -> Primitive:
         shapes = {word.shape for word in words if word.shape}
         got = ", ".join(map(str, words))
         if len(words) != 2 + size or any(word.dtype != _uint32 for word in words):
-            raise DTypeError(
-                f"{name} takes {_NUMBERS[2 + size]} arrays of uint32",
-                operation=name,
-                got=got,
-                wanted=f"two words of a key and {_NUMBERS[size]} of a counter",
-            )
+            message = f"{name} takes {_NUMBERS[2 + size]} arrays of uint32"
+            wanted = f"two words of a key and {_NUMBERS[size]} of a counter"
+            raise DTypeError(message, operation=name, got=got, wanted=wanted)
         if len(shapes) > 1:
-            raise ShapeError(
-                f"{name} takes operands of one shape (or without dimensions)",
-                operation=name,
-                got=got,
-                wanted="equal shapes",
-            )
+            message = f"{name} takes operands of one shape (or without dimensions)"
+            raise ShapeError(message, operation=name, got=got, wanted="equal shapes")
         shape = shapes.pop() if shapes else ()
         return [ArrayType(shape, _uint32, varying=join_varying(words))] * size
 

@@ -11,50 +11,21 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.ops.elementwise.arithmetic import (
-    abs,
-    add,
-    div,
-    exp,
-    ge,
-    log,
-    lt,
-    mul,
-    neg,
-    sign,
-    sqrt,
-    sub,
-)
+from weft.ops.elementwise.arithmetic import abs, exp, log, sign, sqrt
 from weft.ops.elementwise.elementary import log1p, tan
 from weft.ops.elementwise.powers import pow
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.shape import reshape
-from weft.random.sampler import Sampler
-from weft.random.sampler_arguments import parametric
+from weft.random.sampler import sampler
+from weft.random.sampler_arguments import Arrays, Shape, Static, parametric
 from weft.random.streams import Stream, full_operand, repeated, stream_of
 from weft.random.uniforms import check_mode
 
 __all__ = [
-    "cauchy",
-    "exponential",
-    "exponential_of",
-    "gumbel",
-    "gumbel_of",
-    "laplace",
-    "logistic",
-    "pareto",
-    "rayleigh",
-    "triangular",
-    "weibull_min",
-]
-
-Arrays = tuple[Any, ...]
-Static = tuple[Any, ...]
-Shape = tuple[int, ...]
-
-
-# ---- without parameters ------------------------------------------------------------------------
+    "cauchy", "exponential", "exponential_of", "gumbel", "gumbel_of", "laplace", "logistic",
+    "pareto", "rayleigh", "triangular", "weibull_min",
+]  # fmt: skip
 
 
 def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -68,14 +39,12 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Array:
 
 
 def exponential_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
-    return neg(log1p(neg(stream.unit(shape, dtype))))
+    return -log1p(-stream.unit(shape, dtype))
 
 
-def _draw_exponential(key: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers"))
+def _exponential(key: Any, shape: Shape, dtype: Any) -> Any:
     return exponential_of(stream_of(key), shape, dtype)
-
-
-_exponential = Sampler("exponential", _draw_exponential, parametric("real numbers"))
 
 
 def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -87,13 +56,11 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     return _laplace((key,), (shape, dtype))
 
 
-def _draw_laplace(key: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers"))
+def _laplace(key: Any, shape: Shape, dtype: Any) -> Any:
     low = dtype.type(-1 + float(dtypes.finfo(dtype).epsneg))
     x = stream_of(key).uniform(shape, dtype, low, dtype.type(1))
-    return mul(sign(x), log1p(neg(abs(x))))
-
-
-_laplace = Sampler("laplace", _draw_laplace, parametric("real numbers"))
+    return sign(x) * log1p(-abs(x))
 
 
 def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -105,12 +72,10 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     return _logistic((key,), (shape, dtype))
 
 
-def _draw_logistic(key: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers"))
+def _logistic(key: Any, shape: Shape, dtype: Any) -> Any:
     x = stream_of(key).uniform(shape, dtype, dtypes.finfo(dtype).tiny, dtype.type(1))
-    return sub(log(x), log1p(neg(x)))
-
-
-_logistic = Sampler("logistic", _draw_logistic, parametric("real numbers"))
+    return log(x) - log1p(-x)
 
 
 def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -122,12 +87,10 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     return _cauchy((key,), (shape, dtype))
 
 
-def _draw_cauchy(key: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers"))
+def _cauchy(key: Any, shape: Shape, dtype: Any) -> Any:
     x = stream_of(key).uniform(shape, dtype, dtypes.finfo(dtype).eps, dtype.type(1))
-    return tan(mul(dtype.type(math.pi), sub(x, dtype.type(0.5))))
-
-
-_cauchy = Sampler("cauchy", _draw_cauchy, parametric("real numbers"))
+    return tan(math.pi * (x - 0.5))
 
 
 def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Array:
@@ -145,18 +108,14 @@ def gumbel_of(stream: Stream, shape: Shape, dtype: Any, mode: str) -> Any:
     """Gumbel distributed numbers from a stream."""
     tiny = dtype.type(dtypes.finfo(dtype).tiny)
     if mode == "low":
-        return neg(log(neg(log(stream.uniform(shape, dtype, tiny, dtype.type(1))))))
+        return -log(-log(stream.uniform(shape, dtype, tiny, dtype.type(1))))
     both = stream.unit((2, *shape), dtype)
     coarse, fine = (reshape(slice_in_dim(both, i, i + 1), shape) for i in (0, 1))
     step = dtype.type(2.0 ** -int(dtypes.finfo(dtype).nmant))
     # Near 1 the sum would round to 1, so the steps near 0 are refined.
-    refined = add(add(coarse, mul(step, fine)), tiny)
-    x = select(ge(coarse, dtype.type(0.5)), coarse, refined)
-    return neg(log(neg(log1p(neg(x)))))
-
-
-def _draw_gumbel(key: Any, shape: Shape, dtype: Any, mode: str) -> Any:
-    return gumbel_of(stream_of(key), shape, dtype, mode)
+    refined = coarse + fine * step + tiny
+    x = select(coarse >= 0.5, coarse, refined)
+    return -log(-log1p(-x))
 
 
 _check_real = parametric("real numbers")
@@ -164,16 +123,14 @@ _check_real = parametric("real numbers")
 
 def _check_gumbel(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
     *rest, mode = static
-    mode = "low" if mode is None else mode
-    check_mode(operation, mode)
+    mode = check_mode(operation, "low" if mode is None else mode)
     arrays, (shape, dtype) = _check_real(operation, arrays, tuple(rest))
     return arrays, (shape, dtype, mode)
 
 
-_gumbel = Sampler("gumbel", _draw_gumbel, _check_gumbel)
-
-
-# ---- with parameters ---------------------------------------------------------------------------
+@sampler(_check_gumbel)
+def _gumbel(key: Any, shape: Shape, dtype: Any, mode: str) -> Any:
+    return gumbel_of(stream_of(key), shape, dtype, mode)
 
 
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -187,12 +144,10 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
     return _pareto((key, b), (shape, dtype))
 
 
-def _draw_pareto(key: Any, b: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "b"))
+def _pareto(key: Any, b: Any, shape: Shape, dtype: Any) -> Any:
     drawn = exponential_of(stream_of(key), shape, dtype)
-    return exp(div(drawn, full_operand(b, shape, dtype)))
-
-
-_pareto = Sampler("pareto", _draw_pareto, parametric("real numbers", "b"))
+    return exp(drawn / full_operand(b, shape, dtype))
 
 
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -206,12 +161,10 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Arra
     return _rayleigh((key, scale), (shape, dtype))
 
 
-def _draw_rayleigh(key: Any, scale: Any, shape: Shape, dtype: Any) -> Any:
-    root = sqrt(mul(log(stream_of(key).unit(shape, dtype)), dtype.type(-2)))
-    return mul(full_operand(scale, shape, dtype), root)
-
-
-_rayleigh = Sampler("rayleigh", _draw_rayleigh, parametric("real numbers", "scale"))
+@sampler(parametric("real numbers", "scale"))
+def _rayleigh(key: Any, scale: Any, shape: Shape, dtype: Any) -> Any:
+    root = sqrt(log(stream_of(key).unit(shape, dtype)) * -2)
+    return root * full_operand(scale, shape, dtype)
 
 
 def weibull_min(
@@ -227,15 +180,11 @@ def weibull_min(
     return _weibull_min((key, scale, concentration), (shape, dtype))
 
 
-def _draw_weibull_min(key: Any, scale: Any, power: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "scale", "concentration"))
+def _weibull_min(key: Any, scale: Any, power: Any, shape: Shape, dtype: Any) -> Any:
     drawn = exponential_of(stream_of(key), shape, dtype)
-    power = div(dtype.type(1), full_operand(power, shape, dtype))
-    return mul(pow(drawn, power), full_operand(scale, shape, dtype))
-
-
-_weibull_min = Sampler(
-    "weibull_min", _draw_weibull_min, parametric("real numbers", "scale", "concentration")
-)
+    power = 1 / full_operand(power, shape, dtype)
+    return pow(drawn, power) * full_operand(scale, shape, dtype)
 
 
 def triangular(
@@ -251,18 +200,13 @@ def triangular(
     return _triangular((key, left, mode, right), (shape, dtype))
 
 
-def _draw_triangular(key: Any, left: Any, mode: Any, right: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "left", "mode", "right"))
+def _triangular(key: Any, left: Any, mode: Any, right: Any, shape: Shape, dtype: Any) -> Any:
     left, mode, right = (
         repeated(full_operand(x, shape, dtype), shape) for x in (left, mode, right)
     )
-    width = sub(right, left)
+    width = right - left
     x = stream_of(key).unit(shape, dtype)
-    rising = add(left, sqrt(mul(mul(x, width), sub(mode, left))))
-    rest = mul(mul(sub(dtype.type(1), x), width), sub(right, mode))
-    falling = sub(right, sqrt(rest))
-    return select(lt(x, div(sub(mode, left), width)), rising, falling)
-
-
-_triangular = Sampler(
-    "triangular", _draw_triangular, parametric("real numbers", "left", "mode", "right")
-)
+    rising = left + sqrt(x * width * (mode - left))
+    falling = right - sqrt((1 - x) * width * (right - mode))
+    return select(x < (mode - left) / width, rising, falling)

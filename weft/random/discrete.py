@@ -20,7 +20,7 @@ from weft.ops.reductions.argreduce import argmax
 from weft.ops.reductions.sorting import top_k
 from weft.ops.structural.shape import canonical_axis, move_dim, reshape
 from weft.random.continuous import gumbel_of
-from weft.random.sampler import Sampler
+from weft.random.sampler import sampler
 from weft.random.sampler_arguments import check_key, check_parameter, check_shape, parametric
 from weft.random.streams import full_operand, repeated, stream_of
 from weft.random.uniforms import check_mode
@@ -30,9 +30,6 @@ __all__ = ["categorical", "geometric"]
 Arrays = tuple[Any, ...]
 Static = tuple[Any, ...]
 Shape = tuple[int, ...]
-
-
-# ---- categorical -------------------------------------------------------------------------------
 
 
 def categorical(
@@ -63,26 +60,6 @@ def categorical(
     return _categorical((key, logits), (axis, shape, replace, mode))
 
 
-def _draw_categorical(
-    key: Any, logits: Any, axis: int, shape: Shape, replace: bool, mode: str
-) -> Any:
-    of = type_of(logits)
-    if of.weak_type:
-        logits = convert_element_type(logits, of.dtype)
-    rest = of.ndim - 1
-    draws, batch = shape[: len(shape) - rest], shape[len(shape) - rest :]
-    stream = stream_of(key)
-    if replace:
-        whole = (*draws, *batch[:axis], of.shape[axis], *batch[axis:])
-        noise = gumbel_of(stream, whole, of.dtype, mode)
-        return argmax(add(noise, repeated(logits, whole)), axis + len(draws), dtypes.default_int())
-    whole = (*batch[:axis], of.shape[axis], *batch[axis:])
-    noisy = add(repeated(logits, whole), gumbel_of(stream, whole, of.dtype, mode))
-    last = move_dim(noisy, axis, rest, of.shape[axis])
-    places = move_dim(top_k(last, prod(draws))[1], rest, 0, prod(draws))
-    return convert_element_type(reshape(places, shape), dtypes.default_int())
-
-
 def _check_categorical(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
     key = check_key(operation, arrays[0])
     logits = check_parameter(operation, "logits", arrays[1])
@@ -105,8 +82,7 @@ def _check_categorical(operation: str, arrays: Arrays, static: Static) -> tuple[
             wanted=f"a shape that ends with {batch}",
             fix=Fix("shape", f"pass shape=(n, *{batch})", {"batch": batch}),
         )
-    mode = "low" if mode is None else mode
-    check_mode(operation, mode)
+    mode = check_mode(operation, "low" if mode is None else mode)
     if not replace and prod(shape[:lead]) > of.shape[axis]:
         raise WeftValueError(
             f"{operation}: {prod(shape[:lead])} draws without replacement from "
@@ -119,10 +95,23 @@ def _check_categorical(operation: str, arrays: Arrays, static: Static) -> tuple[
     return (key, logits), (axis, shape, bool(replace), mode)
 
 
-_categorical = Sampler("categorical", _draw_categorical, _check_categorical)
-
-
-# ---- geometric ---------------------------------------------------------------------------------
+@sampler(_check_categorical)
+def _categorical(key: Any, logits: Any, axis: int, shape: Shape, replace: bool, mode: str) -> Any:
+    of = type_of(logits)
+    if of.weak_type:
+        logits = convert_element_type(logits, of.dtype)
+    rest = of.ndim - 1
+    draws, batch = shape[: len(shape) - rest], shape[len(shape) - rest :]
+    stream = stream_of(key)
+    if replace:
+        whole = (*draws, *batch[:axis], of.shape[axis], *batch[axis:])
+        noise = gumbel_of(stream, whole, of.dtype, mode)
+        return argmax(add(noise, repeated(logits, whole)), axis + len(draws), dtypes.default_int())
+    whole = (*batch[:axis], of.shape[axis], *batch[axis:])
+    noisy = add(repeated(logits, whole), gumbel_of(stream, whole, of.dtype, mode))
+    last = move_dim(noisy, axis, rest, of.shape[axis])
+    places = move_dim(top_k(last, prod(draws))[1], rest, 0, prod(draws))
+    return convert_element_type(reshape(places, shape), dtypes.default_int())
 
 
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -137,7 +126,8 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
     return _geometric((key, p), (shape, dtype))
 
 
-def _draw_geometric(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("integers", "p"))
+def _geometric(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
     of = type_of(p)
     real = of.dtype if of.dtype in dtypes.FLOATING else dtypes.default_float()
     p = full_operand(p, shape, real)
@@ -147,6 +137,3 @@ def _draw_geometric(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
     x = select(eq(x, real.type(0)), repeated(one, shape), x)
     failures = floor(div(log(x), log1p(neg(p))))
     return convert_element_type(add(failures, one), dtype)
-
-
-_geometric = Sampler("geometric", _draw_geometric, parametric("integers", "p"))

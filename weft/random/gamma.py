@@ -38,29 +38,18 @@ from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape
 from weft.random.continuous import exponential_of
 from weft.random.gaussian import normal_of
-from weft.random.sampler import Sampler
+from weft.random.sampler import sampler
 from weft.random.sampler_arguments import check_key, check_parameter, check_shape, parametric
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 
 __all__ = [
-    "beta",
-    "chisquare",
-    "dirichlet",
-    "f",
-    "gamma",
-    "key_of",
-    "log_gamma_of",
-    "loggamma",
-    "random_gamma_p",
-    "t",
-]
+    "beta", "chisquare", "dirichlet", "f", "gamma", "key_of", "log_gamma_of", "loggamma",
+    "random_gamma_p", "t",
+]  # fmt: skip
 
 Arrays = tuple[Any, ...]
 Static = tuple[Any, ...]
 Shape = tuple[int, ...]
-
-
-# ---- one number after the other ----------------------------------------------------------------
 
 
 def _accepted(stream: Stream, a: Any) -> Any:
@@ -169,9 +158,6 @@ def log_gamma_of(stream: Stream, a: Any, shape: Shape, dtype: Any) -> Any:
     return random_gamma_p.bind(key_of(stream), a, log_space=True)
 
 
-# ---- gamma -------------------------------------------------------------------------------------
-
-
 def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Gamma distributed numbers: density x**(a - 1) exp(-x) / gamma(a) for x > 0.
 
@@ -187,14 +173,12 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     return _gamma((key, a), (shape, dtype))
 
 
-def _draw_gamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "a"))
+def _gamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
     wide = computing_dtype(dtype)
     a = repeated(full_operand(a, shape, wide), shape)
     made = random_gamma_p.bind(key, a, log_space=False)
     return convert_element_type(made, dtype)
-
-
-_gamma = Sampler("gamma", _draw_gamma, parametric("real numbers", "a"))
 
 
 def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -210,15 +194,10 @@ def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     return _loggamma((key, a), (shape, dtype))
 
 
-def _draw_loggamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "a"))
+def _loggamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
     made = log_gamma_of(stream_of(key), a, shape, computing_dtype(dtype))
     return convert_element_type(made, dtype)
-
-
-_loggamma = Sampler("loggamma", _draw_loggamma, parametric("real numbers", "a"))
-
-
-# ---- of two gamma distributed numbers, or several ------------------------------------------------
 
 
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -235,16 +214,14 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Arra
     return _beta((key, a, b), (shape, dtype))
 
 
-def _draw_beta(key: Any, a: Any, b: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "a", "b"))
+def _beta(key: Any, a: Any, b: Any, shape: Shape, dtype: Any) -> Any:
     wide = computing_dtype(dtype)
     first, second = stream_of(key).split()
     x, y = log_gamma_of(first, a, shape, wide), log_gamma_of(second, b, shape, wide)
     largest = stop_gradient(maximum(x, y))
     x, y = exp(sub(x, largest)), exp(sub(y, largest))
     return convert_element_type(div(x, add(x, y)), dtype)
-
-
-_beta = Sampler("beta", _draw_beta, parametric("real numbers", "a", "b"))
 
 
 def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -261,17 +238,6 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Arr
     ((4, 3), True)
     """
     return _dirichlet((key, alpha), (shape, dtype))
-
-
-def _draw_dirichlet(key: Any, alpha: Any, shape: Shape, dtype: Any) -> Any:
-    n = type_of(alpha).shape[-1]
-    axis = len(shape)
-    x = log_gamma_of(stream_of(key), alpha, (*shape, n), computing_dtype(dtype))
-    if n == 0:
-        return convert_element_type(x, dtype)
-    x = exp(sub(x, _along(stop_gradient(reduce_max(x, (axis,))), axis, n)))
-    x = div(x, _along(reduce_sum(x, (axis,)), axis, n))
-    return convert_element_type(x, dtype)
 
 
 def _along(x: Any, axis: int, n: int) -> Any:
@@ -300,10 +266,16 @@ def _check_dirichlet(operation: str, arrays: Arrays, static: Static) -> tuple[Ar
     return (key, alpha), (shape, dtype)
 
 
-_dirichlet = Sampler("dirichlet", _draw_dirichlet, _check_dirichlet)
-
-
-# ---- of normal distributed numbers ---------------------------------------------------------------
+@sampler(_check_dirichlet)
+def _dirichlet(key: Any, alpha: Any, shape: Shape, dtype: Any) -> Any:
+    n = type_of(alpha).shape[-1]
+    axis = len(shape)
+    x = log_gamma_of(stream_of(key), alpha, (*shape, n), computing_dtype(dtype))
+    if n == 0:
+        return convert_element_type(x, dtype)
+    x = exp(sub(x, _along(stop_gradient(reduce_max(x, (axis,))), axis, n)))
+    x = div(x, _along(reduce_sum(x, (axis,)), axis, n))
+    return convert_element_type(x, dtype)
 
 
 def _half(x: Any, dtype: Any) -> Any:
@@ -324,13 +296,11 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
     return _chisquare((key, df), (shape, dtype))
 
 
-def _draw_chisquare(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "df"))
+def _chisquare(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
     wide = computing_dtype(dtype)
     x = log_gamma_of(stream_of(key), _half(full_operand(df, shape, wide), wide), shape, wide)
     return convert_element_type(mul(exp(x), wide.type(2)), dtype)
-
-
-_chisquare = Sampler("chisquare", _draw_chisquare, parametric("real numbers", "df"))
 
 
 def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -347,16 +317,14 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
     return _t((key, df), (shape, dtype))
 
 
-def _draw_t(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "df"))
+def _t(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
     wide = computing_dtype(dtype)
     normals, gammas = stream_of(key).split()
     half = repeated(_half(full_operand(df, shape, wide), wide), shape)
     x = log_gamma_of(gammas, half, shape, wide)
     scale = exp(_half(sub(log(half), x), wide))
     return convert_element_type(mul(normal_of(normals, shape, wide), scale), dtype)
-
-
-_t = Sampler("t", _draw_t, parametric("real numbers", "df"))
 
 
 def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -373,7 +341,8 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) ->
     return _f((key, dfnum, dfden), (shape, dtype))
 
 
-def _draw_f(key: Any, dfnum: Any, dfden: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "dfnum", "dfden"))
+def _f(key: Any, dfnum: Any, dfden: Any, shape: Shape, dtype: Any) -> Any:
     wide = computing_dtype(dtype)
     above, below = (repeated(full_operand(x, shape, wide), shape) for x in (dfnum, dfden))
     second, first = stream_of(key).split()
@@ -382,6 +351,3 @@ def _draw_f(key: Any, dfnum: Any, dfden: Any, shape: Shape, dtype: Any) -> Any:
     # In logarithms, since both numbers may be too small while their quotient is not.
     made = exp(add(sub(x, y), log(div(below, above))))
     return convert_element_type(made, dtype)
-
-
-_f = Sampler("f", _draw_f, parametric("real numbers", "dfnum", "dfden"))

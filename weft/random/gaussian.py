@@ -27,26 +27,16 @@ from weft.ops.elementwise.selection import select
 from weft.ops.elementwise.special import erf, erf_inv
 from weft.ops.reductions.reduce import reduce_or
 from weft.ops.structural.shape import reduce_sum
-from weft.random.sampler import Sampler
-from weft.random.sampler_arguments import check_shape, parametric
+from weft.random.sampler import sampler
+from weft.random.sampler_arguments import Arrays, Shape, Static, check_shape, parametric
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 from weft.random.tails import in_lower_tail, in_upper_tail, tail_number
 from weft.random.uniforms import draw_signs
 
 __all__ = [
-    "double_sided_maxwell",
-    "draw_normal",
-    "lognormal",
-    "maxwell",
-    "normal",
-    "normal_of",
-    "truncated_normal",
-    "wald",
-]
-
-Arrays = tuple[Any, ...]
-Static = tuple[Any, ...]
-Shape = tuple[int, ...]
+    "double_sided_maxwell", "draw_normal", "lognormal", "maxwell", "normal", "normal_of",
+    "truncated_normal", "wald",
+]  # fmt: skip
 
 
 def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -80,11 +70,9 @@ def draw_normal(stream: Stream, shape: Shape, dtype: Any) -> Any:
     return div(complex(real, imaginary), dtype.type(math.sqrt(2)))
 
 
-def _draw_normal(key: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real or complex numbers"))
+def _normal(key: Any, shape: Shape, dtype: Any) -> Any:
     return draw_normal(stream_of(key), shape, dtype)
-
-
-_normal = Sampler("normal", _draw_normal, parametric("real or complex numbers"))
 
 
 def truncated_normal(
@@ -116,7 +104,8 @@ def _between(lower: Any, upper: Any, drawn: Any, dtype: Any) -> Any:
     return minimum(maximum(drawn, first), last)
 
 
-def _draw_truncated_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "lower", "upper"))
+def _truncated_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: Any) -> Any:
     lower, upper = full_operand(lower, shape, dtype), full_operand(upper, shape, dtype)
     root_two = dtype.type(math.sqrt(2))
     # The uniform number lies between the values of the error function at the bounds.
@@ -125,8 +114,9 @@ def _draw_truncated_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype
     return _between(lower, upper, drawn, dtype)
 
 
-def _draw_tailed_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: Any) -> Any:
-    """As `_draw_truncated_normal`, for bounds in a tail, too, where the error function is 1."""
+@sampler(parametric("real numbers", "lower", "upper"), name="truncated_normal")
+def _tailed_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: Any) -> Any:
+    """As `_truncated_normal`, for bounds in a tail, too, where the error function is 1."""
     wide = computing_dtype(dtype)
     bounds = [full_operand(x, shape, dtype) for x in (lower, upper)]
     # Terms of the bounds alone are computed once where both have no dimensions.
@@ -158,14 +148,6 @@ def _draw_tailed_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: A
     return _between(lower, upper, drawn, dtype)
 
 
-_truncated_normal = Sampler(
-    "truncated_normal", _draw_truncated_normal, parametric("real numbers", "lower", "upper")
-)
-_tailed_normal = Sampler(
-    "truncated_normal", _draw_tailed_normal, parametric("real numbers", "lower", "upper")
-)
-
-
 def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Array:
     """Numbers whose logarithm is normally distributed, of mean 0 and standard deviation `sigma`.
 
@@ -177,11 +159,9 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
     return _lognormal((key, sigma), (shape, dtype))
 
 
-def _draw_lognormal(key: Any, sigma: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "sigma"))
+def _lognormal(key: Any, sigma: Any, shape: Shape, dtype: Any) -> Any:
     return exp(mul(normal_of(stream_of(key), shape, dtype), full_operand(sigma, shape, dtype)))
-
-
-_lognormal = Sampler("lognormal", _draw_lognormal, parametric("real numbers", "sigma"))
 
 
 def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -201,11 +181,9 @@ def _maxwell_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
     return convert_element_type(length, dtype)
 
 
-def _draw_maxwell(key: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers"))
+def _maxwell(key: Any, shape: Shape, dtype: Any) -> Any:
     return _maxwell_of(stream_of(key), shape, dtype)
-
-
-_maxwell = Sampler("maxwell", _draw_maxwell, parametric("real numbers"))
 
 
 def double_sided_maxwell(
@@ -221,12 +199,6 @@ def double_sided_maxwell(
     return _double_sided_maxwell((key, loc, scale), (shape, dtype))
 
 
-def _draw_double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Shape, dtype: Any) -> Any:
-    first, second = stream_of(key).split()
-    drawn = mul(draw_signs(second, shape, dtype), _maxwell_of(first, shape, dtype))
-    return add(mul(drawn, full_operand(scale, shape, dtype)), full_operand(loc, shape, dtype))
-
-
 _check_two = parametric("real numbers", "loc", "scale")
 
 
@@ -236,9 +208,11 @@ def _check_double_sided(operation: str, arrays: Arrays, static: Static) -> tuple
     return checked, ((*check_shape(operation, shape), *own), dtype)
 
 
-_double_sided_maxwell = Sampler(
-    "double_sided_maxwell", _draw_double_sided_maxwell, _check_double_sided
-)
+@sampler(_check_double_sided)
+def _double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Shape, dtype: Any) -> Any:
+    first, second = stream_of(key).split()
+    drawn = mul(draw_signs(second, shape, dtype), _maxwell_of(first, shape, dtype))
+    return add(mul(drawn, full_operand(scale, shape, dtype)), full_operand(loc, shape, dtype))
 
 
 def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -254,7 +228,8 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Array:
     return _wald((key, mean), (shape, dtype))
 
 
-def _draw_wald(key: Any, mean: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "mean"))
+def _wald(key: Any, mean: Any, shape: Shape, dtype: Any) -> Any:
     mean = full_operand(mean, shape, dtype)
     first, second = stream_of(key).split()
     y = square(normal_of(first, shape, dtype))
@@ -267,6 +242,3 @@ def _draw_wald(key: Any, mean: Any, shape: Shape, dtype: Any) -> Any:
     share = div(one, add(add(one, part), sqrt(mul(part, add(part, dtype.type(2))))))
     smaller, larger = mul(mean, share), div(mean, share)
     return select(le(chance, div(one, add(one, share))), smaller, larger)
-
-
-_wald = Sampler("wald", _draw_wald, parametric("real numbers", "mean"))

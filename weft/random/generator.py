@@ -121,21 +121,22 @@ def define_generator(
     row = _checked_key_shape(name, key_shape)
     _check_functions(seed=seed, split=split, fold_in=fold_in, random_bits=random_bits)
 
-    def checked_seed(number: Any) -> Any:
-        return _checked(name, "seed", seed(number), row, _UINT32)
-
-    def checked_split(bits: Any, shape: Shape) -> Any:
-        return _checked(name, "split", split(bits, shape), (*shape, *row), _UINT32)
-
-    def checked_fold_in(bits: Any, data: Any) -> Any:
-        return _checked(name, "fold_in", fold_in(bits, data), row, _UINT32)
-
     def checked_random_bits(bits: Any, width: int, shape: Shape) -> Any:
         made = random_bits(bits, width, shape)
         return _checked(name, "random_bits", made, shape, np.dtype(f"uint{width}"))
 
     return register(
-        Generator(name, tag, row, checked_seed, checked_split, checked_fold_in, checked_random_bits)
+        Generator(
+            name,
+            tag,
+            row,
+            lambda number: _checked(name, "seed", seed(number), row, _UINT32),
+            lambda bits, shape: _checked(
+                name, "split", split(bits, shape), (*shape, *row), _UINT32
+            ),
+            lambda bits, data: _checked(name, "fold_in", fold_in(bits, data), row, _UINT32),
+            checked_random_bits,
+        )
     )
 
 
@@ -145,12 +146,10 @@ _UINT32 = np.dtype(np.uint32)
 def _check_words(name: Any, tag: Any) -> None:
     for what, word in (("name", name), ("tag", tag)):
         if not isinstance(word, str) or not word:
-            raise WeftTypeError(
-                f"define_generator: the {what} is a text",
-                operation="define_generator",
-                got=f"{what}={word!r:.60}",
-                wanted='a short text, such as name="philox4x32", tag="phx"',
-            )
+            message = f"define_generator: the {what} is a text"
+            got = f"{what}={word!r:.60}"
+            wanted = 'a short text, such as name="philox4x32", tag="phx"'
+            raise WeftTypeError(message, operation="define_generator", got=got, wanted=wanted)
 
 
 def _check_functions(**functions: Any) -> None:

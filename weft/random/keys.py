@@ -23,32 +23,20 @@ from weft.ops.structural import extended_dtypes
 from weft.ops.structural.extended_dtypes import KeyDType, clone_key
 from weft.random.generator import Generator, generator_named, register
 from weft.random.philox import RBG, UNSAFE_RBG
-from weft.random.sampler import Sampler
-from weft.random.sampler_arguments import check_key, check_keys, check_shape
+from weft.random.sampler import sampler
+from weft.random.sampler_arguments import Arrays, Static, check_key, check_keys, check_shape
 from weft.random.streams import stream_of
 from weft.random.threefry import THREEFRY
 from weft.sharding import Sharding
 
 __all__ = [
-    "PRNGKey",
-    "clone",
-    "fold_in",
-    "key",
-    "key_data",
-    "key_dtype",
-    "key_impl",
-    "split",
+    "PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split",
     "wrap_key_data",
-]
+]  # fmt: skip
 
-Arrays = tuple[Any, ...]
-Static = tuple[Any, ...]
 
 register(RBG)
 register(UNSAFE_RBG)
-
-
-# ---- from seeds --------------------------------------------------------------------------------
 
 
 def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
@@ -141,13 +129,10 @@ def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any
             else Fix("integer", "pass an integer, such as 0", {"seed": 0}),
         )
     if of.shape:
-        raise ShapeError(
-            f"{operation} takes one seed, not an array of shape {of.shape}",
-            operation=operation,
-            got=str(of),
-            wanted="an integer array without dimensions",
-            fix=Fix("vmap", f"map over the seeds: weft.vmap(weft.random.{operation})(seeds)", {}),
-        )
+        message = f"{operation} takes one seed, not an array of shape {of.shape}"
+        wanted = "an integer array without dimensions"
+        fix = Fix("vmap", f"map over the seeds: weft.vmap(weft.random.{operation})(seeds)", {})
+        raise ShapeError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
     return _seed((seed,), (generator, typed))
 
 
@@ -165,11 +150,6 @@ def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
     return _seed((seed,), (generator, typed))
 
 
-def _draw_seed(seed: Any, generator: Generator, typed: bool) -> Any:
-    bits = generator.seed(seed)
-    return extended_dtypes.wrap_key_bits(bits, generator.dtype) if typed else bits
-
-
 def _check_seed(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
     (seed,) = arrays
     if type_of(seed).dtype == dtypes.bool_:
@@ -177,10 +157,10 @@ def _check_seed(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays,
     return (seed,), static
 
 
-_seed = Sampler("seed", _draw_seed, _check_seed, uses_key=False)
-
-
-# ---- from keys ---------------------------------------------------------------------------------
+@sampler(_check_seed, uses_key=False)
+def _seed(seed: Any, generator: Generator, typed: bool) -> Any:
+    bits = generator.seed(seed)
+    return extended_dtypes.wrap_key_bits(bits, generator.dtype) if typed else bits
 
 
 def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
@@ -201,16 +181,14 @@ def _like(key: Any, bits: Any) -> Any:
     return extended_dtypes.wrap_key_bits(bits, dtype) if isinstance(dtype, KeyDType) else bits
 
 
-def _draw_split(key: Any, shape: tuple[int, ...]) -> Any:
-    stream = stream_of(key)
-    return _like(key, stream.generator.split(stream.bits, shape))
-
-
 def _check_split(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
     return (check_key(operation, arrays[0]),), (check_shape(operation, static[0]),)
 
 
-_split = Sampler("split", _draw_split, _check_split)
+@sampler(_check_split)
+def _split(key: Any, shape: tuple[int, ...]) -> Any:
+    stream = stream_of(key)
+    return _like(key, stream.generator.split(stream.bits, shape))
 
 
 def fold_in(key: Any, data: Any) -> Array:
@@ -230,13 +208,6 @@ def fold_in(key: Any, data: Any) -> Array:
     return _fold_in((key, data), ())
 
 
-def _draw_fold_in(key: Any, data: Any) -> Any:
-    stream = stream_of(key)
-    if type_of(data).dtype != np.uint32:
-        data = convert_element_type(data, dtypes.uint32)
-    return _like(key, stream.generator.fold_in(stream.bits, data))
-
-
 def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
     key, data = arrays
     key = check_key(operation, key)
@@ -249,27 +220,24 @@ def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arra
         return (key, np.uint32(data)), static
     of = type_of(data)
     if of.dtype not in dtypes.BITS:
-        raise DTypeError(
-            f"fold_in takes an integer, not {of}",
-            operation=operation,
-            got=str(of),
-            wanted="an integer, or an integer array without dimensions",
-            fix=Fix("convert", "convert it: data.astype('uint32')", {"dtype": "uint32"}),
-        )
+        message = f"fold_in takes an integer, not {of}"
+        wanted = "an integer, or an integer array without dimensions"
+        fix = Fix("convert", "convert it: data.astype('uint32')", {"dtype": "uint32"})
+        raise DTypeError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
     if of.shape:
-        raise ShapeError(
-            f"fold_in takes one integer, not an array of shape {of.shape}",
-            operation=operation,
-            got=str(of),
-            wanted="an integer array without dimensions",
-            fix=Fix(
-                "vmap", "map over it: weft.vmap(weft.random.fold_in, (None, 0))(key, data)", {}
-            ),
-        )
+        message = f"fold_in takes one integer, not an array of shape {of.shape}"
+        wanted = "an integer array without dimensions"
+        fix = Fix("vmap", "map over it: weft.vmap(weft.random.fold_in, (None, 0))(key, data)", {})
+        raise ShapeError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
     return (key, data), static
 
 
-_fold_in = Sampler("fold_in", _draw_fold_in, _check_fold_in, uses_key=False)
+@sampler(_check_fold_in, uses_key=False)
+def _fold_in(key: Any, data: Any) -> Any:
+    stream = stream_of(key)
+    if type_of(data).dtype != np.uint32:
+        data = convert_element_type(data, dtypes.uint32)
+    return _like(key, stream.generator.fold_in(stream.bits, data))
 
 
 def clone(key: Any) -> Array:
@@ -285,9 +253,6 @@ def clone(key: Any) -> Array:
     if config.settings().debug_key_reuse and isinstance(type_of(key).dtype, KeyDType):
         return clone_key(key)
     return key
-
-
-# ---- their bits --------------------------------------------------------------------------------
 
 
 def key_data(keys: Any) -> Array:
@@ -320,12 +285,9 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     n = len(generator.key_shape)
     if of.dtype != np.uint32 or of.ndim < n or of.shape[of.ndim - n :] != generator.key_shape:
         wanted = ", ".join(map(str, generator.key_shape))
-        raise DTypeError(
-            f"wrap_key_data takes the bits of {generator.name} keys, not {of}",
-            operation="wrap_key_data",
-            got=str(of),
-            wanted=f"u32[..., {wanted}]",
-        )
+        message = f"wrap_key_data takes the bits of {generator.name} keys, not {of}"
+        got = str(of)
+        raise DTypeError(message, operation="wrap_key_data", got=got, wanted=f"u32[..., {wanted}]")
     made = of.update(shape=of.shape[: of.ndim - n], dtype=generator.dtype, weak_type=False)
     if isinstance(bits, np.ndarray):
         bits = as_array(bits)

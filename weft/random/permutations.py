@@ -27,19 +27,12 @@ from weft.ops.reductions.sorting import sort_key_val, top_k
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, expand_dims, reshape
 from weft.random.continuous import gumbel_of
-from weft.random.sampler import Sampler
-from weft.random.sampler_arguments import check_key, check_parameter, check_shape
+from weft.random.sampler import sampler
+from weft.random.sampler_arguments import Arrays, Static, check_key, check_parameter, check_shape
 from weft.random.streams import Stream, stream_of
 from weft.random.uniforms import check_mode, integers_below
 
 __all__ = ["choice", "permutation"]
-
-Arrays = tuple[Any, ...]
-Static = tuple[Any, ...]
-Shape = tuple[int, ...]
-
-
-# ---- permutation -------------------------------------------------------------------------------
 
 
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Array:
@@ -68,19 +61,6 @@ def _shuffled(stream: Stream, x: Any, axis: int) -> Any:
     return x
 
 
-def _draw_permutation(key: Any, *rest: Any) -> Any:
-    *arrays, n, axis, independent = rest
-    stream = stream_of(key)
-    if not arrays:
-        return _shuffled(stream, iota(dtypes.default_int(), n), 0)
-    (x,) = arrays
-    of = type_of(x)
-    if independent or of.ndim == 1:
-        return _shuffled(stream, x, axis)
-    order = _shuffled(stream, iota(dtypes.default_int(), of.shape[axis]), 0)
-    return take(x, order, axis, unique=True)
-
-
 def take(x: Any, indices: Any, axis: int, unique: bool = False) -> Any:
     """The slices of an array at positions along an axis that are known to be in bounds."""
     shape = type_of(x).shape
@@ -99,8 +79,7 @@ def _check_permutation(operation: str, arrays: Arrays, static: Static) -> tuple[
     key = check_key(operation, arrays[0])
     n, axis, independent = static
     x = _check_population(operation, "x", n if n is not None else arrays[1])
-    ndim = 1 if type(x) is int else type_of(x).ndim
-    axis = canonical_axis(axis, ndim, operation)
+    axis = canonical_axis(axis, 1 if type(x) is int else type_of(x).ndim, operation)
     if type(x) is int:
         return (key,), (x, axis, bool(independent))
     return (key, x), (None, axis, bool(independent))
@@ -133,10 +112,18 @@ def _is_key_array(x: Any) -> bool:
     return getattr(x, "type", None) is not None and extended_dtypes.is_key(x)
 
 
-_permutation = Sampler("permutation", _draw_permutation, _check_permutation)
-
-
-# ---- choice ------------------------------------------------------------------------------------
+@sampler(_check_permutation)
+def _permutation(key: Any, *rest: Any) -> Any:
+    *arrays, n, axis, independent = rest
+    stream = stream_of(key)
+    if not arrays:
+        return _shuffled(stream, iota(dtypes.default_int(), n), 0)
+    (x,) = arrays
+    of = type_of(x)
+    if independent or of.ndim == 1:
+        return _shuffled(stream, x, axis)
+    order = _shuffled(stream, iota(dtypes.default_int(), of.shape[axis]), 0)
+    return take(x, order, axis, unique=True)
 
 
 def choice(
@@ -164,31 +151,6 @@ def choice(
     if p is not None:
         arrays = (*arrays, p)
     return _choice(arrays, (n, shape, replace, p is not None, axis, mode))
-
-
-def _draw_choice(key: Any, *rest: Any) -> Any:
-    *arrays, n, shape, replace, weighted, axis, mode = rest
-    stream = stream_of(key)
-    p = arrays.pop() if weighted else None
-    x = arrays[0] if arrays else None
-    count = n if x is None else type_of(x).shape[axis]
-    if p is None and not replace:
-        order = (
-            _shuffled(stream, x, 0)
-            if x is not None and type_of(x).ndim == 1
-            else _shuffled(stream, iota(dtypes.default_int(), count), 0)
-        )
-        places = slice_in_dim(order, 0, prod(shape))
-        if x is not None and type_of(x).ndim == 1:
-            return reshape(places, shape)
-    elif p is None:
-        places = integers_below(stream, (prod(shape),), dtypes.default_int(), count)
-    else:
-        places = _weighted(stream, p, prod(shape), replace, mode)
-    if x is None:
-        return reshape(places, shape)
-    of = type_of(x).shape
-    return reshape(take(x, places, axis), (*of[:axis], *shape, *of[axis + 1 :]))
 
 
 def _weighted(stream: Stream, p: Any, draws: int, replace: bool, mode: str) -> Any:
@@ -246,8 +208,7 @@ def _check_choice(operation: str, arrays: Arrays, static: Static) -> tuple[Array
             wanted="no more choices than elements",
             fix=Fix("replace", "choose with replacement: replace=True", {"replace": True}),
         )
-    mode = "low" if mode is None else mode
-    check_mode(operation, mode)
+    mode = check_mode(operation, "low" if mode is None else mode)
     checked: Arrays = (key,) if type(x) is int else (key, x)
     if weighted:
         p = check_parameter(operation, "p", arrays[-1])
@@ -259,4 +220,24 @@ def _check_choice(operation: str, arrays: Arrays, static: Static) -> tuple[Array
     return checked, settled
 
 
-_choice = Sampler("choice", _draw_choice, _check_choice)
+@sampler(_check_choice)
+def _choice(key: Any, *rest: Any) -> Any:
+    *arrays, n, shape, replace, weighted, axis, mode = rest
+    stream = stream_of(key)
+    p = arrays.pop() if weighted else None
+    x = arrays[0] if arrays else None
+    count = n if x is None else type_of(x).shape[axis]
+    if p is None and not replace:
+        vector = x is not None and type_of(x).ndim == 1
+        order = _shuffled(stream, x if vector else iota(dtypes.default_int(), count), 0)
+        places = slice_in_dim(order, 0, prod(shape))
+        if vector:
+            return reshape(places, shape)
+    elif p is None:
+        places = integers_below(stream, (prod(shape),), dtypes.default_int(), count)
+    else:
+        places = _weighted(stream, p, prod(shape), replace, mode)
+    if x is None:
+        return reshape(places, shape)
+    of = type_of(x).shape
+    return reshape(take(x, places, axis), (*of[:axis], *shape, *of[axis + 1 :]))

@@ -16,21 +16,22 @@ from typing import Any
 import numpy as np
 
 from weft.ops.elementwise.arithmetic import add, lt, mul, ne
-from weft.ops.elementwise.bits import (
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    shift_left,
-    shift_right_logical,
-)
+from weft.ops.elementwise.bits import bitwise_and, bitwise_xor, shift_right_logical
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reshape
-from weft.random.ciphers import cipher
+from weft.random.ciphers import cipher, whole
 from weft.random.generator import Generator
-from weft.random.threefry import row_major_index, threefry_fold_in, threefry_seed, threefry_split
+from weft.random.threefry import (
+    joined,
+    parted,
+    row_major_index,
+    threefry_fold_in,
+    threefry_seed,
+    threefry_split,
+)
 from weft.runtime import stablehlo
 
 __all__ = ["RBG", "UNSAFE_RBG"]
@@ -47,17 +48,9 @@ _ROUNDS = 10
 _SMALL = 1 << 9
 
 
-# ---- the cipher --------------------------------------------------------------------------------
-
-
 def philox4x32_lower(context: Any, *words: Any) -> list[Any]:
     shape = context.out_types[0].shape
-    state = [
-        word
-        if list(word.type.shape) == list(shape)
-        else stablehlo.broadcast_in_dim(word, shape, ())
-        for word in words
-    ]
+    state = [whole(word, shape) for word in words]
     if context.platform != "cpu" or prod(shape) > _SMALL:
         for _ in range(_ROUNDS):
             state = one_round(state, shape)
@@ -97,32 +90,19 @@ def product(constant: int, word: Any, shape: Shape) -> tuple[Any, Any]:
 philox4x32_p = cipher("philox4x32", 4, philox4x32_lower)
 
 
-# ---- the generators ----------------------------------------------------------------------------
-
-
 def _words(bits: Any) -> list[Any]:
     """The four words of a key."""
     return [reshape(slice_in_dim(bits, i, i + 1), ()) for i in range(4)]
 
 
-def _joined(low: Any, high: Any) -> Any:
-    wide = shift_left(convert_element_type(high, _uint64), np.uint64(32))
-    return bitwise_or(wide, convert_element_type(low, _uint64))
-
-
-def _parted(x: Any) -> tuple[Any, Any]:
-    high = shift_right_logical(x, np.uint64(32))
-    return convert_element_type(x, _uint32), convert_element_type(high, _uint32)
-
-
 def _blocks(bits: Any, numbers: Any) -> Sequence[Any]:
     """The words of the blocks of these numbers (uint64): four arrays of their shape."""
     k0, k1, c0, c1 = _words(bits)
-    start = _joined(c0, c1)
+    start = joined(c0, c1)
     low = add(numbers, start)
     # The counter has 128 bits.
     carry = convert_element_type(lt(low, numbers), _uint64)
-    words = (*_parted(low), *_parted(add(carry, _joined(k0, k1))))
+    words = (*parted(low), *parted(add(carry, joined(k0, k1))))
     found: Sequence[Any] = philox4x32_p.bind(k0, k1, *words)
     return found
 
@@ -140,7 +120,7 @@ def rbg_random_bits(bits: Any, width: int, shape: Shape) -> Any:
 
     if width == 64:
         second = is_set(1)
-        return _joined(select(second, words[2], words[0]), select(second, words[3], words[1]))
+        return joined(select(second, words[2], words[0]), select(second, words[3], words[1]))
     odd, later = is_set(1), is_set(2)
     word = select(later, select(odd, words[3], words[2]), select(odd, words[1], words[0]))
     return word if width == 32 else convert_element_type(word, np.dtype(f"uint{width}"))

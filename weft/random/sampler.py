@@ -24,10 +24,11 @@ from weft.lowering.executables import Program
 from weft.numpy.compiled_functions import CompiledFunction
 from weft.ops.structural.extended_dtypes import KeyDType, use_key
 
-__all__ = ["Sampler"]
+__all__ = ["Sampler", "sampler"]
 
 Arrays = tuple[Any, ...]
 Static = tuple[Any, ...]
+Check = Callable[[str, Arrays, Static], tuple[Arrays, Static]]
 
 _trace = current_variable.get
 _settings = config.settings
@@ -45,11 +46,7 @@ class Sampler:
     __slots__ = ("calls", "check", "draw", "function", "jaxprs", "name", "uses_key")
 
     def __init__(
-        self,
-        name: str,
-        draw: Callable[..., Any],
-        check: Callable[[str, Arrays, Static], tuple[Arrays, Static]],
-        uses_key: bool = True,
+        self, name: str, draw: Callable[..., Any], check: Check, uses_key: bool = True
     ) -> None:
         self.uses_key = uses_key
         self.name = name
@@ -119,20 +116,22 @@ class Sampler:
         return run([x._buffer for x in values], values)
 
 
+def sampler(
+    check: Check, name: str = "", uses_key: bool = True
+) -> Callable[[Callable[..., Any]], Sampler]:
+    """Makes a sampler of a `draw` function, called like it (without its underscore) or `name`."""
+    return lambda draw: Sampler(name or draw.__name__.strip("_"), draw, check, uses_key)
+
+
 def _compile(jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> Program:
     """Compiles a sampler, fast if it computes with integers alone.
 
     A fast compilation of floating-point arithmetic rounds twice where others fuse multiply and add,
     and a key must give the same numbers eagerly and under `jit`.
     """
-    if _is_exact(jaxpr):
-        return eager_program(jaxpr, name, values)
-    return jit_program(jaxpr, name, (), values, name)
-
-
-def _is_exact(jaxpr: Jaxpr) -> bool:
-    """Whether a jaxpr computes with integers alone."""
-    return not any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs)
+    if any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs):
+        return jit_program(jaxpr, name, (), values, name)
+    return eager_program(jaxpr, name, values)
 
 
 def _unchanged(arrays: Arrays, checked: Arrays) -> bool:

@@ -17,14 +17,9 @@ from weft.ops.structural.extended_dtypes import KeyDType
 from weft.random.threefry import THREEFRY
 
 __all__ = [
-    "check_dtype",
-    "check_key",
-    "check_keys",
-    "check_parameter",
-    "check_shape",
-    "check_shape_of_parameters",
-    "parametric",
-]
+    "check_dtype", "check_key", "check_keys", "check_parameter", "check_shape",
+    "check_shape_of_parameters", "parametric",
+]  # fmt: skip
 
 Arrays = tuple[Any, ...]
 Static = tuple[Any, ...]
@@ -42,13 +37,10 @@ def check_keys(operation: str, keys: Any) -> tuple[Any, Shape]:
     dtype = getattr(keys, "dtype", None)
     no_numbers = isinstance(dtype, np.dtype) and dtype.kind in "OSUMm"
     if not isinstance(dtype, (np.dtype, KeyDType)) or no_numbers:
-        raise WeftTypeError(
-            f"{operation} takes a random key first, not {_described(keys)}",
-            operation=operation,
-            got=_described(keys),
-            wanted=wanted,
-            fix=_seed_fix(keys),
-        )
+        message = f"{operation} takes a random key first, not {_described(keys)}"
+        got = _described(keys)
+        fix = _seed_fix(keys)
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if isinstance(keys, (np.ndarray, np.generic)):
         keys = as_array(keys)
     of = type_of(keys)
@@ -208,10 +200,8 @@ def parametric(
             # A Python number is as exact as the result.
             values = tuple(np.float64(x) if type(x) in (int, float) else x for x in values)
         if names:
-            return (key, *values), (
-                check_shape_of_parameters(operation, shape, names, values),
-                dtype,
-            )
+            shape = check_shape_of_parameters(operation, shape, names, values)
+            return (key, *values), (shape, dtype)
         return (key,), (check_shape(operation, shape), dtype)
 
     return check

@@ -31,18 +31,14 @@ from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reshape
-from weft.random.ciphers import cipher
+from weft.random.ciphers import cipher, whole
 from weft.random.generator import Generator, register
 from weft.runtime import stablehlo
 
 __all__ = [
-    "THREEFRY",
-    "row_major_index",
-    "threefry_2x32",
-    "threefry_fold_in",
-    "threefry_seed",
+    "THREEFRY", "row_major_index", "threefry_2x32", "threefry_fold_in", "threefry_seed",
     "threefry_split",
-]
+]  # fmt: skip
 
 Shape = tuple[int, ...]
 
@@ -99,13 +95,8 @@ def threefry2x32_lower(context: Any, *words: Any) -> list[Any]:
     parity = stablehlo.constant(_PARITY, own, _uint32)
     keys.append(stablehlo.xor(parity, stablehlo.xor(keys[0], keys[1])))
 
-    def whole(value: Any) -> Any:
-        if list(value.type.shape) == list(shape):
-            return value
-        return stablehlo.broadcast_in_dim(value, shape, ())
-
-    schedule = [whole(key) for key in keys]
-    x, y = (whole(word) for word in words[2:])
+    schedule = [whole(key, shape) for key in keys]
+    x, y = (whole(word, shape) for word in words[2:])
     x, y = stablehlo.add(x, schedule[0]), stablehlo.add(y, schedule[1])
     for group in range(5):
         for rotation in _ROTATIONS[group % 2]:
@@ -114,7 +105,7 @@ def threefry2x32_lower(context: Any, *words: Any) -> list[Any]:
         number = stablehlo.constant(group + 1, own, _uint32)
         injected = stablehlo.add(keys[(group + 2) % 3], number)
         x = stablehlo.add(x, schedule[(group + 1) % 3])
-        y = stablehlo.add(y, whole(injected))
+        y = stablehlo.add(y, whole(injected, shape))
     return [x, y]
 
 
@@ -122,12 +113,7 @@ def threefry2x32_by_loop(context: Any, *words: Any) -> list[Any]:
     """The cipher as a loop over its five groups of rounds; the words of the key schedule rotate
     from one to the next."""
     shape = context.out_types[0].shape
-    first, second, x, y = (
-        word
-        if list(word.type.shape) == list(shape)
-        else stablehlo.broadcast_in_dim(word, shape, ())
-        for word in words
-    )
+    first, second, x, y = (whole(word, shape) for word in words)
     third = stablehlo.xor(stablehlo.constant(_PARITY, shape, _uint32), stablehlo.xor(first, second))
     x, y = stablehlo.add(x, first), stablehlo.add(y, second)
     zero, one, five = (stablehlo.constant(i, (), _uint32) for i in (0, 1, 5))
@@ -167,9 +153,6 @@ def _rotate_left(x: Any, bits: int, shape: Shape) -> Any:
 threefry2x32_p = cipher("threefry2x32", 2, threefry2x32_lower)
 
 
-# ---- the generator -----------------------------------------------------------------------------
-
-
 def _words(bits: Any) -> tuple[Any, Any]:
     """The two words of a key."""
     return reshape(slice_in_dim(bits, 0, 1), ()), reshape(slice_in_dim(bits, 1, 2), ())
@@ -185,9 +168,20 @@ def _positions(shape: Shape) -> tuple[Any, Any]:
     """The row-major position of every element, as the high and the low 32 bits of 64."""
     if prod(shape) <= 1 << 32:
         return np.uint32(0), row_major_index(shape, _uint32)
-    index = row_major_index(shape, dtypes.uint64)
-    high = convert_element_type(shift_right_logical(index, np.uint64(32)), _uint32)
-    return high, convert_element_type(index, _uint32)
+    low, high = parted(row_major_index(shape, dtypes.uint64))
+    return high, low
+
+
+def parted(x: Any) -> tuple[Any, Any]:
+    """The low and the high 32 bits of 64."""
+    high = shift_right_logical(x, np.uint64(32))
+    return convert_element_type(x, _uint32), convert_element_type(high, _uint32)
+
+
+def joined(low: Any, high: Any) -> Any:
+    """The number of 64 bits with these halves."""
+    wide = shift_left(convert_element_type(high, dtypes.uint64), np.uint64(32))
+    return bitwise_or(wide, convert_element_type(low, dtypes.uint64))
 
 
 def row_major_index(shape: Shape, dtype: Any) -> Any:
@@ -229,8 +223,7 @@ def threefry_random_bits(bits: Any, width: int, shape: Shape) -> Any:
     """Random bits: what the cipher makes of the positions, two words joined to 64 or 32 bits."""
     high, low = threefry_2x32(_words(bits), _positions(shape))
     if width == 64:
-        wide = shift_left(convert_element_type(high, dtypes.uint64), np.uint64(32))
-        return bitwise_or(wide, convert_element_type(low, dtypes.uint64))
+        return joined(low, high)
     mixed = bitwise_xor(high, low)
     return mixed if width == 32 else convert_element_type(mixed, np.dtype(f"uint{width}"))
 

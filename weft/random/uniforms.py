@@ -19,8 +19,11 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.shape import broadcast_in_dim, reshape
-from weft.random.sampler import Sampler
+from weft.random.sampler import sampler
 from weft.random.sampler_arguments import (
+    Arrays,
+    Shape,
+    Static,
     check_key,
     check_parameter,
     check_shape_of_parameters,
@@ -29,22 +32,9 @@ from weft.random.sampler_arguments import (
 from weft.random.streams import Stream, full_operand, repeated, stream_of
 
 __all__ = [
-    "bernoulli",
-    "bits",
-    "check_mode",
-    "draw_signs",
-    "integers_below",
-    "rademacher",
-    "randint",
+    "bernoulli", "bits", "check_mode", "draw_signs", "integers_below", "rademacher", "randint",
     "uniform",
-]
-
-Arrays = tuple[Any, ...]
-Static = tuple[Any, ...]
-Shape = tuple[int, ...]
-
-
-# ---- bits --------------------------------------------------------------------------------------
+]  # fmt: skip
 
 
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -57,14 +47,9 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     return _bits((key,), (shape, dtype))
 
 
-def _draw_bits(key: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("random bits"))
+def _bits(key: Any, shape: Shape, dtype: Any) -> Any:
     return stream_of(key).random_bits(8 * dtype.itemsize, shape)
-
-
-_bits = Sampler("bits", _draw_bits, parametric("random bits"))
-
-
-# ---- reals -------------------------------------------------------------------------------------
 
 
 def uniform(
@@ -85,20 +70,15 @@ def uniform(
     return _uniform((key, minval, maxval), (shape, dtype))
 
 
-def _draw_unit(key: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers"), name="uniform")
+def _unit(key: Any, shape: Shape, dtype: Any) -> Any:
     return stream_of(key).unit(shape, dtype)
 
 
-def _draw_uniform(key: Any, low: Any, high: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("real numbers", "minval", "maxval"))
+def _uniform(key: Any, low: Any, high: Any, shape: Shape, dtype: Any) -> Any:
     low, high = full_operand(low, shape, dtype), full_operand(high, shape, dtype)
     return stream_of(key).uniform(shape, dtype, low, high)
-
-
-_unit = Sampler("uniform", _draw_unit, parametric("real numbers"))
-_uniform = Sampler("uniform", _draw_uniform, parametric("real numbers", "minval", "maxval"))
-
-
-# ---- integers ----------------------------------------------------------------------------------
 
 
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Array:
@@ -128,21 +108,6 @@ def _wide_bound(value: Any) -> Any:
         if dtypes.fits(value, dtype):
             return put(np.asarray(value, dtype), ArrayType((), dtype))
     raise OverflowError(f"randint: the bound {value} does not fit in 64 bits")
-
-
-def _draw_randint(key: Any, minval: Any, maxval: Any, shape: Shape, dtype: Any) -> Any:
-    # Narrow integers are drawn as int32, which holds the end of their range as well.
-    drawn = dtype if dtype.itemsize >= 4 else dtypes.int32
-    info, limits = dtypes.iinfo(drawn), dtypes.iinfo(dtype)
-    first, last = int(limits.min), int(limits.max)
-    minval, maxval = _as_integers(minval), _as_integers(maxval)
-    beyond = _above(maxval, int(info.max))
-    low = full_operand(_clipped(minval, first, last), shape, drawn)
-    high = full_operand(_clipped(maxval, first, min(last + 1, int(info.max))), shape, drawn)
-    if type_of(beyond).shape:
-        beyond = repeated(beyond, shape)
-    found = _integers_between(stream_of(key), shape, drawn, low, high, beyond)
-    return convert_element_type(found, dtype)
 
 
 def _integers_between(
@@ -218,10 +183,20 @@ def _clipped(x: Any, first: int, last: int) -> Any:
     return x
 
 
-_randint = Sampler("randint", _draw_randint, parametric("integers", "minval", "maxval"))
-
-
-# ---- booleans and signs ------------------------------------------------------------------------
+@sampler(parametric("integers", "minval", "maxval"))
+def _randint(key: Any, minval: Any, maxval: Any, shape: Shape, dtype: Any) -> Any:
+    # Narrow integers are drawn as int32, which holds the end of their range as well.
+    drawn = dtype if dtype.itemsize >= 4 else dtypes.int32
+    info, limits = dtypes.iinfo(drawn), dtypes.iinfo(dtype)
+    first, last = int(limits.min), int(limits.max)
+    minval, maxval = _as_integers(minval), _as_integers(maxval)
+    beyond = _above(maxval, int(info.max))
+    low = full_operand(_clipped(minval, first, last), shape, drawn)
+    high = full_operand(_clipped(maxval, first, min(last + 1, int(info.max))), shape, drawn)
+    if type_of(beyond).shape:
+        beyond = repeated(beyond, shape)
+    found = _integers_between(stream_of(key), shape, drawn, low, high, beyond)
+    return convert_element_type(found, dtype)
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Array:
@@ -238,18 +213,6 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
     return _bernoulli((key, p), (shape, mode))
 
 
-def _draw_bernoulli(key: Any, p: Any, shape: Shape, mode: str) -> Any:
-    dtype = type_of(p).dtype
-    p = full_operand(p, shape, dtype)
-    stream = stream_of(key)
-    if mode == "low":
-        return lt(stream.unit(shape, dtype), p)
-    both = stream.unit((2, *shape), dtype)
-    coarse, fine = (reshape(slice_in_dim(both, i, i + 1), shape) for i in (0, 1))
-    step = dtype.type(2.0 ** -int(dtypes.finfo(dtype).nmant))
-    return lt(mul(fine, step), sub(p, coarse))
-
-
 def _check_bernoulli(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
     key, p = check_key(operation, arrays[0]), check_parameter(operation, "p", arrays[1])
     shape, mode = static
@@ -262,15 +225,26 @@ def _check_bernoulli(operation: str, arrays: Arrays, static: Static) -> tuple[Ar
     return (key, p), (check_shape_of_parameters(operation, shape, ("p",), (p,)), mode)
 
 
-def check_mode(operation: str, mode: Any) -> None:
-    """Raises WeftValueError for a mode that is neither "low" nor "high"."""
+def check_mode(operation: str, mode: Any) -> Any:
+    """The mode. Raises WeftValueError unless it is "low" or "high"."""
     if mode not in ("low", "high"):
         message = f"{operation}: mode is 'low' or 'high'"
         fix = Fix("mode", "leave mode out", {"mode": "low"})
         raise invalid_value(message, operation, "mode", mode, "'low' or 'high'", fix=fix)
+    return mode
 
 
-_bernoulli = Sampler("bernoulli", _draw_bernoulli, _check_bernoulli)
+@sampler(_check_bernoulli)
+def _bernoulli(key: Any, p: Any, shape: Shape, mode: str) -> Any:
+    dtype = type_of(p).dtype
+    p = full_operand(p, shape, dtype)
+    stream = stream_of(key)
+    if mode == "low":
+        return lt(stream.unit(shape, dtype), p)
+    both = stream.unit((2, *shape), dtype)
+    coarse, fine = (reshape(slice_in_dim(both, i, i + 1), shape) for i in (0, 1))
+    step = dtype.type(2.0 ** -int(dtypes.finfo(dtype).nmant))
+    return lt(mul(fine, step), sub(p, coarse))
 
 
 def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -290,8 +264,6 @@ def draw_signs(stream: Stream, shape: Shape, dtype: Any) -> Any:
     return sub(mul(convert_element_type(heads, dtype), two), dtype.type(1))
 
 
-def _draw_rademacher(key: Any, shape: Shape, dtype: Any) -> Any:
+@sampler(parametric("signs"))
+def _rademacher(key: Any, shape: Shape, dtype: Any) -> Any:
     return draw_signs(stream_of(key), shape, dtype)
-
-
-_rademacher = Sampler("rademacher", _draw_rademacher, parametric("signs"))

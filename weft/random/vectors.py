@@ -36,8 +36,11 @@ from weft.ops.structural.shape import expand_dims, reduce_sum, reshape
 from weft.random.continuous import exponential_of
 from weft.random.gamma import log_gamma_of
 from weft.random.gaussian import draw_normal
-from weft.random.sampler import Sampler
+from weft.random.sampler import sampler
 from weft.random.sampler_arguments import (
+    Arrays,
+    Shape,
+    Static,
     check_dtype,
     check_key,
     check_parameter,
@@ -49,13 +52,6 @@ from weft.random.streams import Stream, filled, full_operand, repeated, stream_o
 from weft.random.uniforms import draw_signs
 
 __all__ = ["ball", "generalized_normal", "multivariate_normal", "orthogonal"]
-
-Arrays = tuple[Any, ...]
-Static = tuple[Any, ...]
-Shape = tuple[int, ...]
-
-
-# ---- the generalized normal distribution and balls -----------------------------------------------
 
 
 def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -81,11 +77,6 @@ def _parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, 
     return draw_signs(signs, shape, dtype), sizes, p
 
 
-def _draw_generalized_normal(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
-    signs, sizes, p = _parts(stream_of(key), p, shape, computing_dtype(dtype))
-    return convert_element_type(mul(signs, exp(div(sizes, p))), dtype)
-
-
 def _check_power(operation: str, p: Any) -> None:
     if isinstance(p, (int, float)) and not p > 0:
         message = f"{operation}: the power p is positive"
@@ -100,9 +91,10 @@ def _check_generalized_normal(operation: str, arrays: Arrays, static: Static) ->
     return _check_real(operation, arrays, (check_shape(operation, static[0]), static[1]))
 
 
-_generalized_normal = Sampler(
-    "generalized_normal", _draw_generalized_normal, _check_generalized_normal
-)
+@sampler(_check_generalized_normal)
+def _generalized_normal(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
+    signs, sizes, p = _parts(stream_of(key), p, shape, computing_dtype(dtype))
+    return convert_element_type(mul(signs, exp(div(sizes, p))), dtype)
 
 
 def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Array:
@@ -119,22 +111,6 @@ def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Ar
     ((100, 3), True)
     """
     return _ball((key, p), (d, shape, dtype))
-
-
-def _draw_ball(key: Any, p: Any, d: int, shape: Shape, dtype: Any) -> Any:
-    wide = computing_dtype(dtype)
-    first, second = stream_of(key).split()
-    whole, axis = (*shape, d), len(shape)
-    p = repeated(full_operand(p, shape, wide), shape)
-    signs, sizes, p = _parts(first, repeated(expand_dims(p, [axis]), whole), whole, wide)
-    radius = log(exponential_of(second, shape, wide))
-    # A sum of exponentials relative to the largest: unless p is 2, terms may be of any size.
-    parts = concatenate([sizes, expand_dims(radius, [axis])], axis)
-    largest = stop_gradient(reduce_max(parts, (axis,)))
-    spread = repeated(expand_dims(largest, [axis]), (*shape, d + 1))
-    total = add(log(reduce_sum(exp(sub(parts, spread)), (axis,))), largest)
-    total = repeated(expand_dims(total, [axis]), whole)
-    return convert_element_type(mul(signs, exp(div(sub(sizes, total), p))), dtype)
 
 
 def _check_ball(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
@@ -159,10 +135,21 @@ def _check_length(operation: str, name: str, value: Any) -> int:
     return found
 
 
-_ball = Sampler("ball", _draw_ball, _check_ball)
-
-
-# ---- normal vectors ------------------------------------------------------------------------------
+@sampler(_check_ball)
+def _ball(key: Any, p: Any, d: int, shape: Shape, dtype: Any) -> Any:
+    wide = computing_dtype(dtype)
+    first, second = stream_of(key).split()
+    whole, axis = (*shape, d), len(shape)
+    p = repeated(full_operand(p, shape, wide), shape)
+    signs, sizes, p = _parts(first, repeated(expand_dims(p, [axis]), whole), whole, wide)
+    radius = log(exponential_of(second, shape, wide))
+    # A sum of exponentials relative to the largest: unless p is 2, terms may be of any size.
+    parts = concatenate([sizes, expand_dims(radius, [axis])], axis)
+    largest = stop_gradient(reduce_max(parts, (axis,)))
+    spread = repeated(expand_dims(largest, [axis]), (*shape, d + 1))
+    total = add(log(reduce_sum(exp(sub(parts, spread)), (axis,))), largest)
+    total = repeated(expand_dims(total, [axis]), whole)
+    return convert_element_type(mul(signs, exp(div(sub(sizes, total), p))), dtype)
 
 
 def multivariate_normal(
@@ -201,24 +188,6 @@ def _factor(cov: Any, method: str) -> Any:
     return scaled_columns(vectors, roots)
 
 
-def _draw_multivariate_normal(
-    key: Any, mean: Any, cov: Any, shape: Shape, dtype: Any, method: str
-) -> Any:
-    wide = computing_dtype(dtype)
-    n = type_of(mean).shape[-1]
-    mean, cov = (convert_element_type(x, wide) for x in (mean, cov))
-    whole = (*shape, n)
-    drawn = convert_element_type(draw_normal(stream_of(key), whole, dtype), wide)
-    factor = _factor(cov, method)
-    if type_of(factor).ndim == 2:
-        turned = matmul(reshape(drawn, (prod(shape), n)), swapped(factor))
-    else:
-        column = expand_dims(drawn, [len(whole)])
-        turned = matmul(repeated(factor, (*whole, n)), column)
-    made = add(repeated(mean, whole), reshape(turned, whole))
-    return convert_element_type(made, dtype)
-
-
 _METHODS = ("cholesky", "eigh", "svd")
 
 
@@ -237,12 +206,10 @@ def _check_multivariate_normal(
         )
     own, square = type_of(mean).shape, type_of(cov).shape
     if not own or len(square) < 2 or square[-2:] != (own[-1], own[-1]):
-        raise ShapeError(
-            f"{operation}: mean has shape (..., n) and cov has shape (..., n, n)",
-            operation=operation,
-            got=f"mean of shape {own}, cov of shape {square}",
-            wanted="a vector and a square matrix of its length, or arrays of those",
-        )
+        message = f"{operation}: mean has shape (..., n) and cov has shape (..., n, n)"
+        got = f"mean of shape {own}, cov of shape {square}"
+        wanted = "a vector and a square matrix of its length, or arrays of those"
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted)
     shape = _batch(operation, shape, own[:-1], square[:-2])
     common = dtypes.default_float
     if dtype is None:
@@ -263,12 +230,23 @@ def _batch(operation: str, shape: Any, mean: Shape, cov: Shape) -> Shape:
     return check_shape_of_parameters(operation, shape, names, holders)
 
 
-_multivariate_normal = Sampler(
-    "multivariate_normal", _draw_multivariate_normal, _check_multivariate_normal
-)
-
-
-# ---- orthogonal matrices -------------------------------------------------------------------------
+@sampler(_check_multivariate_normal)
+def _multivariate_normal(
+    key: Any, mean: Any, cov: Any, shape: Shape, dtype: Any, method: str
+) -> Any:
+    wide = computing_dtype(dtype)
+    n = type_of(mean).shape[-1]
+    mean, cov = (convert_element_type(x, wide) for x in (mean, cov))
+    whole = (*shape, n)
+    drawn = convert_element_type(draw_normal(stream_of(key), whole, dtype), wide)
+    factor = _factor(cov, method)
+    if type_of(factor).ndim == 2:
+        turned = matmul(reshape(drawn, (prod(shape), n)), swapped(factor))
+    else:
+        column = expand_dims(drawn, [len(whole)])
+        turned = matmul(repeated(factor, (*whole, n)), column)
+    made = add(repeated(mean, whole), reshape(turned, whole))
+    return convert_element_type(made, dtype)
 
 
 def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Array:
@@ -287,16 +265,6 @@ def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | No
     return _orthogonal((key,), (n, shape, dtype, m))
 
 
-def _draw_orthogonal(key: Any, n: int, shape: Shape, dtype: Any, m: int) -> Any:
-    wide = computing_dtype(dtype)
-    long, short = max(n, m), min(n, m)
-    drawn = draw_normal(stream_of(key), (*shape, long, short), dtype)
-    q, r = qr(convert_element_type(drawn, wide), full_matrices=False)
-    # Q R with a positive diagonal of R is unique, and its Q is unbiased.
-    q = scaled_columns(q, sign(diagonal(part(r, (0, short)))))
-    return convert_element_type(swapped(q) if n < m else q, dtype)
-
-
 _check_random = parametric("real or complex numbers")
 
 
@@ -308,4 +276,12 @@ def _check_orthogonal(operation: str, arrays: Arrays, static: Static) -> tuple[A
     return arrays, (n, shape, dtype, m)
 
 
-_orthogonal = Sampler("orthogonal", _draw_orthogonal, _check_orthogonal)
+@sampler(_check_orthogonal)
+def _orthogonal(key: Any, n: int, shape: Shape, dtype: Any, m: int) -> Any:
+    wide = computing_dtype(dtype)
+    long, short = max(n, m), min(n, m)
+    drawn = draw_normal(stream_of(key), (*shape, long, short), dtype)
+    q, r = qr(convert_element_type(drawn, wide), full_matrices=False)
+    # Q R with a positive diagonal of R is unique, and its Q is unbiased.
+    q = scaled_columns(q, sign(diagonal(part(r, (0, short)))))
+    return convert_element_type(swapped(q) if n < m else q, dtype)

@@ -9,17 +9,12 @@ from weft import dtypes
 from weft.argument_errors import close_name, unknown_option
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, WeftValueError
-from weft.numpy.arguments import check_arrays
+from weft.numpy.arguments import check_arrays, integer_of
 
 __all__ = [
-    "check_dimensions",
-    "check_numbers",
-    "not_there",
-    "one_of",
-    "refuse",
-    "wrong_shape",
+    "at_least", "check_dimensions", "check_numbers", "not_there", "one_of", "refuse", "wrong_shape",
     "wrong_value",
-]
+]  # fmt: skip
 
 
 def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> None:
@@ -46,66 +41,68 @@ def refuse(operation: str, argument: str, value: Any, wanted: Any, instead: str)
 
 def not_there(operation: str, got: str, wanted: str, instead: str) -> WeftNotImplementedError:
     """The error for a function of SciPy that weft replaces by another one."""
-    return WeftNotImplementedError(
-        f"{operation} is not there",
-        operation=operation,
-        got=got,
-        wanted=wanted,
-        fix=Fix("instead", instead, {}),
-    )
+    message = f"{operation} is not there"
+    fix = Fix("instead", instead, {})
+    return WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def wrong_value(operation: str, got: str, wanted: str) -> WeftValueError:
     """The error for a value that a function does not take."""
-    return WeftValueError(
-        f"{operation} cannot take these values",
-        operation=operation,
-        got=got,
-        wanted=wanted,
-        fix=Fix("values", f"pass {wanted}", {}),
-    )
+    message = f"{operation} cannot take these values"
+    fix = Fix("values", f"pass {wanted}", {})
+    return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def wrong_shape(operation: str, got: str, wanted: str) -> ShapeError:
     """The error for shapes that do not fit."""
-    return ShapeError(
-        f"{operation}: the shapes do not fit",
-        operation=operation,
-        got=got,
-        wanted=wanted,
-        fix=Fix("shape", f"pass {wanted}", {}),
-    )
+    message = f"{operation}: the shapes do not fit"
+    fix = Fix("shape", f"pass {wanted}", {})
+    return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def check_numbers(operation: str, argument: str, x: Any, accepted: Any = dtypes.ANY) -> None:
     """Raises WeftTypeError unless x is an array, and DTypeError for other dtypes."""
     check_arrays(operation, x, argument=argument)
-    of = type_of(x)
-    if of.dtype not in accepted:
+    aval = type_of(x)
+    if aval.dtype not in accepted:
         real = dtypes.complex64 not in accepted
         raise DTypeError(
-            f"{operation} does not take {dtypes.short_name(of.dtype)}",
+            f"{operation} does not take {dtypes.short_name(aval.dtype)}",
             operation=operation,
-            got=f"{argument}: {of}",
+            got=f"{argument}: {aval}",
             wanted="real numbers" if real else "numbers",
             fix=Fix("convert", f"convert it: {argument}.astype('float32')", {"dtype": "float32"}),
         )
 
 
 def check_dimensions(
-    operation: str, argument: str, x: Any, least: int, most: int | None = None
+    operation: str,
+    argument: str,
+    x: Any,
+    least: int,
+    most: int | None = None,
+    accepted: Any = dtypes.ANY,
 ) -> None:
     """Raises as `check_numbers`, and ShapeError for another number of dimensions."""
     check_numbers(operation, argument, x)
-    of = type_of(x)
-    if of.ndim < least or (most is not None and of.ndim > most):
-        some = str(least) if most == least else f"{least} to {most}"
-        if most is None:
-            some = f"{least} or more"
+    aval = type_of(x)
+    if aval.ndim < least or (most is not None and aval.ndim > most):
+        some = f"{least} or more" if most is None else f"{least} to {most}"
         raise ShapeError(
-            f"{operation}: {argument} has {of.ndim} dimensions",
+            f"{operation}: {argument} has {aval.ndim} dimensions",
             operation=operation,
-            got=f"{argument}: {of}",
-            wanted=f"{some} dimensions",
+            got=f"{argument}: {aval}",
+            wanted=f"{least if most == least else some} dimensions",
             fix=Fix("reshape", f"reshape it: {argument}.reshape(...)", {}),
         )
+    check_numbers(operation, argument, x, accepted)
+
+
+def at_least(operation: str, argument: str, value: Any, least: int) -> int:
+    """A static integer from `least` on. Raises WeftTypeError and WeftValueError."""
+    found = integer_of(value, operation, argument)
+    if found < least:
+        article = "an" if argument[0] == "n" else "a"
+        wanted = f"{article} {argument} of {least} or more"
+        raise wrong_value(operation, f"{argument}={found}", wanted)
+    return found

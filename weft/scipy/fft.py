@@ -42,9 +42,6 @@ __all__ = ["dct", "dctn", "idct", "idctn"]
 _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
-# ---- the transforms, along the last dimension ----------------------------------------------------
-
-
 def _part(x: Any, start: int, stop: int, stride: int = 1) -> Any:
     """A slice of the last dimension."""
     return slice_in_dim(x, start, stop, stride, type_of(x).ndim - 1)
@@ -148,29 +145,13 @@ def _along(x: Any, *, axis: int, length: int, type: int, power: float, orthogona
 
 
 @compiled
-def _transformed(
-    x: Any,
-    *,
-    axes: tuple[int, ...],
-    lengths: tuple[int, ...],
-    type: int,
-    power: float,
-    orthogonalize: bool,
-) -> Any:
+def _transformed(x: Any, *, axes: tuple[int, ...], lengths: tuple[int, ...], **options: Any) -> Any:
     dtype = inexact(type_of(x).dtype)
     x = convert(x, computing_dtype(dtype))
     parts = [real(x), imag(x)] if dtype in dtypes.COMPLEX else [x]
     for axis, length in zip(axes, lengths, strict=True):
-        parts = [
-            _along(
-                part, axis=axis, length=length, type=type, power=power, orthogonalize=orthogonalize
-            )
-            for part in parts
-        ]
+        parts = [_along(part, axis=axis, length=length, **options) for part in parts]
     return complex_of(*parts) if len(parts) == 2 else convert(parts[0], dtype)
-
-
-# ---- for users -----------------------------------------------------------------------------------
 
 
 def _checked_type(operation: str, type: Any) -> int:
@@ -219,6 +200,7 @@ def _several(
 def _one(
     operation: str, x: Any, type: Any, n: Any, axis: Any, norm: Any, orthogonalize: bool | None
 ) -> Any:
+    check_flag(orthogonalize, operation, "orthogonalize", none=True)
     check_operand(operation, x, "DCT", "x")
     x = user_value(x)
     axes = (axis_of(axis, type_of(x).ndim, operation),)
@@ -251,7 +233,6 @@ def dct(
     >>> dct(jnp.array([3.0, 1.0]))
     Array([8.      , 2.828427], dtype=float32)
     """
-    check_flag(orthogonalize, "fft.dct", "orthogonalize", none=True)
     return _one("fft.dct", x, type, n, axis, norm, orthogonalize)
 
 
@@ -271,13 +252,13 @@ def idct(
     >>> idct(jnp.array([20.0, 0.0, 0.0, 0.0]))
     Array([2.5, 2.5, 2.5, 2.5], dtype=float32)
     """
-    check_flag(orthogonalize, "fft.idct", "orthogonalize", none=True)
     return _one("fft.idct", x, type, n, axis, norm, orthogonalize)
 
 
 def _over_axes(
     operation: str, x: Any, type: Any, s: Any, axes: Any, norm: Any, orthogonalize: bool | None
 ) -> Any:
+    check_flag(orthogonalize, operation, "orthogonalize", none=True)
     check_operand(operation, x, "DCT", "x")
     x = user_value(x)
     found, sizes = axes_and_sizes(operation, type_of(x).shape, s, axes, None)
@@ -304,7 +285,6 @@ def dctn(
     Array([[16.,  0.],
            [ 0.,  0.]], dtype=float32)
     """
-    check_flag(orthogonalize, "fft.dctn", "orthogonalize", none=True)
     return _over_axes("fft.dctn", x, type, s, axes, norm, orthogonalize)
 
 
@@ -325,5 +305,4 @@ def idctn(
     Array([[1., 1.],
            [1., 1.]], dtype=float32)
     """
-    check_flag(orthogonalize, "fft.idctn", "orthogonalize", none=True)
     return _over_axes("fft.idctn", x, type, s, axes, norm, orthogonalize)

@@ -35,9 +35,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
         check_dimensions(name, "x", x, 1)
         given = type_of(x)
         if given.ndim == 1 and given.shape[0] != of.shape[place]:
-            raise wrong_shape(
-                name, f"y: {of}, x: {given}, axis={axis}", f"an x of {of.shape[place]} elements"
-            )
+            got = f"y: {of}, x: {given}, axis={axis}"
+            raise wrong_shape(name, got, f"an x of {of.shape[place]} elements")
         if given.ndim > 1:
             broadcast_shape(name, of.shape, given.shape)
     return numpy_trapezoid(y, x, dx, axis)

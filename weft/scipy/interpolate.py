@@ -138,15 +138,13 @@ class RegularGridInterpolator:
         if not isinstance(points, (tuple, list)) or not points:
             raise wrong_value(name, f"points={points!r:.80}", "a tuple of arrays as points")
         for number, row in enumerate(points):
-            check_dimensions(name, f"points[{number}]", row, 1, 1)
-            check_numbers(name, f"points[{number}]", row, dtypes.REAL)
+            check_dimensions(name, f"points[{number}]", row, 1, 1, dtypes.REAL)
             _check_rising(name, number, row)
         check_numbers(name, "values", values)
         lengths = tuple(type_of(row).shape[0] for row in points)
         if type_of(values).shape[: len(points)] != lengths or 0 in lengths:
-            raise wrong_shape(
-                name, f"values: {type_of(values)}, points: {lengths}", f"values of {lengths}"
-            )
+            got = f"values: {type_of(values)}, points: {lengths}"
+            raise wrong_shape(name, got, f"values of {lengths}")
         if fill_value is not None:
             check_dimensions(name, "fill_value", fill_value, 0, 0)
         self.grid = tuple(jnp.asarray(row) for row in points)
@@ -171,8 +169,7 @@ class RegularGridInterpolator:
             shape = broadcast_shape(name, *[type_of(x).shape for x in xi])
             known = promoted(name, *operands(name, *xi))
             xi = jnp.stack([broadcasted(x, shape) for x in known], axis=-1)
-        check_dimensions(name, "xi", xi, 1)
-        check_numbers(name, "xi", xi, dtypes.REAL)
+        check_dimensions(name, "xi", xi, 1, accepted=dtypes.REAL)
         if type_of(xi).ndim == 1 and type_of(xi).size % len(self.grid) == 0:
             xi = jnp.reshape(xi, (-1, len(self.grid)))
         if type_of(xi).shape[-1] != len(self.grid):

@@ -72,9 +72,8 @@ def _mapped(input: Any, cval: Any, *coordinates: Any, order: int, mode: str) -> 
         index = tuple(_inside(i, n, mode) for (i, _), n in zip(corner, input.shape, strict=True))
         term = values[index] if index else values
         if mode == "constant":
-            valid = [(i >= 0) & (i < n) for (i, _), n in zip(corner, input.shape, strict=True)]
-            for one in valid:
-                term = jnp.where(one, term, cval)
+            for (i, _), n in zip(corner, input.shape, strict=True):
+                term = jnp.where((i >= 0) & (i < n), term, cval)
         for _, weight in corner:
             term = term if weight is None else term * convert(weight, wide)
         out = term if out is None else out + term
@@ -109,20 +108,16 @@ def map_coordinates(
     of = type_of(input)
     rows = _rows(name, coordinates)
     if len(rows) != of.ndim:
-        raise wrong_shape(
-            name, f"input: {of}, {len(rows)} coordinates", f"{of.ndim} arrays of coordinates"
-        )
+        got = f"input: {of}, {len(rows)} coordinates"
+        raise wrong_shape(name, got, f"{of.ndim} arrays of coordinates")
     for number, row in enumerate(rows):
         check_numbers(name, f"coordinates[{number}]", row, dtypes.REAL)
     broadcast_shape(name, *[type_of(row).shape for row in rows])
     if isinstance(order, bool) or order not in (0, 1):
-        raise WeftNotImplementedError(
-            f"{name} has no splines of order {order!r}",
-            operation=name,
-            got=f"order={order!r:.80}",
-            wanted="0 or 1",
-            fix=Fix("order", "pass order=1", {"order": 1}),
-        )
+        message = f"{name} has no splines of order {order!r}"
+        got = f"order={order!r:.80}"
+        fix = Fix("order", "pass order=1", {"order": 1})
+        raise WeftNotImplementedError(message, operation=name, got=got, wanted="0 or 1", fix=fix)
     one_of(name, "mode", mode, _MODES)
     check_dimensions(name, "cval", cval, 0, 0)
     if 0 in of.shape:

@@ -106,12 +106,10 @@ def _bound(
         bound = signature.bind(*args, **keywords)
     except TypeError as error:
         names = ", ".join(signature.parameters)
-        raise WeftTypeError(
-            f"{operation}: {error}",
-            operation=operation,
-            got=f"{len(args)} arguments and the keywords {sorted(keywords)}",
-            wanted=f"the arguments {names}",
-        ) from None
+        message = f"{operation}: {error}"
+        got = f"{len(args)} arguments and the keywords {sorted(keywords)}"
+        wanted = f"the arguments {names}"
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted) from None
     bound.apply_defaults()
     return list(bound.arguments.values())
 

@@ -13,13 +13,6 @@ from weft.testing.function_checks import (
 )
 
 __all__ = [
-    "assert_close",
-    "check_grads",
-    "check_jit",
-    "check_jvp",
-    "check_linearize",
-    "check_types",
-    "check_vjp",
-    "check_vmap",
-    "exact_array",
-]
+    "assert_close", "check_grads", "check_jit", "check_jvp", "check_linearize", "check_types",
+    "check_vjp", "check_vmap", "exact_array",
+]  # fmt: skip

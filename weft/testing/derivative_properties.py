@@ -17,24 +17,16 @@ from weft.api.autodiff import jvp, linear_transpose, vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.core.types import type_of
 from weft.errors import MissingRuleError, WeftTypeError
+from weft.testing.function_checks import product, replaced
 from weft.testing.primitive_application import PrimitiveApplication, Skipped, converted, random_like
 
 __all__ = [
-    "declared_linear",
-    "finite_differences",
-    "forward_effects",
-    "linearized",
-    "low_precision",
-    "second_derivatives",
-    "transpose_rule",
-    "transposed",
-]
+    "declared_linear", "finite_differences", "forward_effects", "linearized", "low_precision",
+    "second_derivatives", "transpose_rule", "transposed",
+]  # fmt: skip
 
 # In narrow dtypes derivatives are rounded: what is far out of these bounds is wrong.
 _NARROW = {"float16": 0.1, "bfloat16": 0.25, "float32": 1e-2}
-
-
-# ---- first and second derivatives --------------------------------------------------------------
 
 
 def finite_differences(case: PrimitiveApplication) -> None:
@@ -49,13 +41,6 @@ def finite_differences(case: PrimitiveApplication) -> None:
         # Of some operands alone: the others' tangents are symbolic zeros.
         for some in _subsets(places):
             testing.check_jvp(one.restricted(some), [one.double[i] for i in some])
-
-
-def _all(case: PrimitiveApplication, places: Sequence[int], values: Sequence[Any]) -> list[Any]:
-    full = list(case.double)
-    for i, x in zip(places, values, strict=True):
-        full[i] = x
-    return case.call(*full)
 
 
 def _subsets(places: Sequence[int]) -> list[tuple[int, ...]]:
@@ -89,12 +74,15 @@ def transposed(case: PrimitiveApplication) -> None:
 def second_derivatives(case: PrimitiveApplication) -> None:
     """The derivatives of the derivatives, in every combination of modes."""
     case.smooth(order=2)
-    narrow = [x for x in case.double if type_of(x).dtype in (dtypes.float16, dtypes.bfloat16)]
-    if narrow:
+    if any(map(_is_narrow, case.double)):
         raise Skipped("the type rule takes half precision only, which has too few digits")
     for one in case.variants():
         xs = [one.double[i] for i in one.inexact]
         testing.check_grads(one.restricted(one.inexact), xs, order=2, modes=case.example.modes)
+
+
+def _is_narrow(x: Any) -> bool:
+    return type_of(x).dtype in (dtypes.float16, dtypes.bfloat16)
 
 
 def low_precision(case: PrimitiveApplication) -> None:
@@ -184,9 +172,6 @@ def forward_effects(case: PrimitiveApplication) -> None:
     assert wanted <= kept, f"the effects {set(wanted - kept)} are lost"
 
 
-# ---- linearity ---------------------------------------------------------------------------------
-
-
 def declared_linear(case: PrimitiveApplication) -> None:
     """The primitive is linear in the operands that are declared so."""
     groups = getattr(case.primitive, "linear", ())
@@ -200,7 +185,7 @@ def declared_linear(case: PrimitiveApplication) -> None:
 
 
 def _everything(case: PrimitiveApplication, places: Sequence[int]) -> Callable[..., list[Any]]:
-    return lambda *xs: _all(case, places, xs)
+    return lambda *xs: case.call(*replaced(case.double, places, xs))
 
 
 def _is_linear(function: Callable[..., list[Any]], args: Sequence[Any]) -> bool:
@@ -215,8 +200,7 @@ def _is_linear(function: Callable[..., list[Any]], args: Sequence[Any]) -> bool:
     for f_x, f_y, f_joined in zip(*outs, strict=True):
         if type_of(f_x).dtype not in dtypes.INEXACT:
             return False
-        narrow = type_of(f_x).dtype in (dtypes.float16, dtypes.bfloat16)
-        near = 5e-2 if narrow else 1e-5
+        near = 5e-2 if _is_narrow(f_x) else 1e-5
         wanted = -1.5 * np.asarray(f_x) + 0.75 * np.asarray(f_y)
         if not np.allclose(np.asarray(f_joined), wanted, rtol=near, atol=near):
             return False
@@ -246,9 +230,7 @@ def _adjoint(case: PrimitiveApplication, group: tuple[int, ...], declared: bool)
     """Checks the transpose rule in some operands: "checked", "without" a rule, or "other" where
     the primitive is not linear in them, or the rule does not claim them."""
     function, xs = _everything(case, group), [case.double[i] for i in group]
-    if any(type_of(x).dtype not in dtypes.INEXACT for x in xs):
-        return "other"
-    if not _is_linear(function, xs):
+    if any(type_of(x).dtype not in dtypes.INEXACT for x in xs) or not _is_linear(function, xs):
         return "other"
     tangents = [random_like(x, 5) for x in xs]
     outs = function(*tangents)
@@ -268,16 +250,9 @@ def _adjoint(case: PrimitiveApplication, group: tuple[int, ...], declared: bool)
         assert (got.shape, got.dtype) == (want.shape, want.dtype), (
             f"the cotangent of operands {group} has type {got}, not {want}"
         )
-    adjoint, direct = _product(found, tangents), _product(cts, outs)
-    narrow = any(type_of(x).dtype in (dtypes.float16, dtypes.bfloat16) for x in xs)
-    near = 0.1 if narrow else 1e-4
+    adjoint, direct = product(found, tangents), product(cts, outs)
+    near = 0.1 if any(map(_is_narrow, xs)) else 1e-4
     assert abs(adjoint - direct) <= near * (1.0 + abs(direct)), (
         f"in the operands {group}: <T ct, v> = {adjoint} and <ct, f(v)> = {direct}"
     )
     return "checked"
-
-
-def _product(xs: Sequence[Any], ys: Sequence[Any]) -> float:
-    return float(
-        sum(np.sum((np.asarray(x) * np.asarray(y)).real) for x, y in zip(xs, ys, strict=True))
-    )

@@ -72,9 +72,6 @@ def in_checkpoint(case: PrimitiveApplication) -> None:
     assert_same(derivatives(case, checkpoint(case.call), case.double), _alone(case))
 
 
-# ---- several devices ---------------------------------------------------------------------------
-
-
 def _mesh(case: PrimitiveApplication) -> Any:
     case.numbers()
     if len(devices()) < _DEVICES:

@@ -23,16 +23,9 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import WeftValueError
 
 __all__ = [
-    "assert_close",
-    "check_grads",
-    "check_jit",
-    "check_jvp",
-    "check_linearize",
-    "check_types",
-    "check_vjp",
-    "check_vmap",
-    "exact_array",
-]
+    "assert_close", "check_grads", "check_jit", "check_jvp", "check_linearize", "check_types",
+    "check_vjp", "check_vmap", "exact_array", "product", "random_direction", "replaced",
+]  # fmt: skip
 
 # Per real dtype: the step of a finite difference, and how far derivatives may be from it.
 _STEP = {"float16": 0.2, "bfloat16": 0.4, "float32": 3e-2, "float64": 1e-3}
@@ -92,10 +85,7 @@ def assert_close(
         )
 
 
-# ---- derivatives -------------------------------------------------------------------------------
-
-
-def _direction(generator: np.random.Generator, leaf: Any) -> Any:
+def random_direction(generator: np.random.Generator, leaf: Any) -> Any:
     """A random tangent of an inexact leaf."""
     of = type_of(leaf)
     value = generator.normal(size=of.shape)
@@ -104,29 +94,25 @@ def _direction(generator: np.random.Generator, leaf: Any) -> Any:
     return exact_array(value, of.dtype)
 
 
-def _split(values: Any) -> tuple[list[Any], list[int], Callable[[Sequence[Any]], Any]]:
-    """The leaves of a tree, the indices of the inexact ones, and a function that replaces those."""
-    leaves, structure = tree.flatten(values)
-    leaves = [as_array(leaf) for leaf in leaves]
-    places = [i for i, leaf in enumerate(leaves) if _inexact(leaf)]
-
-    def rebuild(parts: Sequence[Any]) -> Any:
-        full = list(leaves)
-        for place, part in zip(places, parts, strict=True):
-            full[place] = part
-        return structure.unflatten(full)
-
-    return leaves, places, rebuild
+def replaced(values: Sequence[Any], places: Sequence[int], parts: Sequence[Any]) -> list[Any]:
+    """The values, with others at some indices."""
+    full = list(values)
+    for place, part in zip(places, parts, strict=True):
+        full[place] = part
+    return full
 
 
 def _restricted(
     f: Callable[..., Any], args: tuple[Any, ...]
 ) -> tuple[Callable[..., list[Any]], list[Any]]:
     """`f` as a function of the inexact leaves of its arguments to those of its result."""
-    leaves, places, rebuild = _split(args)
+    leaves, structure = tree.flatten(args)
+    leaves = [as_array(leaf) for leaf in leaves]
+    places = [i for i, leaf in enumerate(leaves) if _inexact(leaf)]
 
     def function(*parts: Any) -> list[Any]:
-        return [leaf for leaf in tree.leaves(f(*rebuild(parts))) if _inexact(leaf)]
+        outs = f(*structure.unflatten(replaced(leaves, places, parts)))
+        return [leaf for leaf in tree.leaves(outs) if _inexact(leaf)]
 
     return function, [leaves[i] for i in places]
 
@@ -168,7 +154,7 @@ def check_jvp(
     """
     function, primals = _restricted(f, tuple(args))
     generator = np.random.default_rng(seed)
-    tangents = [_direction(generator, x) for x in primals]
+    tangents = [random_direction(generator, x) for x in primals]
     outs, derivative = jvp(function, tuple(primals), tuple(tangents))
     kind = _narrowest([*primals, *outs])
     wanted = _numerical_jvp(function, primals, tangents, _STEP[kind] if eps is None else eps)
@@ -184,7 +170,8 @@ def check_jvp(
         )
 
 
-def _product(xs: Sequence[Any], ys: Sequence[Any]) -> float:
+def product(xs: Sequence[Any], ys: Sequence[Any]) -> float:
+    """The real part of the sum of the products of the elements, without conjugation."""
     return float(sum(np.sum((_host(x) * _host(y)).real) for x, y in zip(xs, ys, strict=True)))
 
 
@@ -202,18 +189,18 @@ def check_vjp(
     """
     function, primals = _restricted(f, tuple(args))
     generator = np.random.default_rng(seed)
-    tangents = [_direction(generator, x) for x in primals]
+    tangents = [random_direction(generator, x) for x in primals]
     outs, tangents_out = jvp(function, tuple(primals), tuple(tangents))
     outs_again, pullback = vjp(function, *primals)
     bound = _ROUNDING[_narrowest([*primals, *outs])]
     rtol = bound if rtol is None else rtol
     assert_close(outs_again, outs, rtol, what="the value under vjp")
-    cotangents = [_direction(generator, out) for out in outs]
+    cotangents = [random_direction(generator, out) for out in outs]
     found = pullback(cotangents)
     for x, ct in zip(primals, found, strict=True):
         wanted, of = type_of(x).tangent(), type_of(ct)
         assert (of.shape, of.dtype) == (wanted.shape, wanted.dtype), f"cotangent {of} of {wanted}"
-    got, want = _product(found, tangents), _product(cotangents, tangents_out)
+    got, want = product(found, tangents), product(cotangents, tangents_out)
     size = sum(np.sum(np.abs(_host(a) * _host(b))) for a, b in zip(found, tangents, strict=True))
     limit = (bound if atol is None else atol) + rtol * max(abs(want), float(size))
     assert abs(got - want) <= limit, f"<J^T ct, v> = {got} and <ct, J v> = {want}"
@@ -223,7 +210,7 @@ def check_linearize(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0
     """Raises AssertionError unless `linearize` of `f` at `args` gives what `jvp` gives."""
     function, primals = _restricted(f, tuple(args))
     generator = np.random.default_rng(seed)
-    tangents = [_direction(generator, x) for x in primals]
+    tangents = [random_direction(generator, x) for x in primals]
     outs, wanted = jvp(function, tuple(primals), tuple(tangents))
     outs_again, linear = linearize(function, *primals)
     assert_close(outs_again, outs, what="the value under linearize")
@@ -250,12 +237,10 @@ def check_grads(
     >>> check_grads(wnp.sin, (0.5,), order=2)
     """
     if not set(modes) <= {"fwd", "rev"} or not modes:
-        raise WeftValueError(
-            'check_grads: modes are "fwd" and "rev"',
-            operation="check_grads",
-            got=f"modes={modes!r:.80}",
-            wanted='one or both of "fwd" and "rev"',
-        )
+        message = 'check_grads: modes are "fwd" and "rev"'
+        got = f"modes={modes!r:.80}"
+        wanted = 'one or both of "fwd" and "rev"'
+        raise WeftValueError(message, operation="check_grads", got=got, wanted=wanted)
     function, primals = _restricted(f, tuple(args))
     check_jvp(function, primals, rtol=rtol, atol=atol, eps=eps, seed=seed)
     if "rev" in modes:
@@ -263,24 +248,14 @@ def check_grads(
     if order <= 1:
         return
     generator = np.random.default_rng(seed + 1)
+    rest = order - 1, modes, atol, rtol, eps
     if "fwd" in modes:
-        tangents = tuple(_direction(generator, x) for x in primals)
-
-        def forward(*xs: Any) -> Any:
-            return jvp(function, xs, tangents)[1]
-
-        check_grads(forward, primals, order - 1, modes, atol, rtol, eps, seed + 2)
+        tangents = tuple(random_direction(generator, x) for x in primals)
+        check_grads(lambda *xs: jvp(function, xs, tangents)[1], primals, *rest, seed + 2)
     if "rev" in modes:
         outs = function(*primals)
-        cotangents = [_direction(generator, out) for out in outs]
-
-        def reverse(*xs: Any) -> Any:
-            return vjp(function, *xs)[1](cotangents)
-
-        check_grads(reverse, primals, order - 1, modes, atol, rtol, eps, seed + 3)
-
-
-# ---- vmap, jit, types --------------------------------------------------------------------------
+        cotangents = [random_direction(generator, out) for out in outs]
+        check_grads(lambda *xs: vjp(function, *xs)[1](cotangents), primals, *rest, seed + 3)
 
 
 def _axes_choices(args: Sequence[Any], limit: int) -> Iterator[tuple[int | None, ...]]:
@@ -308,12 +283,9 @@ def check_vmap(
     tried (at most `limit` of them): the mapped ones are stacked from `size` variations, by default
     the argument with its elements rotated; `vary(argument, k)` gives the k-th one otherwise.
     """
-    if vary is None:
-        vary = _rotated
-    variations = [
-        [np.asarray(vary(np.asarray(x), k)).astype(np.asarray(x).dtype) for k in range(size)]
-        for x in args
-    ]
+    vary = vary or _rotated
+    hosts = [np.asarray(x) for x in args]
+    variations = [[np.asarray(vary(x, k)).astype(x.dtype) for k in range(size)] for x in hosts]
     alone = [[exact_array(v) for v in values] for values in variations]
     loops: dict[Any, Any] = {}
     for axes in _axes_choices(args, limit):
@@ -338,12 +310,7 @@ def _rotated(value: np.ndarray[Any, Any], k: int) -> np.ndarray[Any, Any]:
 
 
 def _stack(outs: Sequence[Any]) -> Any:
-    rows = [tree.flatten(out) for out in outs]
-    leaves = [
-        exact_array(np.stack([np.asarray(leaf) for leaf in same]))
-        for same in zip(*(found for found, _ in rows), strict=True)
-    ]
-    return rows[0][1].unflatten(leaves)
+    return tree.map(lambda *same: exact_array(np.stack([np.asarray(x) for x in same])), *outs)
 
 
 def check_jit(f: Callable[..., Any], args: Sequence[Any], *, rtol: float | None = None) -> None:

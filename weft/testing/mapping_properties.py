@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import testing
+from weft import testing, tree
 from weft.api.autodiff import jvp, vjp
 from weft.api.jit import make_jaxpr
 from weft.api.vmap import vmap
@@ -28,18 +28,11 @@ from weft.testing.primitive_application import (
 )
 
 __all__ = [
-    "forward_of_mapped",
-    "mapped",
-    "mapped_effects",
-    "mapped_forward",
-    "mapped_over_nothing",
+    "forward_of_mapped", "mapped", "mapped_effects", "mapped_forward", "mapped_over_nothing",
     "mapped_reverse",
-]
+]  # fmt: skip
 
 Axes = tuple[int | None, ...]
-
-
-# ---- values ------------------------------------------------------------------------------------
 
 
 def mapped(case: PrimitiveApplication) -> None:
@@ -106,7 +99,7 @@ def check_mapped(function: Callable[..., Any], args: Sequence[Any], size: int, l
             places = tuple(0 if axis is None else k for axis in axes)
             if places not in rows:
                 given = [values[p] for values, p in zip(alone, places, strict=True)]
-                rows[places] = [np.asarray(x) for x in flat(function(*given))]
+                rows[places] = [np.asarray(x) for x in tree.leaves(function(*given))]
             found.append(rows[places])
         return [np.stack(same) for same in zip(*found, strict=True)]
 
@@ -115,18 +108,11 @@ def check_mapped(function: Callable[..., Any], args: Sequence[Any], size: int, l
             x[0] if axis is None else testing.exact_array(np.stack(values, axis))
             for values, x, axis in zip(hosts, alone, axes, strict=True)
         ]
-        got = flat(vmap(function, in_axes=axes)(*operands))
+        got = tree.leaves(vmap(function, in_axes=axes)(*operands))
         for x, host in zip(got, wanted(axes), strict=True):
             near = bound(x)
             what = f"vmap with in_axes={axes} over {size} elements"
             testing.assert_close(x, testing.exact_array(host), near, near, what=what)
-
-
-def flat(outs: Any) -> list[Any]:
-    """The arrays of nested lists and tuples."""
-    if isinstance(outs, (list, tuple)):
-        return [x for part in outs for x in flat(part)]
-    return [outs]
 
 
 def _choices(args: Sequence[Any], limit: int) -> list[Axes]:
@@ -151,9 +137,6 @@ def _choices(args: Sequence[Any], limit: int) -> list[Axes]:
     # At least half of the choices are for several operands at once.
     first = alone if len(alone) <= limit // 2 else alone[:: -(-len(alone) // (limit // 2))]
     return list(dict.fromkeys([*first, *rest]))[:limit]
-
-
-# ---- derivatives -------------------------------------------------------------------------------
 
 
 def mapped_forward(case: PrimitiveApplication) -> None:

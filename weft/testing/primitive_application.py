@@ -17,24 +17,14 @@ from weft.core.types import ArrayType, type_of, user_value
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import reshape
+from weft.testing.function_checks import random_direction, replaced
 from weft.testing.report import Example
 
 __all__ = [
-    "PrimitiveApplication",
-    "Skipped",
-    "application",
-    "assert_same",
-    "bound",
-    "converted",
-    "derivatives",
-    "inexact_only",
-    "loop",
-    "random_like",
-    "rows_of",
-    "stack",
-    "stacked",
+    "PrimitiveApplication", "Skipped", "application", "assert_same", "bound", "converted",
+    "derivatives", "inexact_only", "loop", "random_like", "rows_of", "stack", "stacked",
     "variation",
-]
+]  # fmt: skip
 
 _DOUBLE = {True: dtypes.complex128, False: dtypes.float64}
 # How far derivatives in two ways of computing may be apart, by the dtype of the numbers.
@@ -138,13 +128,7 @@ class PrimitiveApplication:
         """The results that have tangents, as a function of the operands at some indices."""
         given = self.double if args is None else args
 
-        def function(*xs: Any) -> list[Any]:
-            full = list(given)
-            for i, x in zip(places, xs, strict=True):
-                full[i] = x
-            return inexact_only(self.call(*full))
-
-        return function
+        return lambda *xs: inexact_only(self.call(*replaced(given, places, xs)))
 
 
 def application(primitive: Any, example: Example) -> PrimitiveApplication:
@@ -158,9 +142,6 @@ def application(primitive: Any, example: Example) -> PrimitiveApplication:
 def inexact_only(outs: Sequence[Any]) -> list[Any]:
     """The values that have tangents."""
     return [x for x in outs if type_of(x).dtype in dtypes.INEXACT]
-
-
-# ---- operands ----------------------------------------------------------------------------------
 
 
 def converted(args: Sequence[Any], dtype: Any, *, imaginary: bool = False) -> tuple[Any, ...]:
@@ -184,12 +165,7 @@ def converted(args: Sequence[Any], dtype: Any, *, imaginary: bool = False) -> tu
 
 def random_like(x: Any, seed: int) -> Any:
     """Random normal numbers of the type of a value."""
-    of = type_of(x)
-    generator = np.random.default_rng(seed)
-    value = generator.normal(size=of.shape)
-    if of.dtype in dtypes.COMPLEX:
-        value = value + 1j * generator.normal(size=of.shape)
-    return testing.exact_array(value, of.dtype)
+    return random_direction(np.random.default_rng(seed), x)
 
 
 def variation(host: np.ndarray[Any, Any], k: int) -> np.ndarray[Any, Any]:
@@ -203,12 +179,9 @@ def variation(host: np.ndarray[Any, Any], k: int) -> np.ndarray[Any, Any]:
 
 def stacked(args: Sequence[Any], size: int) -> list[Any]:
     """Operands stacked from variations."""
-    found = []
-    for x in args:
-        host = np.asarray(x)
-        rows = [variation(host, k) for k in range(size)]
-        found.append(testing.exact_array(np.stack(rows), host.dtype))
-    return found
+    hosts = [np.asarray(x) for x in args]
+    rows = [np.stack([variation(x, k) for k in range(size)]) for x in hosts]
+    return [testing.exact_array(row, x.dtype) for row, x in zip(rows, hosts, strict=True)]
 
 
 def rows_of(case: PrimitiveApplication) -> list[Any]:
@@ -232,9 +205,6 @@ def stack(rows: Sequence[Any]) -> Any:
     return concatenate([reshape(x, (1, *type_of(x).shape)) for x in rows], 0)
 
 
-# ---- derivatives -------------------------------------------------------------------------------
-
-
 def derivatives(
     case: PrimitiveApplication, function: Callable[..., list[Any]], args: Sequence[Any]
 ) -> Any:
@@ -246,10 +216,7 @@ def derivatives(
     places = [] if case.example.order < 1 else case.inexact
 
     def smooth(*xs: Any) -> list[Any]:
-        full = list(args)
-        for i, x in zip(places, xs, strict=True):
-            full[i] = x
-        return inexact_only(function(*full))
+        return inexact_only(function(*replaced(args, places, xs)))
 
     outs = function(*args)
     found = {"value": outs}

@@ -19,24 +19,11 @@ from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.testing.primitive_application import PrimitiveApplication, Skipped, converted
 
 __all__ = [
-    "body",
-    "dead_code",
-    "deterministic",
-    "expected",
-    "jitted",
-    "parameters",
-    "printable",
-    "result_types",
-    "settings",
-    "split",
-    "sweep",
-    "weak_types",
-]
+    "body", "dead_code", "deterministic", "expected", "jitted", "parameters", "printable",
+    "result_types", "settings", "split", "sweep", "weak_types",
+]  # fmt: skip
 
 _SWEEP = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
-
-
-# ---- types -------------------------------------------------------------------------------------
 
 
 def parameters(case: PrimitiveApplication) -> None:
@@ -100,9 +87,6 @@ def printable(case: PrimitiveApplication) -> None:
     """Two recordings of one application read the same."""
     first, second = (str(make_jaxpr(case.call)(*case.args)) for _ in range(2))
     assert first == second, f"recorded twice, it reads\n{first}\nand\n{second}"
-
-
-# ---- lowerings ---------------------------------------------------------------------------------
 
 
 def deterministic(case: PrimitiveApplication) -> None:
@@ -174,9 +158,6 @@ def _compute(case: PrimitiveApplication, given: Mapping[str, Sequence[Any]]) -> 
             assert (host.shape, host.dtype) == (of.shape, of.dtype), (
                 f"operands of {name}: computed {host.dtype}{host.shape}, typed {of}"
             )
-
-
-# ---- jaxprs ------------------------------------------------------------------------------------
 
 
 def dead_code(case: PrimitiveApplication) -> None:

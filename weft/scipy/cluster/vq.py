@@ -11,7 +11,7 @@ from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import computing_dtype, convert, inexact, promoted
 from weft.numpy.compiled_functions import compiled
-from weft.scipy.argument_checks import check_dimensions, check_numbers, wrong_shape
+from weft.scipy.argument_checks import check_dimensions, wrong_shape
 
 __all__ = ["vq"]
 
@@ -48,11 +48,9 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
     """
     name = "cluster.vq.vq"
     for argument, x in (("obs", obs), ("code_book", code_book)):
-        check_dimensions(name, argument, x, 1, 2)
-        check_numbers(name, argument, x, dtypes.ORDERED)
+        check_dimensions(name, argument, x, 1, 2, dtypes.ORDERED)
     a, b = type_of(obs), type_of(code_book)
     if a.ndim != b.ndim or a.shape[1:] != b.shape[1:] or b.shape[0] == 0:
-        raise wrong_shape(
-            name, f"obs: {a}, code_book: {b}", "codes, of as many elements as observations have"
-        )
+        got = f"obs: {a}, code_book: {b}"
+        raise wrong_shape(name, got, "codes, of as many elements as observations have")
     return _nearest(obs, code_book)

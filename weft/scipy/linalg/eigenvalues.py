@@ -22,9 +22,6 @@ from weft.scipy.argument_checks import check_dimensions, one_of, refuse, wrong_s
 __all__ = ["eigh", "eigh_tridiagonal", "mirrored"]
 
 
-# ---- Hermitian matrices, and pairs of them -------------------------------------------------------
-
-
 def mirrored(x: Any, lower: bool) -> Any:
     """The Hermitian matrices with the given triangle and a real diagonal."""
     strict = triangle(x, lower, -1 if lower else 1)
@@ -45,11 +42,10 @@ def _generalized(a: Any, b: Any, *, lower: bool, values_only: bool, type: int) -
     given = jnp.result_type(a, b)
     a, b = (mirrored(convert(x, computing_dtype(given)), lower) for x in (a, b))
     factor = cholesky(b, symmetrize_input=False)
+    adjoint_of = {"lower": True, "transpose_a": True, "conjugate_a": True}
     if type == 1:
         half = triangular_solve(factor, a, left_side=True, lower=True)
-        same = triangular_solve(
-            factor, half, left_side=False, lower=True, transpose_a=True, conjugate_a=True
-        )
+        same = triangular_solve(factor, half, left_side=False, **adjoint_of)
     else:
         same = matmul(matmul(adjoint(factor), a), factor)
     v, w = eigh_operation.eigh(same, symmetrize_input=True)
@@ -58,56 +54,32 @@ def _generalized(a: Any, b: Any, *, lower: bool, values_only: bool, type: int) -
     if type == 3:
         v = matmul(factor, v)
     else:
-        v = triangular_solve(
-            factor, v, left_side=True, lower=True, transpose_a=True, conjugate_a=True
-        )
+        v = triangular_solve(factor, v, left_side=True, **adjoint_of)
     return returned(w, given), returned(v, given)
 
 
 @overload
 def eigh(
-    a: Any,
-    b: Any = ...,
-    lower: bool = ...,
-    eigvals_only: Literal[False] = ...,
-    overwrite_a: bool = ...,
-    overwrite_b: bool = ...,
-    turbo: bool = ...,
-    eigvals: None = ...,
-    type: int = ...,
-    check_finite: bool = ...,
-) -> tuple[Array, Array]: ...
+    a: Any, b: Any = ..., lower: bool = ..., eigvals_only: Literal[False] = ...,
+    overwrite_a: bool = ..., overwrite_b: bool = ..., turbo: bool = ..., eigvals: None = ...,
+    type: int = ..., check_finite: bool = ...,
+) -> tuple[Array, Array]: ...  # fmt: skip
 
 
 @overload
 def eigh(
-    a: Any,
-    b: Any = ...,
-    lower: bool = ...,
-    *,
-    eigvals_only: Literal[True],
-    overwrite_a: bool = ...,
-    overwrite_b: bool = ...,
-    turbo: bool = ...,
-    eigvals: None = ...,
-    type: int = ...,
-    check_finite: bool = ...,
-) -> Array: ...
+    a: Any, b: Any = ..., lower: bool = ..., *, eigvals_only: Literal[True],
+    overwrite_a: bool = ..., overwrite_b: bool = ..., turbo: bool = ..., eigvals: None = ...,
+    type: int = ..., check_finite: bool = ...,
+) -> Array: ...  # fmt: skip
 
 
 @overload
 def eigh(
-    a: Any,
-    b: Any = ...,
-    lower: bool = ...,
-    eigvals_only: bool = ...,
-    overwrite_a: bool = ...,
-    overwrite_b: bool = ...,
-    turbo: bool = ...,
-    eigvals: None = ...,
-    type: int = ...,
+    a: Any, b: Any = ..., lower: bool = ..., eigvals_only: bool = ..., overwrite_a: bool = ...,
+    overwrite_b: bool = ..., turbo: bool = ..., eigvals: None = ..., type: int = ...,
     check_finite: bool = ...,
-) -> Any: ...
+) -> Any: ...  # fmt: skip
 
 
 @api_boundary
@@ -153,9 +125,6 @@ def eigh(
     return _generalized(a, b, lower=bool(lower), values_only=bool(eigvals_only), type=type)
 
 
-# ---- three diagonals -----------------------------------------------------------------------------
-
-
 @compiled
 def _tridiagonal(d: Any, e: Any, *, values_only: bool, first: int, stop: int) -> Any:
     given = jnp.result_type(d, e)
@@ -178,50 +147,29 @@ def _selected(select: Any, range: Any, n: int) -> tuple[int, int]:
         return int(pair[0]), int(pair[1]) + 1
     if select == "v" and len(pair) == 2 and pair[0] < pair[1]:
         return 0, n
-    raise wrong_value(
-        name,
-        f"select={select!r}, select_range={range!r:.60}",
-        f'for "i" the first and the last of {n} eigenvalues; for "v" two rising bounds',
-    )
+    wanted = f'for "i" the first and the last of {n} eigenvalues; for "v" two rising bounds'
+    raise wrong_value(name, f"select={select!r}, select_range={range!r:.60}", wanted)
 
 
 @overload
 def eigh_tridiagonal(
-    d: Any,
-    e: Any,
-    *,
-    eigvals_only: Literal[False] = ...,
-    select: str = ...,
-    select_range: tuple[float, float] | None = ...,
-    tol: float | None = ...,
-    key: Any = ...,
-) -> tuple[Array, Array]: ...
+    d: Any, e: Any, *, eigvals_only: Literal[False] = ..., select: str = ...,
+    select_range: tuple[float, float] | None = ..., tol: float | None = ..., key: Any = ...,
+) -> tuple[Array, Array]: ...  # fmt: skip
 
 
 @overload
 def eigh_tridiagonal(
-    d: Any,
-    e: Any,
-    *,
-    eigvals_only: Literal[True],
-    select: str = ...,
-    select_range: tuple[float, float] | None = ...,
-    tol: float | None = ...,
-    key: Any = ...,
-) -> Array: ...
+    d: Any, e: Any, *, eigvals_only: Literal[True], select: str = ...,
+    select_range: tuple[float, float] | None = ..., tol: float | None = ..., key: Any = ...,
+) -> Array: ...  # fmt: skip
 
 
 @overload
 def eigh_tridiagonal(
-    d: Any,
-    e: Any,
-    *,
-    eigvals_only: bool = ...,
-    select: str = ...,
-    select_range: tuple[float, float] | None = ...,
-    tol: float | None = ...,
-    key: Any = ...,
-) -> Any: ...
+    d: Any, e: Any, *, eigvals_only: bool = ..., select: str = ...,
+    select_range: tuple[float, float] | None = ..., tol: float | None = ..., key: Any = ...,
+) -> Any: ...  # fmt: skip
 
 
 @api_boundary

@@ -18,14 +18,14 @@ from weft.control_flow.loops import scan
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.interpreters.jvp import jvp_flat
-from weft.numpy.arguments import check_flag, computing_dtype, convert, integer_of
+from weft.numpy.arguments import check_flag, computing_dtype, convert
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_square, returned, widened
 from weft.numpy.linalg.solving import solved
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.matrices import matmul, triangle
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import one_of, wrong_shape, wrong_value
+from weft.scipy.argument_checks import at_least, one_of, wrong_shape
 
 __all__ = ["expm", "expm_frechet"]
 
@@ -112,9 +112,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     """
     check_flag(upper_triangular, "linalg.expm", "upper_triangular")
     check_square("linalg.expm", "A", A)
-    count = integer_of(max_squarings, "linalg.expm", "max_squarings")
-    if count < 0:
-        raise wrong_value("linalg.expm", f"max_squarings={count}", "a max_squarings of 0 or more")
+    count = at_least("linalg.expm", "max_squarings", max_squarings, 0)
     return _expm(A, upper=bool(upper_triangular), squarings=count)
 
 

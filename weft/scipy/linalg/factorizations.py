@@ -22,22 +22,11 @@ from weft.ops.linalg.matrices import adjoint, matmul, part, triangle
 from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape
 
 __all__ = [
-    "cho_factor",
-    "cholesky",
-    "hessenberg",
-    "lu",
-    "lu_factor",
-    "polar",
-    "qr",
-    "qr_multiply",
-    "svd",
-]
+    "cho_factor", "cholesky", "hessenberg", "lu", "lu_factor", "polar", "qr", "qr_multiply", "svd",
+]  # fmt: skip
 
 # `overwrite_a` and `check_finite` are advice to a library that works in place; arrays here do not
 # change, and no error depends on values, so both are accepted and have no effect.
-
-
-# ---- cholesky ------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -75,9 +64,6 @@ def cho_factor(
     check_flag(lower, "linalg.cho_factor", "lower")
     check_square("linalg.cho_factor", "a", a)
     return numpy_factorizations.cholesky(a, upper=not lower), bool(lower)
-
-
-# ---- lu ------------------------------------------------------------------------------------------
 
 
 @compiled
@@ -155,9 +141,6 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
     """
     check_matrices("linalg.lu_factor", "a", a)
     return _lu_factor(a)
-
-
-# ---- qr ------------------------------------------------------------------------------------------
 
 
 @compiled
@@ -254,20 +237,14 @@ def qr_multiply(
     left, (m, n), shape = mode == "left", type_of(a).shape, type_of(c).shape
     length, wanted = (shape[0], min(m, n)) if left else (shape[-1], m)
     if length != wanted:
-        raise wrong_shape(
-            name,
-            f"a: {type_of(a)}, c: {type_of(c)}, mode={mode!r}",
-            f"a c with {wanted} {'rows' if left else 'columns'}",
-        )
+        got = f"a: {type_of(a)}, c: {type_of(c)}, mode={mode!r}"
+        raise wrong_shape(name, got, f"a c with {wanted} {'rows' if left else 'columns'}")
     vector = len(shape) == 1
     matrix = jnp.expand_dims(c, 1 if left else 0) if vector else c
     product, *rest = _qr_multiply(
         a, matrix, left=left, pivoting=bool(pivoting), conjugate=bool(conjugate)
     )
     return (jnp.ravel(product) if vector else product), *rest
-
-
-# ---- svd -----------------------------------------------------------------------------------------
 
 
 _DRIVERS = {
@@ -287,36 +264,23 @@ def _svd(a: Any, *, full: bool, vectors: bool, driver: str) -> Any:
 
 @overload
 def svd(
-    a: Any,
-    full_matrices: bool = ...,
-    compute_uv: Literal[True] = ...,
-    overwrite_a: bool = ...,
-    check_finite: bool = ...,
-    lapack_driver: str = ...,
-) -> tuple[Array, Array, Array]: ...
+    a: Any, full_matrices: bool = ..., compute_uv: Literal[True] = ..., overwrite_a: bool = ...,
+    check_finite: bool = ..., lapack_driver: str = ...,
+) -> tuple[Array, Array, Array]: ...  # fmt: skip
 
 
 @overload
 def svd(
-    a: Any,
-    full_matrices: bool = ...,
-    *,
-    compute_uv: Literal[False],
-    overwrite_a: bool = ...,
-    check_finite: bool = ...,
-    lapack_driver: str = ...,
-) -> Array: ...
+    a: Any, full_matrices: bool = ..., *, compute_uv: Literal[False], overwrite_a: bool = ...,
+    check_finite: bool = ..., lapack_driver: str = ...,
+) -> Array: ...  # fmt: skip
 
 
 @overload
 def svd(
-    a: Any,
-    full_matrices: bool = ...,
-    compute_uv: bool = ...,
-    overwrite_a: bool = ...,
-    check_finite: bool = ...,
-    lapack_driver: str = ...,
-) -> Any: ...
+    a: Any, full_matrices: bool = ..., compute_uv: bool = ..., overwrite_a: bool = ...,
+    check_finite: bool = ..., lapack_driver: str = ...,
+) -> Any: ...  # fmt: skip
 
 
 @api_boundary
@@ -346,9 +310,6 @@ def svd(
     check_matrices("linalg.svd", "a", a)
     one_of("linalg.svd", "lapack_driver", lapack_driver, tuple(_DRIVERS))
     return _svd(a, full=bool(full_matrices), vectors=bool(compute_uv), driver=lapack_driver)
-
-
-# ---- hessenberg ----------------------------------------------------------------------------------
 
 
 @compiled
@@ -408,21 +369,13 @@ def hessenberg(
     return _hessenberg(a, vectors=bool(calc_q))
 
 
-# ---- polar ---------------------------------------------------------------------------------------
-
-
 @compiled
 def _polar_svd(a: Any, *, right: bool) -> Any:
     dtype = type_of(a).dtype
     u, s, vh = svd_operation.svd(widened(a), full_matrices=False)
-    unitary = matmul(u, vh)
-    s = convert(s, u.dtype)
-    p = (
-        matmul(adjoint(vh) * s[..., None, :], vh)
-        if right
-        else matmul(u * s[..., None, :], adjoint(u))
-    )
-    return returned(unitary, dtype), returned(p, dtype)
+    v, v_adjoint = (adjoint(vh), vh) if right else (u, adjoint(u))
+    p = matmul(v * convert(s, u.dtype)[..., None, :], v_adjoint)
+    return returned(matmul(u, vh), dtype), returned(p, dtype)
 
 
 @compiled

@@ -30,9 +30,6 @@ from weft.scipy.linalg.sylvester import sylvester
 __all__ = ["funm", "sqrtm"]
 
 
-# ---- the square root -----------------------------------------------------------------------------
-
-
 def _triangular_root(t: Any) -> Any:
     """The square root of an upper triangular matrix."""
     n = t.shape[-1]
@@ -96,9 +93,6 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:
     check_square("linalg.sqrtm", "A", A)
     refuse("linalg.sqrtm", "blocksize", blocksize, 1, "leave it out: columns are one block")
     return _sqrtm(A)
-
-
-# ---- any function --------------------------------------------------------------------------------
 
 
 def _parlett(t: Any, values: Any) -> tuple[Any, Any]:
@@ -175,9 +169,8 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     values = func(jnp.diagonal(t))
     check_arrays(name, values)
     if type_of(values).shape != (t.shape[-1],):
-        raise wrong_shape(
-            name, f"func gives {type_of(values)} for {t.shape[-1]} eigenvalues", "as many values"
-        )
+        got = f"func gives {type_of(values)} for {t.shape[-1]} eigenvalues"
+        raise wrong_shape(name, got, "as many values")
     f, least = _parlett(t, convert(values, t.dtype))
     found = matmul(matmul(z, f), adjoint(z))
     return found if disp else (found, _error(t, f, least))

@@ -30,9 +30,6 @@ __all__ = ["cho_solve", "det", "inv", "lu_solve", "solve", "solve_triangular"]
 # in SciPy either. All are accepted and have no effect.
 
 
-# ---- shared: the right-hand side -----------------------------------------------------------------
-
-
 def _checked(operation: str, argument: str, a: Any, b: Any, maker: str = "") -> None:
     """Raises ShapeError, DTypeError or WeftTypeError unless a x = b is a system.
 
@@ -46,9 +43,8 @@ def _checked(operation: str, argument: str, a: Any, b: Any, maker: str = "") -> 
     left, right = type_of(a), type_of(b)
     if right.shape[0 if right.ndim == 1 else -2] != left.shape[-1]:
         n = left.shape[-1]
-        raise wrong_shape(
-            operation, f"{argument}: {left}, b: {right}", f"b of shape ({n},) or (..., {n}, k)"
-        )
+        got = f"{argument}: {left}, b: {right}"
+        raise wrong_shape(operation, got, f"b of shape ({n},) or (..., {n}, k)")
     broadcast_shape(operation, left.shape[:-2], right.shape[:-2])
 
 
@@ -67,15 +63,11 @@ def _answer(x: Any, b: Any, given: Any) -> Any:
     return returned(x[..., 0] if b.ndim == 1 else x, given)
 
 
-# ---- from a matrix -------------------------------------------------------------------------------
-
-
 def _substituted(factor: Any, b: Any) -> Any:
     """The solution of L L^H x = b."""
     y = triangular_solve(factor, b, left_side=True, lower=True)
-    return triangular_solve(
-        factor, y, left_side=True, lower=True, transpose_a=True, conjugate_a=True
-    )
+    adjoint_of = {"lower": True, "transpose_a": True, "conjugate_a": True}
+    return triangular_solve(factor, y, left_side=True, **adjoint_of)
 
 
 @compiled
@@ -141,37 +133,10 @@ def solve(
     return _solve_hermitian(a, b, lower=bool(lower), positive=assume_a == "pos")
 
 
-_TRANSPOSITIONS: dict[Any, tuple[bool, bool]] = {
-    0: (False, False),
-    "N": (False, False),
-    1: (True, False),
-    "T": (True, False),
-    2: (True, True),
-    "C": (True, True),
-}
-
-
-def _transposition(operation: str, trans: Any) -> tuple[bool, bool]:
-    """Whether a matrix is transposed, and conjugated."""
-    one_of(operation, "trans", trans, ("N", "T", "C") if isinstance(trans, str) else (0, 1, 2))
-    return _TRANSPOSITIONS[trans]
-
-
 @compiled
-def _solve_triangular(
-    a: Any, b: Any, *, lower: bool, transposed: bool, conjugated: bool, unit: bool
-) -> Any:
+def _solve_triangular(a: Any, b: Any, **options: bool) -> Any:
     x, columns, given = _prepared(a, b)
-    found = triangular_solve(
-        x,
-        columns,
-        left_side=True,
-        lower=lower,
-        transpose_a=transposed,
-        conjugate_a=conjugated,
-        unit_diagonal=unit,
-    )
-    return _answer(found, b, given)
+    return _answer(triangular_solve(x, columns, left_side=True, **options), b, given)
 
 
 @api_boundary
@@ -200,14 +165,10 @@ def solve_triangular(
     check_flag(lower, "linalg.solve_triangular", "lower")
     check_flag(unit_diagonal, "linalg.solve_triangular", "unit_diagonal")
     _checked("linalg.solve_triangular", "a", a, b)
-    transposed, conjugated = _transposition("linalg.solve_triangular", trans)
-    return _solve_triangular(
-        a, b, lower=bool(lower), transposed=transposed, conjugated=conjugated,
-        unit=bool(unit_diagonal),
-    )  # fmt: skip
-
-
-# ---- from factors --------------------------------------------------------------------------------
+    names: tuple[Any, ...] = ("N", "T", "C") if isinstance(trans, str) else (0, 1, 2)
+    one_of("linalg.solve_triangular", "trans", trans, names)
+    turn = {"transpose_a": trans != names[0], "conjugate_a": trans == names[2]}
+    return _solve_triangular(a, b, lower=bool(lower), unit_diagonal=bool(unit_diagonal), **turn)
 
 
 def _pair(operation: str, argument: str, given: Any, maker: str) -> tuple[Any, Any]:
@@ -249,6 +210,7 @@ def cho_solve(
 
 @compiled
 def _lu_solve(packed: Any, pivots: Any, b: Any, *, transposed: bool, conjugated: bool) -> Any:
+    turn = {"transpose_a": transposed, "conjugate_a": conjugated}
     factors, columns, given = _prepared(packed, b)
     n = factors.shape[-1]
     order = lu_pivots_to_permutation(convert(pivots, jnp.int32), n)
@@ -256,20 +218,13 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, *, transposed: bool, conjugated:
 
     def substituted(y: Any, lower: bool) -> Any:
         return triangular_solve(
-            factors,
-            y,
-            left_side=True,
-            lower=lower,
-            unit_diagonal=lower,
-            transpose_a=transposed,
-            conjugate_a=conjugated,
+            factors, y, left_side=True, lower=lower, unit_diagonal=lower, **turn
         )
 
     if not transposed:
         found = substituted(substituted(reordered(columns, order, -2), True), False)
     else:
-        inverse = jnp.argsort(order, axis=-1)
-        inverse = convert(inverse, jnp.int32)
+        inverse = convert(jnp.argsort(order, axis=-1), jnp.int32)
         found = reordered(substituted(substituted(columns, False), True), inverse, -2)
     return _answer(found, b, given)
 
@@ -298,23 +253,15 @@ def lu_solve(
     _checked(name, "lu", packed, b, "lu_factor")
     check_matrices(name, "piv", pivots, least=1)
     if type_of(pivots).dtype not in dtypes.INTEGER:
-        raise DTypeError(
-            f"{name}: pivots are numbers of rows",
-            operation=name,
-            got=f"piv: {type_of(pivots)}",
-            wanted="integers",
-            fix=Fix("factor", "pass lu_factor(a)", {}),
-        )
+        message = f"{name}: pivots are numbers of rows"
+        got = f"piv: {type_of(pivots)}"
+        fix = Fix("factor", "pass lu_factor(a)", {})
+        raise DTypeError(message, operation=name, got=got, wanted="integers", fix=fix)
     if type_of(pivots).shape != type_of(packed).shape[:-1]:
-        raise wrong_shape(
-            name, f"lu: {type_of(packed)}, piv: {type_of(pivots)}", "one pivot for each row of lu"
-        )
+        got = f"lu: {type_of(packed)}, piv: {type_of(pivots)}"
+        raise wrong_shape(name, got, "one pivot for each row of lu")
     one_of(name, "trans", trans, (0, 1, 2))
-    transposed, conjugated = _TRANSPOSITIONS[trans]
-    return _lu_solve(packed, pivots, b, transposed=transposed, conjugated=conjugated)
-
-
-# ---- inverse and determinant ---------------------------------------------------------------------
+    return _lu_solve(packed, pivots, b, transposed=trans > 0, conjugated=trans == 2)
 
 
 @api_boundary

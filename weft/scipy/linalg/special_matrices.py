@@ -22,33 +22,16 @@ from weft.numpy.arguments import (
     check_flag,
     convert,
     inexact,
-    integer_of,
     promoted,
 )
 from weft.numpy.compiled_functions import compiled
-from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape, wrong_value
+from weft.scipy.argument_checks import at_least, check_dimensions, one_of, wrong_shape, wrong_value
 
 __all__ = [
-    "block_diag",
-    "circulant",
-    "companion",
-    "convolution_matrix",
-    "dft",
-    "fiedler",
-    "fiedler_companion",
-    "hadamard",
-    "hankel",
-    "helmert",
-    "hilbert",
-    "invhilbert",
-    "invpascal",
-    "leslie",
-    "pascal",
-    "toeplitz",
-]
-
-
-# ---- blocks --------------------------------------------------------------------------------------
+    "block_diag", "circulant", "companion", "convolution_matrix", "dft", "fiedler",
+    "fiedler_companion", "hadamard", "hankel", "helmert", "hilbert", "invhilbert", "invpascal",
+    "leslie", "pascal", "toeplitz",
+]  # fmt: skip
 
 
 @compiled
@@ -77,9 +60,6 @@ def block_diag(*arrs: Any) -> Array:
     for number, x in enumerate(arrs):
         check_dimensions("linalg.block_diag", f"arrs[{number}]", x, 0, 2)
     return _block_diag(*[user_value(x) for x in arrs]) if arrs else jnp.zeros((1, 0))
-
-
-# ---- of an array's elements ----------------------------------------------------------------------
 
 
 def _first(operation: str, argument: str, x: Any, least: int = 0) -> int:
@@ -340,18 +320,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
     name = "linalg.convolution_matrix"
     _first(name, "a", a, 1)
     one_of(name, "mode", mode, ("full", "same", "valid"))
-    return _convolution_matrix(a, n=_size(name, n), mode=mode)
-
-
-# ---- of a size -----------------------------------------------------------------------------------
-
-
-def _size(operation: str, n: Any, least: int = 1) -> int:
-    """A size. Raises WeftTypeError and WeftValueError."""
-    found = integer_of(n, operation, "n")
-    if found < least:
-        raise wrong_value(operation, f"n={found}", f"an n of {least} or more")
-    return found
+    return _convolution_matrix(a, n=at_least(name, "n", n, 1), mode=mode)
 
 
 def _floating(values: Any) -> Any:
@@ -369,7 +338,7 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
     Array([[ 1.+0.j,  1.+0.j],
            [ 1.+0.j, -1.+0.j]], dtype=complex64)
     """
-    count = _size("linalg.dft", n)
+    count = at_least("linalg.dft", "n", n, 1)
     one_of("linalg.dft", "scale", "" if scale is None else scale, ("", "sqrtn", "n"))
     place = np.outer(np.arange(count), np.arange(count)) % count
     # Multiples of a quarter turn are exact.
@@ -391,7 +360,7 @@ def hadamard(n: int, dtype: Any = int) -> Array:
     Array([[ 1,  1],
            [ 1, -1]], dtype=int32)
     """
-    count = _size("linalg.hadamard", n)
+    count = at_least("linalg.hadamard", "n", n, 1)
     if count & (count - 1):
         raise wrong_value("linalg.hadamard", f"n={count}", "an n that is a power of two")
     found = np.array([[1]])
@@ -412,7 +381,7 @@ def helmert(n: int, full: bool = False) -> Array:
            [ 0.70710677, -0.70710677]], dtype=float32)
     """
     check_flag(full, "linalg.helmert", "full")
-    count = _size("linalg.helmert", n)
+    count = at_least("linalg.helmert", "n", n, 1)
     lower = np.tril(np.ones((count, count)), -1) - np.diag(np.arange(count))
     lower[0] = 1
     lengths = np.arange(count) * np.arange(1, count + 1)
@@ -429,7 +398,7 @@ def hilbert(n: int) -> Array:
     Array([[1.        , 0.5       ],
            [0.5       , 0.33333334]], dtype=float32)
     """
-    count = np.arange(_size("linalg.hilbert", n, 0))
+    count = np.arange(at_least("linalg.hilbert", "n", n, 0))
     return _floating(1.0 / (count[:, None] + count + 1))
 
 
@@ -443,7 +412,7 @@ def invhilbert(n: int) -> Array:
     Array([[ 4., -6.],
            [-6., 12.]], dtype=float32)
     """
-    n = _size("linalg.invhilbert", n, 0)
+    n = at_least("linalg.invhilbert", "n", n, 0)
 
     def element(i: int, j: int) -> float:
         s = i + j
@@ -474,7 +443,7 @@ def pascal(n: int, kind: str | None = None) -> Array:
            [1., 2., 3.],
            [1., 3., 6.]], dtype=float32)
     """
-    n, which = _size("linalg.pascal", n, 0), _pascal_kind("linalg.pascal", kind)
+    n, which = at_least("linalg.pascal", "n", n, 0), _pascal_kind("linalg.pascal", kind)
     element = {
         "symmetric": lambda i, j: comb(i + j, i),
         "lower": comb,
@@ -494,7 +463,7 @@ def invpascal(n: int, kind: str | None = None) -> Array:
     Array([[ 2., -1.],
            [-1.,  1.]], dtype=float32)
     """
-    n, which = _size("linalg.invpascal", n, 0), _pascal_kind("linalg.invpascal", kind)
+    n, which = at_least("linalg.invpascal", "n", n, 0), _pascal_kind("linalg.invpascal", kind)
 
     def symmetric(i: int, j: int) -> int:
         return sum(comb(k, i) * comb(k, j) for k in range(max(i, j), n))

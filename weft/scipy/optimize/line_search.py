@@ -103,17 +103,10 @@ def line_search(
         following = jnp.where(zooming, _between(low_end, high_end), 2 * point.step)
         better = enough & ~bad & (point.value < state.best.value)
         narrow = zooming & (abs(high_end.step - low_end.step) <= _smallest_width(point.step))
-        return LineSearch(
-            following,
-            point,
-            low_end,
-            high_end,
-            _chosen(found | better, point, state.best),
-            zooming,
-            found,
-            narrow & ~found,
-            state.evaluations + 1,
-        )
+        best = _chosen(found | better, point, state.best)
+        failed, count = narrow & ~found, state.evaluations + 1
+        points = following, point, low_end, high_end, best
+        return LineSearch(*points, zooming, found, failed, count)
 
     no = jnp.zeros_like(value, dtype=bool)
     first = LineSearch(jnp.ones_like(value), zero, zero, zero, zero, no, no, no, 0)

@@ -22,13 +22,7 @@ from weft.core.types import type_of
 from weft.errors import Fix, api_boundary
 from weft.numpy.arguments import convert, inexact, integer_of
 from weft.ops.collectives.all_reduce import pbroadcast
-from weft.scipy.argument_checks import (
-    check_dimensions,
-    check_numbers,
-    one_of,
-    wrong_shape,
-    wrong_value,
-)
+from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape, wrong_value
 from weft.scipy.optimize.line_search import line_search
 
 __all__ = ["OptimizeResults", "minimize"]
@@ -124,17 +118,8 @@ def _bfgs(
     status = jnp.where(jnp.isfinite(value), status, 2)
     one = jnp.eye(x0.shape[0], dtype=x0.dtype)
     end = while_loop(unfinished, step, _Iterate(x0, value, gradient, one, 1, 0, status))
-    return OptimizeResults(
-        end.x,
-        end.status == 0,
-        end.status,
-        end.value,
-        end.gradient,
-        end.inverse,
-        end.evaluations,
-        end.evaluations,
-        end.iterations,
-    )
+    found = end.x, end.status == 0, end.status, end.value, end.gradient, end.inverse
+    return OptimizeResults(*found, end.evaluations, end.evaluations, end.iterations)
 
 
 _OPTIONS = ("norm", "gtol", "maxiter", "line_search_maxiter")
@@ -153,8 +138,7 @@ def _settings(given: Mapping[str, Any] | None, tol: Any, n: int) -> dict[str, An
         one_of(name, "option", key, _OPTIONS)
     gtol = options.get("gtol", 1e-5 if tol is None else tol)
     for argument, value in (("tol", 0.0 if tol is None else tol), ("gtol", gtol)):
-        check_dimensions(name, argument, value, 0, 0)
-        check_numbers(name, argument, value, dtypes.REAL)
+        check_dimensions(name, argument, value, 0, 0, dtypes.REAL)
     norm = options.get("norm", jnp.inf)
     if isinstance(norm, bool) or not isinstance(norm, (int, float)):
         raise wrong_value(name, f"norm={norm!r:.80}", "a number as norm")
@@ -205,8 +189,7 @@ def minimize(
     name = "optimize.minimize"
     one_of(name, "method", method.upper() if isinstance(method, str) else method, ("BFGS",))
     _check_function(name, fun, args)
-    check_dimensions(name, "x0", x0, 1, 1)
-    check_numbers(name, "x0", x0, dtypes.ORDERED)
+    check_dimensions(name, "x0", x0, 1, 1, dtypes.ORDERED)
     settings = _settings(options, tol, type_of(x0).shape[0])
     x = convert(jnp.asarray(x0), inexact(type_of(x0).dtype))
 

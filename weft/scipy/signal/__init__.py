@@ -5,14 +5,6 @@ from weft.scipy.signal.spectra import csd, istft, stft, welch
 from weft.scipy.signal.trends import detrend
 
 __all__ = [
-    "convolve",
-    "convolve2d",
-    "correlate",
-    "correlate2d",
-    "csd",
-    "detrend",
-    "fftconvolve",
-    "istft",
-    "stft",
-    "welch",
-]
+    "convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve", "istft",
+    "stft", "welch",
+]  # fmt: skip

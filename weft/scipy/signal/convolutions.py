@@ -30,9 +30,6 @@ __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
 _MODES = ("full", "same", "valid")
 
 
-# ---- directly ------------------------------------------------------------------------------------
-
-
 def _slid(x: Any, kernel: Any, padding: Sequence[tuple[int, int]], precision: Any) -> Any:
     """Slides a kernel, not reversed, over an array and sums products."""
     out = conv_general_dilated(
@@ -67,10 +64,7 @@ def _direct(x: Any, y: Any, *, mode: str, precision: Any) -> Any:
     x, y = convert(x, dtype), convert(y, dtype)
     swap = prod(x.shape) < prod(y.shape)
     x, y = (y, x) if swap else (x, y)
-    if mode == "valid":
-        padding = [(0, 0)] * x.ndim
-    else:
-        padding = [(n - 1, n - 1) for n in y.shape]
+    padding = [(0, 0) if mode == "valid" else (n - 1, n - 1) for n in y.shape]
     out = _slid(x, jnp.flip(y), padding, precision) if x.ndim else x * y
     if mode == "same" and x.ndim:
         out = _cut(out, range(x.ndim), first)
@@ -79,6 +73,12 @@ def _direct(x: Any, y: Any, *, mode: str, precision: Any) -> Any:
 
 def _checked(operation: str, x: Any, y: Any, mode: Any) -> bool:
     """Raises unless arrays can be convolved; returns whether the first fits inside the second."""
+    a, b = _types(operation, x, y, mode)
+    return _inside(operation, a, b, mode, range(a.ndim))
+
+
+def _types(operation: str, x: Any, y: Any, mode: Any) -> tuple[Any, Any]:
+    """The types of two arrays, which have as many dimensions and elements."""
     for argument, value in (("in1", x), ("in2", y)):
         check_dimensions(operation, argument, value, 0)
     one_of(operation, "mode", mode, _MODES)
@@ -87,7 +87,7 @@ def _checked(operation: str, x: Any, y: Any, mode: Any) -> bool:
         raise wrong_shape(operation, f"in1: {a}, in2: {b}", "arrays of as many dimensions")
     if 0 in (*a.shape, *b.shape):
         raise wrong_shape(operation, f"in1: {a}, in2: {b}", "arrays with elements")
-    return _inside(operation, a, b, mode, range(a.ndim))
+    return a, b
 
 
 def _inside(operation: str, a: Any, b: Any, mode: str, axes: Sequence[int]) -> bool:
@@ -96,9 +96,8 @@ def _inside(operation: str, a: Any, b: Any, mode: str, axes: Sequence[int]) -> b
     larger = all(a.shape[i] >= b.shape[i] for i in axes)
     smaller = all(a.shape[i] <= b.shape[i] for i in axes)
     if not (larger or smaller):
-        raise wrong_shape(
-            operation, f"in1: {a}, in2: {b}, mode='valid'", "one array that holds the other"
-        )
+        got = f"in1: {a}, in2: {b}, mode='valid'"
+        raise wrong_shape(operation, got, "one array that holds the other")
     return smaller and not larger
 
 
@@ -153,9 +152,6 @@ def correlate(
     return convolve(in1, _turned(in2), mode, method, precision)
 
 
-# ---- in two dimensions, with a boundary ----------------------------------------------------------
-
-
 _BOUNDARIES = ("fill", "wrap", "symm")
 
 
@@ -198,15 +194,9 @@ def _in_two_dimensions(
         # Exchanging the operands reverses and conjugates the correlation.
         return _turned(_in_two_dimensions(operation, y, x, mode, boundary, fill, precision))
     x, y = (y, x) if swapped else (x, y)
-    return _bounded(
-        x,
-        y,
-        fill,
-        mode=mode,
-        boundary=boundary,
-        precision=canonical_precision(precision, "signal.convolve"),
-        correlation=correlation,
-    )
+    precision = canonical_precision(precision, "signal.convolve")
+    options = {"mode": mode, "boundary": boundary, "correlation": correlation}
+    return _bounded(x, y, fill, precision=precision, **options)
 
 
 @api_boundary
@@ -250,9 +240,6 @@ def correlate2d(
     return _in_two_dimensions("signal.correlate2d", in1, in2, mode, boundary, fillvalue, precision)
 
 
-# ---- by Fourier transforms -----------------------------------------------------------------------
-
-
 @compiled
 def _by_fft(x: Any, y: Any, *, mode: str, axes: tuple[int, ...]) -> Any:
     given = inexact(type_of(promoted("signal.fftconvolve", x, y)[0]).dtype)
@@ -263,12 +250,9 @@ def _by_fft(x: Any, y: Any, *, mode: str, axes: tuple[int, ...]) -> Any:
     lengths = [first[i] + second[i] - 1 for i in axes]
     if not axes:
         return convert(x * y, given)
-    if wide in dtypes.COMPLEX:
-        product = fft.fftn(x, lengths, axes) * fft.fftn(y, lengths, axes)
-        out = fft.ifftn(product, lengths, axes)
-    else:
-        product = fft.rfftn(x, lengths, axes) * fft.rfftn(y, lengths, axes)
-        out = fft.irfftn(product, lengths, axes)
+    complex_ = wide in dtypes.COMPLEX
+    forth, back = (fft.fftn, fft.ifftn) if complex_ else (fft.rfftn, fft.irfftn)
+    out = back(forth(x, lengths, axes) * forth(y, lengths, axes), lengths, axes)
     if mode == "same":
         out = _cut(out, range(out.ndim), first)
     elif mode == "valid":
@@ -290,14 +274,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Arr
     Array([1., 3., 2.], dtype=float32)
     """
     name = "signal.fftconvolve"
-    for argument, value in (("in1", in1), ("in2", in2)):
-        check_dimensions(name, argument, value, 0)
-    one_of(name, "mode", mode, _MODES)
-    a, b = type_of(in1), type_of(in2)
-    if a.ndim != b.ndim:
-        raise wrong_shape(name, f"in1: {a}, in2: {b}", "arrays of as many dimensions")
-    if 0 in (*a.shape, *b.shape):
-        raise wrong_shape(name, f"in1: {a}, in2: {b}", "arrays with elements")
+    a, b = _types(name, in1, in2, mode)
     chosen = axes_of(axes, a.ndim, name)
     if a.ndim and not chosen:
         raise wrong_value(name, f"axes={axes!r}", "one axis or more")

@@ -32,19 +32,11 @@ from weft.numpy.arguments import (
 )
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import widened
-from weft.scipy.argument_checks import (
-    check_dimensions,
-    check_numbers,
-    one_of,
-    wrong_shape,
-    wrong_value,
-)
+from weft.scipy.argument_checks import at_least, check_dimensions, one_of, wrong_shape, wrong_value
 from weft.scipy.signal.trends import without_trend
 
 __all__ = ["csd", "istft", "stft", "welch"]
 
-
-# ---- windows -------------------------------------------------------------------------------------
 
 # Sums of cosines, periodic: the window repeats, so its last element is left out.
 _COSINES = {
@@ -103,32 +95,21 @@ def _window(operation: str, given: Any, nperseg: Any, length: int) -> tuple[Any,
             raise _no_window(operation, given)
         [given] = given
     if isinstance(given, str):
-        n = min(256, length) if nperseg is None else min(_positive(operation, nperseg), length)
+        n = (
+            min(256, length)
+            if nperseg is None
+            else min(at_least(operation, "nperseg", nperseg, 1), length)
+        )
         return _named_window(operation, given, n), n
-    check_dimensions(operation, "window", given, 1, 1)
-    check_numbers(operation, "window", given, dtypes.ORDERED)
+    check_dimensions(operation, "window", given, 1, 1, dtypes.ORDERED)
     n = type_of(given).shape[0]
-    if nperseg is not None and _positive(operation, nperseg) != n:
-        raise wrong_value(
-            operation,
-            f"a window of {n} elements and nperseg={nperseg}",
-            f"nperseg=None, or nperseg={n}, beside this window",
-        )
+    if nperseg is not None and at_least(operation, "nperseg", nperseg, 1) != n:
+        got = f"a window of {n} elements and nperseg={nperseg}"
+        raise wrong_value(operation, got, f"nperseg=None, or nperseg={n}, beside this window")
     if n > length:
-        raise wrong_shape(
-            operation, f"a window of {n}, {length} samples", "a window as long as x, or shorter"
-        )
+        got = f"a window of {n}, {length} samples"
+        raise wrong_shape(operation, got, "a window as long as x, or shorter")
     return given, n
-
-
-def _positive(operation: str, nperseg: Any) -> int:
-    n = integer_of(nperseg, operation, "nperseg")
-    if n < 1:
-        raise wrong_value(operation, f"nperseg={n}", "an nperseg of 1 or more")
-    return n
-
-
-# ---- plans ---------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +124,11 @@ class _Plan:
     detrend: str
     around: str | None
     padded: bool
+
+    @property
+    def step(self) -> int:
+        """How far the starts of two parts are apart."""
+        return self.nperseg - self.noverlap
 
 
 def _lengths(operation: str, nperseg: int, noverlap: Any, nfft: Any) -> tuple[int, int]:
@@ -181,19 +167,21 @@ def _extended(x: Any, plan: _Plan) -> Any:
         mode = {"zeros": "constant", "constant": "edge"}[plan.around]
         x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(half, half)], mode=mode)
     if plan.padded:
-        step = plan.nperseg - plan.noverlap
-        missing = -(x.shape[-1] - plan.nperseg) % step % plan.nperseg
+        missing = -(x.shape[-1] - plan.nperseg) % plan.step % plan.nperseg
         x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
     return x
 
 
+def _places(plan: _Plan, count: int) -> Any:
+    """The indices of the samples of each part."""
+    start = jnp.arange(count, dtype=jnp.int32)[:, None] * plan.step
+    return start + jnp.arange(plan.nperseg, dtype=jnp.int32)
+
+
 def _transforms(x: Any, window: Any, plan: _Plan) -> Any:
     """The Fourier transforms of all parts: (..., parts, frequencies)."""
-    step = plan.nperseg - plan.noverlap
-    count = (x.shape[-1] - plan.noverlap) // step
-    start = jnp.arange(count, dtype=jnp.int32)[:, None] * step
-    places = start + jnp.arange(plan.nperseg, dtype=jnp.int32)
-    parts = jnp.take(x, places, axis=-1, mode="clip")
+    count = (x.shape[-1] - plan.noverlap) // plan.step
+    parts = jnp.take(x, _places(plan, count), axis=-1, mode="clip")
     if plan.detrend:
         parts = without_trend(parts, plan.detrend == "linear")
     parts = parts * window
@@ -214,8 +202,7 @@ def _short_time(x: Any, window: Any, *, axis: int, plan: _Plan) -> Any:
     found = _transforms(_extended(x, plan), window, plan)
     found = found * jnp.sqrt(_scale(window, 1, "spectrum"))
     # Times stay last while the frequencies go to their index among the others.
-    found = jnp.swapaxes(found, -1, -2)
-    return jnp.moveaxis(found, -2, axis)
+    return jnp.moveaxis(jnp.swapaxes(found, -1, -2), -2, axis)
 
 
 @compiled
@@ -257,15 +244,6 @@ def _frequencies(plan: _Plan, fs: Any, dtype: Any) -> Any:
     return f * convert(fs, real)
 
 
-def _rate(operation: str, fs: Any) -> Any:
-    check_dimensions(operation, "fs", fs, 0, 0)
-    check_numbers(operation, "fs", fs, dtypes.ORDERED)
-    return fs
-
-
-# ---- short-time transforms -----------------------------------------------------------------------
-
-
 @api_boundary
 def stft(
     x: Any,
@@ -304,7 +282,8 @@ def stft(
     name = "signal.stft"
     check_dimensions(name, "x", x, 1)
     of = type_of(x)
-    place, rate = axis_of(axis, of.ndim, name), _rate(name, fs)
+    place = axis_of(axis, of.ndim, name)
+    check_dimensions(name, "fs", fs, 0, 0, dtypes.ORDERED)
     weights, n = _window(name, window, nperseg, of.shape[place])
     overlap, size = _lengths(name, n, noverlap, nfft)
     if boundary is not None:
@@ -315,20 +294,16 @@ def stft(
         n, overlap, size, onesided, "spectrum", _trend(name, detrend), boundary, bool(padded)
     )
     found = _short_time(x, weights, axis=place, plan=plan)
-    f = _frequencies(plan, rate, dtype)
+    f = _frequencies(plan, fs, dtype)
     middle = n / 2 if boundary is None else 0.0
-    times = (jnp.arange(found.shape[-1], dtype=f.dtype) * (n - overlap) + middle) / rate
+    times = (jnp.arange(found.shape[-1], dtype=f.dtype) * (n - overlap) + middle) / fs
     return f, convert(times, f.dtype), found
 
 
 @compiled
 def _inverse(z: Any, window: Any, *, axes: tuple[int, int], cut: bool, plan: _Plan) -> Any:
     z = jnp.moveaxis(z, axes, (-1, -2))
-    if plan.onesided:
-        parts = fft.irfft(z, plan.nfft)
-    else:
-        parts = fft.ifft(z, plan.nfft)
-    parts = parts[..., : plan.nperseg]
+    parts = (fft.irfft if plan.onesided else fft.ifft)(z, plan.nfft)[..., : plan.nperseg]
     window = convert(window, parts.real.dtype)
     parts = parts * (window * jnp.sum(window))
     out = _added(parts, plan)
@@ -344,13 +319,10 @@ def _inverse(z: Any, window: Any, *, axes: tuple[int, int], cut: bool, plan: _Pl
 
 def _added(parts: Any, plan: _Plan) -> Any:
     """The sum of overlapping parts, each at its position."""
-    step = plan.nperseg - plan.noverlap
     count = parts.shape[-2]
-    start = jnp.arange(count, dtype=jnp.int32)[:, None] * step
-    places = start + jnp.arange(plan.nperseg, dtype=jnp.int32)
-    length = plan.nperseg + (count - 1) * step
+    length = plan.nperseg + (count - 1) * plan.step
     out = jnp.zeros((*parts.shape[:-2], length), parts.dtype)
-    return out.at[..., places].add(parts)
+    return out.at[..., _places(plan, count)].add(parts)
 
 
 @api_boundary
@@ -384,13 +356,14 @@ def istft(
     check_flag(input_onesided, "signal.istft", "input_onesided")
     name = "signal.istft"
     check_dimensions(name, "Zxx", Zxx, 2)
-    of, rate = type_of(Zxx), _rate(name, fs)
+    of = type_of(Zxx)
+    check_dimensions(name, "fs", fs, 0, 0, dtypes.ORDERED)
     frequencies, times = (axis_of(a, of.ndim, name) for a in (freq_axis, time_axis))
     if frequencies == times:
         raise wrong_value(name, f"time_axis={time_axis}, freq_axis={freq_axis}", "two axes")
     count = of.shape[frequencies]
     whole = 2 * (count - 1) if input_onesided else count
-    n = whole if nperseg is None else _positive(name, nperseg)
+    n = whole if nperseg is None else at_least(name, "nperseg", nperseg, 1)
     if n < 1 or not of.size:
         raise wrong_shape(name, f"Zxx: {of}", "more than one frequency, and parts")
     if nfft is None:
@@ -404,18 +377,17 @@ def istft(
     z = convert(Zxx, dtypes.to_complex(computing_dtype(of.dtype)))
     out = _inverse(z, weights, axes=(frequencies, times), cut=bool(boundary), plan=plan)
     place = times if times < frequencies else times - 1
-    t = jnp.arange(out.shape[-1], dtype=out.real.dtype) / rate
+    t = jnp.arange(out.shape[-1], dtype=out.real.dtype) / fs
     return convert(t, out.real.dtype), jnp.moveaxis(out, -1, place)
-
-
-# ---- power ---------------------------------------------------------------------------------------
 
 
 def _spectrum(operation: str, x: Any, y: Any, fs: Any, options: dict[str, Any]) -> tuple[Any, Any]:
     """Frequencies and densities of one signal (y is None) or a pair."""
+    check_flag(options["return_onesided"], operation, "return_onesided")
     check_dimensions(operation, "x", x, 1)
     of = type_of(x)
-    place, rate = axis_of(options["axis"], of.ndim, operation), _rate(operation, fs)
+    place = axis_of(options["axis"], of.ndim, operation)
+    check_dimensions(operation, "fs", fs, 0, 0, dtypes.ORDERED)
     one_of(operation, "scaling", options["scaling"], ("density", "spectrum"))
     one_of(operation, "average", options["average"], ("mean", "median"))
     trend = _trend(operation, options["detrend"])
@@ -432,10 +404,10 @@ def _spectrum(operation: str, x: Any, y: Any, fs: Any, options: dict[str, Any]) 
     plan = _Plan(n, overlap, size, onesided, options["scaling"], trend, None, False)
     settings = {"axis": place, "average": options["average"], "plan": plan}
     if y is None:
-        found = _powers(x, weights, rate, **settings)
+        found = _powers(x, weights, fs, **settings)
     else:
-        found = _densities(x, y, weights, rate, **settings)
-    return _frequencies(plan, rate, dtype), found
+        found = _densities(x, y, weights, fs, **settings)
+    return _frequencies(plan, fs, dtype), found
 
 
 def _paired(operation: str, x: Any, y: Any, axis: int) -> tuple[Any, Any, int, Any]:
@@ -490,7 +462,6 @@ def csd(
     >>> p
     Array([0., 0., 1.], dtype=float32)
     """
-    check_flag(return_onesided, "signal.csd", "return_onesided")
     options = {
         "window": window, "nperseg": nperseg, "noverlap": noverlap, "nfft": nfft,
         "detrend": detrend, "return_onesided": return_onesided, "scaling": scaling, "axis": axis,
@@ -520,7 +491,6 @@ def welch(
     >>> p
     Array([0., 0., 1.], dtype=float32)
     """
-    check_flag(return_onesided, "signal.welch", "return_onesided")
     options = {
         "window": window, "nperseg": nperseg, "noverlap": noverlap, "nfft": nfft,
         "detrend": detrend, "return_onesided": return_onesided, "scaling": scaling, "axis": axis,

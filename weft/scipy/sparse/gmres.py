@@ -14,10 +14,10 @@ from weft import tree
 from weft.control_flow.while_loop import fori_loop, while_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import convert, integer_of
+from weft.numpy.arguments import convert
 from weft.numpy.linalg.factorizations import qr
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import one_of, wrong_value
+from weft.scipy.argument_checks import at_least, one_of
 from weft.scipy.sparse.tree_vectors import Operator, difference, norm, plus, solution
 from weft.typing import Array, ArrayLike
 
@@ -149,14 +149,11 @@ def _dtype(basis: Any) -> Any:
 
 
 def _restarted(
-    a: Operator, b: Any, x0: Any, bound: Any, m: Operator | None, maxiter: Any, *, way: str,
+    a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxiter: Any, *, way: str,
     restart: int,
 ) -> Any:  # fmt: skip
     size = sum(type_of(leaf).size for leaf in tree.leaves(b))
     count = min(restart, size)
-
-    def scale(r: Any) -> Any:
-        return r if m is None else m(r)
 
     def unfinished(state: Any) -> Any:
         _, length, last, k = state
@@ -178,30 +175,14 @@ def _restarted(
 
 @overload
 def gmres(
-    A: Any,
-    b: ArrayLike,
-    x0: Any = ...,
-    *,
-    tol: Any = ...,
-    atol: Any = ...,
-    restart: int = ...,
-    maxiter: int | None = ...,
-    M: Any = ...,
-    solve_method: str = ...,
-) -> tuple[Array, None]: ...
+    A: Any, b: ArrayLike, x0: Any = ..., *, tol: Any = ..., atol: Any = ..., restart: int = ...,
+    maxiter: int | None = ..., M: Any = ..., solve_method: str = ...,
+) -> tuple[Array, None]: ...  # fmt: skip
 @overload
 def gmres(
-    A: Any,
-    b: Tree,
-    x0: Any = ...,
-    *,
-    tol: Any = ...,
-    atol: Any = ...,
-    restart: int = ...,
-    maxiter: int | None = ...,
-    M: Any = ...,
-    solve_method: str = ...,
-) -> tuple[Tree, None]: ...
+    A: Any, b: Tree, x0: Any = ..., *, tol: Any = ..., atol: Any = ..., restart: int = ...,
+    maxiter: int | None = ..., M: Any = ..., solve_method: str = ...,
+) -> tuple[Tree, None]: ...  # fmt: skip
 @api_boundary
 def gmres(
     A: Any,
@@ -230,8 +211,6 @@ def gmres(
     """
     name = "sparse.linalg.gmres"
     one_of(name, "solve_method", solve_method, tuple(_METHODS))
-    count = integer_of(restart, name, "restart")
-    if count < 1:
-        raise wrong_value(name, f"restart={count}", "a restart of 1 or more")
+    count = at_least(name, "restart", restart, 1)
     options = {"tol": tol, "atol": atol, "maxiter": maxiter, "way": solve_method}
     return solution(name, _restarted, A, b, x0, M, restart=count, **options), None

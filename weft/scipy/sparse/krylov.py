@@ -20,16 +20,10 @@ __all__ = ["bicgstab", "cg"]
 Tree = TypeVar("Tree")
 
 
-# ---- conjugate gradients -------------------------------------------------------------------------
-
-
 def _conjugate_gradients(
-    a: Operator, b: Any, x0: Any, bound: Any, m: Operator | None, maxiter: Any
+    a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxiter: Any
 ) -> Any:
     """The algorithm of M. R. Hestenes and E. Stiefel (1952), with a preconditioner."""
-
-    def scale(r: Any) -> Any:
-        return r if m is None else m(r)
 
     def unfinished(state: Any) -> Any:
         _, r, _, _, k = state
@@ -51,26 +45,14 @@ def _conjugate_gradients(
 
 @overload
 def cg(
-    A: Any,
-    b: ArrayLike,
-    x0: Any = ...,
-    *,
-    tol: Any = ...,
-    atol: Any = ...,
-    maxiter: int | None = ...,
-    M: Any = ...,
-) -> tuple[Array, None]: ...
+    A: Any, b: ArrayLike, x0: Any = ..., *, tol: Any = ..., atol: Any = ...,
+    maxiter: int | None = ..., M: Any = ...,
+) -> tuple[Array, None]: ...  # fmt: skip
 @overload
 def cg(
-    A: Any,
-    b: Tree,
-    x0: Any = ...,
-    *,
-    tol: Any = ...,
-    atol: Any = ...,
-    maxiter: int | None = ...,
+    A: Any, b: Tree, x0: Any = ..., *, tol: Any = ..., atol: Any = ..., maxiter: int | None = ...,
     M: Any = ...,
-) -> tuple[Tree, None]: ...
+) -> tuple[Tree, None]: ...  # fmt: skip
 @api_boundary
 def cg(
     A: Any,
@@ -106,14 +88,8 @@ def cg(
     return solution("sparse.linalg.cg", _conjugate_gradients, A, b, x0, M, **options), None
 
 
-# ---- stabilized biconjugate gradients ------------------------------------------------------------
-
-
-def _stabilized(a: Operator, b: Any, x0: Any, bound: Any, m: Operator | None, maxiter: Any) -> Any:
+def _stabilized(a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxiter: Any) -> Any:
     """The algorithm of H. A. van der Vorst (1992), preconditioned from the right."""
-
-    def scale(r: Any) -> Any:
-        return r if m is None else m(r)
 
     def unfinished(state: Any) -> Any:
         r, k, broken = state[1], state[-2], state[-1]
@@ -147,26 +123,14 @@ def _stabilized(a: Operator, b: Any, x0: Any, bound: Any, m: Operator | None, ma
 
 @overload
 def bicgstab(
-    A: Any,
-    b: ArrayLike,
-    x0: Any = ...,
-    *,
-    tol: Any = ...,
-    atol: Any = ...,
-    maxiter: int | None = ...,
-    M: Any = ...,
-) -> tuple[Array, None]: ...
+    A: Any, b: ArrayLike, x0: Any = ..., *, tol: Any = ..., atol: Any = ...,
+    maxiter: int | None = ..., M: Any = ...,
+) -> tuple[Array, None]: ...  # fmt: skip
 @overload
 def bicgstab(
-    A: Any,
-    b: Tree,
-    x0: Any = ...,
-    *,
-    tol: Any = ...,
-    atol: Any = ...,
-    maxiter: int | None = ...,
+    A: Any, b: Tree, x0: Any = ..., *, tol: Any = ..., atol: Any = ..., maxiter: int | None = ...,
     M: Any = ...,
-) -> tuple[Tree, None]: ...
+) -> tuple[Tree, None]: ...  # fmt: skip
 @api_boundary
 def bicgstab(
     A: Any,

@@ -18,13 +18,10 @@ from weft.numpy.compiled_functions import compiled
 from weft.ops.elementwise.convert import stop_gradient
 from weft.scipy.argument_checks import wrong_shape, wrong_value
 
-__all__ = ["difference", "dot", "norm", "plus", "scaled", "solution", "zeros_like"]
+__all__ = ["difference", "dot", "norm", "plus", "scaled", "solution"]
 
 Operator = Callable[[Any], Any]
 Method = Callable[..., Any]
-
-
-# ---- arithmetic ----------------------------------------------------------------------------------
 
 
 def dot(x: Any, y: Any) -> Any:
@@ -53,20 +50,12 @@ def difference(x: Any, y: Any) -> Any:
     return tree.map(lambda a, b: a - b, x, y)
 
 
-def zeros_like(x: Any) -> Any:
-    """A vector of zeros."""
-    return tree.map(jnp.zeros_like, x)
-
-
 def _as(factor: Any, leaf: Any) -> Any:
     """A number in the dtype of a leaf, which it scales; a real one where that is real."""
     dtype = type_of(leaf).dtype
     if type_of(factor).dtype in dtypes.COMPLEX and dtype not in dtypes.COMPLEX:
         factor = jnp.real(factor)
     return convert(factor, dtype)
-
-
-# ---- a system of equations -----------------------------------------------------------------------
 
 
 def _is_matrix(given: Any) -> bool:
@@ -78,11 +67,8 @@ def _check_matrix(operation: str, argument: str, given: Any, b: Any) -> None:
     check_arrays(operation, given)
     shape, sides = type_of(given).shape, [type_of(leaf).shape for leaf in tree.leaves(b)]
     if len(shape) != 2 or shape[0] != shape[1] or sides != [(shape[0],)] or not hasattr(b, "type"):
-        raise wrong_shape(
-            operation,
-            f"{argument}: {type_of(given)}, b: {sides}",
-            f"a square matrix {argument} and b of shape (n,), or a function {argument}",
-        )
+        wanted = f"a square matrix {argument} and b of shape (n,), or a function {argument}"
+        raise wrong_shape(operation, f"{argument}: {type_of(given)}, b: {sides}", wanted)
 
 
 def _operator(given: Any) -> Operator:
@@ -120,13 +106,10 @@ def _guess(operation: str, x0: Any, b: Any) -> Any:
     leaves, structure = tree.flatten(b)
     given, given_structure = tree.flatten(_vector(operation, "x0", x0))
     if structure != given_structure:
-        raise TreeError(
-            f"{operation}: x0 has another structure than b",
-            operation=operation,
-            got=str(given_structure),
-            wanted=str(structure),
-            fix=Fix("same_structure", "pass an x0 like b, or none", {"x0": None}),
-        )
+        message = f"{operation}: x0 has another structure than b"
+        got = str(given_structure)
+        fix = Fix("same_structure", "pass an x0 like b, or none", {"x0": None})
+        raise TreeError(message, operation=operation, got=got, wanted=str(structure), fix=fix)
     for a, c in zip(given, leaves, strict=True):
         if type_of(a).shape != type_of(c).shape:
             raise wrong_shape(operation, f"x0: {type_of(a)}, b: {type_of(c)}", "an x0 like b")
@@ -139,16 +122,9 @@ def _tolerance(operation: str, name: str, value: Any) -> Any:
     of = type_of(value)
     negative = isinstance(value, (int, float)) and value < 0
     if of.shape or of.dtype in dtypes.COMPLEX or negative:
-        raise wrong_value(
-            operation, f"{name}={value!r:.80}", f"{name}: a number that is not below 0"
-        )
+        got = f"{name}={value!r:.80}"
+        raise wrong_value(operation, got, f"{name}: a number that is not below 0")
     return value
-
-
-def _transposed(operator: Operator, like: Any) -> Operator:
-    """The transposed operator."""
-    turned = linear_transpose(operator, like)
-    return lambda y: turned(y)[0]
 
 
 def solution(
@@ -207,16 +183,18 @@ def _solved(
 
     def run(matvec: Operator, right: Any, start: Any, scale: Operator | None) -> Any:
         bound = jnp.maximum(tol * norm(right), atol)
-        start = zeros_like(right) if start is None else start
-        return method(matvec, right, start, bound, scale, maxiter, **options)
+        start = tree.map(jnp.zeros_like, right) if start is None else start
+        return method(matvec, right, start, bound, scale or (lambda r: r), maxiter, **options)
 
     def forward(matvec: Operator, right: Any) -> Any:
         return run(matvec, right, guess, preconditioner)
 
     def backward(vecmat: Operator, right: Any) -> Any:
-        scale = None if preconditioner is None else _transposed(preconditioner, right)
         # The guess is for the other system.
-        return run(vecmat, right, None, scale)
+        if preconditioner is None:
+            return run(vecmat, right, None, None)
+        turned = linear_transpose(preconditioner, right)
+        return run(vecmat, right, None, lambda y: turned(y)[0])
 
     real = all(type_of(leaf).dtype not in dtypes.COMPLEX for leaf in tree.leaves(b))
     return custom_linear_solve(_operator(a), b, forward, backward, symmetric=hermitian and real)

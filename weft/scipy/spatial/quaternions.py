@@ -13,21 +13,9 @@ import weft.numpy as jnp
 from weft.numpy.compiled_functions import compiled
 
 __all__ = [
-    "applied",
-    "canonical",
-    "composed",
-    "conjugated",
-    "euler",
-    "euler_quaternion",
-    "from_matrix",
-    "from_mrp",
-    "from_rotvec",
-    "magnitude",
-    "matrix",
-    "mrp",
-    "rotvec",
-    "unit",
-]
+    "applied", "canonical", "composed", "conjugated", "euler", "euler_quaternion", "from_matrix",
+    "from_mrp", "from_rotvec", "magnitude", "matrix", "mrp", "rotvec", "unit",
+]  # fmt: skip
 
 
 def _parts(q: Any) -> tuple[Any, Any, Any, Any]:
@@ -110,7 +98,7 @@ def from_matrix(m: Any) -> Any:
     found = candidates[3]
     for i in range(3):
         found = jnp.where((chosen == i)[..., None], candidates[i], found)
-    return found / jnp.sqrt(jnp.sum(found * found, axis=-1, keepdims=True))
+    return unit.function(found)
 
 
 @compiled
@@ -160,9 +148,6 @@ def from_mrp(p: Any) -> Any:
     """From modified Rodrigues parameters."""
     square = jnp.sum(p * p, axis=-1, keepdims=True)
     return jnp.concatenate([2 * p, 1 - square], axis=-1) / (1 + square)
-
-
-# ---- angles about axes ---------------------------------------------------------------------------
 
 
 @compiled

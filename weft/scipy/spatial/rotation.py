@@ -14,7 +14,7 @@ from weft.numpy.arguments import broadcast_shape, check_flag, convert, inexact, 
 from weft.numpy.linalg.eigenvalues import eigh
 from weft.random.gaussian import normal
 from weft.random.sampler_arguments import check_key
-from weft.scipy.argument_checks import check_dimensions, check_numbers, wrong_shape, wrong_value
+from weft.scipy.argument_checks import check_dimensions, wrong_shape, wrong_value
 from weft.scipy.spatial import quaternions
 
 __all__ = ["Rotation", "check_rotation"]
@@ -22,8 +22,7 @@ __all__ = ["Rotation", "check_rotation"]
 
 def _vectors(operation: str, argument: str, x: Any, n: int) -> Any:
     """Checks floating vectors of n elements, one or a row of them."""
-    check_dimensions(operation, argument, x, 1, 2)
-    check_numbers(operation, argument, x, dtypes.ORDERED)
+    check_dimensions(operation, argument, x, 1, 2, dtypes.ORDERED)
     of = type_of(x)
     if of.shape[-1] != n:
         raise wrong_shape(operation, f"{argument}: {of}", f"{argument} of shape ({n},) or (k, {n})")
@@ -53,9 +52,8 @@ def _axes(operation: str, seq: Any) -> str:
     if not 1 <= len(seq if isinstance(seq, str) else "") <= 3 or not (
         letters <= set("xyz") or letters <= set("XYZ")
     ):
-        raise wrong_value(
-            operation, f"seq={seq!r:.40}", 'one to three letters of "xyz", or of "XYZ", as seq'
-        )
+        got = f"seq={seq!r:.40}"
+        raise wrong_value(operation, got, 'one to three letters of "xyz", or of "XYZ", as seq')
     if any(a == b for a, b in zip(seq, seq[1:], strict=False)):
         raise wrong_value(operation, f"seq={seq!r:.40}", "a seq whose neighbours differ")
     return seq
@@ -74,8 +72,6 @@ class Rotation(NamedTuple):
     """
 
     quat: Any
-
-    # ---- from other forms ----
 
     @classmethod
     @api_boundary
@@ -102,8 +98,7 @@ class Rotation(NamedTuple):
     def from_matrix(cls, matrix: Any) -> Rotation:
         """From orthogonal matrices of determinant 1, shape (3, 3) or (n, 3, 3)."""
         name = "Rotation.from_matrix"
-        check_dimensions(name, "matrix", matrix, 2, 3)
-        check_numbers(name, "matrix", matrix, dtypes.ORDERED)
+        check_dimensions(name, "matrix", matrix, 2, 3, dtypes.ORDERED)
         of = type_of(matrix)
         if of.shape[-2:] != (3, 3):
             raise wrong_shape(name, f"matrix: {of}", "a matrix of shape (3, 3) or (n, 3, 3)")
@@ -120,8 +115,7 @@ class Rotation(NamedTuple):
         name = "Rotation.from_euler"
         check_flag(degrees, name, "degrees")
         axes = _axes(name, seq)
-        check_dimensions(name, "angles", angles, 0, 2)
-        check_numbers(name, "angles", angles, dtypes.ORDERED)
+        check_dimensions(name, "angles", angles, 0, 2, dtypes.ORDERED)
         x = jnp.asarray(angles)
         given = type_of(x)
         x = convert(x, inexact(given.dtype))
@@ -157,8 +151,6 @@ class Rotation(NamedTuple):
             check_rotation("Rotation.concatenate", r)
         rows = [jnp.atleast_2d(r.quat) for r in rotations]
         return cls(jnp.concatenate(rows))
-
-    # ---- in other forms ----
 
     @api_boundary
     def as_quat(self, canonical: bool = False, scalar_first: bool = False) -> Array:
@@ -202,8 +194,6 @@ class Rotation(NamedTuple):
         angles = quaternions.euler(self.quat, axes=axes)
         return jnp.rad2deg(angles) if degrees else angles
 
-    # ---- operations ----
-
     @api_boundary
     def apply(self, vectors: Any, inverse: bool = False) -> Array:
         """Rotated vectors, (3,) or (n, 3): one or n of both, element by element."""
@@ -244,26 +234,12 @@ class Rotation(NamedTuple):
     @api_boundary
     def __getitem__(self, indexer: Any) -> Rotation:
         """Selects some of the rotations."""
-        if self.single:
-            raise WeftTypeError(
-                "a Rotation that is one rotation has no elements",
-                operation="Rotation.__getitem__",
-                got=f"quat: {type_of(self.quat)}",
-                wanted="a row of rotations",
-                fix=Fix("single", "look at r.single first", {}),
-            )
+        _check_row(self, "__getitem__", "elements")
         return Rotation(self.quat[indexer])
 
     @api_boundary
     def __len__(self) -> int:
-        if self.single:
-            raise WeftTypeError(
-                "a Rotation that is one rotation has no length",
-                operation="Rotation.__len__",
-                got=f"quat: {type_of(self.quat)}",
-                wanted="a row of rotations",
-                fix=Fix("single", "look at r.single first", {}),
-            )
+        _check_row(self, "__len__", "length")
         return int(type_of(self.quat).shape[0])
 
     @api_boundary
@@ -274,13 +250,22 @@ class Rotation(NamedTuple):
         return Rotation(quaternions.composed(p, q))
 
 
+def _check_row(rotation: Rotation, method: str, what: str) -> None:
+    """Raises WeftTypeError for one rotation, which has no elements."""
+    if rotation.single:
+        raise WeftTypeError(
+            f"a Rotation that is one rotation has no {what}",
+            operation=f"Rotation.{method}",
+            got=f"quat: {type_of(rotation.quat)}",
+            wanted="a row of rotations",
+            fix=Fix("single", "look at r.single first", {}),
+        )
+
+
 def check_rotation(operation: str, value: Any) -> None:
     """Raises WeftTypeError for what is no `Rotation`."""
     if not isinstance(value, Rotation):
-        raise WeftTypeError(
-            f"{operation} takes rotations",
-            operation=operation,
-            got=f"{value!r:.60} of class {type(value).__name__}",
-            wanted="a Rotation",
-            fix=Fix("apply", "to rotate vectors: r.apply(vectors)", {}),
-        )
+        message = f"{operation} takes rotations"
+        got = f"{value!r:.60} of class {type(value).__name__}"
+        fix = Fix("apply", "to rotate vectors: r.apply(vectors)", {})
+        raise WeftTypeError(message, operation=operation, got=got, wanted="a Rotation", fix=fix)

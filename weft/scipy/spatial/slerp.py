@@ -46,9 +46,8 @@ class Slerp(NamedTuple):
         check_dimensions(name, "times", times, 1, 1)
         of, q = type_of(times), type_of(rotations.quat)
         if q.ndim != 2 or of.shape[0] != q.shape[0] or q.shape[0] < 2:
-            raise wrong_shape(
-                name, f"times: {of}, quat: {q}", "a time for each of two rotations or more"
-            )
+            got = f"times: {of}, quat: {q}"
+            raise wrong_shape(name, got, "a time for each of two rotations or more")
         before, after = Rotation(rotations.quat[:-1]), Rotation(rotations.quat[1:])
         return cls(times, jnp.diff(times), before, (before.inv() * after).as_rotvec())
 

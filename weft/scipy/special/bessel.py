@@ -33,9 +33,6 @@ from weft.scipy.real_functions import elementwise, operand_type, real_operands
 __all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e", "sph_harm_y"]
 
 
-# ---- modified Bessel functions -----------------------------------------------------------------
-
-
 @elementwise
 def i0e(x: Any) -> Array:
     """exp(-|x|) I0(x), which does not overflow.
@@ -76,9 +73,6 @@ def i1(x: Any) -> Array:
     return jnp.exp(jnp.abs(x)) * special.bessel_i1e_p.bind(x)
 
 
-# ---- Bessel functions of whole order -----------------------------------------------------------
-
-
 def _recurrence(z: Any, highest: int, start: int) -> Any:
     """J_0 … J_highest along a new first dimension, by downward recurrence from order `start`."""
     of = type_of(z)
@@ -101,12 +95,10 @@ def _recurrence(z: Any, highest: int, start: int) -> Any:
 
     zero = jnp.zeros_like(z)
     here = zero + tiny
-    even = start % 2 == 0
     kept = jnp.where(orders == start, here, jnp.zeros(orders.shape, of.dtype))
-    total = 2.0 * here if even else zero
+    total = 2.0 * here if start % 2 == 0 else zero
     _, _, total, kept = fori_loop(0, start, body, (zero, here, total, kept))
-    at_zero = jnp.where(orders == 0, 1.0, 0.0)
-    return jnp.where(z == 0, at_zero, kept / total)
+    return jnp.where(z == 0, jnp.where(orders == 0, 1.0, 0.0), kept / total)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1, 2))
@@ -155,9 +147,6 @@ def _natural(operation: str, name: str, value: Any) -> int:
         fix = Fix("argument", f"use {name}=0", {name: 0})
         raise invalid_value(message, operation, name, value, "an integer from 0 on", fix=fix)
     return found
-
-
-# ---- spherical harmonics -----------------------------------------------------------------------
 
 
 def _legendre(n: Any, m: Any, theta: Any, highest: int) -> Any:

@@ -19,28 +19,15 @@ from weft.runtime import stablehlo
 from weft.scipy.real_functions import elementwise, kernel
 
 __all__ = [
-    "boxcox",
-    "boxcox1p",
-    "entr",
-    "expit",
-    "kl_div",
-    "log_softmax",
-    "logit",
-    "logsumexp",
-    "rel_entr",
-    "softmax",
-    "xlog1py",
-    "xlogy",
-]
+    "boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_softmax", "logit", "logsumexp",
+    "rel_entr", "softmax", "xlog1py", "xlogy",
+]  # fmt: skip
 
 
 def quotient(x: Any, y: Any) -> Any:
     """x / y; 0 where both are 0."""
     nothing = (x == 0) & (y == 0)
     return jnp.where(nothing, 0.0, x / jnp.where(nothing, 1.0, y))
-
-
-# ---- products with logarithms ------------------------------------------------------------------
 
 
 def xlogy_formula(x: Term, y: Term) -> Term:
@@ -87,9 +74,6 @@ def xlog1py(x: Any, y: Any) -> Array:
     Array([0., 0.], dtype=float32)
     """
     return xlog1py_p.bind(x, y)
-
-
-# ---- entropies ---------------------------------------------------------------------------------
 
 
 def entr_formula(x: Term) -> Term:
@@ -186,9 +170,6 @@ def kl_div(p: Any, q: Any) -> Array:
     return kl_div_p.bind(p, q)
 
 
-# ---- logistic ----------------------------------------------------------------------------------
-
-
 def logit_formula(p: Term) -> Term:
     center = (p > 0.3) & (p < 0.65)
     near = where(center, p, 0.5) - 0.5
@@ -217,9 +198,6 @@ def expit(x: Any) -> Array:
     Array([0.5, 1. ], dtype=float32)
     """
     return logistic_p.bind(x)
-
-
-# ---- the Box-Cox transformation ----------------------------------------------------------------
 
 
 def _power_transform(logarithm: Term, rate: Term) -> Term:
@@ -286,9 +264,6 @@ def boxcox1p(x: Any, lmbda: Any) -> Array:
     Array([0., 2.], dtype=float32)
     """
     return boxcox1p_p.bind(x, lmbda)
-
-
-# ---- along axes --------------------------------------------------------------------------------
 
 
 @api_boundary

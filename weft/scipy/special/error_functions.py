@@ -31,17 +31,8 @@ from weft.scipy.real_functions import elementwise, kernel
 from weft.scipy.special.coefficients import DAWSON_FAR, DAWSON_NEAR, ERFCX
 
 __all__ = [
-    "dawsn",
-    "erf",
-    "erfc",
-    "erfcx",
-    "erfinv",
-    "log_ndtr",
-    "ndtr",
-    "ndtri",
-    "owens_t",
-    "wofz",
-]
+    "dawsn", "erf", "erfc", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri", "owens_t", "wofz",
+]  # fmt: skip
 
 _ROOT_HALF = math.sqrt(0.5)
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
@@ -85,9 +76,6 @@ def erfinv(x: Any) -> Array:
     Array([ 0., inf], dtype=float32)
     """
     return erfinv_p.bind(x)
-
-
-# ---- the scaled complementary error function ---------------------------------------------------
 
 
 def _scaled(x: Term) -> Term:
@@ -138,9 +126,6 @@ def dawsn(x: Any) -> Array:
     Array([0.       , 0.5380795], dtype=float32)
     """
     return dawsn_p.bind(x)
-
-
-# ---- the normal distribution -------------------------------------------------------------------
 
 
 def normal_density(x: Any) -> Any:
@@ -281,8 +266,6 @@ def ndtri(p: Any) -> Array:
     return ndtri_p.bind(p)
 
 
-# ---- Owen's T function -------------------------------------------------------------------------
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 
 
@@ -335,8 +318,6 @@ def owens_t(h: Any, a: Any) -> Array:
     """
     return owens_t_p.bind(h, a)
 
-
-# ---- the Faddeeva function ---------------------------------------------------------------------
 
 _ORDER = 48
 _LENGTH = math.sqrt(_ORDER / math.sqrt(2))

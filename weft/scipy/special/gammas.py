@@ -18,6 +18,7 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
+from weft.core.primitive import Primitive
 from weft.errors import Fix, api_boundary
 from weft.numpy.arguments import check_flag, integer_of, not_taken
 from weft.ops.elementwise import regularized, special
@@ -27,24 +28,9 @@ from weft.scipy.real_functions import elementwise, kernel
 from weft.scipy.special.coefficients import LGAMMA
 
 __all__ = [
-    "bernoulli",
-    "beta",
-    "betainc",
-    "betaln",
-    "comb",
-    "digamma",
-    "factorial",
-    "gamma",
-    "gammainc",
-    "gammaincc",
-    "gammaln",
-    "gammasgn",
-    "loggamma",
-    "multigammaln",
-    "poch",
-    "polygamma",
-    "zeta",
-]
+    "bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc",
+    "gammaincc", "gammaln", "gammasgn", "loggamma", "multigammaln", "poch", "polygamma", "zeta",
+]  # fmt: skip
 
 
 def floor(x: Term) -> Term:
@@ -71,8 +57,6 @@ def sine_pi(x: Term) -> Term:
     value = ((x - nearest) * math.pi).apply(stablehlo.sine)
     return where(odd.equals(1.0), -value, value)
 
-
-# ---- gamma -------------------------------------------------------------------------------------
 
 # Boost's Lanczos approximation with 13 terms (J. Maddock, lanczos13m53), lowest powers first.
 _LANCZOS = 6.024680040776729583740234375
@@ -178,11 +162,11 @@ def digamma_formula(x: Term) -> Term:
     return where(x.equals(0.0), -1.0 / x, x.apply(stablehlo.digamma))
 
 
-digamma_p = kernel("scipy_digamma", digamma_formula, lambda t, y, x: t * trigamma(x))
-
-
-def trigamma(x: Any) -> Any:
-    return special.polygamma_p.bind(jnp.ones_like(x), x)
+digamma_p = kernel(
+    "scipy_digamma",
+    digamma_formula,
+    lambda t, y, x: t * special.polygamma_p.bind(jnp.ones_like(x), x),
+)
 
 
 @elementwise
@@ -246,8 +230,6 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
     return regularized.betainc_p.bind(a, b, x)
 
 
-# ---- beta --------------------------------------------------------------------------------------
-
 # B(2k) / (2k (2k - 1)): DLMF 5.11.1.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _LARGE = 10.0
@@ -306,11 +288,9 @@ def betaln_jvp_a(t: Any, y: Any, a: Any, b: Any) -> Any:
     return t * (special.digamma_p.bind(a) - special.digamma_p.bind(a + b))
 
 
-def betaln_jvp_b(t: Any, y: Any, a: Any, b: Any) -> Any:
-    return betaln_jvp_a(t, y, b, a)
-
-
-betaln_p = kernel("betaln", betaln_formula, betaln_jvp_a, betaln_jvp_b)
+betaln_p = kernel(
+    "betaln", betaln_formula, betaln_jvp_a, lambda t, y, a, b: betaln_jvp_a(t, y, b, a)
+)
 
 
 @elementwise
@@ -337,15 +317,12 @@ def beta_formula(a: Term, b: Term) -> Term:
     return where(moderate, gamma_formula(p) * (gamma_formula(q) / gamma_formula(p + q)), found)
 
 
-def beta_jvp_a(t: Any, y: Any, a: Any, b: Any) -> Any:
-    return betaln_jvp_a(t * y, y, a, b)
-
-
-def beta_jvp_b(t: Any, y: Any, a: Any, b: Any) -> Any:
-    return betaln_jvp_a(t * y, y, b, a)
-
-
-beta_p = kernel("beta", beta_formula, beta_jvp_a, beta_jvp_b)
+beta_p = kernel(
+    "beta",
+    beta_formula,
+    lambda t, y, a, b: betaln_jvp_a(t * y, y, a, b),
+    lambda t, y, a, b: betaln_jvp_a(t * y, y, b, a),
+)
 
 
 @elementwise
@@ -357,8 +334,6 @@ def beta(a: Any, b: Any) -> Array:
     """
     return beta_p.bind(a, b)
 
-
-# ---- factorials --------------------------------------------------------------------------------
 
 _STEPS = 20
 
@@ -399,17 +374,17 @@ def comb_formula(n: Term, k: Term) -> Term:
     return where(n.is_nan() | k.is_nan(), math.nan, where(outside, 0.0, found))
 
 
-def comb_jvp_n(t: Any, y: Any, n: Any, k: Any) -> Any:
-    slope = special.digamma_p.bind(n + 1.0) - special.digamma_p.bind(n - k + 1.0)
+def _comb_jvp(t: Any, y: Any, above: Any, below: Any) -> Any:
+    slope = special.digamma_p.bind(above + 1.0) - special.digamma_p.bind(below + 1.0)
     return t * jnp.where(y == 0, 0.0, y * slope)
 
 
-def comb_jvp_k(t: Any, y: Any, n: Any, k: Any) -> Any:
-    slope = special.digamma_p.bind(n - k + 1.0) - special.digamma_p.bind(k + 1.0)
-    return t * jnp.where(y == 0, 0.0, y * slope)
-
-
-comb_p = kernel("comb", comb_formula, comb_jvp_n, comb_jvp_k)
+comb_p = kernel(
+    "comb",
+    comb_formula,
+    lambda t, y, n, k: _comb_jvp(t, y, n, n - k),
+    lambda t, y, n, k: _comb_jvp(t, y, n - k, k),
+)
 
 
 @elementwise
@@ -461,15 +436,12 @@ def poch_formula(z: Term, m: Term) -> Term:
     return where(z.is_nan() | m.is_nan(), math.nan, found)
 
 
-def poch_jvp_z(t: Any, y: Any, z: Any, m: Any) -> Any:
-    return t * (y * (special.digamma_p.bind(z + m) - special.digamma_p.bind(z)))
-
-
-def poch_jvp_m(t: Any, y: Any, z: Any, m: Any) -> Any:
-    return t * (y * special.digamma_p.bind(z + m))
-
-
-poch_p = kernel("poch", poch_formula, poch_jvp_z, poch_jvp_m)
+poch_p = kernel(
+    "poch",
+    poch_formula,
+    lambda t, y, z, m: t * (y * (special.digamma_p.bind(z + m) - special.digamma_p.bind(z))),
+    lambda t, y, z, m: t * (y * special.digamma_p.bind(z + m)),
+)
 
 
 @elementwise
@@ -515,9 +487,6 @@ def _multigammaln(count: int) -> Callable[..., Any]:
     return elementwise(multigammaln)
 
 
-# ---- zeta --------------------------------------------------------------------------------------
-
-
 def tangent_numbers(count: int) -> list[int]:
     """The first tangent numbers, by the algorithm of Brent and Harvey (2011), section 6.2."""
     found = [math.factorial(i) for i in range(count)]
@@ -529,10 +498,10 @@ def tangent_numbers(count: int) -> list[int]:
 
 def even_bernoulli_numbers(count: int) -> list[Fraction]:
     """B(2), B(4), … exactly (DLMF 24.15.4)."""
-    found = []
-    for n, tangent in enumerate(tangent_numbers(count), 1):
-        found.append(Fraction((-1) ** (n - 1) * 2 * n * tangent, 4**n * (4**n - 1)))
-    return found
+    return [
+        Fraction((-1) ** (n - 1) * 2 * n * tangent, 4**n * (4**n - 1))
+        for n, tangent in enumerate(tangent_numbers(count), 1)
+    ]
 
 
 @api_boundary
@@ -620,12 +589,11 @@ def hurwitz_formula(x: Term, q: Term) -> Term:
     return where(unknown, math.nan, where(pole | x.equals(1.0), math.inf, found))
 
 
-def hurwitz_jvp_q(t: Any, y: Any, x: Any, q: Any) -> Any:
-    return t * (-x * hurwitz_p.bind(x + 1.0, q))
-
-
-hurwitz_p = kernel(
-    "hurwitz_zeta", hurwitz_formula, special.no_derivative("zeta", "x"), hurwitz_jvp_q
+hurwitz_p: Primitive = kernel(
+    "hurwitz_zeta",
+    hurwitz_formula,
+    special.no_derivative("zeta", "x"),
+    lambda t, y, x, q: t * (-x * hurwitz_p.bind(x + 1.0, q)),
 )
 
 

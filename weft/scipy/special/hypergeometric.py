@@ -25,9 +25,6 @@ def _nonpositive_integer(x: Term) -> Term:
     return is_whole(x) & (x <= 0.0)
 
 
-# ---- the confluent function --------------------------------------------------------------------
-
-
 def _series_1f1(a: Term, b: Term, x: Term) -> list[Term]:
     """The sum of (a)_n x^n / ((b)_n n!) (DLMF 13.2.2), and the size of its largest term."""
 
@@ -110,18 +107,17 @@ def hyp1f1_formula(a: Term, b: Term, x: Term) -> Term:
     return where(a.is_nan() | b.is_nan() | x.is_nan(), math.nan, found)
 
 
+_twice = [no_derivative("hyp1f1", f"{name} (a second time)") for name in "ab"]
 hyp1f1_in_a_p = kernel(
     "hyp1f1_in_a",
     lambda a, b, x: _confluent(a, b, x, True)[1],
-    no_derivative("hyp1f1", "a (a second time)"),
-    no_derivative("hyp1f1", "b (a second time)"),
+    *_twice,
     lambda t, y, a, b, x: t * _in_a_x(a, b, x),
 )
 hyp1f1_in_b_p = kernel(
     "hyp1f1_in_b",
     lambda a, b, x: _confluent(a, b, x, True)[2],
-    no_derivative("hyp1f1", "a (a second time)"),
-    no_derivative("hyp1f1", "b (a second time)"),
+    *_twice,
     lambda t, y, a, b, x: t * _in_b_x(a, b, x),
 )
 
@@ -161,9 +157,6 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Array:
     Array([1.       , 2.7182817], dtype=float32)
     """
     return hyp1f1_p.bind(a, b, x)
-
-
-# ---- Gauss' function ---------------------------------------------------------------------------
 
 
 def _series_2f1(a: Term, b: Term, c: Term, x: Term) -> Term:

@@ -30,9 +30,6 @@ def cosine(x: Term) -> Term:
     return x.apply(stablehlo.cosine)
 
 
-# ---- exponential integrals ---------------------------------------------------------------------
-
-
 def scaled_exp1(x: Term) -> Term:
     """x exp(x) E1(x) for x >= 1."""
     return chebyshev(1.0 - 6.0 / (x + 2.0), table.E1)
@@ -170,23 +167,15 @@ def expn(n: Any, x: Any) -> Array:
     return expn_p.bind(n, x)
 
 
-# ---- sine and cosine integrals -----------------------------------------------------------------
-
-
-def _auxiliary(x: Term) -> tuple[Term, Term]:
-    """f and g of DLMF 6.2.17 for x >= 4."""
-    y = 1.0 - 16.0 / (x + 4.0)
-    inverse = 1.0 / x
-    f = chebyshev(y, table.SICI_F) * inverse
-    return f, chebyshev(y, table.SICI_G) * inverse * inverse
-
-
 def _parts(x: Term) -> tuple[Term, Term, Term, Term, Term]:
-    """|x| for both methods, and the terms of the second."""
+    """|x| for the first method, and the terms of the second, with f and g of DLMF 6.2.17."""
     size = abs(x)
     small = where(size < 4.0, size, 0.0)
     large = where((size >= 4.0) & (size < math.inf), size, 4.0)
-    f, g = _auxiliary(large)
+    y = 1.0 - 16.0 / (large + 4.0)
+    inverse = 1.0 / large
+    f = chebyshev(y, table.SICI_F) * inverse
+    g = chebyshev(y, table.SICI_G) * inverse * inverse
     return small, sine(large), cosine(large), f, g
 
 
@@ -208,11 +197,7 @@ def ci_formula(x: Term) -> Term:
     return where(x.equals(0.0), -math.inf, found)
 
 
-def si_jvp(t: Any, y: Any, x: Any) -> Any:
-    return t * jnp.sinc(x * (1 / math.pi))
-
-
-si_p = kernel("sine_integral", si_formula, si_jvp)
+si_p = kernel("sine_integral", si_formula, lambda t, y, x: t * jnp.sinc(x * (1 / math.pi)))
 ci_p = kernel("cosine_integral", ci_formula, lambda t, y, x: t * (jnp.cos(x) / x))
 
 
@@ -228,8 +213,6 @@ def sici(x: Any) -> tuple[Array, Array]:
     cosine_integral = ci_p.bind(jnp.abs(x))
     return si_p.bind(x), jnp.where(x == -math.inf, math.nan, cosine_integral)
 
-
-# ---- Fresnel integrals -------------------------------------------------------------------------
 
 _NEAR = 1.75
 
@@ -302,21 +285,14 @@ def fresnel(x: Any) -> tuple[Array, Array]:
     return fresnel_s_p.bind(x), fresnel_c_p.bind(x)
 
 
-# ---- the dilogarithm ---------------------------------------------------------------------------
-
-
-def _dilogarithm(z: Term) -> Term:
-    """Li2(z) for |z| <= 1/2."""
-    return z * chebyshev(z + z, table.DILOG)
-
-
 def spence_formula(x: Term) -> Term:
     # DLMF 25.12.4 takes numbers above 3/2 to below 1, and 25.12.6 those below 1/2 to above it.
     above = x > 1.5
     w = where(above, 1.0 / x, x)
     below = w < 0.5
     positive = where(w > 0.0, w, 1.0)
-    near = _dilogarithm(where(below, w, 1.0 - where(below, 1.0, w)))
+    z = where(below, w, 1.0 - where(below, 1.0, w))
+    near = z * chebyshev(z + z, table.DILOG)  # Li2(z), |z| <= 1/2
     logs = where(below, positive, 1.0).log() * (1.0 - where(below, w, 0.0)).log()
     found = where(below, math.pi**2 / 6 - logs - near, near)
     logarithm = where(above, x, 1.0).log()

@@ -13,9 +13,7 @@ from weft.scipy.stats.distributions import Family, is_probability, valid
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpmf(1, 0.3)
     Array(-1.2039728, dtype=float32, weak_type=True)
     >>> pmf(np.array([0, 1, 2]), 0.25)
@@ -24,8 +22,7 @@ _family = Family(
     Array(1., dtype=float32, weak_type=True)
     >>> ppf(0.25, 0.3)
     Array(0., dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _log_probability(k: Any, p: Any, loc: Any = 0) -> Array:
@@ -35,8 +32,7 @@ def _log_probability(k: Any, p: Any, loc: Any = 0) -> Array:
     return valid(is_probability(p), found)
 
 
-logpmf = _family.function("logpmf", _log_probability)
-pmf = _family.function("pmf", _log_probability, jnp.exp)
+logpmf, pmf = _family.pair("logpmf", _log_probability)
 
 
 @_family.formula

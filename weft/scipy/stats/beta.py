@@ -17,9 +17,7 @@ from weft.scipy.stats.distributions import Family, inside, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5, 2.0, 3.0)
     Array(0.40546513, dtype=float32, weak_type=True)
     >>> pdf(0.5, 2.0, 3.0)
@@ -32,8 +30,7 @@ _family = Family(
     Array(0.31249997, dtype=float32, weak_type=True)
     >>> logsf(0.5, 2.0, 3.0)
     Array(-1.1631509, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _density(form: Any, nothing: float, x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:

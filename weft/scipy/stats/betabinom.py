@@ -16,15 +16,12 @@ from weft.scipy.stats.distributions import Family, inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpmf(1, 3, 2.0, 2.0)
     Array(-1.2039728, dtype=float32, weak_type=True)
     >>> pmf(np.array([0, 2]), 1, 1.0, 1.0)
     Array([0.5, 0. ], dtype=float32)
-    """,
-)
+    """)
 
 
 def _log_quotient(x: Any, rest: Any, a: Any, b: Any) -> Any:
@@ -51,5 +48,4 @@ def _log_probability(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
     return valid(good, jnp.where(out, -jnp.inf, found))
 
 
-logpmf = _family.function("logpmf", _log_probability)
-pmf = _family.function("pmf", _log_probability, jnp.exp)
+logpmf, pmf = _family.pair("logpmf", _log_probability)

@@ -16,15 +16,12 @@ from weft.scipy.stats.distributions import Family, inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpmf(1, 3, 0.5)
     Array(-0.98082924, dtype=float32, weak_type=True)
     >>> pmf(np.array([0, 1, 3]), 1, 0.25)
     Array([0.75, 0.25, 0.  ], dtype=float32)
-    """,
-)
+    """)
 
 
 def _probability(form: Any, nothing: float, k: Any, n: Any, p: Any, loc: Any) -> Any:

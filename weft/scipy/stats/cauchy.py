@@ -10,14 +10,11 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.arrays.array import Array
-from weft.scipy.stats.distributions import Family, in_standard, inside, probability, standard, valid
+from weft.scipy.stats.distributions import Family, inside, probability
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(-1.3678734, dtype=float32, weak_type=True)
     >>> pdf(0.5)
@@ -34,17 +31,15 @@ _family = Family(
     Array(-1., dtype=float32, weak_type=True)
     >>> isf(0.25)
     Array(1., dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
-def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    y = standard(x, loc, scale)
+def _log_density(y: Any) -> Any:
     # Where y^2 would overflow, and 1 adds nothing to it.
     far = jnp.abs(y) > 1e9
     square = jnp.log1p(jnp.square(inside(far, y, 0.0)))
     square = jnp.where(far, 2.0 * jnp.log(jnp.abs(inside(~far, y, 1.0))), square)
-    return valid(scale > 0, -square - math.log(math.pi) - jnp.log(scale))
+    return -square - math.log(math.pi)
 
 
 def _below(y: Any) -> Any:
@@ -58,19 +53,10 @@ def _quantile(q: Any) -> Any:
     return probability(q, jnp.where(upper, tail, -tail))
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
-cdf = _family.function("cdf", in_standard(_below))
-logcdf = _family.function("logcdf", in_standard(lambda y: jnp.log(_below(y))))
-sf = _family.function("sf", in_standard(lambda y: _below(-y)))
-logsf = _family.function("logsf", in_standard(lambda y: jnp.log(_below(-y))))
-
-
-@_family.formula
-def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    return valid(scale > 0, _quantile(q) * scale + loc)
-
-
-@_family.formula
-def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    return valid(scale > 0, loc - _quantile(q) * scale)
+logpdf, pdf = _family.density(_log_density)
+cdf = _family.standard("cdf", _below)
+logcdf = _family.standard("logcdf", lambda y: jnp.log(_below(y)))
+sf = _family.standard("sf", lambda y: _below(-y))
+logsf = _family.standard("logsf", lambda y: jnp.log(_below(-y)))
+ppf = _family.quantile("ppf", _quantile)
+isf = _family.quantile("isf", lambda q: -_quantile(q))

@@ -13,14 +13,12 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.ops.elementwise.densities import gamma_density_p, log_gamma_density_p
 from weft.ops.elementwise.regularized import igamma_p, igammac_p
-from weft.scipy.stats.distributions import Family, inside, standard, valid
-from weft.scipy.stats.gamma import density_in
+from weft.scipy.stats.distributions import Family
+from weft.scipy.stats.gamma import density_in, tail_in
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(2.0, 3.0)
     Array(-1.5723649, dtype=float32, weak_type=True)
     >>> pdf(2.0, 3.0)
@@ -33,24 +31,15 @@ _family = Family(
     Array([1.        , 0.36787957], dtype=float32)
     >>> logsf(2.0, 3.0)
     Array(-0.55790544, dtype=float32, weak_type=True)
-    """,
-)
-
-
-def _tail(form: Any, outside: float, x: Any, df: Any, loc: Any, scale: Any) -> Any:
-    """form(df / 2, y / 2), the probability on one side of x; `outside` below the support."""
-    y = 0.5 * standard(x, loc, scale)
-    out = (y < 0) | (df <= 0) | (scale <= 0)
-    found = form.bind(inside(out, 0.5 * df, 1.0), inside(out, y, 1.0))
-    return valid((df > 0) & (scale > 0), jnp.where(y < 0, outside, found))
+    """)
 
 
 def _below(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    return _tail(igamma_p, 0.0, x, df, loc, scale)
+    return tail_in(igamma_p, 0.0, x, 0.5 * df, loc, 2.0 * scale)
 
 
 def _above(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    return _tail(igammac_p, 1.0, x, df, loc, scale)
+    return tail_in(igammac_p, 1.0, x, 0.5 * df, loc, 2.0 * scale)
 
 
 @_family.formula

@@ -14,7 +14,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, ParamSpec, Protocol
+from typing import Any, ParamSpec, Protocol, Self
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
@@ -23,21 +23,9 @@ from weft.scipy.special.entropies import xlog1py_p, xlogy_p
 from weft.scipy.special.gammas import betaln_p, gammaln_p
 
 __all__ = [
-    "Family",
-    "betaln",
-    "complement",
-    "gammaln",
-    "in_standard",
-    "inside",
-    "is_probability",
-    "log1mexp",
-    "not_whole",
-    "probability",
-    "standard",
-    "valid",
-    "xlog1py",
-    "xlogy",
-]
+    "Family", "betaln", "complement", "gammaln", "in_standard", "inside", "is_probability",
+    "log1mexp", "not_whole", "probability", "standard", "valid", "xlog1py", "xlogy",
+]  # fmt: skip
 
 P = ParamSpec("P")
 
@@ -62,17 +50,29 @@ _SUMMARIES = {
 }
 
 
+class _OfPoint(Protocol):
+    def __call__(self, x: Any, loc: Any = 0, scale: Any = 1) -> Array: ...
+
+
+class _OfProbability(Protocol):
+    def __call__(self, q: Any, loc: Any = 0, scale: Any = 1) -> Array: ...
+
+
 class Family:
     """Makes the public functions of a distribution's module from its formulas.
 
     A formula has the signature of the public function and gets arrays of one floating-point dtype
-    (see `elementwise`). examples: a session with an example of each function.
+    (see `elementwise`).
     """
 
-    def __init__(self, module: str, examples: str) -> None:
+    def __init__(self, module: str) -> None:
         self._module = module
-        parts = re.split(r"^(?=>>>\s)", inspect.cleandoc(examples), flags=re.MULTILINE)[1:]
+
+    def examples(self, session: str) -> Self:
+        """Takes an example of each function from a session."""
+        parts = re.split(r"^(?=>>>\s)", inspect.cleandoc(session), flags=re.MULTILINE)[1:]
         self._examples = {part[4 : part.index("(")]: part.rstrip() for part in parts}
+        return self
 
     def function(
         self, name: str, formula: Callable[P, Any], then: Callable[[Any], Any] | None = None
@@ -94,9 +94,45 @@ class Family:
         """Makes the public function with the name and the result of a formula."""
         return self.function(formula.__name__, formula)
 
+    def pair(
+        self, name: str, formula: Callable[P, Any]
+    ) -> tuple[Callable[P, Array], Callable[P, Array]]:
+        """Makes the public function of a logarithm, `name`, and that of its exponential."""
+        return self.function(name, formula), self.function(name[3:], formula, jnp.exp)
 
-class _OfPoint(Protocol):
-    def __call__(self, x: Any, loc: Any = 0, scale: Any = 1) -> Array: ...
+    def standard(self, name: str, formula: Callable[[Any], Any]) -> _OfPoint:
+        """Makes a public function by `in_standard`."""
+        return self.function(name, in_standard(formula))
+
+    def density(self, formula: Callable[[Any], Any]) -> tuple[_OfPoint, _OfPoint]:
+        """Makes logpdf and pdf from the logarithm of the density of the standard variable."""
+
+        def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+            return valid(scale > 0, formula(standard(x, loc, scale)) - jnp.log(scale))
+
+        return self.pair("logpdf", logpdf)
+
+    def quantile(self, name: str, formula: Callable[[Any], Any]) -> _OfProbability:
+        """Makes a public function of a probability from the quantile of the standard variable."""
+
+        def quantile(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
+            return valid(scale > 0, formula(q) * scale + loc)
+
+        return self.function(name, quantile)
+
+    def sides(
+        self, name: str, formula: Callable[P, Any], log_rest: Callable[[Any], Any] | None = None
+    ) -> tuple[Callable[P, Array], ...]:
+        """The `pair` of the logarithm of a probability, and that of the other side of the point.
+
+        log_rest: the logarithm of 1 - p from that of p, by default `log1mexp`.
+        """
+        rest = {"logcdf": "logsf", "logsf": "logcdf"}[name]
+        return (
+            *self.pair(name, formula),
+            self.function(rest, formula, log_rest or log1mexp),
+            self.function(rest[3:], formula, complement),
+        )
 
 
 def in_standard(formula: Callable[[Any], Any]) -> _OfPoint:

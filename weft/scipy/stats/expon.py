@@ -10,21 +10,11 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.stats.distributions import (
-    Family,
-    in_standard,
-    inside,
-    log1mexp,
-    probability,
-    standard,
-    valid,
-)
+from weft.scipy.stats.distributions import Family, inside, log1mexp, probability, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(-0.5, dtype=float32, weak_type=True)
     >>> pdf(0.5)
@@ -39,8 +29,7 @@ _family = Family(
     Array(-0.5, dtype=float32, weak_type=True)
     >>> ppf(0.25)
     Array(0.28768206, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -57,12 +46,11 @@ def _log_below(y: Any) -> Any:
     return jnp.where(y <= 0, -jnp.inf, log1mexp(-inside(y <= 0, y, 1.0)))
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
-cdf = _family.function("cdf", in_standard(lambda y: -jnp.expm1(-_from_zero(y))))
-logcdf = _family.function("logcdf", in_standard(_log_below))
-sf = _family.function("sf", in_standard(lambda y: jnp.exp(-_from_zero(y))))
-logsf = _family.function("logsf", in_standard(lambda y: -_from_zero(y)))
+logpdf, pdf = _family.pair("logpdf", _log_density)
+cdf = _family.standard("cdf", lambda y: -jnp.expm1(-_from_zero(y)))
+logcdf = _family.standard("logcdf", _log_below)
+sf = _family.standard("sf", lambda y: jnp.exp(-_from_zero(y)))
+logsf = _family.standard("logsf", lambda y: -_from_zero(y))
 
 
 @_family.formula

@@ -17,9 +17,7 @@ from weft.scipy.stats.distributions import Family, inside, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(1.0, 2.0)
     Array(-1., dtype=float32, weak_type=True)
     >>> pdf(1.0, 2.0)
@@ -32,8 +30,7 @@ _family = Family(
     Array([1.       , 0.40600...], dtype=float32)
     >>> logsf(1.0, 2.0)
     Array(-0.30685282, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def density_in(form: Any, nothing: float, x: Any, a: Any, loc: Any, scale: Any) -> Any:
@@ -43,7 +40,7 @@ def density_in(form: Any, nothing: float, x: Any, a: Any, loc: Any, scale: Any) 
     return valid((a > 0) & (scale > 0), jnp.where(y < 0, nothing, found))
 
 
-def _tail(form: Any, outside: float, x: Any, a: Any, loc: Any, scale: Any) -> Any:
+def tail_in(form: Any, outside: float, x: Any, a: Any, loc: Any, scale: Any) -> Any:
     """form(a, y), the probability on one side of x; `outside` below the support."""
     y = standard(x, loc, scale)
     out = (y < 0) | (a <= 0) | (scale <= 0)
@@ -52,11 +49,11 @@ def _tail(form: Any, outside: float, x: Any, a: Any, loc: Any, scale: Any) -> An
 
 
 def _below(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    return _tail(igamma_p, 0.0, x, a, loc, scale)
+    return tail_in(igamma_p, 0.0, x, a, loc, scale)
 
 
 def _above(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    return _tail(igammac_p, 1.0, x, a, loc, scale)
+    return tail_in(igammac_p, 1.0, x, a, loc, scale)
 
 
 @_family.formula

@@ -15,17 +15,14 @@ from weft.scipy.stats.distributions import Family, gammaln, inside, valid
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5, 2.0)
     Array(-0.8223649, dtype=float32, weak_type=True)
     >>> pdf(0.5, 2.0)
     Array(0.4393913, dtype=float32, weak_type=True)
     >>> cdf(0.0, 2.0)
     Array(0.5, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _power(x: Any, beta: Any) -> Any:
@@ -38,8 +35,7 @@ def _log_density(x: Any, beta: Any) -> Array:
     return valid(beta > 0, jnp.log(beta) - math.log(2) - gammaln(1.0 / beta) - _power(x, beta))
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
+logpdf, pdf = _family.pair("logpdf", _log_density)
 
 
 @_family.formula

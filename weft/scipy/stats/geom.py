@@ -14,15 +14,12 @@ from weft.scipy.stats.distributions import Family, inside, not_whole, valid, xlo
 
 __all__ = ["logpmf", "pmf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpmf(2, 0.3)
     Array(-1.5606477, dtype=float32, weak_type=True)
     >>> pmf(np.array([0, 1, 2]), 0.5)
     Array([0.  , 0.5 , 0.25], dtype=float32)
-    """,
-)
+    """)
 
 
 def _log_probability(k: Any, p: Any, loc: Any = 0) -> Array:
@@ -32,5 +29,4 @@ def _log_probability(k: Any, p: Any, loc: Any = 0) -> Array:
     return valid((p > 0) & (p <= 1), jnp.where(out, -jnp.inf, found))
 
 
-logpmf = _family.function("logpmf", _log_probability)
-pmf = _family.function("pmf", _log_probability, jnp.exp)
+logpmf, pmf = _family.pair("logpmf", _log_probability)

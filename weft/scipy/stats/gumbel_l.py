@@ -10,22 +10,11 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.stats.distributions import (
-    Family,
-    complement,
-    in_standard,
-    inside,
-    log1mexp,
-    probability,
-    standard,
-    valid,
-)
+from weft.scipy.stats.distributions import Family, in_standard, inside, probability, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(-1.1487212, dtype=float32, weak_type=True)
     >>> pdf(0.5)
@@ -40,29 +29,18 @@ _family = Family(
     Array(-1.6487212, dtype=float32, weak_type=True)
     >>> ppf(0.25)
     Array(-1.2458994, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
-def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    y = standard(x, loc, scale)
+def log_density(y: Any) -> Any:
+    """The logarithm of the standard density."""
     lost = y == jnp.inf  # where both terms are infinite
     y = inside(lost, y, 0.0)
-    return valid(scale > 0, jnp.where(lost, -jnp.inf, y - jnp.exp(y)) - jnp.log(scale))
+    return jnp.where(lost, -jnp.inf, y - jnp.exp(y))
 
 
-@in_standard
-def _log_above(y: Any) -> Any:
-    """The logarithm of the probability of more than y."""
-    return -jnp.exp(y)
-
-
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
-cdf = _family.function("cdf", _log_above, complement)
-logcdf = _family.function("logcdf", _log_above, log1mexp)
-sf = _family.function("sf", _log_above, jnp.exp)
-logsf = _family.function("logsf", _log_above)
+logpdf, pdf = _family.density(log_density)
+logsf, sf, logcdf, cdf = _family.sides("logsf", in_standard(lambda y: -jnp.exp(y)))
 
 
 @_family.formula

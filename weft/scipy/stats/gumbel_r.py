@@ -10,22 +10,12 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.stats.distributions import (
-    Family,
-    complement,
-    in_standard,
-    inside,
-    log1mexp,
-    probability,
-    standard,
-    valid,
-)
+from weft.scipy.stats.distributions import Family, in_standard, probability, valid
+from weft.scipy.stats.gumbel_l import log_density
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(-1.1065307, dtype=float32, weak_type=True)
     >>> pdf(0.5)
@@ -40,30 +30,10 @@ _family = Family(
     Array(-0.7879837, dtype=float32, weak_type=True)
     >>> ppf(0.25)
     Array(-0.32663426, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
-
-def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    y = standard(x, loc, scale)
-    lost = y == -jnp.inf  # where both terms are infinite
-    y = inside(lost, y, 0.0)
-    found = jnp.where(lost, -jnp.inf, -(y + jnp.exp(-y)))
-    return valid(scale > 0, found - jnp.log(scale))
-
-
-@in_standard
-def _log_below(y: Any) -> Any:
-    """The logarithm of the probability of at most y."""
-    return -jnp.exp(-y)
-
-
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
-cdf = _family.function("cdf", _log_below, jnp.exp)
-logcdf = _family.function("logcdf", _log_below)
-sf = _family.function("sf", _log_below, complement)
-logsf = _family.function("logsf", _log_below, log1mexp)
+logpdf, pdf = _family.density(lambda y: log_density(-y))
+logcdf, cdf, logsf, sf = _family.sides("logcdf", in_standard(lambda y: -jnp.exp(-y)))
 
 
 @_family.formula

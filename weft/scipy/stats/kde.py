@@ -127,8 +127,7 @@ class gaussian_kde:
 
     def _factor(self, method: Any) -> Any:
         """The width of the kernels."""
-        if method is None:
-            method = "scott"
+        method = "scott" if method is None else method
         if isinstance(method, str):
             if method not in ("scott", "silverman"):
                 message = f"gaussian_kde knows no bw_method {method!r}"
@@ -210,12 +209,10 @@ class gaussian_kde:
         mean, cov = (convert_element_type(v, self.dataset.dtype) for v in (mean, cov))
         mean, cov = jnp.atleast_1d(mean), jnp.atleast_2d(cov)
         if mean.shape != (self.d,) or cov.shape != (self.d, self.d):
-            raise ShapeError(
-                f"{name} takes a normal distribution of the dimensions of the sample",
-                operation=name,
-                got=f"mean of shape {mean.shape} and cov of shape {cov.shape}",
-                wanted=f"mean of shape ({self.d},) and cov of shape ({self.d}, {self.d})",
-            )
+            message = f"{name} takes a normal distribution of the dimensions of the sample"
+            got = f"mean of shape {mean.shape} and cov of shape {cov.shape}"
+            wanted = f"mean of shape ({self.d},) and cov of shape ({self.d}, {self.d})"
+            raise ShapeError(message, operation=name, got=got, wanted=wanted)
         total = self.covariance + cov
         return jnp.exp(_log_density(mean[:, None], self.dataset, self.weights, total))[0]
 
@@ -224,12 +221,9 @@ class gaussian_kde:
         """The probability of low … high, of a sample of one dimension. Raises ShapeError."""
         name = "gaussian_kde.integrate_box_1d"
         if self.d != 1:
-            raise ShapeError(
-                f"{name} takes a sample of one dimension",
-                operation=name,
-                got=f"a dataset of {self.d} dimensions",
-                wanted="one dimension",
-            )
+            message = f"{name} takes a sample of one dimension"
+            got = f"a dataset of {self.d} dimensions"
+            raise ShapeError(message, operation=name, got=got, wanted="one dimension")
         (low, high), _ = real_operands(name, ("low", "high"), (low, high))
         low, high = (jnp.asarray(convert_element_type(v, self.dataset.dtype)) for v in (low, high))
         return _between(self.dataset, self.weights, self.covariance, low, high)
@@ -239,19 +233,13 @@ class gaussian_kde:
         """The integral of the product of two estimated densities of the same dimensions."""
         name = "gaussian_kde.integrate_kde"
         if not isinstance(other, gaussian_kde):
-            raise WeftTypeError(
-                f"{name} takes another gaussian_kde",
-                operation=name,
-                got=f"other of class {type(other).__name__}",
-                wanted="a gaussian_kde",
-            )
+            message = f"{name} takes another gaussian_kde"
+            got = f"other of class {type(other).__name__}"
+            raise WeftTypeError(message, operation=name, got=got, wanted="a gaussian_kde")
         if other.d != self.d:
-            raise ShapeError(
-                f"{name} takes an estimate of as many dimensions",
-                operation=name,
-                got=f"{self.d} and {other.d} dimensions",
-                wanted="equal numbers",
-            )
+            message = f"{name} takes an estimate of as many dimensions"
+            got = f"{self.d} and {other.d} dimensions"
+            raise ShapeError(message, operation=name, got=got, wanted="equal numbers")
         total = self.covariance + other.covariance
         found = _log_density(other.dataset, self.dataset, self.weights, total)
         return jnp.sum(other.weights * jnp.exp(found))

@@ -12,13 +12,11 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.ops.elementwise.elementary import logistic_p
 from weft.scipy.special.entropies import logit_p
-from weft.scipy.stats.distributions import Family, in_standard, probability, standard, valid
+from weft.scipy.stats.distributions import Family, probability, valid
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(-1.448154, dtype=float32, weak_type=True)
     >>> pdf(0.5)
@@ -31,19 +29,11 @@ _family = Family(
     Array(-1.0986123, dtype=float32, weak_type=True)
     >>> isf(0.25)
     Array(1.0986123, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
-
-def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    y = standard(x, loc, scale)
-    return valid(scale > 0, -jnp.logaddexp(0.0, y) - jnp.logaddexp(0.0, -y) - jnp.log(scale))
-
-
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
-cdf = _family.function("cdf", in_standard(logistic_p.bind))
-sf = _family.function("sf", in_standard(lambda y: logistic_p.bind(-y)))
+logpdf, pdf = _family.density(lambda y: -jnp.logaddexp(0.0, y) - jnp.logaddexp(0.0, -y))
+cdf = _family.standard("cdf", logistic_p.bind)
+sf = _family.standard("sf", lambda y: logistic_p.bind(-y))
 
 
 @_family.formula

@@ -40,12 +40,9 @@ def _checked(operation: str, x: Any, n: Any, p: Any) -> Any:
     shapes = [type_of(value).shape for value in operands]
     for name, shape in (("x", shapes[0]), ("p", shapes[2])):
         if not shape:
-            raise ShapeError(
-                f"{operation} takes {name} with the outcomes along its last dimension",
-                operation=operation,
-                got=f"{name} without dimensions",
-                wanted="one dimension or more",
-            )
+            message = f"{operation} takes {name} with the outcomes along its last dimension"
+            got = f"{name} without dimensions"
+            raise ShapeError(message, operation=operation, got=got, wanted="one dimension or more")
     joint = broadcast_shape(operation, shapes[0], shapes[2])
     broadcast_shape(operation, joint[:-1], shapes[1])
     return _log_probability(*operands, dtype=dtype)

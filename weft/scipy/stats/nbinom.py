@@ -16,15 +16,12 @@ from weft.scipy.stats.distributions import Family, inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpmf(2, 3.0, 0.4)
     Array(-1.978764, dtype=float32, weak_type=True)
     >>> pmf(np.array([-1, 0]), 1, 0.5)
     Array([0. , 0.5], dtype=float32)
-    """,
-)
+    """)
 
 
 def _operands(k: Any, n: Any, p: Any, loc: Any) -> tuple[Any, ...]:

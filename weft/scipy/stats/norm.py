@@ -7,18 +7,13 @@ is not positive.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import weft.numpy as jnp
-from weft.arrays.array import Array
 from weft.scipy.special.error_functions import log_ndtr_p, ndtr_p, ndtri_p
-from weft.scipy.stats.distributions import Family, in_standard, standard, valid
+from weft.scipy.stats.distributions import Family
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.0)
     Array(-0.9189385, dtype=float32, weak_type=True)
     >>> pdf(0.5)
@@ -35,28 +30,12 @@ _family = Family(
     Array(-0.6744898, dtype=float32, weak_type=True)
     >>> isf(0.25)
     Array(0.6744898, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
-
-def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    y = standard(x, loc, scale)
-    return valid(scale > 0, -0.5 * (y * y) - 0.5 * math.log(2 * math.pi) - jnp.log(scale))
-
-
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
-cdf = _family.function("cdf", in_standard(ndtr_p.bind))
-logcdf = _family.function("logcdf", in_standard(log_ndtr_p.bind))
-sf = _family.function("sf", in_standard(lambda y: ndtr_p.bind(-y)))
-logsf = _family.function("logsf", in_standard(lambda y: log_ndtr_p.bind(-y)))
-
-
-@_family.formula
-def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    return valid(scale > 0, ndtri_p.bind(q) * scale + loc)
-
-
-@_family.formula
-def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    return valid(scale > 0, loc - ndtri_p.bind(q) * scale)
+logpdf, pdf = _family.density(lambda y: -0.5 * (y * y) - 0.5 * math.log(2 * math.pi))
+cdf = _family.standard("cdf", ndtr_p.bind)
+logcdf = _family.standard("logcdf", log_ndtr_p.bind)
+sf = _family.standard("sf", lambda y: ndtr_p.bind(-y))
+logsf = _family.standard("logsf", lambda y: log_ndtr_p.bind(-y))
+ppf = _family.quantile("ppf", ndtri_p.bind)
+isf = _family.quantile("isf", lambda q: -ndtri_p.bind(q))

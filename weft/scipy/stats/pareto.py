@@ -10,21 +10,11 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.stats.distributions import (
-    Family,
-    complement,
-    inside,
-    log1mexp,
-    probability,
-    standard,
-    valid,
-)
+from weft.scipy.stats.distributions import Family, inside, log1mexp, probability, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(2.0, 3.0)
     Array(-1.6739764, dtype=float32, weak_type=True)
     >>> pdf(2.0, 3.0)
@@ -39,8 +29,7 @@ _family = Family(
     Array(-2.0794415, dtype=float32, weak_type=True)
     >>> ppf(0.25, 3.0)
     Array(1.1006424, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _log_distance(x: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
@@ -66,12 +55,8 @@ def _log_complement(above: Any) -> Any:
     return jnp.where(nothing, -jnp.inf, log1mexp(inside(nothing, above, -1.0)))
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
-cdf = _family.function("cdf", _log_above, complement)
-logcdf = _family.function("logcdf", _log_above, _log_complement)
-sf = _family.function("sf", _log_above, jnp.exp)
-logsf = _family.function("logsf", _log_above)
+logpdf, pdf = _family.pair("logpdf", _log_density)
+logsf, sf, logcdf, cdf = _family.sides("logsf", _log_above, _log_complement)
 
 
 @_family.formula

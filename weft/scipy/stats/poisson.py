@@ -19,18 +19,14 @@ from weft.scipy.stats.distributions import Family, gammaln, inside, not_whole, v
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpmf(2, 3.0)
     Array(-1.4959226, dtype=float32, weak_type=True)
     >>> pmf(np.array([-1, 0]), 1.0)
     Array([0.        , 0.36787945], dtype=float32)
     >>> cdf(2, 3.0)
     Array(0.42319012, dtype=float32, weak_type=True)
-    """,
-)
-
+    """)
 
 # From this mean on the asymptotic series of the entropy is precise; up to it so many terms count.
 _LARGE, _TERMS = 150.0, 340

@@ -54,16 +54,16 @@ def _sample(operation: str, a: Any) -> Any:
 def _policy(operation: str, policy: Any, *known: str) -> None:
     if policy in known:
         return
+    wanted = " or ".join(map(repr, known))
     if policy in ("raise", "omit"):
         raise WeftNotImplementedError(
             f"{operation} takes no nan_policy={policy!r}",
             operation=operation,
             got=f"nan_policy={policy!r}",
-            wanted=" or ".join(map(repr, known)),
+            wanted=wanted,
             fix=Fix("argument", f"use nan_policy={known[0]!r}", {"nan_policy": known[0]}),
         )
     message = f"{operation} takes other names as nan_policy"
-    wanted = " or ".join(map(repr, known))
     fix = Fix("argument", "use nan_policy='propagate'", {"nan_policy": "propagate"})
     raise invalid_value(message, operation, "nan_policy", policy, wanted, fix=fix)
 
@@ -83,9 +83,6 @@ def _runs(ordered: Any) -> tuple[Any, Any, Any]:
     first = cummax(jnp.where(begins, place, 0), 0)
     last = cummin(jnp.where(ends, place + 1, n), 0, reverse=True)
     return begins, first, last
-
-
-# ---- the mode ----------------------------------------------------------------------------------
 
 
 @compiled
@@ -132,8 +129,6 @@ def mode(
         value, count = value.reshape(kept), count.reshape(kept)
     return ModeResult(value, count)
 
-
-# ---- ranks -------------------------------------------------------------------------------------
 
 _METHODS = ("average", "min", "max", "dense", "ordinal")
 
@@ -194,9 +189,6 @@ def rankdata(
     return jnp.moveaxis(_rank(jnp.moveaxis(a, place, 0), method=method, dtype=dtype), 0, place)
 
 
-# ---- the standard error of a mean --------------------------------------------------------------
-
-
 @compiled
 def _sem(a: Any, *, axis: int, ddof: int, omit: bool, keepdims: bool, dtype: Any) -> Any:
     a = convert_element_type(a, computing_dtype(dtype))
@@ -237,10 +229,7 @@ def sem(
     a = jnp.asarray(_sample("sem", a))
     dtype = inexact(a.dtype)
     shape = a.shape
-    if axis is None:
-        a, place = a.reshape(-1), 0
-    else:
-        place = axis_of(axis, len(shape), "sem")
+    a, place = (a.reshape(-1), 0) if axis is None else (a, axis_of(axis, len(shape), "sem"))
     omit = nan_policy == "omit" and a.dtype in dtypes.FLOATING
     out = _sem(a, axis=place, ddof=freedom, omit=omit, keepdims=bool(keepdims), dtype=dtype)
     return out.reshape((1,) * len(shape)) if axis is None and keepdims else out

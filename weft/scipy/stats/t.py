@@ -16,15 +16,12 @@ from weft.scipy.stats.distributions import Family, betaln, inside, standard, val
 
 __all__ = ["logpdf", "pdf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5, 3.0)
     Array(-1.1609743, dtype=float32)
     >>> pdf(0.0, 1.0)
     Array(0.3183099, dtype=float32)
-    """,
-)
+    """)
 
 
 def _log_density(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -38,5 +35,4 @@ def _log_density(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return valid((df > 0) & (scale > 0), found)
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
+logpdf, pdf = _family.pair("logpdf", _log_density)

@@ -16,9 +16,7 @@ from weft.scipy.stats.distributions import Family, inside, log1mexp, standard, v
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5, -1.0, 2.0)
     Array(-0.84377223, dtype=float32, weak_type=True)
     >>> pdf(0.5, -1.0, 2.0)
@@ -31,8 +29,7 @@ _family = Family(
     Array(0.3491196, dtype=float32)
     >>> logsf(0.5, -1.0, 2.0)
     Array(-1.0523407, dtype=float32)
-    """,
-)
+    """)
 
 
 def _log_mass(low: Any, high: Any) -> Any:
@@ -55,16 +52,12 @@ def _log_mass(low: Any, high: Any) -> Any:
     return jnp.where(tail, same_side, around)
 
 
-def _checked(a: Any, b: Any, scale: Any, value: Any) -> Any:
-    return valid((a < b) & (scale > 0), value)
-
-
 def _log_density(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     y = standard(x, loc, scale)
     out = (y < a) | (y > b)
     safe = inside(out, y, 0.0)
     found = -0.5 * (safe * safe) - 0.5 * math.log(2 * math.pi) - jnp.log(scale) - _log_mass(a, b)
-    return _checked(a, b, scale, jnp.where(out, -jnp.inf, found))
+    return valid((a < b) & (scale > 0), jnp.where(out, -jnp.inf, found))
 
 
 def _log_below(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -78,7 +71,8 @@ def _log_below(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     # Close to 1 the complement is more precise.
     close = found > -0.1
     found = jnp.where(close, log1mexp(jnp.where(close, rest, -1.0)), found)
-    return _checked(a, b, scale, jnp.where(low, -jnp.inf, jnp.where(high, 0.0, found)))
+    found = jnp.where(low, -jnp.inf, jnp.where(high, 0.0, found))
+    return valid((a < b) & (scale > 0), found)
 
 
 def _log_above(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -86,8 +80,7 @@ def _log_above(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return _log_below(-standard(x, loc, scale), -b, -a, jnp.zeros_like(loc), jnp.sign(scale))
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
+logpdf, pdf = _family.pair("logpdf", _log_density)
 cdf = _family.function("cdf", _log_below, jnp.exp)
 logcdf = _family.function("logcdf", _log_below)
 sf = _family.function("sf", _log_above, jnp.exp)

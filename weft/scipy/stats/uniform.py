@@ -9,13 +9,11 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.stats.distributions import Family, in_standard, probability, standard, valid
+from weft.scipy.stats.distributions import Family, probability, standard, valid
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(0., dtype=float32, weak_type=True)
     >>> pdf(np.array([-0.5, 0.5]))
@@ -24,8 +22,7 @@ _family = Family(
     Array(0.5, dtype=float32, weak_type=True)
     >>> ppf(0.25)
     Array(0.25, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -34,9 +31,8 @@ def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return valid(scale > 0, found)
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
-cdf = _family.function("cdf", in_standard(lambda y: jnp.clip(y, 0.0, 1.0)))
+logpdf, pdf = _family.pair("logpdf", _log_density)
+cdf = _family.standard("cdf", lambda y: jnp.clip(y, 0.0, 1.0))
 
 
 @_family.formula

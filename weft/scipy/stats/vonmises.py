@@ -15,15 +15,12 @@ from weft.scipy.stats.distributions import Family, valid
 
 __all__ = ["logpdf", "pdf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5, 1.0)
     Array(-1.1962088, dtype=float32, weak_type=True)
     >>> pdf(0.0, 0.0)
     Array(0.15915492, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _log_density(x: Any, kappa: Any) -> Array:
@@ -33,5 +30,4 @@ def _log_density(x: Any, kappa: Any) -> Array:
     return valid(kappa >= 0, -2.0 * kappa * (half * half) - log_norm)
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
+logpdf, pdf = _family.pair("logpdf", _log_density)

@@ -14,15 +14,12 @@ from weft.scipy.stats.distributions import Family, valid
 
 __all__ = ["logpdf", "pdf"]
 
-_family = Family(
-    __name__,
-    """
+_family = Family(__name__).examples("""
     >>> logpdf(0.5, 0.3)
     Array(-1.3585119, dtype=float32, weak_type=True)
     >>> pdf(0.0, 0.5)
     Array(0.47746485, dtype=float32, weak_type=True)
-    """,
-)
+    """)
 
 
 def _log_density(x: Any, c: Any) -> Array:
@@ -34,5 +31,4 @@ def _log_density(x: Any, c: Any) -> Array:
     return valid((c > 0) & (c < 1), jnp.where(out, -jnp.inf, found))
 
 
-logpdf = _family.function("logpdf", _log_density)
-pdf = _family.function("pdf", _log_density, jnp.exp)
+logpdf, pdf = _family.pair("logpdf", _log_density)
