@@ -50,6 +50,7 @@ MAKERS = {
 # Names or modules that stay inside, with the reason. A module stands for all of its names.
 INSIDE = {
     "weft.argument_errors": "how weft words its errors for arguments",
+    "weft.base.facades": "how weft's facades take their chapters",
     "weft.config.looking": "the debugger's own pass through the settings",
     "weft.core.jaxpr.Cut": "a name for the type of what rules return",
     "weft.core.jaxpr.Steps": "a name for the type of what rules return",

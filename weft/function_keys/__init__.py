@@ -101,7 +101,7 @@ def own_key(function: Any, *further: Any) -> Key | None:
     listed may read. A bound method is told by its object and its function.
     """
     walk = Walk(rule_of, for_one=True)
-    objects = (function,)
+    objects: tuple[Any, ...] = (function,)
     if isinstance(function, types.MethodType):
         objects = (function.__self__, function.__func__)
     return _key(walk, function, further, *[("own", walk.identity(x)) for x in objects])

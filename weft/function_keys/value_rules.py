@@ -226,7 +226,8 @@ def _cell(
 
 
 def _globals(walk: Walk, function: types.FunctionType, reads: CodeReads) -> Hashable:
-    names, defaults = function.__globals__, function.__builtins__
+    names = function.__globals__
+    defaults: Any = getattr(function, "__builtins__")  # noqa: B009 - mypy knows no such attribute
     if reads.assigns_globals:
         walk.witness(names, -1)
     parts: list[Any] = []

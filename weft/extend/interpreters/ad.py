@@ -13,14 +13,16 @@ from weft.interpreters.linearize import (
     record_linear,
     user_rule,
 )
+from weft.interpreters.residuals import choose_residuals, linearize_sparing
 from weft.interpreters.transpose import backward_pass, transpose_jaxpr
 from weft.ops.structural.tangents import add_tangents, instantiate, zeros
 
 # fmt: off
 __all__ = [
-    "LinearOperand", "Zero", "add_tangents", "backward_pass", "instantiate", "jvp_flat",
-    "jvp_jaxpr", "jvp_rules", "linear_program", "linearize_flat", "linearize_jaxpr",
-    "linearize_rules", "not_linear", "record_linear", "register_jvp", "register_linearize",
-    "register_transpose", "transpose_jaxpr", "transpose_rules", "user_rule", "zeros",
+    "LinearOperand", "Zero", "add_tangents", "backward_pass", "choose_residuals", "instantiate",
+    "jvp_flat", "jvp_jaxpr", "jvp_rules", "linear_program", "linearize_flat", "linearize_jaxpr",
+    "linearize_rules", "linearize_sparing", "not_linear", "record_linear", "register_jvp",
+    "register_linearize", "register_transpose", "transpose_jaxpr", "transpose_rules", "user_rule",
+    "zeros",
 ]
 # fmt: on
