@@ -253,7 +253,16 @@ def abs(x: ArrayLike) -> Array:
 def abs_jvp(t: Any, ans: Any, x: Any) -> Any:
     if type_of(x).dtype in dtypes.COMPLEX:
         return real(mul(t, conj(sign(x))))
-    return mul(t, sign(x))
+    return mul(t, _small_sign(x))
+
+
+def _small_sign(x: Any) -> Any:
+    """The sign, by way of one byte per element: what a backward pass keeps of x. That of NaN is 0;
+    the value itself shows the NaN."""
+    aval = type_of(x)
+    return convert_element_type(
+        convert_element_type(sign(x), dtypes.int8), aval.dtype, aval.weak_type
+    )
 
 
 abs_p = unary(
