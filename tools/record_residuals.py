@@ -2,7 +2,7 @@
 
 Run by the environment that has JAX, from the root of the project:
 
-    .venv-bench-jax/bin/python tools/record_residuals.py
+    .venv-bench-jax/bin/python tools/record_residuals.py jax
 
 It writes tools/data/residual_bytes.json: for each layer of tests/residual_layers.py, and for each
 elementwise function, the bytes of what the forward loop stacks for the backward one.
@@ -10,6 +10,7 @@ elementwise function, the bytes of what the forward loop stacks for the backward
 
 from __future__ import annotations
 
+import importlib
 import json
 import pathlib
 import sys
@@ -25,15 +26,14 @@ from residual_layers import LENGTH, Layer, elementwise_names, layers, loss_of  #
 
 def main() -> None:
     """Writes the file."""
-    import importlib
-
-    jax = importlib.import_module("jax")
+    (package,) = sys.argv[1:]
+    jax = importlib.import_module(package)
     names = SimpleNamespace(
         jnp=jax.numpy,
         nn=jax.nn,
         lax=jax.lax,
         random=jax.random,
-        special=importlib.import_module("jax.scipy.special"),
+        special=importlib.import_module(f"{package}.scipy.special"),
     )
     found: dict[str, int] = {}
     for name, layer in {**layers(), **_elementwise()}.items():
