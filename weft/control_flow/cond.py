@@ -27,6 +27,7 @@ from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
+from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, TreeError, WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.dce import dce_jaxpr
@@ -301,11 +302,14 @@ def cond_jvp(primals: Values, tangents: Values, *, branches: Branches) -> Derive
 
 def cond_linearize(primals: Values, tangents: Values, *, branches: Branches) -> Derived:
     nonzero, given = nonzero_tangents(tangents[1:])
+    index, *operands = primals
+    existing = tuple([not isinstance(x, Tracer) for x in operands])
     programs, info = derive(
-        branches, ("linearize", nonzero), lambda: _linearize_branches(branches, nonzero)
+        branches,
+        ("linearize", nonzero, existing),
+        lambda: _linearize_branches(branches, nonzero, existing),
     )
     marks, linear, from_inputs, n = info
-    index, *operands = primals
     outs = cond_p.bind(index, *operands, branches=programs)
     residuals = [operands[i] for i in from_inputs] + outs[n:]
     tangents_out: list[Any] = []
@@ -314,10 +318,12 @@ def cond_linearize(primals: Values, tangents: Values, *, branches: Branches) -> 
     return outs[:n], merge_zeros(marks, tangents_out, [type_of(x) for x in outs[:n]])
 
 
-def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[Branches, Any]:
+def _linearize_branches(
+    branches: Branches, nonzero: tuple[bool, ...], existing: tuple[bool, ...]
+) -> tuple[Branches, Any]:
     """The branches that also compute residuals, and those of the linear conditional."""
     marks = join([linearize_jaxpr(jaxpr, nonzero).nonzero_out for jaxpr in branches])
-    splits = [linearize_sparing(jaxpr, nonzero, marks) for jaxpr in branches]
+    splits = [linearize_sparing(jaxpr, nonzero, marks, existing) for jaxpr in branches]
     from_inputs = sorted({i for s in splits for kind, i in s.residual_sources if kind == "input"})
     n = len(branches[0].outputs)
     offset = {"output": 0, "extra": n}

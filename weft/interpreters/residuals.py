@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
+from weft.base.marked_lists import marked
 from weft.core.check import checked
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 from weft.core.parameter_keys import exact_key, parameters_key
@@ -47,9 +48,15 @@ _CHEAP = frozenset(
 
 
 def linearize_sparing(
-    jaxpr: Jaxpr, nonzero: tuple[bool, ...], instantiate_out: tuple[bool, ...] | None = None
+    jaxpr: Jaxpr,
+    nonzero: tuple[bool, ...],
+    instantiate_out: tuple[bool, ...] | None = None,
+    existing: tuple[bool, ...] | None = None,
 ) -> Linearized:
-    """`linearize_jaxpr` with the least bytes of residuals besides the inputs and results.
+    """`linearize_jaxpr` with the least bytes of residuals.
+
+    existing: marks of the inputs that exist anyway as long as the linear half may run; by default
+    all, and the results too.
 
     >>> from weft.extend.interpreters import ad
     >>> jaxpr = weft.make_jaxpr(weft.nn.gelu)(jnp.ones(3)).jaxpr
@@ -61,10 +68,13 @@ def linearize_sparing(
 
     def make() -> Linearized:
         split = linearize_jaxpr(jaxpr, nonzero, instantiate_out)
-        results = split.primal.outputs[: split.num_outputs]
-        return choose_residuals(split, {*split.primal.inputs, *_variables(results)})
+        primal = split.primal
+        if existing is not None:
+            return choose_residuals(split, marked(existing, primal.inputs))
+        results = _variables(primal.outputs[: split.num_outputs])
+        return choose_residuals(split, {*primal.inputs, *results})
 
-    return jaxpr.memoize(("linearize_sparing", nonzero, instantiate_out), make)
+    return jaxpr.memoize(("linearize_sparing", nonzero, instantiate_out, existing), make)
 
 
 def choose_residuals(split: Linearized, free: Collection[Var]) -> Linearized:
