@@ -129,9 +129,13 @@ def _compile(jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> Program:
     A fast compilation of floating-point arithmetic rounds twice where others fuse multiply and add,
     and a key must give the same numbers eagerly and under `jit`.
     """
-    if any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs):
-        return jit_program(jaxpr, name, (), values, name)
-    return eager_program(jaxpr, name, values)
+    if _is_exact(jaxpr):
+        return eager_program(jaxpr, name, values)
+    return jit_program(jaxpr, name, (), values, name)
+
+
+def _is_exact(jaxpr: Jaxpr) -> bool:
+    return not any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs)
 
 
 def _unchanged(arrays: Arrays, checked: Arrays) -> bool:
