@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from weft import config
 from weft.arrays.array import Array
-from weft.base.program_caches import holds_programs
+from weft.base.program_caches import holds_programs, on_clear
 from weft.base.timing import charged
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import Jaxpr, jaxprs_in
@@ -281,7 +281,7 @@ def _treedef_class() -> type:
     return found
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(512)
 def _nodes(treedef: Any) -> tuple[Any, ...]:
     """The classes of the users' nodes in a tree, with their static data: a traced function may call
     methods of the arguments, and these may read what changes."""
@@ -290,6 +290,7 @@ def _nodes(treedef: Any) -> tuple[Any, ...]:
     return found + tuple(x for child in treedef.children() for x in _nodes(child))
 
 
+on_clear(_nodes.cache_clear)
 _PLAIN_NODES = (tuple, list, dict, type(None), collections.OrderedDict, collections.defaultdict)
 
 
