@@ -480,13 +480,14 @@ def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     """The dtype to which arrays of dtypes `a` and `b` are promoted.
 
-    `int`, `float` and `complex` stand for Python numbers, which are weakly typed.
+    `int`, `float` and `complex` stand for Python numbers, which are weakly typed. Dtypes are no
+    operands, so the setting `numpy_dtype_promotion` says nothing here.
 
     >>> promote_types("int32", "float16"), promote_types("int8", int)
     (dtype('float16'), dtype('int8'))
     """
     pairs = [(parse(x), isinstance(x, type) and x in _BY_PYTHON_TYPE) for x in (a, b)]
-    return promote(*pairs)[0]
+    return _promote(tuple(pairs), config.settings().enable_x64, False)[0]
 
 
 _KINDS = ("boolean", "integer", "floating", "complex")

@@ -465,3 +465,28 @@ def test_complex_results_need_holomorphic():
         weft.grad(lambda x: x * x, holomorphic=True)(1.0)
     with pytest.raises(DTypeError, match="complex"):
         weft.grad(lambda z: jnp.real(z), holomorphic=True)(Z)
+
+
+@pytest.mark.parametrize("wrong", [np.ones((3, 2)), np.ones(2), np.ones(3), 1.5 * jnp.ones((1, 3))])
+def test_tangents_of_integers_are_checked(wrong):
+    _, f = weft.linearize(jnp.sum, jnp.array([1, 2, 3]))
+    with pytest.raises((ShapeError, DTypeError), match="tangent"):
+        f(wrong)
+    assert f(np.zeros(3, weft.float0)).dtype == weft.float0
+
+
+def test_tangents_of_integers_enter_and_leave_compiled_functions():
+    x = np.arange(3)
+    value, pull = weft.vjp(lambda x, y: x * y, x, 2.0)
+    assert value.shape == (3,)
+    of_ints, of_y = weft.jit(pull)(jnp.ones(3))
+    assert of_ints.dtype == weft.float0 and of_ints.shape == (3,) and of_y == 3.0
+    _, pull = weft.vjp(lambda x: x + 1, x)
+    assert weft.jit(pull)(np.zeros(3, weft.float0))[0].dtype == weft.float0
+    slope = weft.grad(lambda x, n: x * n, (0, 1), allow_int=True)
+    for run in (slope, weft.jit(slope)):
+        found = run(2.0, 3)
+        assert found[0] == 3.0 and found[1].dtype == weft.float0
+    ones = weft.grad(lambda n: 1.0 * n, allow_int=True)
+    for found in (weft.vmap(ones)(x), lax.scan(lambda c, n: (c, ones(n)), 0, x)[1]):
+        assert found.dtype == weft.float0 and found.shape == (3,)

@@ -385,3 +385,12 @@ def test_a_value_that_escapes(part):
     with pytest.raises(LeakedTracerError, match="escaped from") as info:
         kept[0] + 1.0
     assert "test_while_loop.py" in str(info.value) and info.value.fix.kind == "return_value"
+
+
+def test_what_the_steps_of_a_mapped_loop_pass_on_stays_unmapped():
+    def f(x, y):
+        body = lambda c: (c[0] + c[1], c[1])  # noqa: E731
+        return lax.while_loop(lambda c: c[0] < 3, body, (x, y))
+
+    found = weft.vmap(f, in_axes=(0, None), out_axes=(0, None))(np.arange(5), 2)
+    assert [x.tolist() for x in found] == [[4, 3, 4, 3, 4], 2]

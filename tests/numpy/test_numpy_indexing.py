@@ -379,6 +379,14 @@ def test_lists_in_an_index_are_arrays(index):
     np.testing.assert_array_equal(x.at[index].set(-1), expected)
 
 
+@pytest.mark.parametrize("index", [(0, 2), (2, 1), (-1,)])
+def test_a_list_is_no_tuple_after_the_tuple_was_an_index(index):
+    values = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    x = jnp.asarray(values)
+    for part in (index, list(index), index, list(index)):
+        np.testing.assert_array_equal(x[part], values[part])
+
+
 def test_a_list_of_traced_indices_names_stack():
     with pytest.raises(WeftTypeError, match="stack"):
         weft.jit(lambda x, i: x[[i, i]])(jnp.arange(3.0), 1)

@@ -268,3 +268,15 @@ def test_derivatives_of_norms_where_all_is_zero(norm, dtype):
 def test_wrong_calls_raise(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("axis", [-2, -1, 0, 1])
+@pytest.mark.parametrize("shapes", [((2, 2, 2), (2, 2)), ((2, 2), (2, 2, 2)), ((1, 2, 2), (2, 2))])
+def test_vecdot_counts_the_axis_in_each_operand(shapes, axis):
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=s) + 1j * rng.normal(size=s) for s in shapes)
+    if a.shape[axis] != b.shape[axis]:
+        pytest.skip("lengths differ")
+    wanted = (np.moveaxis(a, axis, -1).conj() * np.moveaxis(b, axis, -1)).sum(-1)
+    for function in (jnp.vecdot, jnp.linalg.vecdot):
+        np.testing.assert_allclose(function(a, b, axis=axis), wanted, rtol=1e-5, atol=1e-6)

@@ -136,10 +136,9 @@ def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
 def tangent_leaves(
     given: Any, structure: Any, types: Sequence[ArrayType], what: str, operation: str, noun: str
 ) -> list[Any]:
-    """The leaves of a tree of tangents or cotangents (`noun`), each fitted to its type; leaves of
-    dtype float0 are not checked.
+    """The leaves of a tree of tangents or cotangents (`noun`), each fitted to its type.
 
-    Raises TreeError where the structure is another one.
+    Raises TreeError where the structure is another one, ShapeError and DTypeError for leaves.
     """
     leaves = tree.leaves_with_path(given)
     if (found := tree.structure(given)) != structure:
@@ -151,11 +150,28 @@ def tangent_leaves(
         raise TreeError(message, operation=operation, got=str(found), wanted=str(structure))
     out = []
     for (path, leaf), wanted in zip(leaves, types, strict=True):
-        if wanted.dtype != dtypes.float0:
+        if wanted.dtype == dtypes.float0:
+            check_no_tangent(leaf, wanted, f"{what}, {noun}{tree.keystr(path)}", operation)
+        else:
             leaf = vector(leaf, wanted, what, path)
             leaf = fitted(leaf, wanted, f"{what}, {noun}{tree.keystr(path)}")
         out.append(leaf)
     return out
+
+
+def check_no_tangent(leaf: Any, wanted: ArrayType, what: str, operation: str) -> None:
+    """Raises ShapeError or DTypeError unless a leaf is the tangent of a value that has none, float0
+    of the shape. Python numbers stand for it, too."""
+    if isinstance(leaf, (bool, int, float, complex)):
+        return
+    of = type_of(leaf)
+    got, expected = f"{of}", f"np.zeros({wanted.shape}, weft.dtypes.float0)"
+    if of.shape != wanted.shape:
+        raise ShapeError(f"{what} has another shape", operation=operation, got=got, wanted=expected)
+    if of.dtype not in (dtypes.float0, dtypes.bool_) and of.dtype in dtypes.INEXACT:
+        message = f"{what}: a value that is no floating-point number has tangents of dtype float0"
+        fix = Fix("float0", f"pass {expected}")
+        raise DTypeError(message, operation=operation, got=got, wanted=expected, fix=fix)
 
 
 def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import dtypes, tree
-from weft.arrays.array import as_array
+from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import marked, partition
 from weft.control_flow.body_tracing import permuted, trace_body
 from weft.control_flow.branch_residuals import ResidualSlots
@@ -50,9 +50,10 @@ from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.loop_layouts import keep_layouts
 from weft.ops.collectives.named_axes import check_silent
 from weft.ops.elementwise.arithmetic import eq, ne
-from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.selection import clamp
 from weft.ops.structural.layout_constraint import constraint_equation
+from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import instantiate
 from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache, TracedBody
@@ -401,16 +402,40 @@ def cond_vmap(axis: AxisData, args: Values, dims: Dims, *, branches: Branches) -
     if any(jaxpr.effects for jaxpr in branches):
         # All branches at once would have the effects of those not taken.
         return one_by_one(axis, args, dims, lambda *xs: cond_p.bind(*xs, branches=branches), "cond")
+    guarded = [type(x) is not Array and type_of(x).dtype in dtypes.INEXACT for x in operands]
+    rest = [0 if flag else dim for flag, dim in zip(guarded, rest, strict=True)]
     every = (True,) * len(branches[0].outputs)
     programs, _ = _vmap_branches(axis, rest, branches, every)
-    results = [eval_jaxpr(jaxpr, (), *operands) for jaxpr in programs]
-    found = []
-    for column in zip(*results, strict=True):
-        out = column[-1]
-        for i in range(len(branches) - 2, -1, -1):
-            out = select_rows(eq(index, np.int32(i)), column[i], out)
+    taken = [eq(index, np.int32(i)) for i in range(len(branches))]
+    rows = [
+        move_dim(x, dim, 0, axis.size) if flag else x
+        for flag, x, dim in zip(guarded, operands, dims[1:], strict=True)
+    ]
+    results = []
+    for rows_taken, jaxpr in zip(taken, programs, strict=True):
+        # Where a row does not take the branch, no derivative passes into it: a slope there that is
+        # infinite would make NaN of a zero.
+        own = [
+            select_rows(rows_taken, x, stop_gradient(x)) if flag else x
+            for flag, x in zip(guarded, rows, strict=True)
+        ]
+        results.append(eval_jaxpr(jaxpr, (), *own))
+    passed = passed_through(branches)
+    found: list[Any] = []
+    for source, *column in zip(passed, *results, strict=True):
+        out = column[-1] if source is None else operands[source]
+        for i in range(len(branches) - 2, -1, -1) if source is None else ():
+            out = select_rows(taken[i], column[i], out)
         found.append(out)
-    return found, [0] * len(found)
+    return found, [0 if source is None else dims[1 + source] for source in passed]
+
+
+def passed_through(branches: Branches) -> list[int | None]:
+    """For each result the operand that it is in every branch, or None."""
+    places = [{v: i for i, v in enumerate(jaxpr.inputs)} for jaxpr in branches]
+    columns = zip(*(jaxpr.outputs for jaxpr in branches), strict=True)
+    found = [{at.get(v) for at, v in zip(places, column, strict=True)} for column in columns]
+    return [own.pop() if len(own) == 1 else None for own in found]
 
 
 def _vmap_branches(

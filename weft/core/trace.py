@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from weft.base import source as sources
 from weft.core.leak_report import leak_report
@@ -277,6 +277,16 @@ class Tracer(Typed, ArrayOperators[Any]):
     def tolist(self) -> Any:
         """The elements as nested lists (an error unless the value is known)."""
         return self._force("tolist()", _STATIC).tolist()
+
+    def tobytes(self, order: Literal["C", "F", "A", "K"] = "C") -> bytes:
+        """The bytes of the elements (an error unless the value is known)."""
+        return bytes(self._force("tobytes()", _STATIC).tobytes(order))
+
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self
 
     def block_until_ready(self) -> Tracer:
         """Returns the tracer itself: there is nothing to wait for while tracing."""

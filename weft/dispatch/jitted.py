@@ -13,7 +13,7 @@ import itertools
 import types as python_types
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from weft import config, tree
 from weft.argument_errors import not_an_array
@@ -156,6 +156,19 @@ class Jitted(Generic[P, R_co]):
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Traces and lowers without running: a `Lowered`, with `.as_text()` and `.compile()`."""
         return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The types of the results: a tree of `ShapeDtypeStruct`. Nothing is compiled."""
+        return self.trace(*args, **kwargs).out_info
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            function = self.__dict__.get("_function")
+            # What was set on the function, under several `jit` too.
+            if isinstance(function, Jitted) or name in getattr(function, "__dict__", {}):
+                return getattr(function, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def clear_cache(self) -> None:
         """Drops all traces and executables."""

@@ -25,6 +25,7 @@ from weft.numpy.arguments import broadcasted, check_arrays, check_fits, check_fl
 from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.indexing.creation import place_of
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.layout_constraint import constrain_layout
 from weft.ops.structural.shape import broadcast_in_dim, broadcast_in_dim_p, reshape
@@ -586,12 +587,13 @@ def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ..
 
 
 def zeros_like(a: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
-    """An array of zeros of the shape and dtype of another one.
+    """An array of zeros of the shape and dtype of another one, in the place it is committed to.
 
     >>> zeros_like(array([1, 2]))
     Array([0, 0], dtype=int32)
     """
-    return _placed(_constant(*_zero_like(a, dtype, shape, "zeros_like", 0)), device)
+    made = _constant(*_zero_like(a, dtype, shape, "zeros_like", 0))
+    return _placed(made, place_of(a, made) if device is None else device)
 
 
 def _zero_like(a: Any, dtype: Any, shape: Any, operation: str, value: Any) -> tuple[Any, Any, Any]:
@@ -600,12 +602,13 @@ def _zero_like(a: Any, dtype: Any, shape: Any, operation: str, value: Any) -> tu
 
 
 def ones_like(a: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
-    """An array of ones of the shape and dtype of another one.
+    """An array of ones of the shape and dtype of another one, in the place it is committed to.
 
     >>> ones_like(array([1.5, 2]))
     Array([1., 1.], dtype=float32)
     """
-    return _placed(_constant(*_zero_like(a, dtype, shape, "ones_like", 1)), device)
+    made = _constant(*_zero_like(a, dtype, shape, "ones_like", 1))
+    return _placed(made, place_of(a, made) if device is None else device)
 
 
 def empty_like(
@@ -624,8 +627,11 @@ def full_like(
 ) -> Array:
     """An array of one value (or of values that broadcast) of the shape and dtype of another one.
 
+    It lies where the other one is committed to, unless `device` says otherwise.
+
     >>> full_like(array([1, 2]), 7)
     Array([7, 7], dtype=int32)
     """
     found, wanted = _like(a, dtype, shape, "full_like")
-    return _placed(_filled(found, fill_value, wanted, "full_like"), device)
+    made = _filled(found, fill_value, wanted, "full_like")
+    return _placed(made, place_of(a, made) if device is None else device)

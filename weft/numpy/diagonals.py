@@ -410,7 +410,7 @@ def _unravel(index: Any, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
     out = []
     for d in range(len(shape)):
         step = dtype.type(max(1, prod(shape[d + 1 :])))
-        out.append(div(rest, step))
+        out.append(convert(div(rest, step), of.dtype))
         rest = rem(rest, step)
     return tuple(out)
 

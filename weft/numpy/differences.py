@@ -272,6 +272,8 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     Array(2., dtype=float32)
     """
     step = dx if x is None else x
+    if type_of(y := operand("trapezoid", y)).dtype not in dtypes.INEXACT:
+        y = convert(y, inexact(type_of(y).dtype))
     y, step = meeting("trapezoid", y, step)
     of = type_of(y)
     place = axis_of(axis, of.ndim, "trapezoid")

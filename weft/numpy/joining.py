@@ -488,6 +488,8 @@ def _repeat_traced(x: Any, repeats: Any, *, axis: int, total: int) -> Any:
     """Marks where each new element begins in the result; the running count numbers the elements."""
     length = type_of(x).shape[axis]
     int32 = np.dtype(np.int32)
+    if not length or not total:
+        return _take_places.function(x, broadcasted(np.int32(0), (total,)), axis=axis)
     counts = broadcasted(convert(repeats, int32), (length,), "repeat")
     ends = cumsum(counts, 0)
     begins = shapes.reshape(slicing.slice(ends, (0,), (length - 1,)), (length - 1, 1))

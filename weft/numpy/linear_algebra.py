@@ -250,14 +250,17 @@ def vdot(
 
 
 @compiled
-def _vecdot(a: Any, b: Any, *, axis: int, precision: Any, preferred: Any) -> Any:
+def _vecdot(a: Any, b: Any, *, axes: tuple[int, int], precision: Any, preferred: Any) -> Any:
     a, b = promoted("vecdot", a, b)
+    last = [type_of(x).ndim - 1 for x in (a, b)]
+    a, b = (move_dim(x, i, n, 0) for x, i, n in zip((a, b), axes, last, strict=True))
     if type_of(a).dtype in dtypes.COMPLEX:
         a = conj(a)
     shape = broadcast_shape("vecdot", type_of(a).shape, type_of(b).shape)
     a, b = broadcasted(a, shape), broadcasted(b, shape)
-    rest = tuple(d for d in range(len(shape)) if d != axis)
-    return dot_general(a, b, (((axis,), (axis,)), (rest, rest)), precision, preferred)
+    n = len(shape) - 1
+    rest = tuple(range(n))
+    return dot_general(a, b, (((n,), (n,)), (rest, rest)), precision, preferred)
 
 
 def vecdot(
@@ -269,7 +272,8 @@ def vecdot(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """The sum of products along `axis`, those of `x1` conjugated; other dimensions broadcast.
+    """The sum of products along `axis` of each operand, those of `x1` conjugated; the other
+    dimensions broadcast.
 
     >>> jnp.vecdot(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
     Array(11., dtype=float32)
@@ -281,10 +285,8 @@ def vecdot(
     i, j = axis_of(axis, left.ndim, "vecdot"), axis_of(axis, right.ndim, "vecdot")
     if left.shape[i] != right.shape[j]:
         raise mismatch("vecdot", x1, x2, i, j)
-    whole = max(left.ndim, right.ndim)
-    place = whole + axis if axis < 0 else axis
     preferred = preferred_dtype(preferred_element_type)
-    return _vecdot(x1, x2, axis=place, precision=precision, preferred=preferred)
+    return _vecdot(x1, x2, axes=(i, j), precision=precision, preferred=preferred)
 
 
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:

@@ -367,7 +367,7 @@ def _evenly(
             )
             out = select(is_last, last, out)
     else:
-        step = filled(math.nan, start)
+        step = dtypes.to_real(computed).type(math.nan)  # Of no shape, as in NumPy.
         out = _repeated(start, num)
     return move_dim(out, 0, axis_of(axis, len(shape) + 1, "linspace"), num), step
 

@@ -396,8 +396,17 @@ nextafter: BinaryUfunc = binary_ufunc(
 
 @compiled
 def _spacing(x: Any) -> Any:
+    # By the bits: a difference below the least normal number would be flushed to 0.
     size = lax.abs(x)
-    gap = lax.sub(rounding.nextafter(size, filled(math.inf, x)), size)
+    pattern, width = _bits_of(size), _FORMATS[type_of(x).dtype][1]
+    shift, one = constant(width, pattern), constant(1, pattern)
+    exponent = bits.shift_right_logical(pattern, shift)
+    least = bits.shift_left(one, lax.sub(lax.max(exponent, one), one))
+    normal = bits.shift_left(lax.sub(exponent, shift), shift)
+    gap = bitcast_convert_type(select(lax.gt(exponent, shift), normal, least), type_of(x).dtype)
+    last = filled(math.inf, x)
+    above = rounding.nextafter(size, last)
+    gap = select(lax.lt(above, last), gap, lax.sub(above, size))
     return select(_sign_bit(x), lax.neg(gap), gap)
 
 

@@ -30,7 +30,7 @@ from weft.numpy.arguments import (
 )
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.nan_reductions import without_nan
-from weft.numpy.reductions import accumulator
+from weft.numpy.reductions import accumulator, boolean
 from weft.numpy.repeated import repeated
 from weft.ops.indexing import slicing
 from weft.ops.indexing.creation import broadcasted_iota
@@ -214,10 +214,17 @@ def _cumulative(a: Any, *, name: str, axis: int, dtype: Any, initial: bool) -> A
     if name.startswith("nan"):
         a = without_nan(a, fill)
     target = dtype if dtype is not None else source
-    if target == dtypes.bool_:
+    if dtype is None and target == dtypes.bool_:
         target = dtypes.default_int()
-    x = convert(a, accumulator(target))
+    # Sums and products of booleans are "any" and "all", which no integer counts wrongly.
+    x = (
+        convert(a, accumulator(target))
+        if target != dtypes.bool_
+        else convert(boolean(a), dtypes.int32)
+    )
     function = cumulative.cumprod if fill else cumulative.cumsum
+    if target == dtypes.bool_:
+        function = cumulative.cummin if fill else cumulative.cummax
     out = convert(function(x, axis), target)
     if initial:
         shape = tuple(1 if d == axis else n for d, n in enumerate(type_of(a).shape))

@@ -206,7 +206,10 @@ def _aligned(arr: Any, indices: Any, axis: int, mode: Any) -> Any:
     shape, of = type_of(arr).shape, type_of(indices)
     common = _common("take_along_axis", shape, of.shape, axis)
     arr = broadcasted(arr, (*common[:axis], shape[axis], *common[axis + 1 :]))
-    index, how = index_in_mode(strong(broadcasted(indices, common)), shape[axis], mode)
+    index = strong(broadcasted(indices, common))
+    if mode == "clip":  # As an index does: first from the end, then to the bounds.
+        index = counted_from_start(index, shape[axis])
+    index, how = index_in_mode(index, shape[axis], mode)
     others = tuple(d for d in range(len(shape)) if d != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     return arr, reshape(index, (*common, 1)), numbers, (1,) * len(shape), how
@@ -223,7 +226,7 @@ def take_along_axis(
     """The elements at positions along `axis` that `indices` lists for every row.
 
     The other dimensions of the two broadcast together. axis=None flattens the array. mode: as in
-    `take`.
+    `take`, but "clip" counts negative positions from the end before.
 
     >>> jnp.take_along_axis(jnp.array([[1, 2], [3, 4]]), jnp.array([[1], [0]]), axis=1)
     Array([[2],

@@ -157,7 +157,7 @@ def static(**kwargs: Any) -> Any:
     ...     weight: object
     ...     activation: str = static(default="relu")
     """
-    metadata = {**kwargs.pop("metadata", {}), "static": True}
+    metadata = {"static": True, **kwargs.pop("metadata", {})}
     return dataclasses.field(metadata=metadata, **kwargs)
 
 

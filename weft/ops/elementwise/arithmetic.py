@@ -140,10 +140,11 @@ def div(x: ArrayLike, y: ArrayLike) -> Array:
     return div_p.bind(*operands("div", x, y))
 
 
+# The derivative in y is no (x / y) / y, which XLA makes x / (y * y): that underflows.
 div_p = binary(
     "div",
     accepts=dtypes.NUMERIC,
-    jvp=(lambda t, ans, x, y: div(t, y), lambda t, ans, x, y: neg(mul(t, div(ans, y)))),
+    jvp=(lambda t, ans, x, y: div(t, y), lambda t, ans, x, y: neg(mul(ans, div(t, y)))),
     transpose=(lambda ct, x, y: div(ct, y), None),
     lower="stablehlo.divide",
 )

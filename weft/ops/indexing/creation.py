@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array, as_array, to_place
 from weft.core import rules
+from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import primitive
@@ -104,7 +105,18 @@ def full_like(
     """
     of = type_of(x)
     target = of.dtype if dtype is None else dtypes.parse(dtype)
-    return full(of.shape if shape is None else shape, _as_dtype(fill_value, target, "full_like"))
+    value = _as_dtype(fill_value, target, "full_like")
+    made = full(of.shape if shape is None else shape, value)
+    place = place_of(x, made)
+    return made if place is None else to_place(made, place)
+
+
+def place_of(x: Any, made: Any) -> Any:
+    """Where an array like `x` of the same shape is put: the place that `x` is committed to, or the
+    sharding of a type. None for traced values, and for a new array of another shape."""
+    if type(made) is not Array or isinstance(x, Tracer) or made.shape != getattr(x, "shape", ()):
+        return None
+    return x._committed_place() if type(x) is Array else getattr(x, "sharding", None)
 
 
 def zeros_like_array(x: ArrayLike) -> Array:

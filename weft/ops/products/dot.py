@@ -107,7 +107,9 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
     Raises DTypeError where the preferred one would lose the kind or the range of the operands.
     """
     for type in (x, y):
-        if type.dtype not in dtypes.ANY:
+        if preferred in dtypes.FLOATING and type.dtype in dtypes.NARROW_FLOATING:
+            x, y = (t.update(dtype=preferred) if t is type else t for t in (x, y))
+        elif type.dtype not in dtypes.ANY:
             raise DTypeError(
                 f"{operation} does not take operands of dtype {dtypes.short_name(type.dtype)}",
                 operation=operation,
@@ -142,7 +144,8 @@ def product_operands(context: Any, x: Any, y: Any, out: Any) -> tuple[Any, Any, 
     Operands of different dtypes are widened. Sums of 16-bit floating-point numbers are kept in 32
     bits on the CPU, and so are products whose result is of another kind of number.
     """
-    left, right = context.in_types[0].dtype, context.in_types[1].dtype
+    given = [type.dtype for type in context.in_types[:2]]
+    left, right = (out if dtype in dtypes.NARROW else dtype for dtype in given)
     met = dtypes.promote_types(left, right) if left != right else left
     if met == dtypes.bool_ and out != met:
         met = out

@@ -141,8 +141,10 @@ def element_type(dtype: DTypeLike) -> ir.Type:
     """
     found = _element_types.get(dtype)
     if found is None:
-        found = _element_types[dtype] = _make_element_type(np.dtype(dtype))
-        _dtypes.setdefault(found, np.dtype(dtype))
+        found = _make_element_type(np.dtype(dtype))
+        if np.dtype(dtype).itemsize:  # Tangents of integers (float0) stand as booleans.
+            _dtypes.setdefault(found, np.dtype(dtype))
+        _element_types[dtype] = found
     return found
 
 
@@ -152,7 +154,7 @@ def _make_element_type(dtype: np.dtype[Any]) -> ir.Type:
             return getattr(ir, _FLOATS[dtype]).get()
         if dtype in _NARROW_INTEGERS:
             return ir.Type.parse(_NARROW_INTEGERS[dtype])
-        if dtype.kind == "b":
+        if dtype.kind == "b" or not dtype.itemsize:
             return ir.IntegerType.get_signless(1)
         if dtype.kind == "i":
             return ir.IntegerType.get_signless(8 * dtype.itemsize)

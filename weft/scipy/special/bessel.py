@@ -155,6 +155,7 @@ def _legendre(n: Any, m: Any, theta: Any, highest: int) -> Any:
     Upwards: along the diagonal to degree m (DLMF 14.7.15), then at fixed order (14.10.3).
     """
     x, s = jnp.cos(theta), jnp.sin(theta)
+    s = jnp.where(s < 0, -s, s)  # The root of 1 - x * x, at negative angles too.
     order, degree = convert(m, type_of(x).dtype), n
 
     def body(k: Any, state: Any) -> Any:
