@@ -465,3 +465,12 @@ def test_complex_results_need_holomorphic():
         weft.grad(lambda x: x * x, holomorphic=True)(1.0)
     with pytest.raises(DTypeError, match="complex"):
         weft.grad(lambda z: jnp.real(z), holomorphic=True)(Z)
+
+
+@pytest.mark.parametrize("z", [2.0, 1.0 + 1j], ids=["real", "complex"])
+def test_derivatives_at_python_numbers_are_weakly_typed(z):
+    how = {"holomorphic": isinstance(z, complex)}
+    for derivative in (weft.grad, weft.jacfwd, weft.jacrev, weft.hessian):
+        found = derivative(lambda z: z * z, **how)(z)
+        assert found.weak_type and found.dtype == weft.numpy.asarray(z).dtype
+        assert not derivative(lambda z: z * z, **how)(np.asarray(z)).weak_type
