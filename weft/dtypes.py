@@ -192,21 +192,21 @@ _ABSTRACT: dict[type, _Set] = {
 }
 
 
-def issubdtype(dtype: Any, category: Any) -> bool:
-    """Whether `dtype` is of a category: `np.floating`, `np.integer`, …, or equal to a dtype.
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether the dtype `arg1` is of a category (`np.floating`, `np.integer`, …), or is a dtype.
 
     Unlike NumPy's function of this name it knows that bfloat16 is a floating-point type.
 
     >>> issubdtype(bfloat16, np.floating), issubdtype("int32", np.int32)
     (True, True)
     """
-    if isinstance(dtype, type) and dtype in _ABSTRACT:
-        return isinstance(category, type) and issubclass(dtype, category)
-    if isinstance(category, type) and category in _ABSTRACT:
-        return parse(dtype) in _ABSTRACT[category]
-    if isinstance(category, type) and issubclass(category, np.flexible | np.character):
+    if isinstance(arg1, type) and arg1 in _ABSTRACT:
+        return isinstance(arg2, type) and issubclass(arg1, arg2)
+    if isinstance(arg2, type) and arg2 in _ABSTRACT:
+        return parse(arg1) in _ABSTRACT[arg2]
+    if isinstance(arg2, type) and issubclass(arg2, np.flexible | np.character):
         return False
-    return bool(parse(dtype) == parse(category))
+    return bool(parse(arg1) == parse(arg2))
 
 
 # Default widths
@@ -512,7 +512,7 @@ def _kind_rank(dtype: DType) -> int:
 # Ranges and related types
 
 
-def finfo(dtype_like: Any) -> ml_dtypes.finfo:
+def finfo(dtype: Any) -> ml_dtypes.finfo:
     """The limits of a floating-point or complex dtype, bfloat16 included.
 
     Raises DTypeError for a dtype of another kind.
@@ -520,7 +520,7 @@ def finfo(dtype_like: Any) -> ml_dtypes.finfo:
     >>> finfo("bfloat16").bits, finfo("bfloat16").nmant
     (16, 7)
     """
-    dtype = parse(dtype_like)
+    dtype = parse(dtype)
     if not is_inexact(dtype):
         raise DTypeError(
             "finfo takes a floating-point or complex dtype",
@@ -533,7 +533,7 @@ def finfo(dtype_like: Any) -> ml_dtypes.finfo:
     return ml_dtypes.finfo(dtype)
 
 
-def iinfo(dtype_like: Any) -> ml_dtypes.iinfo:
+def iinfo(int_type: Any) -> ml_dtypes.iinfo:
     """The limits of an integer dtype, int4 and uint4 included.
 
     Raises DTypeError for a dtype of another kind.
@@ -541,7 +541,7 @@ def iinfo(dtype_like: Any) -> ml_dtypes.iinfo:
     >>> iinfo("int4").min, iinfo("int4").max
     (-8, 7)
     """
-    dtype = parse(dtype_like)
+    dtype = parse(int_type)
     if not is_integer(dtype):
         raise DTypeError(
             "iinfo takes an integer dtype",

@@ -490,3 +490,12 @@ def test_tangents_of_integers_enter_and_leave_compiled_functions():
     ones = weft.grad(lambda n: 1.0 * n, allow_int=True)
     for found in (weft.vmap(ones)(x), lax.scan(lambda c, n: (c, ones(n)), 0, x)[1]):
         assert found.dtype == weft.float0 and found.shape == (3,)
+
+
+@pytest.mark.parametrize("z", [2.0, 1.0 + 1j], ids=["real", "complex"])
+def test_derivatives_at_python_numbers_are_weakly_typed(z):
+    how = {"holomorphic": isinstance(z, complex)}
+    for derivative in (weft.grad, weft.jacfwd, weft.jacrev, weft.hessian):
+        found = derivative(lambda z: z * z, **how)(z)
+        assert found.weak_type and found.dtype == weft.numpy.asarray(z).dtype
+        assert not derivative(lambda z: z * z, **how)(np.asarray(z)).weak_type

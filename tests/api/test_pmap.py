@@ -371,7 +371,6 @@ def test_arguments_and_results_that_are_no_arrays():
     [
         ((3,), {}, "takes a function first"),
         ((add, 1), {}, "a string as the name"),
-        ((add,), {"in_axes": [0, 0]}, "pmap takes in_axes as a tuple"),
         ((add,), {"in_axes": "x"}, "pmap takes ints and None in in_axes"),
         ((add,), {"out_axes": 0.5}, "pmap takes ints and None in out_axes"),
         ((add,), {"axis_size": 0}, "a whole number from 1 up"),

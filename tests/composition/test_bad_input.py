@@ -395,13 +395,6 @@ TABLE = {
         "1 positional",
         fixed=lambda: weft.vmap(lambda x: x, in_axes=(0,))(A3),
     ),
-    "in_axes as a list": row(
-        lambda: weft.vmap(lambda x: x, in_axes=[0]),
-        WeftTypeError,
-        "in_axes",
-        "tuple",
-        fixed=lambda: weft.vmap(lambda x: x, in_axes=(0,))(A3),
-    ),
     "in_axes of another tree": row(
         lambda: weft.vmap(lambda d: d["x"], in_axes=({"y": 0},))({"x": A3}), TreeError, "in_axes"
     ),

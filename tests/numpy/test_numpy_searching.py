@@ -218,6 +218,28 @@ def test_taking_out_of_bounds():
     np.testing.assert_array_equal(out, [np.nan])
 
 
+def test_negative_positions_that_do_not_wrap():
+    x = jnp.arange(3.0)
+    for mode, wanted in (
+        (None, [np.nan, 2, np.nan]),
+        ("fill", [np.nan, 2, np.nan]),
+        ("clip", [0, 2, 2]),
+    ):
+        for index in (np.array([-1, 2, 3]), np.array([-1, 2, 3], np.int8)):
+            out = jnp.take_along_axis(x, index, 0, mode=mode, wrap_negative_indices=False)
+            np.testing.assert_array_equal(out, wanted)
+
+
+def test_positions_in_a_dtype():
+    x = np.array([3.0, 1.0, 2.0])
+    for found, wanted in (
+        (jnp.argsort(x, dtype="int16"), np.argsort(x)),
+        (jnp.ravel_multi_index((1, 2), (3, 4), dtype=np.int16), 6),
+    ):
+        assert found.dtype == np.int16
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_the_derivative_of_where_does_not_see_the_other_branch():
     x = np.array([0.0, 4.0], np.float32)
     f = weft.grad(lambda x: jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1)), 0).sum())

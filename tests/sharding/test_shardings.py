@@ -490,3 +490,14 @@ def test_devices_of_a_tiled_sharding_are_checked():
         TiledSharding([first, first], None)
     with pytest.raises(WeftValueError, match="no devices"):
         TiledSharding([], None)
+
+
+def test_arrays_lie_in_the_memory_of_their_devices():
+    mesh = make_mesh((2,), ("i",))
+    sharding = NamedSharding(mesh, P("i"))
+    assert NamedSharding(mesh, P("i"), sharding.memory_kind) is sharding
+    assert NamedSharding(mesh, P("i"), memory_kind=None) is sharding
+    with pytest.raises(NotImplementedError, match="memory of their devices") as caught:
+        NamedSharding(mesh, P("i"), memory_kind="pinned_host")
+    fix = caught.value.fix.data
+    assert NamedSharding(mesh, P("i"), **{fix["keyword"]: fix["value"]}) is sharding

@@ -49,7 +49,7 @@ def vmap(
     """
     if not callable(fun):
         raise not_a_function("vmap", fun)
-    check_axes("vmap", "in_axes", in_axes)
+    in_axes = checked_axes("vmap", in_axes)
     check_axes("vmap", "out_axes", out_axes)
     name = function_name(fun)
 
@@ -82,14 +82,15 @@ def vmap(
     return like(fun, mapped)
 
 
+def checked_axes(transformation: str, in_axes: Any) -> Any:
+    """Checks in_axes as `check_axes` does; a list is one entry per argument, as a tuple is."""
+    in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    check_axes(transformation, "in_axes", in_axes)
+    return in_axes
+
+
 def check_axes(transformation: str, what: str, spec: Any) -> None:
     """Raises WeftTypeError for in_axes or out_axes that are no trees of ints and None."""
-    if isinstance(spec, list):
-        message = f"{transformation} takes {what} as a tuple where there is one entry per argument"
-        got = f"{what}={spec!r}"
-        wanted = "an int, None, or a tuple"
-        fix = Fix("tuple", f"write {what}={tuple(spec)!r}", {what: tuple(spec)})
-        raise WeftTypeError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
     for leaf in tree.leaves(spec, is_leaf=_is_axis):
         if not _is_axis(leaf) or isinstance(leaf, bool):
             message = f"{transformation} takes ints and None in {what}"

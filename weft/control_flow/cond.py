@@ -102,10 +102,7 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
             return cond(
                 pred, lambda x, _: function(x), lambda _, y: false_function(y), chosen, other
             )
-    if operand is not None:
-        if operands:
-            raise WeftTypeError("cond takes operands by position or as operand=, not both")
-        operands = (operand,)
+    operands = _operands("cond", operands, operand)
     if not callable(true_fun) or not callable(false_fun):
         message = "cond takes two functions after the predicate"
         got = f"{type(true_fun).__name__} and {type(false_fun).__name__}"
@@ -121,13 +118,27 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
     return _bind_branches("cond", index, (false_fun, true_fun), operands, ("false_fun", "true_fun"))
 
 
+def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
+    if operand is None:
+        return operands
+    if operands:
+        raise WeftTypeError(f"{what} takes operands by position or as operand=, not both")
+    return (operand,)
+
+
 @overload
-def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R: ...
+def switch(
+    index: Any, branches: Sequence[Callable[..., R]], *operands: Any, operand: Any = ...
+) -> R: ...
 # Type checkers find no common result of functions of several kinds, such as ufuncs beside others.
 @overload
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any: ...
+def switch(
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = ...
+) -> Any: ...
 @api_boundary
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = None
+) -> Any:
     """Returns `branches[index](*operands)` for an integer scalar `index`, which may be traced.
 
     An index out of range is clamped to the nearest branch. Results of branches as for `cond`.
@@ -136,6 +147,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> weft.lax.switch(1, [lambda x: x, lambda x: 10.0 * x], 3.0)
     Array(30., dtype=float32, weak_type=True)
     """
+    operands = _operands("switch", operands, operand)
     branches = tuple(branches)
     if not branches or not all(callable(branch) for branch in branches):
         message = "switch takes a sequence of at least one function"

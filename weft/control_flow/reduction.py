@@ -17,6 +17,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import dtypes, tree
+from weft.argument_errors import refuse_sharding
 from weft.arrays.array import Array
 from weft.control_flow.body_tracing import run_as_one
 from weft.core import rules
@@ -35,7 +36,6 @@ from weft.ops.elementwise import arithmetic, bits
 from weft.ops.elementwise.arithmetic import add, mul
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import pad, slice, slice_in_dim
-from weft.ops.products.dot import no_out_sharding
 from weft.ops.reductions.reduce import (
     all_ones,
     highest,
@@ -254,8 +254,7 @@ def reduce(
     >>> reduce(np.array([1, 2, 3]), 0, lambda a, b: lax.bitwise_or(a, b), (0,))
     Array(3, dtype=int32)
     """
-    if out_sharding is not None:
-        raise no_out_sharding("reduce", out_sharding)
+    refuse_sharding("reduce", out_sharding)
     flat, inits, jaxpr, treedef = flat_operands(operands, init_values, computation)
     axes = canonical_axes(tuple(dimensions), type_of(flat[0]).ndim, "reduce")
     known = known_operation(jaxpr)

@@ -75,9 +75,11 @@ class JitShardings:
 
     arguments: Any = None
     results: Any = None
+    # Whether arguments are moved from where their user put them.
+    moves: bool = False
 
     @staticmethod
-    def checked(in_shardings: Any, out_shardings: Any) -> JitShardings:
+    def checked(in_shardings: Any, out_shardings: Any, moves: bool = False) -> JitShardings:
         """Checks what a user passed. Raises WeftTypeError for what is no sharding or device."""
         for what, given in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
             for place in tree.leaves(given, is_leaf=is_place):
@@ -85,7 +87,7 @@ class JitShardings:
                     as_format(place, f"jit: {what}")
         # The arguments are a tuple, so a list can only mean one.
         arguments = tuple(in_shardings) if type(in_shardings) is list else in_shardings
-        return JitShardings(arguments, out_shardings)
+        return JitShardings(arguments, out_shardings, moves)
 
     @property
     def said(self) -> bool:
@@ -235,7 +237,7 @@ def check_arguments(
         if not array.committed:
             continue
         operation = f"jit of {function._name}"
-        if place is not None and not lies_at(array, place):
+        if place is not None and not function._shardings.moves and not lies_at(array, place):
             which = argument_names(function._function, in_tree)[i]
             where = "in another way" if isinstance(place, Sharding) else "on another device"
             message = f"{operation}: {which} was put {where} than {says}"

@@ -47,10 +47,10 @@ class DisabledSafetyCheck:
     target: str = ""
 
     @classmethod
-    def custom_call(cls, target: str) -> DisabledSafetyCheck:
+    def custom_call(cls, target_name: str) -> DisabledSafetyCheck:
         """Allows custom calls of this target: it is registered, and means the same, wherever the
         function is called."""
-        return cls("custom_call", target)
+        return cls("custom_call", target_name)
 
     @classmethod
     def platform(cls) -> DisabledSafetyCheck:

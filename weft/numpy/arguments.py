@@ -13,17 +13,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, negative_value, refusal, unknown_option
+from weft.argument_errors import invalid_type, negative_value, not_taken, refusal, unknown_option
 from weft.core.types import check_unmasked, type_of, user_value
-from weft.errors import (
-    AxisError,
-    DTypeError,
-    Fix,
-    ShapeError,
-    WeftNotImplementedError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.flags import check_flag, check_flags
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis, reshape
@@ -50,12 +42,10 @@ __all__ = [
     "inexact",
     "integer_of",
     "length_of",
-    "not_taken",
     "operand",
     "operands",
     "promoted",
     "refuse_out",
-    "refuse_sharding",
     "sequence_of",
     "shape_of",
     "strong",
@@ -129,33 +119,12 @@ def check_fits(operation: str, value: Any, dtype: Any) -> None:
 _FLOAT = np.dtype(float)
 
 
-def not_taken(
-    operation: str, argument: str, value: Any, why: str, fix: str, wanted: Any = None
-) -> WeftNotImplementedError:
-    """The error for an argument that NumPy or SciPy takes and weft does not.
-
-    wanted: the one value that the argument may have.
-    """
-    message, got = f"{operation} takes no {argument}=: {why}", f"{argument}={value!r:.80}"
-    advice = Fix("keyword", fix, {"keyword": argument, "value": wanted})
-    kind, needed = WeftNotImplementedError, f"{argument}={wanted!r}"
-    return refusal(kind, message, operation, got, needed, advice)
-
-
 def refuse_out(operation: str, out: Any) -> None:
     """Raises WeftNotImplementedError where an `out` is given: arrays do not change in place."""
     if out is not None:
         why = "arrays do not change in place; use the result"
         fix = f"leave it out and use the result: out = {operation}(...)"
         raise not_taken(operation, "out", out, why, fix)
-
-
-def refuse_sharding(operation: str, out_sharding: Any) -> None:
-    """Raises WeftNotImplementedError where an `out_sharding` is given."""
-    if out_sharding is not None:
-        why = "the placement of a result is asked for separately"
-        fix = "constrain the result: weft.lax.with_sharding_constraint(x, sharding)"
-        raise not_taken(operation, "out_sharding", out_sharding, why, fix)
 
 
 def axis_of(axis: Any, ndim: int, operation: str) -> int:

@@ -14,12 +14,12 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import unknown_option
+from weft.argument_errors import refuse_sharding, unknown_option
 from weft.arrays.array import Array, as_array
 from weft.control_flow.cond import cond
 from weft.control_flow.while_loop import fori_loop
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError
+from weft.errors import Fix, ShapeError, WeftIndexError
 from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
@@ -263,8 +263,7 @@ def update(
     masked = _masked(x, index, value, operation, dtype)
     if masked is not None:
         return masked
-    encoded = encode(index, aval.shape)
-    plan = plan_of(encoded.key, aval.shape)
+    encoded, plan = _planned(index, aval.shape, mode)
     _check_shape(value, plan, operation)
     if is_eager():
         x, value = as_array(x), as_array(value)
@@ -294,6 +293,29 @@ def update(
         unique_indices=bool(unique_indices),
         wrap=bool(wrap_negative_indices),
     )
+
+
+def _planned(index: Any, shape: tuple[int, ...], mode: str | None) -> tuple[Index, IndexPlan]:
+    """The index and its plan. Known positions may be out of bounds where a mode says what to do."""
+    try:
+        encoded = encode(index, shape)
+        return encoded, plan_of(encoded.key, shape)
+    except WeftIndexError:
+        if mode is None:
+            raise
+    # Index arrays on a device are not looked at.
+    parts = [
+        as_array(np.asarray(part)) if _is_known(part) else part
+        for part in (index if type(index) is tuple else (index,))
+    ]
+    encoded = encode(tuple(parts), shape)
+    return encoded, plan_of(encoded.key, shape)
+
+
+def _is_known(part: Any) -> bool:
+    """Whether an entry of an index is of integers that Python knows."""
+    known = isinstance(part, (int, list, tuple, np.integer, np.ndarray))
+    return known and np.asarray(part).dtype.kind in "iu"
 
 
 @compiled
@@ -473,6 +495,7 @@ class AtIndex:
         unique_indices: bool = False,
         mode: str | None = None,
         fill_value: Any = None,
+        out_sharding: None = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
         """The selected elements: `x[index]`, with a choice of what is out of bounds.
@@ -481,13 +504,13 @@ class AtIndex:
         or the least integer, or the greatest one of an unsigned dtype).
         """
         _check_mode(mode, "get")
+        refuse_sharding(".at[...].get", out_sharding)
         _check_flags("get", indices_are_sorted, unique_indices, wrap_negative_indices)
         if fill_value is not None and mode not in ("fill", "drop"):
             raise fill_unread(fill_value, mode, ".at[...].get")
         aval = type_of(self.array)
         check_fits(".at[...].get", fill_value, aval.dtype)
-        encoded = encode(self.index, aval.shape)
-        plan = plan_of(encoded.key, aval.shape)
+        encoded, plan = _planned(self.index, aval.shape, mode)
         return take(
             self.array,
             encoded,

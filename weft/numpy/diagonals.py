@@ -416,12 +416,17 @@ def _unravel(index: Any, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def ravel_multi_index(
-    multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C"
+    multi_index: Sequence[Any],
+    dims: Sequence[int],
+    mode: str = "raise",
+    order: str = "C",
+    *,
+    dtype: Any = None,
 ) -> Array:
     """Positions in an array of shape `dims` as flat positions.
 
     mode: "clip" or "wrap" for positions out of bounds; "raise" needs known positions. order: "C"
-    for the last index fastest, "F" for the first.
+    for the last index fastest, "F" for the first. dtype: of the result, an integer one.
 
     >>> jnp.ravel_multi_index((jnp.array([1, 0]), jnp.array([2, 1])), (2, 3))
     Array([5, 1], dtype=int32)
@@ -446,7 +451,8 @@ def ravel_multi_index(
                 message = "ravel_multi_index: a position is out of bounds"
                 got = f"{found.min()} to {found.max()}"
                 raise refusal(WeftValueError, message, "ravel_multi_index", got, f"0 to {size - 1}")
-    return _ravel_index(*values, shape=shape, mode=mode, fortran=order == "F")
+    found = _ravel_index(*values, shape=shape, mode=mode, fortran=order == "F")
+    return found if dtype is None else convert(found, dtypes.parse(dtype))
 
 
 @compiled

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
@@ -21,7 +21,6 @@ from weft.numpy.arguments import (
     convert,
     inexact,
     integer_of,
-    not_taken,
     operand,
     operands,
     promoted,

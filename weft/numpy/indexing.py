@@ -194,8 +194,8 @@ def _out_of_bounds(index: int, size: int, dim: int) -> WeftIndexError:
     message = f"index {index} is out of bounds for dimension {dim} of length {size}"
     wanted = f"{-size} <= index < {size}"
     text = (
-        "to read beyond the end on purpose use x.at[weft.numpy.asarray(i)].get(mode='fill') "
-        "or mode='clip'; an update leaves out what such an index has beyond the end"
+        "to read beyond the end on purpose use x.at[i].get(mode='fill') or mode='clip'; an update "
+        "with mode='drop' leaves out what an index has beyond the end"
     )
     fix = Fix("clip", text, {"index": index, "size": size})
     return refusal(WeftIndexError, message, "indexing", f"index {index}", wanted, fix)

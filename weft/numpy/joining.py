@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal
+from weft.argument_errors import invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
@@ -37,7 +37,6 @@ from weft.numpy.arguments import (
     operands,
     promoted,
     refuse_out,
-    refuse_sharding,
 )
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.getitem import getitem

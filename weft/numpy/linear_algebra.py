@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal
+from weft.argument_errors import invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
@@ -23,7 +23,6 @@ from weft.numpy.arguments import (
     integer_of,
     promoted,
     refuse_out,
-    refuse_sharding,
 )
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import meeting

@@ -392,7 +392,7 @@ def unary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Unary:
     """Makes a function of one operand from the primitives for its dtypes."""
     plans = _Plans(Operation(name, cases, inexact))
 
-    def function(x: Any, /) -> Any:
+    def function(x: Any) -> Any:
         try:
             plan = plans[getattr(x, "type", x.__class__)]
         except (KeyError, TypeError):
@@ -411,7 +411,7 @@ def _of_two(plans: _Plans, unknown: Any) -> Any:
     """The function that looks up its plan and runs it. It returns `unknown` for an operand that it
     does not know; if that is MISSING it raises."""
 
-    def function(x1: Any, x2: Any, /) -> Any:
+    def function(x1: Any, x2: Any) -> Any:
         try:
             plan = plans[getattr(x1, "type", x1.__class__), getattr(x2, "type", x2.__class__)]
         except (KeyError, TypeError):
@@ -441,11 +441,11 @@ class UnaryUfunc(ufunc):
 
     if TYPE_CHECKING:
 
-        def __call__(self, x: ArrayLike, /) -> Array: ...
+        def __call__(self, x: ArrayLike) -> Array: ...
 
     else:
 
-        def __call__(self, x: Any = MISSING, /, *more: Any, **keywords: Any) -> Any:
+        def __call__(self, x: Any = MISSING, *more: Any, **keywords: Any) -> Any:
             try:
                 plan = self.plans[x.type if type(x) is Array else getattr(x, "type", x.__class__)]
             except (KeyError, TypeError):
@@ -471,12 +471,12 @@ class BinaryUfunc(ufunc):
 
     if TYPE_CHECKING:
 
-        def __call__(self, x1: ArrayLike, x2: ArrayLike, /) -> Array: ...
+        def __call__(self, x1: ArrayLike, x2: ArrayLike) -> Array: ...
 
     else:
 
         def __call__(
-            self, x1: Any = MISSING, x2: Any = MISSING, /, *more: Any, **keywords: Any
+            self, x1: Any = MISSING, x2: Any = MISSING, *more: Any, **keywords: Any
         ) -> Any:
             try:
                 # `x.type` for arrays: `getattr` would cost as much as the call of this object.

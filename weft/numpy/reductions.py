@@ -13,7 +13,7 @@ from math import prod as product
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
@@ -25,7 +25,6 @@ from weft.numpy.arguments import (
     convert,
     expanded,
     inexact,
-    not_taken,
     operand,
     refuse_out,
 )

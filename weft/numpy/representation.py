@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, refusal
+from weft.argument_errors import invalid_type, not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
-from weft.numpy.arguments import broadcasted, check_flag, inexact, not_taken, refuse_out
+from weft.numpy.arguments import broadcasted, check_flag, inexact, refuse_out
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import constant, filled, same, together
 from weft.numpy.promotion import (

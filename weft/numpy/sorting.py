@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
@@ -23,7 +23,6 @@ from weft.numpy.arguments import (
     check_flags,
     convert,
     integer_of,
-    not_taken,
     operand,
     operands,
     refuse_out,
@@ -111,10 +110,12 @@ def argsort(
     order: None = None,
     stable: bool = True,
     descending: bool = False,
+    dtype: Any = None,
 ) -> Array:
     """The positions that put the elements in increasing order along `axis`.
 
-    Equal elements keep their order. descending: in decreasing order, NaN first.
+    Equal elements keep their order. descending: in decreasing order, NaN first. dtype: of the
+    positions, an integer one.
 
     >>> jnp.argsort(jnp.array([3, 1, 2]))
     Array([1, 2, 0], dtype=int32)
@@ -122,7 +123,8 @@ def argsort(
     check_flags("argsort", stable=stable, descending=descending)
     _check_kind("argsort", kind, order)
     a, place = along("argsort", a, axis)
-    return _argsort(a, axis=place, stable=bool(stable), descending=bool(descending))
+    found = _argsort(a, axis=place, stable=bool(stable), descending=bool(descending))
+    return found if dtype is None else convert(found, dtypes.parse(dtype))
 
 
 def sort_complex(a: ArrayLike) -> Array:

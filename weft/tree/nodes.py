@@ -36,9 +36,9 @@ C = TypeVar("C", bound=type)
 _field_names: dict[type, tuple[str, ...]] = {}
 
 
-def is_node(cls: type) -> bool:
+def is_node(typ: type) -> bool:
     """Whether values of this class are containers: the registered classes, and namedtuples."""
-    return pytree.is_node(cls)
+    return pytree.is_node(typ)
 
 
 def field_names(cls: type) -> tuple[str, ...] | None:

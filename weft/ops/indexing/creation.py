@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import refuse_sharding
 from weft.arrays.array import Array, as_array, to_place
 from weft.core import rules
 from weft.core.trace import Tracer
@@ -22,6 +23,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.operand_errors import unfit
 from weft.ops.structural.shape import broadcast_in_dim_p
+from weft.ops.structural.sharding_constraint import constrain
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -39,7 +41,9 @@ __all__ = [
 _NUMBERS = (bool, int, float, complex)
 
 
-def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
+def full(
+    shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: Any = None
+) -> Array:
     """Returns an array of one value.
 
     `fill_value` is a number or an array without dimensions; `dtype` is by default its own, and then
@@ -56,7 +60,8 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
         takes, wanted = "a value without dimensions", "a number, or an array of shape ()"
         fix = Fix("broadcast", "use weft.numpy.full, or lax.broadcast_in_dim")
         raise unfit(ShapeError, "full", takes, [f"a value of type {of}"], wanted, fix)
-    return broadcast_in_dim_p.bind(value, shape=lengths, broadcast_dimensions=())
+    made = broadcast_in_dim_p.bind(value, shape=lengths, broadcast_dimensions=())
+    return made if sharding is None else constrain(made, sharding, "full", "the result")
 
 
 def _lengths(operation: str, shape: Sequence[int]) -> tuple[int, ...]:
@@ -94,7 +99,11 @@ def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
 
 
 def full_like(
-    x: ArrayLike, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None
+    x: ArrayLike,
+    fill_value: Any,
+    dtype: Any = None,
+    shape: Sequence[int] | None = None,
+    sharding: Any = None,
 ) -> Array:
     """Returns an array of one value, of the shape and dtype of `x` where none are given.
 
@@ -106,8 +115,8 @@ def full_like(
     of = type_of(x)
     target = of.dtype if dtype is None else dtypes.parse(dtype)
     value = _as_dtype(fill_value, target, "full_like")
-    made = full(of.shape if shape is None else shape, value)
-    place = place_of(x, made)
+    made = full(of.shape if shape is None else shape, value, sharding=sharding)
+    place = None if sharding is not None else place_of(x, made)
     return made if place is None else to_place(made, place)
 
 
@@ -128,12 +137,13 @@ def zeros_like_array(x: ArrayLike) -> Array:
     return full_like(x, 0)
 
 
-def empty(shape: Sequence[int], dtype: Any) -> Array:
+def empty(shape: Sequence[int], dtype: Any, *, out_sharding: None = None) -> Array:
     """Returns an array of unspecified elements; here they are zeros.
 
     >>> lax.empty((2, 3), np.float32).shape
     (2, 3)
     """
+    refuse_sharding("empty", out_sharding)
     return full(shape, 0, dtype)
 
 
@@ -153,7 +163,9 @@ def iota(dtype: Any, size: int) -> Array:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
+def broadcasted_iota(
+    dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: None = None
+) -> Array:
     """Returns an array that counts 0, 1, 2, … along one dimension and repeats along the others.
 
     Raises AxisError for a dimension that the shape does not have, DTypeError for booleans.
@@ -162,6 +174,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
     Array([[0, 1, 2],
            [0, 1, 2]], dtype=int32)
     """
+    refuse_sharding("broadcasted_iota", out_sharding)
     lengths = _lengths("broadcasted_iota", shape)
     return iota_p.bind(dtype=dtypes.parse(dtype), shape=lengths, dimension=dimension.__index__())
 

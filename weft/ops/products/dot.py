@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import config, dtypes
-from weft.argument_errors import invalid_value, unknown_option
+from weft.argument_errors import refuse_sharding, unknown_option
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.jaxpr import Equation
@@ -194,8 +194,7 @@ def dot_general(
         (from_front(contract_l, left), from_front(contract_r, right)),
         (from_front(batch_l, left), from_front(batch_r, right)),
     )
-    if out_sharding is not None:
-        raise no_out_sharding("dot_general", out_sharding)
+    refuse_sharding("dot_general", out_sharding)
     return dot_general_p.bind(
         lhs,
         rhs,
@@ -203,13 +202,6 @@ def dot_general(
         precision=canonical_precision(precision, "dot_general"),
         preferred_element_type=canonical_element_type(preferred_element_type),
     )
-
-
-def no_out_sharding(operation: str, out_sharding: Any) -> WeftValueError:
-    """The error for an `out_sharding`, which is not taken."""
-    message = f"{operation}: the sharding of the result is not an argument here"
-    fix = Fix("constrain", "use with_sharding_constraint on the result")
-    return invalid_value(message, operation, "out_sharding", out_sharding, "None", fix=fix)
 
 
 def from_front(axes: Sequence[int], ndim: int) -> Axes:
