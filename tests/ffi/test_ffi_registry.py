@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 
 import numpy as np
 import pytest
@@ -330,3 +331,16 @@ def test_a_plugin_that_is_too_old(plugin, monkeypatch):
         library.with_extensions()
     ffi_registry.attach(platform, path)
     assert library.stage_given(3) == code(LIBRARY.Same)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what memory is code")
+@pytest.mark.parametrize("wrap", [int, ctypes.c_void_p, ffi.pycapsule])
+@pytest.mark.parametrize("where", ["nowhere", "data", "below zero"])
+def test_an_address_that_is_no_code_is_refused(wrap, where):
+    data = ctypes.create_string_buffer(64)
+    address = {"nowhere": 5, "data": ctypes.addressof(data), "below zero": -1}[where]
+    with pytest.raises(errors.WeftTypeError, match="is no compiled function"):
+        ffi.register_ffi_target("no code", wrap(address))
+    if where == "nowhere":
+        with pytest.raises(errors.WeftTypeError, match="is no pointer"):
+            ffi.register_ffi_type("no pointer", {"type_id": wrap(address)})

@@ -12,11 +12,11 @@ from weft import dtypes, tree
 from weft.argument_errors import not_an_array
 from weft.arrays.array import (
     Array,
+    array_at,
     as_array,
     donate_to_place,
     host_values,
     put,
-    signature_of,
     to_format,
     to_layout,
     to_place,
@@ -191,7 +191,7 @@ def make_array_from_callback(
     if converted or not any(isinstance(block, Array) for block in blocks):
         hosted = [np.asarray(x._stored() if type(x) is Array else x) for x in blocks]
         values = [value.astype(aval.dtype, copy=False) for value in hosted]
-        made = Array(put_parts(values, parts, copy=True), aval, (aval, parts.place))
+        made = array_at(put_parts(values, parts, copy=True), aval, parts.place)
         return to_layout(made, layout)
     arrays = [as_array(block) for block in blocks]
     placed = [
@@ -251,8 +251,7 @@ def _joined(blocks: Sequence[Array], parts: Parts, layout: Layout | None) -> Arr
     if layout is None and len({block._layout() for block in blocks}) == 1:
         layout = blocks[0]._layout()
     buffers = [to_layout(block, layout)._single("joining blocks") for block in blocks]
-    signature = signature_of(parts.type, parts.place, layout)
-    return Array(join(buffers, parts), parts.type, signature)
+    return array_at(join(buffers, parts), parts.type, parts.place, layout)
 
 
 def _checked(

@@ -287,7 +287,7 @@ def make_jaxpr(
 def _place(value: Any) -> tuple[Any, Any]:
     """The device or sharding that an array is committed to or a struct has, and the layout."""
     if type(value) is Array:
-        return value._committed_place(), value._layout()
+        return value._shown_place(), value._layout()
     if isinstance(value, ShapeDtypeStruct):
         return value.sharding, value.layout
     return None, None

@@ -2,8 +2,8 @@
 
 An array wraps one buffer of the runtime together with its type. Caches of executables key on its
 `signature`: the type itself for an uncommitted array, and for a committed one a tuple of the type
-and a device, or a sharding over several. Where the elements are not in row-major order, the tuple
-has the layout as its third entry (and None as the second one for an uncommitted array).
+and a device, or the canonical sharding over several. Where the elements are not in row-major order,
+the tuple has the layout as its third entry (and None as the second one for an uncommitted array).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from weft.sharding.layout import unless_row_major
 __all__ = [
     "Array",
     "Shard",
+    "array_at",
     "array_of",
     "as_array",
     "as_stored",
@@ -93,6 +94,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         "_donated_at",
         "_host",
         "_remembered",
+        "_spelling",
         "signature",
         "type",
     )
@@ -102,6 +104,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
     _host: np.ndarray[Any, Any]
     _donated_at: sources.Source | None
     _remembered: bool
+    _spelling: Sharding  # as its user wrote it, where the canonical one is another
 
     def __init__(self, buffer: Any, type: ArrayType, signature: Any) -> None:
         self._buffer = buffer
@@ -125,6 +128,10 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         signature = self.signature
         return None if signature is self.type else signature[1]
 
+    def _shown_place(self) -> Any:
+        """The same, the sharding as its user wrote it."""
+        return getattr(self, "_spelling", None) or self._committed_place()
+
     def _place(self) -> Any:
         """The device, or the sharding over several, that holds the array."""
         place = self._committed_place()
@@ -141,7 +148,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
     @property
     def device(self) -> Any:
         """The device that holds the array; the sharding, where there are several."""
-        place = self._place()
+        place = self._shown_place() or self._place()
         if isinstance(place, Sharding) and place.num_devices == 1:
             return place.device_list[0]
         return place
@@ -149,7 +156,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
     @property
     def sharding(self) -> Sharding:
         """The sharding of the array."""
-        place = self._place()
+        place = self._shown_place() or self._place()
         return place if isinstance(place, Sharding) else SingleDeviceSharding(place)
 
     @property
@@ -396,7 +403,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
             bits = np.array2string(self._stored(), separator=", ", prefix=head)
             return f"{head}{bits})"
         weak = ", weak_type=True" if self.type.weak_type else ""
-        weak += placement_text(self._layout(), self._committed_place())
+        weak += placement_text(self._layout(), self._shown_place())
         text = np.array2string(self._value(), separator=", ", prefix="Array(")
         size = self.type.size
         # As in NumPy: where the elements that are shown do not tell the shape.
@@ -451,7 +458,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         return self.__deepcopy__(None)  # The copy stays when the array is donated.
 
     def __deepcopy__(self, memo: Any) -> Array:
-        place = self._committed_place()
+        place = self._shown_place()
         if place is None:
             return as_stored(np.array(self._stored()), self.type, layout=self._layout())
         return to_place(self, place, copy=True)
@@ -482,9 +489,19 @@ def deleted(array: Array) -> DeletedArrayError:
 
 def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:
     """The signature of an array of this type and layout, committed to `place` unless it is None."""
+    if isinstance(place, Sharding):
+        place = place.canonical
     if unless_row_major(layout) is None:
         return type if place is None else (type, place)
     return type, place, layout
+
+
+def array_at(buffer: Any, type: ArrayType, place: Any, layout: Layout | None = None) -> Array:
+    """The array of a buffer that lies at `place`, which it shows as it is spelled."""
+    made = Array(buffer, type, signature_of(type, place, layout))
+    if isinstance(place, Sharding) and place.canonical is not place:
+        made._spelling = place
+    return made
 
 
 def placement_text(layout: Any, place: Any) -> str:
@@ -512,7 +529,7 @@ def put(
     if place is None:
         return Array(client.backend().put(value, type, copy=copy), type, type)
     if isinstance(place, Sharding):
-        return Array(put_blocks(value, type, place, copy), type, (type, place))
+        return array_at(put_blocks(value, type, place, copy), type, place)
     return Array(client.backend().put(value, type, place, copy=copy), type, (type, place))
 
 
@@ -534,11 +551,11 @@ def to_place(array: Array, place: Any, copy: bool = False) -> Array:
     """
     if isinstance(place, SingleDeviceSharding):
         place = place.device
-    if array._committed_place() == place and not copy:
+    if array._shown_place() == place and not copy:
         return array
     layout = array._layout()
     buffer = moved(array._live(), array.type, array._place(), place, copy, layout)
-    return Array(buffer, array.type, signature_of(array.type, place, layout))
+    return array_at(buffer, array.type, place, layout)
 
 
 def to_layout(array: Array, layout: Layout | None) -> Array:
@@ -549,7 +566,7 @@ def to_layout(array: Array, layout: Layout | None) -> Array:
         return array
     place = array._place()
     buffer = relaid(array._live(), parts_of(place, array.type), old, layout)
-    return Array(buffer, array.type, signature_of(array.type, array._committed_place(), layout))
+    return array_at(buffer, array.type, array._shown_place(), layout)
 
 
 def to_format(array: Array, place: Any, layout: Layout | None, copy: bool = False) -> Array:
@@ -566,7 +583,7 @@ def donate_to_place(array: Array, place: Any) -> Array:
     source, layout = array._place(), array._layout()
     buffer = moved(array._live(), array.type, source, place, layout=layout)
     array._give_up(shares(array.type, source, place))
-    return Array(buffer, array.type, signature_of(array.type, place, layout))
+    return array_at(buffer, array.type, place, layout)
 
 
 _gone: list[Any] = []

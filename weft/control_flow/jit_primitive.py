@@ -60,16 +60,35 @@ def placed_program(
     """Returns the executable of a jaxpr, cached; `how` has the further arguments of
     `compile_program`, by name. It is compiled from `lowered`, if given, which was lowered with
     these arguments."""
+    effort = config.settings().compile_effort
+    # What is empty or None is the default.
+    said = sorted(pair for pair in how.items() if pair[1])
+    given = how.get("in_shardings")
 
     def make() -> Program:
         if lowered is not None:
             return compile_lowered(lowered, compiler_options=how.get("compiler_options"))
-        return compile_program(jaxpr, name, **how)
+        if given is None:
+            return compile_program(jaxpr, name, **how)
+        others = [pair for pair in said if pair[0] != "in_shardings"]
+        known: list[Any] = jaxpr.memoize(("on several devices", effort, *others), list)
+        for before, program in known:
+            if _is_as_chosen(given, before, program.in_shardings):
+                return program.taking(given)
+        program = compile_program(jaxpr, name, **how)
+        known.append((given, program))
+        return program
 
-    effort = config.settings().compile_effort
-    # What is empty or None is the default.
-    said = sorted(pair for pair in how.items() if pair[1])
     return jaxpr.memoize(("compiled", effort, *said), make)
+
+
+def _is_as_chosen(given: Sequence[Any], before: Sequence[Any], chosen: Sequence[Any]) -> bool:
+    """Returns whether operands lie as those `before` did, or as the compiler chose where those were
+    not committed: numbers in the state of a loop come back so."""
+    return all(
+        now is old or (old is None and now is own.canonical)
+        for now, old, own in zip(given, before, chosen, strict=True)
+    )
 
 
 def jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated: tuple[bool, ...]) -> list[Array]:

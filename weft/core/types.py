@@ -19,7 +19,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.base.util import Immutable
-from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
 
 __all__ = ["ArrayType", "Typed", "check_unmasked", "register_type_of", "type_of", "user_value"]
 
@@ -28,6 +28,7 @@ _table: weakref.WeakValueDictionary[tuple[Any, ...], ArrayType] = weakref.WeakVa
 # Keeps the newest types alive, which a loop that drops its results would otherwise rebuild.
 _recent: deque[ArrayType] = deque(maxlen=256)
 _lock = threading.Lock()
+_MOST_BYTES = (1 << 63) - 1
 
 
 class ArrayType(Immutable):
@@ -37,6 +38,8 @@ class ArrayType(Immutable):
     weak_type: whether the dtype came from a Python number and yields to others in promotion;
     varying: the manual mesh axes along which devices may hold different values;
     unreduced: the manual mesh axes along which each device holds a term of a pending sum.
+
+    Raises ShapeError where the elements take 2**63 bytes or more.
 
     >>> ArrayType((2, 3), np.float32)
     f32[2,3]
@@ -80,7 +83,7 @@ class ArrayType(Immutable):
         found = _table.get(key)
         if found is not None:
             return found
-        _check_shape(shape)
+        _check_shape(shape, dtype)
         with _lock:
             found = _table.get(key)
             if found is None:
@@ -172,7 +175,7 @@ values_of_class: dict[type, Callable[[Any], Any]] = {}
 _type_of: dict[type, Callable[[Any], ArrayType]] = {}
 
 
-def _check_shape(shape: tuple[int, ...]) -> None:
+def _check_shape(shape: tuple[int, ...], dtype: Any) -> None:
     for length in shape:
         if isinstance(length, (int, np.integer)) and length >= 0:
             continue
@@ -181,6 +184,18 @@ def _check_shape(shape: tuple[int, ...]) -> None:
         wanted = "integers of 0 or more"
         fix = Fix("shape", "pass a tuple of such integers")
         raise WeftTypeError(message, operation="ArrayType", got=got, wanted=wanted, fix=fix)
+    # Beyond, XLA ends the process. It multiplies the lengths one by one, also of empty arrays, and
+    # counts the bits of dtypes that it packs.
+    count = prod(int(length) for length in shape if length)
+    bits = dtypes.itemsize_bits(dtype) if dtype in dtypes.NARROW else 8
+    most = _MOST_BYTES // (bits if bits < 8 else dtype.itemsize or 1)
+    if count > most:
+        name = dtypes.short_name(dtype)
+        message = f"an array of shape {shape!r:.100} and dtype {name} is larger than any memory"
+        got = f"{count} elements" + (", were none of the lengths 0" if 0 in shape else "")
+        wanted = f"at most {most} elements of {name}: fewer than 2**63 bytes"
+        text = f"make it in pieces, of shapes such as ({most},) at most"
+        raise ShapeError(message, got=got, wanted=wanted, fix=Fix("pieces", text, {"most": most}))
 
 
 def register_type_of(cls: type, function: Callable[[Any], ArrayType]) -> None:

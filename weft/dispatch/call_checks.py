@@ -101,7 +101,7 @@ def _mismatch(
     if leaf.is_deleted():
         text = "pass an array that was not given away before"
         return differs("gone", deleted(leaf).message, "fresh", text, error=DeletedArrayError)
-    there = leaf._committed_place()
+    there = leaf._shown_place()
     if there is None:
         return None
     where = client.backend().default_device if place is None else place

@@ -209,7 +209,7 @@ class Compiled(Stage):
 
     def _argument_shardings(self) -> list[Sharding]:
         return [
-            as_user_sharding(x._committed_place() if place is ANYWHERE else place)
+            as_user_sharding(x._shown_place() if place is ANYWHERE else place)
             for place, x in zip(self._places, self._call.arguments, strict=True)
         ]
 

@@ -16,15 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft import tree
-from weft.arrays.array import (
-    Array,
-    as_array,
-    donate_to_place,
-    put,
-    signature_of,
-    to_format,
-    to_place,
-)
+from weft.arrays.array import Array, array_at, as_array, donate_to_place, put, to_format, to_place
 from weft.base import source as sources
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import type_of, user_value
@@ -241,7 +233,7 @@ def check_arguments(
             which = argument_names(function._function, in_tree)[i]
             where = "in another way" if isinstance(place, Sharding) else "on another device"
             message = f"{operation}: {which} was put {where} than {says}"
-            got = f"{array.type} on {array._committed_place()}"
+            got = f"{array.type} on {array._shown_place()}"
             wanted = f"an array on {place}, or one that was put nowhere on purpose"
             fix = Fix("device_put", f"pass weft.device_put({which}, {place})", {"device": place})
             raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
@@ -291,14 +283,12 @@ def placed_alike(array: Array, place: Any, layout: Any, settled_layout: bool = T
     """An array without values, of the type of another, committed to `place` and in `layout`; None
     for what stays as it is. `Layout.AUTO` becomes the layout of a committed array, unless
     `settled_layout=False`: only the sharding was chosen."""
-    where = array._committed_place()
+    where = array._shown_place()
     if place is not None and not lies_at(array, place):
         where = settled(place, array) if isinstance(place, Sharding) else place
     if layout is None or (layout is Layout.AUTO and array.committed and settled_layout):
         layout = array._layout()
-    if layout is Layout.AUTO:
-        return Array(None, array.type, (array.type, where, layout))
-    return Array(None, array.type, signature_of(array.type, where, layout))
+    return array_at(None, array.type, where, layout)
 
 
 def taking(

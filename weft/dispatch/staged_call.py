@@ -91,7 +91,7 @@ class StagedCall:
         """The results as a tree of ShapeDtypeStructs."""
         jaxpr = self.traced.jaxpr
         given = [*self.traced.consts, *self.arguments]
-        places = [x._committed_place() if type(x) is Array else None for x in given]
+        places = [x._shown_place() if type(x) is Array else None for x in given]
         layouts = [x._layout() if type(x) is Array else None for x in given]
         formats = known_formats(jaxpr, places, layouts)
         shardings = self.function._shardings
@@ -175,7 +175,7 @@ class Stage:
 
     def _ends(self) -> tuple[list[Any], list[Any]]:
         """For arguments and for results, the layouts and shardings as far as known, as pairs."""
-        ins = [(x._layout(), x._committed_place()) for x in self._call.arguments]
+        ins = [(x._layout(), x._shown_place()) for x in self._call.arguments]
         return ins, [(x.layout, x.sharding) for x in tree.leaves(self._call.results())]
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft import tree
-from weft.arrays.array import Array, signature_of
+from weft.arrays.array import Array, array_at
 from weft.core import rules
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer
@@ -56,7 +56,7 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace
 def stand_in(leaf: Any, of: ArrayType, function: Any, path: Any) -> Array:
     """An array without values that has the type, sharding and layout of an argument."""
     if type(leaf) is Array:
-        return Array(None, of, leaf.signature)
+        return array_at(None, of, leaf._shown_place(), leaf._layout())
     format = None if isinstance(leaf, Tracer) else getattr(leaf, "sharding", None)
     if format is None:
         return Array(None, of, of)
@@ -66,7 +66,7 @@ def stand_in(leaf: Any, of: ArrayType, function: Any, path: Any) -> Array:
     place, layout = as_format(format, operation, what, of.shape)
     if isinstance(place, Sharding):
         place.check_shape(operation, what, of.shape)
-    return Array(None, of, signature_of(of, place, layout))
+    return array_at(None, of, place, layout)
 
 
 def says_layout(leaf: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
@@ -113,7 +114,7 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
         wanted = f"'execute'{optional}"
         fix = Fix("stages", "pass {'execute': function}", {"stages": ("execute",)})
         raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
-    stages = {stage: _address(operation, repr(stage), own) for stage, own in given.items()}
+    stages = {stage: _address(operation, repr(stage), own, True) for stage, own in given.items()}
     new = (stages, int(api_version))
     with _lock:
         if (name, platform) in _targets or ffi_registry.registered(name, platform):
@@ -300,8 +301,8 @@ def _pointer(operation: str, what: str, given: Any) -> int:
     elif isinstance(given, _DATA) and not isinstance(given, ctypes.c_void_p):
         found = ctypes.addressof(given)
     elif type(given).__name__ == "PyCapsule" or isinstance(given, (int, ctypes.c_void_p)):
-        return _address(operation, what, given)
-    if found:
+        found = _address(operation, what, given)
+    if found and _is_mapped(int(found), "r"):
         return int(found)
     raise WeftTypeError(
         f"{operation}: {what} is no pointer",
@@ -313,8 +314,9 @@ def _pointer(operation: str, what: str, given: Any) -> int:
     )
 
 
-def _address(operation: str, what: str, given: Any) -> int:
-    """The address of a function given in any of the forms for one."""
+def _address(operation: str, what: str, given: Any, code: bool = False) -> int:
+    """The address of a function given in any of the forms for one; with `code`, of memory that can
+    be run: XLA calls a handler while it is registered."""
     found: int | None = None
     if isinstance(given, int) and not isinstance(given, bool):
         found = given
@@ -322,10 +324,25 @@ def _address(operation: str, what: str, given: Any) -> int:
         found = ctypes.cast(given, ctypes.c_void_p).value
     elif type(given).__name__ == "PyCapsule":
         found = ffi_registry.address(given)
-    if found:
+    if found and (not code or _is_mapped(found, "x")):
         return found
     message = f"{operation}: {what} is no compiled function"
     got = f"{given!r:.100} of class {type(given).__name__}"
     wanted = "a function of a library loaded with ctypes.CDLL, or a PyCapsule with its address"
     fix = Fix("ctypes", "pass ctypes.CDLL(path).TheFunction")
     raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+
+
+def _is_mapped(address: int, permission: str) -> bool:
+    """Whether memory at an address can be read ("r") or run ("x"); True where the system does not
+    say."""
+    try:
+        rows = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return True
+    for row in rows:
+        span, permissions = row.split()[:2]
+        low, high = (int(end, 16) for end in span.split("-"))
+        if low <= address < high:
+            return permission in permissions
+    return False

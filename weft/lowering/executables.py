@@ -7,7 +7,9 @@ that are not committed are moved there.
 
 from __future__ import annotations
 
+import copy
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -77,6 +79,7 @@ class Program:
         "out_type",
         "out_types",
         "single",
+        "spellings",
         "there",
     )
 
@@ -101,6 +104,12 @@ class Program:
         self.in_layouts, self.out_layouts = layouts
         rows = zip(self.out_types, self.out_places, self.out_layouts or none, strict=True)
         self.out_signatures = [signature_of(*row) for row in rows]
+        # Shardings of results that are to be shown as they were asked for, by number.
+        self.spellings = {
+            i: how
+            for i, how in enumerate(self.out_places)
+            if isinstance(how, Sharding) and how.canonical is not how
+        }
         self.single = not multiple_results
         self.multiple_results = multiple_results
         self.out_type = self.out_types[0] if self.single else None
@@ -170,6 +179,13 @@ class Program:
                 steps.append((i, order))
         return bringing_first(self.direct, steps) if steps else self.direct
 
+    def taking(self, in_shardings: Shardings) -> Program:
+        """The same executable, for operands of which those with a sharding have that already."""
+        found = copy.copy(self)
+        found.there = tuple(how is not None for how in in_shardings)
+        found._run_by(found.execute_for(found.there))
+        return found
+
     def wrap(self, outs: Sequence[Any]) -> list[Array]:
         """The results as arrays."""
         rows = zip(outs, self.out_types, self.out_signatures, strict=True)
@@ -214,7 +230,7 @@ def running(
     if any(type.dtype == dtypes.float0 for type in types):
         return _without_elements(program, form, execute, consts)
 
-    if isinstance(form, int):
+    if isinstance(form, int) and not program.spellings:
         aval, signature = types[form], signatures[form]
 
         # Most calls of the library have one result. They have their own function, since each
@@ -231,7 +247,8 @@ def running(
 
         return one_result
 
-    collect = form
+    collect = operator.itemgetter(form) if isinstance(form, int) else form
+    spellings = program.spellings
 
     def all_results(buffers: Sequence[Any], args: Sequence[Any]) -> Any:
         try:
@@ -241,6 +258,8 @@ def running(
             raise
         rows = zip(outs, types, signatures, strict=True)
         found = [Array(buffer, aval, signature) for buffer, aval, signature in rows]
+        for i, how in spellings.items():
+            found[i]._spelling = how
         return found if collect is None else collect(found)
 
     return all_results

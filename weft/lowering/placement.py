@@ -43,8 +43,8 @@ def operand_place(
     tuple of devices.
 
     Those that arrays are committed to; where none is, those of a mesh among the parameters or in a
-    jaxpr that they hold. Raises WeftValueError where they name different devices; `names` returns
-    the arrays' names for its message.
+    jaxpr that they hold. Raises WeftValueError where they name different devices, or arrays one
+    set in different orders; `names` returns the arrays' names for its message.
     """
     found: Any = None
     first = 0
@@ -53,7 +53,7 @@ def operand_place(
         if other is not None:
             if found is None:
                 found, first = other, i
-            elif other is not found and not same_devices(found, other):
+            elif other is not found and not same_order(found, other):
                 called = (names()[first], names()[i]) if names else None
                 raise different_devices(operation, found, other, called)
             elif isinstance(other, Sharding) and not isinstance(found, Sharding):
@@ -89,6 +89,14 @@ def same_devices(one: Any, other: Any) -> bool:
     """Whether two devices, shardings or meshes stand for one set of devices."""
     first, second = _devices(one), _devices(other)
     return first is second or set(first) == set(second)
+
+
+def same_order(one: Any, other: Any) -> bool:
+    """Whether the places of two arrays have the same devices in the same order. In another order
+    equal parts of two arrays are on different devices: Shardy would make whole copies of both."""
+    if isinstance(one, Sharding) and isinstance(other, Sharding):
+        return one.device_list == other.device_list
+    return same_devices(one, other)
 
 
 def operand_shardings(arrays: Sequence[Any], place: Place) -> tuple[Sharding | None, ...] | None:
@@ -159,9 +167,13 @@ def different_devices(
     # Closed-over arrays have no name that could be written in code.
     written = names is not None and " " not in "".join(names)
     kept, moved = names if names and written else ("y", "x")
-    message = f"{operation} got arrays that were put on different devices{which}"
+    devices = "one set of devices in different orders"
+    wanted = "arrays over meshes that have their devices in the same order"
+    if not same_devices(one, other):
+        devices = "different devices"
+        wanted = "arrays on one device, or on the same set of devices"
+    message = f"{operation} got arrays that were put on {devices}{which}"
     got = f"{on[0]}{_with_devices(one)} and {on[1]}{_with_devices(other)}"
-    wanted = "arrays on one device, or on the same set of devices"
     fix = Fix(
         "device_put",
         f"move one of them: weft.device_put({moved}, {kept}.sharding)",

@@ -486,9 +486,10 @@ def _constant(shape: tuple[int, ...], value: Any, dtype: Any, weak_type: bool = 
             )
         size *= length
     if size <= _SMALL and is_eager():
+        of = ArrayType(shape, dtype, weak_type)
         made = np.empty(shape, dtype)  # with fill, half the time of np.full
         made.fill(scalar)
-        return put(made, ArrayType(shape, dtype, weak_type))
+        return put(made, of)
     return broadcast_in_dim_p.bind(scalar, shape=shape, broadcast_dimensions=())
 
 

@@ -194,8 +194,9 @@ def _split(key: Any, shape: tuple[int, ...]) -> Any:
 def fold_in(key: Any, data: Any) -> Array:
     """A new key from a key and an integer (32 bits): distinct integers give independent keys.
 
-    `data` is an integer or an integer array without dimensions. Raises OverflowError for a Python
-    integer that is negative or does not fit in 32 bits.
+    `data` is an integer or an integer array without dimensions; a negative one of NumPy or in an
+    array stands for its 32 bits. Raises OverflowError for what does not fit in 32 bits, and for a
+    negative Python integer.
 
     >>> import weft
     >>> weft.random.key_data(weft.random.fold_in(weft.random.key(0), 1))
@@ -212,12 +213,13 @@ def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arra
     key, data = arrays
     key = check_key(operation, key)
     if isinstance(data, (int, np.integer, np.bool_)):
-        if not 0 <= int(data) < 1 << 32:
+        lowest = -(1 << 31) if isinstance(data, np.integer) else 0
+        if not lowest <= int(data) < 1 << 32:
             raise OverflowError(
                 f"fold_in: {int(data)} does not fit in 32 bits without a sign; "
                 "fold larger numbers in piece by piece"
             )
-        return (key, np.uint32(data)), static
+        return (key, np.uint32(int(data) % (1 << 32))), static
     of = type_of(data)
     if of.dtype not in dtypes.BITS:
         message = f"fold_in takes an integer, not {of}"

@@ -139,7 +139,8 @@ def choice(
 ) -> Array:
     """Elements chosen at random: slices of the array `a` along an axis, or numbers of 0, …, a - 1.
 
-    `shape` replaces the axis in the shape of the result. With `replace=False` no element
+    `shape` replaces the axis in the shape of the result, and is all of it where it has no elements;
+    an `a` that is a number has no axes. With `replace=False` no element
     is chosen twice. `p` gives the probability of each (by default all are equal); `mode` is that of
     `gumbel`, by which choices without replacement are drawn where there is a `p`.
 
@@ -192,7 +193,7 @@ def _check_choice(operation: str, arrays: Arrays, static: Static) -> tuple[Array
     n, shape, replace, weighted, axis, mode = static
     shape = check_shape(operation, shape)
     x = _check_population(operation, "a", n if n is not None else arrays[1])
-    axis = canonical_axis(axis, 1 if type(x) is int else type_of(x).ndim, operation)
+    axis = 0 if type(x) is int else canonical_axis(axis, type_of(x).ndim, operation)
     count = x if type(x) is int else type_of(x).shape[axis]
     draws = prod(shape)
     if draws and not count:
@@ -229,6 +230,8 @@ def _choice(key: Any, *rest: Any) -> Any:
     p = arrays.pop() if weighted else None
     x = arrays[0] if arrays else None
     count = n if x is None else type_of(x).shape[axis]
+    if x is not None and not prod(shape):
+        return reshape(slice_in_dim(reshape(x, (type_of(x).size,)), 0, 0), shape)
     if p is None and not replace:
         vector = x is not None and type_of(x).ndim == 1
         order = _shuffled(stream, x if vector else iota(dtypes.default_int(), count), 0)

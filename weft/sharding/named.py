@@ -48,11 +48,12 @@ class NamedSharding(Sharding):
     (slice(3, 6, None), slice(None, None, None))
     """
 
-    __slots__ = ("_is_replicated", "mesh", "spec")
+    __slots__ = ("_is_replicated", "_shorter", "mesh", "spec")
 
     mesh: Any
     spec: PartitionSpec
     _is_replicated: bool
+    _shorter: NamedSharding | None  # None: it is the shortest spelling itself
 
     @api_boundary
     def __new__(cls, mesh: AnyMesh, spec: PartitionSpec, memory_kind: str | None = None) -> Self:
@@ -80,9 +81,18 @@ class NamedSharding(Sharding):
                 wanted="a spec without sum",
                 fix=Fix("spec", "use spec.update(sum=())", {"spec": spec.update(sum=())}),
             )
+        short = _shortest(mesh, spec)
         return cls._made_of(
-            key, mesh=mesh, spec=spec, _is_replicated=mesh.axis_size(spec.axes()) == 1
+            key,
+            mesh=mesh,
+            spec=spec,
+            _is_replicated=mesh.axis_size(spec.axes()) == 1,
+            _shorter=None if short == spec else NamedSharding(mesh, short),
         )
+
+    @property
+    def canonical(self) -> NamedSharding:
+        return self._shorter or self
 
     @property
     def device_list(self) -> tuple[Device, ...]:
@@ -172,6 +182,19 @@ def _no_memory(memory_kind: Any) -> WeftNotImplementedError:
     return kind(message, operation="NamedSharding", got=got, wanted=wanted, fix=fix)
 
 
+def _shortest(mesh: AnyMesh, spec: PartitionSpec) -> PartitionSpec:
+    """The shortest spec of the same meaning: without axes of length 1, and without entries for the
+    last dimensions that are not split."""
+    long = {name for name, size in mesh.shape_tuple if size > 1}
+    entries = [
+        entry if spec.is_open(i) else tuple(n for n in spec.entry_axes(i) if n in long)
+        for i, entry in enumerate(spec)
+    ]
+    while entries and entries[-1] == ():
+        entries.pop()
+    return PartitionSpec(*entries)
+
+
 def _no_spec(spec: Any) -> WeftTypeError:
     entries = spec if isinstance(spec, tuple | list) else () if spec is None else (spec,)
     shown = ", ".join(map(repr, entries))
@@ -236,9 +259,7 @@ def named_sharding(
     names = [name for entry in entries for name in entry]
     if len(set(names)) < len(names):
         return tiled
-    while entries and not entries[-1]:
-        entries.pop()
-    found = NamedSharding(mesh, PartitionSpec(*entries))
+    found = NamedSharding(mesh, PartitionSpec(*entries)).canonical
     agrees = found.block_counts(ndim) == tiled.block_counts(ndim) and np.array_equal(
         found.block_coordinates(ndim), numbers.reshape(mesh.size, ndim)
     )

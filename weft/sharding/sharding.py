@@ -59,6 +59,12 @@ class Sharding(Interned):
                 raise _indivisible(operation, what, lengths, dimension, count, self)
 
     @property
+    def canonical(self) -> Sharding:
+        """The sharding of the same meaning that arrays are keyed by: of the spellings of one
+        sharding the shortest."""
+        return self
+
+    @property
     def device_set(self) -> frozenset[Device]:
         """The devices that hold a part of the array."""
         return frozenset(self.device_list)

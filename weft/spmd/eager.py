@@ -18,6 +18,7 @@ import numpy as np
 from weft import config
 from weft.arrays.array import (
     Array,
+    array_at,
     array_of,
     as_array,
     as_stored,
@@ -169,7 +170,7 @@ class BlockTrace(BlocksTrace):
         if array.type.ndim != type.ndim:
             array = to_layout(array, None)
         buffer = join(client.backend().shards(array._buffer), parts_of(how, type))
-        return Array(buffer, type, signature_of(type, how, array._layout()))
+        return array_at(buffer, type, how, array._layout())
 
     def enter(self, value: Any, spec: PartitionSpec, number: int) -> BlockTracer:
         """Returns the operand of index `number` as blocks."""
