@@ -9,6 +9,7 @@ has effects, into a loop that runs for each element the branch it takes.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
@@ -37,7 +38,7 @@ from weft.interpreters.one_jaxpr import smaller_equation, split_equation
 from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
 from weft.interpreters.residuals import linearize_sparing
 from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
-from weft.interpreters.staging import rebuild
+from weft.interpreters.staging import function_name, rebuild
 from weft.interpreters.symbolic_zeros import (
     known_operands,
     merge_cotangents,
@@ -165,9 +166,17 @@ def _bind_branches(
         )
         for f in functions
     ]
-    _check_branches(what, traced, names)
+    shown = [f"{name} ({_place(f)})" for name, f in zip(names, functions, strict=True)]
+    _check_branches(what, traced, shown)
     jaxprs, consts = _share_consts(traced)
     return traced[0].out_tree.unflatten(cond_p.bind(index, *consts, *leaves, branches=jaxprs))
+
+
+def _place(function: Any) -> str:
+    """The name of a function and its line, for messages."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    line = f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
+    return f"{function_name(function)}{line}"
 
 
 def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> None:
@@ -179,20 +188,18 @@ def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> N
             raise TreeError(
                 f"{what}: the branches return different structures",
                 operation=what,
-                got=f"{names[0]} ({first.name}) returns {first_tree}\n"
-                f"    {name} ({jaxpr.name}) returns {out_tree}",
+                got=f"{names[0]} returns {first_tree}\n{name} returns {out_tree}",
                 wanted="equal structures",
                 fix=Fix("same_structure", "return the same structure from every branch"),
             )
         columns = zip(leaf_paths(out_tree), first.out_types, jaxpr.out_types, strict=True)
         differ = [
-            f"\n    result{path}: {a} in {names[0]}, {b} in {name}"
+            f"result{path}: {a} in {names[0]}, {b} in {name}"
             for path, a, b in columns
             if (a.shape, a.dtype) != (b.shape, b.dtype)
         ]
         if differ:
-            message = f"{what}: the branches return different types" + "".join(differ)
-            got = f"{len(differ)} results that differ"
+            message, got = f"{what}: the branches return different types", "\n".join(differ)
             wanted = "equal shapes and dtypes"
             fix = Fix("convert", "convert the results to one dtype and shape in the branches")
             raise WeftTypeError(message, operation=what, got=got, wanted=wanted, fix=fix)
