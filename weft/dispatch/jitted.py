@@ -280,6 +280,7 @@ class Jitted(Generic[P, R_co]):
             trace,
             tuple(value.value for _, value in static),
         )
+        miss.results = traced.jaxpr.out_types
         if traced.jaxpr in self._closures:
             return traced
         closed_over = traced_types(traced.consts)
