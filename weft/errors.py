@@ -132,7 +132,7 @@ class WeftError(Exception):
             lines.append(f"  {source.placed(location)}")
         if self.fix is not None:
             lines.append(f"  Fix: {_indented(self.fix.text)}")
-        return "\n".join(lines)
+        return _COUNT.sub(_singular, "\n".join(lines))
 
     def _unnamed(self) -> str | None:
         """The function that was called, where the message and the operation do not name it."""
@@ -151,6 +151,20 @@ class WeftError(Exception):
         fields = {name: getattr(self, name) for name in ("operation", "got", "wanted", "fix")}
         fields["where"] = self.location
         return _rebuild, (type(self), self.message, fields, self.called)
+
+
+# One of several: `1 elements`. Texts are made for any number.
+_COUNT = re.compile(
+    r"(?<![\w.=(\[,*/+-])1 (?:positional )?(?:argument|array|dimension|device|element|operand|"
+    r"result|term|value|axe|entrie|leave)s\b"
+)
+
+
+def _singular(found: re.Match[str]) -> str:
+    text = found[0].removesuffix("s")
+    for plural, one in (("entrie", "entry"), ("axe", "axis"), ("leave", "leaf")):
+        text = text.replace(plural, one)
+    return text
 
 
 def _indented(value: Any) -> str:

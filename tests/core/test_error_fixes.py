@@ -276,6 +276,11 @@ def branch(x):
             "the argument n, given at",
         ),
         (
+            lambda: weft.jit(lambda n: lax.scan(lambda c, _: (c, jnp.zeros(n)), 1.0, length=3))(2),
+            TracerIntegerConversionError,
+            "the argument n, given at",
+        ),
+        (
             lambda: weft.make_jaxpr(lambda x, y: branch(y))(1.0, 2.0),
             TracerBoolConversionError,
             "from the argument y$",
@@ -319,6 +324,18 @@ def test_what_the_message_says_is_not_said_again():
     # Parts of words and of numbers say nothing.
     text = str(WeftError("adder of 13", operation="add", got=3, where="x.py:1"))
     assert "operation: add" in text and "got: 3" in text
+
+
+def test_one_of_several_is_named_in_the_singular():
+    error = WeftError("1 entries of 11 elements", got="1 axes, (1, 1 leaves)", where="1 values")
+    assert str(error) == "1 entry of 11 elements\n  got: 1 axis, (1, 1 leaf)\n  at 1 value"
+    text = str(refused(WeftTypeError, lambda: weft.grad(lambda x: x, argnums=2)(1.0)))
+    assert "1 positional argument\n" in text
+
+
+def test_leading_dimensions_of_matrices_are_named():
+    with pytest.raises(ShapeError, match="matmul: the dimensions before the matrices do not"):
+        jnp.ones((2, 3, 4)) @ jnp.ones((3, 4, 5))
 
 
 @pytest.mark.parametrize("name", list(weft.config._FIELDS))

@@ -189,10 +189,9 @@ def chosen_arguments(
     name, count = function_name(fun), len(args)
     for i in numbers:
         if not -count <= i < count:
-            given = f"{count} positional argument{'s' if count != 1 else ''}"
-            message = f"grad of {name}: argnums={i} and the call has {given}"
+            message = f"grad of {name}: argnums={i} and the call has {count} positional arguments"
             wanted = "the number of a positional argument; keyword arguments are not differentiated"
-            fix = Fix("argnums", f"pass all up to number {i} by position", {})
+            fix = Fix("argnums", f"pass the arguments up to number {i} by position", {})
             if count:
                 choice = "argnums=0" if count == 1 else f"argnums from 0 to {count - 1}"
                 fix = Fix("argnums", f"pass {choice}", {"argnums": 0})

@@ -248,9 +248,10 @@ class StagingTrace(Trace):
     def name_origins(self, error: WeftError, names: Sequence[str]) -> None:
         """Adds to an error about a value of this trace the names of the inputs that it is made of;
         `names` are those of the last inputs."""
-        tracer, error._tracer = error._tracer, None
+        tracer = error._tracer
         if type(tracer) is not StagingTracer or tracer._trace is not self:
             return
+        error._tracer = None
         pending, seen = [tracer._var], {tracer._var}
         for var in pending:
             eqn = self.maker(var)

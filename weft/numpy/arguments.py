@@ -335,24 +335,28 @@ def common_shape(*shapes: Sequence[int]) -> tuple[int, ...] | None:
     return tuple(out)
 
 
-def broadcast_shape(operation: str, *shapes: Sequence[int]) -> tuple[int, ...]:
+def broadcast_shape(
+    operation: str, *shapes: Sequence[int], what: str = "shapes"
+) -> tuple[int, ...]:
     """The shape to which all the shapes broadcast. Raises ShapeError where there is none."""
     out = common_shape(*shapes)
     if out is None:
-        raise no_common_shape(operation, shapes, ", ".join(str(tuple(s)) for s in shapes))
+        raise no_common_shape(operation, shapes, ", ".join(str(tuple(s)) for s in shapes), what)
     return out
 
 
 _ORDINALS = ("first", "second", "third", "fourth")
 
 
-def no_common_shape(operation: str, shapes: Sequence[Sequence[int]], got: str) -> ShapeError:
+def no_common_shape(
+    operation: str, shapes: Sequence[Sequence[int]], got: str, what: str = "shapes"
+) -> ShapeError:
     """The error for operands whose shapes do not broadcast together.
 
     Its fix inserts dimensions into one operand, where that alone gives the shape of the largest: a
     fix that makes a larger result would compute something else.
     """
-    message = f"{operation}: the shapes do not broadcast together"
+    message = f"{operation}: the {what} do not broadcast together"
     wanted = "lengths that are equal or 1, dimension by dimension from the last"
     whole = max(shapes, key=len)
     wrong = [i for i, s in enumerate(shapes) if common_shape(s, whole) != tuple(whole)]

@@ -188,7 +188,8 @@ def _matmul(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
         return product("matmul", a, b, simple, precision, preferred)
     x = a if len(left) > 1 else expand_dims(a, (0,))
     y = b if len(right) > 1 else expand_dims(b, (1,))
-    batch = broadcast_shape("matmul", type_of(x).shape[:-2], type_of(y).shape[:-2])
+    leading = (type_of(x).shape[:-2], type_of(y).shape[:-2])
+    batch = broadcast_shape("matmul", *leading, what="dimensions before the matrices")
     rank = len(batch)
     # A batch dimension that only one operand has (or that is 1 in the other) is not multiplied
     # out: it stays a free dimension of that operand.
