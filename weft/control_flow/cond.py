@@ -166,35 +166,37 @@ def _bind_branches(
         )
         for f in functions
     ]
-    shown = [f"{name} ({_place(f)})" for name, f in zip(names, functions, strict=True)]
-    _check_branches(what, traced, shown)
+    _check_branches(what, traced, names, functions)
     jaxprs, consts = _share_consts(traced)
     return traced[0].out_tree.unflatten(cond_p.bind(index, *consts, *leaves, branches=jaxprs))
 
 
-def _place(function: Any) -> str:
-    """The name of a function and its line, for messages."""
+def _shown(name: str, function: Any) -> str:
+    """A branch with the name of its function and the line, for messages."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     line = f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
-    return f"{function_name(function)}{line}"
+    return f"{name} ({function_name(function)}{line})"
 
 
-def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> None:
+def _check_branches(
+    what: str, traced: Sequence[Any], names: Sequence[str], functions: Sequence[Any]
+) -> None:
     """Raises WeftTypeError or TreeError where the results of the branches differ."""
     first, first_tree = traced[0].jaxpr, traced[0].out_tree
-    for body, name in zip(traced[1:], names[1:], strict=True):
+    for i, body in enumerate(traced[1:], 1):
         jaxpr, out_tree = body.jaxpr, body.out_tree
+        one, other = (partial(_shown, names[k], functions[k]) for k in (0, i))
         if out_tree != first_tree:
             raise TreeError(
                 f"{what}: the branches return different structures",
                 operation=what,
-                got=f"{names[0]} returns {first_tree}\n{name} returns {out_tree}",
+                got=f"{one()} returns {first_tree}\n{other()} returns {out_tree}",
                 wanted="equal structures",
                 fix=Fix("same_structure", "return the same structure from every branch"),
             )
         columns = zip(leaf_paths(out_tree), first.out_types, jaxpr.out_types, strict=True)
         differ = [
-            f"result{path}: {a} in {names[0]}, {b} in {name}"
+            f"result{path}: {a} in {one()}, {b} in {other()}"
             for path, a, b in columns
             if (a.shape, a.dtype) != (b.shape, b.dtype)
         ]
