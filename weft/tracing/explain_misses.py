@@ -379,7 +379,7 @@ class Miss:
             text = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
             warnings.warn_explicit(text, RetracingWarning, location.file, location.line)
 
-    def _programs_lost(self, call: Call, cost: Spent, location: sources.Location) -> int:
+    def _programs_lost(self, call: Call, cost: Spent, location: Any) -> int:
         """Counts the miss; returns how many programs were made for these types, where it is time
         for the warning of the line, else 0."""
         compiled = cost.compiled or cost.loaded or not self._tells_of_first
