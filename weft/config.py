@@ -106,7 +106,9 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 def _check(name: str, value: Any) -> None:
     field = _FIELDS.get(name)
     if field is None:
-        raise AttributeError(f"no setting is named {name!r}; there are: {', '.join(_FIELDS)}")
+        own = str(name).removeprefix("jax_")
+        rest = f"weft calls it {own!r}" if own in _FIELDS else f"there are: {', '.join(_FIELDS)}"
+        raise AttributeError(f"no setting is named {name!r}; {rest}")
     if isinstance(field.default, bool) and not isinstance(value, bool):
         raise TypeError(f"the setting {name!r} is True or False, not {value!r}")
     if name == "cache_max_bytes" and (type(value) is not int or value < 0):

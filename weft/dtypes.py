@@ -460,20 +460,30 @@ def _promote(
     return point, all_weak and point != bool_
 
 
+# The fix where a number is wanted in place of a random key.
+KEYS_FIX = Fix(
+    "key_data",
+    "random keys are no numbers: draw some (weft.random.normal(key)), or take the bits of the keys "
+    "(weft.random.key_data(key))",
+)
+
+
 def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
     names = list(dict.fromkeys(short_name(dtype) for dtype in dtypes))
     known = [dtype for dtype in dtypes if dtype in ANY]
+    fix = None
     if strict and len(known) == len(dtypes):
         target = _join(dtypes, _UPPER)
         wanted = "one dtype, because the setting numpy_dtype_promotion is 'strict'"
     else:
         target = known[0] if known else (float32 if any(d in NARROW for d in dtypes) else None)
-        wanted = "dtypes with a common type; narrow and extended dtypes are converted explicitly"
-    fix = None
+        wanted = "dtypes with a common one; narrow dtypes are converted explicitly"
+        if any(map(is_extended, dtypes)):
+            wanted, fix = "numbers", KEYS_FIX
     if target is not None and all(dtype in ANY or dtype in NARROW for dtype in dtypes):
         text = f"convert the operands to one dtype, for example x.astype({target.name!r})"
         fix = Fix("cast", text, {"dtype": target.name})
-    message = "there is no dtype in which the operands meet"
+    message = "the operands have no common dtype"
     raise DTypeError(message, got=" and ".join(names), wanted=wanted, fix=fix)
 
 

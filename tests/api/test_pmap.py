@@ -330,7 +330,7 @@ def test_an_empty_axis():
 def test_an_axis_that_is_not_there():
     with pytest.raises(AxisError, match="pmap of add: y has no axis 0") as e:
         pmap(add)(XS, 1.0)
-    assert e.value.fix.data == {"argument": 1}
+    assert e.value.fix.data == {"argument": 1, "axis": None}
     close(pmap(add, in_axes=(0, None))(XS, 1.0), XS + 1)
     with pytest.raises(AxisError, match="has no axis 2"):
         pmap(add, in_axes=2)(XS, XS)

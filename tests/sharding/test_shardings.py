@@ -456,7 +456,7 @@ def test_a_dimension_left_to_the_compiler_is_no_place():
 
 def test_a_layout_belongs_to_one_number_of_dimensions():
     tiled = TiledSharding(client.devices()[:2], [[0], [1]])
-    with pytest.raises(ShapeError, match="layout of arrays of 1 dimensions"):
+    with pytest.raises(ShapeError, match="layout of arrays of 1 dimension"):
         tiled.assignment(2)
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
 from weft import dtypes, tree
-from weft.argument_errors import not_an_array
+from weft.argument_errors import invalid_type, not_an_array
 from weft.arrays.array import Array, as_array, put
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError, WeftValueError
+from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError
 from weft.interpreters.staging import function_name
 from weft.ops.elementwise.convert import convert_element_type
 
@@ -180,8 +181,15 @@ def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any
 
 
 def numbers_of(argnums: Argnums) -> tuple[int, ...]:
-    """The numbers in `argnums`: one, or several."""
-    return (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    """The numbers in `argnums`: one, or several. Raises WeftTypeError for anything else."""
+    one = isinstance(argnums, (int, np.integer))
+    try:
+        return tuple(map(operator.index, (argnums,) if one else argnums))  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    message = "argnums takes the number of an argument, or a tuple of numbers"
+    wanted = "integers, counted from 0"
+    raise invalid_type(message, "grad", "argnums", argnums, wanted, 0)
 
 
 def one_or_all(argnums: Argnums, found: tuple[Any, ...]) -> Any:
@@ -193,13 +201,17 @@ def chosen_arguments(
     fun: Callable[..., Any], numbers: tuple[int, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], list[int]]:
     """The function of the positional arguments of these numbers, the others being fixed; those
-    arguments; and their indices, counted from 0. Raises WeftValueError for a number beyond."""
+    arguments; and their indices, counted from 0. Raises WeftTypeError for a number beyond."""
     name, count = function_name(fun), len(args)
     for i in numbers:
         if not -count <= i < count:
             message = f"grad of {name}: argnums={i} and the call has {count} positional arguments"
-            wanted = f"a number from 0 to {count - 1}; keyword arguments are not differentiated"
-            raise WeftValueError(message, operation="grad", got=f"argnums={i}", wanted=wanted)
+            wanted = "the number of a positional argument; keyword arguments are not differentiated"
+            fix = Fix("argnums", f"pass the arguments up to number {i} by position", {})
+            if count:
+                choice = "argnums=0" if count == 1 else f"argnums from 0 to {count - 1}"
+                fix = Fix("argnums", f"pass {choice}", {"argnums": 0})
+            raise invalid_type(message, "grad", "argnums", i, wanted, fix=fix)
     indices = [int(i) % count for i in numbers]
 
     def partial(*values: Any) -> Any:

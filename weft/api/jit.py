@@ -22,6 +22,7 @@ from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.lowering.result_layouts import known_formats
 from weft.runtime import client
+from weft.tracing.argument_names import argument_names
 
 __all__ = ["block_until_ready", "device_get", "eval_shape", "jit", "make_jaxpr", "typeof"]
 
@@ -268,7 +269,11 @@ def make_jaxpr(
             return check_results(out, outs, f"make_jaxpr of {name}")
 
         jaxpr, consts = trace_to_jaxpr(
-            flat, [type_of(user_value(x)) for x in leaves], transformation="make_jaxpr", name=name
+            flat,
+            [type_of(user_value(x)) for x in leaves],
+            transformation="make_jaxpr",
+            name=name,
+            input_names=lambda: argument_names(fun, in_tree),
         )
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:

@@ -9,6 +9,7 @@ has effects, into a loop that runs for each element the branch it takes.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
@@ -38,7 +39,7 @@ from weft.interpreters.one_jaxpr import smaller_equation, split_equation
 from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
 from weft.interpreters.residuals import linearize_sparing
 from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
-from weft.interpreters.staging import rebuild
+from weft.interpreters.staging import function_name, rebuild
 from weft.interpreters.symbolic_zeros import (
     known_operands,
     merge_cotangents,
@@ -179,34 +180,42 @@ def _bind_branches(
         )
         for f in functions
     ]
-    _check_branches(what, traced, names)
+    _check_branches(what, traced, names, functions)
     jaxprs, consts = _share_consts(traced)
     return traced[0].out_tree.unflatten(cond_p.bind(index, *consts, *leaves, branches=jaxprs))
 
 
-def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> None:
+def _shown(name: str, function: Any) -> str:
+    """A branch with the name of its function and the line, for messages."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    line = f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
+    return f"{name} ({function_name(function)}{line})"
+
+
+def _check_branches(
+    what: str, traced: Sequence[Any], names: Sequence[str], functions: Sequence[Any]
+) -> None:
     """Raises WeftTypeError or TreeError where the results of the branches differ."""
     first, first_tree = traced[0].jaxpr, traced[0].out_tree
-    for body, name in zip(traced[1:], names[1:], strict=True):
+    for i, body in enumerate(traced[1:], 1):
         jaxpr, out_tree = body.jaxpr, body.out_tree
+        one, other = (partial(_shown, names[k], functions[k]) for k in (0, i))
         if out_tree != first_tree:
             raise TreeError(
                 f"{what}: the branches return different structures",
                 operation=what,
-                got=f"{names[0]} ({first.name}) returns {first_tree}\n"
-                f"    {name} ({jaxpr.name}) returns {out_tree}",
+                got=f"{one()} returns {first_tree}\n{other()} returns {out_tree}",
                 wanted="equal structures",
                 fix=Fix("same_structure", "return the same structure from every branch"),
             )
         columns = zip(leaf_paths(out_tree), first.out_types, jaxpr.out_types, strict=True)
         differ = [
-            f"\n    result{path}: {a} in {names[0]}, {b} in {name}"
+            f"result{path}: {a} in {one()}, {b} in {other()}"
             for path, a, b in columns
             if (a.shape, a.dtype) != (b.shape, b.dtype)
         ]
         if differ:
-            message = f"{what}: the branches return different types" + "".join(differ)
-            got = f"{len(differ)} results that differ"
+            message, got = f"{what}: the branches return different types", "\n".join(differ)
             wanted = "equal shapes and dtypes"
             fix = Fix("convert", "convert the results to one dtype and shape in the branches")
             raise WeftTypeError(message, operation=what, got=got, wanted=wanted, fix=fix)

@@ -393,7 +393,7 @@ def _acts_twice(params: dict[str, Any]) -> WeftNotImplementedError:
 
 
 def while_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
-    raise WeftNotImplementedError(
+    raise WeftValueError(
         "reverse-mode differentiation of a while_loop (or a fori_loop whose bounds are traced): "
         "the number of its steps is not known, and their residuals would have to be kept",
         operation="while_loop",

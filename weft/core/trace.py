@@ -193,6 +193,11 @@ class Tracer(Typed, ArrayOperators[Any]):
         of = f" of {self._trace.function}" if self._trace.function else ""
         return f"a traced {self.type!r} under {self._trace.name}{of}"
 
+    def origin(self, argument: str = "") -> str:
+        """One phrase for where the value comes from; `argument` names it if it is one."""
+        how = f"the argument {argument}, given" if argument else "a value made"
+        return f"{how} at {sources.describe(self.created)}"
+
     def __len__(self) -> int:
         if not self.type.shape:
             raise TypeError("len() of an array without dimensions")
@@ -218,14 +223,16 @@ class Tracer(Typed, ArrayOperators[Any]):
         self, what: str, fix: str, error: Callable[..., ConcretizationError]
     ) -> ConcretizationError:
         """The error for an operation of Python's that needs the value."""
-        return error(
+        found = error(
             f"{what} needs the value of {self.describe()}, and only its type is known while "
             "tracing",
             operation=what,
-            got=f"{self.describe()}, made at {sources.describe(self.created)}",
+            got=self.origin(),
             wanted="a value that is known while the function is traced",
             fix=Fix("static_or_traced", fix, {"what": what}),
         )
+        found._tracer = self
+        return found
 
     def __bool__(self) -> bool:
         return bool(

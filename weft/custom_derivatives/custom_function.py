@@ -27,6 +27,7 @@ from weft.errors import (
     DTypeError,
     Fix,
     LeakedTracerError,
+    MissingDerivativeError,
     ShapeError,
     TreeError,
     WeftTypeError,
@@ -129,11 +130,14 @@ class CustomFunction(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if not self._rules:
-                message = f"{self._what}: it is called and has no rule for its derivative yet"
+                message = f"{self._what} is called, and has no rule for its derivative yet"
                 wanted = f"a rule, set with {self._define}"
                 text = f"set the rule with .{self._define}(...) before the first call"
                 fix = Fix(self._define, text)
-                raise WeftTypeError(message, operation=self.kind, wanted=wanted, fix=fix)
+                got = "no rule"
+                raise MissingDerivativeError(
+                    message, operation=self.kind, got=got, wanted=wanted, fix=fix
+                )
             result: R = self._apply(args, kwargs)
             return result
         except Exception as error:

@@ -293,6 +293,7 @@ class Jitted(Generic[P, R_co]):
             trace,
             tuple(value.value for _, value in static),
         )
+        miss.results = traced.jaxpr.out_types
         if traced.jaxpr in self._closures:
             return traced
         closed_over = traced_types(traced.consts)
@@ -357,7 +358,13 @@ class Jitted(Generic[P, R_co]):
             return list(self._shardings.constrain_results(self, outs, out_tree, places))
 
         types = [*(x.type for x in closed.found), *in_types]
-        jaxpr, consts = trace_to_jaxpr(flat, types, transformation="jit", name=self._name)
+        jaxpr, consts = trace_to_jaxpr(
+            flat,
+            types,
+            transformation="jit",
+            name=self._name,
+            input_names=lambda: argument_names(self._function, in_tree),
+        )
         if n:
             jaxpr = Jaxpr(jaxpr.inputs, jaxpr.eqns, jaxpr.outputs, len(consts) + n, jaxpr.name)
         return TracedBody(jaxpr, consts, out_trees[0])

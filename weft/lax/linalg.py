@@ -4,6 +4,9 @@ Strict as `weft.lax` is; `weft.numpy.linalg` and `weft.scipy.linalg` promote and
 All dimensions but the last two are batch dimensions. On CPUs LAPACK computes them.
 """
 
+from typing import TYPE_CHECKING
+
+from weft.base.facades import load_on_first_use
 from weft.numpy.linalg.polar import qdwh
 from weft.ops.linalg.cholesky import cholesky
 from weft.ops.linalg.eig import EigImplementation, eig
@@ -39,3 +42,6 @@ __all__ = [
     "tridiagonal",
     "tridiagonal_solve",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = load_on_first_use(__name__, globals())

@@ -6,6 +6,7 @@ an array element by element is slow and hides a mistake, so the user calls `weft
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -34,6 +35,7 @@ __all__ = [
     "check_flags",
     "check_number",
     "combined",
+    "common_shape",
     "computing_dtype",
     "convert",
     "does_not_fit",
@@ -42,6 +44,7 @@ __all__ = [
     "inexact",
     "integer_of",
     "length_of",
+    "no_common_shape",
     "operand",
     "operands",
     "promoted",
@@ -288,20 +291,58 @@ def computing_dtype(dtype: Any) -> Any:
     return dtypes.float32 if found in (dtypes.float16, dtypes.bfloat16) else found
 
 
-def broadcast_shape(operation: str, *shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape to which all the shapes broadcast. Raises ShapeError where there is none."""
+def common_shape(*shapes: Sequence[int]) -> tuple[int, ...] | None:
+    """The shape to which all the shapes broadcast, or None."""
     rank = max((len(shape) for shape in shapes), default=0)
     out = [1] * rank
     for shape in shapes:
         for i, size in enumerate(shape, rank - len(shape)):
             if size != 1:
                 if out[i] not in (1, size):
-                    message = f"{operation}: the shapes do not broadcast together"
-                    got = ", ".join(str(tuple(s)) for s in shapes)
-                    wanted = "lengths that are equal or 1, dimension by dimension from the last"
-                    raise refusal(ShapeError, message, operation, got, wanted)
+                    return None
                 out[i] = size
     return tuple(out)
+
+
+def broadcast_shape(
+    operation: str, *shapes: Sequence[int], what: str = "shapes"
+) -> tuple[int, ...]:
+    """The shape to which all the shapes broadcast. Raises ShapeError where there is none."""
+    out = common_shape(*shapes)
+    if out is None:
+        raise no_common_shape(operation, shapes, ", ".join(str(tuple(s)) for s in shapes), what)
+    return out
+
+
+_ORDINALS = ("first", "second", "third", "fourth")
+
+
+def no_common_shape(
+    operation: str, shapes: Sequence[Sequence[int]], got: str, what: str = "shapes"
+) -> ShapeError:
+    """The error for operands whose shapes do not broadcast together.
+
+    Its fix inserts dimensions into one operand, where that alone gives the shape of the largest: a
+    fix that makes a larger result would compute something else.
+    """
+    message = f"{operation}: the {what} do not broadcast together"
+    wanted = "lengths that are equal or 1, dimension by dimension from the last"
+    whole = max(shapes, key=len)
+    wrong = [i for i, s in enumerate(shapes) if common_shape(s, whole) != tuple(whole)]
+    fix = None
+    if len(wrong) == 1 and wrong[0] < len(_ORDINALS):
+        (i,), n = wrong, len(whole)
+        forms = [
+            ", ".join(":" if d in kept else "None" for d in range(kept[-1] + 1))
+            + ", None" * (n - 1 - kept[-1])
+            for kept in itertools.combinations(range(n), len(shapes[i]))
+            if all(size in (1, whole[d]) for size, d in zip(shapes[i], kept, strict=True))
+        ]
+        if 0 < len(forms) < 4 and len(shapes[i]) < n:
+            text = " or ".join(f"y[{form}]" for form in forms)
+            text = f"write {text}, where y is the {_ORDINALS[i]} operand"
+            fix = Fix("reshape", text, {"operand": i, "forms": forms})
+    return refusal(ShapeError, message, operation, got, wanted, fix)
 
 
 def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "broadcast_to") -> Any:

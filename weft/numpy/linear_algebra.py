@@ -19,6 +19,7 @@ from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
     combined,
+    common_shape,
     convert,
     integer_of,
     promoted,
@@ -80,10 +81,44 @@ def times(x: Any, y: Any) -> Any:
 def mismatch(operation: str, a: Any, b: Any, i: int, j: int) -> ShapeError:
     """The error for contracted dimensions of different lengths."""
     left, right = type_of(a), type_of(b)
-    both = f"dimension {i} of {left} and dimension {j} of {right}"
-    message = f"{operation}: {both} are summed over together and have different lengths"
-    fix = Fix("transpose", "transpose one operand, for example b.T", {})
-    return refusal(ShapeError, message, operation, f"{left} and {right}", "equal lengths", fix)
+    m, n = left.shape[i], right.shape[j]
+    message = f"{operation}: the dimensions that are summed over have lengths {m} and {n}"
+    wanted = f"equal lengths of dimension {i} of the first and dimension {j} of the second"
+    forms = []
+    if operation in ("matmul", "dot"):
+        forms = _swapped(operation, left.shape, right.shape)
+    rows = [*right.shape]
+    rows[j] = m
+    text = f"pass a second operand of shape {tuple(rows)}"
+    if forms:
+        text = f"write {' or '.join(forms)}, if that is what is meant"
+    fix = Fix("swap" if forms else "shape", text, {"forms": forms, "shape": tuple(rows)})
+    return refusal(ShapeError, message, operation, f"{left} and {right}", wanted, fix)
+
+
+def _swapped(operation: str, left: tuple[int, ...], right: tuple[int, ...]) -> list[str]:
+    """The ways to write the product of `x` and `y` with the matrices of one of them transposed."""
+
+    def fits(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+        return a[-1] == b[max(len(b) - 2, 0)] and (
+            operation == "dot" or common_shape(a[:-2], b[:-2]) is not None
+        )
+
+    def turned(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (*shape[:-2], *shape[-2:][::-1])
+
+    def name(shape: tuple[int, ...]) -> str:
+        return "T" if len(shape) == 2 else "mT"
+
+    def spelled(x: str, y: str) -> str:
+        return f"dot({x}, {y})" if operation == "dot" else f"{x} @ {y}"
+
+    forms = []
+    if len(right) > 1 and fits(left, turned(right)):
+        forms.append(spelled("x", f"y.{name(right)}"))
+    if len(left) > 1 and fits(turned(left), right):
+        forms.append(spelled(f"x.{name(left)}", "y"))
+    return forms
 
 
 # Two types -> the dimension numbers of their product, where it is a single primitive.
@@ -152,7 +187,8 @@ def _matmul(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
         return product("matmul", a, b, simple, precision, preferred)
     x = a if len(left) > 1 else expand_dims(a, (0,))
     y = b if len(right) > 1 else expand_dims(b, (1,))
-    batch = broadcast_shape("matmul", type_of(x).shape[:-2], type_of(y).shape[:-2])
+    leading = (type_of(x).shape[:-2], type_of(y).shape[:-2])
+    batch = broadcast_shape("matmul", *leading, what="dimensions before the matrices")
     rank = len(batch)
     # A batch dimension that only one operand has (or that is 1 in the other) is not multiplied
     # out: it stays a free dimension of that operand.

@@ -14,15 +14,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array, put, scalar_array
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of, user_value
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
-from weft.numpy.arguments import check_arrays, check_fits, does_not_fit, inexact, operands
+from weft.errors import DTypeError, WeftTypeError
+from weft.numpy.arguments import (
+    check_arrays,
+    check_fits,
+    does_not_fit,
+    inexact,
+    no_common_shape,
+    operands,
+)
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.elementwise.convert import convert_element_type_p
+from weft.ops.elementwise.families import refused_dtype
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.typing import ArrayLike
 
@@ -198,10 +205,7 @@ class Operation:
             if dtype in accepted:
                 return apply
         accepted = frozenset().union(*self.cases)
-        message = f"{self.name} does not take operands of dtype {dtypes.short_name(dtype)}"
-        wanted = "a dtype among " + ", ".join(sorted(d.name for d in accepted))
-        fix = Fix("convert", "convert the operand first (x.astype(...))", {})
-        raise refusal(DTypeError, message, self.name, ", ".join(map(str, types)), wanted, fix)
+        raise refused_dtype(self.name, dtype, tuple(types), accepted)
 
     def plan(self, values: tuple[Any, ...]) -> Apply:
         """The plan for operands of the types of `values`."""
@@ -285,10 +289,8 @@ def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*[of.shape for of in types])
     except ValueError:
-        message = f"{name} got operands whose shapes do not broadcast together"
-        wanted = "lengths that are equal or 1, dimension by dimension from the last"
-        fix = Fix("reshape", "insert dimensions of length 1, for example x[:, None]", {})
-        raise refusal(ShapeError, message, name, ", ".join(map(str, types)), wanted, fix) from None
+        got = ", ".join(map(str, types))
+        raise no_common_shape(name, [of.shape for of in types], got) from None
 
 
 def _after_steps(name: str, apply: Apply, steps: list[Unary | None]) -> Apply:

@@ -335,8 +335,10 @@ def cached_trace(
     if found is not None:
         return found
     if cache.what:
-        with MissOfBody(cache.what, function, function_name(function), parts), charged("tracing"):
-            traced = trace()
+        with MissOfBody(cache.what, function, function_name(function), parts) as miss:
+            with charged("tracing"):
+                traced = trace()
+            miss.results = traced.jaxpr.out_types
     else:
         traced = trace()
     if key is not None:

@@ -1,5 +1,8 @@
 """`weft.numpy.linalg`: linear algebra with NumPy's names."""
 
+from typing import TYPE_CHECKING
+
+from weft.base.facades import load_on_first_use
 from weft.numpy.linalg.determinants import det, slogdet
 from weft.numpy.linalg.eigenvalues import eig, eigh, eigvals, eigvalsh
 from weft.numpy.linalg.factorizations import cholesky, qr, svd, svdvals
@@ -49,3 +52,6 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = load_on_first_use(__name__, globals())
