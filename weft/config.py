@@ -16,15 +16,9 @@ from collections.abc import Iterator
 from typing import Any
 
 __all__ = [
-    "Settings",
-    "debug_infs",
-    "debug_key_reuse",
-    "debug_nans",
-    "enable_x64",
-    "override",
-    "settings",
+    "Settings", "debug_infs", "debug_key_reuse", "debug_nans", "enable_x64", "override", "settings",
     "update",
-]
+]  # fmt: skip
 
 
 # Compared and hashed by identity, which is free in a cache key: equal settings are one object.

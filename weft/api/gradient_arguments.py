@@ -19,34 +19,11 @@ from weft.interpreters.staging import function_name
 from weft.ops.elementwise.convert import convert_element_type
 
 __all__ = [
-    "Argnums",
-    "Aux",
-    "Both",
-    "First",
-    "Forward",
-    "No",
-    "OfFirst",
-    "OfTwo",
-    "P",
-    "R",
-    "Reverse",
-    "S",
-    "Second",
-    "T",
-    "Yes",
-    "check_grad_inputs",
-    "check_grad_result",
-    "chosen_arguments",
-    "fitted",
-    "like",
-    "numbers_of",
-    "one_or_all",
-    "operand",
-    "operands",
-    "tangent_leaves",
-    "vector",
+    "Argnums", "Aux", "Both", "First", "Forward", "No", "OfFirst", "OfTwo", "P", "R", "Reverse",
+    "S", "Second", "T", "Yes", "check_grad_inputs", "check_grad_result", "chosen_arguments",
+    "fitted", "like", "numbers_of", "one_or_all", "operand", "operands", "tangent_leaves", "vector",
     "yields_to",
-]
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -30,24 +30,10 @@ from weft.sharding import Format, Layout, NamedSharding, Sharding, SingleDeviceS
 from weft.sharding.layout import unless_row_major
 
 __all__ = [
-    "Array",
-    "Shard",
-    "array_at",
-    "array_of",
-    "as_array",
-    "as_stored",
-    "deleted",
-    "donatable",
-    "donate_to_place",
-    "host_values",
-    "placement_text",
-    "put",
-    "scalar_array",
-    "signature_of",
-    "to_format",
-    "to_layout",
-    "to_place",
-]
+    "Array", "Shard", "array_at", "array_of", "as_array", "as_stored", "deleted", "donatable",
+    "donate_to_place", "host_values", "placement_text", "put", "scalar_array", "signature_of",
+    "to_format", "to_layout", "to_place",
+]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -34,15 +34,9 @@ from weft.tracing.trace_cache import TracedBody
 from weft.tree.difference import differences
 
 __all__ = [
-    "LoopBody",
-    "check_carry_structure",
-    "close_carry",
-    "permuted",
-    "run_as_one",
-    "run_compiled",
-    "trace_body",
-    "trace_loop_body",
-]
+    "LoopBody", "check_carry_structure", "close_carry", "permuted", "run_as_one", "run_compiled",
+    "trace_body", "trace_loop_body",
+]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

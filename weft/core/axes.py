@@ -19,17 +19,9 @@ from weft.sharding import NamedSharding, PartitionSpec
 from weft.sharding.context import mesh_in_force
 
 __all__ = [
-    "BoundAxis",
-    "axis_environment",
-    "axis_length",
-    "bound_axis",
-    "extend_axis",
-    "extend_mesh",
-    "mesh_axes",
-    "names_axis",
-    "over_mesh_in_force",
-    "with_environment",
-]
+    "BoundAxis", "axis_environment", "axis_length", "bound_axis", "extend_axis", "extend_mesh",
+    "mesh_axes", "names_axis", "over_mesh_in_force", "with_environment",
+]  # fmt: skip
 
 
 class BoundAxis(NamedTuple):

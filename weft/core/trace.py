@@ -27,18 +27,9 @@ from weft.errors import (
 )
 
 __all__ = [
-    "Trace",
-    "Tracer",
-    "bottom_trace",
-    "check_alive",
-    "current_trace",
-    "leaked",
-    "running",
-    "set_bottom",
-    "set_current",
-    "trace_of",
-    "using_trace",
-]
+    "Trace", "Tracer", "bottom_trace", "check_alive", "current_trace", "leaked", "running",
+    "set_bottom", "set_current", "trace_of", "using_trace",
+]  # fmt: skip
 
 
 class Trace:

@@ -41,17 +41,9 @@ from weft.ops.structural.tangents import zeros
 from weft.tracing.closure_lifting import TracedValues
 
 __all__ = [
-    "Application",
-    "CustomFunction",
-    "SymbolicZero",
-    "array_of_zero",
-    "check_rule",
-    "check_structure",
-    "class_and_length",
-    "fitted",
-    "is_float0",
-    "vector",
-]
+    "Application", "CustomFunction", "SymbolicZero", "array_of_zero", "check_rule",
+    "check_structure", "class_and_length", "fitted", "is_float0", "vector",
+]  # fmt: skip
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

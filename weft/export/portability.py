@@ -14,12 +14,9 @@ from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.runtime.stablehlo import portable_artifact
 
 __all__ = [
-    "DisabledSafetyCheck",
-    "check_custom_calls",
-    "check_effects",
-    "checked_disabled",
+    "DisabledSafetyCheck", "check_custom_calls", "check_effects", "checked_disabled",
     "checked_platforms",
-]
+]  # fmt: skip
 
 _CALLBACKS = frozenset({debug_callback_p, io_callback_p, pure_callback_p})
 

@@ -34,15 +34,9 @@ from weft.sharding import Layout, Mesh, NamedSharding, Sharding, TiledSharding, 
 from weft.sharding.layout import unless_row_major
 
 __all__ = [
-    "LITTLE",
-    "LoweredProgram",
-    "Program",
-    "compile_lowered",
-    "compile_program",
-    "explain_failure",
-    "lower_program",
-    "run_program",
-]
+    "LITTLE", "LoweredProgram", "Program", "compile_lowered", "compile_program", "explain_failure",
+    "lower_program", "run_program",
+]  # fmt: skip
 
 # Scalars that have been copied from the default device to several devices.
 _numbers = BoundedCache(1024)

@@ -52,16 +52,9 @@ from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.typing import ArrayLike
 
 __all__ = [
-    "argwhere",
-    "choose",
-    "compress",
-    "extract",
-    "flatnonzero",
-    "nonzero",
-    "piecewise",
-    "select",
+    "argwhere", "choose", "compress", "extract", "flatnonzero", "nonzero", "piecewise", "select",
     "where",
-]
+]  # fmt: skip
 
 INT32 = np.dtype(np.int32)
 _NUMBERS = frozenset({bool, int, float, complex})

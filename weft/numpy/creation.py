@@ -35,24 +35,10 @@ from weft.sharding import Layout, Sharding
 from weft.typing import ArrayLike
 
 __all__ = [
-    "array",
-    "asarray",
-    "astype",
-    "copy",
-    "empty",
-    "empty_like",
-    "from_dlpack",
-    "frombuffer",
-    "fromfile",
-    "fromiter",
-    "fromstring",
-    "full",
-    "full_like",
-    "ones",
-    "ones_like",
-    "zeros",
+    "array", "asarray", "astype", "copy", "empty", "empty_like", "from_dlpack", "frombuffer",
+    "fromfile", "fromiter", "fromstring", "full", "full_like", "ones", "ones_like", "zeros",
     "zeros_like",
-]
+]  # fmt: skip
 
 # Up to this many elements a copy from the host is faster than a compilation.
 _SMALL = 1 << 16

@@ -44,23 +44,10 @@ from weft.ops.structural.shape import broadcast_in_dim, reshape, transpose
 from weft.typing import ArrayLike
 
 __all__ = [
-    "diag",
-    "diag_indices",
-    "diag_indices_from",
-    "diagflat",
-    "diagonal",
-    "fill_diagonal",
-    "indices",
-    "ix_",
-    "mask_indices",
-    "ravel_multi_index",
-    "trace",
-    "tril_indices",
-    "tril_indices_from",
-    "triu_indices",
-    "triu_indices_from",
-    "unravel_index",
-]
+    "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "fill_diagonal", "indices",
+    "ix_", "mask_indices", "ravel_multi_index", "trace", "tril_indices", "tril_indices_from",
+    "triu_indices", "triu_indices_from", "unravel_index",
+]  # fmt: skip
 
 INT32 = np.dtype(np.int32)
 

@@ -54,25 +54,9 @@ from weft.ops.structural.joining import concatenate as join
 from weft.typing import ArrayLike
 
 __all__ = [
-    "append",
-    "array_split",
-    "block",
-    "column_stack",
-    "concat",
-    "concatenate",
-    "delete",
-    "dsplit",
-    "dstack",
-    "hsplit",
-    "hstack",
-    "insert",
-    "repeat",
-    "split",
-    "stack",
-    "tile",
-    "vsplit",
-    "vstack",
-]
+    "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit",
+    "dstack", "hsplit", "hstack", "insert", "repeat", "split", "stack", "tile", "vsplit", "vstack",
+]  # fmt: skip
 
 
 def static_array(value: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:

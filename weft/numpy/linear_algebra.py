@@ -38,18 +38,9 @@ from weft.ops.structural.shape import broadcast_in_dim, expand_dims, move_dim, r
 from weft.typing import ArrayLike
 
 __all__ = [
-    "cross",
-    "dot",
-    "inner",
-    "kron",
-    "matmul",
-    "matvec",
-    "outer",
-    "tensordot",
-    "vdot",
-    "vecdot",
+    "cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot",
     "vecmat",
-]
+]  # fmt: skip
 
 Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
 

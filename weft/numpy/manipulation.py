@@ -41,30 +41,11 @@ from weft.ops.structural.joining import rev
 from weft.typing import ArrayLike
 
 __all__ = [
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_arrays",
-    "broadcast_shapes",
-    "broadcast_to",
-    "expand_dims",
-    "flip",
-    "fliplr",
-    "flipud",
-    "matrix_transpose",
-    "moveaxis",
-    "permute_dims",
-    "ravel",
-    "reshape",
-    "resize",
-    "roll",
-    "rollaxis",
-    "rot90",
-    "squeeze",
-    "swapaxes",
-    "transpose",
-    "unstack",
-]
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
+    "broadcast_to", "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis",
+    "permute_dims", "ravel", "reshape", "resize", "roll", "rollaxis", "rot90", "squeeze",
+    "swapaxes", "transpose", "unstack",
+]  # fmt: skip
 
 
 def as_operand(x: Any) -> Any:

@@ -34,21 +34,10 @@ from weft.ops.structural.shape import broadcast_in_dim
 from weft.typing import ArrayLike
 
 __all__ = [
-    "Binary",
-    "CONTAINERS",
-    "BinaryUfunc",
-    "Unary",
-    "UnaryUfunc",
-    "as_operand",
-    "binary",
-    "binary_ufunc",
-    "canonical_type",
-    "number_for",
-    "number_of",
-    "operator_of",
-    "unary",
+    "Binary", "CONTAINERS", "BinaryUfunc", "Unary", "UnaryUfunc", "as_operand", "binary",
+    "binary_ufunc", "canonical_type", "number_for", "number_of", "operator_of", "unary",
     "unary_ufunc",
-]
+]  # fmt: skip
 
 Unary = Callable[[ArrayLike], Array]
 Binary = Callable[[ArrayLike, ArrayLike], Array]

@@ -48,20 +48,9 @@ from weft.ops.structural.shape import reduce_sum, reshape
 from weft.typing import ArrayLike
 
 __all__ = [
-    "all",
-    "amax",
-    "amin",
-    "any",
-    "count_nonzero",
-    "max",
-    "mean",
-    "min",
-    "prod",
-    "ptp",
-    "std",
-    "sum",
-    "var",
-]
+    "all", "amax", "amin", "any", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std",
+    "sum", "var",
+]  # fmt: skip
 
 _NARROW_FLOATS = frozenset({dtypes.float16, dtypes.bfloat16})
 # The dtypes whose sums need no conversion before or after, whatever the settings.

@@ -38,35 +38,11 @@ from weft.ops.elementwise.selection import select
 from weft.typing import ArrayLike
 
 __all__ = [
-    "angle",
-    "around",
-    "ceil",
-    "conj",
-    "conjugate",
-    "copysign",
-    "fix",
-    "floor",
-    "frexp",
-    "heaviside",
-    "imag",
-    "iscomplex",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "isneginf",
-    "isposinf",
-    "isreal",
-    "ldexp",
-    "modf",
-    "nan_to_num",
-    "nextafter",
-    "real",
-    "rint",
-    "round",
-    "signbit",
-    "spacing",
-    "trunc",
-]
+    "angle", "around", "ceil", "conj", "conjugate", "copysign", "fix", "floor", "frexp",
+    "heaviside", "imag", "iscomplex", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
+    "isreal", "ldexp", "modf", "nan_to_num", "nextafter", "real", "rint", "round", "signbit",
+    "spacing", "trunc",
+]  # fmt: skip
 
 BOOLEAN, INTEGER, COMPLEX = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.COMPLEX
 INEXACT, FLOATING, NUMERIC = dtypes.INEXACT, dtypes.FLOATING, dtypes.NUMERIC

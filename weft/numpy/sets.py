@@ -46,16 +46,9 @@ from weft.ops.structural.shape import broadcast_in_dim, reshape, transpose
 from weft.typing import ArrayLike
 
 __all__ = [
-    "intersect1d",
-    "setdiff1d",
-    "setxor1d",
-    "union1d",
-    "unique",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-]
+    "intersect1d", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values",
+]  # fmt: skip
 
 INT32 = np.dtype(np.int32)
 

@@ -40,19 +40,9 @@ from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.typing import ArrayLike
 
 __all__ = [
-    "argpartition",
-    "argsort",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "lexsort",
-    "nancumprod",
-    "nancumsum",
-    "partition",
-    "sort",
-    "sort_complex",
-]
+    "argpartition", "argsort", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "lexsort",
+    "nancumprod", "nancumsum", "partition", "sort", "sort_complex",
+]  # fmt: skip
 
 
 def _check_kind(name: str, kind: Any, order: Any) -> None:

@@ -53,14 +53,8 @@ from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, tra
 from weft.typing import ArrayLike
 
 __all__ = [
-    "bincount",
-    "corrcoef",
-    "cov",
-    "histogram",
-    "histogram2d",
-    "histogram_bin_edges",
-    "histogramdd",
-]
+    "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd",
+]  # fmt: skip
 
 
 @compiled

@@ -21,17 +21,9 @@ from weft.errors import Fix, ProfilerError, WeftTypeError, WeftValueError, api_b
 from weft.runtime import profiler
 
 __all__ = [
-    "ProfileOptions",
-    "StepTraceAnnotation",
-    "TraceAnnotation",
-    "annotate_function",
-    "named_scope",
-    "start_server",
-    "start_trace",
-    "stop_server",
-    "stop_trace",
-    "trace",
-]
+    "ProfileOptions", "StepTraceAnnotation", "TraceAnnotation", "annotate_function", "named_scope",
+    "start_server", "start_trace", "stop_server", "stop_trace", "trace",
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")

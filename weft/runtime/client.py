@@ -24,19 +24,10 @@ if TYPE_CHECKING:
     from weft.runtime.backends.pjrt import Distributed, JaxlibBackend
 
 __all__ = [
-    "backend",
-    "backend_for",
-    "default_backend",
-    "device_count",
-    "devices",
-    "is_started",
-    "local_device_count",
-    "local_devices",
-    "process_count",
-    "process_index",
-    "set_distributed",
+    "backend", "backend_for", "default_backend", "device_count", "devices", "is_started",
+    "local_device_count", "local_devices", "process_count", "process_index", "set_distributed",
     "use_backend",
-]
+]  # fmt: skip
 
 Device = Any
 

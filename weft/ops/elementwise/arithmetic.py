@@ -23,30 +23,9 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "abs",
-    "add",
-    "cos",
-    "div",
-    "eq",
-    "exp",
-    "ge",
-    "gt",
-    "le",
-    "log",
-    "lt",
-    "max",
-    "min",
-    "mul",
-    "ne",
-    "neg",
-    "rem",
-    "sign",
-    "sin",
-    "sqrt",
-    "square",
-    "sub",
-    "tanh",
-]
+    "abs", "add", "cos", "div", "eq", "exp", "ge", "gt", "le", "log", "lt", "max", "min", "mul",
+    "ne", "neg", "rem", "sign", "sin", "sqrt", "square", "sub", "tanh",
+]  # fmt: skip
 
 
 def scalar(value: complex, like: Any) -> Any:

@@ -28,15 +28,9 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "broadcasted_iota",
-    "empty",
-    "eye",
-    "full",
-    "full_like",
-    "index_vector",
-    "iota",
+    "broadcasted_iota", "empty", "eye", "full", "full_like", "index_vector", "iota",
     "zeros_like_array",
-]
+]  # fmt: skip
 
 _NUMBERS = (bool, int, float, complex)
 

@@ -37,12 +37,9 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "ConvDimensionNumbers",
-    "conv_dimension_numbers",
-    "conv_general_dilated",
-    "conv_general_permutations",
-    "conv_shape_tuple",
-]
+    "ConvDimensionNumbers", "conv_dimension_numbers", "conv_general_dilated",
+    "conv_general_permutations", "conv_shape_tuple",
+]  # fmt: skip
 
 Ints = tuple[int, ...]
 

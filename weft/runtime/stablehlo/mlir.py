@@ -33,32 +33,11 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 __all__ = [
-    "ArrayTypeLike",
-    "Attributes",
-    "Function",
-    "Module",
-    "Region",
-    "array_type_to_ir",
-    "attribute",
-    "bytecode",
-    "bytecode_without_locations",
-    "context",
-    "dtype_of",
-    "element_type",
-    "fill",
-    "ir",
-    "location",
-    "op",
-    "op1",
-    "parse",
-    "private_copy",
-    "ranked",
-    "refused",
-    "tensor_type",
-    "token_type",
-    "unknown_location",
-    "verify",
-]
+    "ArrayTypeLike", "Attributes", "Function", "Module", "Region", "array_type_to_ir", "attribute",
+    "bytecode", "bytecode_without_locations", "context", "dtype_of", "element_type", "fill", "ir",
+    "location", "op", "op1", "parse", "private_copy", "ranked", "refused", "tensor_type",
+    "token_type", "unknown_location", "verify",
+]  # fmt: skip
 
 Attributes = Mapping[str, ir.Attribute]
 Region = tuple[Sequence[ir.Type], Callable[[list[ir.Value]], Sequence[ir.Value]]]
