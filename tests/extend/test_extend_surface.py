@@ -50,6 +50,7 @@ MAKERS = {
 # Names or modules that stay inside, with the reason. A module stands for all of its names.
 INSIDE = {
     "weft.argument_errors": "how weft words its errors for arguments",
+    "weft.arrays.array.array_at": "an array that shows its sharding as it was spelled",
     "weft.base.facades": "how weft's facades take their chapters",
     "weft.dtypes.KEYS_FIX": "what weft says where a random key is no number",
     "weft.config.looking": "the debugger's own pass through the settings",
@@ -104,8 +105,7 @@ INSIDE = {
 # What belongs to one operation of weft's own, and is imported by the modules that emit it or give
 # it another face (`control_flow/reduction.py` emits windows, `jit` constrains its results).
 INSIDE |= dict.fromkeys(
-    ("weft.ops.products.dot.no_out_sharding", "weft.ops.reductions.reduce",
-     "weft.ops.structural.sharding_constraint", "weft.ops.reductions.window"),
+    ("weft.ops.reductions.reduce", "weft.ops.structural.sharding_constraint", "weft.ops.reductions.window"),
     "a part of one of weft's own operations",
 )  # fmt: skip
 # What weft itself does not import from below, with what it is for.
