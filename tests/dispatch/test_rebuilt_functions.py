@@ -412,18 +412,20 @@ def few():
         weft.jit(lambda x: x * rate)(x())  # noqa: B023
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        sizes,
-        *[functools.partial(f, static) for f in (layers, kinds) for static in (True, False)],
-        lowered,
-        devices,
-        precisions,
-        few,
-    ],
-    ids=repr,
-)
+OTHER_TYPES = {
+    "sizes": sizes,
+    "layers, static": functools.partial(layers, True),
+    "layers": functools.partial(layers, False),
+    "dtypes, static": functools.partial(kinds, True),
+    "dtypes": functools.partial(kinds, False),
+    "lowered": lowered,
+    "devices": devices,
+    "precisions": precisions,
+    "few": few,
+}
+
+
+@pytest.mark.parametrize("program", OTHER_TYPES.values(), ids=OTHER_TYPES)
 def test_programs_for_other_types_are_no_loss(unasked, program):
     program()
     assert not unasked.messages
