@@ -103,8 +103,8 @@ INSIDE = {
 # What belongs to one operation of weft's own, and is imported by the modules that emit it or give
 # it another face (`control_flow/reduction.py` emits windows, `jit` constrains its results).
 INSIDE |= dict.fromkeys(
-    ("weft.ops.products.dot.no_out_sharding", "weft.ops.reductions.reduce",
-     "weft.ops.structural.sharding_constraint", "weft.ops.reductions.window"),
+    ("weft.ops.reductions.reduce", "weft.ops.structural.sharding_constraint",
+     "weft.ops.reductions.window"),
     "a part of one of weft's own operations",
 )  # fmt: skip
 # What weft itself does not import from below, with what it is for.
