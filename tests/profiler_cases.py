@@ -60,7 +60,7 @@ def test_start_and_stop(tmp_path):
 
 def test_the_options_decide_what_is_taken_down(tmp_path):
     options = profiler.ProfileOptions(host_tracer_level=0, python_tracer_level=0)
-    with profiler.trace(tmp_path, options), profiler.TraceAnnotation("not seen"):
+    with profiler.trace(tmp_path, profiler_options=options), profiler.TraceAnnotation("not seen"):
         pass
     assert "not seen" not in events(tmp_path)
 
