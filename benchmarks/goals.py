@@ -99,6 +99,11 @@ GOALS = {
         0.02, 0.02, summary="eager gradient over eight devices"
     ),
     "shard_eager_bodies.mlp8_grad.first": Goal(None, 0.1),
+    "transformer_gradient.": Goal(1.0, 1.0),
+    "transformer_gradient.scan.temp": Goal(
+        1.0, 1.0, summary="gradient of a scan over transformer layers, memory"
+    ),
+    "transformer_gradient.scan.run": Goal(1.0, 1.0, summary="… a step of it"),
     "reverse_memory.": Goal(None, 1.0),
     "reverse_memory.scan1000_grad.temp": Goal(
         1.0, 1.0, summary="gradient of a 1,000-step scan, temporary memory"

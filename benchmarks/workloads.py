@@ -181,7 +181,9 @@ def gpt_numpy(c, seed=0):
     return p, tok, tgt
 
 
-def gpt_loss(lib, c, use_nn=False):
+def gpt_loss(lib, c, use_nn=False, how="unrolled"):
+    """The loss of a GPT. how: "unrolled" takes a list of blocks, "scan" and "checkpoint" take one
+    tree of stacked ones."""
     jnp = lib.numpy
     B, T, D, H = c.batch, c.seq, c.d, c.heads
     hd = D // H
@@ -219,11 +221,19 @@ def gpt_loss(lib, c, use_nn=False):
         i = jnp.arange(T)
         mask = i[:, None] >= i[None, :]
         x = params["wte"][tokens] + params["wpe"]
-        for b in params["blocks"]:
+
+        def block(x, b):
             x = x + attention(layer_norm(x, b["ln1"]), b["attn"], mask)
             h = layer_norm(x, b["ln2"])
             h = gelu(h @ b["mlp"]["w1"] + b["mlp"]["b1"])
-            x = x + h @ b["mlp"]["w2"] + b["mlp"]["b2"]
+            return x + h @ b["mlp"]["w2"] + b["mlp"]["b2"]
+
+        if how == "unrolled":
+            for b in params["blocks"]:
+                x = block(x, b)
+        else:
+            step = lib.checkpoint(block) if how == "checkpoint" else block
+            x, _ = lib.lax.scan(lambda x, b: (step(x, b), None), x, params["blocks"])
         x = layer_norm(x, params["lnf"])
         z = x @ jnp.transpose(params["wte"])
         z = z - jnp.max(z, axis=-1, keepdims=True)

@@ -242,6 +242,8 @@ def half_precision(dtype):
     were recorded with `XLA_FLAGS=--xla_cpu_max_isa=AVX2`, without arithmetic of that dtype."""
     for a in (0.3, 2.0, 50.0):
         for name in ("gamma", "loggamma", "chisquare", "t", "generalized_normal"):
+            if (name, a) == ("t", 0.3):  # infinite
+                continue
             case(
                 f"{name} {dtype} {a}",
                 lambda r, _, n=name, a=a: getattr(r, n)(r.key(20), a, (3, 5), dtype),

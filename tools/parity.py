@@ -4,7 +4,7 @@
     python tools/parity.py --check    # only say whether it is up to date
 
 The names are in tools/data/, recorded by tools/record_names.py; why one is missing is in
-tools/parity_reasons.py.
+weft/base/missing_names.py, whose texts the errors for such names show too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from tools import api_reference, update_surface
-from tools.parity_reasons import REASONS
+from weft.base.missing_names import REASONS, reason
 
 ROOT = update_surface.ROOT
 PAGE = ROOT / "docs" / "parity.md"
@@ -92,14 +92,6 @@ def compare(library: str) -> Iterator[Comparison]:
         present = frozenset(name for name in (*functions, *others) if has(found, name))
         if functions or others:
             yield Comparison(library, module, path, functions, others, present)
-
-
-def reason(module: str, name: str) -> str | None:
-    """Why a name is missing, or None where nobody has said."""
-    for names, text in REASONS.get(module, ()):
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in names.split()):
-            return text
-    return None
 
 
 def unexplained(comparisons: list[Comparison]) -> list[str]:

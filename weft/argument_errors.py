@@ -10,23 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from weft.errors import DTypeError, Fix, ShapeError, WeftError, WeftTypeError, WeftValueError
+from weft.errors import (
+    DTypeError,
+    Fix,
+    ShapeError,
+    WeftError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+)
 from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = [
-    "close_name",
-    "described",
-    "invalid_class",
-    "invalid_dtype",
-    "invalid_shape",
-    "invalid_type",
-    "invalid_value",
-    "negative_value",
-    "not_a_function",
-    "not_an_array",
-    "refusal",
-    "unknown_option",
-]
+    "close_name", "described", "invalid_class", "invalid_dtype", "invalid_shape", "invalid_type",
+    "invalid_value", "negative_value", "not_a_function", "not_an_array", "not_taken", "refusal",
+    "refuse_sharding", "unknown_option",
+]  # fmt: skip
 
 E = TypeVar("E", bound=WeftError)
 
@@ -95,6 +94,27 @@ def not_an_array(
 ) -> WeftTypeError:
     """The error for a value that is no array and does not stand for one; `what` names it."""
     return refusal(WeftTypeError, f"{what} is no array", operation, described(value), wanted, fix)
+
+
+def not_taken(
+    operation: str, argument: str, value: Any, why: str, fix: str, wanted: Any = None
+) -> WeftNotImplementedError:
+    """The error for an argument that NumPy or SciPy takes and weft does not.
+
+    wanted: the one value that the argument may have.
+    """
+    message, got = f"{operation} takes no {argument}=: {why}", f"{argument}={value!r:.80}"
+    advice = Fix("keyword", fix, {"keyword": argument, "value": wanted})
+    kind, needed = WeftNotImplementedError, f"{argument}={wanted!r}"
+    return refusal(kind, message, operation, got, needed, advice)
+
+
+def refuse_sharding(operation: str, out_sharding: Any) -> None:
+    """Raises WeftNotImplementedError where an `out_sharding` is given."""
+    if out_sharding is not None:
+        why = "the placement of a result is asked for separately"
+        fix = "constrain the result: weft.lax.with_sharding_constraint(x, sharding)"
+        raise not_taken(operation, "out_sharding", out_sharding, why, fix)
 
 
 def unknown_option(

@@ -16,15 +16,9 @@ from collections.abc import Iterator
 from typing import Any
 
 __all__ = [
-    "Settings",
-    "debug_infs",
-    "debug_key_reuse",
-    "debug_nans",
-    "enable_x64",
-    "override",
-    "settings",
+    "Settings", "debug_infs", "debug_key_reuse", "debug_nans", "enable_x64", "override", "settings",
     "update",
-]
+]  # fmt: skip
 
 
 # Compared and hashed by identity, which is free in a cache key: equal settings are one object.
@@ -106,7 +100,9 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 def _check(name: str, value: Any) -> None:
     field = _FIELDS.get(name)
     if field is None:
-        raise AttributeError(f"no setting is named {name!r}; there are: {', '.join(_FIELDS)}")
+        own = str(name).removeprefix("jax_")
+        rest = f"weft calls it {own!r}" if own in _FIELDS else f"there are: {', '.join(_FIELDS)}"
+        raise AttributeError(f"no setting is named {name!r}; {rest}")
     if isinstance(field.default, bool) and not isinstance(value, bool):
         raise TypeError(f"the setting {name!r} is True or False, not {value!r}")
     if name == "cache_max_bytes" and (type(value) is not int or value < 0):
@@ -181,7 +177,7 @@ def override(**changes: Any) -> Iterator[None]:
         _count_looking(-counted)
 
 
-def enable_x64(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
+def enable_x64(new_val: bool = True) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which numbers that ask for no width get 64 bits (or 32 with False).
 
     >>> import weft, weft.numpy as wnp
@@ -189,10 +185,10 @@ def enable_x64(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
     ...     wnp.arange(3.0).dtype
     dtype('float64')
     """
-    return override(enable_x64=enabled)
+    return override(enable_x64=new_val)
 
 
-def debug_nans(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
+def debug_nans(new_val: bool = True) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which an operation whose result holds a NaN raises NonFiniteError.
 
     An eager operation is checked as it runs, inside `grad` and `vmap` as well. Of a compiled
@@ -212,10 +208,10 @@ def debug_nans(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
     weft.errors.NonFiniteError: log made a NaN
       ...
     """
-    return override(debug_nans=enabled)
+    return override(debug_nans=new_val)
 
 
-def debug_infs(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
+def debug_infs(new_val: bool = True) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which an operation whose result holds an infinity raises NonFiniteError.
 
     Everything else is as for `debug_nans`; intended infinities count too, such as those of a mask
@@ -229,10 +225,10 @@ def debug_infs(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
     weft.errors.NonFiniteError: exp made an infinity
       ...
     """
-    return override(debug_infs=enabled)
+    return override(debug_infs=new_val)
 
 
-def debug_key_reuse(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
+def debug_key_reuse(new_val: bool = True) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which using a random key twice raises KeyReuseError.
 
     Drawing from a key uses it, and so does splitting it; `fold_in`, `key_data` and moving keys
@@ -253,4 +249,4 @@ def debug_key_reuse(enabled: bool = True) -> contextlib.AbstractContextManager[N
     weft.errors.KeyReuseError: uniform uses a random key that normal has used before
       ...
     """
-    return override(debug_key_reuse=enabled)
+    return override(debug_key_reuse=new_val)

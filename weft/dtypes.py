@@ -192,21 +192,21 @@ _ABSTRACT: dict[type, _Set] = {
 }
 
 
-def issubdtype(dtype: Any, category: Any) -> bool:
-    """Whether `dtype` is of a category: `np.floating`, `np.integer`, …, or equal to a dtype.
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether the dtype `arg1` is of a category (`np.floating`, `np.integer`, …), or is a dtype.
 
     Unlike NumPy's function of this name it knows that bfloat16 is a floating-point type.
 
     >>> issubdtype(bfloat16, np.floating), issubdtype("int32", np.int32)
     (True, True)
     """
-    if isinstance(dtype, type) and dtype in _ABSTRACT:
-        return isinstance(category, type) and issubclass(dtype, category)
-    if isinstance(category, type) and category in _ABSTRACT:
-        return parse(dtype) in _ABSTRACT[category]
-    if isinstance(category, type) and issubclass(category, np.flexible | np.character):
+    if isinstance(arg1, type) and arg1 in _ABSTRACT:
+        return isinstance(arg2, type) and issubclass(arg1, arg2)
+    if isinstance(arg2, type) and arg2 in _ABSTRACT:
+        return parse(arg1) in _ABSTRACT[arg2]
+    if isinstance(arg2, type) and issubclass(arg2, np.flexible | np.character):
         return False
-    return bool(parse(dtype) == parse(category))
+    return bool(parse(arg1) == parse(arg2))
 
 
 # Default widths
@@ -460,33 +460,44 @@ def _promote(
     return point, all_weak and point != bool_
 
 
+# The fix where a number is wanted in place of a random key.
+KEYS_FIX = Fix(
+    "key_data",
+    "random keys are no numbers: draw some (weft.random.normal(key)), or take the bits of the keys "
+    "(weft.random.key_data(key))",
+)
+
+
 def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
     names = list(dict.fromkeys(short_name(dtype) for dtype in dtypes))
     known = [dtype for dtype in dtypes if dtype in ANY]
+    fix = None
     if strict and len(known) == len(dtypes):
         target = _join(dtypes, _UPPER)
         wanted = "one dtype, because the setting numpy_dtype_promotion is 'strict'"
     else:
         target = known[0] if known else (float32 if any(d in NARROW for d in dtypes) else None)
-        wanted = "dtypes with a common type; narrow and extended dtypes are converted explicitly"
-    fix = None
+        wanted = "dtypes with a common one; narrow dtypes are converted explicitly"
+        if any(map(is_extended, dtypes)):
+            wanted, fix = "numbers", KEYS_FIX
     if target is not None and all(dtype in ANY or dtype in NARROW for dtype in dtypes):
         text = f"convert the operands to one dtype, for example x.astype({target.name!r})"
         fix = Fix("cast", text, {"dtype": target.name})
-    message = "there is no dtype in which the operands meet"
+    message = "the operands have no common dtype"
     raise DTypeError(message, got=" and ".join(names), wanted=wanted, fix=fix)
 
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     """The dtype to which arrays of dtypes `a` and `b` are promoted.
 
-    `int`, `float` and `complex` stand for Python numbers, which are weakly typed.
+    `int`, `float` and `complex` stand for Python numbers, which are weakly typed. Dtypes are no
+    operands, so the setting `numpy_dtype_promotion` says nothing here.
 
     >>> promote_types("int32", "float16"), promote_types("int8", int)
     (dtype('float16'), dtype('int8'))
     """
     pairs = [(parse(x), isinstance(x, type) and x in _BY_PYTHON_TYPE) for x in (a, b)]
-    return promote(*pairs)[0]
+    return _promote(tuple(pairs), config.settings().enable_x64, False)[0]
 
 
 _KINDS = ("boolean", "integer", "floating", "complex")
@@ -511,7 +522,7 @@ def _kind_rank(dtype: DType) -> int:
 # Ranges and related types
 
 
-def finfo(dtype_like: Any) -> ml_dtypes.finfo:
+def finfo(dtype: Any) -> ml_dtypes.finfo:
     """The limits of a floating-point or complex dtype, bfloat16 included.
 
     Raises DTypeError for a dtype of another kind.
@@ -519,7 +530,7 @@ def finfo(dtype_like: Any) -> ml_dtypes.finfo:
     >>> finfo("bfloat16").bits, finfo("bfloat16").nmant
     (16, 7)
     """
-    dtype = parse(dtype_like)
+    dtype = parse(dtype)
     if not is_inexact(dtype):
         raise DTypeError(
             "finfo takes a floating-point or complex dtype",
@@ -532,7 +543,7 @@ def finfo(dtype_like: Any) -> ml_dtypes.finfo:
     return ml_dtypes.finfo(dtype)
 
 
-def iinfo(dtype_like: Any) -> ml_dtypes.iinfo:
+def iinfo(int_type: Any) -> ml_dtypes.iinfo:
     """The limits of an integer dtype, int4 and uint4 included.
 
     Raises DTypeError for a dtype of another kind.
@@ -540,7 +551,7 @@ def iinfo(dtype_like: Any) -> ml_dtypes.iinfo:
     >>> iinfo("int4").min, iinfo("int4").max
     (-8, 7)
     """
-    dtype = parse(dtype_like)
+    dtype = parse(int_type)
     if not is_integer(dtype):
         raise DTypeError(
             "iinfo takes an integer dtype",

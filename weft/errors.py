@@ -23,8 +23,9 @@ from weft.base import source
 __all__ = [
     "ArrayProtocolError", "AxisError", "ConcretizationError", "ConcretizationTypeError",
     "DTypeError", "DeletedArrayError", "Fix", "JaxprError", "KeyReuseError",
-    "LeakedTracerError", "MissingRuleError", "NonConcreteBooleanIndexError", "NonFiniteError",
-    "ProfilerError", "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
+    "LeakedTracerError", "MissingDerivativeError", "MissingRuleError", "NoMeshError",
+    "NonConcreteBooleanIndexError", "NonFiniteError", "ProfilerError", "RetracingWarning",
+    "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
     "TracerIntegerConversionError", "TreeError", "UnboundAxisError", "UnexpectedTracerError",
     "WeftError", "WeftIndexError", "WeftNotImplementedError", "WeftTypeError", "WeftValueError",
     "api_boundary", "install_excepthook", "trim",
@@ -53,7 +54,8 @@ class WeftError(Exception):
     """An error in a user's program; the base class of all errors that weft itself raises.
 
     `got` and `wanted` are any values (they are shown with `str`). `where` is the user's line: a
-    capture of `weft.base.source`, a text, or by default the line that is running now.
+    capture of `weft.base.source`, a text, or by default the line that is running now. The text
+    leaves out an operation and a `got` that stand in the message.
 
     >>> error = WeftError(
     ...     "the shapes differ",
@@ -79,6 +81,8 @@ class WeftError(Exception):
     where: source.Source | str | None
     fix: Fix | None
     called: str | None
+    # A tracer whose value was asked for, until its trace has said of which arguments it is made.
+    _tracer: Any = None
 
     def __init__(
         self,
@@ -117,8 +121,8 @@ class WeftError(Exception):
         lines = [self.message]
         for label, value in (
             ("in", self._unnamed()),
-            ("operation", self.operation),
-            ("got", self.got),
+            ("operation", self._unsaid(self.operation)),
+            ("got", self._unsaid(self.got)),
             ("wanted", self.wanted),
         ):
             if value is not None:
@@ -128,7 +132,7 @@ class WeftError(Exception):
             lines.append(f"  {source.placed(location)}")
         if self.fix is not None:
             lines.append(f"  Fix: {_indented(self.fix.text)}")
-        return "\n".join(lines)
+        return _COUNT.sub(_singular, "\n".join(lines))
 
     def _unnamed(self) -> str | None:
         """The function that was called, where the message and the operation do not name it."""
@@ -137,11 +141,30 @@ class WeftError(Exception):
             return None
         return called
 
+    def _unsaid(self, value: Any) -> Any:
+        """A value that the message does not show already, or None."""
+        said = re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", self.message)
+        return None if said else value
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A capture holds a code object, which cannot be pickled: the other process gets the text.
         fields = {name: getattr(self, name) for name in ("operation", "got", "wanted", "fix")}
         fields["where"] = self.location
         return _rebuild, (type(self), self.message, fields, self.called)
+
+
+# One of several: `1 elements`. Texts are made for any number.
+_COUNT = re.compile(
+    r"(?<![\w.=(\[,*/+-])1 (?:positional )?(?:argument|array|dimension|device|element|operand|"
+    r"result|term|value|axe|entrie|leave)s\b"
+)
+
+
+def _singular(found: re.Match[str]) -> str:
+    text = found[0].removesuffix("s")
+    for plural, one in (("entrie", "entry"), ("axe", "axis"), ("leave", "leaf")):
+        text = text.replace(plural, one)
+    return text
 
 
 def _indented(value: Any) -> str:
@@ -278,12 +301,24 @@ class WeftNotImplementedError(WeftError, NotImplementedError):
     """A meaningful request that weft does not implement."""
 
 
+class MissingDerivativeError(WeftTypeError, AttributeError):
+    """A function with a custom derivative is called before its rule is set."""
+
+
+class NoMeshError(WeftValueError, RuntimeError):
+    """A PartitionSpec is used where no mesh is in force that its names refer to."""
+
+
 class MissingRuleError(WeftNotImplementedError):
     """A primitive has no rule for a transformation."""
 
 
 class JaxprError(WeftTypeError):
     """A jaxpr breaks a type rule: a fault in a rule or a transformation, not in a user's values."""
+
+
+class RetracingWarning(UserWarning):
+    """A second was lost at one line by making programs for types that had one; see retracing.md."""
 
 
 # The names that programs written for JAX catch.

@@ -54,3 +54,26 @@ def reverse_memory(lib):
                     x,
                 )
     return figures
+
+
+@case(reps=3)
+def transformer_gradient(lib):
+    """Temporary memory and time of a step's gradient: one block after another, scanned, and
+    computed again."""
+    figures = Figures()
+    c = workloads.GPT(**workloads.GPT_CPU | {"seq": 128})
+    params, *batch = workloads.gpt_numpy(c)
+    blocks = workloads.tree_map(lib, lambda *xs: np.stack(xs), *params["blocks"])
+    tokens, targets = workloads.to_lib(lib, batch)
+    for how in ("unrolled", "scan", "checkpoint"):
+        with figures.part(how):
+            own = workloads.to_lib(
+                lib, params if how == "unrolled" else params | {"blocks": blocks}
+            )
+            loss = workloads.gpt_loss(lib, c, use_nn=True, how=how)
+            exe = lib.jit(lib.value_and_grad(loss)).trace(own, tokens, targets).lower().compile()
+            temp = exe.memory_analysis().temp_size_in_bytes
+            figures.add("temp", temp / 2**20, "MiB")
+            run = steps(lambda: exe(own, tokens, targets), lib.block_until_ready, budget=2.0)
+            figures.add("run", run * MS, "ms")
+    return figures

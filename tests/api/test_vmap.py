@@ -232,11 +232,16 @@ def test_nothing_to_map():
         weft.vmap(lambda: 1.0)()
 
 
+def test_in_axes_as_a_list_has_an_entry_per_argument():
+    found = weft.vmap(lambda x, y: x * y, in_axes=[0, None], out_axes=1)(V, V)
+    np.testing.assert_array_equal(found, np.outer(V, V).T)
+    stacked = weft.vmap(lambda x: [x, -x], out_axes=[0, 0])(V)
+    np.testing.assert_array_equal(stacked, [V, -np.asarray(V)])
+
+
 def test_in_axes_of_the_wrong_length_kind_or_tree():
     with pytest.raises(WeftValueError, match="2 entries and the call has 1"):
         weft.vmap(lambda x: x, in_axes=(0, 1))(V)
-    with pytest.raises(WeftTypeError, match="tuple"):
-        weft.vmap(lambda x: x, in_axes=[0])
     with pytest.raises(WeftTypeError, match="ints and None"):
         weft.vmap(lambda x: x, in_axes="0")
     with pytest.raises(WeftTypeError, match="ints and None"):

@@ -231,3 +231,16 @@ def test_random_keys_are_pickled_and_copied_by_their_bits():
         assert again.type is keys.type
         np.testing.assert_array_equal(weft.random.key_data(again), weft.random.key_data(keys))
         assert float(weft.random.normal(again[0])) == float(weft.random.normal(keys[0]))
+
+
+@pytest.mark.parametrize("function", [copy.copy, copy.deepcopy])
+def test_copies_outlive_what_they_are_copies_of(function):
+    x = array([1.0, 2.0])
+    y = function(x)
+    x.delete()
+    assert y.tolist() == weft.jit(function)(y).tolist() == [1.0, 2.0]
+
+
+def test_bytes_are_those_of_numpy():
+    x = np.arange(6, dtype=np.int16).reshape(2, 3)
+    assert [jnp.asarray(x).tobytes(order) for order in "CF"] == [x.tobytes(o) for o in "CF"]

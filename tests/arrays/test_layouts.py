@@ -74,7 +74,7 @@ BAD = [
     (lambda: with_layout_constraint([X, X[0]], Layout((1, 0))), ShapeError, r"x\[1\]"),
     (lambda: with_layout_constraint(X, COLUMNS), WeftTypeError, "no layout"),
     (lambda: with_layout_constraint(X, Layout.AUTO), WeftTypeError, "no layout"),
-    (lambda: weft.jit(abs, in_shardings=COLUMNS)(X[0]), ShapeError, "1 dimensions"),
+    (lambda: weft.jit(abs, in_shardings=COLUMNS)(X[0]), ShapeError, "1 dimension"),
     (lambda: weft.jit(lambda a: {"b": a[0]}, out_shardings=COLUMNS)(X), ShapeError, r"\['b'\]"),
     (lambda: weft.jit(abs, relayout="yes"), WeftValueError, "relayout"),
     (

@@ -28,7 +28,7 @@ CALLS = [
     BadCall("fft.fft", lambda: fft.fft(X, axis=0.0), WeftTypeError, ("axis=0.0", "integer")),
     BadCall("fft.fft", lambda: fft.fft(np.float32(1)), AxisError, ("-1",)),
     BadCall("fft.fft", lambda: fft.fft(X, norm="unit"), WeftValueError, ("norm='unit'", "ortho")),
-    BadCall("fft.fft", lambda: fft.fft(X[:0]), WeftValueError, ("axis 0", "1 elements or more")),
+    BadCall("fft.fft", lambda: fft.fft(X[:0]), WeftValueError, ("axis 0", "1 element or more")),
     BadCall("fft.irfft", lambda: fft.irfft(X[:1]), WeftValueError, ("axis 0", "2 elements")),
     BadCall("fft.hfft", lambda: fft.hfft(X[:1]), WeftValueError, ("axis 0", "2 elements")),
     BadCall("fft.hfft", lambda: fft.hfft(X, norm=1), WeftValueError, ("norm=1",)),

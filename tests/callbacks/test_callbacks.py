@@ -397,3 +397,19 @@ def test_nothing_is_printed_in_a_transposition():
 
     assert float(weft.linear_transpose(linear, 1.0)(2.0)[0]) == 6.0
     assert not log.take()
+
+
+def test_callbacks_in_a_shard_map_over_one_device():
+    mesh = weft.make_mesh((1,), ("i",))
+    got = []
+
+    def f(x):
+        weft.experimental.io_callback(lambda x: got.append(x.sum()), None, x, ordered=True)
+        return weft.lax.psum(x, "i")
+
+    spec = weft.sharding.PartitionSpec("i")
+    out = weft.sharding.PartitionSpec()
+    mapped = weft.jit(weft.shard_map(f, mesh=mesh, in_specs=spec, out_specs=out))
+    assert mapped(wnp.arange(3)).tolist() == [0, 1, 2]
+    weft.effects_barrier()
+    assert got == [3]

@@ -33,7 +33,7 @@ from control_cells import (
     transformed,
 )
 from loop_cases import names
-from weft.errors import WeftNotImplementedError
+from weft.errors import WeftValueError
 
 # The table: which operations, outermost first, and what is done to them, innermost first.
 SINGLE = [((name,), word) for name in OPERATIONS for word in WORDS]
@@ -56,7 +56,7 @@ def agree(got, chain, word):
 
 def assert_refused(chain, word):
     """The error says what to do in a reason of the table and a fix, and names the user's line."""
-    with pytest.raises(WeftNotImplementedError, match="reverse-mode") as info:
+    with pytest.raises(WeftValueError, match="reverse-mode") as info:
         transformed(chain, word)(*arrays("point"))
     assert info.value.fix.kind == "known_length", label((chain, word))
     for way_out in ("fori_loop", "scan", "jvp", "custom_vjp"):

@@ -507,3 +507,59 @@ def test_bad_predicates_and_indices():
         lax.cond(True, lambda: "text", lambda: "text")
     with pytest.raises(WeftTypeError):
         lax.cond(True, lambda x: x, lambda x: x, "operand")
+
+
+# ---- branches not taken ------------------------------------------------------------------------
+
+# Outside of their half line these have an infinite or undefined slope.
+STEEP = {
+    "sqrt": (jnp.sqrt, lambda x: 0.5 / np.sqrt(x)),
+    "log": (jnp.log, lambda x: 1 / x),
+    "reciprocal": (lambda x: 1 / x, lambda x: -1 / x**2),
+    "power": (lambda x: x**0.3, lambda x: 0.3 * x**-0.7),
+}
+FORMS = {
+    "operand": lambda f, x: lax.cond(x > 0, f, lambda x: 3 * x, x),
+    "closed over": lambda f, x: lax.cond(x > 0, lambda: f(x), lambda: 3 * x),
+    "of three": lambda f, x: lax.switch(
+        jnp.where(x > 0, 2, 0), [lambda x: 3 * x, lambda x: f(x - x), f], x
+    ),
+    "nested": lambda f, x: lax.cond(
+        x > 0, lambda x: lax.cond(x < 9.0, f, lambda x: x, x), lambda x: 3 * x, x
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("steep", STEEP)
+def test_branches_not_taken_leave_no_trace_in_derivatives_of_mapped_conditionals(form, steep):
+    f, slope = STEEP[steep]
+    x = np.array([0.0, 2.0, -1.0, 0.0, 0.5], np.float32)
+    wanted = [slope(v) if v > 0 else 3.0 for v in x]
+    mapped = weft.vmap(lambda x: FORMS[form](f, x))
+    for found in (
+        weft.grad(lambda x: mapped(x).sum())(x),
+        weft.jit(weft.grad(lambda x: weft.jit(mapped)(x).sum()))(x),
+        weft.jvp(mapped, (x,), (np.ones_like(x),))[1],
+        np.diag(weft.jacfwd(mapped)(x)),
+    ):
+        close(found, wanted)
+
+
+def test_an_operand_that_is_not_mapped_has_no_derivative_from_branches_not_taken():
+    def mapped(w, x):
+        return weft.vmap(lambda x: lax.cond(x > 0, lambda w: jnp.sqrt(w * x), lambda w: 3 * w, w))(
+            x
+        ).sum()
+
+    x = np.array([0.0, 4.0, -1.0], np.float32)
+    close(weft.grad(mapped)(1.0, x), 3 + 0.5 * 4 / 2 + 3)
+
+
+def test_results_that_every_branch_passes_on_stay_unmapped():
+    def f(x, y):
+        return lax.cond(x < 3, lambda x, y: (x * 2, y), lambda x, y: (x * 3, y), x, y)
+
+    for run in (weft.vmap, lambda *args, **axes: weft.jit(weft.vmap(*args, **axes))):
+        found = run(f, in_axes=(0, None), out_axes=(0, None))(np.arange(5), np.float32(3))
+        assert [x.tolist() for x in found] == [[0, 2, 4, 9, 12], 3.0]

@@ -109,7 +109,7 @@ def test_mapped_bounds():
 
 
 def test_bad_bounds():
-    for bounds, which in (((0.0, 3), "lower"), ((0, 3.5), "upper"), ((0, X), "upper")):
+    for bounds, which in (((0j, 3), "lower"), ((0, True), "upper"), ((0, X), "upper")):
         with pytest.raises(WeftTypeError, match=f"{which} bound") as info:
             lax.fori_loop(*bounds, lambda i, c: c, 0)
         assert info.value.fix.data == {"bound": which}
@@ -158,3 +158,22 @@ def test_a_value_that_escapes_from_the_body():
     with pytest.raises(LeakedTracerError, match="leaky") as info:
         kept[0] + 1.0
     assert "test_fori_loop.py" in str(info.value) and info.value.fix.kind == "return_value"
+
+
+@pytest.mark.parametrize(
+    "bounds", [(0.0, 2.0), (0.5, 3.0), (0, 2.5), (np.float32(-1.5), 1), (2.0, 1.0), (1.0, 1.0)]
+)
+def test_bounds_that_are_no_integers(bounds):
+    wanted, i = 0.0, float(bounds[0])
+    while i < bounds[1]:
+        wanted, i = wanted + 2 * i, i + 1
+
+    def total(lower, upper):
+        return lax.fori_loop(lower, upper, lambda i, c: c + 2 * i, 0.0)
+
+    for run in (total, weft.jit(total)):
+        np.testing.assert_allclose(run(*bounds), wanted)
+    if isinstance(bounds[0], float):
+        steps = max(0, int(np.ceil(bounds[1] - bounds[0])))
+        slope = weft.grad(lambda x: total(x, x + (bounds[1] - bounds[0])))(bounds[0])
+        np.testing.assert_allclose(slope, 2.0 * steps)

@@ -300,7 +300,7 @@ def test_carried_values_of_other_types_are_all_listed_and_the_fixes_work():
     "body", [lambda c, x: c, lambda c, x: [c, x], lambda c, x: (c, x, x), lambda c, x: None]
 )
 def test_a_body_that_returns_no_pair(body):
-    with pytest.raises(WeftTypeError, match="returns a pair") as info:
+    with pytest.raises(WeftTypeError, match="has to return a pair") as info:
         lax.scan(body, 0.0, XS)
     assert info.value.fix.kind == "pair"
     close(lax.scan(lambda c, x: (c, None), 0.0, XS), (0.0, None))

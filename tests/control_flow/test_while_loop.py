@@ -20,7 +20,7 @@ from loop_cases import (
     unrolled_while,
 )
 from weft import lax
-from weft.errors import LeakedTracerError, TreeError, WeftNotImplementedError, WeftTypeError
+from weft.errors import LeakedTracerError, TreeError, WeftTypeError, WeftValueError
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.testing import check_grads
@@ -178,7 +178,7 @@ def test_reverse_mode_says_what_to_do_and_that_works():
         lambda: weft.jit(weft.grad(by_while))(0.8),
         lambda: weft.jit(weft.grad(by_traced_bounds))(0.8, 4),
     ):
-        with pytest.raises(WeftNotImplementedError, match="reverse-mode") as info:
+        with pytest.raises(WeftValueError, match="reverse-mode") as info:
             run()
         assert info.value.fix.kind == "known_length" and "test_while_loop.py" in str(info.value)
         for word in ("fori_loop", "scan", "jvp", "custom_vjp"):
@@ -385,3 +385,12 @@ def test_a_value_that_escapes(part):
     with pytest.raises(LeakedTracerError, match="escaped from") as info:
         kept[0] + 1.0
     assert "test_while_loop.py" in str(info.value) and info.value.fix.kind == "return_value"
+
+
+def test_what_the_steps_of_a_mapped_loop_pass_on_stays_unmapped():
+    def f(x, y):
+        body = lambda c: (c[0] + c[1], c[1])  # noqa: E731
+        return lax.while_loop(lambda c: c[0] < 3, body, (x, y))
+
+    found = weft.vmap(f, in_axes=(0, None), out_axes=(0, None))(np.arange(5), 2)
+    assert [x.tolist() for x in found] == [[4, 3, 4, 3, 4], 2]

@@ -443,3 +443,14 @@ def test_results_of_a_function_without_arguments_are_left_somewhere():
     for _ in range(2):
         assert spread().sharding.is_equivalent_to(NamedSharding(MESH, P("i")), 1)
     assert made.lower().compile()().device == DEVICES[3]
+
+
+def test_a_device_or_backend_stands_for_all_shardings():
+    f = weft.jit(lambda x, y: {"sum": x + y, "pair": (x, 1.0)}, device=DEVICES[2])
+    for x in (wnp.ones(3), weft.device_put(np.ones(3), DEVICES[1])):
+        for call in (f, weft.jit(lambda x, y: f(x, y), device=DEVICES[2])):
+            for leaf in weft.tree.leaves(call(x, 2.0)):
+                assert leaf.device == DEVICES[2]
+    np.testing.assert_array_equal(weft.jit(wnp.sin, backend="cpu")(X), wnp.sin(X))
+    with pytest.raises(WeftTypeError, match="not both"):
+        weft.jit(wnp.sin, device=DEVICES[1], out_shardings=ROWS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import enum
 import functools
-import logging
+import itertools
 import math
 import operator
 import os
@@ -13,6 +13,7 @@ import pathlib
 import random
 import stat
 import types
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,17 +21,20 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from compilations import retracing_warnings
+from weft.errors import RetracingWarning
 from weft.function_keys import function_key
 from weft.runtime.backends import disk_cache
+from weft.tracing import explain_misses
 
 pytestmark = pytest.mark.fast
 
 
 @pytest.fixture
-def unasked(caplog):
-    """What is logged where nobody asked."""
-    with caplog.at_level(logging.WARNING, "weft"):
-        yield caplog
+def unasked(monkeypatch):
+    """What is said of lost time where nobody asked."""
+    with retracing_warnings(monkeypatch) as warned:
+        yield warned
 
 
 def x(n=3):
@@ -291,62 +295,45 @@ def culprits():
         pair = Pair(k, jnp.sin)
         rebuilt(lambda x: pair.function(x) * pair.rate)(x())
 
-    def of_dtype(k, f=weft.jit(lambda x: x + 1)):  # noqa: B008
-        f(x().astype(("float32", "int32", "int8")[k]))
-
-    argument = "what changes from call to call is better an argument"
     return {
         "attributes, not the object": (
             lambda k: model.step(x()),
-            "again: self.weight, which the method reads, is another float32[3]; self.steps, which "
-            "the method reads, is 2 instead of 1 (",
-            argument,
+            "types: self.weight, which the method reads, is another float32[3]",
         ),
-        "an attribute of a class": (of_class, "again: Plain.rate is 2.0 instead of 1.0 (", ""),
+        "an attribute of a class": (of_class, "types: Plain.rate is 2.0 instead of 1.0"),
         "an attribute without __init__": (
             of_object,
-            "kept.rate, which <lambda> closes over, is 2.0 instead of 1.0 (",
-            argument,
+            "kept.rate, which <lambda> closes over, is 2.0 instead of 1.0",
         ),
-        "a default": (
-            of_default,
-            "options['rate'], a default of scaled, is 2.0 instead of 1.0 (",
-            argument,
-        ),
-        "an attribute of a function": (of_function, "scaled.factor is 2.0 instead of 1.0 (", ""),
+        "a default": (of_default, "options['rate'], a default of scaled, is 2.0 instead of 1.0"),
+        "an attribute of a function": (of_function, "scaled.factor is 2.0 instead of 1.0"),
         "an attribute of a library": (
             of_library,
-            "again: math.rate_of_a_test is 2.0 instead of 1.0 (",
-            "",
+            "types: math.rate_of_a_test is 2.0 instead of 1.0",
         ),
         "a field of a named tuple": (
             of_pair,
-            "again: pair.rate, which <lambda> closes over, is 2 instead of 1 (",
-            argument,
+            "types: pair.rate, which <lambda> closes over, is 2 instead of 1",
         ),
         "a part of a partial": (
             lambda k: rebuilt(functools.partial(lambda k, x: x * k, k))(x()),
-            "argument 0 of the partial is 2 instead of 1 (",
-            argument,
+            "argument 0 of the partial is 2 instead of 1",
         ),
-        "a dtype": (of_dtype, "x is i8[3] instead of i32[3] (", ""),
         "eval": (
             lambda k: rebuilt(lambda x: x * eval("3"))(x()),
             "the function has no key by which equal functions are found: eval",
-            "",
         ),
     }
 
 
 @pytest.mark.parametrize("name", culprits())
 def test_what_changed_is_named(unasked, name):
-    again, wanted, advice = culprits()[name]
+    again, wanted = culprits()[name]
     for k in range(3):
         again(k)
     (message,) = unasked.messages
-    assert wanted in message
-    said = message.partition("ms in all")[2].partition(". WEFT_EXPLAIN")[0]
-    assert said.removeprefix("; ") == advice
+    assert message.startswith("weft: ") and wanted in message
+    assert len(message) <= 160 and len(message.splitlines()) == 1
 
 
 # ---- false alarms --------------------------------------------------------------------------------
@@ -375,8 +362,109 @@ def test_each_of_them_counts_for_itself(unasked):
     for k in (1.0, 2.0, 3.0, 4.0):
         for loss in (lambda p: p**2 * 1.5, lambda p: p**3 * 1.5):
             trained(loss, k)
-    assert len(unasked.messages) == 2
-    assert all("k, which <lambda> closes over, is 3.0" in text for text in unasked.messages)
+    (message,) = unasked.messages  # one line
+    assert "k, which <lambda> closes over, is 3.0" in message and "number 3" in message
+
+
+def sizes():
+    f = weft.jit(lambda x: x * 2)
+    for n in range(1, 9):
+        f(x(n))
+
+
+def layers(static):
+    def initial(key, n, m):
+        return weft.random.normal(key, (n, m))
+
+    init = weft.jit(initial, static_argnums=(1, 2))
+    key = weft.random.key(0)
+    for n in range(1, 9):
+        init(key, n, n + 1) if static else weft.jit(lambda key: initial(key, n, n + 1))(key)  # noqa: B023
+
+
+def kinds(static):
+    f = weft.jit(lambda x, dtype: x.astype(dtype), static_argnums=1)
+    for dtype in ("float32", "float16", "bfloat16", "int32", "int8", "bool"):
+        f(1.0, dtype) if static else f(x().astype(dtype), "float32")
+
+
+def lowered():
+    for k in range(8):
+        weft.jit(lambda x: x * k).lower(x())  # noqa: B023
+        weft.eval_shape(weft.jit(lambda x: x * k), x())  # noqa: B023
+
+
+def devices():
+    f = weft.jit(lambda x: x * 2)
+    for device in weft.devices():
+        f(weft.device_put(x(), device))
+
+
+def precisions():
+    f = weft.jit(lambda x, y: x @ y)
+    for precision in ("default", "high", "highest"):
+        with weft.config.override(default_matmul_precision=precision):
+            f(x(), x())
+
+
+def few():
+    for rate in (0.1, 0.2):
+        weft.jit(lambda x: x * rate)(x())  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        sizes,
+        *[functools.partial(f, static) for f in (layers, kinds) for static in (True, False)],
+        lowered,
+        devices,
+        precisions,
+        few,
+    ],
+    ids=repr,
+)
+def test_programs_for_other_types_are_no_loss(unasked, program):
+    program()
+    assert not unasked.messages
+
+
+def test_a_line_is_warned_of_once_when_a_second_is_lost(monkeypatch):
+    def run(count):
+        for k in range(count):
+            weft.jit(lambda x: x * k)(x())  # noqa: B023
+
+    with retracing_warnings(monkeypatch, 1.0) as warned:
+        run(4)
+        assert not warned.messages
+        ((line, seconds),) = explain_misses._lost.items()
+        assert 0 < seconds < 1 and line[0] == __file__
+        explain_misses._lost[line] = 1.0
+        run(8)
+    (one,) = warned.found
+    assert one.category is RetracingWarning and (one.filename, one.lineno) == line
+
+
+def test_the_warning_can_be_filtered_and_made_an_error(monkeypatch):
+    def run():
+        for _ in range(4):
+            k = next(numbers)
+            weft.jit(lambda x: x * k)(x())  # noqa: B023
+
+    numbers = itertools.count()
+
+    with retracing_warnings(monkeypatch) as warned:
+        warnings.simplefilter("ignore", RetracingWarning)
+        run()
+        assert not warned.messages
+    with retracing_warnings(monkeypatch):
+        warnings.simplefilter("error", RetracingWarning)
+        with pytest.raises(RetracingWarning, match="^weft: tracing <lambda> again"):
+            run()
+    with retracing_warnings(monkeypatch) as warned:
+        with weft.config.override(explain_cache_misses=True):
+            run()
+        assert not warned.messages
 
 
 # ---- the directory -------------------------------------------------------------------------------

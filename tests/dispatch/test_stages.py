@@ -434,3 +434,13 @@ def test_eval_shape_knows_weak_types_and_shardings():
 def test_eval_shape_takes_structs_into_what_it_gives():
     first = weft.eval_shape(lambda x: wnp.sin(x), struct(3))
     assert weft.eval_shape(lambda x: x[None], first) == struct(1, 3)
+
+
+def test_a_jitted_function_has_what_was_set_on_the_function_and_the_types_of_its_results():
+    def f(x):
+        return x + 1.0
+
+    f.note = "text"
+    jitted = weft.jit(f)
+    assert jitted.note == weft.jit(jitted).note == "text" and not hasattr(jitted, "other")
+    assert jitted.eval_shape(wnp.ones(3)).shape == (3,)

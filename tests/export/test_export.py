@@ -419,3 +419,12 @@ def test_derivatives_end_where_they_were_not_exported():
         export.deserialize(made.serialize()).serialize(vjp_order=1)
     with pytest.raises(WeftValueError, match="no derivative"):
         weft.jvp(export.deserialize(made.serialize(vjp_order=1)).call, (2.0,), (1.0,))
+
+
+def test_functions_of_weft_are_exported_as_they_are():
+    for function in (wnp.cos, wnp.linalg.norm, weft.nn.relu):
+        made = export.export(function)(S((3,), F))
+        x = np.array([-1.0, 0.5, 2.0], F)
+        np.testing.assert_allclose(made.call(x), function(x), rtol=1e-6)
+    with pytest.raises(TypeError, match="made by weft.jit"):
+        export.export(lambda x: x)

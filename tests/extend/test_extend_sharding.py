@@ -182,7 +182,7 @@ WRONG = {
     "no sharding": (lambda: to_xla("{replicated}"), WeftTypeError, "an array or a sharding"),
     "a tracer": (lambda: weft.jit(to_xla)(1.0), WeftTypeError, "an array or a sharding"),
     "no ndim": (lambda: to_xla(NamedSharding(MESH, P("i"))), WeftTypeError, "how many dimensions"),
-    "another ndim": (lambda: to_xla(jnp.ones(3), 2), WeftTypeError, "has 1 dimensions"),
+    "another ndim": (lambda: to_xla(jnp.ones(3), 2), WeftTypeError, "has 1 dimension"),
     "too few dimensions": (
         lambda: to_xla(NamedSharding(MESH, P("i", "j")), 1), ShapeError, "more entries",
     ),

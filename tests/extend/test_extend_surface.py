@@ -51,6 +51,7 @@ MAKERS = {
 INSIDE = {
     "weft.argument_errors": "how weft words its errors for arguments",
     "weft.base.facades": "how weft's facades take their chapters",
+    "weft.dtypes.KEYS_FIX": "what weft says where a random key is no number",
     "weft.config.looking": "the debugger's own pass through the settings",
     "weft.core.jaxpr.Cut": "a name for the type of what rules return",
     "weft.core.jaxpr.Steps": "a name for the type of what rules return",

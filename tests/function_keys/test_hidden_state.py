@@ -53,6 +53,7 @@ def as_before(monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", tempfile.tempdir)
     monkeypatch.setitem(sys.modules, "weft_hidden", None)
     yield
+    gc.collect()  # closes files, here rather than in a later test
     for module in [name for name in sys.modules if name.startswith("hidden_state_")]:
         del sys.modules[module]
     sys.setrecursionlimit(limits[0])

@@ -488,3 +488,23 @@ def test_ranges_that_do_not_end(name, value):
     for scalar in (float, jnp.float32):
         with pytest.raises(WeftValueError, match=f"arange: {name} is"):
             jnp.arange(**{"start": 0, "stop": 3, "step": 1, name: scalar(value)})
+
+
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "empty_like", "full_like"])
+@pytest.mark.parametrize("module", [jnp, weft.lax])
+def test_arrays_like_another_lie_where_it_does(module, name):
+    if not hasattr(module, name):
+        pytest.skip("not there")
+    fill = (2,) if name == "full_like" else ()
+    device, other = weft.devices()[-1], weft.devices()[0]
+    mesh = weft.make_mesh((2,), ("i",))
+    split = weft.sharding.NamedSharding(mesh, weft.sharding.PartitionSpec("i"))
+    make = getattr(module, name)
+    assert make(weft.device_put(jnp.ones(4), device), *fill).devices() == {device}
+    assert make(weft.device_put(jnp.ones(4), split), *fill).sharding == split
+    assert not make(jnp.ones(4), *fill).committed
+    if module is jnp:
+        like = weft.ShapeDtypeStruct((4,), np.float32, sharding=split)
+        assert make(like, *fill).sharding == split
+        x = weft.device_put(jnp.ones(4), device)
+        assert make(x, *fill, device=other).devices() == {other}

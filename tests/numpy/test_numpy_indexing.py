@@ -379,6 +379,14 @@ def test_lists_in_an_index_are_arrays(index):
     np.testing.assert_array_equal(x.at[index].set(-1), expected)
 
 
+@pytest.mark.parametrize("index", [(0, 2), (2, 1), (-1,)])
+def test_a_list_is_no_tuple_after_the_tuple_was_an_index(index):
+    values = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    x = jnp.asarray(values)
+    for part in (index, list(index), index, list(index)):
+        np.testing.assert_array_equal(x[part], values[part])
+
+
 def test_a_list_of_traced_indices_names_stack():
     with pytest.raises(WeftTypeError, match="stack"):
         weft.jit(lambda x, i: x[[i, i]])(jnp.arange(3.0), 1)
@@ -530,3 +538,63 @@ def test_an_ellipsis_for_no_dimensions_sets_index_arrays_apart():
         changed = x.copy()
         changed[index] = -1
         np.testing.assert_array_equal(jnp.asarray(x).at[index].set(-1), changed)
+
+
+# ---- known indices out of bounds, where a mode says what to do ------------------------------
+
+BEYOND = (
+    11,
+    -11,
+    10,
+    -1,
+    3,
+    [0, 11],
+    np.array([-12, 2, 9]),
+    (3, 11),
+    (11, slice(1, 3)),
+    (9, [1, 5]),
+)
+
+
+def beyond(x, index, mode, value):
+    """The elements at an index, and the array with them replaced, one by one in Python."""
+    parts = index if type(index) is tuple else (index,)
+    sizes = x.shape[: len(parts)]
+    parts = [
+        np.arange(*p.indices(n)) if type(p) is slice else p
+        for p, n in zip(parts, sizes, strict=True)
+    ]
+    rows = [
+        np.asarray(p) + np.where(np.asarray(p) < 0, n, 0) for p, n in zip(parts, sizes, strict=True)
+    ]
+    inside = np.ones((), bool)
+    for row, n in zip(rows, sizes, strict=True):
+        inside = inside & (row >= 0) & (row < n)
+    near = tuple(np.clip(row, 0, n - 1) for row, n in zip(rows, sizes, strict=True))
+    tail = x[near].ndim - inside.ndim
+    keep = inside.reshape(inside.shape + (1,) * tail)
+    got = x[near] if mode == "clip" else np.where(keep, x[near], np.nan)
+    out = x.copy()
+    if mode == "clip" or inside.all():
+        out[near] = value
+    elif inside.any():
+        out[tuple(row[inside] for row in np.broadcast_arrays(*near))] = value
+    return got, out
+
+
+@pytest.mark.parametrize("index", BEYOND, ids=str)
+@pytest.mark.parametrize("mode", ["fill", "drop", "clip"])
+@pytest.mark.parametrize("staged", [False, True], ids=["eager", "jit"])
+def test_a_mode_says_what_a_known_index_does_beyond_the_end(index, mode, staged):
+    x = np.arange(40.0, dtype=np.float32).reshape(10, 4)
+    got, out = beyond(x, index, mode, -5.0)
+    run = weft.jit if staged else lambda f: f
+    np.testing.assert_array_equal(run(lambda x: x.at[index].get(mode=mode))(jnp.asarray(x)), got)
+    np.testing.assert_array_equal(
+        run(lambda x: x.at[index].set(-5.0, mode=mode))(jnp.asarray(x)), out
+    )
+
+
+def test_too_many_indices_stay_an_error_with_a_mode():
+    with pytest.raises(WeftIndexError, match="too many"):
+        jnp.arange(3).at[0, 0].get(mode="fill")

@@ -239,7 +239,7 @@ def test_derivatives_of_norms_where_all_is_zero(norm, dtype):
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda: jnp.matmul(M, M), ShapeError, "dimension 1 of f32"),
+        (lambda: jnp.matmul(M, M), ShapeError, "have lengths 4 and 3"),
         (lambda: jnp.matmul(M, 2.0), ShapeError, "with dimensions"),
         (lambda: jnp.matmul(normal(2, 3, 4), normal(3, 4, 2)), ShapeError, "matmul"),
         (lambda: jnp.matmul([1.0], V), WeftTypeError, "matmul takes arrays"),
@@ -268,3 +268,15 @@ def test_derivatives_of_norms_where_all_is_zero(norm, dtype):
 def test_wrong_calls_raise(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("axis", [-2, -1, 0, 1])
+@pytest.mark.parametrize("shapes", [((2, 2, 2), (2, 2)), ((2, 2), (2, 2, 2)), ((1, 2, 2), (2, 2))])
+def test_vecdot_counts_the_axis_in_each_operand(shapes, axis):
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=s) + 1j * rng.normal(size=s) for s in shapes)
+    if a.shape[axis] != b.shape[axis]:
+        pytest.skip("lengths differ")
+    wanted = (np.moveaxis(a, axis, -1).conj() * np.moveaxis(b, axis, -1)).sum(-1)
+    for function in (jnp.vecdot, jnp.linalg.vecdot):
+        np.testing.assert_allclose(function(a, b, axis=axis), wanted, rtol=1e-5, atol=1e-6)

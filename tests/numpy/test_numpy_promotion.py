@@ -247,3 +247,23 @@ def test_a_numpy_scalar_takes_the_default_width():
     assert jnp.where(np.array([True, False]), np.float64(2), half).dtype == np.float32
     with weft.enable_x64():
         assert jnp.where(np.array([True, False]), np.float64(2), half).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: jnp.var(jnp.ones(3, np.float16)),
+        lambda: jnp.quantile(jnp.ones(3, np.float16), 0.5),
+        lambda: jnp.histogram(jnp.arange(3), bins=2)[0],
+        lambda: weft.lax.dot(
+            jnp.ones(2, np.int8), jnp.ones(2, np.int8), preferred_element_type=int
+        ),
+        lambda: weft.lax.dot(jnp.ones(2, np.complex64), jnp.ones(2, np.int32)),
+        lambda: weft.scipy.linalg.sqrtm(jnp.eye(2)),
+        lambda: jnp.trapezoid(jnp.arange(3)),
+    ],
+)
+def test_strictness_is_about_operands_and_not_about_the_dtypes_that_are_computed_in(function):
+    with weft.config.override(numpy_dtype_promotion="strict"):
+        strict = function()
+    np.testing.assert_array_equal(strict, function())

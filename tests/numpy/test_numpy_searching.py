@@ -218,6 +218,28 @@ def test_taking_out_of_bounds():
     np.testing.assert_array_equal(out, [np.nan])
 
 
+def test_negative_positions_that_do_not_wrap():
+    x = jnp.arange(3.0)
+    for mode, wanted in (
+        (None, [np.nan, 2, np.nan]),
+        ("fill", [np.nan, 2, np.nan]),
+        ("clip", [0, 2, 2]),
+    ):
+        for index in (np.array([-1, 2, 3]), np.array([-1, 2, 3], np.int8)):
+            out = jnp.take_along_axis(x, index, 0, mode=mode, wrap_negative_indices=False)
+            np.testing.assert_array_equal(out, wanted)
+
+
+def test_positions_in_a_dtype():
+    x = np.array([3.0, 1.0, 2.0])
+    for found, wanted in (
+        (jnp.argsort(x, dtype="int16"), np.argsort(x)),
+        (jnp.ravel_multi_index((1, 2), (3, 4), dtype=np.int16), 6),
+    ):
+        assert found.dtype == np.int16
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_the_derivative_of_where_does_not_see_the_other_branch():
     x = np.array([0.0, 4.0], np.float32)
     f = weft.grad(lambda x: jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1)), 0).sum())
@@ -268,3 +290,99 @@ def test_result_dtypes():
 def test_wrong_calls_raise(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+# ---- sets of a given size ----------------------------------------------------------------------
+
+SETS = {
+    "intersect1d": (np.intersect1d, True),
+    "setxor1d": (np.setxor1d, True),
+    "setdiff1d": (np.setdiff1d, False),
+    "union1d": (np.union1d, True),
+}
+
+
+@pytest.mark.parametrize("fill", [None, 9])
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+@pytest.mark.parametrize("name", SETS)
+def test_sets_of_a_given_size_are_those_of_numpy_filled_up(name, dtype, fill):
+    function, least = SETS[name]
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        a, b = (rng.integers(-3, 4, rng.integers(0, 5)).astype(dtype) for _ in range(2))
+        if dtype == np.float32 and a.size:
+            a[0] = np.nan
+        whole = function(a, b)
+        if not whole.size and fill is None and name == "union1d":
+            continue
+        missing = fill if fill is not None else (whole[0] if least and whole.size else 0)
+        wanted = [*whole, *[missing] * 4][:4]
+        found = weft.jit(lambda a, b: getattr(jnp, name)(a, b, size=4, fill_value=fill))(a, b)
+        np.testing.assert_array_equal(found, np.array(wanted, dtype), f"{a} {b}")
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 6])
+def test_counts_and_indices_of_unique_values_of_a_given_size(size):
+    rng = np.random.default_rng(1)
+    for _ in range(8):
+        a = rng.integers(-3, 4, 5)
+        values, index, inverse, counts = np.unique(a, True, True, True)
+        found = jnp.unique(a, True, True, True, size=size, fill_value=9)
+        n = min(size, values.size)
+        more = size - n
+        wanted = [*values[:n], *[9] * more], [*index[:n], *[index[0]] * more], inverse
+        for x, y in zip(found, (*wanted, [*counts[:n], *[0] * more]), strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+def test_sets_of_nothing():
+    nothing = np.zeros((0,), np.int32)
+    assert jnp.unique(nothing, size=2, fill_value=7).tolist() == [7, 7]
+    assert jnp.unique(np.zeros((0, 3)), axis=0, size=1, fill_value=7).tolist() == [[7.0] * 3]
+    assert jnp.unique_inverse(jnp.zeros((3, 0))).inverse_indices.shape == (3, 0)
+    with pytest.raises(ValueError, match="no elements") as info:
+        jnp.unique(nothing, size=2)
+    assert jnp.unique(nothing, size=2, **info.value.fix.data).tolist() == [0, 0]
+
+
+def test_results_without_elements():
+    x = jnp.arange(3)
+    assert jnp.extract(x, x, size=0).shape == jnp.nonzero(x, size=0)[0].shape == (0,)
+    assert jnp.compress(x, jnp.zeros((0,)), size=2, fill_value=4).tolist() == [4.0, 4.0]
+    repeat = weft.jit(lambda a, r: jnp.repeat(a, r, total_repeat_length=0))
+    assert repeat(jnp.zeros((0,), int), 2).shape == repeat(x, 2).shape == (0,)
+    assert jnp.mgrid[()].shape == jnp.ogrid[:].shape == (0,) and jnp.ogrid[()] == ()
+
+
+# ---- positions and slopes ----------------------------------------------------------------------
+
+
+def test_clipped_positions_along_an_axis_count_from_the_end_first():
+    x, places = np.arange(10.0), np.arange(-13, 13)
+    wanted = x[np.clip(np.where(places < 0, places + 10, places), 0, 9)]
+    np.testing.assert_array_equal(jnp.take_along_axis(x, places, 0, mode="clip"), wanted)
+
+
+def test_slopes_between_points_that_are_close_together():
+    x = np.exp(np.linspace(-80, -20, 500)).astype(np.float32)
+    f = lambda x, xp, fp: jnp.interp(x, xp, fp).sum()  # noqa: E731
+    for run in (weft.grad(f, (0, 1, 2)), weft.jit(weft.grad(f, (0, 1, 2)))):
+        assert all(np.isfinite(slope).all() for slope in run(x * 1.01, x, np.ones_like(x)))
+
+
+@pytest.mark.parametrize("indices", [[1, 1, 2], [0, 0, 0], [2, 0], [-1, 2], [[1, 1], [0, 1]]])
+def test_functions_are_applied_once_per_entry(indices):
+    x = np.array([2.0, 3.0, 0.5], np.float32)
+    wanted, slope = x.astype(float), np.ones(3)
+    for i in np.ravel(indices):
+        slope[i] *= 2 * wanted[i]
+        wanted[i] = wanted[i] ** 2
+    place = np.array(indices)
+
+    def f(x, place):
+        return x.at[place].apply(jnp.square)
+
+    for run in (f, weft.jit(f)):
+        np.testing.assert_allclose(run(jnp.array(x), place), wanted, rtol=1e-6)
+        found = weft.grad(lambda x: run(x, place).sum())(jnp.array(x))  # noqa: B023
+        np.testing.assert_allclose(found, slope, rtol=1e-6)

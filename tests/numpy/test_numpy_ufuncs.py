@@ -56,10 +56,26 @@ def test_attributes_are_those_of_numpy(name):
     assert (ours.nin, ours.nout, ours.nargs) == (theirs.nin, theirs.nout, theirs.nargs)
     assert ours.identity == theirs.identity and type(ours.identity) is type(theirs.identity)
     assert ours.__doc__ and ours.__doc__ != jnp.ufunc.__doc__
-    parameters = inspect.signature(ours).parameters.values()
-    assert [p.kind for p in parameters] == [inspect.Parameter.POSITIONAL_ONLY] * ours.nin
+    kinds = [p.kind for p in inspect.signature(ours).parameters.values()]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    assert keyword not in kinds[: ours.nin] and {*kinds[ours.nin :]} <= {keyword}
     assert pickle.loads(pickle.dumps(ours)) is ours and copy.deepcopy(ours) is ours
     assert ours.__name__ in repr(ours)
+
+
+def test_operands_by_name_and_keywords_that_say_nothing():
+    x, y = np.array([6.0, 4.0]), np.array([3.0, 5.0])
+    for name in ("subtract", "fmax", "maximum", "arctan2"):
+        wanted = np.asarray(getattr(jnp, name)(x, y))
+        got = getattr(jnp, name)(x2=y, x1=x, out=None, where=None)
+        np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(jnp.trunc(x=x, out=None), x)
+    np.testing.assert_array_equal(jnp.gcd(x1=12, x2=8), 4)
+    for wrong in ({"out": x}, {"where": x > 4}, {"dtype": None}):
+        with pytest.raises(NotImplementedError, match=next(iter(wrong))):
+            jnp.add(x, y, **wrong)
+    with pytest.raises(TypeError, match="two operands, and got 3"):
+        jnp.add(x, y, None, out=None)
 
 
 @pytest.mark.parametrize(("name", "x"), ROWS, ids=[f"{n}-{x.dtype}" for n, x in ROWS])

@@ -74,7 +74,7 @@ def test_texts_that_are_no_signature(signature):
         ("(n)->(n)", jnp.sum, (T,), ShapeError, "result 0 has 0 dimensions"),
         ("(n)->(n)", lambda x: x[:2], (T,), ShapeError, "'n' is 4, not 2"),
         ("(n)->(),()", jnp.sum, (T,), WeftTypeError, "2 results"),
-        ("(n)->()", jnp.sum, (T, T), WeftTypeError, "1 operands"),
+        ("(n)->()", jnp.sum, (T, T), WeftTypeError, "1 operand"),
     ],
 )
 def test_what_does_not_fit_a_signature(signature, function, args, error, text):

@@ -111,10 +111,18 @@ ROWS = [
         (Arg(),),
         {"sizes": (2, 1)},
     ),
-    moved(shape.reshape, np.reshape, BLOCK, {"shape": (4, 6)}),
-    moved(shape.expand_dims, lambda x, axes: np.expand_dims(x, axes), (Arg(),), {"axes": (0, -1)}),
+    moved(shape.reshape, lambda x, new_sizes: x.reshape(new_sizes), BLOCK, {"new_sizes": (4, 6)}),
     moved(
-        shape.squeeze, lambda x, axes: np.squeeze(x, axes), (Arg((1, 3, 1, 2)),), {"axes": (0, -2)}
+        shape.expand_dims,
+        lambda x, dimensions: np.expand_dims(x, dimensions),
+        (Arg(),),
+        {"dimensions": (0, -1)},
+    ),
+    moved(
+        shape.squeeze,
+        lambda x, dimensions: np.squeeze(x, dimensions),
+        (Arg((1, 3, 1, 2)),),
+        {"dimensions": (0, -2)},
     ),
     moved(
         shape.transpose,

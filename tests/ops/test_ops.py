@@ -13,8 +13,9 @@ import pkgutil
 import numpy as np
 import pytest
 
+import weft
 from op_table import assert_within_ulps, rows, widened
-from weft import control_flow, dtypes, ops, tree
+from weft import control_flow, dtypes, lax, ops, tree
 from weft.api.autodiff import jvp, vjp
 from weft.api.jit import make_jaxpr
 from weft.core.primitive import Primitive
@@ -332,3 +333,36 @@ def test_every_primitive_has_a_row(monkeypatch):
         make_jaxpr(row.call)(*args)
     missing = set(all_primitives()) - bound - set(EXEMPT)
     assert not missing, f"no row of the op table binds {', '.join(sorted(missing))}"
+
+
+# ---- arguments by the names that JAX gives them ---------------------------------------------
+
+
+def test_shapes_change_by_name():
+    x = np.arange(6.0, dtype=np.float32).reshape(1, 2, 3)
+    cases = (
+        (lax.squeeze(array=x, dimensions=(0,)), x[0]),
+        (lax.expand_dims(array=x, dimensions=(1,)), x[:, None]),
+        (
+            lax.reshape(operand=x, new_sizes=(6,), dimensions=(2, 0, 1)),
+            x.transpose(2, 0, 1).ravel(),
+        ),
+        (lax.reshape(x, (6,), None, out_sharding=None), x.ravel()),
+        (lax.transpose(operand=x, permutation=(2, 1, 0)), x.T),
+        (lax.broadcast(operand=x, sizes=(2,)), np.broadcast_to(x, (2, 1, 2, 3))),
+        (lax.full((2,), 3.0, sharding=None), np.full(2, 3.0, np.float32)),
+        (lax.switch(1, [lambda x: x, lambda x: -x], operand=x), -x),
+    )
+    for got, wanted in cases:
+        np.testing.assert_array_equal(got, wanted)
+    gradient = weft.grad(lambda x: (lax.reshape(x, (6,), (2, 0, 1)) * np.arange(6.0)).sum())(x)
+    np.testing.assert_array_equal(gradient, np.arange(6.0).reshape(3, 1, 2).transpose(1, 2, 0))
+
+
+@pytest.mark.parametrize("make", [lax.full, weft.numpy.full], ids=["lax", "numpy"])
+def test_what_is_made_lies_where_it_is_told(make):
+    split = weft.NamedSharding(weft.make_mesh((2,), ("i",)), weft.P("i"))
+    where = {"sharding" if make is lax.full else "out_sharding": split}
+    for run in (lambda f: f, weft.jit):
+        found = run(lambda: make((4,), 1.5, **where))()
+        assert found.sharding == split and found.tolist() == [1.5] * 4

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from weft import config, dtypes, lax, random
-from weft.api.autodiff import grad, vjp
+from weft.api.autodiff import grad, jvp, vjp
 from weft.api.jacobian import jacfwd, jacrev
 from weft.api.jit import jit, make_jaxpr
+from weft.api.vmap import vmap
 from weft.errors import AxisError, DTypeError, ShapeError, WeftTypeError, WeftValueError
 from weft.ops.reductions import window
 from weft.testing import exact_array
@@ -243,3 +244,41 @@ def test_narrow_products_can_be_summed_in_a_wider_dtype(dtype):
     value, back = vjp(product, x, x)
     assert float(value[0, 0]) == 4096 and value.dtype == np.float32
     assert [ct.dtype for ct in back(np.ones((1, 1), np.float32))] == [dtype, dtype]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"padding": "SAME"},
+        {"padding": [(2, 1)], "window_strides": (2,)},
+        {"base_dilation": (2,)},
+        {"base_dilation": (3,), "window_dilation": (2,), "padding": [(1, 2)]},
+    ],
+)
+def test_padding_counts_for_nothing_under_any_transformation(options):
+    def windows(x, init):
+        return lax.reduce_window(x, init, lambda a, b: a + b, (2,), **options)
+
+    x, init = np.arange(4.0, dtype=np.float32), np.float32(1.5)
+    wanted = np.asarray(lax.reduce_window(x, 0.0, lax.add, (2,), **options)) + init
+    np.testing.assert_allclose(windows(x, init), wanted)
+    np.testing.assert_allclose(jvp(windows, (x, init), (x, init))[0], wanted)
+    np.testing.assert_allclose(jit(windows)(x, init), wanted)
+    np.testing.assert_allclose(vmap(windows, (None, 0))(x, np.array([1.5, 2.5]))[0], wanted)
+
+
+@pytest.mark.parametrize("x", [0.0, 1e-25, 3e-26])
+def test_the_slope_of_a_quotient_in_a_small_divisor(x):
+    y = np.float32(1e-19) if x else np.float32(1e-25)
+    wanted = -float(np.float32(x)) / float(y) ** 2
+    for run in (grad(lax.div, 1), jit(grad(lax.div, 1))):
+        np.testing.assert_allclose(run(np.float32(x), y), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "dtypes_of", [("float8_e5m2", "float8_e4m3fn"), ("float8_e5m2", "float32")]
+)
+def test_products_of_narrow_numbers_in_a_preferred_dtype(dtypes_of):
+    x, y = (np.array([1.0, 2.0, 0.5]).astype(dtypes.parse(d)) for d in dtypes_of)
+    found = lax.dot(x, y, preferred_element_type=np.float32)
+    assert found.dtype == np.float32 and found == 5.25

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pathlib
 import time
 
 import ml_dtypes
@@ -24,6 +25,12 @@ from weft.random.threefry import THREEFRY, threefry_2x32
 pytestmark = pytest.mark.usefixtures("optimized")
 
 RECORDED = cases.recorded()
+
+# Processors with half-precision arithmetic of their own round once where others compute in single
+# precision; JAX's numbers differ there in the same way, and were recorded on one of the others.
+NATIVE_HALF = "avx512_fp16" in (
+    pathlib.Path("/proc/cpuinfo").read_text() if pathlib.Path("/proc/cpuinfo").exists() else ""
+)
 
 
 def array(value, dtype=None):
@@ -48,6 +55,11 @@ def assert_drawn(name, got):
     elif name in cases.ROUNDED:
         bound = cases.ROUNDED[name]
         np.testing.assert_allclose(got, want, rtol=bound, atol=bound * np.abs(want).max())
+    elif NATIVE_HALF and want.dtype == np.float16:
+        bound = 4 * float(np.finfo(np.float16).eps)
+        np.testing.assert_allclose(
+            got, want, rtol=bound, atol=bound * float(np.abs(want).max(initial=0))
+        )
     else:
         assert got.tobytes() == want.tobytes()
 

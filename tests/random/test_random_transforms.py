@@ -16,6 +16,7 @@ import weft.numpy as wnp
 from generators import IMPLEMENTATIONS
 from weft import lax, random
 from weft.errors import DTypeError, KeyReuseError, ShapeError, WeftError, WeftTypeError
+from weft.sharding import NamedSharding
 from weft.sharding import PartitionSpec as P
 
 # Name -> the parameters that may be mapped over, by keyword, and what else it is called with.
@@ -290,3 +291,31 @@ def test_a_key_is_used_once(name):
     twice = weft.jit(lambda key: (draw(key, *own), draw(key, *own)))
     with weft.config.debug_key_reuse(), pytest.raises(KeyReuseError, match=name):
         twice(keys[0])
+
+
+# ---- the sharding of what is drawn --------------------------------------------------------------
+
+DRAWN = {
+    "normal": ((8, 2),), "uniform": ((8, 2),), "bits": ((8, 2),), "exponential": ((8, 2),),
+    "bernoulli": (0.5, (8, 2)), "randint": ((8, 2), 0, 9), "truncated_normal": (-1, 1, (8, 2)),
+    "gamma": (2.0, (8, 2)), "poisson": (3.0, (8, 2)), "permutation": (8,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_an_out_sharding_moves_and_changes_nothing(name):
+    function, key = getattr(random, name), random.key(3)
+    wanted = np.asarray(function(key, *DRAWN[name], out_sharding=None))
+    split = NamedSharding(weft.make_mesh((4,), ("i",)), P("i"))
+    for run in (lambda f: f, weft.jit):
+        found = run(lambda key: function(key, *DRAWN[name], out_sharding=split))(key)
+        assert found.sharding == split
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_bounds_of_one_element_give_their_dimensions():
+    key, low, high = random.key(1), wnp.full((1,), 2.0), wnp.full((1, 1), 4.0)
+    wanted = random.uniform(key, (), minval=2.0, maxval=4.0)
+    for bounds, shape in (((low, 4.0), (1,)), ((2.0, high), (1, 1)), ((low, high), (1, 1))):
+        found = random.uniform(key, (), None, *bounds)
+        assert found.shape == shape and found.item() == wanted.item()

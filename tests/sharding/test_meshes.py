@@ -242,6 +242,10 @@ def test_devices_of_different_platforms():
 
 def test_axis_types_are_auto():
     auto = (AxisType.Auto,) * 2
+    assert make_mesh((4, 2), ("i", "j"), auto) is make_mesh((4, 2), ("i", "j"))
+    mesh = make_mesh((4, 2), ("i", "j"))
+    assert Mesh(mesh.devices, ("i", "j"), auto) is mesh.update(None, None, auto) is mesh
+    assert AbstractMesh((4, 2), ("i", "j"), auto) is mesh.abstract_mesh
     assert make_mesh((4, 2), ("i", "j"), axis_types=auto) is make_mesh((4, 2), ("i", "j"))
     assert AbstractMesh((2,), ("i",), axis_types=AxisType.Auto) is AbstractMesh(2, "i")
     for make in (make_mesh, AbstractMesh):

@@ -456,7 +456,7 @@ def test_a_dimension_left_to_the_compiler_is_no_place():
 
 def test_a_layout_belongs_to_one_number_of_dimensions():
     tiled = TiledSharding(client.devices()[:2], [[0], [1]])
-    with pytest.raises(ShapeError, match="layout of arrays of 1 dimensions"):
+    with pytest.raises(ShapeError, match="layout of arrays of 1 dimension"):
         tiled.assignment(2)
 
 
@@ -490,3 +490,14 @@ def test_devices_of_a_tiled_sharding_are_checked():
         TiledSharding([first, first], None)
     with pytest.raises(WeftValueError, match="no devices"):
         TiledSharding([], None)
+
+
+def test_arrays_lie_in_the_memory_of_their_devices():
+    mesh = make_mesh((2,), ("i",))
+    sharding = NamedSharding(mesh, P("i"))
+    assert NamedSharding(mesh, P("i"), sharding.memory_kind) is sharding
+    assert NamedSharding(mesh, P("i"), memory_kind=None) is sharding
+    with pytest.raises(NotImplementedError, match="memory of their devices") as caught:
+        NamedSharding(mesh, P("i"), memory_kind="pinned_host")
+    fix = caught.value.fix.data
+    assert NamedSharding(mesh, P("i"), **{fix["keyword"]: fix["value"]}) is sharding

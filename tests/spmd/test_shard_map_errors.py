@@ -286,7 +286,7 @@ case(
 case(
     "too few in_specs",
     TreeError,
-    "in_specs has 1 entries and the call has 2 arguments",
+    "in_specs has 1 entry and the call has 2 arguments",
     wrong=lambda: mapped(lambda a, b: a + b, (P("i"),), P("i"))(X, X),  # here
     fixed=lambda fix: mapped(lambda a, b: a + b, (P("i"),) * fix.data["count"], P("i"))(X, X),
     value=X * 2,
@@ -294,7 +294,7 @@ case(
 case(
     "a list for an argument each",
     TreeError,
-    "the call has 1 arguments",
+    "the call has 1 argument",
     wrong=lambda: mapped(lambda v: v[0] + v[1], [P("i"), P("i")], P("i"))([X, X]),  # here
     fixed=lambda fix: mapped(lambda v: v[0] + v[1], ([P("i"), P("i")],), P("i"))([X, X]),
     value=X * 2,

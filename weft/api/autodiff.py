@@ -405,8 +405,10 @@ def value_and_grad(
         value, pullback, aux = vjp_with_aux(partial, chosen, "grad", has_aux)
         check_grad_result(value, name, holomorphic)
         aval = type_of(value)
-        weak = aval.weak_type and aval.dtype == dtypes.default_float()
-        gradients = pullback(1.0 if weak else aval.dtype.type(1))
+        one = aval.dtype.type(1)
+        number = one.item()  # a Python number, where that is what the function gave
+        weak = aval.weak_type and aval.dtype == dtypes.of_scalar(number)
+        gradients = pullback(number if weak else one)
         return ((value, aux) if has_aux else value), one_or_all(argnums, gradients)
 
     return like(fun, value_and_gradient)

@@ -41,12 +41,16 @@ Index = tuple[slice, ...]
 
 @overload
 def device_put(
-    x: ArrayLike, device: Any = ..., *, donate: Any = ..., may_alias: Any = ...
+    x: ArrayLike, device: Any = ..., *, src: Any = ..., donate: Any = ..., may_alias: Any = ...
 ) -> Array: ...
 @overload
-def device_put(x: T, device: Any = ..., *, donate: Any = ..., may_alias: Any = ...) -> T: ...
+def device_put(
+    x: T, device: Any = ..., *, src: Any = ..., donate: Any = ..., may_alias: Any = ...
+) -> T: ...
 @api_boundary
-def device_put(x: Any, device: Any = None, *, donate: Any = False, may_alias: Any = None) -> Any:
+def device_put(
+    x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
+) -> Any:
     """Puts the arrays of a tree on a device, or over several.
 
     `device` is a tree prefix of `x`: each leaf an entry of `weft.devices()`, a sharding (such as a
@@ -54,7 +58,7 @@ def device_put(x: Any, device: Any = None, *, donate: Any = False, may_alias: An
     are and puts numbers and NumPy arrays on the default device; or a Format, which says the order
     of the elements in memory too. Arrays keep their layout otherwise. Arrays, NumPy arrays and
     numbers come from anywhere: parts that lie where they should are not copied, and only the parts
-    that are needed move.
+    that are needed move. `src` would say where the arrays are, which they know.
 
     `donate` (a bool, or a tree prefix of bools): donated arrays are deleted. `may_alias` (a bool or
     None, or a tree prefix of those): False asks for memory of its own, True allows devices to use

@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
 from weft import dtypes, tree
-from weft.argument_errors import not_an_array
+from weft.argument_errors import invalid_type, not_an_array
 from weft.arrays.array import Array, as_array, put
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError, WeftValueError
+from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError
 from weft.interpreters.staging import function_name
 from weft.ops.elementwise.convert import convert_element_type
 
 __all__ = [
-    "Argnums",
-    "Aux",
-    "Both",
-    "First",
-    "Forward",
-    "No",
-    "OfFirst",
-    "OfTwo",
-    "P",
-    "R",
-    "Reverse",
-    "S",
-    "Second",
-    "T",
-    "Yes",
-    "check_grad_inputs",
-    "check_grad_result",
-    "chosen_arguments",
-    "fitted",
-    "like",
-    "numbers_of",
-    "one_or_all",
-    "operand",
-    "operands",
-    "tangent_leaves",
-    "vector",
+    "Argnums", "Aux", "Both", "First", "Forward", "No", "OfFirst", "OfTwo", "P", "R", "Reverse",
+    "S", "Second", "T", "Yes", "check_grad_inputs", "check_grad_result", "chosen_arguments",
+    "fitted", "like", "numbers_of", "one_or_all", "operand", "operands", "tangent_leaves", "vector",
     "yields_to",
-]
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -136,10 +114,9 @@ def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
 def tangent_leaves(
     given: Any, structure: Any, types: Sequence[ArrayType], what: str, operation: str, noun: str
 ) -> list[Any]:
-    """The leaves of a tree of tangents or cotangents (`noun`), each fitted to its type; leaves of
-    dtype float0 are not checked.
+    """The leaves of a tree of tangents or cotangents (`noun`), each fitted to its type.
 
-    Raises TreeError where the structure is another one.
+    Raises TreeError where the structure is another one, ShapeError and DTypeError for leaves.
     """
     leaves = tree.leaves_with_path(given)
     if (found := tree.structure(given)) != structure:
@@ -151,11 +128,28 @@ def tangent_leaves(
         raise TreeError(message, operation=operation, got=str(found), wanted=str(structure))
     out = []
     for (path, leaf), wanted in zip(leaves, types, strict=True):
-        if wanted.dtype != dtypes.float0:
+        if wanted.dtype == dtypes.float0:
+            check_no_tangent(leaf, wanted, f"{what}, {noun}{tree.keystr(path)}", operation)
+        else:
             leaf = vector(leaf, wanted, what, path)
             leaf = fitted(leaf, wanted, f"{what}, {noun}{tree.keystr(path)}")
         out.append(leaf)
     return out
+
+
+def check_no_tangent(leaf: Any, wanted: ArrayType, what: str, operation: str) -> None:
+    """Raises ShapeError or DTypeError unless a leaf is the tangent of a value that has none, float0
+    of the shape. Python numbers stand for it, too."""
+    if isinstance(leaf, (bool, int, float, complex)):
+        return
+    of = type_of(leaf)
+    got, expected = f"{of}", f"np.zeros({wanted.shape}, weft.dtypes.float0)"
+    if of.shape != wanted.shape:
+        raise ShapeError(f"{what} has another shape", operation=operation, got=got, wanted=expected)
+    if of.dtype not in (dtypes.float0, dtypes.bool_) and of.dtype in dtypes.INEXACT:
+        message = f"{what}: a value that is no floating-point number has tangents of dtype float0"
+        fix = Fix("float0", f"pass {expected}")
+        raise DTypeError(message, operation=operation, got=got, wanted=expected, fix=fix)
 
 
 def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,8 +158,15 @@ def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any
 
 
 def numbers_of(argnums: Argnums) -> tuple[int, ...]:
-    """The numbers in `argnums`: one, or several."""
-    return (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    """The numbers in `argnums`: one, or several. Raises WeftTypeError for anything else."""
+    one = isinstance(argnums, (int, np.integer))
+    try:
+        return tuple(map(operator.index, (argnums,) if one else argnums))  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    message = "argnums takes the number of an argument, or a tuple of numbers"
+    wanted = "integers, counted from 0"
+    raise invalid_type(message, "grad", "argnums", argnums, wanted, 0)
 
 
 def one_or_all(argnums: Argnums, found: tuple[Any, ...]) -> Any:
@@ -177,13 +178,17 @@ def chosen_arguments(
     fun: Callable[..., Any], numbers: tuple[int, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], list[int]]:
     """The function of the positional arguments of these numbers, the others being fixed; those
-    arguments; and their indices, counted from 0. Raises WeftValueError for a number beyond."""
+    arguments; and their indices, counted from 0. Raises WeftTypeError for a number beyond."""
     name, count = function_name(fun), len(args)
     for i in numbers:
         if not -count <= i < count:
             message = f"grad of {name}: argnums={i} and the call has {count} positional arguments"
-            wanted = f"a number from 0 to {count - 1}; keyword arguments are not differentiated"
-            raise WeftValueError(message, operation="grad", got=f"argnums={i}", wanted=wanted)
+            wanted = "the number of a positional argument; keyword arguments are not differentiated"
+            fix = Fix("argnums", f"pass the arguments up to number {i} by position", {})
+            if count:
+                choice = "argnums=0" if count == 1 else f"argnums from 0 to {count - 1}"
+                fix = Fix("argnums", f"pass {choice}", {"argnums": 0})
+            raise invalid_type(message, "grad", "argnums", i, wanted, fix=fix)
     indices = [int(i) % count for i in numbers]
 
     def partial(*values: Any) -> Any:

@@ -59,7 +59,7 @@ def _basis(leaves: Sequence[Any]) -> list[Any]:
         rows = np.zeros((max(total, 1), aval.size), aval.dtype)
         rows[start : start + aval.size] = np.eye(aval.size, dtype=aval.dtype)
         shape = (max(total, 1), *aval.shape)
-        out.append(put(rows.reshape(shape), ArrayType(shape, aval.dtype)))
+        out.append(put(rows.reshape(shape), ArrayType(shape, aval.dtype, aval.weak_type)))
         start += aval.size
     return out
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Never, ParamSpec, TypedDict, TypeVar, Unpack, o
 import numpy as np
 
 from weft import tree
-from weft.argument_errors import invalid_value, not_a_function
+from weft.argument_errors import invalid_value, not_a_function, not_taken
 from weft.arrays.array import Array
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_struct import ShapeDtypeStruct
@@ -22,6 +22,7 @@ from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.lowering.result_layouts import known_formats
 from weft.runtime import client
+from weft.tracing.argument_names import argument_names
 
 __all__ = ["block_until_ready", "device_get", "eval_shape", "jit", "make_jaxpr", "typeof"]
 
@@ -137,6 +138,8 @@ class JitOptions(TypedDict, total=False):
     donate_argnums: int | Sequence[int] | None
     donate_argnames: str | Sequence[str] | None
     keep_unused: bool
+    device: Any
+    backend: str | None
     inline: bool
     compiler_options: Mapping[str, Any] | None
     in_shardings: Any
@@ -159,6 +162,8 @@ def jit(
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
     keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
     inline: bool = False,
     compiler_options: Mapping[str, Any] | None = None,
     in_shardings: Any = None,
@@ -180,7 +185,8 @@ def jit(
     WeftValueError, and so does one in another layout, unless `relayout` is "auto" (it is copied) or
     "warn" (with a warning); a shape that cannot be split raises ShapeError. Without them a function
     runs where its arguments lie, split over all of their devices, in the layouts that they have,
-    and XLA chooses the shardings of the results. With `max_traces` a call that needs one trace more
+    and XLA chooses the shardings of the results; `device`, or a `backend` by name, stands for both
+    of them, and committed arguments are moved. With `max_traces` a call that needs one trace more
     than that raises WeftValueError, saying what changed. A function that is rebuilt from equal code
     and closed-over values is not compiled again. Also a decorator, with or without arguments.
 
@@ -193,9 +199,17 @@ def jit(
     if fun is None:
         return functools.partial(jit, **given)
     options = _options(fun, given)
+    if backend is not None and device is None:
+        device = client.devices(backend)[0]
+    if device is not None:
+        if in_shardings is not None or out_shardings is not None:
+            message = "jit takes a device, or the shardings of arguments and results, not both"
+            raise WeftTypeError(message, operation="jit", got=f"device={device}")
+        in_shardings = out_shardings = device
     if in_shardings is None and out_shardings is None:
         return Jitted(fun, options)
-    return Jitted(fun, options, JitShardings.checked(in_shardings, out_shardings))
+    moves = device is not None
+    return Jitted(fun, options, JitShardings.checked(in_shardings, out_shardings, moves))
 
 
 # These two also take ShapeDtypeStructs in place of arrays, so the parameters of `fun` do not say
@@ -204,17 +218,22 @@ def jit(
 def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: int | Sequence[int] = (),
+    axis_env: None = None,
     return_shape: Literal[False] = False,
 ) -> Callable[..., ClosedJaxpr]: ...
 @overload
 def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: int | Sequence[int] = (),
+    axis_env: None = None,
     *,
     return_shape: Literal[True],
 ) -> Callable[..., tuple[ClosedJaxpr, Any]]: ...
 def make_jaxpr(
-    fun: Callable[..., Any], static_argnums: int | Sequence[int] = (), return_shape: bool = False
+    fun: Callable[..., Any],
+    static_argnums: int | Sequence[int] = (),
+    axis_env: None = None,
+    return_shape: bool = False,
 ) -> Callable[..., Any]:
     """A function that traces `fun` on its arguments and returns the jaxpr.
 
@@ -228,6 +247,10 @@ def make_jaxpr(
         c:f32[] = sin b
       in (c,) }
     """
+    if axis_env is not None:
+        why = "a mapping binds axis names"
+        fix = "trace the mapped function: make_jaxpr(weft.vmap(f, axis_name='i'))"
+        raise not_taken("make_jaxpr", "axis_env", axis_env, why, fix)
     numbers = set(_numbers(static_argnums, "static_argnums"))
     name = function_name(fun)
 
@@ -246,7 +269,11 @@ def make_jaxpr(
             return check_results(out, outs, f"make_jaxpr of {name}")
 
         jaxpr, consts = trace_to_jaxpr(
-            flat, [type_of(user_value(x)) for x in leaves], transformation="make_jaxpr", name=name
+            flat,
+            [type_of(user_value(x)) for x in leaves],
+            transformation="make_jaxpr",
+            name=name,
+            input_names=lambda: argument_names(fun, in_tree),
         )
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:

@@ -25,9 +25,9 @@ set_process_index(client.process_index)
 def make_mesh(
     axis_shapes: int | Sequence[int],
     axis_names: str | Sequence[str],
+    axis_types: Any = None,
     *,
     devices: Sequence[Any] | None = None,
-    axis_types: Any = None,
 ) -> Mesh:
     """A mesh whose axes have the given lengths and names.
 

@@ -16,7 +16,7 @@ from weft import tree
 from weft.api.device_put import device_put
 from weft.api.gradient_arguments import like
 from weft.api.jit import jit
-from weft.api.vmap import check_axes, mapped_axes, result_axes
+from weft.api.vmap import check_axes, checked_axes, mapped_axes, result_axes
 from weft.argument_errors import invalid_type, not_a_function
 from weft.core.axes import mesh_axes
 from weft.core.trace import Tracer
@@ -47,21 +47,23 @@ _NAMELESS = "<pmap>"
 
 
 def pmap(
-    f: Callable[P, R],
+    fun: Callable[P, R],
     axis_name: str | None = None,
     *,
     in_axes: Any = 0,
     out_axes: Any = 0,
     static_broadcasted_argnums: int | Sequence[int] = (),
     devices: Sequence[Any] | None = None,
+    backend: str | None = None,
     axis_size: int | None = None,
     donate_argnums: int | Sequence[int] = (),
 ) -> Callable[P, R]:
-    """A compiled function that maps `f` over an axis of its arguments, one device for each slice.
+    """A compiled function that maps `fun` over an axis of its arguments, one device for each slice.
 
-    The result is that of `weft.vmap`: `f` sees slices without the mapped axis, and what it returns
-    is stacked. The slices lie on the first devices that there are, or on the first of `devices`.
-    Collectives in `f` over `axis_name` communicate between them.
+    The result is that of `weft.vmap`: `fun` sees slices without the mapped axis, and what it
+    returns is stacked. The slices lie on the first devices that there are (of the platform
+    `backend`), or on the first of `devices`. Collectives in `fun` over `axis_name` communicate
+    between them.
 
     `in_axes` is an int, None (the same value on all devices), or a tuple with one entry per
     positional argument, each a tree prefix of ints and None; keyword arguments are mapped along
@@ -80,17 +82,20 @@ def pmap(
     >>> weft.pmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(wnp.arange(4.0))
     Array([0.        , 0.16666667, 0.33333334, 0.5       ], dtype=float32, sharding=P('i'))
     """
-    if not callable(f):
+    if not callable(fun):
         fix = Fix("function", "write pmap(f, axis_name='i')")
-        raise not_a_function("pmap", f, "a function of slices", fix)
-    call = _Mapped(f, axis_name, in_axes, out_axes, static_broadcasted_argnums, devices, axis_size)
+        raise not_a_function("pmap", fun, "a function of slices", fix)
+    if backend is not None and devices is None:
+        devices = client.devices(backend)
+    static = static_broadcasted_argnums
+    call = _Mapped(fun, axis_name, in_axes, out_axes, static, devices, axis_size)
     call.donated = _numbers(donate_argnums, "donate_argnums")
 
     def run(*args: Any, **kwargs: Any) -> Any:
         return call.run(args, kwargs)
 
     compiled: Jitted[..., Any] = jit(
-        like(f, run), static_argnums=call.static, donate_argnums=call.donated
+        like(fun, run), static_argnums=call.static, donate_argnums=call.donated
     )
 
     @api_boundary
@@ -98,7 +103,7 @@ def pmap(
         args, kwargs = call.placed(args, kwargs)
         return compiled(*args, **kwargs)
 
-    made = like(f, mapped)
+    made = like(fun, mapped)
     made.lower = compiled.lower  # type: ignore[attr-defined]
     return made
 
@@ -122,7 +127,7 @@ class _Mapped:
             wanted = "a string, or None"
             fix = Fix("axis_name", "pass axis_name='i'", {"axis_name": "i"})
             raise WeftTypeError(message, operation="pmap", got=got, wanted=wanted, fix=fix)
-        check_axes("pmap", "in_axes", in_axes)
+        in_axes = checked_axes("pmap", in_axes)
         check_axes("pmap", "out_axes", out_axes)
         self.function = function
         self.name = function_name(function)

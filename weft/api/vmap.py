@@ -10,7 +10,15 @@ from weft.api.gradient_arguments import like
 from weft.argument_errors import invalid_value, not_a_function, not_an_array
 from weft.core.rules import AxisData
 from weft.core.types import type_of, user_value
-from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import (
+    AxisError,
+    Fix,
+    ShapeError,
+    WeftError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
@@ -49,7 +57,7 @@ def vmap(
     """
     if not callable(fun):
         raise not_a_function("vmap", fun)
-    check_axes("vmap", "in_axes", in_axes)
+    in_axes = checked_axes("vmap", in_axes)
     check_axes("vmap", "out_axes", out_axes)
     name = function_name(fun)
 
@@ -62,7 +70,13 @@ def vmap(
 
         def flat(*values: Any) -> list[Any]:
             inner_args, inner_kwargs = in_tree.unflatten(values)
-            out = fun(*inner_args, **inner_kwargs)
+            try:
+                out = fun(*inner_args, **inner_kwargs)
+            except WeftError as error:
+                for path, value in tree.leaves_with_path((inner_args, inner_kwargs)):
+                    if error._tracer is not None and value is error._tracer:
+                        error.got = value.origin(argument_path(fun, path))
+                raise
             outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
             return check_results(out, outs, f"vmap of {name}")
@@ -82,14 +96,15 @@ def vmap(
     return like(fun, mapped)
 
 
+def checked_axes(transformation: str, in_axes: Any) -> Any:
+    """Checks in_axes as `check_axes` does; a list is one entry per argument, as a tuple is."""
+    in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    check_axes(transformation, "in_axes", in_axes)
+    return in_axes
+
+
 def check_axes(transformation: str, what: str, spec: Any) -> None:
     """Raises WeftTypeError for in_axes or out_axes that are no trees of ints and None."""
-    if isinstance(spec, list):
-        message = f"{transformation} takes {what} as a tuple where there is one entry per argument"
-        got = f"{what}={spec!r}"
-        wanted = "an int, None, or a tuple"
-        fix = Fix("tuple", f"write {what}={tuple(spec)!r}", {what: tuple(spec)})
-        raise WeftTypeError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
     for leaf in tree.leaves(spec, is_leaf=_is_axis):
         if not _is_axis(leaf) or isinstance(leaf, bool):
             message = f"{transformation} takes ints and None in {what}"
@@ -136,7 +151,8 @@ def mapped_axes(
             message = f"{operation}: {named(i)} has no axis {dim}"
             got = f"an array of shape {shape} and in_axes entry {dim}"
             wanted = "an axis of the array, or None for an argument that is not mapped"
-            fix = Fix("in_axes", "pass None for it in in_axes", {"argument": i})
+            others = any(d is not None for d in (*dims[:i], *dims[i + 1 :]))
+            fix = _other_axis(i, len(shape), others)
             raise AxisError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
         found.append(dim % len(shape))
         sizes.append((i, shape[dim]))
@@ -154,6 +170,15 @@ def mapped_axes(
         got = f"lengths{''.join(lines)}"
         raise ShapeError(message, operation=transformation, got=got, wanted="one length")
     return found, sizes[0][1]
+
+
+def _other_axis(argument: int, ndim: int, others: bool) -> Fix:
+    """The fix for an array without its axis; whether others are mapped decides what None does."""
+    if ndim:
+        axis = "0" if ndim == 1 else f"an axis from 0 to {ndim - 1}"
+        return Fix("in_axes", f"pass {axis} for it in in_axes", {"argument": argument, "axis": 0})
+    how = "pass None for it in in_axes" + ("" if others else ", and axis_size=…")
+    return Fix("in_axes", how, {"argument": argument, "axis": None})
 
 
 def result_axes(transformation: str, name: str, out_axes: Any, out_tree: Any) -> list[int | None]:

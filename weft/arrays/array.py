@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,24 +30,10 @@ from weft.sharding import Format, Layout, NamedSharding, Sharding, SingleDeviceS
 from weft.sharding.layout import unless_row_major
 
 __all__ = [
-    "Array",
-    "Shard",
-    "array_at",
-    "array_of",
-    "as_array",
-    "as_stored",
-    "deleted",
-    "donatable",
-    "donate_to_place",
-    "host_values",
-    "placement_text",
-    "put",
-    "scalar_array",
-    "signature_of",
-    "to_format",
-    "to_layout",
-    "to_place",
-]
+    "Array", "Shard", "array_at", "array_of", "as_array", "as_stored", "deleted", "donatable",
+    "donate_to_place", "host_values", "placement_text", "put", "scalar_array", "signature_of",
+    "to_format", "to_layout", "to_place",
+]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -331,6 +317,10 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         """The elements as nested lists of Python numbers."""
         return self._value().tolist()
 
+    def tobytes(self, order: Literal["C", "F", "A", "K"] = "C") -> bytes:
+        """The bytes of the elements, one behind the other."""
+        return self._value().tobytes(order)
+
     def _scalar(self, convert: str) -> Any:
         if self.type.size != 1 or self.type.ndim:
             raise WeftTypeError(
@@ -451,7 +441,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         return client.backend().unsafe_pointer(self._single("unsafe_buffer_pointer"))
 
     def __copy__(self) -> Array:
-        return self
+        return self.__deepcopy__(None)  # The copy stays when the array is donated.
 
     def __deepcopy__(self, memo: Any) -> Array:
         place = self._shown_place()
@@ -519,6 +509,9 @@ def put(
     With `copy=False` the devices may read the array's own memory from now on. Raises ShapeError
     where the sharding cannot split the array.
     """
+    if type.dtype == dtypes.float0:  # There are no elements: booleans hold the shape.
+        held = put(np.zeros(type.shape, np.bool_), ArrayType(type.shape, np.bool_), place)
+        return Array(held._buffer, type, signature_of(type, place, None))
     if place is None:
         return Array(client.backend().put(value, type, copy=copy), type, type)
     if isinstance(place, Sharding):

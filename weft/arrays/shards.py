@@ -22,17 +22,9 @@ from weft.sharding import Layout, Sharding
 from weft.sharding.sharding import block_slices
 
 __all__ = [
-    "Parts",
-    "gathered",
-    "join",
-    "moved",
-    "parts_of",
-    "put_blocks",
-    "put_parts",
-    "relaid",
-    "shares",
+    "Parts", "gathered", "join", "moved", "parts_of", "put_blocks", "put_parts", "relaid", "shares",
     "stored_type",
-]
+]  # fmt: skip
 
 Buffer = Any
 Device = Any

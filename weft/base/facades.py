@@ -12,6 +12,8 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from weft.base.missing_names import missing
+
 __all__ = ["handed_on", "load_on_first_use"]
 
 _NONE: Mapping[str, str] = types.MappingProxyType({})
@@ -53,7 +55,7 @@ def load_on_first_use(
         elif name in homes:
             found = getattr(importlib.import_module(homes[name]), name)
         else:
-            raise AttributeError(f"module {facade!r} has no attribute {name!r}")
+            raise missing(facade, name)
         namespace[name] = found
         return found
 

@@ -16,25 +16,10 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 __all__ = [
-    "Location",
-    "Scope",
-    "Source",
-    "backward",
-    "called",
-    "current",
-    "describe",
-    "entered_scope",
-    "here",
-    "in_backward_pass",
-    "locate",
-    "new_program",
-    "override",
-    "placed",
-    "register_internal",
-    "scope_of",
-    "user_frames",
-    "warn",
-]
+    "Location", "Scope", "Source", "backward", "called", "current", "describe", "entered_scope",
+    "here", "in_backward_pass", "locate", "new_program", "override", "placed", "register_internal",
+    "scope_of", "user_frames", "warn",
+]  # fmt: skip
 
 
 class Scope(NamedTuple):

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from weft import dtypes, tree
 from weft.arrays.array import as_array
+from weft.base import source as sources
 from weft.core.jaxpr import Jaxpr, Var, eval_jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.rules import Params, Types
@@ -25,20 +27,16 @@ from weft.interpreters.staging import function_name, rebuild, trace_to_jaxpr
 from weft.lowering.eval_trace import operation_key, operation_program
 from weft.lowering.executables import run_program
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.structural.joining import concatenate_p
+from weft.tracing.argument_names import argument_names
 from weft.tracing.closure_lifting import TracedValues
 from weft.tracing.trace_cache import TracedBody
 from weft.tree.difference import differences
 
 __all__ = [
-    "LoopBody",
-    "check_carry_structure",
-    "close_carry",
-    "permuted",
-    "run_as_one",
-    "run_compiled",
-    "trace_body",
-    "trace_loop_body",
-]
+    "LoopBody", "check_carry_structure", "close_carry", "permuted", "run_as_one", "run_compiled",
+    "trace_body", "trace_loop_body",
+]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +89,13 @@ def trace_body(
         return check_results(out, outs, f"{what} of {name}")
 
     types = [*(x.type for x in closed.found), *in_types]
-    jaxpr, consts = trace_to_jaxpr(flat, types, transformation=what, name=name)
+
+    def names() -> list[str]:
+        return argument_names(function, tree.treedef_tuple((in_tree, tree.structure({}))))
+
+    jaxpr, consts = trace_to_jaxpr(
+        flat, types, transformation=what, name=name, input_names=names if call is None else None
+    )
     return TracedBody(jaxpr, consts, trees[-1])
 
 
@@ -119,7 +123,8 @@ def trace_loop_body(
         wider = promoted_carry(types, outs)
         first = len(traced.consts) + len(closed.found)
         if wider == types:
-            check_carry_types(what, name, trees[0], types, outs)
+            again = partial(trace_body, what, function, in_tree, [*outs, *other_types], closed)
+            check_carry_types(what, name, trees[0], types, traced.jaxpr, again)
             weaker = [a.weak_type and not b.weak_type for a, b in zip(types, outs, strict=True)]
             flags = [*[False] * first, *weaker, *[False] * len(other_types)]
             if not any(weaker) or not yields(traced.jaxpr, flags):
@@ -240,39 +245,54 @@ def check_carry_structure(what: str, name: str, in_tree: Any, out_tree: Any) -> 
     raise TreeError(message, operation=what, got=f"{out_tree}{lines}", wanted=wanted, fix=fix)
 
 
-def check_carry_types(what: str, name: str, carry_tree: Any, types: Types, outs: Types) -> None:
-    """Raises WeftTypeError for carried values whose shape or dtype changes, leaf by leaf."""
+def check_carry_types(
+    what: str, name: str, carry_tree: Any, types: Types, body: Jaxpr, again: Callable[[], Any]
+) -> None:
+    """Raises WeftTypeError for carried values whose shape or dtype changes, leaf by leaf. `again`
+    traces the body for the types that come out: those to start with, if they come out again."""
+    outs = body.out_types[: len(types)]
+    columns = zip(leaf_paths(carry_tree), types, outs, body.outputs, strict=False)
     differ = [
-        (path, got, out)
-        for path, got, out in zip(leaf_paths(carry_tree), types, outs, strict=True)
-        if (got.shape, got.dtype) != (out.shape, out.dtype)
+        row for row in columns if (row[1].shape, row[1].dtype) != (row[2].shape, row[2].dtype)
     ]
     if not differ:
         return
-    lines = "".join(
-        f"\n    carry{path}: {got} goes in, {out} comes out; {_advice(got, out)}"
-        for path, got, out in differ
-    )
-    path, got, out = differ[0]
-    message = f"{what} of {name}: the carry comes out with other types than it goes in{lines}"
-    found = f"{len(differ)} carried values that change"
+    made = {var: eqn for eqn in body.eqns for var in eqn.outputs}
+    lines = []
+    for path, got, out, var in differ:
+        eqn = made.get(var) if isinstance(var, Var) else None
+        by = f", made by {eqn.primitive.name} at {sources.describe(eqn.source)}" if eqn else ""
+        lines.append(f"carry{path}: {got} goes in, {out} comes out{by}")
+    message = f"{what} of {name}: the carry comes out with other types than it goes in"
     wanted = "the shape and dtype of each initial value"
+    try:
+        stays = again().jaxpr.out_types[: len(types)] == outs
+    except Exception:  # noqa: BLE001  (the body takes no such carry)
+        stays = False
+    path, got, out, var = differ[0]
+    grows = var in made and made[var].primitive is concatenate_p
+    kind = "convert" if got.shape == out.shape else "shape"
     fix = Fix(
-        "convert" if got.shape == out.shape else "shape",
-        _advice(got, out),
+        kind,
+        _advice(got, out, stays, grows),
         {"path": path, "dtype": out.dtype, "shape": out.shape},
     )
-    raise WeftTypeError(message, operation=what, got=found, wanted=wanted, fix=fix)
+    raise WeftTypeError(message, operation=what, got="\n".join(lines), wanted=wanted, fix=fix)
 
 
-def _advice(got: ArrayType, out: ArrayType) -> str:
+def _advice(got: ArrayType, out: ArrayType, stays: bool, grows: bool) -> str:
+    """What to do about a carried value of another type; see `check_carry_types`. `grows` says that
+    the body appends to it."""
+    back = f"return an array of shape {got.shape} from the body"
     if got.shape != out.shape:
-        if got.ndim == out.ndim and out.size > got.size:
+        if stays:
+            return f"start with an array of shape {out.shape}, or {back}"
+        if grows:
             return (
                 "a carried array keeps its length: start with one of the final length and write "
                 "into it with .at[i].set, or return what is added as the result of each step"
             )
-        return f"start with an array of shape {out.shape}, or reshape what the body returns"
+        return back
     return (
         f"start with dtype {dtypes.short_name(out.dtype)}, or convert what the body returns to "
         f"{dtypes.short_name(got.dtype)}"

@@ -9,6 +9,7 @@ has effects, into a loop that runs for each element the branch it takes.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
@@ -16,7 +17,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import dtypes, tree
-from weft.arrays.array import as_array
+from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import marked, partition
 from weft.control_flow.body_tracing import permuted, trace_body
 from weft.control_flow.branch_residuals import ResidualSlots
@@ -27,6 +28,7 @@ from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
+from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, TreeError, WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.dce import dce_jaxpr
@@ -37,7 +39,7 @@ from weft.interpreters.one_jaxpr import smaller_equation, split_equation
 from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
 from weft.interpreters.residuals import linearize_sparing
 from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
-from weft.interpreters.staging import rebuild
+from weft.interpreters.staging import function_name, rebuild
 from weft.interpreters.symbolic_zeros import (
     known_operands,
     merge_cotangents,
@@ -49,9 +51,10 @@ from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.loop_layouts import keep_layouts
 from weft.ops.collectives.named_axes import check_silent
 from weft.ops.elementwise.arithmetic import eq, ne
-from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.selection import clamp
 from weft.ops.structural.layout_constraint import constraint_equation
+from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import instantiate
 from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache, TracedBody
@@ -100,10 +103,7 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
             return cond(
                 pred, lambda x, _: function(x), lambda _, y: false_function(y), chosen, other
             )
-    if operand is not None:
-        if operands:
-            raise WeftTypeError("cond takes operands by position or as operand=, not both")
-        operands = (operand,)
+    operands = _operands("cond", operands, operand)
     if not callable(true_fun) or not callable(false_fun):
         message = "cond takes two functions after the predicate"
         got = f"{type(true_fun).__name__} and {type(false_fun).__name__}"
@@ -119,13 +119,27 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
     return _bind_branches("cond", index, (false_fun, true_fun), operands, ("false_fun", "true_fun"))
 
 
+def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
+    if operand is None:
+        return operands
+    if operands:
+        raise WeftTypeError(f"{what} takes operands by position or as operand=, not both")
+    return (operand,)
+
+
 @overload
-def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R: ...
+def switch(
+    index: Any, branches: Sequence[Callable[..., R]], *operands: Any, operand: Any = ...
+) -> R: ...
 # Type checkers find no common result of functions of several kinds, such as ufuncs beside others.
 @overload
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any: ...
+def switch(
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = ...
+) -> Any: ...
 @api_boundary
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = None
+) -> Any:
     """Returns `branches[index](*operands)` for an integer scalar `index`, which may be traced.
 
     An index out of range is clamped to the nearest branch. Results of branches as for `cond`.
@@ -134,6 +148,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> weft.lax.switch(1, [lambda x: x, lambda x: 10.0 * x], 3.0)
     Array(30., dtype=float32, weak_type=True)
     """
+    operands = _operands("switch", operands, operand)
     branches = tuple(branches)
     if not branches or not all(callable(branch) for branch in branches):
         message = "switch takes a sequence of at least one function"
@@ -165,34 +180,42 @@ def _bind_branches(
         )
         for f in functions
     ]
-    _check_branches(what, traced, names)
+    _check_branches(what, traced, names, functions)
     jaxprs, consts = _share_consts(traced)
     return traced[0].out_tree.unflatten(cond_p.bind(index, *consts, *leaves, branches=jaxprs))
 
 
-def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> None:
+def _shown(name: str, function: Any) -> str:
+    """A branch with the name of its function and the line, for messages."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    line = f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
+    return f"{name} ({function_name(function)}{line})"
+
+
+def _check_branches(
+    what: str, traced: Sequence[Any], names: Sequence[str], functions: Sequence[Any]
+) -> None:
     """Raises WeftTypeError or TreeError where the results of the branches differ."""
     first, first_tree = traced[0].jaxpr, traced[0].out_tree
-    for body, name in zip(traced[1:], names[1:], strict=True):
+    for i, body in enumerate(traced[1:], 1):
         jaxpr, out_tree = body.jaxpr, body.out_tree
+        one, other = (partial(_shown, names[k], functions[k]) for k in (0, i))
         if out_tree != first_tree:
             raise TreeError(
                 f"{what}: the branches return different structures",
                 operation=what,
-                got=f"{names[0]} ({first.name}) returns {first_tree}\n"
-                f"    {name} ({jaxpr.name}) returns {out_tree}",
+                got=f"{one()} returns {first_tree}\n{other()} returns {out_tree}",
                 wanted="equal structures",
                 fix=Fix("same_structure", "return the same structure from every branch"),
             )
         columns = zip(leaf_paths(out_tree), first.out_types, jaxpr.out_types, strict=True)
         differ = [
-            f"\n    result{path}: {a} in {names[0]}, {b} in {name}"
+            f"result{path}: {a} in {one()}, {b} in {other()}"
             for path, a, b in columns
             if (a.shape, a.dtype) != (b.shape, b.dtype)
         ]
         if differ:
-            message = f"{what}: the branches return different types" + "".join(differ)
-            got = f"{len(differ)} results that differ"
+            message, got = f"{what}: the branches return different types", "\n".join(differ)
             wanted = "equal shapes and dtypes"
             fix = Fix("convert", "convert the results to one dtype and shape in the branches")
             raise WeftTypeError(message, operation=what, got=got, wanted=wanted, fix=fix)
@@ -301,11 +324,14 @@ def cond_jvp(primals: Values, tangents: Values, *, branches: Branches) -> Derive
 
 def cond_linearize(primals: Values, tangents: Values, *, branches: Branches) -> Derived:
     nonzero, given = nonzero_tangents(tangents[1:])
+    index, *operands = primals
+    existing = tuple([not isinstance(x, Tracer) for x in operands])
     programs, info = derive(
-        branches, ("linearize", nonzero), lambda: _linearize_branches(branches, nonzero)
+        branches,
+        ("linearize", nonzero, existing),
+        lambda: _linearize_branches(branches, nonzero, existing),
     )
     marks, linear, from_inputs, n = info
-    index, *operands = primals
     outs = cond_p.bind(index, *operands, branches=programs)
     residuals = [operands[i] for i in from_inputs] + outs[n:]
     tangents_out: list[Any] = []
@@ -314,10 +340,12 @@ def cond_linearize(primals: Values, tangents: Values, *, branches: Branches) -> 
     return outs[:n], merge_zeros(marks, tangents_out, [type_of(x) for x in outs[:n]])
 
 
-def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[Branches, Any]:
+def _linearize_branches(
+    branches: Branches, nonzero: tuple[bool, ...], existing: tuple[bool, ...]
+) -> tuple[Branches, Any]:
     """The branches that also compute residuals, and those of the linear conditional."""
     marks = join([linearize_jaxpr(jaxpr, nonzero).nonzero_out for jaxpr in branches])
-    splits = [linearize_sparing(jaxpr, nonzero, marks) for jaxpr in branches]
+    splits = [linearize_sparing(jaxpr, nonzero, marks, existing) for jaxpr in branches]
     from_inputs = sorted({i for s in splits for kind, i in s.residual_sources if kind == "input"})
     n = len(branches[0].outputs)
     offset = {"output": 0, "extra": n}
@@ -395,16 +423,40 @@ def cond_vmap(axis: AxisData, args: Values, dims: Dims, *, branches: Branches) -
     if any(jaxpr.effects for jaxpr in branches):
         # All branches at once would have the effects of those not taken.
         return one_by_one(axis, args, dims, lambda *xs: cond_p.bind(*xs, branches=branches), "cond")
+    guarded = [type(x) is not Array and type_of(x).dtype in dtypes.INEXACT for x in operands]
+    rest = [0 if flag else dim for flag, dim in zip(guarded, rest, strict=True)]
     every = (True,) * len(branches[0].outputs)
     programs, _ = _vmap_branches(axis, rest, branches, every)
-    results = [eval_jaxpr(jaxpr, (), *operands) for jaxpr in programs]
-    found = []
-    for column in zip(*results, strict=True):
-        out = column[-1]
-        for i in range(len(branches) - 2, -1, -1):
-            out = select_rows(eq(index, np.int32(i)), column[i], out)
+    taken = [eq(index, np.int32(i)) for i in range(len(branches))]
+    rows = [
+        move_dim(x, dim, 0, axis.size) if flag else x
+        for flag, x, dim in zip(guarded, operands, dims[1:], strict=True)
+    ]
+    results = []
+    for rows_taken, jaxpr in zip(taken, programs, strict=True):
+        # Where a row does not take the branch, no derivative passes into it: a slope there that is
+        # infinite would make NaN of a zero.
+        own = [
+            select_rows(rows_taken, x, stop_gradient(x)) if flag else x
+            for flag, x in zip(guarded, rows, strict=True)
+        ]
+        results.append(eval_jaxpr(jaxpr, (), *own))
+    passed = passed_through(branches)
+    found: list[Any] = []
+    for source, *column in zip(passed, *results, strict=True):
+        out = column[-1] if source is None else operands[source]
+        for i in range(len(branches) - 2, -1, -1) if source is None else ():
+            out = select_rows(taken[i], column[i], out)
         found.append(out)
-    return found, [0] * len(found)
+    return found, [0 if source is None else dims[1 + source] for source in passed]
+
+
+def passed_through(branches: Branches) -> list[int | None]:
+    """For each result the operand that it is in every branch, or None."""
+    places = [{v: i for i, v in enumerate(jaxpr.inputs)} for jaxpr in branches]
+    columns = zip(*(jaxpr.outputs for jaxpr in branches), strict=True)
+    found = [{at.get(v) for at, v in zip(places, column, strict=True)} for column in columns]
+    return [own.pop() if len(own) == 1 else None for own in found]
 
 
 def _vmap_branches(

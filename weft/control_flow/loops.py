@@ -203,7 +203,7 @@ def _pair(what: str, name: str, out_tree: Any, carry_tree: Any) -> Any:
     node = out_tree.node_data()
     children = out_tree.children()
     if node is None or node[0] is not tuple or len(children) != 2:
-        message = f"{what} of {name}: the body returns a pair (carry, y)"
+        message = f"{what} of {name}: the body has to return a pair (carry, y)"
         got = f"a result of structure {out_tree}"
         wanted = "a tuple of two: the carry, and what is stacked (None for nothing)"
         fix = Fix("pair", "return (carry, None) where nothing is stacked")

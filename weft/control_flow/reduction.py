@@ -17,6 +17,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import dtypes, tree
+from weft.argument_errors import refuse_sharding
 from weft.arrays.array import Array
 from weft.control_flow.body_tracing import run_as_one
 from weft.core import rules
@@ -35,7 +36,6 @@ from weft.ops.elementwise import arithmetic, bits
 from weft.ops.elementwise.arithmetic import add, mul
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import pad, slice, slice_in_dim
-from weft.ops.products.dot import no_out_sharding
 from weft.ops.reductions.reduce import (
     all_ones,
     highest,
@@ -254,8 +254,7 @@ def reduce(
     >>> reduce(np.array([1, 2, 3]), 0, lambda a, b: lax.bitwise_or(a, b), (0,))
     Array(3, dtype=int32)
     """
-    if out_sharding is not None:
-        raise no_out_sharding("reduce", out_sharding)
+    refuse_sharding("reduce", out_sharding)
     flat, inits, jaxpr, treedef = flat_operands(operands, init_values, computation)
     axes = canonical_axes(tuple(dimensions), type_of(flat[0]).ndim, "reduce")
     known = known_operation(jaxpr)
@@ -483,20 +482,26 @@ def window_elements(padded: Any, shape: tuple[int, ...], params: dict[str, Any])
 
 
 def reduce_window_by_fold(
-    jaxpr: Jaxpr, params: dict[str, Any], operands: Values, inits: Values, starts: Values
+    jaxpr: Jaxpr, params: dict[str, Any], operands: Values, fills: Values, starts: Values
 ) -> list[Any]:
     """Writes the windowed reduction out, one element of the window after the other.
 
-    `inits` fill the padding; `starts` are the initial values in the shape of the result.
+    `starts` are the initial values in the shape of the result; padding counts for nothing, as in an
+    executable, also where an initial value is no identity.
     """
     config = pad_config(params)
     shape = type_of(starts[0]).shape
     if not prod(shape):
         return list(starts)
-    padded = [pad(x, init, config) for x, init in zip(operands, inits, strict=True)]
+    padded = [pad(x, fill, config) for x, fill in zip(operands, fills, strict=True)]
+    of = type_of(operands[0]).shape
+    held = pad(broadcast_in_dim(np.bool_(True), of, ()), np.bool_(False), config)
     total = list(starts)
-    for elements in zip(*(window_elements(x, shape, params) for x in padded), strict=True):
-        total = apply_elementwise(jaxpr, total, elements)
+    for inside, *elements in zip(
+        *(window_elements(x, shape, params) for x in (held, *padded)), strict=True
+    ):
+        wider = apply_elementwise(jaxpr, total, elements)
+        total = [select(inside, new, old) for new, old in zip(wider, total, strict=True)]
     return total
 
 
@@ -514,23 +519,8 @@ def reduce_window_vmap(
     if all(dim is None for dim in init_dims):
         return reduce_window_p.bind(*rows, *inits, jaxpr=jaxpr, **wide), [0] * len(rows)
     starts = mapped_starts(inits, init_dims, window_shape(type_of(rows[0]).shape, **wide))
-    n = len(wide["padding"])
-    inside = {**wide, "padding": ((0, 0),) * n, "base_dilation": (1,) * n}
-    columns = zip(rows, inits, init_dims, strict=True)
-    padded = [padded_rows(x, init, d, params) for x, init, d in columns]
-    return reduce_window_by_fold(jaxpr, inside, padded, inits, starts), [0] * len(rows)
-
-
-def padded_rows(x: Any, init: Any, dim: int | None, params: dict[str, Any]) -> Any:
-    """Pads and dilates rows, each with an initial value of its own (where `dim` is not None)."""
-    config = [(0, 0, 0), *pad_config(params)]
-    if dim is None:
-        return pad(x, init, config)
-    of = type_of(x)
-    padded = pad(x, of.dtype.type(0), config)
-    shape = type_of(padded).shape
-    inside = pad(broadcast_in_dim(np.bool_(True), of.shape, ()), np.bool_(False), config)
-    return select(inside, padded, broadcast_in_dim(init, shape, (0,)))
+    zeros = [type_of(x).dtype.type(0) for x in rows]
+    return reduce_window_by_fold(jaxpr, wide, rows, zeros, starts), [0] * len(rows)
 
 
 def reduce_window_lower(context: Any, *values: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:

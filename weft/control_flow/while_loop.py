@@ -10,6 +10,7 @@ keep their values. Where the body has effects, elements run one after the other 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
@@ -168,7 +169,8 @@ def fori_loop(
 
     Where both bounds are known it becomes a `scan` and has derivatives in both modes; otherwise a
     `while_loop`, which has forward ones. `unroll` (as for `scan`) needs known bounds. The bounds
-    are integer scalars of one dtype (Python numbers yield). Errors are those of `while_loop`.
+    are real scalars, of one dtype where they are integers (Python numbers yield). Errors are those
+    of `while_loop`.
 
     >>> import weft
     >>> weft.lax.fori_loop(0, 5, lambda i, total: total + i, 0)
@@ -185,8 +187,12 @@ def fori_loop(
             return (add(i, 1), body_fun(i, val)), None
 
         step.__name__ = name
-        carry = (first if weak else array_of(first, ArrayType((), dtype)), init_val)
-        length = max(0, last - first)
+        if dtype in dtypes.FLOATING and isinstance(lower, Tracer):  # It may have a derivative.
+            start = convert_element_type(lower, dtype, weak)
+        else:
+            start = first if weak else array_of(first, ArrayType((), dtype))
+        carry = (start, init_val)
+        length = max(0, math.ceil(last - first))
         rounds = 1 if unroll is None else unroll
         return run_loop("fori_loop", step, carry, None, length, False, rounds)[0][1]
     if unroll is not None:
@@ -214,11 +220,11 @@ def fori_loop(
 
 def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
     """Returns the dtype of the index, and whether it is weak. Raises WeftTypeError for bounds that
-    are no integer scalars."""
+    are no real scalars."""
     types = [type_of(lower), type_of(upper)]
     for which, type in zip(("lower", "upper"), types, strict=True):
-        if type.shape or type.dtype not in dtypes.INTEGER:
-            message = f"fori_loop takes an integer scalar as its {which} bound"
+        if type.shape or type.dtype not in dtypes.INTEGER | dtypes.FLOATING:
+            message = f"fori_loop takes a real scalar as its {which} bound"
             got = str(type)
             fix = Fix("convert", "convert the bound to an integer", {"bound": which})
             raise WeftTypeError(message, operation="fori_loop", got=got, wanted="i32[]", fix=fix)
@@ -226,12 +232,14 @@ def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
     return found
 
 
-def _known(name: str, bound: Any, dtype: Any) -> int | None:
-    """Returns a bound as a number, or None where only its type is known. Raises WeftValueError for
-    a number outside the range of the index's dtype."""
+def _known(name: str, bound: Any, dtype: Any) -> Any:
+    """Returns a bound as a number, or None where only its type is known, or where it is not finite.
+    Raises WeftValueError for a number outside the range of the index's dtype."""
     value = bound.concrete() if isinstance(bound, Tracer) else bound
     if value is None:
         return None
+    if dtype in dtypes.FLOATING:
+        return float(value) if math.isfinite(float(value)) else None
     limits = dtypes.iinfo(dtype)
     if not limits.min <= int(value) <= limits.max:
         message = f"fori_loop of {name}: a bound does not fit in {dtype}, the dtype of the other"
@@ -385,7 +393,7 @@ def _acts_twice(params: dict[str, Any]) -> WeftNotImplementedError:
 
 
 def while_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
-    raise WeftNotImplementedError(
+    raise WeftValueError(
         "reverse-mode differentiation of a while_loop (or a fori_loop whose bounds are traced): "
         "the number of its steps is not known, and their residuals would have to be kept",
         operation="while_loop",
@@ -417,7 +425,9 @@ def while_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mappe
     if test_dim is not None:
         if condition.effects or body.effects:
             return one_by_one(axis, args, dims, partial(while_p.bind, **params), "while")
-        carried = (True,) * len(carry)
+        # Elements stop at different times, so all that a step changes differs between them.
+        steps = zip(body.inputs[len(body_consts) :], body.outputs, is_mapped(of_carry), strict=True)
+        carried = tuple(flag or after is not before for before, after, flag in steps)
         test, _ = vmap_jaxpr(condition, axis, (*of_cond, *in_dims(carried)), (True,))
         mapped, _ = vmap_jaxpr(body, axis, (*of_body, *in_dims(carried)), carried)
     carry = moved_to_front(carried, carry, of_carry, axis)
@@ -441,7 +451,8 @@ def selecting(test: Jaxpr, body: Jaxpr, cond_nconsts: int) -> tuple[Jaxpr, Jaxpr
             own, carry = values[: n + m], values[n + m :]
             (goes_on,) = eval_jaxpr(test, (), *own[:n], *carry)
             outs = eval_jaxpr(body, (), *own[n:], *carry)
-            return [select_rows(goes_on, x, old) for x, old in zip(outs, carry, strict=True)]
+            steps = zip(outs, carry, strict=True)
+            return [x if x is old else select_rows(goes_on, x, old) for x, old in steps]
 
         types = test.in_types[:n] + body.in_types
         return (

@@ -15,19 +15,9 @@ from weft.core.jaxpr import Equation, Jaxpr
 from weft.core.types import ArrayType
 
 __all__ = [
-    "Inner",
-    "Read",
-    "Reads",
-    "Step",
-    "elementwise_reads",
-    "full_read",
-    "moves_of_program",
-    "reads_of_program",
-    "regrouped",
-    "same_dims",
-    "same_moves",
-    "whole_reads",
-]
+    "Inner", "Read", "Reads", "Step", "elementwise_reads", "full_read", "moves_of_program",
+    "reads_of_program", "regrouped", "same_dims", "same_moves", "whole_reads",
+]  # fmt: skip
 
 
 class Step(NamedTuple):

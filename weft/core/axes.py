@@ -14,22 +14,14 @@ from typing import Any, NamedTuple
 
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
-from weft.errors import AxisError, Fix, UnboundAxisError, WeftValueError
+from weft.errors import AxisError, Fix, NoMeshError, UnboundAxisError
 from weft.sharding import NamedSharding, PartitionSpec
 from weft.sharding.context import mesh_in_force
 
 __all__ = [
-    "BoundAxis",
-    "axis_environment",
-    "axis_length",
-    "bound_axis",
-    "extend_axis",
-    "extend_mesh",
-    "mesh_axes",
-    "names_axis",
-    "over_mesh_in_force",
-    "with_environment",
-]
+    "BoundAxis", "axis_environment", "axis_length", "bound_axis", "extend_axis", "extend_mesh",
+    "mesh_axes", "names_axis", "over_mesh_in_force", "with_environment",
+]  # fmt: skip
 
 
 class BoundAxis(NamedTuple):
@@ -144,7 +136,7 @@ def _program_names_axis(jaxpr: Jaxpr, name: Any) -> bool:
 
 
 def over_mesh_in_force(spec: PartitionSpec, operation: str) -> NamedSharding:
-    """A spec over the mesh of the context, or of the shard_map around. Raises WeftValueError where
+    """A spec over the mesh of the context, or of the shard_map around. Raises NoMeshError where
     there is none."""
     mesh = mesh_in_force()
     if mesh is None and mesh_axes():  # inside a shard_map
@@ -154,5 +146,5 @@ def over_mesh_in_force(spec: PartitionSpec, operation: str) -> NamedSharding:
         wanted = "a NamedSharding, or a mesh from the context"
         text = "set the mesh, with weft.use_mesh(mesh): …, or pass NamedSharding(mesh, spec)"
         fix = Fix("use_mesh", text, {"spec": spec})
-        raise WeftValueError(message, operation=operation, got=repr(spec), wanted=wanted, fix=fix)
+        raise NoMeshError(message, operation=operation, got=repr(spec), wanted=wanted, fix=fix)
     return NamedSharding(mesh, spec)

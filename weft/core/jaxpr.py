@@ -23,18 +23,9 @@ from weft.core.types import ArrayType
 from weft.errors import Fix, WeftTypeError
 
 __all__ = [
-    "ClosedJaxpr",
-    "Equation",
-    "Jaxpr",
-    "Literal",
-    "SplitEquation",
-    "Var",
-    "check_marks",
-    "eval_jaxpr",
-    "jaxprs_in",
-    "map_jaxprs",
-    "show_jaxpr",
-]
+    "ClosedJaxpr", "Equation", "Jaxpr", "Literal", "SplitEquation", "Var", "check_marks",
+    "eval_jaxpr", "jaxprs_in", "map_jaxprs", "show_jaxpr",
+]  # fmt: skip
 
 T = TypeVar("T")
 

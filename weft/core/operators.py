@@ -185,19 +185,25 @@ class ArrayOperators(Generic[Result]):
 
     # ---- shape and elements ---------------------------------------------------------------------
 
-    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Result:
+    def reshape(
+        self, *shape: Any, order: str = "C", copy: bool | None = None, out_sharding: None = None
+    ) -> Result:
         """The same elements in another shape: integers or one tuple; -1 is what is left."""
         return implementations["reshape"](
-            self, shape[0] if len(shape) == 1 else shape, order=order, copy=copy
+            self,
+            shape[0] if len(shape) == 1 else shape,
+            order=order,
+            copy=copy,
+            out_sharding=out_sharding,
         )
 
     @_forwarding
-    def ravel(self, order: str = "C") -> Result:
+    def ravel(self, order: str = "C", *, out_sharding: None = None) -> Result:
         """The elements in one dimension."""
 
-    def flatten(self, order: str = "C") -> Result:
+    def flatten(self, order: str = "C", *, out_sharding: None = None) -> Result:
         """The elements in one dimension."""
-        return implementations["ravel"](self, order=order)
+        return implementations["ravel"](self, order=order, out_sharding=out_sharding)
 
     def transpose(self, *axes: Any) -> Result:
         """The dimensions in another order (reversed where none is given)."""
@@ -215,7 +221,12 @@ class ArrayOperators(Generic[Result]):
 
     @_forwarding
     def repeat(
-        self, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+        self,
+        repeats: Any,
+        axis: int | None = None,
+        *,
+        total_repeat_length: int | None = None,
+        out_sharding: None = None,
     ) -> Result:
         """Each element several times."""
 
@@ -277,7 +288,7 @@ class ArrayOperators(Generic[Result]):
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return implementations["array_namespace"](api_version)
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Result:
+    def to_device(self, device: Any, *, stream: Any = None) -> Result:
         """The array moved to a device, a sharding, a spec over the current mesh, or a Format."""
         return implementations["to_device"](self, device, stream)
 

@@ -21,41 +21,12 @@ from weft.core.types import ArrayType
 from weft.errors import Fix, JaxprError, MissingRuleError, WeftError, WeftTypeError, WeftValueError
 
 __all__ = [
-    "AxisData",
-    "Derived",
-    "Dims",
-    "LinearOperand",
-    "Mapped",
-    "NamedRule",
-    "Params",
-    "Retyped",
-    "Table",
-    "Values",
-    "Zero",
-    "access_pattern",
-    "data_movement",
-    "dce",
-    "effects",
-    "impl",
-    "jvp",
-    "keep_layouts",
-    "layout",
-    "linearize",
-    "lower",
-    "lower_for_platform",
-    "not_linear",
-    "numpy_impl",
-    "partial_eval",
-    "rebind",
-    "register_from_outside",
-    "registered_twice",
-    "retype",
-    "stage",
-    "stepwise",
-    "transpose",
-    "type_rule",
-    "vmap",
-]
+    "AxisData", "Derived", "Dims", "LinearOperand", "Mapped", "NamedRule", "Params", "Retyped",
+    "Table", "Values", "Zero", "access_pattern", "data_movement", "dce", "effects", "impl", "jvp",
+    "keep_layouts", "layout", "linearize", "lower", "lower_for_platform", "not_linear",
+    "numpy_impl", "partial_eval", "rebind", "register_from_outside", "registered_twice", "retype",
+    "stage", "stepwise", "transpose", "type_rule", "vmap",
+]  # fmt: skip
 
 Rule = Callable[..., Any]
 

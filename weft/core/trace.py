@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from weft.base import source as sources
 from weft.core.leak_report import leak_report
@@ -27,18 +27,9 @@ from weft.errors import (
 )
 
 __all__ = [
-    "Trace",
-    "Tracer",
-    "bottom_trace",
-    "check_alive",
-    "current_trace",
-    "leaked",
-    "running",
-    "set_bottom",
-    "set_current",
-    "trace_of",
-    "using_trace",
-]
+    "Trace", "Tracer", "bottom_trace", "check_alive", "current_trace", "leaked", "running",
+    "set_bottom", "set_current", "trace_of", "using_trace",
+]  # fmt: skip
 
 
 class Trace:
@@ -193,6 +184,11 @@ class Tracer(Typed, ArrayOperators[Any]):
         of = f" of {self._trace.function}" if self._trace.function else ""
         return f"a traced {self.type!r} under {self._trace.name}{of}"
 
+    def origin(self, argument: str = "") -> str:
+        """One phrase for where the value comes from; `argument` names it if it is one."""
+        how = f"the argument {argument}, given" if argument else "a value made"
+        return f"{how} at {sources.describe(self.created)}"
+
     def __len__(self) -> int:
         if not self.type.shape:
             raise TypeError("len() of an array without dimensions")
@@ -218,14 +214,16 @@ class Tracer(Typed, ArrayOperators[Any]):
         self, what: str, fix: str, error: Callable[..., ConcretizationError]
     ) -> ConcretizationError:
         """The error for an operation of Python's that needs the value."""
-        return error(
+        found = error(
             f"{what} needs the value of {self.describe()}, and only its type is known while "
             "tracing",
             operation=what,
-            got=f"{self.describe()}, made at {sources.describe(self.created)}",
+            got=self.origin(),
             wanted="a value that is known while the function is traced",
             fix=Fix("static_or_traced", fix, {"what": what}),
         )
+        found._tracer = self
+        return found
 
     def __bool__(self) -> bool:
         return bool(
@@ -277,6 +275,16 @@ class Tracer(Typed, ArrayOperators[Any]):
     def tolist(self) -> Any:
         """The elements as nested lists (an error unless the value is known)."""
         return self._force("tolist()", _STATIC).tolist()
+
+    def tobytes(self, order: Literal["C", "F", "A", "K"] = "C") -> bytes:
+        """The bytes of the elements (an error unless the value is known)."""
+        return bytes(self._force("tobytes()", _STATIC).tobytes(order))
+
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self
 
     def block_until_ready(self) -> Tracer:
         """Returns the tracer itself: there is nothing to wait for while tracing."""

@@ -27,6 +27,7 @@ from weft.errors import (
     DTypeError,
     Fix,
     LeakedTracerError,
+    MissingDerivativeError,
     ShapeError,
     TreeError,
     WeftTypeError,
@@ -40,17 +41,9 @@ from weft.ops.structural.tangents import zeros
 from weft.tracing.closure_lifting import TracedValues
 
 __all__ = [
-    "Application",
-    "CustomFunction",
-    "SymbolicZero",
-    "array_of_zero",
-    "check_rule",
-    "check_structure",
-    "class_and_length",
-    "fitted",
-    "is_float0",
-    "vector",
-]
+    "Application", "CustomFunction", "SymbolicZero", "array_of_zero", "check_rule",
+    "check_structure", "class_and_length", "fitted", "is_float0", "vector",
+]  # fmt: skip
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -129,11 +122,14 @@ class CustomFunction(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if not self._rules:
-                message = f"{self._what}: it is called and has no rule for its derivative yet"
+                message = f"{self._what} is called, and has no rule for its derivative yet"
                 wanted = f"a rule, set with {self._define}"
                 text = f"set the rule with .{self._define}(...) before the first call"
                 fix = Fix(self._define, text)
-                raise WeftTypeError(message, operation=self.kind, wanted=wanted, fix=fix)
+                got = "no rule"
+                raise MissingDerivativeError(
+                    message, operation=self.kind, got=got, wanted=wanted, fix=fix
+                )
             result: R = self._apply(args, kwargs)
             return result
         except Exception as error:

@@ -90,7 +90,11 @@ class custom_vjp(CustomFunction[P, R]):
 
     @api_boundary
     def defvjp(
-        self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
     ) -> None:
         """Sets the rules, `fwd(*args) -> (result, residuals)` and
         `bwd(*nondiff_args, residuals, cotangent) -> cotangents`.
@@ -99,7 +103,8 @@ class custom_vjp(CustomFunction[P, R]):
         stay as they are. `bwd` returns a tuple, one entry per argument (without those in
         nondiff_argnums); None stands for zeros, for a whole entry or for a part of it. With
         `symbolic_zeros`, `fwd` gets each leaf as a `CustomVJPPrimal`, and cotangents that are known
-        to be zero come as `SymbolicZero`.
+        to be zero come as `SymbolicZero`. `optimize_remat` changes nothing: under `checkpoint` only
+        what the derivative needs is computed again.
         """
         check_rule("defvjp", fwd)
         check_rule("defvjp", bwd)

@@ -1,5 +1,8 @@
 """Tools to look into running functions, and at the executables that are kept on disk."""
 
+from typing import TYPE_CHECKING
+
+from weft.base.facades import load_on_first_use
 from weft.debug.list_casts import casts
 from weft.debug.pictures import visualize_array_sharding, visualize_sharding
 from weft.debug.printing import debug_breakpoint as breakpoint
@@ -17,3 +20,6 @@ __all__ = [
     "program_cache_info", "visualize_array_sharding", "visualize_sharding",
 ]
 # fmt: on
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = load_on_first_use(__name__, globals())

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft import tree
+from weft.argument_errors import not_taken
 from weft.base import source as sources
 from weft.callbacks.primitives import debug_callback as bind_debug_callback
 from weft.core.trace import Tracer, bottom_trace, current_trace
@@ -29,7 +30,11 @@ __all__ = ["debug_breakpoint", "debug_callback", "debug_print"]
 
 @api_boundary
 def debug_callback(
-    callback: Callable[..., Any], *args: Any, ordered: bool = False, **kwargs: Any
+    callback: Callable[..., Any],
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
 ) -> None:
     """Calls a Python function with the values of arrays, to watch a program; it changes nothing.
 
@@ -47,11 +52,14 @@ def debug_callback(
     >>> seen
     [3.0]
     """
+    _refuse_parts("debug.callback", partitioned)
     bind_debug_callback("debug.callback", callback, args, kwargs, ordered)
 
 
 @api_boundary
-def debug_print(fmt: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+def debug_print(
+    fmt: str, /, *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
+) -> None:
     """Prints values when the program runs: `print(fmt.format(*args, **kwargs))`.
 
     Arguments may be arrays of any shape, and anything else that has a text. Scalars take format
@@ -73,6 +81,7 @@ def debug_print(fmt: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -
         wanted = "a string such as 'x = {}'"
         fix = Fix("format", "weft.debug.print('{}', x)", {"fmt": "{}"})
         raise WeftTypeError(message, operation="debug.print", got=got, wanted=wanted, fix=fix)
+    _refuse_parts("debug.print", partitioned)
     check_format(fmt, args, kwargs)
 
     def show(*values: Any, **named: Any) -> None:
@@ -81,6 +90,12 @@ def debug_print(fmt: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -
 
     show.__name__ = f"{fmt:.40}"
     bind_debug_callback("debug.print", show, args, kwargs, ordered)
+
+
+def _refuse_parts(operation: str, partitioned: bool) -> None:
+    if partitioned:
+        why = "Python gets whole arrays; inside a shard_map, each device's own block"
+        raise not_taken(operation, "partitioned", partitioned, why, "leave it out", False)
 
 
 @api_boundary

@@ -17,24 +17,11 @@ from weft.define.checked_lowering import checked_lowering
 from weft.errors import Fix, WeftValueError
 
 __all__ = [
-    "register_again",
-    "register_dce",
-    "register_effects",
-    "register_jvp",
-    "register_keep_layouts",
-    "register_layout",
-    "register_linearize",
-    "register_lowering",
-    "register_moves",
-    "register_on_host",
-    "register_partial_eval",
-    "register_reads",
-    "register_retype",
-    "register_stage",
-    "register_steps",
-    "register_transpose",
-    "register_vmap",
-]
+    "register_again", "register_dce", "register_effects", "register_jvp", "register_keep_layouts",
+    "register_layout", "register_linearize", "register_lowering", "register_moves",
+    "register_on_host", "register_partial_eval", "register_reads", "register_retype",
+    "register_stage", "register_steps", "register_transpose", "register_vmap",
+]  # fmt: skip
 
 Rule = Callable[..., Any]
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")

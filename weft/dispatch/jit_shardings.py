@@ -36,14 +36,9 @@ from weft.sharding.layout import unless_row_major
 from weft.tracing.argument_names import argument_names
 
 __all__ = [
-    "JitShardings",
-    "check_arguments",
-    "has_layout",
-    "lies_at",
-    "other_layout",
-    "placed_alike",
+    "JitShardings", "check_arguments", "has_layout", "lies_at", "other_layout", "placed_alike",
     "placed_around",
-]
+]  # fmt: skip
 
 Formats = tuple[tuple[Any, Any], ...]
 """For each leaf where it lies (a sharding, a device, None) and in which layout (None)."""
@@ -67,9 +62,11 @@ class JitShardings:
 
     arguments: Any = None
     results: Any = None
+    # Whether arguments are moved from where their user put them.
+    moves: bool = False
 
     @staticmethod
-    def checked(in_shardings: Any, out_shardings: Any) -> JitShardings:
+    def checked(in_shardings: Any, out_shardings: Any, moves: bool = False) -> JitShardings:
         """Checks what a user passed. Raises WeftTypeError for what is no sharding or device."""
         for what, given in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
             for place in tree.leaves(given, is_leaf=is_place):
@@ -77,7 +74,7 @@ class JitShardings:
                     as_format(place, f"jit: {what}")
         # The arguments are a tuple, so a list can only mean one.
         arguments = tuple(in_shardings) if type(in_shardings) is list else in_shardings
-        return JitShardings(arguments, out_shardings)
+        return JitShardings(arguments, out_shardings, moves)
 
     @property
     def said(self) -> bool:
@@ -227,7 +224,7 @@ def check_arguments(
         if not array.committed:
             continue
         operation = f"jit of {function._name}"
-        if place is not None and not lies_at(array, place):
+        if place is not None and not function._shardings.moves and not lies_at(array, place):
             which = argument_names(function._function, in_tree)[i]
             where = "in another way" if isinstance(place, Sharding) else "on another device"
             message = f"{operation}: {which} was put {where} than {says}"

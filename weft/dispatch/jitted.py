@@ -13,7 +13,7 @@ import itertools
 import types as python_types
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from weft import config, tree
 from weft.argument_errors import not_an_array
@@ -157,6 +157,19 @@ class Jitted(Generic[P, R_co]):
         """Traces and lowers without running: a `Lowered`, with `.as_text()` and `.compile()`."""
         return self.trace(*args, **kwargs).lower()
 
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The types of the results: a tree of `ShapeDtypeStruct`. Nothing is compiled."""
+        return self.trace(*args, **kwargs).out_info
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            function = self.__dict__.get("_function")
+            # What was set on the function, under several `jit` too.
+            if isinstance(function, Jitted) or name in getattr(function, "__dict__", {}):
+                return getattr(function, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def clear_cache(self) -> None:
         """Drops all traces and executables."""
         over_traced = [TracedBody(jaxpr, [], None) for jaxpr in self._closures]
@@ -280,6 +293,7 @@ class Jitted(Generic[P, R_co]):
             trace,
             tuple(value.value for _, value in static),
         )
+        miss.results = traced.jaxpr.out_types
         if traced.jaxpr in self._closures:
             return traced
         closed_over = traced_types(traced.consts)
@@ -344,7 +358,13 @@ class Jitted(Generic[P, R_co]):
             return list(self._shardings.constrain_results(self, outs, out_tree, places))
 
         types = [*(x.type for x in closed.found), *in_types]
-        jaxpr, consts = trace_to_jaxpr(flat, types, transformation="jit", name=self._name)
+        jaxpr, consts = trace_to_jaxpr(
+            flat,
+            types,
+            transformation="jit",
+            name=self._name,
+            input_names=lambda: argument_names(self._function, in_tree),
+        )
         if n:
             jaxpr = Jaxpr(jaxpr.inputs, jaxpr.eqns, jaxpr.outputs, len(consts) + n, jaxpr.name)
         return TracedBody(jaxpr, consts, out_trees[0])

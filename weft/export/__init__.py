@@ -1,5 +1,8 @@
 """`weft.export`: jitted functions as bytes that another process runs."""
 
+from typing import TYPE_CHECKING
+
+from weft.base.facades import load_on_first_use
 from weft.export.container import FORMAT_VERSION
 from weft.export.exported import Exported
 from weft.export.portability import DisabledSafetyCheck
@@ -16,3 +19,6 @@ __all__ = [
     "register_namedtuple_serialization", "register_pytree_node_serialization",
 ]
 # fmt: on
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = load_on_first_use(__name__, globals())

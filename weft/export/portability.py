@@ -14,12 +14,9 @@ from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.runtime.stablehlo import portable_artifact
 
 __all__ = [
-    "DisabledSafetyCheck",
-    "check_custom_calls",
-    "check_effects",
-    "checked_disabled",
+    "DisabledSafetyCheck", "check_custom_calls", "check_effects", "checked_disabled",
     "checked_platforms",
-]
+]  # fmt: skip
 
 _CALLBACKS = frozenset({debug_callback_p, io_callback_p, pure_callback_p})
 
@@ -47,10 +44,10 @@ class DisabledSafetyCheck:
     target: str = ""
 
     @classmethod
-    def custom_call(cls, target: str) -> DisabledSafetyCheck:
+    def custom_call(cls, target_name: str) -> DisabledSafetyCheck:
         """Allows custom calls of this target: it is registered, and means the same, wherever the
         function is called."""
-        return cls("custom_call", target)
+        return cls("custom_call", target_name)
 
     @classmethod
     def platform(cls) -> DisabledSafetyCheck:

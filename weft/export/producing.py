@@ -52,10 +52,11 @@ def export(
 ) -> Callable[..., Exported]:
     """Returns a function from arguments, or their types, to `fun_jit` as an `Exported`.
 
-    `fun_jit` is a function made by `weft.jit`; the shardings of its arguments and results are
-    exported with it, donation and layouts are not. The result is called like `fun_jit`, with arrays
-    or `ShapeDtypeStruct`s in place of arrays; static arguments are fixed by the call, and are no
-    arguments of the exported function. Arrays that the function closes over become a part of it.
+    `fun_jit` is a function made by `weft.jit`, or one of weft's own; the shardings of its arguments
+    and results are exported with it, donation and layouts are not. The result is called like
+    `fun_jit`, with arrays or `ShapeDtypeStruct`s in place of arrays; static arguments are fixed by
+    the call, and are no arguments of the exported function. Arrays that the function closes over
+    become a part of it.
     `platforms` are names among 'cpu', 'cuda', 'rocm', 'tpu', by default the platform of the current
     backend; none of them need be here.
 
@@ -75,6 +76,8 @@ def export(
     >>> export.deserialize(data).call(wnp.zeros(3))
     Array([0., 0., 0.], dtype=float32)
     """
+    if not isinstance(fun_jit, Jitted) and getattr(fun_jit, "__module__", "").startswith("weft."):
+        fun_jit = jit(fun_jit)  # a function of weft's own, such as weft.numpy.cos
     if not isinstance(fun_jit, Jitted):
         message = "export takes a function made by weft.jit"
         got = f"{fun_jit!r:.100} of class {type(fun_jit).__name__}"

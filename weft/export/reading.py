@@ -19,7 +19,7 @@ __all__ = ["deserialize"]
 
 
 @api_boundary
-def deserialize(data: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Exported:
+def deserialize(blob: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Exported:
     """Reads an exported function from the bytes that `serialize` returned, in any process.
 
     Custom calls that the export was told to allow need to be allowed here too, by
@@ -31,7 +31,7 @@ def deserialize(data: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = (
     generators that are not known here.
     """
     checks = checked_disabled(disabled_checks, "export.deserialize")
-    header, sections = unpack(data)
+    header, sections = unpack(blob)
     header.text("writer")
     programs = header.objects("programs")
     header.end()

@@ -20,11 +20,9 @@ from weft.export.container import Fields, refused
 from weft.runtime import pytree
 
 __all__ = [
-    "register_namedtuple_serialization",
-    "register_pytree_node_serialization",
-    "tree_from_data",
+    "register_namedtuple_serialization", "register_pytree_node_serialization", "tree_from_data",
     "tree_to_data",
-]
+]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

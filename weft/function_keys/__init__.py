@@ -39,17 +39,9 @@ from weft.function_keys.value_rules import rule_of
 from weft.function_keys.walk import Key, NamedPart, NamedWalk, Walk, register, short_text
 
 __all__ = [
-    "Key",
-    "NamedPart",
-    "function_key",
-    "identity_key",
-    "named_parts",
-    "own_key",
-    "register_by_identity",
-    "register_parts",
-    "register_uncacheable",
-    "short_text",
-]
+    "Key", "NamedPart", "function_key", "identity_key", "named_parts", "own_key",
+    "register_by_identity", "register_parts", "register_uncacheable", "short_text",
+]  # fmt: skip
 
 _FUNCTIONS = (
     types.FunctionType,

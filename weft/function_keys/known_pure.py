@@ -17,14 +17,9 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "impure",
-    "is_pure_class",
-    "is_pure_function",
-    "is_pure_module",
-    "is_unknown",
-    "is_unknown_module",
-    "unlisted_names",
-]
+    "impure", "is_pure_class", "is_pure_function", "is_pure_module", "is_unknown",
+    "is_unknown_module", "unlisted_names",
+]  # fmt: skip
 
 # The folder of weft's own files.
 _WEFT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")

@@ -32,14 +32,8 @@ from weft.interpreters.symbolic_zeros import merge_zeros
 from weft.ops.structural.tangents import add_tangents, instantiate
 
 __all__ = [
-    "DualTrace",
-    "DualTracer",
-    "JVPTrace",
-    "add_tangents",
-    "instantiate",
-    "jvp_flat",
-    "jvp_jaxpr",
-]
+    "DualTrace", "DualTracer", "JVPTrace", "add_tangents", "instantiate", "jvp_flat", "jvp_jaxpr",
+]  # fmt: skip
 
 
 class DualTracer(Tracer):

@@ -32,14 +32,9 @@ from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.tangents import instantiate
 
 __all__ = [
-    "LinearizeTrace",
-    "Linearized",
-    "linear_program",
-    "linearize_flat",
-    "linearize_jaxpr",
-    "record_linear",
-    "user_rule",
-]
+    "LinearizeTrace", "Linearized", "linear_program", "linearize_flat", "linearize_jaxpr",
+    "record_linear", "user_rule",
+]  # fmt: skip
 
 
 class _RuleTrace(Trace):

@@ -19,6 +19,7 @@ from weft.core.check import check_operands_fit
 from weft.core.jaxpr import Atom, Cut, Equation, Jaxpr, SplitEquation, Var
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Rule, Values
+from weft.core.trace import Tracer
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.jvp import jvp_jaxpr
@@ -115,7 +116,9 @@ def one_jvp(kind: OneJaxpr, primals: Values, tangents: Values, **params: Any) ->
 def one_linearize(kind: OneJaxpr, primals: Values, tangents: Values, **params: Any) -> Derived:
     jaxpr: Jaxpr = params["jaxpr"]
     nonzero, given = nonzero_tangents(tangents)
-    split = linearize_sparing(jaxpr, nonzero)
+    # Where this is recorded, what surrounds it decides which values are kept besides.
+    existing = tuple([not isinstance(x, Tracer) for x in primals])
+    split = linearize_sparing(jaxpr, nonzero, None, None if all(existing) else existing)
     outs = kind.bind(primals, split.primal, params)
     tangents_out = kind.bind([*split.residuals(primals, outs), *given], split.linear, params)
     n = len(jaxpr.outputs)

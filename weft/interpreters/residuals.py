@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
+from weft.base.marked_lists import marked
 from weft.core.check import checked
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 from weft.core.parameter_keys import exact_key, parameters_key
@@ -47,9 +48,15 @@ _CHEAP = frozenset(
 
 
 def linearize_sparing(
-    jaxpr: Jaxpr, nonzero: tuple[bool, ...], instantiate_out: tuple[bool, ...] | None = None
+    jaxpr: Jaxpr,
+    nonzero: tuple[bool, ...],
+    instantiate_out: tuple[bool, ...] | None = None,
+    existing: tuple[bool, ...] | None = None,
 ) -> Linearized:
-    """`linearize_jaxpr` with the least bytes of residuals besides the inputs and results.
+    """`linearize_jaxpr` with the least bytes of residuals.
+
+    existing: marks of the inputs that exist anyway as long as the linear half may run; by default
+    all, and the results too.
 
     >>> from weft.extend.interpreters import ad
     >>> jaxpr = weft.make_jaxpr(weft.nn.gelu)(jnp.ones(3)).jaxpr
@@ -61,10 +68,13 @@ def linearize_sparing(
 
     def make() -> Linearized:
         split = linearize_jaxpr(jaxpr, nonzero, instantiate_out)
-        results = split.primal.outputs[: split.num_outputs]
-        return choose_residuals(split, {*split.primal.inputs, *_variables(results)})
+        primal = split.primal
+        if existing is not None:
+            return choose_residuals(split, marked(existing, primal.inputs))
+        results = _variables(primal.outputs[: split.num_outputs])
+        return choose_residuals(split, {*primal.inputs, *results})
 
-    return jaxpr.memoize(("linearize_sparing", nonzero, instantiate_out), make)
+    return jaxpr.memoize(("linearize_sparing", nonzero, instantiate_out, existing), make)
 
 
 def choose_residuals(split: Linearized, free: Collection[Var]) -> Linearized:
@@ -77,11 +87,13 @@ def choose_residuals(split: Linearized, free: Collection[Var]) -> Linearized:
     wanted = split.residuals(primal.inputs, primal.outputs)
     free = {same.get(v, v) for v in free}
     makers = {v: eqn for eqn in primal.eqns if eqn.primitive in _CHEAP for v in eqn.outputs}
-    costly = [x for x in dict.fromkeys(_variables(wanted)) if x not in free]
-    kept = set(costly)
-    if any(x in makers for x in costly):
-        kept = _minimum_cut(costly, makers, free)
-    if kept == set(costly) and not same:
+    costly = {x for x in _variables(wanted) if x not in free}
+    # What cannot be computed again is kept, and so exists for the others.
+    kept = {x for x in costly if x not in makers}
+    others = [x for x in dict.fromkeys(_variables(wanted)) if x in costly and x not in kept]
+    if others:
+        kept |= _minimum_cut(others, makers, free | kept)
+    if kept == costly and not same:
         return split
     return _rebuilt(split, primal, wanted, makers, kept | free)
 
@@ -93,13 +105,16 @@ def _without_repeats(jaxpr: Jaxpr) -> tuple[Jaxpr, dict[Var, Var]]:
     met: dict[Hashable, Equation] = {}
     eqns: list[Equation] = []
     for whole in jaxpr.eqns:
-        eqn = _renamed(whole, same)
+        eqn = _renamed(whole, same) if same else whole
         if not eqn.effects and len(eqn.outputs) == 1:
             operands = [
                 (x.type, exact_key(x.value)) if isinstance(x, Literal) else x for x in eqn.inputs
             ]
+            # The parameters of weft's own operations are each of one class.
+            own = eqn.primitive.memoise
+            params = tuple(eqn.params.values()) if own else parameters_key(eqn.params)
             try:
-                first = met.setdefault((eqn.primitive, *operands, parameters_key(eqn.params)), eqn)
+                first = met.setdefault((eqn.primitive, params, *operands), eqn)
             except TypeError:  # a parameter without a hash
                 first = eqn
             if first is not eqn:
@@ -138,11 +153,13 @@ def _rebuilt(
     inside: dict[Var, Atom] = {}
     same: dict[Var, Atom] = {}
     for atom, var in zip(wanted, linear.inputs, strict=False):
-        same[var] = inside.setdefault(atom, var) if type(atom) is Var else atom
+        known = inside.setdefault(atom, var) if type(atom) is Var else atom
+        if known is not var:
+            same[var] = known
     for v in (*residuals, *computed):
         inside.setdefault(v, Var(v.type))
     eqns = [_renamed(eqn, inside) for eqn in reversed(again)]
-    eqns += [_renamed(eqn, same) for eqn in linear.eqns]
+    eqns += [_renamed(eqn, same) for eqn in linear.eqns] if same else linear.eqns
     outputs = [same.get(x, x) if type(x) is Var else x for x in linear.outputs]
     names = {v: atom for v, atom in inside.items() if type(atom) is Var}
     inputs = [names[v] for v in residuals] + linear.inputs[len(wanted) :]
@@ -172,24 +189,28 @@ def _minimum_cut(
 ) -> set[Var]:
     """The values to keep, of least bytes, from which cheap equations compute all that is wanted."""
     network = _Network()
-    pending, seen = list(wanted), set(wanted)
-    for v in wanted:
-        network.join((v, "out"), _SINK, _INFINITE)
-    while pending:
-        v = pending.pop()
-        network.join((v, "in"), (v, "out"), _bytes(v.type))
+    numbers = {v: i for i, v in enumerate(wanted, start=1)}
+    values = list(wanted)
+    network.grow(2 * len(values))
+    for i in numbers.values():
+        network.join(2 * i + 1, _SINK, _INFINITE)
+    # A value is the edge between nodes 2 i and 2 i + 1; the list grows meanwhile.
+    for i, v in enumerate(values, start=1):
+        network.join(2 * i, 2 * i + 1, _bytes(v.type))
         eqn = makers.get(v)
         if eqn is None:
-            network.join(_SOURCE, (v, "in"), _INFINITE)
+            network.join(_SOURCE, 2 * i, _INFINITE)
             continue
         for x in _variables(eqn.inputs):
-            if x not in free:
-                network.join((x, "out"), (v, "in"), _INFINITE)
-                if x not in seen:
-                    seen.add(x)
-                    pending.append(x)
+            if x in free:
+                continue
+            if x not in numbers:
+                values.append(x)
+                numbers[x] = len(values)
+                network.grow(2)
+            network.join(2 * numbers[x] + 1, 2 * i, _INFINITE)
     late = network.reaching_sink()
-    return {v for v in seen if (v, "out") in late and (v, "in") not in late}
+    return {v for v, i in numbers.items() if 2 * i + 1 in late and 2 * i not in late}
 
 
 def _variables(atoms: Iterable[Atom]) -> list[Var]:
@@ -201,7 +222,7 @@ def _bytes(type: ArrayType) -> int:
     return type.size * getattr(type.dtype, "itemsize", 8) + 1
 
 
-_SOURCE, _SINK = "source", "sink"
+_SOURCE, _SINK = 0, 1
 _INFINITE = 1 << 62
 
 
@@ -213,21 +234,25 @@ class _Network:
     """
 
     def __init__(self) -> None:
-        self.room: dict[object, dict[object, int]] = {_SOURCE: {}, _SINK: {}}
+        self.room: list[dict[int, int]] = []
+        self.grow(2)
 
-    def join(self, tail: object, head: object, capacity: int) -> None:
+    def grow(self, count: int) -> None:
+        """Adds nodes."""
+        self.room += [{} for _ in range(count)]
+
+    def join(self, tail: int, head: int, capacity: int) -> None:
         """Adds an edge."""
-        self.room.setdefault(tail, {})[head] = capacity
-        self.room.setdefault(head, {}).setdefault(tail, 0)
+        self.room[tail][head] = capacity
+        self.room[head].setdefault(tail, 0)
 
-    def reaching_sink(self) -> set[object]:
+    def reaching_sink(self) -> set[int]:
         """The nodes from which more could still reach the sink once the flow is the greatest."""
         while (levels := self._levels()) is not None:
             heads = {node: list(self.room[node]) for node in levels}
             while self._push(levels, heads):
                 pass
-        found: set[object] = {_SINK}
-        pending: list[object] = [_SINK]
+        found, pending = {_SINK}, [_SINK]
         while pending:
             node = pending.pop()
             for before in self.room[node]:
@@ -236,10 +261,10 @@ class _Network:
                     pending.append(before)
         return found
 
-    def _levels(self) -> dict[object, int] | None:
+    def _levels(self) -> dict[int, int] | None:
         """The distance of each node from the source, as far as the sink; None if it is cut off."""
-        levels: dict[object, int] = {_SOURCE: 0}
-        frontier: list[object] = [_SOURCE]
+        levels = {_SOURCE: 0}
+        frontier = [_SOURCE]
         while frontier and _SINK not in levels:
             following = []
             for node in frontier:
@@ -250,10 +275,10 @@ class _Network:
             frontier = following
         return levels if _SINK in levels else None
 
-    def _push(self, levels: dict[object, int], heads: dict[object, list[object]]) -> bool:
+    def _push(self, levels: dict[int, int], heads: dict[int, list[int]]) -> bool:
         """Sends as much as one path takes; whether there was one. `heads` loses the edges that lead
         nowhere by this distance, so that none is tried twice."""
-        path: list[object] = [_SOURCE]
+        path = [_SOURCE]
         while path[-1] != _SINK:
             node = path[-1]
             while heads[node]:

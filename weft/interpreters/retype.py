@@ -19,13 +19,8 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.extended_dtypes import is_key
 
 __all__ = [
-    "cast_to",
-    "join_types",
-    "pvary_jaxpr",
-    "retype_program",
-    "retype_together",
-    "varying_along",
-]
+    "cast_to", "join_types", "pvary_jaxpr", "retype_program", "retype_together", "varying_along",
+]  # fmt: skip
 
 
 def join_types(a: ArrayType, b: ArrayType) -> ArrayType:

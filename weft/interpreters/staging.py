@@ -25,7 +25,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, Types, not_linear
 from weft.core.trace import Trace, Tracer, function_as_parameter, leaked, running
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, Fix
+from weft.errors import AxisError, Fix, WeftError
 from weft.ops.collectives.all_reduce import pbroadcast_p
 from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.shape import broadcast_in_dim_p, reshape_p, transpose_p
@@ -245,6 +245,27 @@ class StagingTrace(Trace):
                 return False
         return True
 
+    def name_origins(self, error: WeftError, names: Sequence[str]) -> None:
+        """Adds to an error about a value of this trace the names of the inputs that it is made of;
+        `names` are those of the last inputs."""
+        tracer = error._tracer
+        if type(tracer) is not StagingTracer or tracer._trace is not self:
+            return
+        error._tracer = None
+        pending, seen = [tracer._var], {tracer._var}
+        for var in pending:
+            eqn = self.maker(var)
+            fresh = {x for x in eqn.inputs if type(x) is Var} - seen if eqn else set()
+            seen |= fresh
+            pending += fresh
+        inputs = self.inputs[len(self.inputs) - len(names) :]
+        found = [name for var, name in zip(inputs, names, strict=True) if var in seen]
+        if tracer._var in inputs:
+            error.got = tracer.origin(found[0])
+        elif found:
+            which = "arguments" if len(found) > 1 else "argument"
+            error.got = f"{tracer.origin()}, from the {which} {', '.join(found)}"
+
     def is_captured(self, var: Var) -> bool:
         """Whether a variable stands for a value from outside that is not differentiated here."""
         return any(
@@ -297,10 +318,12 @@ def trace_to_jaxpr(
     *,
     transformation: str,
     name: str,
+    input_names: Callable[[], Sequence[str]] | None = None,
 ) -> tuple[Jaxpr, list[Any]]:
     """Records a function from a flat list of values to a flat list of values.
 
     The closed-over values that come with the jaxpr may be tracers of an enclosing trace.
+    `input_names` gives the names of the last inputs, for errors.
 
     >>> from weft.extend.core import ArrayType, trace_to_jaxpr
     >>> jaxpr, consts = trace_to_jaxpr(
@@ -315,7 +338,12 @@ def trace_to_jaxpr(
     created = sources.current()
     tracers = [trace.new_input(type, created) for type in in_types]
     with running(trace), collection_paused(), sources.new_program():
-        outs = function(*tracers)
+        try:
+            outs = function(*tracers)
+        except WeftError as error:
+            if error._tracer is not None and input_names is not None:
+                trace.name_origins(error, input_names())
+            raise
         return trace.build([trace.atom(out) for out in outs], name)
 
 

@@ -4,6 +4,9 @@ Strict as `weft.lax` is; `weft.numpy.linalg` and `weft.scipy.linalg` promote and
 All dimensions but the last two are batch dimensions. On CPUs LAPACK computes them.
 """
 
+from typing import TYPE_CHECKING
+
+from weft.base.facades import load_on_first_use
 from weft.numpy.linalg.polar import qdwh
 from weft.ops.linalg.cholesky import cholesky
 from weft.ops.linalg.eig import EigImplementation, eig
@@ -18,24 +21,11 @@ from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.ops.linalg.tridiagonal import tridiagonal, tridiagonal_solve
 
 __all__ = [
-    "EigImplementation",
-    "EighImplementation",
-    "SvdAlgorithm",
-    "cholesky",
-    "cholesky_update",
-    "eig",
-    "eigh",
-    "hessenberg",
-    "householder_product",
-    "lu",
-    "lu_pivots_to_permutation",
-    "ormqr",
-    "qdwh",
-    "qr",
-    "schur",
-    "svd",
-    "symmetric_product",
-    "triangular_solve",
-    "tridiagonal",
+    "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_update", "eig",
+    "eigh", "hessenberg", "householder_product", "lu", "lu_pivots_to_permutation", "ormqr", "qdwh",
+    "qr", "schur", "svd", "symmetric_product", "triangular_solve", "tridiagonal",
     "tridiagonal_solve",
-]
+]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = load_on_first_use(__name__, globals())

@@ -10,7 +10,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from weft import config
+import numpy as np
+
+from weft import config, dtypes
 from weft.arrays.array import Array, as_array
 from weft.base import source as sources
 from weft.core import rules
@@ -75,8 +77,8 @@ class EvalTrace(Trace):
                 outs = impl(*args, **params)
                 # Results of Python get the default width, as values that a user passes do.
                 if primitive.multiple_results:
-                    return [as_array(user_value(out)) for out in outs]
-                return as_array(user_value(outs))
+                    return [_result(out) for out in outs]
+                return _result(outs)
             finally:
                 reset_current(token)
         arrays = [as_array(x) for x in args]
@@ -90,6 +92,12 @@ class EvalTrace(Trace):
                 program = one_operation(primitive, arrays, params)
                 primitive.eager_cache[key] = program
         return run_program(program, arrays)
+
+
+def _result(value: Any) -> Any:
+    """A result of Python as an array; tangents of integers stay NumPy arrays."""
+    tangents = isinstance(value, np.ndarray) and value.dtype == dtypes.float0
+    return value if tangents else as_array(user_value(value))
 
 
 def operation_key(arrays: Sequence[Array], params: dict[str, Any]) -> tuple[Any, ...]:

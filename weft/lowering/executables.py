@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft import config
+from weft import config, dtypes
 from weft.arrays.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
 from weft.base import source as sources
 from weft.base.program_caches import BoundedCache
@@ -34,15 +34,9 @@ from weft.sharding import Layout, Mesh, NamedSharding, Sharding, TiledSharding, 
 from weft.sharding.layout import unless_row_major
 
 __all__ = [
-    "LITTLE",
-    "LoweredProgram",
-    "Program",
-    "compile_lowered",
-    "compile_program",
-    "explain_failure",
-    "lower_program",
-    "run_program",
-]
+    "LITTLE", "LoweredProgram", "Program", "compile_lowered", "compile_program", "explain_failure",
+    "lower_program", "run_program",
+]  # fmt: skip
 
 # Scalars that have been copied from the default device to several devices.
 _numbers = BoundedCache(1024)
@@ -227,6 +221,8 @@ def running(
     execute = execute or program.execute
     handlers = program.handlers
     types, signatures = program.out_types, program.out_signatures
+    if any(type.dtype == dtypes.float0 for type in types):
+        return _without_elements(program, form, execute, consts)
 
     if isinstance(form, int) and not program.spellings:
         aval, signature = types[form], signatures[form]
@@ -261,6 +257,26 @@ def running(
         return found if collect is None else collect(found)
 
     return all_results
+
+
+def _without_elements(
+    program: Program, form: Any, execute: Execute, consts: Sequence[Array]
+) -> Run:
+    """What `running` gives where results are tangents of integers, which NumPy arrays stand for."""
+
+    def run(buffers: Sequence[Any], args: Sequence[Any]) -> Any:
+        try:
+            outs = execute(buffers).consume_with_handlers(program.handlers)
+        except Exception as error:
+            explain_failure((*args, *consts), error)
+            raise
+        found: list[Any] = [
+            np.zeros(x.shape, dtypes.float0) if x.type.dtype == dtypes.float0 else x
+            for x in program.wrap(outs)
+        ]
+        return found[form] if isinstance(form, int) else form(found) if form else found
+
+    return run
 
 
 # ---- compiling -----------------------------------------------------------------------------------

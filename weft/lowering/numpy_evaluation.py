@@ -89,7 +89,7 @@ def program_on_host(
         not all(eqn.primitive in rules.numpy_impl for eqn in jaxpr.eqns)
         or backend.platform != "cpu"
         or sum(type.size for type in types) > LITTLE
-        or not all(isinstance(type.dtype, np.dtype) for type in types)
+        or not all(isinstance(type.dtype, np.dtype) and type.dtype.itemsize for type in types)
         # The signature of an uncommitted row-major array is its type alone.
         or any(array.signature is not array.type for array in arrays)
     ):

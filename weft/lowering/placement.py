@@ -22,13 +22,9 @@ from weft.sharding import (
 )
 
 __all__ = [
-    "joint_place",
-    "operand_place",
-    "operand_shardings",
-    "outside_mesh",
-    "program_places",
+    "joint_place", "operand_place", "operand_shardings", "outside_mesh", "program_places",
     "same_devices",
-]
+]  # fmt: skip
 
 Place = Any
 

@@ -9,7 +9,7 @@ AxisError for an axis that is out of range, and ShapeError for shapes that do no
 >>> weft.nn.softmax(jnp.ones(2), axis=1)
 Traceback (most recent call last):
     ...
-weft.errors.AxisError: softmax: axis 1 is out of range for an array of 1 dimensions
+weft.errors.AxisError: softmax: axis 1 is out of range for an array of 1 dimension
   ...
 """
 

@@ -22,38 +22,17 @@ from weft.numpy.elementwise import add, constant, filled, multiply, same, square
 from weft.numpy.promotion import Unary, as_operand, unary
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import elementary, special
+from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.typing import ArrayLike
 
 __all__ = [
-    "celu",
-    "elu",
-    "gelu",
-    "glu",
-    "hard_sigmoid",
-    "hard_silu",
-    "hard_swish",
-    "hard_tanh",
-    "identity",
-    "leaky_relu",
-    "log1mexp",
-    "log_sigmoid",
-    "mish",
-    "relu",
-    "relu6",
-    "selu",
-    "sigmoid",
-    "silu",
-    "soft_sign",
-    "softplus",
-    "sparse_plus",
-    "sparse_sigmoid",
-    "squareplus",
-    "swish",
-    "tanh",
-]
+    "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh",
+    "identity", "leaky_relu", "log1mexp", "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid",
+    "silu", "soft_sign", "softplus", "sparse_plus", "sparse_sigmoid", "squareplus", "swish", "tanh",
+]  # fmt: skip
 
 FLOATING, INEXACT, REAL = dtypes.FLOATING, dtypes.INEXACT, dtypes.REAL
 
@@ -91,8 +70,10 @@ def _relu(x: Any) -> Any:
 
 @compiled
 def _relu6(x: Any) -> Any:
-    low = _relu.function(x)
-    return select(lax.ge(low, constant(6, x)), filled(6, x), low)
+    # One mask, which is all that the derivative reads. NaN, which compares false, stays.
+    outside = bitwise_or(lax.le(x, constant(0, x)), lax.ge(x, constant(6, x)))
+    corner = select(lax.ge(x, constant(3, x)), filled(6, x), filled(0, x))
+    return select(outside, corner, x)
 
 
 relu: Unary = unary(
@@ -335,11 +316,9 @@ def _squareplus(x: Any, *, parameter: Any) -> Any:
     # Below, the term added to 1 is less than its rounding, but for parameters beyond 1e28.
     far = lax.gt(size, constant(1e18, x))
     large, small = where(far, size, 1), where(far, 0, size)
-    root = where(
-        far,
-        multiply(size, sqrt(add(true_divide(true_divide(parameter, large), large), 1))),
-        sqrt(add(square(small), parameter)),
-    )
+    # One root, since the derivative reads it.
+    beyond = add(true_divide(true_divide(parameter, large), large), 1)
+    root = multiply(large, sqrt(where(far, beyond, add(square(small), parameter))))
     positive = lax.ge(x, constant(0, x))
     distance = where(positive, 1, add(root, size))
     below = true_divide(parameter, distance)

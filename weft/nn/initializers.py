@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from weft import dtypes, random
-from weft.argument_errors import invalid_value, refusal
+from weft.argument_errors import invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.errors import AxisError, Fix, ShapeError, api_boundary
-from weft.numpy.arguments import axis_of, check_arrays, check_number, refuse_sharding
+from weft.numpy.arguments import axis_of, check_arrays, check_number
 from weft.numpy.creation import full
 from weft.numpy.creation import ones as filled_with_ones
 from weft.numpy.creation import zeros as filled_with_zeros
@@ -26,27 +26,11 @@ from weft.ops.elementwise.complex import complex as complex_
 from weft.random.sampler_arguments import check_dtype, check_shape
 
 __all__ = [
-    "Initializer",
-    "constant",
-    "delta_orthogonal",
-    "glorot_normal",
-    "glorot_uniform",
-    "he_normal",
-    "he_uniform",
-    "kaiming_normal",
-    "kaiming_uniform",
-    "lecun_normal",
-    "lecun_uniform",
-    "normal",
-    "ones",
-    "orthogonal",
-    "truncated_normal",
-    "uniform",
-    "variance_scaling",
-    "xavier_normal",
-    "xavier_uniform",
-    "zeros",
-]
+    "Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal",
+    "he_uniform", "kaiming_normal", "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal",
+    "ones", "orthogonal", "truncated_normal", "uniform", "variance_scaling", "xavier_normal",
+    "xavier_uniform", "zeros",
+]  # fmt: skip
 
 Axes = int | Sequence[int]
 

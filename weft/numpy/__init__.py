@@ -11,7 +11,7 @@ ConcretizationError where values decide a shape. Docstrings name the errors rais
 >>> jnp.add(jnp.ones(2), jnp.ones(3))
 Traceback (most recent call last):
     ...
-weft.errors.ShapeError: add got operands whose shapes do not broadcast together
+weft.errors.ShapeError: add: the shapes do not broadcast together
   ...
 """
 

@@ -6,6 +6,7 @@ an array element by element is slow and hides a mistake, so the user calls `weft
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -13,53 +14,20 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, negative_value, refusal, unknown_option
+from weft.argument_errors import invalid_type, negative_value, not_taken, refusal, unknown_option
 from weft.core.types import check_unmasked, type_of, user_value
-from weft.errors import (
-    AxisError,
-    DTypeError,
-    Fix,
-    ShapeError,
-    WeftNotImplementedError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.flags import check_flag, check_flags
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis, reshape
 
 __all__ = [
-    "along",
-    "axes_of",
-    "axis_of",
-    "broadcast_shape",
-    "broadcasted",
-    "check_arrays",
-    "check_choice",
-    "check_fill",
-    "check_fits",
-    "check_flag",
-    "check_flags",
-    "check_number",
-    "combined",
-    "computing_dtype",
-    "convert",
-    "does_not_fit",
-    "expanded",
-    "fill_unread",
-    "inexact",
-    "integer_of",
-    "length_of",
-    "not_taken",
-    "operand",
-    "operands",
-    "promoted",
-    "refuse_out",
-    "refuse_sharding",
-    "sequence_of",
-    "shape_of",
-    "strong",
-]
+    "along", "axes_of", "axis_of", "broadcast_shape", "broadcasted", "check_arrays", "check_choice",
+    "check_fill", "check_fits", "check_flag", "check_flags", "check_number", "combined",
+    "common_shape", "computing_dtype", "convert", "does_not_fit", "expanded", "fill_unread",
+    "inexact", "integer_of", "length_of", "no_common_shape", "operand", "operands", "promoted",
+    "refuse_out", "sequence_of", "shape_of", "strong",
+]  # fmt: skip
 
 
 def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
@@ -129,33 +97,12 @@ def check_fits(operation: str, value: Any, dtype: Any) -> None:
 _FLOAT = np.dtype(float)
 
 
-def not_taken(
-    operation: str, argument: str, value: Any, why: str, fix: str, wanted: Any = None
-) -> WeftNotImplementedError:
-    """The error for an argument that NumPy or SciPy takes and weft does not.
-
-    wanted: the one value that the argument may have.
-    """
-    message, got = f"{operation} takes no {argument}=: {why}", f"{argument}={value!r:.80}"
-    advice = Fix("keyword", fix, {"keyword": argument, "value": wanted})
-    kind, needed = WeftNotImplementedError, f"{argument}={wanted!r}"
-    return refusal(kind, message, operation, got, needed, advice)
-
-
 def refuse_out(operation: str, out: Any) -> None:
     """Raises WeftNotImplementedError where an `out` is given: arrays do not change in place."""
     if out is not None:
         why = "arrays do not change in place; use the result"
         fix = f"leave it out and use the result: out = {operation}(...)"
         raise not_taken(operation, "out", out, why, fix)
-
-
-def refuse_sharding(operation: str, out_sharding: Any) -> None:
-    """Raises WeftNotImplementedError where an `out_sharding` is given."""
-    if out_sharding is not None:
-        why = "the placement of a result is asked for separately"
-        fix = "constrain the result: weft.lax.with_sharding_constraint(x, sharding)"
-        raise not_taken(operation, "out_sharding", out_sharding, why, fix)
 
 
 def axis_of(axis: Any, ndim: int, operation: str) -> int:
@@ -319,20 +266,58 @@ def computing_dtype(dtype: Any) -> Any:
     return dtypes.float32 if found in (dtypes.float16, dtypes.bfloat16) else found
 
 
-def broadcast_shape(operation: str, *shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape to which all the shapes broadcast. Raises ShapeError where there is none."""
+def common_shape(*shapes: Sequence[int]) -> tuple[int, ...] | None:
+    """The shape to which all the shapes broadcast, or None."""
     rank = max((len(shape) for shape in shapes), default=0)
     out = [1] * rank
     for shape in shapes:
         for i, size in enumerate(shape, rank - len(shape)):
             if size != 1:
                 if out[i] not in (1, size):
-                    message = f"{operation}: the shapes do not broadcast together"
-                    got = ", ".join(str(tuple(s)) for s in shapes)
-                    wanted = "lengths that are equal or 1, dimension by dimension from the last"
-                    raise refusal(ShapeError, message, operation, got, wanted)
+                    return None
                 out[i] = size
     return tuple(out)
+
+
+def broadcast_shape(
+    operation: str, *shapes: Sequence[int], what: str = "shapes"
+) -> tuple[int, ...]:
+    """The shape to which all the shapes broadcast. Raises ShapeError where there is none."""
+    out = common_shape(*shapes)
+    if out is None:
+        raise no_common_shape(operation, shapes, ", ".join(str(tuple(s)) for s in shapes), what)
+    return out
+
+
+_ORDINALS = ("first", "second", "third", "fourth")
+
+
+def no_common_shape(
+    operation: str, shapes: Sequence[Sequence[int]], got: str, what: str = "shapes"
+) -> ShapeError:
+    """The error for operands whose shapes do not broadcast together.
+
+    Its fix inserts dimensions into one operand, where that alone gives the shape of the largest: a
+    fix that makes a larger result would compute something else.
+    """
+    message = f"{operation}: the {what} do not broadcast together"
+    wanted = "lengths that are equal or 1, dimension by dimension from the last"
+    whole = max(shapes, key=len)
+    wrong = [i for i, s in enumerate(shapes) if common_shape(s, whole) != tuple(whole)]
+    fix = None
+    if len(wrong) == 1 and wrong[0] < len(_ORDINALS):
+        (i,), n = wrong, len(whole)
+        forms = [
+            ", ".join(":" if d in kept else "None" for d in range(kept[-1] + 1))
+            + ", None" * (n - 1 - kept[-1])
+            for kept in itertools.combinations(range(n), len(shapes[i]))
+            if all(size in (1, whole[d]) for size, d in zip(shapes[i], kept, strict=True))
+        ]
+        if 0 < len(forms) < 4 and len(shapes[i]) < n:
+            text = " or ".join(f"y[{form}]" for form in forms)
+            text = f"write {text}, where y is the {_ORDINALS[i]} operand"
+            fix = Fix("reshape", text, {"operand": i, "forms": forms})
+    return refusal(ShapeError, message, operation, got, wanted, fix)
 
 
 def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "broadcast_to") -> Any:

@@ -14,10 +14,12 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import unknown_option
+from weft.argument_errors import refuse_sharding, unknown_option
 from weft.arrays.array import Array, as_array
+from weft.control_flow.cond import cond
+from weft.control_flow.while_loop import fori_loop
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError
+from weft.errors import Fix, ShapeError, WeftIndexError
 from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
@@ -42,9 +44,10 @@ from weft.numpy.indexing import (
 from weft.numpy.promotion import canonical_type, meeting, number_for
 from weft.numpy.taking import INT32, take_axis
 from weft.ops.elementwise.arithmetic import add as add_
-from weft.ops.elementwise.arithmetic import div, mul, neg
+from weft.ops.elementwise.arithmetic import div, lt, mul, neg
 from weft.ops.elementwise.arithmetic import max as max_
 from weft.ops.elementwise.arithmetic import min as min_
+from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import iota
 from weft.ops.indexing.dynamic_slicing import dynamic_slice, dynamic_update_slice
@@ -58,6 +61,7 @@ from weft.ops.indexing.scatter import (
     scatter_mul,
 )
 from weft.ops.indexing.slicing import pad
+from weft.ops.reductions.reduce import reduce_or
 from weft.ops.structural.joining import rev
 from weft.ops.structural.shape import broadcast_in_dim, reshape
 
@@ -259,8 +263,7 @@ def update(
     masked = _masked(x, index, value, operation, dtype)
     if masked is not None:
         return masked
-    encoded = encode(index, aval.shape)
-    plan = plan_of(encoded.key, aval.shape)
+    encoded, plan = _planned(index, aval.shape, mode)
     _check_shape(value, plan, operation)
     if is_eager():
         x, value = as_array(x), as_array(value)
@@ -290,6 +293,29 @@ def update(
         unique_indices=bool(unique_indices),
         wrap=bool(wrap_negative_indices),
     )
+
+
+def _planned(index: Any, shape: tuple[int, ...], mode: str | None) -> tuple[Index, IndexPlan]:
+    """The index and its plan. Known positions may be out of bounds where a mode says what to do."""
+    try:
+        encoded = encode(index, shape)
+        return encoded, plan_of(encoded.key, shape)
+    except WeftIndexError:
+        if mode is None:
+            raise
+    # Index arrays on a device are not looked at.
+    parts = [
+        as_array(np.asarray(part)) if _is_known(part) else part
+        for part in (index if type(index) is tuple else (index,))
+    ]
+    encoded = encode(tuple(parts), shape)
+    return encoded, plan_of(encoded.key, shape)
+
+
+def _is_known(part: Any) -> bool:
+    """Whether an entry of an index is of integers that Python knows."""
+    known = isinstance(part, (int, list, tuple, np.integer, np.ndarray))
+    return known and np.asarray(part).dtype.kind in "iu"
 
 
 @compiled
@@ -424,13 +450,43 @@ class AtIndex:
         return self._update(values, "max", **options)
 
     def apply(self, func: Callable[[Any], Any], **options: Unpack[UpdateOptions]) -> Any:
-        """The array with a function applied to the selected elements, once to each element.
+        """The array with a function applied to the selected elements.
 
-        `func` is elementwise: it maps an array to an array of the same shape.
+        `func` is elementwise: it maps an array to an array of the same shape. It is applied to an
+        element as often as entries of index arrays name it.
         """
         wrap = options.get("wrap_negative_indices", True)
         old = self.get(mode="clip", wrap_negative_indices=wrap)
-        return self._update(func(old), "set", **options)
+        plan = plan_of(encode(self.index, type_of(self.array).shape).key, type_of(self.array).shape)
+        most = prod(plan.index_shape) if plan.indexed else 1
+        new = func(old)
+        if most > 1 and not options.get("unique_indices", False):
+            new = self._applied_again(func, convert(new, type_of(old).dtype), most, **options)
+        return self._update(new, "set", **options)
+
+    def _applied_again(
+        self, func: Callable[[Any], Any], values: Any, most: int, **options: Unpack[UpdateOptions]
+    ) -> Any:
+        """Applies `func` to the new values of elements that are named more than once (and at most
+        `most` times): every entry of an element computes its last value."""
+        none = broadcast_in_dim(np.int32(0), type_of(self.array).shape, ())
+        counts = AtIndex(AtIndex(none, self.index).add(1, **options), self.index)
+        wrap = options.get("wrap_negative_indices", True)
+        times = counts.get(mode="clip", wrap_negative_indices=wrap)
+        if type(times) is Array:
+            most = int(np.max(np.asarray(times), initial=0))
+
+        def again(i: Any, values: Any) -> Any:
+            more = lt(i, times)
+            # No derivative of the others passes through `func`, where it might be infinite.
+            new = func(select(more, values, stop_gradient(values)))
+            return select(more, convert(new, type_of(values).dtype), values)
+
+        def step(i: Any, values: Any) -> Any:
+            some = reduce_or(lt(i, times), tuple(range(type_of(times).ndim)))
+            return cond(some, again, lambda i, values: values, i, values)
+
+        return fori_loop(np.int32(1), np.int32(most), step, values) if most > 1 else values
 
     def get(
         self,
@@ -439,6 +495,7 @@ class AtIndex:
         unique_indices: bool = False,
         mode: str | None = None,
         fill_value: Any = None,
+        out_sharding: None = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
         """The selected elements: `x[index]`, with a choice of what is out of bounds.
@@ -447,13 +504,13 @@ class AtIndex:
         or the least integer, or the greatest one of an unsigned dtype).
         """
         _check_mode(mode, "get")
+        refuse_sharding(".at[...].get", out_sharding)
         _check_flags("get", indices_are_sorted, unique_indices, wrap_negative_indices)
         if fill_value is not None and mode not in ("fill", "drop"):
             raise fill_unread(fill_value, mode, ".at[...].get")
         aval = type_of(self.array)
         check_fits(".at[...].get", fill_value, aval.dtype)
-        encoded = encode(self.index, aval.shape)
-        plan = plan_of(encoded.key, aval.shape)
+        encoded, plan = _planned(self.index, aval.shape, mode)
         return take(
             self.array,
             encoded,

@@ -52,16 +52,9 @@ from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.typing import ArrayLike
 
 __all__ = [
-    "argwhere",
-    "choose",
-    "compress",
-    "extract",
-    "flatnonzero",
-    "nonzero",
-    "piecewise",
-    "select",
+    "argwhere", "choose", "compress", "extract", "flatnonzero", "nonzero", "piecewise", "select",
     "where",
-]
+]  # fmt: skip
 
 INT32 = np.dtype(np.int32)
 _NUMBERS = frozenset({bool, int, float, complex})
@@ -206,6 +199,9 @@ def flat_nonzero(mask: Any, size: int) -> tuple[Any, Any]:
     if n == 0:
         return broadcasted(np.int32(0), (size,)), np.int32(0)
     counts = cumsum(convert(mask, INT32), 0)
+    count = reshape(slicing.slice(counts, (n - 1,), (n,)), ())
+    if size == 0:
+        return broadcasted(np.int32(0), (0,)), count
     target = choose_elements(mask, sub(counts, np.int32(1)), broadcasted(np.int32(size), (n,)))
     places = scatter(
         broadcasted(np.int32(0), (size,)),
@@ -214,7 +210,7 @@ def flat_nonzero(mask: Any, size: int) -> tuple[Any, Any]:
         ScatterDimensionNumbers((), (0,), (0,)),
         mode="drop",
     )
-    return places, reshape(slicing.slice(counts, (n - 1,), (n,)), ())
+    return places, count
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
@@ -319,6 +315,10 @@ def compress(
 @compiled
 def _compress(condition: Any, a: Any, fill_value: Any, *, axis: int, size: int) -> Any:
     places, count = flat_nonzero(boolean(condition), size)
+    if not type_of(a).shape[axis]:
+        shape = type_of(a).shape
+        fill = convert(fill_value, type_of(a).dtype)
+        return broadcasted(fill, (*shape[:axis], size, *shape[axis + 1 :]))
     out = take_axis(a, places, axis, "clip")
     of = type_of(out)
     missing = ge(broadcasted(iota(INT32, size), (size,)), broadcasted(count, (size,)))

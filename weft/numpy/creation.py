@@ -25,6 +25,7 @@ from weft.numpy.arguments import broadcasted, check_arrays, check_fits, check_fl
 from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.indexing.creation import place_of
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.layout_constraint import constrain_layout
 from weft.ops.structural.shape import broadcast_in_dim, broadcast_in_dim_p, reshape
@@ -34,24 +35,10 @@ from weft.sharding import Layout, Sharding
 from weft.typing import ArrayLike
 
 __all__ = [
-    "array",
-    "asarray",
-    "astype",
-    "copy",
-    "empty",
-    "empty_like",
-    "from_dlpack",
-    "frombuffer",
-    "fromfile",
-    "fromiter",
-    "fromstring",
-    "full",
-    "full_like",
-    "ones",
-    "ones_like",
-    "zeros",
+    "array", "asarray", "astype", "copy", "empty", "empty_like", "from_dlpack", "frombuffer",
+    "fromfile", "fromiter", "fromstring", "full", "full_like", "ones", "ones_like", "zeros",
     "zeros_like",
-]
+]  # fmt: skip
 
 # Up to this many elements a copy from the host is faster than a compilation.
 _SMALL = 1 << 16
@@ -65,6 +52,7 @@ def array(
     ndmin: int = 0,
     *,
     device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """An array of the values of numbers, arrays, or (nested) lists and tuples of those.
 
@@ -92,8 +80,7 @@ def array(
     ndim = type_of(found).ndim
     if ndim < ndmin:
         found = reshape(found, (1,) * (ndmin - ndim) + type_of(found).shape)
-    if device is not None:
-        found = _to_device(found, device)
+    found = _placed(found, device, out_sharding)
     if copy is not None and not copy:
         _check_same(found, object)
     return found
@@ -120,6 +107,7 @@ def asarray(
     *,
     copy: bool | None = None,
     device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """An array of the values of `a`, which is returned as it is where it is an array already.
 
@@ -129,7 +117,7 @@ def asarray(
     >>> asarray(3.5)
     Array(3.5, dtype=float32, weak_type=True)
     """
-    return array(a, dtype, copy, order, device=device)
+    return array(a, dtype, copy, order, device=device, out_sharding=out_sharding)
 
 
 def unlisted(value: Any) -> Any:
@@ -503,38 +491,52 @@ def _float_or(dtype: Any, operation: str) -> Any:
     return found
 
 
-def _placed(found: Any, device: Any) -> Any:
+def _placed(found: Any, device: Any, out_sharding: Any = None) -> Any:
+    """The array on a device or in a sharding, which may be given by either name."""
+    if device is None:
+        device = out_sharding
+    elif out_sharding is not None:
+        message = "an array is placed by device= or by out_sharding=, not by both"
+        fix = Fix("keyword", "leave out_sharding out", {"keyword": "out_sharding", "value": None})
+        got = f"device={device} and out_sharding={out_sharding}"
+        raise refusal(WeftValueError, message, "out_sharding", got, "one of them", fix)
     return found if device is None else _to_device(found, device)
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """An array of zeros, of the default floating-point dtype where none is given.
 
     >>> zeros(3)
     Array([0., 0., 0.], dtype=float32)
     """
-    return _placed(_constant(shape_of(shape, "zeros"), 0, _float_or(dtype, "zeros")), device)
+    return _placed(
+        _constant(shape_of(shape, "zeros"), 0, _float_or(dtype, "zeros")), device, out_sharding
+    )
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """An array of ones, of the default floating-point dtype where none is given.
 
     >>> ones((1, 2), "int8")
     Array([[1, 1]], dtype=int8)
     """
-    return _placed(_constant(shape_of(shape, "ones"), 1, _float_or(dtype, "ones")), device)
+    return _placed(
+        _constant(shape_of(shape, "ones"), 1, _float_or(dtype, "ones")), device, out_sharding
+    )
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """An array whose elements may be anything; here they are zeros.
 
     >>> empty(2).shape
     (2,)
     """
-    return zeros(shape, dtype, device=device)
+    return zeros(shape, dtype, device=device, out_sharding=out_sharding)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Array:
     """An array of one value, or of values that broadcast to the shape.
 
     The dtype is by default that of the value, and weakly typed where the value is.
@@ -542,7 +544,9 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
     >>> full((2,), 7, dtype="float32")
     Array([7., 7.], dtype=float32)
     """
-    return _placed(_filled(shape_of(shape, "full"), fill_value, dtype, "full"), device)
+    return _placed(
+        _filled(shape_of(shape, "full"), fill_value, dtype, "full"), device, out_sharding
+    )
 
 
 def _filled(shape: tuple[int, ...], value: Any, dtype: Any, operation: str) -> Any:
@@ -586,13 +590,27 @@ def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ..
     return found, of.dtype if dtype is None else dtypes.parse(dtype)
 
 
-def zeros_like(a: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
-    """An array of zeros of the shape and dtype of another one.
+def _placed_like(a: Any, made: Array, device: Any, out_sharding: Any) -> Array:
+    """An array where it is to lie: where it is said, or else where `a` is committed to."""
+    said = device is not None or out_sharding is not None
+    return _placed(made, device if said else place_of(a, made), out_sharding)
+
+
+def zeros_like(
+    a: ArrayLike,
+    dtype: Any = None,
+    shape: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """An array of zeros of the shape and dtype of another one, in the place it is committed to.
 
     >>> zeros_like(array([1, 2]))
     Array([0, 0], dtype=int32)
     """
-    return _placed(_constant(*_zero_like(a, dtype, shape, "zeros_like", 0)), device)
+    made = _constant(*_zero_like(a, dtype, shape, "zeros_like", 0))
+    return _placed_like(a, made, device, out_sharding)
 
 
 def _zero_like(a: Any, dtype: Any, shape: Any, operation: str, value: Any) -> tuple[Any, Any, Any]:
@@ -600,13 +618,21 @@ def _zero_like(a: Any, dtype: Any, shape: Any, operation: str, value: Any) -> tu
     return found, value, _float_or(wanted, operation)
 
 
-def ones_like(a: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
-    """An array of ones of the shape and dtype of another one.
+def ones_like(
+    a: ArrayLike,
+    dtype: Any = None,
+    shape: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """An array of ones of the shape and dtype of another one, in the place it is committed to.
 
     >>> ones_like(array([1.5, 2]))
     Array([1., 1.], dtype=float32)
     """
-    return _placed(_constant(*_zero_like(a, dtype, shape, "ones_like", 1)), device)
+    made = _constant(*_zero_like(a, dtype, shape, "ones_like", 1))
+    return _placed_like(a, made, device, out_sharding)
 
 
 def empty_like(
@@ -621,12 +647,21 @@ def empty_like(
 
 
 def full_like(
-    a: ArrayLike, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
+    a: ArrayLike,
+    fill_value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """An array of one value (or of values that broadcast) of the shape and dtype of another one.
+
+    It lies where the other one is committed to, unless `device` says otherwise.
 
     >>> full_like(array([1, 2]), 7)
     Array([7, 7], dtype=int32)
     """
     found, wanted = _like(a, dtype, shape, "full_like")
-    return _placed(_filled(found, fill_value, wanted, "full_like"), device)
+    made = _filled(found, fill_value, wanted, "full_like")
+    return _placed_like(a, made, device, out_sharding)

@@ -44,23 +44,10 @@ from weft.ops.structural.shape import broadcast_in_dim, reshape, transpose
 from weft.typing import ArrayLike
 
 __all__ = [
-    "diag",
-    "diag_indices",
-    "diag_indices_from",
-    "diagflat",
-    "diagonal",
-    "fill_diagonal",
-    "indices",
-    "ix_",
-    "mask_indices",
-    "ravel_multi_index",
-    "trace",
-    "tril_indices",
-    "tril_indices_from",
-    "triu_indices",
-    "triu_indices_from",
-    "unravel_index",
-]
+    "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "fill_diagonal", "indices",
+    "ix_", "mask_indices", "ravel_multi_index", "trace", "tril_indices", "tril_indices_from",
+    "triu_indices", "triu_indices_from", "unravel_index",
+]  # fmt: skip
 
 INT32 = np.dtype(np.int32)
 
@@ -410,18 +397,23 @@ def _unravel(index: Any, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
     out = []
     for d in range(len(shape)):
         step = dtype.type(max(1, prod(shape[d + 1 :])))
-        out.append(div(rest, step))
+        out.append(convert(div(rest, step), of.dtype))
         rest = rem(rest, step)
     return tuple(out)
 
 
 def ravel_multi_index(
-    multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C"
+    multi_index: Sequence[Any],
+    dims: Sequence[int],
+    mode: str = "raise",
+    order: str = "C",
+    *,
+    dtype: Any = None,
 ) -> Array:
     """Positions in an array of shape `dims` as flat positions.
 
     mode: "clip" or "wrap" for positions out of bounds; "raise" needs known positions. order: "C"
-    for the last index fastest, "F" for the first.
+    for the last index fastest, "F" for the first. dtype: of the result, an integer one.
 
     >>> jnp.ravel_multi_index((jnp.array([1, 0]), jnp.array([2, 1])), (2, 3))
     Array([5, 1], dtype=int32)
@@ -446,7 +438,8 @@ def ravel_multi_index(
                 message = "ravel_multi_index: a position is out of bounds"
                 got = f"{found.min()} to {found.max()}"
                 raise refusal(WeftValueError, message, "ravel_multi_index", got, f"0 to {size - 1}")
-    return _ravel_index(*values, shape=shape, mode=mode, fortran=order == "F")
+    found = _ravel_index(*values, shape=shape, mode=mode, fortran=order == "F")
+    return found if dtype is None else convert(found, dtypes.parse(dtype))
 
 
 @compiled

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
@@ -21,7 +21,6 @@ from weft.numpy.arguments import (
     convert,
     inexact,
     integer_of,
-    not_taken,
     operand,
     operands,
     promoted,
@@ -272,6 +271,8 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     Array(2., dtype=float32)
     """
     step = dx if x is None else x
+    if type_of(y := operand("trapezoid", y)).dtype not in dtypes.INEXACT:
+        y = convert(y, inexact(type_of(y).dtype))
     y, step = meeting("trapezoid", y, step)
     of = type_of(y)
     place = axis_of(axis, of.ndim, "trapezoid")

@@ -12,19 +12,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import not_taken, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import ShapeError, WeftValueError
-from weft.numpy.arguments import (
-    check_arrays,
-    check_choice,
-    convert,
-    not_taken,
-    promoted,
-    refuse_out,
-    refuse_sharding,
-)
+from weft.numpy.arguments import check_arrays, check_choice, convert, promoted, refuse_out
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linear_algebra import preferred_dtype
 from weft.numpy.promotion import meeting

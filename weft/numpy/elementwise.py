@@ -32,38 +32,11 @@ from weft.ops.elementwise.selection import select
 from weft.ops.structural.shape import broadcast_in_dim, reshape_p
 
 __all__ = [
-    "abs",
-    "absolute",
-    "add",
-    "divide",
-    "divmod",
-    "equal",
-    "fabs",
-    "float_power",
-    "floor_divide",
-    "fmax",
-    "fmin",
-    "fmod",
-    "greater",
-    "greater_equal",
-    "less",
-    "less_equal",
-    "maximum",
-    "minimum",
-    "mod",
-    "multiply",
-    "negative",
-    "not_equal",
-    "positive",
-    "pow",
-    "power",
-    "reciprocal",
-    "remainder",
-    "sign",
-    "square",
-    "subtract",
-    "true_divide",
-]
+    "abs", "absolute", "add", "divide", "divmod", "equal", "fabs", "float_power", "floor_divide",
+    "fmax", "fmin", "fmod", "greater", "greater_equal", "less", "less_equal", "maximum", "minimum",
+    "mod", "multiply", "negative", "not_equal", "positive", "pow", "power", "reciprocal",
+    "remainder", "sign", "square", "subtract", "true_divide",
+]  # fmt: skip
 
 BOOLEAN, INTEGER, REAL = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.REAL
 NUMERIC, COMPLEX, INEXACT = dtypes.NUMERIC, dtypes.COMPLEX, dtypes.INEXACT

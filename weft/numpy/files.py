@@ -9,10 +9,9 @@ from typing import IO, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import not_taken, refusal
 from weft.errors import WeftTypeError, WeftValueError
 from weft.function_keys.known_pure import impure
-from weft.numpy.arguments import not_taken
 from weft.numpy.creation import asarray
 from weft.typing import ArrayLike
 

@@ -109,6 +109,8 @@ def _bounds(part: slice) -> tuple[Any, Any, Any]:
 
 def _quick_key(index: Any) -> Any:
     """A tuple of integers, slices, None and Ellipsis as a key. Raises TypeError for others."""
+    if type(index) is not tuple:  # A list of the same entries is an index array.
+        raise TypeError
     key: list[Any] = []
     for part in index:
         kind = type(part)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError
-from weft.numpy.arguments import check_choice, check_flags, not_taken, shape_of
+from weft.numpy.arguments import check_choice, check_flags, shape_of
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.indexing.creation import broadcasted_iota

@@ -27,6 +27,8 @@ __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
 def _values(operation: str, part: slice) -> Any:
     """The values of a slice: a range, or, with a complex step, so many points from end to end."""
+    if part == slice(None):
+        return arange(0)
     if part.stop is None:
         message = f"{operation}: a slice has an end"
         wanted = "start:stop, start:stop:step or start:stop:countj"
@@ -57,6 +59,8 @@ class _Grid:
         if isinstance(key, slice):
             return _values(self._name, key)
         parts = key if isinstance(key, tuple) else (key,)
+        if not parts:
+            return () if self._sparse else arange(0)
         for part in parts:
             if not isinstance(part, slice):
                 message = f"{self._name} is indexed with slices"

@@ -152,10 +152,13 @@ def _index_type(part: Any) -> ArrayType:
     except WeftTypeError:
         of = None
     if of is None or (of.dtype not in dtypes.INTEGER and of.dtype != dtypes.bool_):
-        what = f"{part!r:.80} of class {type(part).__name__}" if of is None else f"{of}"
+        array = hasattr(part, "astype")
+        what = f"{of}" if array else f"{part!r:.80} of class {type(part).__name__}"
         message = f"an index is an integer, a slice or an array of integers or booleans, not {what}"
         wanted = "an integer, a slice, None, Ellipsis, an array, or a tuple of these"
-        fix = Fix("convert", "convert it: i.astype(int)") if of is not None else None
+        form = "i.astype(int)" if array else "int(i)"
+        number = of is not None and of.dtype in dtypes.FLOATING
+        fix = Fix("convert", f"convert it: {form}") if number else None
         raise refusal(WeftTypeError, message, "indexing", what, wanted, fix)
     return of
 
@@ -194,8 +197,8 @@ def _out_of_bounds(index: int, size: int, dim: int) -> WeftIndexError:
     message = f"index {index} is out of bounds for dimension {dim} of length {size}"
     wanted = f"{-size} <= index < {size}"
     text = (
-        "to read beyond the end on purpose use x.at[weft.numpy.asarray(i)].get(mode='fill') "
-        "or mode='clip'; an update leaves out what such an index has beyond the end"
+        "to read beyond the end on purpose use x.at[i].get(mode='fill') or mode='clip'; an update "
+        "with mode='drop' leaves out what an index has beyond the end"
     )
     fix = Fix("clip", text, {"index": index, "size": size})
     return refusal(WeftIndexError, message, "indexing", f"index {index}", wanted, fix)
@@ -211,10 +214,12 @@ def _encode_mask(
     if value is None:
         why = "how many elements it selects decides the shape of the result"
         message = f"a boolean index must be known while tracing: {why}"
-        got, wanted = part.describe(), "a boolean array that is known while the function is traced"
+        got, wanted = part.origin(), "a boolean array that is known while the function is traced"
         text = "write weft.numpy.where(mask, x, other), or where(mask, size=n) for n places"
         kind, fix = NonConcreteBooleanIndexError, Fix("where", text)
-        raise refusal(kind, message, "indexing", got, wanted, fix)
+        error = refusal(kind, message, "indexing", got, wanted, fix)
+        error._tracer = part.unknown()
+        raise error
     mask = np.asarray(value)
     if not of.ndim:
         key.append((_FLAG, bool(mask)))

@@ -14,19 +14,9 @@ from weft.numpy.arguments import axis_of
 from weft.numpy.creation import asarray
 
 __all__ = [
-    "array_repr",
-    "array_str",
-    "get_printoptions",
-    "iscomplexobj",
-    "isrealobj",
-    "isscalar",
-    "iterable",
-    "ndim",
-    "printoptions",
-    "set_printoptions",
-    "shape",
-    "size",
-]
+    "array_repr", "array_str", "get_printoptions", "iscomplexobj", "isrealobj", "isscalar",
+    "iterable", "ndim", "printoptions", "set_printoptions", "shape", "size",
+]  # fmt: skip
 
 
 def _type(value: Any) -> Any:

@@ -6,13 +6,13 @@ split, must be known while tracing, since they decide shapes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal
+from weft.argument_errors import invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
@@ -30,6 +30,7 @@ from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
     check_flag,
+    common_shape,
     convert,
     integer_of,
     length_of,
@@ -37,7 +38,6 @@ from weft.numpy.arguments import (
     operands,
     promoted,
     refuse_out,
-    refuse_sharding,
 )
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.getitem import getitem
@@ -54,25 +54,9 @@ from weft.ops.structural.joining import concatenate as join
 from weft.typing import ArrayLike
 
 __all__ = [
-    "append",
-    "array_split",
-    "block",
-    "column_stack",
-    "concat",
-    "concatenate",
-    "delete",
-    "dsplit",
-    "dstack",
-    "hsplit",
-    "hstack",
-    "insert",
-    "repeat",
-    "split",
-    "stack",
-    "tile",
-    "vsplit",
-    "vstack",
-]
+    "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit",
+    "dstack", "hsplit", "hstack", "insert", "repeat", "split", "stack", "tile", "vsplit", "vstack",
+]  # fmt: skip
 
 
 def static_array(value: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
@@ -112,14 +96,14 @@ def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
 
 
 def _check_one_list(operation: str, argument: str, value: Any) -> None:
-    """Raises WeftTypeError where another argument is an array or a list of them: the arrays were
+    """Raises ShapeError where another argument is an array or a list of them: the arrays were
     not passed as one list."""
     several = isinstance(value, (list, tuple)) and any(hasattr(x, "shape") for x in value)
     if several or getattr(value, "shape", ()) != ():
         message = f"{operation} takes the arrays as one list"
         got = f"an array for {argument}"
         fix = Fix("list", f"put them in a list: {operation}([x, y])", {})
-        raise refusal(WeftTypeError, message, operation, got, f"{operation}([x, y])", fix)
+        raise refusal(ShapeError, message, operation, got, f"{operation}([x, y])", fix)
 
 
 def _of_one_dtype(operation: str, arrays: Any, dtype: Any) -> list[Any]:
@@ -189,10 +173,21 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
         if type_of(x).shape != first.shape:
             message = "stack takes arrays of one shape"
             got = ", ".join(str(type_of(v)) for v in values)
-            fix = Fix("broadcast", "broadcast them first: weft.numpy.broadcast_arrays(...)", {})
+            fix = _to_one_shape([type_of(v).shape for v in values])
             raise refusal(ShapeError, message, "stack", got, "equal shapes", fix)
     target = None if dtype is None else dtypes.parse(dtype)
     return _stack(*values, axis=axis_of(axis, first.ndim + 1, "stack"), dtype=target)
+
+
+def _to_one_shape(shapes: Sequence[tuple[int, ...]]) -> Fix:
+    """The fix for arrays that are to be stacked and differ in shape."""
+    if common_shape(*shapes) in shapes:
+        text = "broadcast them first: weft.numpy.stack(weft.numpy.broadcast_arrays(...))"
+        return Fix("broadcast", text, {})
+    if {len(shape) for shape in shapes} == {1}:
+        text = "join them end to end with weft.numpy.concatenate, or pad them to one length first"
+        return Fix("concatenate", text, {})
+    return Fix("reshape", "bring them to one shape first: x.reshape(...), or weft.numpy.pad", {})
 
 
 def vstack(tup: Any, dtype: Any = None) -> Array:
@@ -488,6 +483,8 @@ def _repeat_traced(x: Any, repeats: Any, *, axis: int, total: int) -> Any:
     """Marks where each new element begins in the result; the running count numbers the elements."""
     length = type_of(x).shape[axis]
     int32 = np.dtype(np.int32)
+    if not length or not total:
+        return _take_places.function(x, broadcasted(np.int32(0), (total,)), axis=axis)
     counts = broadcasted(convert(repeats, int32), (length,), "repeat")
     ends = cumsum(counts, 0)
     begins = shapes.reshape(slicing.slice(ends, (0,), (length - 1,)), (length - 1, 1))

@@ -21,14 +21,9 @@ from weft.numpy.joining import static_array
 from weft.numpy.manipulation import atleast_1d
 
 __all__ = [
-    "array2string",
-    "ascontiguousarray",
-    "common_type",
-    "min_scalar_type",
-    "ndenumerate",
-    "ndindex",
+    "array2string", "ascontiguousarray", "common_type", "min_scalar_type", "ndenumerate", "ndindex",
     "real_if_close",
-]
+]  # fmt: skip
 
 
 def _values(operation: str, a: Any, argument: str) -> np.ndarray[Any, Any]:

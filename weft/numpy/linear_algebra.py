@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal
+from weft.argument_errors import invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
@@ -19,11 +19,11 @@ from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
     combined,
+    common_shape,
     convert,
     integer_of,
     promoted,
     refuse_out,
-    refuse_sharding,
 )
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import meeting
@@ -38,18 +38,9 @@ from weft.ops.structural.shape import broadcast_in_dim, expand_dims, move_dim, r
 from weft.typing import ArrayLike
 
 __all__ = [
-    "cross",
-    "dot",
-    "inner",
-    "kron",
-    "matmul",
-    "matvec",
-    "outer",
-    "tensordot",
-    "vdot",
-    "vecdot",
+    "cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot",
     "vecmat",
-]
+]  # fmt: skip
 
 Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
 
@@ -81,10 +72,44 @@ def times(x: Any, y: Any) -> Any:
 def mismatch(operation: str, a: Any, b: Any, i: int, j: int) -> ShapeError:
     """The error for contracted dimensions of different lengths."""
     left, right = type_of(a), type_of(b)
-    both = f"dimension {i} of {left} and dimension {j} of {right}"
-    message = f"{operation}: {both} are summed over together and have different lengths"
-    fix = Fix("transpose", "transpose one operand, for example b.T", {})
-    return refusal(ShapeError, message, operation, f"{left} and {right}", "equal lengths", fix)
+    m, n = left.shape[i], right.shape[j]
+    message = f"{operation}: the dimensions that are summed over have lengths {m} and {n}"
+    wanted = f"equal lengths of dimension {i} of the first and dimension {j} of the second"
+    forms = []
+    if operation in ("matmul", "dot"):
+        forms = _swapped(operation, left.shape, right.shape)
+    rows = [*right.shape]
+    rows[j] = m
+    text = f"pass a second operand of shape {tuple(rows)}"
+    if forms:
+        text = f"write {' or '.join(forms)}, if that is what is meant"
+    fix = Fix("swap" if forms else "shape", text, {"forms": forms, "shape": tuple(rows)})
+    return refusal(ShapeError, message, operation, f"{left} and {right}", wanted, fix)
+
+
+def _swapped(operation: str, left: tuple[int, ...], right: tuple[int, ...]) -> list[str]:
+    """The ways to write the product of `x` and `y` with the matrices of one of them transposed."""
+
+    def fits(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+        return a[-1] == b[max(len(b) - 2, 0)] and (
+            operation == "dot" or common_shape(a[:-2], b[:-2]) is not None
+        )
+
+    def turned(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (*shape[:-2], *shape[-2:][::-1])
+
+    def name(shape: tuple[int, ...]) -> str:
+        return "T" if len(shape) == 2 else "mT"
+
+    def spelled(x: str, y: str) -> str:
+        return f"dot({x}, {y})" if operation == "dot" else f"{x} @ {y}"
+
+    forms = []
+    if len(right) > 1 and fits(left, turned(right)):
+        forms.append(spelled("x", f"y.{name(right)}"))
+    if len(left) > 1 and fits(turned(left), right):
+        forms.append(spelled(f"x.{name(left)}", "y"))
+    return forms
 
 
 # Two types -> the dimension numbers of their product, where it is a single primitive.
@@ -153,7 +178,8 @@ def _matmul(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
         return product("matmul", a, b, simple, precision, preferred)
     x = a if len(left) > 1 else expand_dims(a, (0,))
     y = b if len(right) > 1 else expand_dims(b, (1,))
-    batch = broadcast_shape("matmul", type_of(x).shape[:-2], type_of(y).shape[:-2])
+    leading = (type_of(x).shape[:-2], type_of(y).shape[:-2])
+    batch = broadcast_shape("matmul", *leading, what="dimensions before the matrices")
     rank = len(batch)
     # A batch dimension that only one operand has (or that is 1 in the other) is not multiplied
     # out: it stays a free dimension of that operand.
@@ -250,14 +276,17 @@ def vdot(
 
 
 @compiled
-def _vecdot(a: Any, b: Any, *, axis: int, precision: Any, preferred: Any) -> Any:
+def _vecdot(a: Any, b: Any, *, axes: tuple[int, int], precision: Any, preferred: Any) -> Any:
     a, b = promoted("vecdot", a, b)
+    last = [type_of(x).ndim - 1 for x in (a, b)]
+    a, b = (move_dim(x, i, n, 0) for x, i, n in zip((a, b), axes, last, strict=True))
     if type_of(a).dtype in dtypes.COMPLEX:
         a = conj(a)
     shape = broadcast_shape("vecdot", type_of(a).shape, type_of(b).shape)
     a, b = broadcasted(a, shape), broadcasted(b, shape)
-    rest = tuple(d for d in range(len(shape)) if d != axis)
-    return dot_general(a, b, (((axis,), (axis,)), (rest, rest)), precision, preferred)
+    n = len(shape) - 1
+    rest = tuple(range(n))
+    return dot_general(a, b, (((n,), (n,)), (rest, rest)), precision, preferred)
 
 
 def vecdot(
@@ -269,7 +298,8 @@ def vecdot(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """The sum of products along `axis`, those of `x1` conjugated; other dimensions broadcast.
+    """The sum of products along `axis` of each operand, those of `x1` conjugated; the other
+    dimensions broadcast.
 
     >>> jnp.vecdot(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
     Array(11., dtype=float32)
@@ -281,10 +311,8 @@ def vecdot(
     i, j = axis_of(axis, left.ndim, "vecdot"), axis_of(axis, right.ndim, "vecdot")
     if left.shape[i] != right.shape[j]:
         raise mismatch("vecdot", x1, x2, i, j)
-    whole = max(left.ndim, right.ndim)
-    place = whole + axis if axis < 0 else axis
     preferred = preferred_dtype(preferred_element_type)
-    return _vecdot(x1, x2, axis=place, precision=precision, preferred=preferred)
+    return _vecdot(x1, x2, axes=(i, j), precision=precision, preferred=preferred)
 
 
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:

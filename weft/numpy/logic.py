@@ -13,22 +13,10 @@ from weft.ops.elementwise import bits
 from weft.ops.elementwise.convert import convert_element_type
 
 __all__ = [
-    "bitwise_and",
-    "bitwise_count",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "invert",
-    "left_shift",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "right_shift",
-]
+    "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "invert", "left_shift", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "right_shift",
+]  # fmt: skip
 
 BOOLEAN, INTEGER, NUMERIC = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.NUMERIC
 SIGNED, UNSIGNED, BITS = dtypes.SIGNED, dtypes.UNSIGNED, dtypes.BITS

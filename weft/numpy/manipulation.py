@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from weft.argument_errors import refusal, unknown_option
+from weft.argument_errors import refusal, refuse_sharding, unknown_option
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
@@ -24,7 +24,6 @@ from weft.numpy.arguments import (
     integer_of,
     operand,
     operands,
-    refuse_sharding,
     sequence_of,
     shape_of,
 )
@@ -42,30 +41,11 @@ from weft.ops.structural.joining import rev
 from weft.typing import ArrayLike
 
 __all__ = [
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_arrays",
-    "broadcast_shapes",
-    "broadcast_to",
-    "expand_dims",
-    "flip",
-    "fliplr",
-    "flipud",
-    "matrix_transpose",
-    "moveaxis",
-    "permute_dims",
-    "ravel",
-    "reshape",
-    "resize",
-    "roll",
-    "rollaxis",
-    "rot90",
-    "squeeze",
-    "swapaxes",
-    "transpose",
-    "unstack",
-]
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
+    "broadcast_to", "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis",
+    "permute_dims", "ravel", "reshape", "resize", "roll", "rollaxis", "rot90", "squeeze",
+    "swapaxes", "transpose", "unstack",
+]  # fmt: skip
 
 
 def as_operand(x: Any) -> Any:
@@ -138,12 +118,13 @@ def _reshape_fortran(a: Any, *, shape: tuple[int, ...]) -> Any:
 
 
 @repeated
-def ravel(a: ArrayLike, order: str = "C") -> Array:
+def ravel(a: ArrayLike, order: str = "C", *, out_sharding: None = None) -> Array:
     """The elements as an array of one dimension, in the given order ("C" or "F").
 
     >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]))
     Array([1, 2, 3, 4], dtype=int32)
     """
+    refuse_sharding("ravel", out_sharding)
     a = operand("ravel", a)
     return reshape(a, (type_of(a).size,), order)
 

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import not_taken, refusal
 from weft.core.operators import install
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
@@ -26,7 +26,7 @@ from weft.numpy import (
     sorting,
     taking,
 )
-from weft.numpy.arguments import check_arrays, not_taken
+from weft.numpy.arguments import check_arrays
 from weft.numpy.clipping import clip
 from weft.numpy.getitem import getitem
 from weft.numpy.promotion import CONTAINERS, operator_of

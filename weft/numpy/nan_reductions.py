@@ -196,6 +196,7 @@ def nanvar(
     ddof: Any = 0,
     keepdims: bool = False,
     where: Any = None,
+    mean: None = None,
 ) -> Array:
     """The variance along `axis` of the elements that are not NaN.
 
@@ -204,7 +205,7 @@ def nanvar(
     """
     check_number(ddof, "nanvar", "ddof")
     options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
-    return _over_numbers(var, a, where, True, ddof=ddof, **options)
+    return _over_numbers(var, a, where, True, ddof=ddof, mean=mean, **options)
 
 
 @repeated
@@ -216,6 +217,7 @@ def nanstd(
     ddof: Any = 0,
     keepdims: bool = False,
     where: Any = None,
+    mean: None = None,
 ) -> Array:
     """The standard deviation along `axis` of the elements that are not NaN.
 
@@ -224,7 +226,7 @@ def nanstd(
     """
     check_number(ddof, "nanstd", "ddof")
     options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
-    return _over_numbers(std, a, where, True, ddof=ddof, **options)
+    return _over_numbers(std, a, where, True, ddof=ddof, mean=mean, **options)
 
 
 @compiled

@@ -48,19 +48,9 @@ from weft.ops.linalg.svd import svd
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
 
 __all__ = [
-    "poly",
-    "polyadd",
-    "polyder",
-    "polydiv",
-    "polyfit",
-    "polyint",
-    "polymul",
-    "polysub",
-    "polyval",
-    "roots",
-    "trim_zeros",
-    "vander",
-]
+    "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
+    "roots", "trim_zeros", "vander",
+]  # fmt: skip
 
 # Shorter polynomials are written out, longer ones loop.
 _WRITTEN_OUT = 16

@@ -14,34 +14,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array, put, scalar_array
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of, user_value
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
-from weft.numpy.arguments import check_arrays, check_fits, does_not_fit, inexact, operands
+from weft.errors import DTypeError, WeftTypeError
+from weft.numpy.arguments import (
+    check_arrays,
+    check_fits,
+    does_not_fit,
+    inexact,
+    no_common_shape,
+    operands,
+)
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.elementwise.convert import convert_element_type_p
+from weft.ops.elementwise.families import refused_dtype
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.typing import ArrayLike
 
 __all__ = [
-    "Binary",
-    "CONTAINERS",
-    "BinaryUfunc",
-    "Unary",
-    "UnaryUfunc",
-    "as_operand",
-    "binary",
-    "binary_ufunc",
-    "canonical_type",
-    "number_for",
-    "number_of",
-    "operator_of",
-    "unary",
+    "Binary", "CONTAINERS", "BinaryUfunc", "Unary", "UnaryUfunc", "as_operand", "binary",
+    "binary_ufunc", "canonical_type", "number_for", "number_of", "operator_of", "unary",
     "unary_ufunc",
-]
+]  # fmt: skip
 
 Unary = Callable[[ArrayLike], Array]
 Binary = Callable[[ArrayLike, ArrayLike], Array]
@@ -198,10 +194,7 @@ class Operation:
             if dtype in accepted:
                 return apply
         accepted = frozenset().union(*self.cases)
-        message = f"{self.name} does not take operands of dtype {dtypes.short_name(dtype)}"
-        wanted = "a dtype among " + ", ".join(sorted(d.name for d in accepted))
-        fix = Fix("convert", "convert the operand first (x.astype(...))", {})
-        raise refusal(DTypeError, message, self.name, ", ".join(map(str, types)), wanted, fix)
+        raise refused_dtype(self.name, dtype, tuple(types), accepted)
 
     def plan(self, values: tuple[Any, ...]) -> Apply:
         """The plan for operands of the types of `values`."""
@@ -285,10 +278,8 @@ def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*[of.shape for of in types])
     except ValueError:
-        message = f"{name} got operands whose shapes do not broadcast together"
-        wanted = "lengths that are equal or 1, dimension by dimension from the last"
-        fix = Fix("reshape", "insert dimensions of length 1, for example x[:, None]", {})
-        raise refusal(ShapeError, message, name, ", ".join(map(str, types)), wanted, fix) from None
+        got = ", ".join(map(str, types))
+        raise no_common_shape(name, [of.shape for of in types], got) from None
 
 
 def _after_steps(name: str, apply: Apply, steps: list[Unary | None]) -> Apply:
@@ -392,7 +383,7 @@ def unary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Unary:
     """Makes a function of one operand from the primitives for its dtypes."""
     plans = _Plans(Operation(name, cases, inexact))
 
-    def function(x: Any, /) -> Any:
+    def function(x: Any) -> Any:
         try:
             plan = plans[getattr(x, "type", x.__class__)]
         except (KeyError, TypeError):
@@ -411,7 +402,7 @@ def _of_two(plans: _Plans, unknown: Any) -> Any:
     """The function that looks up its plan and runs it. It returns `unknown` for an operand that it
     does not know; if that is MISSING it raises."""
 
-    def function(x1: Any, x2: Any, /) -> Any:
+    def function(x1: Any, x2: Any) -> Any:
         try:
             plan = plans[getattr(x1, "type", x1.__class__), getattr(x2, "type", x2.__class__)]
         except (KeyError, TypeError):
@@ -441,11 +432,11 @@ class UnaryUfunc(ufunc):
 
     if TYPE_CHECKING:
 
-        def __call__(self, x: ArrayLike, /) -> Array: ...
+        def __call__(self, x: ArrayLike) -> Array: ...
 
     else:
 
-        def __call__(self, x: Any = MISSING, /, *more: Any, **keywords: Any) -> Any:
+        def __call__(self, x: Any = MISSING, *more: Any, **keywords: Any) -> Any:
             try:
                 plan = self.plans[x.type if type(x) is Array else getattr(x, "type", x.__class__)]
             except (KeyError, TypeError):
@@ -471,12 +462,12 @@ class BinaryUfunc(ufunc):
 
     if TYPE_CHECKING:
 
-        def __call__(self, x1: ArrayLike, x2: ArrayLike, /) -> Array: ...
+        def __call__(self, x1: ArrayLike, x2: ArrayLike) -> Array: ...
 
     else:
 
         def __call__(
-            self, x1: Any = MISSING, x2: Any = MISSING, /, *more: Any, **keywords: Any
+            self, x1: Any = MISSING, x2: Any = MISSING, *more: Any, **keywords: Any
         ) -> Any:
             try:
                 # `x.type` for arrays: `getattr` would cost as much as the call of this object.

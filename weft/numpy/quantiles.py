@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal, unknown_option
+from weft.argument_errors import not_taken, refusal, refuse_sharding, unknown_option
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -22,7 +22,6 @@ from weft.numpy.arguments import (
     check_flag,
     convert,
     inexact,
-    not_taken,
     operand,
     operands,
     refuse_out,
@@ -364,6 +363,7 @@ def percentile(
     keepdims: bool = False,
     *,
     weights: Any = None,
+    out_sharding: None = None,
 ) -> Array:
     """`quantile` with `q` in percent.
 
@@ -372,6 +372,7 @@ def percentile(
     >>> jnp.percentile(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 75.0]))
     Array([1. , 2.5], dtype=float32)
     """
+    refuse_sharding("percentile", out_sharding)
     return _fraction("percentile", a, q, axis, out, overwrite_input, method, keepdims, weights)
 
 

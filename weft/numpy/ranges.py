@@ -86,7 +86,13 @@ def _range_dtype(values: list[Any]) -> Any:
 
 
 def arange(
-    start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """The numbers from `start` (0 where only one number is given) up to `stop`, exclusive.
 
@@ -118,7 +124,7 @@ def arange(
     if by == 0:
         raise ZeroDivisionError("arange: the step is 0")
     _check_finite(start=first, stop=last, step=by)
-    return _placed(_range(first, last, by, wanted), device)
+    return _placed(_range(first, last, by, wanted), device, out_sharding)
 
 
 def _check_finite(**numbers: Any) -> None:
@@ -367,7 +373,7 @@ def _evenly(
             )
             out = select(is_last, last, out)
     else:
-        step = filled(math.nan, start)
+        step = dtypes.to_real(computed).type(math.nan)  # Of no shape, as in NumPy.
         out = _repeated(start, num)
     return move_dim(out, 0, axis_of(axis, len(shape) + 1, "linspace"), num), step
 

@@ -7,12 +7,13 @@ and variances of integers are floats. Variance is computed in two passes, about 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod as product
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
@@ -24,7 +25,6 @@ from weft.numpy.arguments import (
     convert,
     expanded,
     inexact,
-    not_taken,
     operand,
     refuse_out,
 )
@@ -32,8 +32,7 @@ from weft.numpy.compiled_functions import CompiledFunction, compiled, is_eager
 from weft.numpy.elementwise import maximum, minimum
 from weft.numpy.promotion import number_for
 from weft.numpy.repeated import repeated
-from weft.ops.elementwise.arithmetic import add, div, mul, ne, sqrt, square, sub
-from weft.ops.elementwise.arithmetic import max as larger
+from weft.ops.elementwise.arithmetic import add, div, le, mul, ne, sqrt, square, sub
 from weft.ops.elementwise.complex import conj, imag, real
 from weft.ops.elementwise.selection import select
 from weft.ops.reductions.reduce import (
@@ -49,20 +48,9 @@ from weft.ops.structural.shape import reduce_sum, reshape
 from weft.typing import ArrayLike
 
 __all__ = [
-    "all",
-    "amax",
-    "amin",
-    "any",
-    "count_nonzero",
-    "max",
-    "mean",
-    "min",
-    "prod",
-    "ptp",
-    "std",
-    "sum",
-    "var",
-]
+    "all", "amax", "amin", "any", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std",
+    "sum", "var",
+]  # fmt: skip
 
 _NARROW_FLOATS = frozenset({dtypes.float16, dtypes.bfloat16})
 # The dtypes whose sums need no conversion before or after, whatever the settings.
@@ -476,9 +464,11 @@ def _var(
     count = _number_counted(shape, axes, where, real_dtype)
     center = div(reduce_sum(masked(x, where, 0), axes), convert(count, working))
     squares = masked(_spread_about(x, center, shape, axes), where, 0)
-    # As in NumPy, degrees of freedom do not fall below 0.
-    degrees = larger(sub(count, convert(correction, real_dtype)), real_dtype.type(0))
+    degrees = sub(count, convert(correction, real_dtype))
     out = div(reduce_sum(squares, axes), degrees)
+    # Without a degree of freedom there is no estimate.
+    none = broadcasted(le(degrees, real_dtype.type(0)), type_of(out).shape)
+    out = select(none, broadcasted(real_dtype.type(math.nan), type_of(out).shape), out)
     return kept(convert(sqrt(out) if root else out, target), shape, axes, keepdims)
 
 

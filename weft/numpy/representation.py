@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, refusal
+from weft.argument_errors import invalid_type, not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
-from weft.numpy.arguments import broadcasted, check_flag, inexact, not_taken, refuse_out
+from weft.numpy.arguments import broadcasted, check_flag, inexact, refuse_out
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import constant, filled, same, together
 from weft.numpy.promotion import (
@@ -38,35 +38,11 @@ from weft.ops.elementwise.selection import select
 from weft.typing import ArrayLike
 
 __all__ = [
-    "angle",
-    "around",
-    "ceil",
-    "conj",
-    "conjugate",
-    "copysign",
-    "fix",
-    "floor",
-    "frexp",
-    "heaviside",
-    "imag",
-    "iscomplex",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "isneginf",
-    "isposinf",
-    "isreal",
-    "ldexp",
-    "modf",
-    "nan_to_num",
-    "nextafter",
-    "real",
-    "rint",
-    "round",
-    "signbit",
-    "spacing",
-    "trunc",
-]
+    "angle", "around", "ceil", "conj", "conjugate", "copysign", "fix", "floor", "frexp",
+    "heaviside", "imag", "iscomplex", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
+    "isreal", "ldexp", "modf", "nan_to_num", "nextafter", "real", "rint", "round", "signbit",
+    "spacing", "trunc",
+]  # fmt: skip
 
 BOOLEAN, INTEGER, COMPLEX = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.COMPLEX
 INEXACT, FLOATING, NUMERIC = dtypes.INEXACT, dtypes.FLOATING, dtypes.NUMERIC
@@ -396,8 +372,17 @@ nextafter: BinaryUfunc = binary_ufunc(
 
 @compiled
 def _spacing(x: Any) -> Any:
+    # By the bits: a difference below the least normal number would be flushed to 0.
     size = lax.abs(x)
-    gap = lax.sub(rounding.nextafter(size, filled(math.inf, x)), size)
+    pattern, width = _bits_of(size), _FORMATS[type_of(x).dtype][1]
+    shift, one = constant(width, pattern), constant(1, pattern)
+    exponent = bits.shift_right_logical(pattern, shift)
+    least = bits.shift_left(one, lax.sub(lax.max(exponent, one), one))
+    normal = bits.shift_left(lax.sub(exponent, shift), shift)
+    gap = bitcast_convert_type(select(lax.gt(exponent, shift), normal, least), type_of(x).dtype)
+    last = filled(math.inf, x)
+    above = rounding.nextafter(size, last)
+    gap = select(lax.lt(above, last), gap, lax.sub(above, size))
     return select(_sign_bit(x), lax.neg(gap), gap)
 
 

@@ -48,15 +48,8 @@ from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
 from weft.typing import ArrayLike
 
 __all__ = [
-    "argmax",
-    "argmin",
-    "digitize",
-    "interp",
-    "isin",
-    "nanargmax",
-    "nanargmin",
-    "searchsorted",
-]
+    "argmax", "argmin", "digitize", "interp", "isin", "nanargmax", "nanargmin", "searchsorted",
+]  # fmt: skip
 
 INT32 = np.dtype(np.int32)
 

@@ -14,7 +14,7 @@ from weft.argument_errors import refusal
 from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import marked
 from weft.core.types import type_of
-from weft.errors import WeftValueError
+from weft.errors import Fix, WeftValueError
 from weft.numpy.arguments import (
     axis_of,
     broadcasted,
@@ -42,20 +42,13 @@ from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.reductions.cumulative import cumsum
 from weft.ops.reductions.sorting import sort
 from weft.ops.structural.joining import concatenate as join
-from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+from weft.ops.structural.shape import broadcast_in_dim, reshape, transpose
 from weft.typing import ArrayLike
 
 __all__ = [
-    "intersect1d",
-    "setdiff1d",
-    "setxor1d",
-    "union1d",
-    "unique",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-]
+    "intersect1d", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values",
+]  # fmt: skip
 
 INT32 = np.dtype(np.int32)
 
@@ -87,21 +80,22 @@ def _unique(
     """The values, the position of the first of each, the number of each row's value, the counts."""
     n, k = type_of(rows).shape
     dtype = dtypes.default_int()
-    places, count = flat_nonzero(first, size)
-    index = take_axis(order, places, 0, "clip")
+    # One more than is wanted ends the last value.
+    ends, count = flat_nonzero(first, size + 1)
+    beyond = ge(iota(INT32, size + 1), broadcasted(count, (size + 1,)))
+    ends = select(beyond, broadcasted(np.int32(n), (size + 1,)), ends)
+    counts = sub(slice_in_dim(ends, 1, None), slice_in_dim(ends, 0, size))
+    missing = slice_in_dim(beyond, 0, size)
+    index = take_axis(order, slice_in_dim(ends, 0, size), 0, "clip")
     values = take_axis(rows, index, 0, "clip")
-    missing = ge(iota(INT32, size), broadcasted(count, (size,)))
     # By default the first and smallest value, the only one that always exists.
-    value = convert(fill[0], type_of(rows).dtype) if fill else slice_in_dim(values, 0, 1)
+    value = convert(fill[0], type_of(rows).dtype) if fill else slice_in_dim(values, 0, min(1, size))
     value = broadcasted(value, (size, k))
     values = select(broadcast_in_dim(missing, (size, k), (0,)), value, values)
     zero = broadcasted(np.int32(0), (n,))
     numbers = ScatterDimensionNumbers((), (0,), (0,))
     inverse = scatter(zero, reshape(order, (n, 1)), number, numbers)
-    ends = select(missing, broadcasted(np.int32(n), (size,)), places)
-    after = join([slice_in_dim(ends, 1, None), broadcasted(np.int32(n), (1,))], 0)
-    counts = sub(after, ends)
-    index = select(missing, broadcasted(slice_in_dim(index, 0, 1), (size,)), index)
+    index = select(missing, broadcasted(slice_in_dim(index, 0, min(1, size)), (size,)), index)
     return values, convert(index, dtype), convert(inverse, dtype), convert(counts, dtype)
 
 
@@ -123,11 +117,8 @@ def _all_of(
     n = type_of(rows).shape[0]
     if size is None:
         known(ar, operation, "pass size=, a bound on the number of values")
-        if not n:
-            none = as_array(np.zeros((0,), dtypes.default_int()))
-            return ar if axis is not None else reshape(ar, (0,)), none, none, none
     if not n:
-        raise refusal(WeftValueError, f"{operation}: size= with no elements", operation, str(of))
+        return _of_nothing(operation, ar, axis, size, fill_value)
     grouped = _grouped(rows, equal_nan=equal_nan)
     if size is None:
         last = grouped[2][n - 1]
@@ -143,6 +134,24 @@ def _all_of(
         values = reshape(values, (wanted, *(of.shape[d] for d in order[1:])))
         values = transpose(values, tuple(order.index(d) for d in range(of.ndim)))
     return values, index, inverse, counts
+
+
+def _of_nothing(
+    operation: str, ar: Any, axis: int | None, size: Any, fill_value: Any
+) -> tuple[Any, Any, Any, Any]:
+    """What `_all_of` gives where there are no values: as many fill values as `size` wants."""
+    of, count = type_of(ar), 0 if size is None else length_of(size, operation, "size")
+    if count and fill_value is None:
+        message = f"{operation}: size={count} values of no elements"
+        fix = Fix("fill", "pass fill_value=, the value of those missing", {"fill_value": 0})
+        raise refusal(WeftValueError, message, operation, str(of), "a fill_value", fix)
+    place = None if axis is None else axis_of(axis, of.ndim, operation)
+    shape = (count,) if place is None else (*of.shape[:place], count, *of.shape[place + 1 :])
+    values = broadcasted(convert(0 if fill_value is None else fill_value, of.dtype), shape)
+    dtype = dtypes.default_int()
+    none = as_array(np.zeros((0,), dtype))
+    inverse = as_array(np.zeros(of.shape if place is None else (0,), dtype))
+    return values, none, inverse, none
 
 
 @overload
@@ -397,25 +406,32 @@ def setdiff1d(
     check_flag(assume_unique, "setdiff1d", "assume_unique")
     ar1, ar2 = meeting("setdiff1d", ar1, ar2)
     check_fill(fill_value, size, "setdiff1d")
-    most = None if size is None else type_of(ar1).size
-    values = _flat(ar1) if assume_unique else unique(ar1, size=most)
+    values = _flat(ar1) if assume_unique or size is not None else unique(ar1)
     mask = isin(values, ar2, invert=True)
-    if size is None:
-        return compress(mask, values)
-    if not assume_unique:
-        mask = bitwise_and(mask, _is_first(values))
-    return compress(mask, values, size=size, fill_value=0 if fill_value is None else fill_value)
+    if size is not None and not assume_unique:
+        values, _, mask = _different(values, mask)
+    return compress(mask, values, size=size, fill_value=fill_value)
 
 
 @compiled
-def _is_first(x: Any) -> Any:
-    """Whether each element of sorted values with repeats of the first at the end is a new one."""
-    n = type_of(x).shape[0]
-    if n == 0:
-        return broadcasted(np.bool_(True), (0,))
-    first = broadcasted(slice_in_dim(x, 0, 1), (n,))
-    again = bitwise_and(eq(x, first), ne(iota(INT32, n), np.int32(0)))
-    return bitwise_not(again)
+def _different(values: Any, valid: Any) -> tuple[Any, Any, Any]:
+    """The valid values in increasing order, their positions, and the first of each value."""
+    n = type_of(values).shape[0]
+    last = convert(bitwise_not(valid), INT32)
+    last, values, places = sort((last, values, iota(INT32, n)), 0, num_keys=2)
+    above, below = slice_in_dim(values, 0, max(n - 1, 0)), slice_in_dim(values, min(n, 1), n)
+    new = ne(above, below)
+    if type_of(values).dtype in dtypes.INEXACT:
+        new = bitwise_and(new, bitwise_not(bitwise_and(is_nan(above), is_nan(below))))
+    first = join([broadcasted(np.bool_(True), (min(n, 1),)), new], 0)
+    return values, places, bitwise_and(first, eq(last, np.int32(0)))
+
+
+def _least_or(fill_value: Any, values: Any, mask: Any) -> Any:
+    """What fills up sorted values: by default the first of those chosen, or 0 if there is none."""
+    if fill_value is not None:
+        return fill_value
+    return reshape(compress(mask, values, size=1), ())
 
 
 @compiled
@@ -502,16 +518,16 @@ def intersect1d(
 
 
 def _intersect_traced(a: Any, b: Any, size: int, fill_value: Any, return_indices: bool) -> Any:
-    n = type_of(a).size
-    values, index, _, _ = _all_of("intersect1d", a, None, True, n, None)
-    mask = bitwise_and(isin(values, b), _is_first(values))
-    found = compress(mask, values, size=size, fill_value=0 if fill_value is None else fill_value)
-    if not return_indices:
-        return found
-    one = compress(mask, index, size=size, fill_value=n)
-    other, other_index, _, _ = _all_of("intersect1d", b, None, True, type_of(b).size, None)
-    mask = bitwise_and(isin(other, a), _is_first(other))
-    return found, one, compress(mask, other_index, size=size, fill_value=type_of(b).size)
+    a, b = _flat(a), _flat(b)
+    found: list[Any] = []
+    for one, other in ((a, b), (b, a))[: 2 if return_indices else 1]:
+        values, places, mask = _different(one, isin(one, other))
+        if not found:
+            found.append(
+                compress(mask, values, size=size, fill_value=_least_or(fill_value, values, mask))
+            )
+        found.append(compress(mask, places, size=size, fill_value=type_of(one).size))
+    return tuple(found) if return_indices else found[0]
 
 
 def setxor1d(
@@ -532,37 +548,13 @@ def setxor1d(
     check_flag(assume_unique, "setxor1d", "assume_unique")
     ar1, ar2 = meeting("setxor1d", ar1, ar2)
     check_fill(fill_value, size, "setxor1d")
-    if size is not None:
-        size = length_of(size, "setxor1d", "size")
-        n, m = type_of(ar1).size, type_of(ar2).size
-        one = setdiff1d(ar1, ar2, size=n, fill_value=0)
-        two = setdiff1d(ar2, ar1, size=m, fill_value=0)
-        counted = ((n, _different(ar1, ar2)), (m, _different(ar2, ar1)))
-        valid = [bitwise_not(ge(iota(INT32, k), broadcasted(count, (k,)))) for k, count in counted]
-        fill = 0 if fill_value is None else fill_value
-        return _sorted_valid(concatenate([one, two]), join(valid, 0), fill, size=size)
-    a, b = (_flat(x) if assume_unique else unique(x) for x in (ar1, ar2))
-    values, _, mask = _shared(a, b, both=False)
-    return compress(mask, values)
-
-
-def _different(a: Any, b: Any) -> Any:
-    """How many different values of `a` are not in `b`."""
-    values = unique(a, size=type_of(a).size)
-    mask = bitwise_and(isin(values, b, invert=True), _is_first(values))
-    return reduce_sum(convert(mask, INT32), (0,))
-
-
-@compiled
-def _sorted_valid(values: Any, valid: Any, fill: Any, *, size: int) -> Any:
-    """The valid values in increasing order, then the fill value."""
-    n = type_of(values).shape[0]
-    last = convert(bitwise_not(valid), INT32)
-    _, ordered = sort((last, values), 0, num_keys=2)
-    count = sub(np.int32(n), reduce_sum(last, (0,)))
-    fills = broadcasted(convert(fill, type_of(values).dtype), (n,))
-    out = select(ge(iota(INT32, n), broadcasted(count, (n,))), fills, ordered)
-    if size <= n:
-        return slice_in_dim(out, 0, size)
-    more = broadcasted(convert(fill, type_of(values).dtype), (size - n,))
-    return join([out, more], 0)
+    a, b = _flat(ar1), _flat(ar2)
+    if size is not None and not assume_unique:
+        valid = join([isin(a, b, invert=True), isin(b, a, invert=True)], 0)
+        values, _, mask = _different(concatenate([a, b]), valid)
+    else:
+        a, b = (a, b) if assume_unique else (unique(a), unique(b))
+        values, _, mask = _shared(a, b, both=False)
+    if size is None:
+        return compress(mask, values)
+    return compress(mask, values, size=size, fill_value=_least_or(fill_value, values, mask))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
@@ -23,14 +23,13 @@ from weft.numpy.arguments import (
     check_flags,
     convert,
     integer_of,
-    not_taken,
     operand,
     operands,
     refuse_out,
 )
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.nan_reductions import without_nan
-from weft.numpy.reductions import accumulator
+from weft.numpy.reductions import accumulator, boolean
 from weft.numpy.repeated import repeated
 from weft.ops.indexing import slicing
 from weft.ops.indexing.creation import broadcasted_iota
@@ -41,19 +40,9 @@ from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.typing import ArrayLike
 
 __all__ = [
-    "argpartition",
-    "argsort",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "lexsort",
-    "nancumprod",
-    "nancumsum",
-    "partition",
-    "sort",
-    "sort_complex",
-]
+    "argpartition", "argsort", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "lexsort",
+    "nancumprod", "nancumsum", "partition", "sort", "sort_complex",
+]  # fmt: skip
 
 
 def _check_kind(name: str, kind: Any, order: Any) -> None:
@@ -111,10 +100,12 @@ def argsort(
     order: None = None,
     stable: bool = True,
     descending: bool = False,
+    dtype: Any = None,
 ) -> Array:
     """The positions that put the elements in increasing order along `axis`.
 
-    Equal elements keep their order. descending: in decreasing order, NaN first.
+    Equal elements keep their order. descending: in decreasing order, NaN first. dtype: of the
+    positions, an integer one.
 
     >>> jnp.argsort(jnp.array([3, 1, 2]))
     Array([1, 2, 0], dtype=int32)
@@ -122,7 +113,8 @@ def argsort(
     check_flags("argsort", stable=stable, descending=descending)
     _check_kind("argsort", kind, order)
     a, place = along("argsort", a, axis)
-    return _argsort(a, axis=place, stable=bool(stable), descending=bool(descending))
+    found = _argsort(a, axis=place, stable=bool(stable), descending=bool(descending))
+    return found if dtype is None else convert(found, dtypes.parse(dtype))
 
 
 def sort_complex(a: ArrayLike) -> Array:
@@ -214,10 +206,17 @@ def _cumulative(a: Any, *, name: str, axis: int, dtype: Any, initial: bool) -> A
     if name.startswith("nan"):
         a = without_nan(a, fill)
     target = dtype if dtype is not None else source
-    if target == dtypes.bool_:
+    if dtype is None and target == dtypes.bool_:
         target = dtypes.default_int()
-    x = convert(a, accumulator(target))
+    # Sums and products of booleans are "any" and "all", which no integer counts wrongly.
+    x = (
+        convert(a, accumulator(target))
+        if target != dtypes.bool_
+        else convert(boolean(a), dtypes.int32)
+    )
     function = cumulative.cumprod if fill else cumulative.cumsum
+    if target == dtypes.bool_:
+        function = cumulative.cummin if fill else cumulative.cummax
     out = convert(function(x, axis), target)
     if initial:
         shape = tuple(1 if d == axis else n for d, n in enumerate(type_of(a).shape))

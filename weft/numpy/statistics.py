@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal
+from weft.argument_errors import invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -53,14 +53,8 @@ from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, tra
 from weft.typing import ArrayLike
 
 __all__ = [
-    "bincount",
-    "corrcoef",
-    "cov",
-    "histogram",
-    "histogram2d",
-    "histogram_bin_edges",
-    "histogramdd",
-]
+    "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd",
+]  # fmt: skip
 
 
 @compiled
@@ -97,17 +91,20 @@ def cov(
     ddof: int | None = None,
     fweights: Any = None,
     aweights: Any = None,
+    dtype: Any = None,
 ) -> Array:
     """The covariance matrix of variables, which are the rows of `m` (and of `y`).
 
     rowvar=False: the columns. bias: divide by the number of observations and not by one less (ddof
     sets how many less). fweights, aweights: how often each observation occurs, and its weight.
+    dtype: to compute in.
 
     >>> jnp.cov(jnp.array([[1.0, 3.0], [2.0, 0.0]]))
     Array([[ 2., -2.],
            [-2.,  2.]], dtype=float32)
     """
     check_flags("cov", rowvar=rowvar, bias=bias)
+    m, y = _in_dtype(dtype, m, y)
     m = operand("cov", m)
     if type_of(m).ndim > 2:
         raise ShapeError("cov takes at most two dimensions", operation="cov", got=str(type_of(m)))
@@ -129,6 +126,13 @@ def cov(
     degrees = (0 if bias else 1) if ddof is None else integer_of(ddof, "cov", "ddof")
     reliable = aweights is not None
     return _cov(x, *weights, by_columns=not rowvar, ddof=degrees, reliable=reliable)
+
+
+def _in_dtype(dtype: Any, *values: Any) -> Sequence[Any]:
+    """The values in a dtype; all as they are where none is given."""
+    if dtype is None:
+        return values
+    return [None if x is None else asarray(x, dtype) for x in values]
 
 
 def _rows(x: Any, rowvar: bool) -> Any:
@@ -164,18 +168,21 @@ def _between(x: Any, one: Any) -> Any:
     return smaller(larger(x, -one), one)
 
 
-def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Array:
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: Any = None
+) -> Array:
     """The correlation coefficients of variables, which are the rows of `x` (and of `y`).
 
     x: shape (n, m), n variables of m observations (with rowvar=False the columns are variables);
-    the result is (n, n), real or complex. Raises ShapeError for more than two dimensions.
+    the result is (n, n), real or complex, computed in `dtype`. Raises ShapeError for more than two
+    dimensions.
 
     >>> jnp.corrcoef(jnp.array([[1.0, 2.0], [2.0, 1.0]])).round(2)
     Array([[ 1., -1.],
            [-1.,  1.]], dtype=float32)
     """
     check_flag(rowvar, "corrcoef", "rowvar")
-    return _corrcoef(cov(x, y, rowvar))
+    return _corrcoef(cov(x, y, rowvar, dtype=dtype))
 
 
 @compiled
@@ -194,7 +201,12 @@ def _bincount(x: Any, *weights: Any, length: int) -> Any:
 
 
 def bincount(
-    x: ArrayLike, weights: Any = None, minlength: int = 0, *, length: int | None = None
+    x: ArrayLike,
+    weights: Any = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out_sharding: None = None,
 ) -> Array:
     """How often each number from 0 on occurs in an array of integers that are not negative.
 
@@ -204,6 +216,7 @@ def bincount(
     >>> jnp.bincount(jnp.array([0, 2, 2, 3]))
     Array([1, 0, 2, 1], dtype=int32)
     """
+    refuse_sharding("bincount", out_sharding)
     x = operand("bincount", x)
     of = type_of(x)
     if of.dtype not in dtypes.INTEGER | dtypes.BOOLEAN:

@@ -101,13 +101,14 @@ def wrapped(index: Any, size: int) -> Any:
     return choose_elements(lt(r, dtype.type(0)), add(r, dtype.type(size)), r)
 
 
-def index_in_mode(index: Any, size: int, mode: str | None) -> tuple[Any, str]:
+def index_in_mode(index: Any, size: int, mode: str | None, wrap: bool = True) -> tuple[Any, str]:
     """Positions as a gather takes them, and its mode, for the modes of `take`."""
     if mode == "wrap":
         of = type_of(index)
         return wrapped(index if of.dtype.itemsize >= 4 else convert(index, INT32), size), "clip"
-    if mode == "clip":
-        return convert(index, INT32) if type_of(index).dtype.itemsize < 4 else index, "clip"
+    if mode == "clip" or not wrap:
+        index = convert(index, INT32) if type_of(index).dtype.itemsize < 4 else index
+        return index, mode or "fill"
     return counted_from_start(index, size), mode or "fill"
 
 
@@ -186,8 +187,8 @@ def take(
 
 
 @compiled
-def _take_along(arr: Any, indices: Any, *, axis: int, mode: Any, fill: Any) -> Any:
-    arr, index, numbers, sizes, how = _aligned(arr, indices, axis, mode)
+def _take_along(arr: Any, indices: Any, *, axis: int, mode: Any, fill: Any, wrap: bool) -> Any:
+    arr, index, numbers, sizes, how = _aligned(arr, indices, axis, mode, wrap)
     if not type_of(arr).size:
         return _of_nothing(arr, type_of(index).shape[:-1], how, fill[1] if fill else None)
     return gather(arr, index, numbers, sizes, mode=how, fill_value=fill[1] if fill else None)
@@ -201,12 +202,15 @@ def _common(operation: str, shape: Any, places: Any, axis: int) -> tuple[int, ..
     )
 
 
-def _aligned(arr: Any, indices: Any, axis: int, mode: Any) -> Any:
+def _aligned(arr: Any, indices: Any, axis: int, mode: Any, wrap: bool) -> Any:
     """The operand and positions of a gather along one axis, with the other dimensions matched."""
     shape, of = type_of(arr).shape, type_of(indices)
     common = _common("take_along_axis", shape, of.shape, axis)
     arr = broadcasted(arr, (*common[:axis], shape[axis], *common[axis + 1 :]))
-    index, how = index_in_mode(strong(broadcasted(indices, common)), shape[axis], mode)
+    index = strong(broadcasted(indices, common))
+    if mode == "clip" and wrap:  # As an index does: first from the end, then to the bounds.
+        index = counted_from_start(index, shape[axis])
+    index, how = index_in_mode(index, shape[axis], mode, wrap)
     others = tuple(d for d in range(len(shape)) if d != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     return arr, reshape(index, (*common, 1)), numbers, (1,) * len(shape), how
@@ -219,11 +223,14 @@ def take_along_axis(
     axis: int | None = -1,
     mode: str | None = None,
     fill_value: Any = None,
+    *,
+    wrap_negative_indices: bool = True,
 ) -> Array:
     """The elements at positions along `axis` that `indices` lists for every row.
 
     The other dimensions of the two broadcast together. axis=None flattens the array. mode: as in
-    `take`.
+    `take`, but "clip" counts negative positions from the end before. wrap_negative_indices=False:
+    negative positions are out of bounds.
 
     >>> jnp.take_along_axis(jnp.array([[1, 2], [3, 4]]), jnp.array([[1], [0]]), axis=1)
     Array([[2],
@@ -239,7 +246,9 @@ def take_along_axis(
         message, got = f"take_along_axis: the positions have {counts}", f"{of} and indices {index}"
         raise refusal(ShapeError, message, "take_along_axis", got, "as many dimensions")
     place = axis_of(axis, of.ndim, "take_along_axis")
-    return _take_along(arr, indices, axis=place, mode=mode, fill=_static_fill(fill_value))
+    check_flags("take_along_axis", wrap_negative_indices=wrap_negative_indices)
+    fill, wrap = _static_fill(fill_value), bool(wrap_negative_indices)
+    return _take_along(arr, indices, axis=place, mode=mode, fill=fill, wrap=wrap)
 
 
 @compiled

@@ -141,9 +141,11 @@ class ufunc:
         return implementations.at(self, a, indices, b, inplace)
 
     def refuse(self, given: int, keywords: dict[str, Any]) -> None:
-        """Raises for a call with a wrong number of operands or with keywords."""
+        """Raises for a call with a wrong number of operands, or with more than `out=None`."""
         name = self.__name__
         for keyword, value in keywords.items():
+            if keyword in ("out", "where") and value is None:
+                continue
             advice = _UNSUPPORTED.get(keyword, "leave it out")
             # NumPy's keywords are not implemented; others are the caller's mistake.
             error = WeftNotImplementedError if keyword in _UNSUPPORTED else WeftTypeError
@@ -151,6 +153,8 @@ class ufunc:
             fix = Fix("keyword", advice, {"keyword": keyword})
             wanted = f"{self.nin} operands and no keywords"
             raise refusal(error, message, name, got, wanted, fix)
+        if given == self.nin:
+            return
         count = {1: "one operand", 2: "two operands"}.get(self.nin, f"{self.nin} operands")
         also = "; NumPy's out= is not supported: use the result" if given > self.nin else ""
         message = f"{name} takes {count}, and got {given}{also}"
@@ -181,8 +185,10 @@ def ufunc_of(
 
 
 def signature_of(*names: str) -> inspect.Signature:
-    """The signature of a function of operands without names."""
-    only = inspect.Parameter.POSITIONAL_ONLY
-    return inspect.Signature(
-        [inspect.Parameter(name, only, annotation=Any) for name in names], return_annotation=Any
-    )
+    """The signature of a ufunc of these operands."""
+    kinds = inspect.Parameter
+    parameters = [
+        *[kinds(name, kinds.POSITIONAL_OR_KEYWORD, annotation=Any) for name in names],
+        *[kinds(name, kinds.KEYWORD_ONLY, default=None) for name in ("out", "where")],
+    ]
+    return inspect.Signature(parameters, return_annotation=Any)

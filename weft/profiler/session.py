@@ -15,22 +15,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, Self, TypeVar
 
+from weft.argument_errors import not_taken
 from weft.base import source
 from weft.errors import Fix, ProfilerError, WeftTypeError, WeftValueError, api_boundary
 from weft.runtime import profiler
 
 __all__ = [
-    "ProfileOptions",
-    "StepTraceAnnotation",
-    "TraceAnnotation",
-    "annotate_function",
-    "named_scope",
-    "start_server",
-    "start_trace",
-    "stop_server",
-    "stop_trace",
-    "trace",
-]
+    "ProfileOptions", "StepTraceAnnotation", "TraceAnnotation", "annotate_function", "named_scope",
+    "start_server", "start_trace", "stop_server", "stop_trace", "trace",
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -182,14 +175,21 @@ _state = _RunningTrace()
 
 @api_boundary
 def start_trace(
-    log_dir: str | os.PathLike[str], profiler_options: ProfileOptions | None = None
+    log_dir: str | os.PathLike[str],
+    create_perfetto_link: bool = False,
+    create_perfetto_trace: bool = False,
+    profiler_options: ProfileOptions | None = None,
 ) -> None:
     """Starts taking a profile; `stop_trace` writes it below `log_dir`, which is made if need be.
 
     Calls return before devices have finished: let the results be `block_until_ready` before the
-    profile is stopped. Raises ProfilerError where a profile is being taken already, OSError where
-    the directory cannot be made.
+    profile is stopped. It is always written for Perfetto too (`create_perfetto_trace`); a link is
+    not made. Raises ProfilerError where a profile is being taken already, OSError where the
+    directory cannot be made.
     """
+    if create_perfetto_link:
+        why = "the profile is a file that ui.perfetto.dev opens"
+        raise not_taken("start_trace", "create_perfetto_link", True, why, "leave it out", False)
     directory = os.fspath(log_dir)
     options = profiler_options or ProfileOptions()
     with _state.lock:
@@ -222,13 +222,16 @@ def stop_trace() -> None:
 
 @contextlib.contextmanager
 def trace(
-    log_dir: str | os.PathLike[str], profiler_options: ProfileOptions | None = None
+    log_dir: str | os.PathLike[str],
+    create_perfetto_link: bool = False,
+    create_perfetto_trace: bool = False,
+    profiler_options: ProfileOptions | None = None,
 ) -> Iterator[None]:
     """A `with` block of which a profile is taken, as by `start_trace` and `stop_trace`.
 
     The profile is written also where the block raises.
     """
-    start_trace(log_dir, profiler_options)
+    start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
     try:
         yield
     finally:

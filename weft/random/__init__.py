@@ -16,6 +16,9 @@ weft.errors.DTypeError: normal draws real or complex numbers, which i32 does not
   ...
 """
 
+from typing import TYPE_CHECKING
+
+from weft.base.facades import load_on_first_use
 from weft.random.continuous import (
     cauchy,
     exponential,
@@ -52,3 +55,6 @@ __all__ = [
     "randint", "random_gamma_p", "rayleigh", "split", "t", "triangular", "truncated_normal",
     "uniform", "wald", "weibull_min", "wrap_key_data",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = load_on_first_use(__name__, globals())

@@ -28,14 +28,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Exponentially distributed numbers of mean 1: density exp(-x) for x >= 0.
 
     >>> import weft
     >>> print(weft.random.exponential(weft.random.key(0)))
     2.950128
     """
-    return _exponential((key,), (shape, dtype))
+    return _exponential((key,), (shape, dtype), out_sharding)
 
 
 def exponential_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
@@ -47,13 +47,13 @@ def _exponential(key: Any, shape: Shape, dtype: Any) -> Any:
     return exponential_of(stream_of(key), shape, dtype)
 
 
-def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Laplace distributed numbers: density exp(-|x|) / 2.
 
     >>> weft.random.laplace(weft.random.key(0), (2,)).round(3)
     Array([-2.2570002, -3.15     ], dtype=float32)
     """
-    return _laplace((key,), (shape, dtype))
+    return _laplace((key,), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers"))
@@ -63,13 +63,13 @@ def _laplace(key: Any, shape: Shape, dtype: Any) -> Any:
     return sign(x) * log1p(-abs(x))
 
 
-def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Logistically distributed numbers: density exp(-x) / (1 + exp(-x))**2.
 
     >>> weft.random.logistic(weft.random.key(0), (2,)).round(3)
     Array([2.8960001, 3.8220003], dtype=float32)
     """
-    return _logistic((key,), (shape, dtype))
+    return _logistic((key,), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers"))
@@ -78,13 +78,13 @@ def _logistic(key: Any, shape: Shape, dtype: Any) -> Any:
     return log(x) - log1p(-x)
 
 
-def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Cauchy distributed numbers: density 1 / (pi (1 + x**2)).
 
     >>> weft.random.cauchy(weft.random.key(0), (2,)).round(3)
     Array([ 6.0270004, 14.838    ], dtype=float32)
     """
-    return _cauchy((key,), (shape, dtype))
+    return _cauchy((key,), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers"))
@@ -93,7 +93,14 @@ def _cauchy(key: Any, shape: Shape, dtype: Any) -> Any:
     return tan(math.pi * (x - 0.5))
 
 
-def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Array:
+def gumbel(
+    key: Any,
+    shape: Any = (),
+    dtype: Any = None,
+    mode: str | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Gumbel distributed numbers: density exp(-(x + exp(-x))).
 
     `mode` "high" draws twice as many bits, which reaches further into the upper tail.
@@ -101,7 +108,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
     >>> weft.random.gumbel(weft.random.key(0), (2,)).round(3)
     Array([2.923    , 3.8330002], dtype=float32)
     """
-    return _gumbel((key,), (shape, dtype, mode))
+    return _gumbel((key,), (shape, dtype, mode), out_sharding)
 
 
 def gumbel_of(stream: Stream, shape: Shape, dtype: Any, mode: str) -> Any:
@@ -133,7 +140,9 @@ def _gumbel(key: Any, shape: Shape, dtype: Any, mode: str) -> Any:
     return gumbel_of(stream_of(key), shape, dtype, mode)
 
 
-def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
+def pareto(
+    key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Pareto distributed numbers: density b / x**(b + 1) for x >= 1.
 
     `b` broadcasts to `shape`, which is by default its own.
@@ -141,7 +150,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
     >>> weft.random.pareto(weft.random.key(0), 2.0, (2,)).round(3)
     Array([4.3710003, 6.833    ], dtype=float32)
     """
-    return _pareto((key, b), (shape, dtype))
+    return _pareto((key, b), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers", "b"))
@@ -150,7 +159,9 @@ def _pareto(key: Any, b: Any, shape: Shape, dtype: Any) -> Any:
     return exp(drawn / full_operand(b, shape, dtype))
 
 
-def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Array:
+def rayleigh(
+    key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Rayleigh distributed numbers: density x / scale**2 exp(-x**2 / (2 scale**2)) for x >= 0.
 
     `scale` broadcasts to `shape`, which is by default its own.
@@ -158,7 +169,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Arra
     >>> weft.random.rayleigh(weft.random.key(0), 1.0, (2,)).round(3)
     Array([0.328, 0.208], dtype=float32)
     """
-    return _rayleigh((key, scale), (shape, dtype))
+    return _rayleigh((key, scale), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers", "scale"))
@@ -188,7 +199,14 @@ def _weibull_min(key: Any, scale: Any, power: Any, shape: Shape, dtype: Any) -> 
 
 
 def triangular(
-    key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
+    key: Any,
+    left: Any,
+    mode: Any,
+    right: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers between `left` and `right`, whose density rises to `mode` and falls from there.
 
@@ -197,7 +215,7 @@ def triangular(
     >>> weft.random.triangular(weft.random.key(0), 0.0, 0.5, 1.0, (2,)).round(3)
     Array([0.83800006, 0.897     ], dtype=float32)
     """
-    return _triangular((key, left, mode, right), (shape, dtype))
+    return _triangular((key, left, mode, right), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers", "left", "mode", "right"))

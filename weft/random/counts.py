@@ -132,7 +132,9 @@ def _log_factorial(k: Any) -> Any:
 # ---- Poisson -----------------------------------------------------------------------------------
 
 
-def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
+def poisson(
+    key: Any, lam: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Poisson distributed integers: k with probability exp(-lam) lam**k / k!.
 
     `lam` broadcasts to `shape`, by default its own; `dtype` is int32 by default, int64 with
@@ -144,7 +146,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
     >>> drawn.dtype, bool(abs(drawn.mean() - 4.0) < 0.2)
     (dtype('int32'), True)
     """
-    return _poisson((key, lam), (shape, dtype))
+    return _poisson((key, lam), (shape, dtype), out_sharding)
 
 
 def _arrivals(stream: Stream, lam: Any, shape: Shape) -> Any:

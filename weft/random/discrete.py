@@ -39,6 +39,8 @@ def categorical(
     shape: Any = None,
     replace: bool = True,
     mode: str | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Positions along an axis of `logits`, with probabilities proportional to exp(logits).
 
@@ -57,7 +59,7 @@ def categorical(
     Array([1, 0, 2, 1], dtype=int32)
     """
     check_flag(replace, "categorical", "replace")
-    return _categorical((key, logits), (axis, shape, replace, mode))
+    return _categorical((key, logits), (axis, shape, replace, mode), out_sharding)
 
 
 def _check_categorical(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
@@ -114,7 +116,9 @@ def _categorical(key: Any, logits: Any, axis: int, shape: Shape, replace: bool, 
     return convert_element_type(reshape(places, shape), dtypes.default_int())
 
 
-def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
+def geometric(
+    key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Geometrically distributed integers from 1: the number of independent trials up to the first
     success, each of probability `p`.
 
@@ -123,7 +127,7 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
     >>> weft.random.geometric(weft.random.key(0), 0.5, (4,))
     Array([1, 1, 2, 2], dtype=int32)
     """
-    return _geometric((key, p), (shape, dtype))
+    return _geometric((key, p), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("integers", "p"))

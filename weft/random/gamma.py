@@ -158,7 +158,9 @@ def log_gamma_of(stream: Stream, a: Any, shape: Shape, dtype: Any) -> Any:
     return random_gamma_p.bind(key_of(stream), a, log_space=True)
 
 
-def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
+def gamma(
+    key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Gamma distributed numbers: density x**(a - 1) exp(-x) / gamma(a) for x > 0.
 
     `a`, which is positive, broadcasts to `shape`, by default its own. Where it is 0 so is the
@@ -170,7 +172,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     >>> bool(abs(drawn.mean() - 3.0) < 0.2)
     True
     """
-    return _gamma((key, a), (shape, dtype))
+    return _gamma((key, a), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers", "a"))
@@ -179,7 +181,9 @@ def _gamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
     return random_gamma_p.bind(key, a, log_space=False)
 
 
-def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
+def loggamma(
+    key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Logarithms of gamma distributed numbers, exact where the numbers would be too small.
 
     `a` broadcasts to `shape`, by default its own. From one key it draws the logarithms of the
@@ -189,7 +193,7 @@ def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     >>> bool(weft.random.loggamma(weft.random.key(0), 1e-5) < -1000)
     True
     """
-    return _loggamma((key, a), (shape, dtype))
+    return _loggamma((key, a), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers", "a"))
@@ -197,7 +201,9 @@ def _loggamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
     return log_gamma_of(stream_of(key), a, shape, dtype)
 
 
-def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
+def beta(
+    key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Beta distributed numbers: density proportional to x**(a - 1) (1 - x)**(b - 1) for 0 < x < 1.
 
     `a` and `b`, which are positive, broadcast to `shape`, by default the one to which they
@@ -208,7 +214,7 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Arra
     >>> bool(abs(drawn.mean() - 0.25) < 0.02)
     True
     """
-    return _beta((key, a, b), (shape, dtype))
+    return _beta((key, a, b), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers", "a", "b"))
@@ -220,7 +226,9 @@ def _beta(key: Any, a: Any, b: Any, shape: Shape, dtype: Any) -> Any:
     return div(x, add(x, y))
 
 
-def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Array:
+def dirichlet(
+    key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Vectors of positive numbers that add up to 1, Dirichlet distributed: density proportional to
     the product of x[i]**(alpha[i] - 1).
 
@@ -233,7 +241,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Arr
     >>> drawn.shape, bool(abs(drawn.sum(-1) - 1).max() < 1e-6)
     ((4, 3), True)
     """
-    return _dirichlet((key, alpha), (shape, dtype))
+    return _dirichlet((key, alpha), (shape, dtype), out_sharding)
 
 
 def _along(x: Any, axis: int, n: int) -> Any:
@@ -294,7 +302,9 @@ def _chi_square(stream: Stream, df: Any, shape: Shape, dtype: Any) -> Any:
     return mul(exp(log_gamma_of(stream, _half(df, dtype), shape, dtype)), dtype.type(2))
 
 
-def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
+def chisquare(
+    key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Chi-square distributed numbers of `df` degrees of freedom: for a whole `df`, the sum of the
     squares of so many normal numbers.
 
@@ -305,7 +315,7 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
     >>> weft.random.chisquare(weft.random.key(0), 4.0, (2, 3)).shape
     (2, 3)
     """
-    return _chisquare((key, df), (shape, dtype))
+    return _chisquare((key, df), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers", "df"))
@@ -313,7 +323,9 @@ def _chisquare(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
     return _chi_square(stream_of(key), full_operand(df, shape, dtype), shape, dtype)
 
 
-def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
+def t(
+    key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Student's t distributed numbers of `df` degrees of freedom: density proportional to
     (1 + x**2 / df)**(-(df + 1) / 2).
 
@@ -324,7 +336,7 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
     >>> weft.random.t(weft.random.key(0), 4.0, (2, 3)).shape
     (2, 3)
     """
-    return _t((key, df), (shape, dtype))
+    return _t((key, df), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers", "df"))
@@ -338,7 +350,15 @@ def _t(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
     return mul(normal_of(normals, shape, dtype), scale)
 
 
-def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Array:
+def f(
+    key: Any,
+    dfnum: Any,
+    dfden: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """F distributed numbers: the quotient of two chi-square distributed numbers, each divided by
     its degrees of freedom, which are `dfnum` and `dfden`.
 
@@ -349,7 +369,7 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) ->
     >>> weft.random.f(weft.random.key(0), 4.0, 10.0, (2, 3)).shape
     (2, 3)
     """
-    return _f((key, dfnum, dfden), (shape, dtype))
+    return _f((key, dfnum, dfden), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers", "dfnum", "dfden"))

@@ -39,7 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Normally distributed numbers of mean 0 and variance 1.
 
     `dtype` is a floating-point or complex one, by default float32 (float64 with `enable_x64`); of
@@ -49,7 +49,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     >>> print(weft.random.normal(weft.random.key(0)))
     1.6226422
     """
-    return _normal((key,), (shape, dtype))
+    return _normal((key,), (shape, dtype), out_sharding)
 
 
 def normal_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
@@ -76,7 +76,13 @@ def _normal(key: Any, shape: Shape, dtype: Any) -> Any:
 
 
 def truncated_normal(
-    key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None
+    key: Any,
+    lower: Any,
+    upper: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers that are normally distributed between two bounds, and never outside.
 
@@ -91,7 +97,7 @@ def truncated_normal(
     # Known bounds that leave out no more than one tail need no formula for tails.
     tails = tails or lower > 1 or upper < -1
     sampler = _tailed_normal if tails else _truncated_normal
-    return sampler((key, lower, upper), (shape, dtype))
+    return sampler((key, lower, upper), (shape, dtype), out_sharding)
 
 
 def _between(lower: Any, upper: Any, drawn: Any, dtype: Any) -> Any:
@@ -148,7 +154,9 @@ def _tailed_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: Any) -
     return _between(lower, upper, drawn, dtype)
 
 
-def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Array:
+def lognormal(
+    key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Numbers whose logarithm is normally distributed, of mean 0 and standard deviation `sigma`.
 
     `sigma` broadcasts to `shape`, which is by default its own.
@@ -156,7 +164,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
     >>> weft.random.lognormal(weft.random.key(0), 1.0, (2,)).round(3)
     Array([5.0660005, 7.5780005], dtype=float32)
     """
-    return _lognormal((key, sigma), (shape, dtype))
+    return _lognormal((key, sigma), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers", "sigma"))
@@ -164,13 +172,13 @@ def _lognormal(key: Any, sigma: Any, shape: Shape, dtype: Any) -> Any:
     return exp(mul(normal_of(stream_of(key), shape, dtype), full_operand(sigma, shape, dtype)))
 
 
-def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Maxwell distributed numbers: the length of a vector of three normal numbers.
 
     >>> weft.random.maxwell(weft.random.key(0), (2,)).round(3)
     Array([2.631     , 0.99100006], dtype=float32)
     """
-    return _maxwell((key,), (shape, dtype))
+    return _maxwell((key,), (shape, dtype), out_sharding)
 
 
 def _maxwell_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
@@ -215,7 +223,9 @@ def _double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Shape, dtype: A
     return add(mul(drawn, full_operand(scale, shape, dtype)), full_operand(loc, shape, dtype))
 
 
-def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Array:
+def wald(
+    key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Wald (inverse Gaussian) distributed numbers of a mean, and of shape parameter 1.
 
     `mean` broadcasts to `shape`, which is by default its own. See J. Michael, W. Schucany and
@@ -225,7 +235,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Array:
     >>> weft.random.wald(weft.random.key(0), 1.0, (2,)).round(3)
     Array([0.381, 0.416], dtype=float32)
     """
-    return _wald((key, mean), (shape, dtype))
+    return _wald((key, mean), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers", "mean"))

@@ -66,13 +66,13 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     return _seeded("PRNGKey", seed, _generator("PRNGKey", impl), False)
 
 
-def key_dtype(impl: Any = None) -> KeyDType:
+def key_dtype(impl_spec: Any = None) -> KeyDType:
     """The dtype of the keys of a generator, named as in `key`. Raises WeftValueError as it does.
 
     >>> weft.random.key_dtype("rbg") == weft.random.key(0, impl="rbg").dtype
     True
     """
-    return _generator("key_dtype", impl).dtype
+    return _generator("key_dtype", impl_spec).dtype
 
 
 def _generator(operation: str, impl: Any, dtype: Any = None) -> Generator:

@@ -35,7 +35,9 @@ from weft.random.uniforms import check_mode, integers_below
 __all__ = ["choice", "permutation"]
 
 
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Array:
+def permutation(
+    key: Any, x: Any, axis: int = 0, independent: bool = False, *, out_sharding: Any = None
+) -> Array:
     """The slices of an array along an axis in random order, or the numbers 0, …, x - 1.
 
     With `independent=True` every line along the axis gets an order of its own.
@@ -46,8 +48,8 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     """
     check_flag(independent, "permutation", "independent")
     if type(x) is int:
-        return _permutation((key,), (x, axis, independent))
-    return _permutation((key, x), (None, axis, independent))
+        return _permutation((key,), (x, axis, independent), out_sharding)
+    return _permutation((key, x), (None, axis, independent), out_sharding)
 
 
 def _shuffled(stream: Stream, x: Any, axis: int) -> Any:

@@ -23,6 +23,7 @@ from weft.lowering.executable_cache import ExecutableCache
 from weft.lowering.executables import Program
 from weft.numpy.compiled_functions import CompiledFunction
 from weft.ops.structural.extended_dtypes import KeyDType, use_key
+from weft.ops.structural.sharding_constraint import constrain
 
 __all__ = ["Sampler", "sampler"]
 
@@ -38,6 +39,7 @@ _NUMBERS = (bool, int, float)
 class Sampler:
     """A function `draw(*arrays, *static)` with one result, called as `sampler(arrays, static)`.
 
+    With an `out_sharding` the result is split like that.
     `uses_key` says that the first array is a key, which is not to be used again (see
     `debug_key_reuse`). `check(arrays, static)` returns both in the form that `draw` takes, or
     raises: the arrays as arrays or tracers, the static parameters hashable.
@@ -62,7 +64,9 @@ class Sampler:
         self.calls = ExecutableCache()
         self.jaxprs = BoundedCache()
 
-    def __call__(self, arrays: Arrays, static: Static) -> Any:
+    def __call__(self, arrays: Arrays, static: Static, out_sharding: Any = None) -> Any:
+        if out_sharding is not None:
+            return constrain(self(arrays, static), out_sharding, self.name, "the result")
         if _trace(None) is None:
             found = self.calls.run(static, arrays)
             return self._evaluate(arrays, static) if found is None else found
@@ -129,9 +133,13 @@ def _compile(jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> Program:
     A fast compilation of floating-point arithmetic rounds twice where others fuse multiply and add,
     and a key must give the same numbers eagerly and under `jit`.
     """
-    if any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs):
-        return jit_program(jaxpr, name, (), values, name)
-    return eager_program(jaxpr, name, values)
+    if _is_exact(jaxpr):
+        return eager_program(jaxpr, name, values)
+    return jit_program(jaxpr, name, (), values, name)
+
+
+def _is_exact(jaxpr: Jaxpr) -> bool:
+    return not any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs)
 
 
 def _unchanged(arrays: Arrays, checked: Arrays) -> bool:

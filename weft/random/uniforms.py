@@ -37,14 +37,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Random bits, as unsigned integers of any width (uint32 by default, uint64 with `enable_x64`).
 
     >>> import weft
     >>> weft.random.bits(weft.random.key(0), (2,), "uint8")
     Array([167, 146], dtype=uint8)
     """
-    return _bits((key,), (shape, dtype))
+    return _bits((key,), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("random bits"))
@@ -53,11 +53,18 @@ def _bits(key: Any, shape: Shape, dtype: Any) -> Any:
 
 
 def uniform(
-    key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
+    key: Any,
+    shape: Any = (),
+    dtype: Any = None,
+    minval: Any = 0.0,
+    maxval: Any = 1.0,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Real numbers uniformly distributed in [minval, maxval).
 
-    The bounds are numbers or arrays that broadcast to `shape`; where maxval is not above minval the
+    The bounds are numbers or arrays that broadcast to `shape` (the shape (), to their own of one
+    element); where maxval is not above minval the
     result is minval. `dtype` is a floating-point one, by default float32 (float64 with
     `enable_x64`). Where the bounds are not 0 and 1, rounding may lead to maxval.
 
@@ -66,8 +73,8 @@ def uniform(
     0.947667
     """
     if type(minval) is float and type(maxval) is float and minval == 0.0 and maxval == 1.0:
-        return _unit((key,), (shape, dtype))
-    return _uniform((key, minval, maxval), (shape, dtype))
+        return _unit((key,), (shape, dtype), out_sharding)
+    return _uniform((key, minval, maxval), (shape, dtype), out_sharding)
 
 
 @sampler(parametric("real numbers"), name="uniform")
@@ -75,13 +82,25 @@ def _unit(key: Any, shape: Shape, dtype: Any) -> Any:
     return stream_of(key).unit(shape, dtype)
 
 
-@sampler(parametric("real numbers", "minval", "maxval"))
+_check_bounds = parametric("real numbers", "minval", "maxval")
+
+
+def _check_uniform(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
+    if static[0] == ():  # one number, with the dimensions of length 1 that a bound may have
+        ones = max((np.shape(x) for x in arrays[1:]), key=len)
+        static = (ones if set(ones) <= {1} else (), static[1])
+    return _check_bounds(operation, arrays, static)
+
+
+@sampler(_check_uniform)
 def _uniform(key: Any, low: Any, high: Any, shape: Shape, dtype: Any) -> Any:
     low, high = full_operand(low, shape, dtype), full_operand(high, shape, dtype)
     return stream_of(key).uniform(shape, dtype, low, high)
 
 
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Array:
+def randint(
+    key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Integers uniformly distributed in [minval, maxval).
 
     The bounds are integers or arrays of those that broadcast to `shape`; bounds beyond the range of
@@ -94,7 +113,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     """
     if dtype is not None:
         minval, maxval = _wide_bound(minval), _wide_bound(maxval)
-    return _randint((key, minval, maxval), (shape, dtype))
+    return _randint((key, minval, maxval), (shape, dtype), out_sharding)
 
 
 def _wide_bound(value: Any) -> Any:
@@ -199,7 +218,9 @@ def _randint(key: Any, minval: Any, maxval: Any, shape: Shape, dtype: Any) -> An
     return convert_element_type(found, dtype)
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Array:
+def bernoulli(
+    key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None
+) -> Array:
     """Booleans, each True with probability `p`.
 
     `p` is a number or a floating-point array that broadcasts to `shape` (by default its own).
@@ -210,7 +231,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
     >>> weft.random.bernoulli(weft.random.key(0), 0.5, (3,))
     Array([False, False,  True], dtype=bool)
     """
-    return _bernoulli((key, p), (shape, mode))
+    return _bernoulli((key, p), (shape, mode), out_sharding)
 
 
 def _check_bernoulli(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
@@ -247,14 +268,14 @@ def _bernoulli(key: Any, p: Any, shape: Shape, mode: str) -> Any:
     return lt(mul(fine, step), sub(p, coarse))
 
 
-def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Numbers that are -1 or 1 with equal chance, in a signed dtype (int32 by default).
 
     >>> import weft
     >>> weft.random.rademacher(weft.random.key(0), (3,))
     Array([-1, -1,  1], dtype=int32)
     """
-    return _rademacher((key,), (shape, dtype))
+    return _rademacher((key,), (shape, dtype), out_sharding)
 
 
 def draw_signs(stream: Stream, shape: Shape, dtype: Any) -> Any:

@@ -55,7 +55,9 @@ from weft.random.uniforms import draw_signs
 __all__ = ["ball", "generalized_normal", "multivariate_normal", "orthogonal"]
 
 
-def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Array:
+def generalized_normal(
+    key: Any, p: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Generalized normal distributed numbers: density proportional to exp(-|x|**p).
 
     `p`, which is positive, is a number or an array that broadcasts to `shape`; where it is infinite
@@ -66,7 +68,7 @@ def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> 
     >>> weft.random.generalized_normal(weft.random.key(0), 3.0, (2, 3)).shape
     (2, 3)
     """
-    return _generalized_normal((key, p), (shape, dtype))
+    return _generalized_normal((key, p), (shape, dtype), out_sharding)
 
 
 def _parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, Any]:
@@ -113,7 +115,9 @@ def _generalized_normal(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
     return mul(signs, exp(div(sizes, p)))
 
 
-def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Array:
+def ball(
+    key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Points uniformly distributed in the unit ball of dimension `d`: the vectors x whose norm,
     (|x[0]|**p + … + |x[d-1]|**p)**(1 / p), is at most 1.
 
@@ -126,7 +130,7 @@ def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Ar
     >>> points.shape, bool((points**2).sum(-1).max() <= 1)
     ((100, 3), True)
     """
-    return _ball((key, p), (d, shape, dtype))
+    return _ball((key, p), (d, shape, dtype), out_sharding)
 
 
 def _check_ball(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
@@ -173,7 +177,14 @@ def _ball(key: Any, p: Any, d: int, shape: Shape, dtype: Any) -> Any:
 
 
 def multivariate_normal(
-    key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky"
+    key: Any,
+    mean: Any,
+    cov: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    method: str = "cholesky",
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Normally distributed vectors of a mean, of shape (..., n), and a covariance (..., n, n).
 
@@ -190,7 +201,7 @@ def multivariate_normal(
     >>> drawn.shape, bool(abs(wnp.cov(drawn.T) - cov).max() < 0.2)
     ((5000, 2), True)
     """
-    return _multivariate_normal((key, mean, cov), (shape, dtype, method))
+    return _multivariate_normal((key, mean, cov), (shape, dtype, method), out_sharding)
 
 
 def _factor(cov: Any, method: str) -> Any:
@@ -269,7 +280,15 @@ def _multivariate_normal(
     return convert_element_type(made, dtype)
 
 
-def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Array:
+def orthogonal(
+    key: Any,
+    n: int,
+    shape: Any = (),
+    dtype: Any = None,
+    m: int | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Orthogonal matrices of shape (n, n), or unitary ones for a complex dtype, each as likely as
     any other (by Haar's measure).
 
@@ -282,7 +301,7 @@ def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | No
     >>> bool(abs(q @ q.T - wnp.eye(3)).max() < 1e-6)
     True
     """
-    return _orthogonal((key,), (n, shape, dtype, m))
+    return _orthogonal((key,), (n, shape, dtype, m), out_sharding)
 
 
 _check_random = parametric("real or complex numbers")

@@ -24,19 +24,10 @@ if TYPE_CHECKING:
     from weft.runtime.backends.pjrt import Distributed, JaxlibBackend
 
 __all__ = [
-    "backend",
-    "backend_for",
-    "default_backend",
-    "device_count",
-    "devices",
-    "is_started",
-    "local_device_count",
-    "local_devices",
-    "process_count",
-    "process_index",
-    "set_distributed",
+    "backend", "backend_for", "default_backend", "device_count", "devices", "is_started",
+    "local_device_count", "local_devices", "process_count", "process_index", "set_distributed",
     "use_backend",
-]
+]  # fmt: skip
 
 Device = Any
 
@@ -139,7 +130,7 @@ def backend_for(platform: str | None = None) -> Backend:
     return _platform(name)
 
 
-def devices(platform: str | None = None) -> list[Device]:
+def devices(backend: str | None = None) -> list[Device]:
     """All devices of the default platform or of a named one, those of other processes too.
 
     Raises WeftValueError for a platform that is unknown or not installed.
@@ -148,59 +139,62 @@ def devices(platform: str | None = None) -> list[Device]:
     >>> weft.devices("cpu")[0]
     CpuDevice(id=0)
     """
-    return backend_for(platform).devices()
+    return backend_for(backend).devices()
 
 
-def local_devices(platform: str | None = None) -> list[Device]:
-    """The devices of this process, of the default platform or of a named one.
+def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:
+    """The devices of this process or of another, of the default platform or of a named one.
 
     Raises WeftValueError for a platform that is unknown or not installed.
 
     >>> import weft
-    >>> weft.local_devices("cpu")[0].process_index
+    >>> weft.local_devices(backend="cpu")[0].process_index
     0
     """
-    return backend_for(platform).local_devices()
+    found = backend_for(backend)
+    if process_index is None:
+        return found.local_devices()
+    return [device for device in found.devices() if device.process_index == process_index]
 
 
-def device_count(platform: str | None = None) -> int:
+def device_count(backend: str | None = None) -> int:
     """How many devices there are in all processes together; arguments and errors as of `devices`.
 
     >>> import weft
     >>> weft.device_count("cpu") == len(weft.devices("cpu"))
     True
     """
-    return len(backend_for(platform).devices())
+    return len(backend_for(backend).devices())
 
 
-def local_device_count(platform: str | None = None) -> int:
+def local_device_count(backend: str | None = None) -> int:
     """How many devices this process has; arguments and errors as of `devices`.
 
     >>> import weft
-    >>> weft.local_device_count("cpu") == len(weft.local_devices("cpu"))
+    >>> weft.local_device_count("cpu") == len(weft.local_devices(backend="cpu"))
     True
     """
-    return len(backend_for(platform).local_devices())
+    return len(backend_for(backend).local_devices())
 
 
-def process_index() -> int:
-    """The number of this process among those that work together.
+def process_index(backend: str | None = None) -> int:
+    """The number of this process among those that work together; arguments as of `devices`.
 
     >>> import weft
     >>> weft.process_index()
     0
     """
-    return backend().process_index
+    return backend_for(backend).process_index
 
 
-def process_count() -> int:
-    """How many processes work together.
+def process_count(backend: str | None = None) -> int:
+    """How many processes work together; arguments as of `devices`.
 
     >>> import weft
     >>> weft.process_count()
     1
     """
-    return backend().process_count
+    return backend_for(backend).process_count
 
 
 def default_backend() -> str:

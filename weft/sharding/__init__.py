@@ -1,5 +1,8 @@
 """Meshes of devices, specs over their axes, shardings and layouts of arrays, as frozen data."""
 
+from typing import TYPE_CHECKING
+
+from weft.base.facades import load_on_first_use
 from weft.sharding.context import get_abstract_mesh, get_mesh, set_mesh, simulate, use_mesh
 from weft.sharding.layout import Format, Layout
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh
@@ -14,3 +17,6 @@ __all__ = [
     "get_mesh", "named_sharding", "set_mesh", "simulate", "use_mesh",
 ]
 # fmt: on
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = load_on_first_use(__name__, globals())

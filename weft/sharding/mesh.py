@@ -124,9 +124,11 @@ class AbstractMesh(AnyMesh):
 
     @api_boundary
     def __new__(
-        cls, axis_sizes: int | Sequence[int], axis_names: str | Sequence[str], *,
+        cls,
+        axis_sizes: int | Sequence[int],
+        axis_names: str | Sequence[str],
         axis_types: Any = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         names = checked_names("AbstractMesh", axis_names)
         sizes = checked_sizes("AbstractMesh", axis_sizes, names)
         check_axis_types("AbstractMesh", axis_types, names)
@@ -198,9 +200,7 @@ class Mesh(AnyMesh):
     abstract_mesh: AbstractMesh
 
     @api_boundary
-    def __new__(
-        cls, devices: Any, axis_names: str | Sequence[str], *, axis_types: Any = None
-    ) -> Self:
+    def __new__(cls, devices: Any, axis_names: str | Sequence[str], axis_types: Any = None) -> Self:
         names = checked_names("Mesh", axis_names)
         grid = _grid(devices)
         check_rank("Mesh", "devices.ndim", grid.shape, names)
@@ -240,11 +240,12 @@ class Mesh(AnyMesh):
         """Whether some of the devices belong to other processes than others."""
         return len({device.process_index for device in self.device_list}) > 1
 
-    def update(self, *, devices: Any = None, axis_names: Any = None) -> Mesh:
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """A mesh with other devices or other names."""
         return Mesh(
             self.devices if devices is None else devices,
             self.axis_names if axis_names is None else axis_names,
+            axis_types,
         )
 
 

@@ -9,7 +9,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import (
+    Fix,
+    ShapeError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
 from weft.sharding.mesh import AnyMesh
 from weft.sharding.names import check_known, quoted
 from weft.sharding.sharding import Assignment, Sharding, TiledSharding, checked_shape
@@ -28,7 +35,7 @@ class NamedSharding(Sharding):
 
     Raises WeftTypeError for arguments of other kinds, AxisError for an axis that the mesh does not
     have, and WeftValueError for a spec with sums. Whether it fits an array is checked where it
-    meets one.
+    meets one. Arrays lie in the memory of their devices, the `memory_kind` "device".
 
     >>> from weft.sharding import Mesh, NamedSharding, PartitionSpec as P
     >>> mesh = Mesh(np.array(weft.devices()[:8]).reshape(4, 2), ("i", "j"))
@@ -49,7 +56,9 @@ class NamedSharding(Sharding):
     _shorter: NamedSharding | None  # None: it is the shortest spelling itself
 
     @api_boundary
-    def __new__(cls, mesh: AnyMesh, spec: PartitionSpec) -> Self:
+    def __new__(cls, mesh: AnyMesh, spec: PartitionSpec, memory_kind: str | None = None) -> Self:
+        if memory_kind not in (None, cls.memory_kind):
+            raise _no_memory(memory_kind)
         key = (mesh, spec)
         # A tuple would be looked up as the spec that it equals.
         found = cls._made_before(key) if type(spec) is PartitionSpec else None
@@ -163,6 +172,14 @@ class NamedSharding(Sharding):
 
     def __repr__(self) -> str:
         return f"NamedSharding({self.mesh!r}, {self.spec!r})"
+
+
+def _no_memory(memory_kind: Any) -> WeftNotImplementedError:
+    message = "NamedSharding: arrays lie in the memory of their devices only"
+    got, wanted = f"memory_kind={memory_kind!r:.100}", "memory_kind='device'"
+    fix = Fix("keyword", "leave memory_kind out", {"keyword": "memory_kind", "value": None})
+    kind = WeftNotImplementedError
+    return kind(message, operation="NamedSharding", got=got, wanted=wanted, fix=fix)
 
 
 def _shortest(mesh: AnyMesh, spec: PartitionSpec) -> PartitionSpec:

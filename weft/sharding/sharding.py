@@ -29,6 +29,9 @@ class Sharding(Interned):
 
     __slots__ = ()
 
+    # Arrays lie in the memory of their devices, and nowhere else.
+    memory_kind = "device"
+
     @property
     @abc.abstractmethod
     def device_list(self) -> tuple[Device, ...]:
@@ -101,23 +104,23 @@ class Sharding(Interned):
             found[assignment.reshape(len(blocks), -1)] = blocks[:, None, :]
         return found
 
-    def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of each device's block. Raises ShapeError where a shape cannot be split so."""
-        return _shard_shape(self, checked_shape("shard_shape", shape))
+        return _shard_shape(self, checked_shape("shard_shape", global_shape))
 
-    def devices_indices_map(self, shape: Sequence[int]) -> dict[Device, tuple[slice, ...]]:
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, tuple[slice, ...]]:
         """The part of an array of this shape that each device holds, as an index.
 
         Raises ShapeError where the shape cannot be split so.
         """
-        indices = block_slices(self, checked_shape("devices_indices_map", shape))
+        indices = block_slices(self, checked_shape("devices_indices_map", global_shape))
         return dict(zip(self.device_list, indices, strict=True))
 
     def addressable_devices_indices_map(
-        self, shape: Sequence[int]
+        self, global_shape: Sequence[int]
     ) -> dict[Device, tuple[slice, ...]]:
         """Like `devices_indices_map`, for the devices of this process only."""
-        found = self.devices_indices_map(shape)
+        found = self.devices_indices_map(global_shape)
         return {device: index for device, index in found.items() if is_addressable(device)}
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:

@@ -121,8 +121,8 @@ class PartitionSpec(Immutable):
 
     def update(
         self,
-        *,
         partitions: Any = None,
+        *,
         sum: Any = None,  # noqa: A002  (its public name)
     ) -> PartitionSpec:
         """A spec with other entries (`partitions`, a sequence) or another `sum`.
@@ -146,13 +146,13 @@ class PartitionSpec(Immutable):
     def __contains__(self, entry: Any) -> bool:
         return entry in self._entries
 
-    def index(self, entry: Any) -> int:
+    def index(self, value: Any) -> int:
         """The first dimension that has this entry. Raises ValueError where none has."""
-        return self._entries.index(entry)
+        return self._entries.index(value)
 
-    def count(self, entry: Any) -> int:
+    def count(self, value: Any) -> int:
         """How many dimensions have this entry."""
-        return self._entries.count(entry)
+        return self._entries.count(value)
 
     def __add__(self, other: Any) -> PartitionSpec:
         if isinstance(other, PartitionSpec):

@@ -25,13 +25,8 @@ from weft.spmd.shard_map_primitive import shard_map_p
 from weft.spmd.why_varying import Cause
 
 __all__ = [
-    "BlockValue",
-    "BlocksTrace",
-    "causes_of",
-    "depends_on_devices",
-    "joined_again",
-    "split_further",
-]
+    "BlockValue", "BlocksTrace", "causes_of", "depends_on_devices", "joined_again", "split_further",
+]  # fmt: skip
 
 
 class BlockValue(Tracer):

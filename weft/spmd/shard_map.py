@@ -494,17 +494,17 @@ class _ShardMapped:
 
     def _low_rank(self, which: str, aval: ArrayType, spec: PartitionSpec) -> ShapeError:
         n = aval.ndim
+        new = ", ".join(["None"] * (len(spec) - n))
+        text = f"return x[{new}], to keep the blocks of all devices"
+        axes = tuple(name for name in spec.axes() if name in aval.varying)
+        if axes:
+            text += f", or lax.psum(x, {axes}), and leave {axes} out of the spec"
         return self._error(
             ShapeError,
             f"{which} has too few dimensions for its spec",
             f"a block of type {aval}, and {spec!r}",
-            f"a block with {len(spec)} dimensions or more, or a spec with {n} entries or fewer",
-            Fix(
-                "dimension",
-                "give the block dimensions for the spec to split: x[None], or leave the axis out "
-                "of the spec after psum or all_gather_invariant",
-                {"ndim": n, "spec": spec},
-            ),
+            f"a block with at least {len(spec)} dimensions, or a spec with at most {n} entries",
+            Fix("dimension", text, {"ndim": n, "spec": spec, "axes": axes}),
         )
 
     def _differs(
@@ -512,6 +512,7 @@ class _ShardMapped:
     ) -> AxisError:
         axis = axes[0]
         named = repr(axis) if len(axes) == 1 else repr(axes)
+        keep = "mention" if type_of(x).ndim else "return x[None] and mention"
         return self._error(
             AxisError,
             f"{which} may differ between devices along {named}, which its spec does not mention",
@@ -520,8 +521,8 @@ class _ShardMapped:
             Fix(
                 "reduce_or_mention",
                 f"reduce it with lax.psum or lax.pmean over {named}, gather it with "
-                f"lax.all_gather_invariant(x, {named}), or mention the axis in the spec to keep "
-                "all blocks",
+                f"lax.all_gather_invariant(x, {named}), or {keep} the axis in the spec to keep all "
+                "blocks",
                 {"axes": axes, "spec": spec},
             ),
         )

@@ -452,9 +452,12 @@ def lower_shard_map(context: Any, *values: Any, **params: Any) -> list[Any]:
         for types in (arguments, results):
             types.append(context.order().type)
     found: list[Any] = []
-    if results:
-        region = ManualMesh(mesh, axes, module.partitions(mesh))
-        body = functools.partial(_lower_body, context, jaxpr, region, name)
+    region = ManualMesh(mesh, axes, module.partitions(mesh))
+    body = functools.partial(_lower_body, context, jaxpr, region, name)
+    if mesh.size == 1:
+        # The blocks are the whole arrays. Shardy would split what a callback is called with.
+        found = list(body(operands))
+    elif results:
         found = stablehlo_collectives.manual_computation(
             operands, ins, outs, manual.axes, arguments, results, body
         )

@@ -11,13 +11,8 @@ from weft import tree
 from weft.core.types import ArrayType
 
 __all__ = [
-    "argument_names",
-    "argument_path",
-    "input_names",
-    "place_text",
-    "places_by_name",
-    "static_name",
-]
+    "argument_names", "argument_path", "input_names", "place_text", "places_by_name", "static_name",
+]  # fmt: skip
 
 
 def argument_path(function: Any, path: Sequence[Any], parameters: Sequence[str] = ()) -> str:

@@ -2,11 +2,13 @@
 
 Each miss notes the dependencies of its trace, in a light form that keeps no array alive. The next
 miss of the same function is compared with the earlier ones; the explanation is the difference from
-the most similar one. With the setting `explain_cache_misses` each miss is explained; without it,
-the third one of the same function at the same line is, once: there a loop begins to lose time.
+the most similar one. With the setting `explain_cache_misses` each miss is explained: it is logged
+(`weft`, at the level WARNING). Without it, a line is warned of once (`RetracingWarning`), when a
+second has been lost there.
 
-Explanations are logged (`weft`, at the level WARNING) and are no Python warnings: those are turned
-into errors by many test suites, and a slow program is not a wrong one.
+Lost is what makes a program again whose arguments and results have types that it was made for
+before. Other sizes, dtypes, devices and settings need programs of their own, and so does what is
+lowered by hand.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ import dataclasses
 import functools
 import itertools
 import logging
-import re
+import math
 import sys
 import threading
 import types as python_types
+import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -32,6 +35,7 @@ from weft.base.timing import Spent
 from weft.core.axes import axis_environment
 from weft.core.trace import Trace, Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType
+from weft.errors import RetracingWarning
 from weft.function_keys import NamedPart, named_parts, short_text
 from weft.function_keys.code_reads import is_library_file
 from weft.interpreters.staging import StagingTrace
@@ -45,8 +49,11 @@ _log = logging.getLogger("weft")
 _REMEMBERED = 16
 _FUNCTIONS = 1024
 _LINES = 4096
-# Which miss of a function at a line is explained without the setting.
-_UNASKED = 3
+# How many seconds are lost at a line, and by how many programs for equal types, before the warning.
+_SECONDS = 1.0
+_PROGRAMS = 3
+# The length of its text.
+_WIDTH = 160
 
 
 class Call(NamedTuple):
@@ -211,8 +218,9 @@ def static_parts(static: Sequence[tuple[Any, Any]], names: Sequence[str]) -> dic
 
 _lock = threading.Lock()
 _histories: collections.OrderedDict[Hashable, collections.deque[Call]] = collections.OrderedDict()
-# By line and function: the number of misses and their cost in seconds.
-_lines: collections.OrderedDict[Hashable, tuple[int, float]] = collections.OrderedDict()
+# By line, function and types: the number of misses. By line: the seconds lost; -inf once warned of.
+_programs: collections.OrderedDict[Hashable, float] = collections.OrderedDict()
+_lost: collections.OrderedDict[Hashable, float] = collections.OrderedDict()
 # Makers of functions that are not jitted: a number for each.
 _numbers = itertools.count(-1, -1)
 
@@ -277,14 +285,14 @@ def _remember(where: Hashable, call: Call) -> list[Call]:
     return earlier
 
 
-def _count(line: Hashable, seconds: float) -> tuple[int, float]:
-    """Adds a miss at a line; returns the number of misses and their cost in seconds."""
+def _added(counts: collections.OrderedDict[Hashable, float], key: Hashable, more: float) -> float:
+    """Adds to a number and returns it; what was not added to for long is forgotten."""
     with _lock:
-        times, total = _lines.pop(line, (0, 0.0))
-        while len(_lines) >= _LINES:
-            _lines.popitem(last=False)
-        _lines[line] = times + 1, total + seconds
-        return _lines[line]
+        total = counts.pop(key, 0.0) + more
+        while len(counts) >= _LINES:
+            counts.popitem(last=False)
+        counts[key] = total
+        return total
 
 
 # ---- misses --------------------------------------------------------------------------------------
@@ -301,7 +309,7 @@ class Miss:
     """
 
     __slots__ = ("_around", "_before", "_source", "call", "closed", "function", "name",
-                 "options", "owner", "traced")  # fmt: skip
+                 "options", "owner", "results", "traced")  # fmt: skip
     _tells_of_first = True
 
     def __init__(
@@ -315,6 +323,7 @@ class Miss:
         self.traced = False
         # Types of traced values that the function closes over.
         self.closed: tuple[ArrayType, ...] = ()
+        self.results: Sequence[ArrayType] = ()
 
     def __enter__(self) -> Miss:
         around = _active.get()
@@ -339,44 +348,54 @@ class Miss:
         if self.traced or cost.compiled or cost.loaded:
             try:
                 self.report(cost)
+            except RetracingWarning:  # Python's filters make it an error.
+                raise
             except Exception:  # noqa: BLE001 - reading a user's objects may fail in any way
                 _log.debug("the miss of %s could not be explained", self.name, exc_info=True)
 
     def report(self, cost: Spent) -> None:
-        """Records the miss, and explains it where the setting or the count asks for that."""
+        """Records the miss, and explains it where the setting or the loss asks for that."""
         call = self.call(self)
         earlier = _remember((_identity(self.function), self.options), call)
-        times, total = 0, 0.0
         location = sources.locate(self._source)
-        if location is not None and not _recording() and not _of_library(self.function):
-            # A helper that is called with several functions has a jaxpr for each; the code of these
-            # does not change from call to call, so each of them counts for itself.
-            codes = frozenset(part.content for part in call.parts.values() if _is_code(part))
-            line = (location.file, location.line, _identity(self.function), codes)
-            times, total = _count(line, cost.seconds)
-        asked = config.settings().explain_cache_misses and (earlier or self._tells_of_first)
-        if not asked and times != _UNASKED:
+        asked = config.settings().explain_cache_misses
+        times = 0 if asked or location is None else self._programs_lost(call, cost, location)
+        if not times and not (asked and (earlier or self._tells_of_first)):
             return
-        reason = _in_words(_closest(call, earlier)) if earlier else ""
-        if earlier and not reason:
-            reason = _NOTHING if self.traced else "what was compiled before is gone"
+        found = _closest(call, earlier) if earlier else []
+        if earlier and not found:
+            found = [_NOTHING if self.traced else "what was compiled before is gone"]
         verb = "tracing" if self.traced else "compiling"
-        text = f"{verb} {self.name} {'again' if earlier else 'for the first time'}"
-        if reason:
-            text = f"{text}: {reason}"
-        where = "an unknown line"
-        if location is not None:
-            where = f"{location.file}:{location.line} in {location.function}"
-        text = f"{text} (at {where}; {_cost(cost)})"
-        if not asked:
-            text = (
-                f"{text}. That is the third time at this line{self._in_all(total)}"
-                f"{_advice(reason)}. WEFT_EXPLAIN_CACHE_MISSES=1 explains each time"
-            )
-        _log.warning("%s", text)
+        if asked:
+            text = f"{verb} {self.name} {'again' if earlier else 'for the first time'}"
+            where = "an unknown line"
+            if location is not None:
+                where = f"{location.file}:{location.line} in {location.function}"
+            reason = f": {_in_words(found)}" if found else ""
+            _log.warning("%s", f"{text}{reason} (at {where}; {_cost(cost)})")
+        elif location is not None:
+            text = f"weft: {verb} {self.name} again, number {times} for equal types"
+            text = " ".join(": ".join([text, *found[:1]]).split())
+            text = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+            warnings.warn_explicit(text, RetracingWarning, location.file, location.line)
 
-    def _in_all(self, seconds: float) -> str:
-        return f", {seconds * 1e3:.0f} ms in all"
+    def _programs_lost(self, call: Call, cost: Spent, location: Any) -> int:
+        """Counts the miss; returns how many programs were made for these types, where it is time
+        for the warning of the line, else 0."""
+        compiled = cost.compiled or cost.loaded or not self._tells_of_first
+        library = _of_library(self.function) or is_library_file(location.file)
+        if not compiled or library or _recording():
+            return 0
+        # A helper that is called with several functions has a jaxpr for each; the code of these
+        # does not change from call to call, so each of them counts for itself.
+        codes = frozenset(part.content for part in call.parts.values() if _is_code(part))
+        line = (location.file, location.line)
+        alike = repr((*call[2:-1], *self.results))
+        times = _added(_programs, (line, _identity(self.function), codes, alike), 1)
+        if times == 1 or _added(_lost, line, cost.seconds) < _SECONDS or times < _PROGRAMS:
+            return 0
+        _added(_lost, line, -math.inf)
+        return int(times)
 
 
 class MissOfBody(Miss):
@@ -412,9 +431,6 @@ class MissOfBody(Miss):
         self.traced = True
         self.closed = closed
 
-    def _in_all(self, seconds: float) -> str:
-        return ""  # The time to compile the whole is not known yet.
-
 
 def _recording() -> bool:
     """Whether a jaxpr is being recorded: traces inside of that are no misses of their own."""
@@ -434,25 +450,6 @@ def _of_library(function: Any) -> bool:
 def traced_types(values: Sequence[Any]) -> tuple[ArrayType, ...]:
     """The types of the values that are traced."""
     return tuple(x.type for x in values if isinstance(x, Tracer))
-
-
-_SHAPES = re.compile(r" is \w+\[(.*?)\]\S* instead of \w+\[(.*?)\]")
-_VALUES = re.compile(
-    r"the global |argument \d+ of the partial is |[^ ]+, (a default of |which )[^ ]+"
-    r"( (closes over|partial binds|method reads|object that is called has))?, "
-)
-
-
-def _advice(reason: str) -> str:
-    """Advice against the most usual changes."""
-    if reason.startswith(_STATIC):
-        return "; a program is compiled for each value of a static argument"
-    if _VALUES.match(reason):
-        return "; what changes from call to call is better an argument"
-    shapes = _SHAPES.search(reason)
-    if shapes and shapes[1] != shapes[2]:
-        return "; a program is compiled for each shape and dtype: fill up to a few sizes"
-    return ""
 
 
 def _cost(cost: Spent) -> str:

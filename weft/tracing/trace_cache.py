@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from weft import config
 from weft.arrays.array import Array
-from weft.base.program_caches import holds_programs
+from weft.base.program_caches import holds_programs, on_clear
 from weft.base.timing import charged
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import Jaxpr, jaxprs_in
@@ -30,13 +30,15 @@ from weft.function_keys import (
     register_by_identity,
     register_uncacheable,
 )
-from weft.function_keys.walk import Walk, register
+from weft.function_keys.walk import register
 from weft.interpreters.staging import function_name
-from weft.runtime.jaxlib.pytree import PyTreeDef
+from weft.runtime.jaxlib.lazy import LazyModule
 from weft.sharding.current import in_force
 from weft.tracing.explain_misses import MissOfBody
 
 __all__ = ["Counts", "TraceCache", "TracedBody", "cached_trace"]
+
+pytree: Any = LazyModule("weft.runtime.jaxlib.pytree")
 
 register_by_identity(Array)
 register_uncacheable(Tracer, "a value of an enclosing transformation")
@@ -270,8 +272,17 @@ def _died(
             found._lock.release()
 
 
-@functools.lru_cache(4096)
-def _nodes(treedef: PyTreeDef) -> tuple[Any, ...]:
+@functools.cache
+def _treedef_class() -> type:
+    """The class of the structures of trees, with its rule of keys: they cannot change. Importing
+    weft does not load it."""
+    register(pytree.PyTreeDef, lambda walk, value: ("treedef", value, walk.parts(_nodes(value))))
+    found: type = pytree.PyTreeDef
+    return found
+
+
+@functools.lru_cache(512)
+def _nodes(treedef: Any) -> tuple[Any, ...]:
     """The classes of the users' nodes in a tree, with their static data: a traced function may call
     methods of the arguments, and these may read what changes."""
     own = treedef.node_data()
@@ -279,12 +290,7 @@ def _nodes(treedef: PyTreeDef) -> tuple[Any, ...]:
     return found + tuple(x for child in treedef.children() for x in _nodes(child))
 
 
-def _treedef(walk: Walk, value: PyTreeDef) -> Hashable:
-    """The rule of keys for the structure of a tree, which cannot change."""
-    return ("treedef", value, walk.parts(_nodes(value)))
-
-
-register(PyTreeDef, _treedef)
+on_clear(_nodes.cache_clear)
 _PLAIN_NODES = (tuple, list, dict, type(None), collections.OrderedDict, collections.defaultdict)
 
 
@@ -311,8 +317,9 @@ def cached_trace(
     index = (config.settings(), axis_environment(), in_force(), *parts)
     same = None
     try:
+        treedef = _treedef_class()
         for part in parts:
-            if type(part) is PyTreeDef:
+            if type(part) is treedef:
                 values += _nodes(part)
         key_of = function_key
         key = key_of(function, *values)
@@ -328,8 +335,10 @@ def cached_trace(
     if found is not None:
         return found
     if cache.what:
-        with MissOfBody(cache.what, function, function_name(function), parts), charged("tracing"):
-            traced = trace()
+        with MissOfBody(cache.what, function, function_name(function), parts) as miss:
+            with charged("tracing"):
+                traced = trace()
+            miss.results = traced.jaxpr.out_types
     else:
         traced = trace()
     if key is not None:

@@ -357,7 +357,9 @@ def _require_leaves(operation: str, argument: str, values: list[Any]) -> None:
         raise TreeError(message, operation=operation, got="0 leaves", wanted=wanted, fix=fix)
 
 
-def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tree: Any) -> Any:
+def transpose(
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
+) -> Any:
     """Turns a tree of trees inside out: from outer of inner to inner of outer.
 
     `inner_treedef=None` means that of the first subtree. Raises TreeError where the tree has
@@ -366,12 +368,12 @@ def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tree: A
     >>> transpose(structure([0, 0]), structure({"x": 0}), [{"x": 1}, {"x": 2}])
     {'x': [1, 2]}
     """
-    values, treedef = flatten(tree)
+    values, treedef = flatten(pytree_to_transpose)
     if inner_treedef is None:
-        found = prefix_errors(outer_treedef, tree)
+        found = prefix_errors(outer_treedef, pytree_to_transpose)
         if found:
             raise _transpose_error("the outer structure", found[0])
-        subtrees = outer_treedef.flatten_up_to(tree)
+        subtrees = outer_treedef.flatten_up_to(pytree_to_transpose)
         inner_treedef = structure(subtrees[0] if subtrees else None)
     expected = outer_treedef.compose(inner_treedef)
     if treedef != expected:

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["Difference", "differences", "equality_errors", "keystr", "prefix_errors"]
 
 
-def keystr(path: KeyPath, *, simple: bool = False, separator: str = "") -> str:
-    """A key path as text: as Python would index, or with `simple` the bare names.
+def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
+    """The keys of a path as text: as Python would index, or with `simple` the bare names.
 
     >>> from weft.tree import DictKey, GetAttrKey, SequenceKey
     >>> path = (DictKey("w"), SequenceKey(0), GetAttrKey("x"))
     >>> keystr(path), keystr(path, simple=True, separator="/")
     ("['w'][0].x", 'w/0/x')
     """
-    return separator.join([_simple_key(key) if simple else str(key) for key in path])
+    return separator.join([_simple_key(key) if simple else str(key) for key in keys])
 
 
 def _simple_key(key: Any) -> str:

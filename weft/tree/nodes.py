@@ -18,17 +18,9 @@ from weft.runtime import pytree
 from weft.runtime.jaxlib.lazy import pending_nodes
 
 __all__ = [
-    "Partial",
-    "field_names",
-    "is_node",
-    "register_class",
-    "register_class_with_keys",
-    "register_dataclass",
-    "register_node",
-    "register_static",
-    "register_with_keys",
-    "static",
-]
+    "Partial", "field_names", "is_node", "register_class", "register_class_with_keys",
+    "register_dataclass", "register_node", "register_static", "register_with_keys", "static",
+]  # fmt: skip
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -36,9 +28,9 @@ C = TypeVar("C", bound=type)
 _field_names: dict[type, tuple[str, ...]] = {}
 
 
-def is_node(cls: type) -> bool:
+def is_node(typ: type) -> bool:
     """Whether values of this class are containers: the registered classes, and namedtuples."""
-    return pytree.is_node(cls)
+    return pytree.is_node(typ)
 
 
 def field_names(cls: type) -> tuple[str, ...] | None:
@@ -157,7 +149,7 @@ def static(**kwargs: Any) -> Any:
     ...     weight: object
     ...     activation: str = static(default="relu")
     """
-    metadata = {**kwargs.pop("metadata", {}), "static": True}
+    metadata = {"static": True, **kwargs.pop("metadata", {})}
     return dataclasses.field(metadata=metadata, **kwargs)
 
 

@@ -53,16 +53,8 @@ from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
 from weft.runtime import stablehlo, stablehlo_collectives
 
 __all__ = [
-    "axis_index",
-    "made_varying",
-    "pbroadcast",
-    "pcast",
-    "pmax",
-    "pmean",
-    "pmin",
-    "psum",
-    "vary",
-]
+    "axis_index", "made_varying", "pbroadcast", "pcast", "pmax", "pmean", "pmin", "psum", "vary",
+]  # fmt: skip
 
 T = TypeVar("T")
 

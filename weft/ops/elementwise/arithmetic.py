@@ -23,30 +23,9 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "abs",
-    "add",
-    "cos",
-    "div",
-    "eq",
-    "exp",
-    "ge",
-    "gt",
-    "le",
-    "log",
-    "lt",
-    "max",
-    "min",
-    "mul",
-    "ne",
-    "neg",
-    "rem",
-    "sign",
-    "sin",
-    "sqrt",
-    "square",
-    "sub",
-    "tanh",
-]
+    "abs", "add", "cos", "div", "eq", "exp", "ge", "gt", "le", "log", "lt", "max", "min", "mul",
+    "ne", "neg", "rem", "sign", "sin", "sqrt", "square", "sub", "tanh",
+]  # fmt: skip
 
 
 def scalar(value: complex, like: Any) -> Any:
@@ -140,10 +119,11 @@ def div(x: ArrayLike, y: ArrayLike) -> Array:
     return div_p.bind(*operands("div", x, y))
 
 
+# The derivative in y is no (x / y) / y, which XLA makes x / (y * y): that underflows.
 div_p = binary(
     "div",
     accepts=dtypes.NUMERIC,
-    jvp=(lambda t, ans, x, y: div(t, y), lambda t, ans, x, y: neg(mul(t, div(ans, y)))),
+    jvp=(lambda t, ans, x, y: div(t, y), lambda t, ans, x, y: neg(mul(ans, div(t, y)))),
     transpose=(lambda ct, x, y: div(ct, y), None),
     lower="stablehlo.divide",
 )
@@ -253,7 +233,16 @@ def abs(x: ArrayLike) -> Array:
 def abs_jvp(t: Any, ans: Any, x: Any) -> Any:
     if type_of(x).dtype in dtypes.COMPLEX:
         return real(mul(t, conj(sign(x))))
-    return mul(t, sign(x))
+    return mul(t, _small_sign(x))
+
+
+def _small_sign(x: Any) -> Any:
+    """The sign, by way of one byte per element: what a backward pass keeps of x. That of NaN is 0;
+    the value itself shows the NaN."""
+    aval = type_of(x)
+    return convert_element_type(
+        convert_element_type(sign(x), dtypes.int8), aval.dtype, aval.weak_type
+    )
 
 
 abs_p = unary(

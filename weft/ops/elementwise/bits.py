@@ -8,16 +8,9 @@ from weft.ops.elementwise.families import binary, operands, unary
 from weft.typing import ArrayLike
 
 __all__ = [
-    "bitwise_and",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_xor",
-    "clz",
-    "population_count",
-    "shift_left",
-    "shift_right_arithmetic",
-    "shift_right_logical",
-]
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clz", "population_count",
+    "shift_left", "shift_right_arithmetic", "shift_right_logical",
+]  # fmt: skip
 
 
 def bitwise_not(x: ArrayLike) -> Array:

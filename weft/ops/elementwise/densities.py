@@ -24,17 +24,9 @@ from weft.ops.elementwise.special import polygamma_p
 from weft.runtime import stablehlo
 
 __all__ = [
-    "beta_density_p",
-    "binomial_p",
-    "distance_from_mean_p",
-    "gamma_density_p",
-    "log_beta_density_p",
-    "log_binomial_p",
-    "log_gamma_density_p",
-    "log_poisson_p",
-    "poisson_p",
-    "slope_in_count",
-]
+    "beta_density_p", "binomial_p", "distance_from_mean_p", "gamma_density_p", "log_beta_density_p",
+    "log_binomial_p", "log_gamma_density_p", "log_poisson_p", "poisson_p", "slope_in_count",
+]  # fmt: skip
 
 
 def choose(pred: Any, on_true: Any, on_false: Any) -> Any:

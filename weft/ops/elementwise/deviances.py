@@ -18,15 +18,9 @@ from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, wh
 from weft.runtime import stablehlo
 
 __all__ = [
-    "binomial",
-    "binomial_deviance",
-    "deviance",
-    "distance_from_mean",
-    "log_binomial",
-    "log_poisson",
-    "poisson",
-    "stirling",
-]
+    "binomial", "binomial_deviance", "deviance", "distance_from_mean", "log_binomial",
+    "log_poisson", "poisson", "stirling",
+]  # fmt: skip
 
 # Chebyshev coefficients in 2/x - 1, for x >= 1, of x times the remainder of log gamma(x) after
 # Stirling's formula (DLMF 5.11.1), from values in fifty-digit arithmetic.

@@ -27,21 +27,9 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "cosh",
-    "exp2",
-    "expm1",
-    "log1p",
-    "logistic",
-    "sinh",
-    "tan",
-]
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cosh", "exp2", "expm1", "log1p",
+    "logistic", "sinh", "tan",
+]  # fmt: skip
 
 
 def by_kind(real: Callable[..., Any], complex: Callable[..., Any]) -> Callable[..., Any]:

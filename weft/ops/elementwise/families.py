@@ -79,11 +79,6 @@ def _number(name: str, value: Any, dtype: Any, weak: bool) -> Any:
     return dtype.type(value)
 
 
-_KEYS = Fix(
-    "key_data",
-    "random keys are no numbers: draw some (weft.random.normal(key)), or take the bits of the keys "
-    "(weft.random.key_data(key))",
-)
 _PROMOTE = Fix("use_numpy", "use weft.numpy, which promotes, or convert one operand")
 _BROADCAST = Fix("use_numpy", "use weft.numpy, which broadcasts, or lax.broadcast_in_dim")
 
@@ -146,7 +141,7 @@ def refused_dtype(
         operation=name,
         got=", ".join(map(str, types)),
         wanted="a dtype among " + ", ".join(sorted(map(dtypes.short_name, accepts))),
-        fix=_KEYS if dtypes.is_extended(dtype) else convert,
+        fix=dtypes.KEYS_FIX if dtypes.is_extended(dtype) else convert,
     )
 
 

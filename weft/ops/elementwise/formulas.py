@@ -19,16 +19,9 @@ from weft.ops.elementwise.families import nary, repeat_scalars
 from weft.runtime import stablehlo
 
 __all__ = [
-    "Term",
-    "any_of",
-    "chebyshev",
-    "kernel",
-    "log1p",
-    "lowered",
-    "polynomial",
-    "repeat_while",
+    "Term", "any_of", "chebyshev", "kernel", "log1p", "lowered", "polynomial", "repeat_while",
     "where",
-]
+]  # fmt: skip
 
 
 class Term:

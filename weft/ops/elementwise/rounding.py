@@ -89,13 +89,13 @@ is_finite_p = floating(
 )
 
 
-def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
-    """Elementwise neighbour of x, in its dtype, on the side of y.
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """Elementwise neighbour of x1, in its dtype, on the side of x2.
 
     >>> lax.nextafter(np.float32(1.0), np.float32(2.0)) - np.float32(1.0)
     Array(1.1920929e-07, dtype=float32)
     """
-    return nextafter_p.bind(*operands("nextafter", x, y))
+    return nextafter_p.bind(*operands("nextafter", x1, x2))
 
 
 nextafter_p = binary("nextafter", accepts=dtypes.FLOATING, lower=emit_with(stablehlo.next_after))

@@ -23,16 +23,8 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "bessel_i0e",
-    "bessel_i1e",
-    "digamma",
-    "erf",
-    "erf_inv",
-    "erfc",
-    "lgamma",
-    "polygamma",
-    "zeta",
-]
+    "bessel_i0e", "bessel_i1e", "digamma", "erf", "erf_inv", "erfc", "lgamma", "polygamma", "zeta",
+]  # fmt: skip
 
 
 def no_derivative(operation: str, operand: str) -> Callable[..., Any]:

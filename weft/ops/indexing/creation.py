@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.arrays.array import Array, as_array
+from weft.argument_errors import refuse_sharding
+from weft.arrays.array import Array, as_array, to_place
 from weft.core import rules
+from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import primitive
@@ -21,24 +23,21 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.operand_errors import unfit
 from weft.ops.structural.shape import broadcast_in_dim_p
+from weft.ops.structural.sharding_constraint import constrain
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "broadcasted_iota",
-    "empty",
-    "eye",
-    "full",
-    "full_like",
-    "index_vector",
-    "iota",
+    "broadcasted_iota", "empty", "eye", "full", "full_like", "index_vector", "iota",
     "zeros_like_array",
-]
+]  # fmt: skip
 
 _NUMBERS = (bool, int, float, complex)
 
 
-def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
+def full(
+    shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: Any = None
+) -> Array:
     """Returns an array of one value.
 
     `fill_value` is a number or an array without dimensions; `dtype` is by default its own, and then
@@ -55,7 +54,8 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
         takes, wanted = "a value without dimensions", "a number, or an array of shape ()"
         fix = Fix("broadcast", "use weft.numpy.full, or lax.broadcast_in_dim")
         raise unfit(ShapeError, "full", takes, [f"a value of type {of}"], wanted, fix)
-    return broadcast_in_dim_p.bind(value, shape=lengths, broadcast_dimensions=())
+    made = broadcast_in_dim_p.bind(value, shape=lengths, broadcast_dimensions=())
+    return made if sharding is None else constrain(made, sharding, "full", "the result")
 
 
 def _lengths(operation: str, shape: Sequence[int]) -> tuple[int, ...]:
@@ -93,7 +93,11 @@ def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
 
 
 def full_like(
-    x: ArrayLike, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None
+    x: ArrayLike,
+    fill_value: Any,
+    dtype: Any = None,
+    shape: Sequence[int] | None = None,
+    sharding: Any = None,
 ) -> Array:
     """Returns an array of one value, of the shape and dtype of `x` where none are given.
 
@@ -104,7 +108,18 @@ def full_like(
     """
     of = type_of(x)
     target = of.dtype if dtype is None else dtypes.parse(dtype)
-    return full(of.shape if shape is None else shape, _as_dtype(fill_value, target, "full_like"))
+    value = _as_dtype(fill_value, target, "full_like")
+    made = full(of.shape if shape is None else shape, value, sharding=sharding)
+    place = None if sharding is not None else place_of(x, made)
+    return made if place is None else to_place(made, place)
+
+
+def place_of(x: Any, made: Any) -> Any:
+    """Where an array like `x` of the same shape is put: the place that `x` is committed to, or the
+    sharding of a type. None for traced values, and for a new array of another shape."""
+    if type(made) is not Array or isinstance(x, Tracer) or made.shape != getattr(x, "shape", ()):
+        return None
+    return x._committed_place() if type(x) is Array else getattr(x, "sharding", None)
 
 
 def zeros_like_array(x: ArrayLike) -> Array:
@@ -116,12 +131,13 @@ def zeros_like_array(x: ArrayLike) -> Array:
     return full_like(x, 0)
 
 
-def empty(shape: Sequence[int], dtype: Any) -> Array:
+def empty(shape: Sequence[int], dtype: Any, *, out_sharding: None = None) -> Array:
     """Returns an array of unspecified elements; here they are zeros.
 
     >>> lax.empty((2, 3), np.float32).shape
     (2, 3)
     """
+    refuse_sharding("empty", out_sharding)
     return full(shape, 0, dtype)
 
 
@@ -141,7 +157,9 @@ def iota(dtype: Any, size: int) -> Array:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
+def broadcasted_iota(
+    dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: None = None
+) -> Array:
     """Returns an array that counts 0, 1, 2, … along one dimension and repeats along the others.
 
     Raises AxisError for a dimension that the shape does not have, DTypeError for booleans.
@@ -150,6 +168,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
     Array([[0, 1, 2],
            [0, 1, 2]], dtype=int32)
     """
+    refuse_sharding("broadcasted_iota", out_sharding)
     lengths = _lengths("broadcasted_iota", shape)
     return iota_p.bind(dtype=dtypes.parse(dtype), shape=lengths, dimension=dimension.__index__())
 

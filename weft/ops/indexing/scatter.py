@@ -47,14 +47,9 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "ScatterDimensionNumbers",
-    "scatter",
-    "scatter_add",
-    "scatter_max",
-    "scatter_min",
-    "scatter_mul",
-    "scatter_sub",
-]
+    "ScatterDimensionNumbers", "scatter", "scatter_add", "scatter_max", "scatter_min",
+    "scatter_mul", "scatter_sub",
+]  # fmt: skip
 
 
 Rule = Callable[..., Any]

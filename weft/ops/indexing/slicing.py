@@ -30,7 +30,7 @@ Ints = tuple[int, ...]
 
 
 def slice(
-    x: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Any = None
+    operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Any = None
 ) -> Array:
     """Returns elements start, start + stride, … below limit of every dimension; bounds are static.
 
@@ -42,34 +42,38 @@ def slice(
     """
     start, limit = tuple(start_indices), tuple(limit_indices)
     steps = (1,) * len(start) if strides is None else tuple(strides)
-    shape = type_of(x).shape
+    shape = type_of(operand).shape
     if limit == shape and not any(start) and all(step == 1 for step in steps):
-        return x
-    if extended_dtypes.is_key(x):
-        tail = type_of(x).dtype.key_shape
+        return operand
+    if extended_dtypes.is_key(operand):
+        tail = type_of(operand).dtype.key_shape
         zeros, ones = (0,) * len(tail), (1,) * len(tail)
         return extended_dtypes.through_bits(
-            x, lambda bits: slice(bits, start + zeros, limit + tail, steps + ones)
+            operand, lambda bits: slice(bits, start + zeros, limit + tail, steps + ones)
         )
-    return slice_p.bind(x, start_indices=start, limit_indices=limit, strides=steps)
+    return slice_p.bind(operand, start_indices=start, limit_indices=limit, strides=steps)
 
 
 def slice_in_dim(
-    x: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
+    operand: ArrayLike,
+    start_index: int | None,
+    limit_index: int | None,
+    stride: int = 1,
+    axis: int = 0,
 ) -> Array:
     """Slices along one dimension; negative bounds count from the end, None is the whole.
 
     >>> lax.slice_in_dim(np.arange(6), 1, 5, 2)
     Array([1, 3], dtype=int32)
     """
-    shape = type_of(x).shape
+    shape = type_of(operand).shape
     axis = canonical_axis(axis, len(shape), "slice_in_dim")
     length = shape[axis]
     start = 0 if start_index is None else start_index + length * (start_index < 0)
     limit = length if limit_index is None else limit_index + length * (limit_index < 0)
     starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
     starts[axis], limits[axis], steps[axis] = start, limit, stride
-    return slice(x, starts, limits, steps)
+    return slice(operand, starts, limits, steps)
 
 
 def slice_type(
@@ -144,7 +148,7 @@ slice_p = primitive(
 )
 
 
-def pad(x: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Array:
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Array:
     """Adds a value before, after and between the elements of each dimension.
 
     `padding_config` has (low, high, interior) per dimension; negative low and high cut off. The
@@ -163,10 +167,10 @@ def pad(x: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int
             wanted="(low, high, interior) per dimension, such as [(1, 1, 0)]",
         ) from None
     if isinstance(padding_value, (bool, int, float, complex)):
-        padding_value = type_of(x).dtype.type(padding_value)
+        padding_value = type_of(operand).dtype.type(padding_value)
     if not any(any(entry) for entry in config):
-        return x
-    return pad_p.bind(x, padding_value, padding_config=config)
+        return operand
+    return pad_p.bind(operand, padding_value, padding_config=config)
 
 
 Config = tuple[tuple[int, int, int], ...]

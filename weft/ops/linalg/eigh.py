@@ -39,14 +39,9 @@ from weft.ops.structural.shape import broadcast_in_dim
 from weft.runtime import stablehlo
 
 __all__ = [
-    "EighImplementation",
-    "both_ways",
-    "eigh",
-    "index_range",
-    "inverse_differences",
-    "real_diagonal",
-    "times_real",
-]
+    "EighImplementation", "both_ways", "eigh", "index_range", "inverse_differences",
+    "real_diagonal", "times_real",
+]  # fmt: skip
 
 
 class EighImplementation(enum.Enum):

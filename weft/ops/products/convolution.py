@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values
@@ -25,7 +25,6 @@ from weft.ops.products.dot import (
     canonical_element_type,
     canonical_precision,
     narrowed,
-    no_out_sharding,
     product_dtype,
     product_of,
     product_operands,
@@ -38,12 +37,9 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "ConvDimensionNumbers",
-    "conv_dimension_numbers",
-    "conv_general_dilated",
-    "conv_general_permutations",
-    "conv_shape_tuple",
-]
+    "ConvDimensionNumbers", "conv_dimension_numbers", "conv_general_dilated",
+    "conv_general_permutations", "conv_shape_tuple",
+]  # fmt: skip
 
 Ints = tuple[int, ...]
 
@@ -139,7 +135,6 @@ def conv_general_dilated(
     batch_group_count: int = 1,
     precision: Any = None,
     preferred_element_type: Any = None,
-    *,
     out_sharding: Any = None,
 ) -> Array:
     """Slides the kernel `rhs` over the array `lhs` and sums products over window and features.
@@ -157,8 +152,7 @@ def conv_general_dilated(
     >>> print(conv_general_dilated(x, np.ones((1, 1, 3)), (1,), "VALID"))
     [[[3. 6. 9.]]]
     """
-    if out_sharding is not None:
-        raise no_out_sharding("conv_general_dilated", out_sharding)
+    refuse_sharding("conv_general_dilated", out_sharding)
     lhs_shape, rhs_shape = type_of(lhs).shape, type_of(rhs).shape
     numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     ones = (1,) * (len(lhs_shape) - 2)

@@ -23,12 +23,9 @@ from weft.ops.structural.shape import broadcast_in_dim, inverse_permutation, res
 from weft.typing import ArrayLike
 
 __all__ = [
-    "conv",
-    "conv_general_dilated_local",
-    "conv_general_dilated_patches",
-    "conv_transpose",
+    "conv", "conv_general_dilated_local", "conv_general_dilated_patches", "conv_transpose",
     "conv_with_general_padding",
-]
+]  # fmt: skip
 
 
 def conv(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import config, dtypes
-from weft.argument_errors import invalid_value, unknown_option
+from weft.argument_errors import refuse_sharding, unknown_option
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.jaxpr import Equation
@@ -107,7 +107,9 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
     Raises DTypeError where the preferred one would lose the kind or the range of the operands.
     """
     for type in (x, y):
-        if type.dtype not in dtypes.ANY:
+        if preferred in dtypes.FLOATING and type.dtype in dtypes.NARROW_FLOATING:
+            x, y = (t.update(dtype=preferred) if t is type else t for t in (x, y))
+        elif type.dtype not in dtypes.ANY:
             raise DTypeError(
                 f"{operation} does not take operands of dtype {dtypes.short_name(type.dtype)}",
                 operation=operation,
@@ -142,7 +144,8 @@ def product_operands(context: Any, x: Any, y: Any, out: Any) -> tuple[Any, Any, 
     Operands of different dtypes are widened. Sums of 16-bit floating-point numbers are kept in 32
     bits on the CPU, and so are products whose result is of another kind of number.
     """
-    left, right = context.in_types[0].dtype, context.in_types[1].dtype
+    given = [type.dtype for type in context.in_types[:2]]
+    left, right = (out if dtype in dtypes.NARROW else dtype for dtype in given)
     met = dtypes.promote_types(left, right) if left != right else left
     if met == dtypes.bool_ and out != met:
         met = out
@@ -191,8 +194,7 @@ def dot_general(
         (from_front(contract_l, left), from_front(contract_r, right)),
         (from_front(batch_l, left), from_front(batch_r, right)),
     )
-    if out_sharding is not None:
-        raise no_out_sharding("dot_general", out_sharding)
+    refuse_sharding("dot_general", out_sharding)
     return dot_general_p.bind(
         lhs,
         rhs,
@@ -200,13 +202,6 @@ def dot_general(
         precision=canonical_precision(precision, "dot_general"),
         preferred_element_type=canonical_element_type(preferred_element_type),
     )
-
-
-def no_out_sharding(operation: str, out_sharding: Any) -> WeftValueError:
-    """The error for an `out_sharding`, which is not taken."""
-    message = f"{operation}: the sharding of the result is not an argument here"
-    fix = Fix("constrain", "use with_sharding_constraint on the result")
-    return invalid_value(message, operation, "out_sharding", out_sharding, "None", fix=fix)
 
 
 def from_front(axes: Sequence[int], ndim: int) -> Axes:

@@ -21,15 +21,9 @@ from weft.ops.declare import primitive
 from weft.ops.operand_errors import unfit
 
 __all__ = [
-    "KeyDType",
-    "clone_key",
-    "is_key",
-    "key_bits",
-    "physical_type",
-    "through_bits",
-    "use_key",
+    "KeyDType", "clone_key", "is_key", "key_bits", "physical_type", "through_bits", "use_key",
     "wrap_key_bits",
-]
+]  # fmt: skip
 
 
 class KeyDType:

@@ -32,15 +32,9 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "broadcast_shapes",
-    "broadcast_to_rank",
-    "collapse",
-    "concatenate",
-    "rev",
-    "split",
-    "stack",
+    "broadcast_shapes", "broadcast_to_rank", "collapse", "concatenate", "rev", "split", "stack",
     "tile",
-]
+]  # fmt: skip
 
 Ints = tuple[int, ...]
 

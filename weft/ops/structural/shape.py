@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type
+from weft.argument_errors import invalid_type, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
@@ -26,17 +26,9 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "broadcast",
-    "broadcast_in_dim",
-    "canonical_axes",
-    "canonical_axis",
-    "expand_dims",
-    "move_dim",
-    "reduce_sum",
-    "reshape",
-    "squeeze",
-    "transpose",
-]
+    "broadcast", "broadcast_in_dim", "canonical_axes", "canonical_axis", "expand_dims", "move_dim",
+    "reduce_sum", "reshape", "squeeze", "transpose",
+]  # fmt: skip
 
 Ints = tuple[int, ...]
 
@@ -74,7 +66,13 @@ def canonical_axes(axes: int | Sequence[int] | None, ndim: int, operation: str) 
     return found
 
 
-def broadcast_in_dim(x: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
+def broadcast_in_dim(
+    operand: Any,
+    shape: Sequence[int],
+    broadcast_dimensions: Sequence[int],
+    *,
+    out_sharding: None = None,
+) -> Array:
     """Broadcasts to `shape`; dimension i of the operand becomes `broadcast_dimensions[i]`.
 
     Operand dimensions have length 1 or that of their target. Raises ShapeError otherwise.
@@ -83,27 +81,32 @@ def broadcast_in_dim(x: Any, shape: Sequence[int], broadcast_dimensions: Sequenc
     Array([[1, 1, 1],
            [2, 2, 2]], dtype=int32)
     """
+    refuse_sharding("broadcast_in_dim", out_sharding)
     shape, dims = tuple(shape), tuple(broadcast_dimensions)
-    if type_of(x).shape == shape and dims == tuple(range(len(shape))):
-        return x
-    if extended_dtypes.is_key(x):
-        tail = type_of(x).dtype.key_shape
+    if type_of(operand).shape == shape and dims == tuple(range(len(shape))):
+        return operand
+    if extended_dtypes.is_key(operand):
+        tail = type_of(operand).dtype.key_shape
         whole = (*shape, *tail)
         return extended_dtypes.through_bits(
-            x, lambda bits: broadcast_in_dim(bits, whole, (*dims, *range(len(shape), len(whole))))
+            operand,
+            lambda bits: broadcast_in_dim(bits, whole, (*dims, *range(len(shape), len(whole)))),
         )
-    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
+    return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims)
 
 
-def broadcast(x: ArrayLike, sizes: Sequence[int]) -> Array:
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: None = None) -> Array:
     """Adds leading dimensions of the given sizes.
 
     >>> lax.broadcast(np.array([1, 2]), (2,))
     Array([[1, 2],
            [1, 2]], dtype=int32)
     """
-    shape = (*sizes, *type_of(x).shape)
-    return broadcast_in_dim(x, shape, tuple(range(len(shape) - type_of(x).ndim, len(shape))))
+    refuse_sharding("broadcast", out_sharding)
+    shape = (*sizes, *type_of(operand).shape)
+    return broadcast_in_dim(
+        operand, shape, tuple(range(len(shape) - type_of(operand).ndim, len(shape)))
+    )
 
 
 def broadcast_in_dim_type(x: ArrayType, *, shape: Ints, broadcast_dimensions: Ints) -> ArrayType:
@@ -161,45 +164,57 @@ def broadcast_in_dim_numpy_impl(
     return np.broadcast_to(x.reshape(lengths), shape)
 
 
-def reshape(x: Any, shape: Sequence[int]) -> Array:
+def reshape(
+    operand: Any,
+    new_sizes: Sequence[int],
+    dimensions: Sequence[int] | None = None,
+    *,
+    out_sharding: None = None,
+) -> Array:
     """Returns the same elements, in row-major order, in another shape of the same size.
 
-    Raises ShapeError where the sizes differ.
+    dimensions: a permutation of the operand's dimensions, done first. Raises ShapeError where the
+    sizes differ.
 
     >>> lax.reshape(np.arange(4), (2, 2))
     Array([[0, 1],
            [2, 3]], dtype=int32)
     """
-    shape = tuple(shape)
-    if type_of(x).shape == shape:
-        return x
-    if extended_dtypes.is_key(x):
-        tail = type_of(x).dtype.key_shape
-        return extended_dtypes.through_bits(x, lambda bits: reshape(bits, (*shape, *tail)))
-    return reshape_p.bind(x, shape=shape)
+    refuse_sharding("reshape", out_sharding)
+    new_sizes = tuple(new_sizes)
+    if dimensions is not None:
+        operand = transpose(operand, dimensions)
+    if type_of(operand).shape == new_sizes:
+        return operand
+    if extended_dtypes.is_key(operand):
+        tail = type_of(operand).dtype.key_shape
+        return extended_dtypes.through_bits(
+            operand, lambda bits: reshape(bits, (*new_sizes, *tail))
+        )
+    return reshape_p.bind(operand, shape=new_sizes)
 
 
-def expand_dims(x: ArrayLike, axes: Sequence[int]) -> Array:
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Inserts dimensions of length 1, at the given indices of the result's shape.
 
     >>> lax.expand_dims(np.array([1, 2]), (0, 2)).shape
     (1, 2, 1)
     """
-    old = type_of(x).shape
-    ndim = len(old) + len(tuple(axes))
-    places = set(canonical_axes(tuple(axes), ndim, "expand_dims"))
+    old = type_of(array).shape
+    ndim = len(old) + len(tuple(dimensions))
+    places = set(canonical_axes(tuple(dimensions), ndim, "expand_dims"))
     lengths = iter(old)
-    return reshape(x, tuple(1 if i in places else next(lengths) for i in range(ndim)))
+    return reshape(array, tuple(1 if i in places else next(lengths) for i in range(ndim)))
 
 
-def squeeze(x: ArrayLike, axes: Sequence[int]) -> Array:
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Drops dimensions of length 1. Raises ShapeError where one is longer.
 
     >>> lax.squeeze(np.ones((1, 3)), (0,)).shape
     (3,)
     """
-    shape = type_of(x).shape
-    dropped = set(canonical_axes(tuple(axes), len(shape), "squeeze"))
+    shape = type_of(array).shape
+    dropped = set(canonical_axes(tuple(dimensions), len(shape), "squeeze"))
     if any(shape[d] != 1 for d in dropped):
         raise ShapeError(
             "squeeze: only dimensions of length 1 can be dropped, "
@@ -208,7 +223,7 @@ def squeeze(x: ArrayLike, axes: Sequence[int]) -> Array:
             got=f"shape {shape}, dimensions {sorted(dropped)}",
             wanted="dimensions of length 1",
         )
-    return reshape(x, tuple(s for i, s in enumerate(shape) if i not in dropped))
+    return reshape(array, tuple(s for i, s in enumerate(shape) if i not in dropped))
 
 
 def reshape_type(x: ArrayType, *, shape: Ints) -> ArrayType:
@@ -243,7 +258,7 @@ def reshape_data_movement(eqn: Equation, result: int) -> tuple[int, Ints] | None
     return 0, tuple(-1 if n == 1 else next(places) for n in new)
 
 
-def transpose(x: Any, permutation: Sequence[int]) -> Array:
+def transpose(operand: Any, permutation: Sequence[int]) -> Array:
     """Permutes the dimensions: dimension i of the result is `permutation[i]` of the operand.
 
     Raises ShapeError where `permutation` is none.
@@ -253,13 +268,14 @@ def transpose(x: Any, permutation: Sequence[int]) -> Array:
            [2, 4]], dtype=int32)
     """
     permutation = tuple(permutation)
-    if permutation == tuple(range(type_of(x).ndim)):
-        return x
-    if extended_dtypes.is_key(x):
+    if permutation == tuple(range(type_of(operand).ndim)):
+        return operand
+    if extended_dtypes.is_key(operand):
         return extended_dtypes.through_bits(
-            x, lambda bits: transpose(bits, (*permutation, *range(len(permutation), bits.ndim)))
+            operand,
+            lambda bits: transpose(bits, (*permutation, *range(len(permutation), bits.ndim))),
         )
-    return transpose_p.bind(x, permutation=permutation)
+    return transpose_p.bind(operand, permutation=permutation)
 
 
 def transpose_type(x: ArrayType, *, permutation: Ints) -> ArrayType:
@@ -306,14 +322,15 @@ def move_dim(x: Any, source: int | None, target: int, size: int) -> Any:
     return transpose(x, order)
 
 
-def reduce_sum(x: Any, axes: Sequence[int]) -> Array:
+def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: None = None) -> Array:
     """Sums over the given axes, which are dropped.
 
     >>> lax.reduce_sum(np.array([[1, 2], [3, 4]]), (0,))
     Array([4, 6], dtype=int32)
     """
+    refuse_sharding("reduce_sum", out_sharding)
     axes = tuple(axes)
-    return reduce_sum_p.bind(x, axes=axes) if axes else x
+    return reduce_sum_p.bind(operand, axes=axes) if axes else operand
 
 
 def reduced_shape(x: ArrayType, axes: tuple[int, ...], operation: str) -> tuple[int, ...]:
@@ -376,7 +393,7 @@ broadcast_in_dim_p = primitive(
 reshape_p = primitive(
     "reshape",
     type_rule=reshape_type,
-    jvp=linear_jvp(reshape),
+    jvp=linear_jvp(lambda x, *, shape: reshape(x, shape)),
     transpose=lambda ct, x, **shape: [reshape(ct, x.type.shape)],
     vmap=reshape_vmap,
     reads=reshape_access_pattern,

@@ -21,13 +21,9 @@ from typing import Any
 from weft.errors import Fix, WeftError
 
 __all__ = [
-    "Failures",
-    "callable_from_xla",
-    "callback_exception",
-    "inside_callback",
-    "running",
+    "Failures", "callable_from_xla", "callback_exception", "inside_callback", "running",
     "wait_for_others",
-]
+]  # fmt: skip
 
 _LIMIT = 256
 _numbers = itertools.count(1)

@@ -15,26 +15,11 @@ from jaxlib import _jax
 from weft.runtime.jaxlib.lazy import pending_nodes
 
 __all__ = [
-    "DictKey",
-    "FlattenedIndexKey",
-    "GetAttrKey",
-    "KeyPath",
-    "PyTreeDef",
-    "PyTreeRegistry",
-    "SequenceKey",
-    "all_leaves",
-    "flatten",
-    "flatten_one_level",
-    "flatten_one_level_with_keys",
-    "flatten_with_path",
-    "is_namedtuple",
-    "is_node",
-    "make_treedef",
-    "register_dataclass_node",
-    "register_node",
-    "registry",
-    "treedef_tuple",
-]
+    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyPath", "PyTreeDef", "PyTreeRegistry",
+    "SequenceKey", "all_leaves", "flatten", "flatten_one_level", "flatten_one_level_with_keys",
+    "flatten_with_path", "is_namedtuple", "is_node", "make_treedef", "register_dataclass_node",
+    "register_node", "registry", "treedef_tuple",
+]  # fmt: skip
 
 KeyPath: TypeAlias = tuple[Any, ...]
 

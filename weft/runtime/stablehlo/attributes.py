@@ -22,20 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 __all__ = [
-    "boolean",
-    "booleans",
-    "dictionary",
-    "elements",
-    "enumerated",
-    "integer",
-    "integers",
-    "precision_config",
-    "string",
-    "symbol",
-    "table",
-    "to_attribute",
-    "unit",
-]
+    "boolean", "booleans", "dictionary", "elements", "enumerated", "integer", "integers",
+    "precision_config", "string", "symbol", "table", "to_attribute", "unit",
+]  # fmt: skip
 
 
 @functools.lru_cache(maxsize=16384)

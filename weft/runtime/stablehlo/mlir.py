@@ -33,32 +33,11 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 __all__ = [
-    "ArrayTypeLike",
-    "Attributes",
-    "Function",
-    "Module",
-    "Region",
-    "array_type_to_ir",
-    "attribute",
-    "bytecode",
-    "bytecode_without_locations",
-    "context",
-    "dtype_of",
-    "element_type",
-    "fill",
-    "ir",
-    "location",
-    "op",
-    "op1",
-    "parse",
-    "private_copy",
-    "ranked",
-    "refused",
-    "tensor_type",
-    "token_type",
-    "unknown_location",
-    "verify",
-]
+    "ArrayTypeLike", "Attributes", "Function", "Module", "Region", "array_type_to_ir", "attribute",
+    "bytecode", "bytecode_without_locations", "context", "dtype_of", "element_type", "fill", "ir",
+    "location", "op", "op1", "parse", "private_copy", "ranked", "refused", "tensor_type",
+    "token_type", "unknown_location", "verify",
+]  # fmt: skip
 
 Attributes = Mapping[str, ir.Attribute]
 Region = tuple[Sequence[ir.Type], Callable[[list[ir.Value]], Sequence[ir.Value]]]
@@ -141,8 +120,10 @@ def element_type(dtype: DTypeLike) -> ir.Type:
     """
     found = _element_types.get(dtype)
     if found is None:
-        found = _element_types[dtype] = _make_element_type(np.dtype(dtype))
-        _dtypes.setdefault(found, np.dtype(dtype))
+        found = _make_element_type(np.dtype(dtype))
+        if np.dtype(dtype).itemsize:  # Tangents of integers (float0) stand as booleans.
+            _dtypes.setdefault(found, np.dtype(dtype))
+        _element_types[dtype] = found
     return found
 
 
@@ -152,7 +133,7 @@ def _make_element_type(dtype: np.dtype[Any]) -> ir.Type:
             return getattr(ir, _FLOATS[dtype]).get()
         if dtype in _NARROW_INTEGERS:
             return ir.Type.parse(_NARROW_INTEGERS[dtype])
-        if dtype.kind == "b":
+        if dtype.kind == "b" or not dtype.itemsize:
             return ir.IntegerType.get_signless(1)
         if dtype.kind == "i":
             return ir.IntegerType.get_signless(8 * dtype.itemsize)

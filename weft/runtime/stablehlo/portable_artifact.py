@@ -21,16 +21,9 @@ from weft.runtime.stablehlo.collectives import partition_id
 from weft.runtime.stablehlo.dialects import sdy, stablehlo
 
 __all__ = [
-    "current_version",
-    "custom_calls",
-    "entry_types",
-    "from_portable_artifact",
-    "of_lapack",
-    "portable_artifact",
-    "splice",
-    "target_versions",
-    "version_key",
-]
+    "current_version", "custom_calls", "entry_types", "from_portable_artifact", "of_lapack",
+    "portable_artifact", "splice", "target_versions", "version_key",
+]  # fmt: skip
 
 Axes = tuple[tuple[str, int], ...]
 

@@ -35,6 +35,8 @@ def constant(
     value: Any, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None
 ) -> ir.Value:
     """A constant array: `value` (a number or an array), or one number repeated to `shape`."""
+    if dtype is not None and not np.dtype(dtype).itemsize:
+        value, dtype = False, np.bool_
     with np.errstate(over="ignore"):  # 1e300 in float32 is infinity, as it is for an array
         array = np.asarray(value, dtype)
     target = array.shape if shape is None else tuple(shape)

@@ -91,7 +91,7 @@ def _triangular(t: Any, z: Any) -> Any:
         mu = half + root
         length = jnp.hypot(abs(mu), abs(c))
         none = lower == 0
-        safe = jnp.where(none, 1, length)
+        safe = convert(jnp.where(none, 1, length), mu.dtype)
         cosine, sine = jnp.where(none, 1, mu / safe), jnp.where(none, 0, c / safe)
         turn = jnp.array([[jnp.conj(cosine), sine], [-sine, cosine]])
         rows = jnp.stack([t[m - 1], t[m]])

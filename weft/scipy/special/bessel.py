@@ -14,14 +14,14 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import invalid_dtype, invalid_value
+from weft.argument_errors import invalid_dtype, invalid_value, not_taken
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import fori_loop
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
 from weft.errors import Fix, WeftTypeError, api_boundary
-from weft.numpy.arguments import broadcast_shape, computing_dtype, convert, integer_of, not_taken
+from weft.numpy.arguments import broadcast_shape, computing_dtype, convert, integer_of
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise import special
@@ -155,6 +155,7 @@ def _legendre(n: Any, m: Any, theta: Any, highest: int) -> Any:
     Upwards: along the diagonal to degree m (DLMF 14.7.15), then at fixed order (14.10.3).
     """
     x, s = jnp.cos(theta), jnp.sin(theta)
+    s = jnp.where(s < 0, -s, s)  # The root of 1 - x * x, at negative angles too.
     order, degree = convert(m, type_of(x).dtype), n
 
     def body(k: Any, state: Any) -> Any:

@@ -16,11 +16,11 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import invalid_value, not_taken
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.errors import Fix, api_boundary
-from weft.numpy.arguments import check_flag, integer_of, not_taken
+from weft.numpy.arguments import check_flag, integer_of
 from weft.ops.elementwise import regularized, special
 from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, where
 from weft.runtime import stablehlo

@@ -149,7 +149,7 @@ class gaussian_kde:
         return (self.neff, self.dataset, self.weights, self.covariance, self.inv_cov), None
 
     @classmethod
-    def tree_unflatten(cls, aux: None, children: Any) -> gaussian_kde:
+    def tree_unflatten(cls, aux_data: None, children: Any) -> gaussian_kde:
         """The estimate with these arrays."""
         made = object.__new__(cls)
         made.neff, made.dataset, made.weights, made.covariance, made.inv_cov = children

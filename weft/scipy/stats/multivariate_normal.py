@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.argument_errors import invalid_shape
+from weft.argument_errors import invalid_shape, not_taken
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, api_boundary
-from weft.numpy.arguments import broadcast_shape, computing_dtype, not_taken
+from weft.numpy.arguments import broadcast_shape, computing_dtype
 from weft.numpy.compiled_functions import compiled
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.linalg.cholesky import cholesky

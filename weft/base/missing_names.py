@@ -1,4 +1,4 @@
-"""Why a name of NumPy or JAX is missing in weft: what docs/parity.md says of it.
+"""Why a name of NumPy or JAX is missing in weft: what docs/parity.md and errors say of it.
 
 By module, groups of names with one reason each. A name that ends in `*`, or begins with it, stands
 for all that go on, or end, like this.
@@ -6,7 +6,9 @@ for all that go on, or end, like this.
 
 from __future__ import annotations
 
-__all__ = ["REASONS"]
+import fnmatch
+
+__all__ = ["REASONS", "RENAMED", "missing", "reason"]
 
 IN_PLACE = "it writes into an array, and arrays do not change; `x.at[i].set(v)` gives a new one"
 NO_SUCH_DTYPE = "arrays have no such dtype"
@@ -158,3 +160,41 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("use_abstract_mesh", "`use_mesh` takes abstract meshes too"),
     ),
 }  # fmt: skip
+
+# Names of earlier releases of JAX and NumPy, and the expression that stands for each today.
+RENAMED = {
+    "jax": {
+        **{f"tree_{name}": f"weft.tree.{name}" for name in
+           ("map", "leaves", "flatten", "unflatten", "structure", "transpose", "reduce", "all")},
+        "xla_computation": "weft.jit(f).lower",
+    },
+    "jax.nn": {"normalize": "weft.nn.standardize"},
+    "jax.random": {"shuffle": "weft.random.permutation"},
+    "numpy": {
+        "alltrue": "weft.numpy.all", "asscalar": "x.item", "cumproduct": "weft.numpy.cumprod",
+        "in1d": "weft.numpy.isin", "Inf": "weft.numpy.inf",
+        "msort": "weft.numpy.sort", "NaN": "weft.numpy.nan", "product": "weft.numpy.prod",
+        "round_": "weft.numpy.round", "sometrue": "weft.numpy.any",
+        "trapz": "weft.numpy.trapezoid",
+    },
+}  # fmt: skip
+
+
+def reason(module: str, name: str) -> str | None:
+    """Why a name of a module of another library is missing; None where nobody has said."""
+    for names, text in REASONS.get(module, ()):
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in names.split()):
+            return text
+    return None
+
+
+def missing(module: str, name: str) -> AttributeError:
+    """The error for a name that a module of weft does not have, which says what to use."""
+    why = None
+    for other in () if name.startswith("_") else ("jax", "numpy"):
+        theirs = module.replace("weft.numpy" if other == "numpy" else "weft", other, 1)
+        new = RENAMED.get(theirs, {}).get(name)
+        why = why or (f"use `{new}`" if new else reason(theirs, name))
+    return AttributeError(
+        f"module {module!r} has no attribute {name!r}" + (f": {why}" if why else "")
+    )

@@ -1,0 +1,52 @@
+"""What is said of names of JAX and NumPy that weft does not have."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+import pytest
+
+import weft
+from tools import parity
+from weft.base.missing_names import RENAMED
+
+pytestmark = pytest.mark.fast
+
+MISSING = [
+    (one.ours, name, parity.reason(one.module, name))
+    for library in ("jax", "numpy")
+    for one in parity.compare(library)
+    for name in one.missing
+]
+
+
+def module(path):
+    return importlib.import_module(path)
+
+
+def test_every_missing_name_says_what_the_page_of_names_says():
+    assert len(MISSING) > 250
+    for path, name, why in MISSING:
+        with pytest.raises(AttributeError) as caught:
+            getattr(module(path), name)
+        assert str(caught.value) == f"module {path!r} has no attribute {name!r}: {why}"
+
+
+@pytest.mark.parametrize("other", RENAMED)
+def test_names_of_earlier_releases(other):
+    ours = re.sub("^(jax|numpy)", lambda m: {"jax": "weft", "numpy": "weft.numpy"}[m[0]], other)
+    for name, new in RENAMED[other].items():
+        assert not hasattr(module(ours), name)
+        with pytest.raises(AttributeError, match=re.escape(f": use `{new}`")):
+            getattr(module(ours), name)
+        found = eval(new, {"weft": weft, "x": weft.numpy.ones(()), "f": abs})
+        assert callable(found) or name in ("Inf", "NaN")
+
+
+def test_other_names_say_no_more_than_before():
+    for path in ("weft", "weft.numpy", "weft.random", "weft.scipy.stats"):
+        for name in ("nothing_like_this", "__wrapped__"):
+            with pytest.raises(AttributeError) as caught:
+                getattr(module(path), name)
+            assert str(caught.value) == f"module {path!r} has no attribute {name!r}"
