@@ -43,8 +43,8 @@ from weft.random.sampler_arguments import check_key, check_parameter, check_shap
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 
 __all__ = [
-    "beta", "chisquare", "dirichlet", "f", "gamma", "key_of", "log_gamma_of", "loggamma",
-    "random_gamma_p", "t",
+    "beta", "chisquare", "dirichlet", "f", "gamma", "is_narrow", "key_of", "log_gamma_of",
+    "loggamma", "random_gamma_p", "t", "total",
 ]  # fmt: skip
 
 Arrays = tuple[Any, ...]
@@ -153,7 +153,7 @@ def key_of(stream: Stream) -> Any:
 
 
 def log_gamma_of(stream: Stream, a: Any, shape: Shape, dtype: Any) -> Any:
-    """Logarithms of gamma distributed numbers from a stream; the dtype is not a narrow one."""
+    """Logarithms of gamma distributed numbers from a stream."""
     a = repeated(full_operand(a, shape, dtype), shape)
     return random_gamma_p.bind(key_of(stream), a, log_space=True)
 
@@ -177,10 +177,8 @@ def gamma(
 
 @sampler(parametric("real numbers", "a"))
 def _gamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
-    wide = computing_dtype(dtype)
-    a = repeated(full_operand(a, shape, wide), shape)
-    made = random_gamma_p.bind(key, a, log_space=False)
-    return convert_element_type(made, dtype)
+    a = repeated(full_operand(a, shape, dtype), shape)
+    return random_gamma_p.bind(key, a, log_space=False)
 
 
 def loggamma(
@@ -200,8 +198,7 @@ def loggamma(
 
 @sampler(parametric("real numbers", "a"))
 def _loggamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
-    made = log_gamma_of(stream_of(key), a, shape, computing_dtype(dtype))
-    return convert_element_type(made, dtype)
+    return log_gamma_of(stream_of(key), a, shape, dtype)
 
 
 def beta(
@@ -222,12 +219,11 @@ def beta(
 
 @sampler(parametric("real numbers", "a", "b"))
 def _beta(key: Any, a: Any, b: Any, shape: Shape, dtype: Any) -> Any:
-    wide = computing_dtype(dtype)
     first, second = stream_of(key).split()
-    x, y = log_gamma_of(first, a, shape, wide), log_gamma_of(second, b, shape, wide)
+    x, y = log_gamma_of(first, a, shape, dtype), log_gamma_of(second, b, shape, dtype)
     largest = stop_gradient(maximum(x, y))
     x, y = exp(sub(x, largest)), exp(sub(y, largest))
-    return convert_element_type(div(x, add(x, y)), dtype)
+    return div(x, add(x, y))
 
 
 def dirichlet(
@@ -278,16 +274,32 @@ def _check_dirichlet(operation: str, arrays: Arrays, static: Static) -> tuple[Ar
 def _dirichlet(key: Any, alpha: Any, shape: Shape, dtype: Any) -> Any:
     n = type_of(alpha).shape[-1]
     axis = len(shape)
-    x = log_gamma_of(stream_of(key), alpha, (*shape, n), computing_dtype(dtype))
+    x = log_gamma_of(stream_of(key), alpha, (*shape, n), dtype)
     if n == 0:
-        return convert_element_type(x, dtype)
+        return x
     x = exp(sub(x, _along(stop_gradient(reduce_max(x, (axis,))), axis, n)))
-    x = div(x, _along(reduce_sum(x, (axis,)), axis, n))
-    return convert_element_type(x, dtype)
+    return div(x, _along(total(x, axis), axis, n))
+
+
+def is_narrow(dtype: Any) -> bool:
+    """Whether a dtype has half precision. There logarithms have too few digits to help, and the
+    formulas without them round as JAX's do, to the last bit."""
+    return bool(dtype.itemsize == 2)
+
+
+def total(x: Any, axis: int) -> Any:
+    """The sum along an axis; of half precision, it is added up in float32."""
+    dtype = type_of(x).dtype
+    wide = computing_dtype(dtype)
+    return convert_element_type(reduce_sum(convert_element_type(x, wide), (axis,)), dtype)
 
 
 def _half(x: Any, dtype: Any) -> Any:
     return div(x, dtype.type(2))
+
+
+def _chi_square(stream: Stream, df: Any, shape: Shape, dtype: Any) -> Any:
+    return mul(exp(log_gamma_of(stream, _half(df, dtype), shape, dtype)), dtype.type(2))
 
 
 def chisquare(
@@ -308,9 +320,7 @@ def chisquare(
 
 @sampler(parametric("real numbers", "df"))
 def _chisquare(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
-    wide = computing_dtype(dtype)
-    x = log_gamma_of(stream_of(key), _half(full_operand(df, shape, wide), wide), shape, wide)
-    return convert_element_type(mul(exp(x), wide.type(2)), dtype)
+    return _chi_square(stream_of(key), full_operand(df, shape, dtype), shape, dtype)
 
 
 def t(
@@ -331,12 +341,13 @@ def t(
 
 @sampler(parametric("real numbers", "df"))
 def _t(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
-    wide = computing_dtype(dtype)
     normals, gammas = stream_of(key).split()
-    half = repeated(_half(full_operand(df, shape, wide), wide), shape)
-    x = log_gamma_of(gammas, half, shape, wide)
-    scale = exp(_half(sub(log(half), x), wide))
-    return convert_element_type(mul(normal_of(normals, shape, wide), scale), dtype)
+    half = repeated(_half(full_operand(df, shape, dtype), dtype), shape)
+    if is_narrow(dtype):
+        scale = sqrt(div(half, random_gamma_p.bind(key_of(gammas), half, log_space=False)))
+    else:
+        scale = exp(_half(sub(log(half), log_gamma_of(gammas, half, shape, dtype)), dtype))
+    return mul(normal_of(normals, shape, dtype), scale)
 
 
 def f(
@@ -363,11 +374,12 @@ def f(
 
 @sampler(parametric("real numbers", "dfnum", "dfden"))
 def _f(key: Any, dfnum: Any, dfden: Any, shape: Shape, dtype: Any) -> Any:
-    wide = computing_dtype(dtype)
-    above, below = (repeated(full_operand(x, shape, wide), shape) for x in (dfnum, dfden))
+    above, below = (repeated(full_operand(x, shape, dtype), shape) for x in (dfnum, dfden))
     second, first = stream_of(key).split()
-    x = log_gamma_of(first, _half(above, wide), shape, wide)
-    y = log_gamma_of(second, _half(below, wide), shape, wide)
+    if is_narrow(dtype):
+        parts = ((first, above), (second, below))
+        return div(*(div(_chi_square(own, df, shape, dtype), df) for own, df in parts))
+    x = log_gamma_of(first, _half(above, dtype), shape, dtype)
+    y = log_gamma_of(second, _half(below, dtype), shape, dtype)
     # In logarithms, since both numbers may be too small while their quotient is not.
-    made = exp(add(sub(x, y), log(div(below, above))))
-    return convert_element_type(made, dtype)
+    return exp(add(sub(x, y), log(div(below, above))))

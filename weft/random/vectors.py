@@ -21,9 +21,10 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError
 from weft.numpy.arguments import computing_dtype
-from weft.ops.elementwise.arithmetic import add, div, exp, gt, log, mul, sign, sqrt, sub
+from weft.ops.elementwise.arithmetic import abs, add, div, eq, exp, gt, log, mul, sign, sqrt, sub
 from weft.ops.elementwise.arithmetic import min as minimum
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
+from weft.ops.elementwise.powers import pow
 from weft.ops.elementwise.selection import select
 from weft.ops.linalg.cholesky import cholesky
 from weft.ops.linalg.eigh import eigh
@@ -34,7 +35,7 @@ from weft.ops.reductions.reduce import reduce_max
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reduce_sum, reshape
 from weft.random.continuous import exponential_of
-from weft.random.gamma import log_gamma_of
+from weft.random.gamma import is_narrow, key_of, log_gamma_of, random_gamma_p, total
 from weft.random.gaussian import draw_normal
 from weft.random.sampler import sampler
 from weft.random.sampler_arguments import (
@@ -79,6 +80,19 @@ def _parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, 
     return draw_signs(signs, shape, dtype), sizes, p
 
 
+def _narrow_parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, Any]:
+    """Such numbers in half precision, p and 1 / p, which is divided before it is rounded."""
+    powers, signs = stream.split()
+    of = type_of(p)
+    if of.weak_type or of.dtype not in dtypes.FLOATING:
+        p = convert_element_type(p, dtypes.float32)
+    inverse = div(type_of(p).dtype.type(1), p)
+    p, inverse = (repeated(full_operand(x, shape, dtype), shape) for x in (p, inverse))
+    sizes = pow(random_gamma_p.bind(key_of(powers), inverse, log_space=False), inverse)
+    sizes = select(eq(inverse, dtype.type(0)), powers.unit(shape, dtype), sizes)
+    return mul(draw_signs(signs, shape, dtype), sizes), p, inverse
+
+
 def _check_power(operation: str, p: Any) -> None:
     if isinstance(p, (int, float)) and not p > 0:
         message = f"{operation}: the power p is positive"
@@ -95,8 +109,10 @@ def _check_generalized_normal(operation: str, arrays: Arrays, static: Static) ->
 
 @sampler(_check_generalized_normal)
 def _generalized_normal(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
-    signs, sizes, p = _parts(stream_of(key), p, shape, computing_dtype(dtype))
-    return convert_element_type(mul(signs, exp(div(sizes, p))), dtype)
+    if is_narrow(dtype):
+        return _narrow_parts(stream_of(key), p, shape, dtype)[0]
+    signs, sizes, p = _parts(stream_of(key), p, shape, dtype)
+    return mul(signs, exp(div(sizes, p)))
 
 
 def ball(
@@ -141,19 +157,23 @@ def _check_length(operation: str, name: str, value: Any) -> int:
 
 @sampler(_check_ball)
 def _ball(key: Any, p: Any, d: int, shape: Shape, dtype: Any) -> Any:
-    wide = computing_dtype(dtype)
     first, second = stream_of(key).split()
     whole, axis = (*shape, d), len(shape)
-    p = repeated(full_operand(p, shape, wide), shape)
-    signs, sizes, p = _parts(first, repeated(expand_dims(p, [axis]), whole), whole, wide)
-    radius = log(exponential_of(second, shape, wide))
+    if is_narrow(dtype):
+        rows = expand_dims(repeated(p, shape), [axis]) if type_of(p).ndim else p
+        x, p, inverse = _narrow_parts(first, rows, whole, dtype)
+        norm = add(total(pow(abs(x), p), axis), exponential_of(second, shape, dtype))
+        return div(x, pow(repeated(expand_dims(norm, [axis]), whole), inverse))
+    p = repeated(full_operand(p, shape, dtype), shape)
+    signs, sizes, p = _parts(first, repeated(expand_dims(p, [axis]), whole), whole, dtype)
+    radius = log(exponential_of(second, shape, dtype))
     # A sum of exponentials relative to the largest: unless p is 2, terms may be of any size.
     parts = concatenate([sizes, expand_dims(radius, [axis])], axis)
     largest = stop_gradient(reduce_max(parts, (axis,)))
     spread = repeated(expand_dims(largest, [axis]), (*shape, d + 1))
-    total = add(log(reduce_sum(exp(sub(parts, spread)), (axis,))), largest)
-    total = repeated(expand_dims(total, [axis]), whole)
-    return convert_element_type(mul(signs, exp(div(sub(sizes, total), p))), dtype)
+    norm = add(log(reduce_sum(exp(sub(parts, spread)), (axis,))), largest)
+    norm = repeated(expand_dims(norm, [axis]), whole)
+    return mul(signs, exp(div(sub(sizes, norm), p)))
 
 
 def multivariate_normal(
