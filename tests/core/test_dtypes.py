@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
+import weft.numpy as jnp
 from weft import config, dtypes
 from weft.errors import DTypeError
 
@@ -234,12 +235,12 @@ def test_float0_meets_only_itself():
 def test_strict_promotion(left, right, expected):
     with config.override(numpy_dtype_promotion="strict"):
         if expected is not None:
-            assert dtypes.promote_types(left, right) == np.dtype(expected)
+            assert jnp.promote_types(left, right) == np.dtype(expected)
             return
         with pytest.raises(DTypeError, match="'strict'") as caught:
-            dtypes.promote_types(left, right)
+            jnp.promote_types(left, right)
         target = caught.value.fix.data["dtype"]
-        assert dtypes.promote_types(target, target) == np.dtype(target)
+        assert jnp.promote_types(target, target) == np.dtype(target)
 
 
 # ---- names, kinds and widths -----------------------------------------------------------

@@ -15,7 +15,7 @@ from weft import dtypes
 from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.dtypes import finfo, iinfo, issubdtype, promote_types
+from weft.dtypes import finfo, iinfo, issubdtype
 from weft.errors import DTypeError, WeftTypeError, WeftValueError
 from weft.numpy.creation import array
 
@@ -29,6 +29,20 @@ __all__ = [
     "promote_types", "result_type", "signedinteger", "single", "uint", "uint2", "uint4", "uint8",
     "uint16", "uint32", "uint64", "unsignedinteger",
 ]  # fmt: skip
+
+
+def promote_types(a: Any, b: Any) -> np.dtype[Any]:
+    """The dtype to which arrays of dtypes `a` and `b` are promoted.
+
+    `int`, `float` and `complex` stand for Python numbers, which are weakly typed. Raises DTypeError
+    where arrays of the two do not meet (see the setting `numpy_dtype_promotion`).
+
+    >>> jnp.promote_types("int32", "float16"), jnp.promote_types("int8", int)
+    (dtype('float16'), dtype('int8'))
+    """
+    python = (int, float, complex)
+    pairs = [(dtypes.parse(x), isinstance(x, type) and x in python) for x in (a, b)]
+    return dtypes.promote(*pairs)[0]
 
 
 class ScalarType:
