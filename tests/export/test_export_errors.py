@@ -44,7 +44,7 @@ class Unregistered(collections.namedtuple("Unregistered", "a")):
 
 
 BAD_EXPORTS = {
-    "no jitted function": (lambda: export.export(wnp.sin), WeftTypeError, "made by weft.jit"),
+    "no jitted function": (lambda: export.export(lambda x: x), WeftTypeError, "made by weft.jit"),
     "a callback": (lambda: exported(with_callback, S((), F)), WeftValueError,
                    r"pure_callback of .*shown"),
     "a print": (lambda: exported(lambda x: weft.debug.print("{}", x), S((), F)), WeftValueError,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -52,8 +53,14 @@ def test_a_state_is_made_once_for_each_program_and_dropped_with_it(plan):
     assert (LIBRARY.plans(1) - made, LIBRARY.plans(0) - alive) == (2, 2)
     for f in programs:
         f.clear_cache()
-    gc.collect()
-    assert (LIBRARY.plans(1) - made, LIBRARY.plans(0)) == (2, 0)
+    # An execution may be noted as running until a later one asks.
+    for _ in range(100):
+        gc.collect()
+        (wnp.arange(4.0) + 1).block_until_ready()
+        if LIBRARY.plans(0) <= alive:
+            break
+        time.sleep(0.05)
+    assert LIBRARY.plans(1) - made == 2 and LIBRARY.plans(0) <= alive
 
 
 def test_each_call_of_a_program_has_a_state_of_its_own(plan):

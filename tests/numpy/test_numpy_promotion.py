@@ -221,7 +221,7 @@ def test_unknown_keywords_are_refused():
     with pytest.raises(TypeError, match="axis"):
         jnp.add(1, 2, axis=0)
     with pytest.raises(TypeError):
-        jnp.sin(x=1)
+        jnp.sin(y=1)
 
 
 @pytest.mark.parametrize("number", [0.1, np.float64(0.1), np.array(0.1)])

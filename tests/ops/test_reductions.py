@@ -10,7 +10,14 @@ from weft.api.autodiff import grad, jvp, vjp
 from weft.api.jacobian import jacfwd, jacrev
 from weft.api.jit import jit, make_jaxpr
 from weft.api.vmap import vmap
-from weft.errors import AxisError, DTypeError, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import (
+    AxisError,
+    DTypeError,
+    ShapeError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+)
 from weft.ops.reductions import window
 from weft.testing import exact_array
 
@@ -205,7 +212,7 @@ X = np.ones((2, 3), np.float32)
         (lambda: lax.batch_matmul(X, X[0]), ShapeError),
         (lambda: lax.dot(X, X.T, precision="exact"), WeftValueError),
         (lambda: lax.dot(X, X.T, precision=("high",) * 3), WeftValueError),
-        (lambda: lax.dot(X, X.T, out_sharding="i"), WeftValueError),
+        (lambda: lax.dot(X, X.T, out_sharding="i"), WeftNotImplementedError),
         (
             lambda: lax.dot(X.astype(int), X.T.astype(int), preferred_element_type=np.int8),
             DTypeError,

@@ -12,8 +12,6 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from weft.base.missing_names import missing
-
 __all__ = ["handed_on", "load_on_first_use"]
 
 _NONE: Mapping[str, str] = types.MappingProxyType({})
@@ -55,7 +53,8 @@ def load_on_first_use(
         elif name in homes:
             found = getattr(importlib.import_module(homes[name]), name)
         else:
-            raise missing(facade, name)
+            # What to say is read when it is needed.
+            raise importlib.import_module("weft.base.missing_names").missing(facade, name)
         namespace[name] = found
         return found
 

@@ -18,7 +18,7 @@ import numpy as np
 
 __all__ = [
     "impure", "is_pure_class", "is_pure_function", "is_pure_module", "is_unknown",
-    "is_unknown_module", "unlisted_names",
+    "is_unknown_module", "pure_builtins", "unlisted_names",
 ]  # fmt: skip
 
 # The folder of weft's own files.
@@ -89,11 +89,16 @@ _NUMPY_OTHER = frozenset(
 )
 
 
+def pure_builtins() -> dict[str, Any]:
+    """The builtins that are listed as pure, by name."""
+    exceptions = {name: x for name, x in vars(builtins).items() if _is_exception(x)}
+    return exceptions | {name: getattr(builtins, name) for name in _BUILTINS.split()}
+
+
 @functools.cache
 def _listed() -> dict[int, Any]:
     """The listed objects by their identities, and so kept."""
-    found: list[Any] = [getattr(builtins, name) for name in _BUILTINS.split()]
-    found += [x for x in vars(builtins).values() if _is_exception(x)]
+    found: list[Any] = list(pure_builtins().values())
     for module, names in (
         (np, [*_NUMPY.split(), *_NUMPY_OTHER]),
         *[(getattr(np, name), getattr(np, name).__all__) for name in _NUMPY_MODULES],

@@ -8,7 +8,6 @@ identity (`walk.identity`), and raises NoKey for one that can change unseen.
 from __future__ import annotations
 
 import abc
-import builtins
 import collections
 import contextvars
 import enum
@@ -137,7 +136,7 @@ _MISSING: Any = object()
 _COUNTERS = frozenset({int, float, list, set, dict, collections.deque, collections.Counter})
 _BUILTIN = ("builtin",)
 # Names of builtins that are listed as pure, as long as they mean what they meant.
-_BUILTINS = {k: v for k, v in vars(builtins).items() if known_pure.is_pure_function(v)}
+_BUILTINS = known_pure.pure_builtins()
 # The roles of values in messages: {0} is the name of the value, {1} that of its owner.
 _CLOSED_OVER = "{0}, which {1} closes over,"
 _DEFAULT = "{0}, a default of {1},"

@@ -16,8 +16,6 @@ import numpy as np
 from weft import dtypes
 from weft.argument_errors import refuse_sharding, unknown_option
 from weft.arrays.array import Array, as_array
-from weft.control_flow.cond import cond
-from weft.control_flow.while_loop import fori_loop
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftIndexError
 from weft.numpy.arguments import (
@@ -64,8 +62,13 @@ from weft.ops.indexing.slicing import pad
 from weft.ops.reductions.reduce import reduce_or
 from weft.ops.structural.joining import rev
 from weft.ops.structural.shape import broadcast_in_dim, reshape
+from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = ["At", "AtIndex", "at"]
+
+# Loaded on first use: only `apply` at repeated positions takes steps.
+conditionals: Any = LazyModule("weft.control_flow.cond")
+loops: Any = LazyModule("weft.control_flow.while_loop")
 
 Operation = Callable[[Any, Any], Any]
 
@@ -484,9 +487,9 @@ class AtIndex:
 
         def step(i: Any, values: Any) -> Any:
             some = reduce_or(lt(i, times), tuple(range(type_of(times).ndim)))
-            return cond(some, again, lambda i, values: values, i, values)
+            return conditionals.cond(some, again, lambda i, values: values, i, values)
 
-        return fori_loop(np.int32(1), np.int32(most), step, values) if most > 1 else values
+        return loops.fori_loop(np.int32(1), np.int32(most), step, values) if most > 1 else values
 
     def get(
         self,

@@ -86,7 +86,9 @@ _check_bounds = parametric("real numbers", "minval", "maxval")
 
 
 def _check_uniform(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
-    if static[0] == ():  # one number, with the dimensions of length 1 that a bound may have
+    if np.ndim(static[0]) == 1 and not np.size(
+        static[0]
+    ):  # one number, with the dimensions of length 1 that a bound may have
         ones = max((np.shape(x) for x in arrays[1:]), key=len)
         static = (ones if set(ones) <= {1} else (), static[1])
     return _check_bounds(operation, arrays, static)

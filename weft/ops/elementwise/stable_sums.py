@@ -14,7 +14,8 @@ from typing import Any
 
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
-from weft.ops.elementwise.arithmetic import div, eq, mul, scalar, sub
+from weft.ops.elementwise.arithmetic import div, eq, mul, ne, scalar, sub
+from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.elementary import logistic
 from weft.ops.elementwise.formulas import Term, kernel, log1p, where
 from weft.ops.elementwise.selection import select
@@ -37,7 +38,9 @@ def share(x: Any, y: Any, scale: float) -> Any:
 
     Two infinities of one sign share equally.
     """
-    difference = replaced(eq(x, y), 0, sub(x, y))
+    difference = sub(x, y)
+    alike = bitwise_and(eq(x, y), ne(difference, difference))
+    difference = replaced(alike, 0, difference)
     if scale != 1:
         difference = mul(difference, scalar(scale, difference))
     return logistic(difference)
