@@ -8,10 +8,11 @@ tests/interpreters/test_residuals.py compares.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-__all__ = ["LENGTH", "Layer", "elementwise_names", "layers", "loss_of"]
+__all__ = ["LENGTH", "Layer", "all_layers", "layers", "loss_of"]
 
 # Steps of the scan.
 LENGTH = 3
@@ -25,7 +26,7 @@ class Layer(NamedTuple):
     parameters: dict[str, tuple[int, ...]]
 
 
-def elementwise_names() -> dict[str, list[str]]:
+def _elementwise_names() -> dict[str, list[str]]:
     """The functions of one array that are tried as layers, by module."""
     return {
         "nn": """celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh identity leaky_relu
@@ -250,3 +251,16 @@ def layers() -> dict[str, Layer]:
         ),
         "cubic": Layer(lambda np, x: 0.5 * x**3 - 1.5 * x**2 + x, flat, {}),
     }
+
+
+def all_layers() -> dict[str, Layer]:
+    """The layers, and the elementwise functions as layers, by name."""
+    found = layers()
+    for module, names in _elementwise_names().items():
+        for name in names:
+            found[f"{module}.{name}"] = Layer(partial(_applied, module, name), (8, 64), {})
+    return found
+
+
+def _applied(module: str, name: str, names: Any, x: Any) -> Any:
+    return getattr(getattr(names, module), name)(x)

@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "tools" / "data" / "residual_bytes.json"
 sys.path.insert(0, str(ROOT / "tests"))
 
-from residual_layers import LENGTH, Layer, elementwise_names, layers, loss_of  # noqa: E402
+from residual_layers import LENGTH, Layer, all_layers, loss_of  # noqa: E402
 
 
 def main() -> None:
@@ -36,24 +36,12 @@ def main() -> None:
         special=importlib.import_module(f"{package}.scipy.special"),
     )
     found: dict[str, int] = {}
-    for name, layer in {**layers(), **_elementwise()}.items():
+    for name, layer in all_layers().items():
         try:
             found[name] = _kept(jax, names, layer)
         except Exception as error:  # noqa: BLE001 - what JAX refuses is no row
             print(f"{name}: {type(error).__name__}: {str(error)[:80]}")
     DATA.write_text(json.dumps({"jax": jax.__version__, "bytes": found}, indent=1) + "\n")
-
-
-def _elementwise() -> dict[str, Layer]:
-    return {
-        f"{module}.{name}": Layer(
-            lambda np, x, module=module, name=name: getattr(getattr(np, module), name)(x),
-            (8, 64),
-            {},
-        )
-        for module, names in elementwise_names().items()
-        for name in names
-    }
 
 
 def _kept(jax: Any, names: SimpleNamespace, layer: Layer) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import pathlib
@@ -15,7 +14,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from residual_layers import LENGTH, Layer, elementwise_names, layers, loss_of
+from residual_layers import LENGTH, Layer, all_layers, layers, loss_of
 from weft import lax, nn
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.types import ArrayType
@@ -29,19 +28,8 @@ DATA = pathlib.Path(__file__).resolve().parents[2] / "tools" / "data" / "residua
 RECORDED = json.loads(DATA.read_text())["bytes"]
 
 
-def _applied(module, name, names, x):
-    return getattr(getattr(names, module), name)(x)
-
-
 def cases():
-    found = layers()
-    for module, names in elementwise_names().items():
-        for name in names:
-            apply = functools.partial(
-                lambda np, x, m, n: getattr(getattr(np, m), n)(x), m=module, n=name
-            )
-            found[f"{module}.{name}"] = Layer(apply, (8, 64), {})
-    return {name: layer for name, layer in found.items() if name in RECORDED}
+    return {name: layer for name, layer in all_layers().items() if name in RECORDED}
 
 
 def kept_bytes(layer):

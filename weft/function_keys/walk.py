@@ -134,10 +134,6 @@ class Walk:
         self.depth -= 1
         return found
 
-    def part_by(self, rule: Rule, value: Any, name: str, role: str, owner: Any = None) -> Any:
-        """The part of a value by the given rule instead of its class's."""
-        return rule(self, value)
-
     def parts(
         self, values: Collection[Any], names: Names | None = None, owner: Any = None, role: str = ""
     ) -> tuple[Any, ...]:
@@ -276,10 +272,6 @@ class NamedWalk(Walk):
 
     def part(self, value: Any, name: str = "", role: str = "", owner: Any = None) -> Any:
         """Notes the part of a value and returns None; without a name it returns the part."""
-        return self.part_by(Walk.part, value, name, role, owner)
-
-    def part_by(self, rule: Rule, value: Any, name: str, role: str, owner: Any = None) -> Any:
-        """Like `part`, by the given rule instead of its class's."""
         around = self.around
         function = _is_function(value)
         if function and not name:
@@ -287,18 +279,18 @@ class NamedWalk(Walk):
         full = self.level >= _MOST_NAMED_DEPTH or len(self.found) >= _MOST_NAMED
         if not name or full or not (role or around.label):
             self.around = _NOWHERE
-            part = rule(self, value)
+            part = super().part(value)
             self.around = around
             return part
         if role:
             me = _Around(name, role, getattr(owner, "__name__", ""))
         else:
             me = around._replace(label=around.label + name)
-        self._note(rule, value, me, function)
+        self._note(value, me, function)
         self.around = around
         return None
 
-    def _note(self, rule: Rule, value: Any, me: _Around, function: bool) -> None:
+    def _note(self, value: Any, me: _Around, function: bool) -> None:
         """Adds the note of a value, after those of the values inside it that have names."""
         if function and id(value) not in self.seen:
             name, code = value.__name__, value.__code__
@@ -311,7 +303,7 @@ class NamedWalk(Walk):
         self.level += _MOST_NAMED_DEPTH if _is_pure_function(value) else 1
         content, reason, text = None, "", ""
         try:
-            part = rule(self, value)
+            part = super().part(value)
             digests = self.digests[before[1] :]
             content = hash((part, *digests)) if digests else hash(part)
             if type(part) is int:  # -1 and -2 have one hash

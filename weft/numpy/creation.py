@@ -609,13 +609,15 @@ def zeros_like(
     >>> zeros_like(array([1, 2]))
     Array([0, 0], dtype=int32)
     """
-    made = _constant(*_zero_like(a, dtype, shape, "zeros_like", 0))
-    return _placed_like(a, made, device, out_sharding)
+    return _number_like(a, dtype, shape, "zeros_like", 0, device, out_sharding)
 
 
-def _zero_like(a: Any, dtype: Any, shape: Any, operation: str, value: Any) -> tuple[Any, Any, Any]:
+def _number_like(
+    a: Any, dtype: Any, shape: Any, operation: str, value: int, device: Any, out_sharding: Any
+) -> Array:
     found, wanted = _like(a, dtype, shape, operation)
-    return found, value, _float_or(wanted, operation)
+    made = _constant(found, value, _float_or(wanted, operation))
+    return _placed_like(a, made, device, out_sharding)
 
 
 def ones_like(
@@ -631,8 +633,7 @@ def ones_like(
     >>> ones_like(array([1.5, 2]))
     Array([1., 1.], dtype=float32)
     """
-    made = _constant(*_zero_like(a, dtype, shape, "ones_like", 1))
-    return _placed_like(a, made, device, out_sharding)
+    return _number_like(a, dtype, shape, "ones_like", 1, device, out_sharding)
 
 
 def empty_like(
