@@ -21,7 +21,7 @@ from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import marked, partition
 from weft.control_flow.body_tracing import permuted, trace_body
 from weft.control_flow.branch_residuals import ResidualSlots
-from weft.control_flow.mapped_choice import one_by_one, select_rows
+from weft.control_flow.mapped_choice import derived_where_taken, one_by_one, select_rows
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
@@ -51,7 +51,7 @@ from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.loop_layouts import keep_layouts
 from weft.ops.collectives.named_axes import check_silent
 from weft.ops.elementwise.arithmetic import eq, ne
-from weft.ops.elementwise.convert import convert_element_type, stop_gradient
+from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import clamp
 from weft.ops.structural.layout_constraint import constraint_equation
 from weft.ops.structural.shape import move_dim
@@ -437,7 +437,7 @@ def cond_vmap(axis: AxisData, args: Values, dims: Dims, *, branches: Branches) -
         # Where a row does not take the branch, no derivative passes into it: a slope there that is
         # infinite would make NaN of a zero.
         own = [
-            select_rows(rows_taken, x, stop_gradient(x)) if flag else x
+            derived_where_taken(rows_taken, x) if flag else x
             for flag, x in zip(guarded, rows, strict=True)
         ]
         results.append(eval_jaxpr(jaxpr, (), *own))

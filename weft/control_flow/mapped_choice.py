@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft import dtypes
 from weft.base.marked_lists import marked, merge, partition
 from weft.control_flow.loop_parts import Loop, is_mapped
 from weft.control_flow.scan import bind_scan
 from weft.core.rules import AxisData, Dims, Mapped, Values
 from weft.core.types import type_of
 from weft.interpreters.staging import rebuild
+from weft.ops.elementwise.families import unary
 from weft.ops.elementwise.selection import select
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 
-__all__ = ["one_by_one", "select_rows"]
+__all__ = ["derived_where_taken", "one_by_one", "select_rows"]
 
 
 def one_by_one(
@@ -53,3 +55,23 @@ def select_rows(which: Any, on_true: Any, on_false: Any) -> Any:
     if len(shape) > 1:
         which = broadcast_in_dim(which, shape, (0,))
     return select(which, on_true, on_false)
+
+
+def derived_where_taken(taken: Any, x: Any) -> Any:
+    """`x`, through which derivatives pass in the rows of `taken` only.
+
+    A branch is computed for all rows and read in those that take it. In the others its slope may be
+    infinite, and an infinite slope would make NaN of a zero.
+    """
+    return select_rows(taken, x, untaken_p.bind(x))
+
+
+# Not `stop_gradient`: where `x` is a tangent (the conditional was linearized before it was mapped)
+# the operation is transposed. Nobody reads a row that is not taken, so its cotangent is dropped:
+# the adjoint of a row that nobody reads, not of the identity.
+untaken_p = unary(
+    "untaken",
+    accepts=dtypes.INEXACT,
+    lower=lambda context, x: x,
+    transpose=lambda ct, x: None,
+)

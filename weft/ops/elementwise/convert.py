@@ -8,7 +8,6 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.arrays.array import Array
-from weft.core import rules
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
@@ -214,5 +213,3 @@ def stop_gradient(x: T) -> T:
 
 
 stop_gradient_p = unary("stop_gradient", accepts=dtypes.INEXACT, lower=lambda context, x: x)
-# A mapped conditional that was linearized before it was mapped has one in its linear half.
-rules.transpose.register(stop_gradient_p, lambda ct, x: [Zero(x.type)])
