@@ -105,10 +105,21 @@ def _limit(max_traces: Any) -> int | None:
     return int(max_traces)
 
 
+# What `_options` reads, where none of it was given: most functions are jitted so.
+_DEFAULTS = (
+    ("static_argnums", None), ("static_argnames", None), ("donate_argnums", None),
+    ("donate_argnames", None), ("keep_unused", False), ("inline", False),
+    ("compiler_options", None), ("max_traces", None), ("relayout", "error"),
+)  # fmt: skip
+_PLAIN = Options()
+
+
 def _options(fun: Callable[..., Any], given: Mapping[str, Any]) -> Options:
     """The checked options of `jit` (`JitOptions`), argnums and names completed by each other."""
     if not callable(fun):
         raise not_a_function("jit", fun, "a callable")
+    if all(given[name] is value for name, value in _DEFAULTS):
+        return _PLAIN
     static, donated = (_both_forms(fun, given, what) for what in ("static", "donate"))
     relayout = given["relayout"]
     if relayout not in ("error", "auto", "warn"):

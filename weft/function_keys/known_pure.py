@@ -124,15 +124,21 @@ def impure(function: Any) -> Any:
     return function
 
 
+@functools.lru_cache(maxsize=4096)
+def _standing(name: str) -> tuple[bool, bool]:
+    top = name.partition(".")[0]
+    unknown = top in sys.stdlib_module_names or top in ("numpy", "jaxlib")
+    return name in _MODULES or top == "weft", unknown
+
+
 def is_pure_module(name: Any) -> bool:
     """Whether all of a module, by its name, is pure: a listed one, or one of weft's."""
-    return isinstance(name, str) and (name in _MODULES or name.partition(".")[0] == "weft")
+    return isinstance(name, str) and _standing(name)[0]
 
 
 def is_unknown_module(name: Any) -> bool:
     """Whether a module is Python's or NumPy's, so that its code is used where listed only."""
-    top = name.partition(".")[0] if isinstance(name, str) else ""
-    return top in sys.stdlib_module_names or top in ("numpy", "jaxlib")
+    return isinstance(name, str) and _standing(name)[1]
 
 
 def is_pure_function(value: Any) -> bool:

@@ -269,9 +269,11 @@ def _read(walk: Walk, start: types.ModuleType, read: Read, role: str, function: 
         name = f"{owner.__name__}.{path[taken - 1]}"
         walk.meets_unknown(f"{name}, which is computed when it is asked for")
         return ABSENT
-    users = not known_pure.is_unknown_module(owner.__name__)
-    users = users and not known_pure.is_pure_module(owner.__name__)
-    return walk.part(value, full, role if users else PURE, function)
+    if walk.named and (
+        known_pure.is_unknown_module(owner.__name__) or known_pure.is_pure_module(owner.__name__)
+    ):
+        role = PURE
+    return walk.part(value, full, role, function)
 
 
 def _module(walk: Walk, value: types.ModuleType) -> Hashable:

@@ -107,6 +107,8 @@ class Walk:
         "witnesses",
     )
 
+    named = False  # whether names and roles are noted
+
     def __init__(self, find_rule: Callable[[type], Rule], for_one: bool = False) -> None:
         self.find_rule = find_rule
         self.for_one = for_one
@@ -263,6 +265,7 @@ class NamedWalk(Walk):
     """
 
     __slots__ = ("around", "found", "level")
+    named = True
 
     def __init__(self, find_rule: Callable[[type], Rule]) -> None:
         super().__init__(find_rule)
