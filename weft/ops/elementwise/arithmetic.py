@@ -10,14 +10,22 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.rules import Zero
+from weft.core.rules import Values, Zero
 from weft.core.types import type_of
 from weft.ops.elementwise import branch_cuts, complex_elementary
 from weft.ops.elementwise.branch_cuts import mended, signed
 from weft.ops.elementwise.complex import conj, real
 from weft.ops.elementwise.complex_elementary import by_parts
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.elementwise.families import binary, comparison, emit_with, inexact, operands, unary
+from weft.ops.elementwise.families import (
+    binary,
+    comparison,
+    emit_with,
+    inexact,
+    operands,
+    repeated,
+    unary,
+)
 from weft.ops.elementwise.rounding import floor
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -119,11 +127,23 @@ def div(x: ArrayLike, y: ArrayLike) -> Array:
     return div_p.bind(*operands("div", x, y))
 
 
-# The derivative in y is no (x / y) / y, which XLA makes x / (y * y): that underflows.
+def div_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
+    # One division for both tangents, so that reverse mode has one too. It is no (x / y) / y, which
+    # XLA makes x / (y * y): that underflows.
+    (x, y), (t, ty) = primals, tangents
+    ans = div(x, y)
+    if type(ty) is not Zero:
+        moved = mul(ans, ty)
+        t = neg(moved) if type(t) is Zero else sub(t, moved)
+    elif type(t) is Zero:
+        return ans, Zero(type_of(ans).tangent())
+    return ans, repeated(div(t, y), type_of(ans).shape)
+
+
 div_p = binary(
     "div",
     accepts=dtypes.NUMERIC,
-    jvp=(lambda t, ans, x, y: div(t, y), lambda t, ans, x, y: neg(mul(ans, div(t, y)))),
+    jvp=div_jvp,
     transpose=(lambda ct, x, y: div(ct, y), None),
     lower="stablehlo.divide",
 )

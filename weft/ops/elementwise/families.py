@@ -282,16 +282,17 @@ def nary(
     arity: int,
     accepts: DTypes,
     lower: str | Rule,
-    jvp: Sequence[Rule | None] | None = None,
+    jvp: Sequence[Rule | None] | Rule | None = None,
     transpose: Sequence[Rule | None] | None = None,
     result_dtype: Rule | None = None,
 ) -> Primitive:
     """An elementwise primitive of several operands of one dtype.
 
     `accepts` is a set of dtypes (see `weft.dtypes`); `lower` the name of a StableHLO operation, or
-    a lowering rule; `jvp` has a rule `(tangent, result, *operands, **params)` for each operand and
-    `transpose` one `(cotangent, *operands, **params)`; `result_dtype` maps the operands' dtype to
-    the result's. Type rule, vmap and how an operand without dimensions is repeated follow.
+    a lowering rule; `jvp` has a rule `(tangent, result, *operands, **params)` for each operand, or
+    is one for all, `(primals, tangents, **params)`, and `transpose` has one `(cotangent, *operands,
+    **params)`; `result_dtype` maps the operands' dtype to the result's. Type rule, vmap and how an
+    operand without dimensions is repeated follow.
 
     >>> from weft import dtypes
     >>> from weft.extend import elementwise
@@ -306,7 +307,7 @@ def nary(
     return primitive(
         made,
         type_rule=elementwise_type(name, accepts, result_dtype, arity, lower),
-        jvp=nary_jvp(bind, jvp or (None,) * arity),
+        jvp=jvp if callable(jvp) else nary_jvp(bind, jvp or (None,) * arity),
         transpose=nary_transpose(transpose) if transpose else None,
         vmap=elementwise_vmap(bind),
         reads=elementwise_reads,
