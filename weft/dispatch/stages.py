@@ -47,7 +47,7 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace
     formats = function._shardings.argument_formats(function._name, static, in_tree)
     check_arguments(function, given, formats, in_tree, "in_shardings says")
     placed = [
-        placed_alike(x, place, layout, says_layout(leaf))
+        x if place is layout is None else placed_alike(x, place, layout, says_layout(leaf))
         for leaf, x, (place, layout) in zip(leaves, given, formats, strict=True)
     ]
     return Traced(StagedCall(function, traced, static, in_tree, placed))

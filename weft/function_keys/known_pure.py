@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "impure", "is_pure_class", "is_pure_function", "is_pure_module", "is_unknown",
-    "is_unknown_module", "pure_builtins", "unlisted_names",
+    "impure", "is_global_of_weft", "is_pure_class", "is_pure_function", "is_pure_module",
+    "is_unknown", "is_unknown_module", "pure_builtins", "unlisted_names",
 ]  # fmt: skip
 
 # The folder of weft's own files.
@@ -154,6 +154,16 @@ def is_pure_function(value: Any) -> bool:
     else:  # a function of a module that is written in C
         module = getattr(getattr(value, "__self__", None), "__name__", None)
     return module in _MODULES and value.__name__ not in _BUT
+
+
+def is_global_of_weft(value: types.FunctionType) -> bool:
+    """Whether a function is what weft's module has under its name: what it closes over was set when
+    the module was loaded."""
+    name = value.__module__
+    if not isinstance(name, str) or name.partition(".")[0] != "weft":
+        return False
+    module = sys.modules.get(name)
+    return module is not None and module.__dict__.get(value.__name__) is value
 
 
 def is_unknown(value: types.FunctionType) -> bool:

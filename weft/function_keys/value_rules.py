@@ -157,7 +157,10 @@ def _function(walk: Walk, value: types.FunctionType) -> Hashable:
     if again is not None:
         return again
     pure = known_pure.is_pure_function(value)
-    if not pure and known_pure.is_unknown(value):
+    if pure:
+        if known_pure.is_global_of_weft(value):
+            return walk.identity(value)
+    elif known_pure.is_unknown(value):
         return _unlisted(walk, value, value.__module__)
     reads = code_reads(value.__code__)
     closure = value.__closure__

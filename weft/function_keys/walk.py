@@ -363,8 +363,10 @@ class NamedWalk(Walk):
 
 
 def _is_pure_function(value: Any) -> bool:
-    return type(value) is types.FunctionType and (
-        value.__closure__ is None and known_pure.is_pure_function(value)
+    return (
+        type(value) is types.FunctionType
+        and known_pure.is_pure_function(value)
+        and (value.__closure__ is None or known_pure.is_global_of_weft(value))
     )
 
 
