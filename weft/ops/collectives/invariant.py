@@ -89,12 +89,18 @@ def _on_mesh(operation: str, names: Names) -> bool:
     """Returns whether the names are axes of a mesh. Raises AxisError where only some are."""
     kinds = {bound_axis(name).mesh is not None for name in names}
     if len(kinds) > 1:
+        each = [
+            repr(tuple(name for name in names if (bound_axis(name).mesh is not None) is kind))
+            for kind in (True, False)
+        ]
         raise AxisError(
             f"{operation} over axes of a mesh and axes of a vmap at once",
             operation=operation,
             got=f"axis_name={names}",
             wanted="axes of one kind",
-            fix=Fix("separate", f"call {operation} for the axes of each kind", {"axes": names}),
+            fix=Fix(
+                "separate", f"call {operation} over {' and over '.join(each)}", {"axes": names}
+            ),
         )
     return kinds == {True}
 

@@ -100,7 +100,11 @@ def symmetric_product(
         if not isinstance(value, (int, float)):
             operation, fix = (
                 "symmetric_product",
-                Fix(name, f"multiply the matrix by it, and leave {name} out"),
+                Fix(
+                    name,
+                    "leave both out: alpha * symmetric_product(a_matrix, c_matrix) + beta * "
+                    "c_matrix",
+                ),
             )
             message = f"{operation}: {name} is no number"
             raise invalid_type(message, operation, name, value, "a Python number", fix=fix)

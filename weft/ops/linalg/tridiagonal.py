@@ -116,7 +116,7 @@ def tridiagonal_solve_type(
             operation=operation,
             got=types,
             wanted="float32, float64, complex64 or complex128, four times the same",
-            fix=Fix("convert", "convert them: dl.astype('float32')", {"dtype": "float32"}),
+            fix=Fix("convert", "convert each: dl.astype('float32')", {"dtype": "float32"}),
         )
     check_matrix(operation, b)
     if not dl.shape == d.shape == du.shape == b.shape[:-1]:

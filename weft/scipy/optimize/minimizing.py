@@ -131,7 +131,7 @@ def _settings(given: Mapping[str, Any] | None, tol: Any, n: int) -> dict[str, An
     if given is not None and not isinstance(given, Mapping):
         message = f"{name}: options is a dict"
         wanted = f"a dict with keys among {_OPTIONS}"
-        fix = Fix("options", 'pass options={"gtol": 1e-6}', {})
+        fix = Fix("options", 'pass options={"gtol": 1e-6}')
         raise invalid_type(message, name, "options", given, wanted, fix=fix)
     options = dict(given or {})
     for key in options:
@@ -151,12 +151,12 @@ def _settings(given: Mapping[str, Any] | None, tol: Any, n: int) -> dict[str, An
 def _check_function(name: str, fun: Any, args: Any) -> None:
     if not callable(fun):
         message = f"{name} takes a function first"
-        fix = Fix("function", "pass a function", {})
+        fix = Fix("function", "pass a function, such as lambda x: weft.numpy.sum(x * x)")
         raise invalid_type(message, name, "fun", fun, "a function of an array", fix=fix)
     if not isinstance(args, tuple):
         message = f"{name}: args is a tuple"
         wanted = "a tuple of further arguments of fun"
-        fix = Fix("tuple", "pass args=(value,)", {})
+        fix = Fix("tuple", "pass args=(value,)")
         raise invalid_type(message, name, "args", args, wanted, fix=fix)
 
 

@@ -16,6 +16,7 @@ from weft.errors import DTypeError, Fix, TreeError
 from weft.numpy.arguments import check_arrays, convert, inexact, integer_of
 from weft.numpy.compiled_functions import compiled
 from weft.ops.elementwise.convert import stop_gradient
+from weft.ops.operand_errors import to_dtype
 from weft.scipy.argument_checks import wrong_shape, wrong_value
 
 __all__ = ["difference", "dot", "norm", "plus", "scaled", "solution"]
@@ -95,7 +96,7 @@ def _vector(operation: str, argument: str, given: Any) -> Any:
                 operation=operation,
                 got=f"{argument}: {type_of(value)}",
                 wanted="numbers",
-                fix=Fix("convert", "convert it: x.astype('float32')", {"dtype": "float32"}),
+                fix=to_dtype(argument, of, dtypes.float32),
             )
         values.append(convert(value, inexact(of)))
     return structure.unflatten(values)

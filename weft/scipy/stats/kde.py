@@ -109,7 +109,7 @@ class gaussian_kde:
                 operation=name,
                 got=f"dataset of type {type_of(dataset)}",
                 wanted="shape (n,) or (d, n) with n > 1",
-                fix=Fix("transpose", "points are columns: transpose dataset if they are rows", {}),
+                fix=Fix("transpose", "pass dataset.T if its rows are the points"),
             )
         if weights is None:
             weight = jnp.ones(shape[1], working)
@@ -132,8 +132,7 @@ class gaussian_kde:
             if method not in ("scott", "silverman"):
                 message = f"gaussian_kde knows no bw_method {method!r}"
                 wanted = "'scott', 'silverman', a number or a function"
-                fix = Fix("argument", "use bw_method='scott'", {"bw_method": "scott"})
-                raise invalid_value(message, "gaussian_kde", "bw_method", method, wanted, fix=fix)
+                raise invalid_value(message, "gaussian_kde", "bw_method", method, wanted, "scott")
             share = 1.0 if method == "scott" else (self.d + 2) / 4.0
             return (self.neff * share) ** (-1.0 / (self.d + 4))
         if callable(method):
@@ -177,7 +176,7 @@ class gaussian_kde:
                 operation=operation,
                 got=f"points of type {type_of(points)}",
                 wanted=f"shape ({self.d}, m), a point in each column",
-                fix=Fix("transpose", "transpose points if they are rows", {}),
+                fix=Fix("transpose", "pass points.T if its rows are the points"),
             )
         return x
 
