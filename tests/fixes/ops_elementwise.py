@@ -16,7 +16,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.extend import stablehlo, unary
+from weft.extend.core import primitives
 
 X = jnp.arange(4.0)
 WHOLE = jnp.arange(4)
@@ -122,9 +122,9 @@ DTYPES = [
 ARGUMENTS = [
     Fixed(
         "leave out accuracy",
-        wrong=lambda: unary("fixes_halved", lower=halved).bind(X, accuracy=1),
-        fixed=lambda fix: unary("fixes_halved", lower=halved).bind(X),
-        value=np.arange(4) / 2,
+        wrong=lambda: primitives.sin_p.bind(X, accuracy=1),
+        fixed=lambda fix: primitives.sin_p.bind(X),
+        value=np.sin(np.arange(4)),
         error=WeftTypeError,
     ),
     Fixed(
@@ -201,10 +201,6 @@ DERIVATIVES = [
         error=WeftNotImplementedError,
     ),
 ]
-
-
-def halved(context, x):
-    return stablehlo.multiply(x, stablehlo.constant(np.full(4, 0.5, np.float32)))
 
 
 FIXES = [*DTYPES, *ARGUMENTS, *SELECTION, *DERIVATIVES]
