@@ -8,7 +8,13 @@ import weft
 import weft.numpy as jnp
 from fixes import Fixed
 from weft import lax, random
-from weft.errors import DTypeError, ShapeError, WeftNotImplementedError, WeftTypeError, WeftValueError
+from weft.errors import (
+    DTypeError,
+    ShapeError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+)
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
 X = jnp.arange(6.0)
@@ -62,9 +68,7 @@ INDEXING = [
     Fixed(
         "indices.astype('int32')",
         wrong=lambda: lax.gather(X, COLUMN.astype("float32"), GATHER, (1,)),
-        fixed=lambda fix: lax.gather(
-            X, COLUMN.astype("float32").astype("int32"), GATHER, (1,)
-        ),
+        fixed=lambda fix: lax.gather(X, COLUMN.astype("float32").astype("int32"), GATHER, (1,)),
         value=np.array([4, 1]),
         error=DTypeError,
     ),

@@ -19,9 +19,7 @@ def over(function, x, in_specs=P("i"), out_specs=P("i"), shape=(2,), **options):
     names = ("i", "j")[: len(shape)]
     devices = weft.devices()[: 2 ** len(shape)]
     mesh = weft.make_mesh(shape, names, devices=devices)
-    mapped = weft.shard_map(
-        function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options
-    )
+    mapped = weft.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options)
     return mapped(x)
 
 
@@ -55,9 +53,7 @@ CASTS = [
     ),
     Fixed(
         "pass lax.pbroadcast(x, ('i',))",
-        wrong=lambda: over(
-            lambda x: lax.all_gather(x, "i"), X, P(), P("i"), auto_pbroadcast=False
-        ),
+        wrong=lambda: over(lambda x: lax.all_gather(x, "i"), X, P(), P("i"), auto_pbroadcast=False),
         fixed=lambda fix: over(
             lambda x: lax.all_gather(lax.pbroadcast(x, ("i",)), "i"),
             X,
@@ -164,9 +160,9 @@ NAMES = [
     Fixed(
         "call all_gather_invariant over ('i',) and over ('b',)",
         wrong=lambda: over(
-            lambda x: weft.vmap(
-                lambda y: lax.all_gather_invariant(y, ("i", "b")), axis_name="b"
-            )(x),
+            lambda x: weft.vmap(lambda y: lax.all_gather_invariant(y, ("i", "b")), axis_name="b")(
+                x
+            ),
             X,
             out_specs=P(),
         ),

@@ -199,7 +199,7 @@ DERIVATIVES = [
         # The density of the beta distribution, over 4.
         value=0.5 * 0.5 / scipy.special.beta(2, 2) / 4,
         error=WeftNotImplementedError,
-    ),
+    )
 ]
 
 

@@ -83,8 +83,8 @@ def triangular_solve_type(a: ArrayType, b: ArrayType, *, left_side: bool, **_: A
             wanted=f"equal batch dimensions, and {side}",
             fix=Fix(
                 "left_side",
-                "pass left_side=True for a x = b, left_side=False for x a = b; one right-hand "
-                "side is b[..., None]; weft.numpy.broadcast_to gives equal batch dimensions",
+                "pass left_side=True for a x = b, left_side=False for x a = b; "
+                "weft.numpy.broadcast_to gives equal batch dimensions",
             ),
         )
     return result_type((a, b), b.shape, b.dtype)
