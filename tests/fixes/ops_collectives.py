@@ -11,10 +11,11 @@ from weft import P, lax
 from weft.errors import AxisError, ShapeError, WeftValueError
 
 X = np.arange(8, dtype=np.float32)
+ROWS = P("i")
 PAIRS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def over(function, x, in_specs=P("i"), out_specs=P("i"), shape=(2,), **options):
+def over(function, x, in_specs=ROWS, out_specs=ROWS, shape=(2,), **options):
     """Applies a function on a mesh with axes i, or i and j, of two devices each."""
     names = ("i", "j")[: len(shape)]
     devices = weft.devices()[: 2 ** len(shape)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 import weft
-import weft.numpy as jnp
 from fixes import Fixed
 from weft import NamedSharding, P, lax
 from weft.errors import AxisError, WeftTypeError, WeftValueError
@@ -61,8 +60,8 @@ def laid_out(layout):
 
 def read_by_columns():
     reads = weft.jit(lambda x: x + 0, in_shardings=Format(Layout.AUTO))
-    [format], _ = reads.lower(A).compile().input_formats
-    return weft.device_put(A, format)
+    [chosen], _ = reads.lower(A).compile().input_formats
+    return weft.device_put(A, chosen)
 
 
 FIXES = [

@@ -95,8 +95,7 @@ def check_reflections(operation: str, a: ArrayType, taus: ArrayType) -> None:
             wanted="taus of shape (..., k) with the batch dimensions of a, and k at most its "
             f"number of rows and of columns, {min(a.shape[-2:])}",
             fix=Fix(
-                "taus",
-                "pass both as one gives them: h, taus = weft.numpy.linalg.qr(x, mode='raw'), a = h.mT",
+                "taus", "pass both of one: h, taus = weft.numpy.linalg.qr(x, mode='raw'), a = h.mT"
             ),
         )
 
