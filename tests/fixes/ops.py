@@ -180,14 +180,14 @@ PRODUCTS = [
         error=DTypeError,
     ),
     Fixed(
-        "name dimensions of equal lengths",
+        "name equal lengths",
         wrong=lambda: lax.dot_general(A, A, (((1,), (0,)), ((), ()))),
         fixed=lambda fix: lax.dot_general(A, A, (((1,), (1,)), ((), ()))),
         value=A @ A.T,
         error=ShapeError,
     ),
     Fixed(
-        "swap those of one: y.swapaxes(-1, -2)",
+        "or swap them: y.swapaxes(-1, -2)",
         wrong=lambda: lax.dot(A, A),
         fixed=lambda fix: lax.dot(A, A.swapaxes(-1, -2)),
         value=A @ A.T,

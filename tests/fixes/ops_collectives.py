@@ -39,14 +39,14 @@ def deciding(condition):
 
 CASTS = [
     Fixed(
-        "write lax.pmax(x, 'i') where the devices hold one value",
+        "write lax.pmax(x, 'i') if devices hold one value",
         wrong=lambda: over(lambda x: lax.pcast(x, "i", to="invariant"), np.float32([3, 3])),
         fixed=lambda fix: over(lambda x: lax.pmax(x, "i"), np.float32([3, 3]), out_specs=P()),
         value=np.array([3]),
         error=WeftValueError,
     ),
     Fixed(
-        "lax.psum for the sum",
+        "lax.psum for a sum",
         wrong=lambda: over(lambda x: lax.pcast(x, "i", to="unreduced"), X),
         fixed=lambda fix: over(lambda x: lax.psum(x, "i"), X, out_specs=P()),
         value=np.array([4, 6, 8, 10]),
@@ -159,7 +159,7 @@ NAMES = [
         error=WeftValueError,
     ),
     Fixed(
-        "call all_gather_invariant over ('i',) and over ('b',)",
+        "call all_gather_invariant over ['i'] and over ['b']",
         wrong=lambda: over(
             lambda x: weft.vmap(lambda y: lax.all_gather_invariant(y, ("i", "b")), axis_name="b")(
                 x
@@ -169,7 +169,7 @@ NAMES = [
         ),
         fixed=lambda fix: over(
             lambda x: weft.vmap(
-                lambda y: lax.all_gather_invariant(lax.all_gather_invariant(y, ("i",)), ("b",)),
+                lambda y: lax.all_gather_invariant(lax.all_gather_invariant(y, ["i"]), ["b"]),
                 axis_name="b",
             )(x),
             X,
@@ -233,7 +233,7 @@ MOVES = [
         error=WeftValueError,
     ),
     Fixed(
-        "use ppermute with (source, target) pairs",
+        "or give lax.ppermute pairs of some",
         wrong=lambda: mapped(lambda x: lax.pshuffle(x, "i", [1]), PAIRS),
         fixed=lambda fix: mapped(lambda x: lax.ppermute(x, "i", [(1, 0)]), PAIRS),
         value=np.array([[3, 4, 5], [0, 0, 0]]),

@@ -118,7 +118,7 @@ TYPES = [
 
 SHAPES = [
     Fixed(
-        "h, taus = weft.numpy.linalg.qr(x, mode='raw'), a = h.mT",
+        "pass h.mT and taus of h, taus = weft.numpy.linalg.qr(x, mode='raw')",
         wrong=lambda: linalg.householder_product(TALL, V),
         fixed=lambda fix: linalg.householder_product(*factored(TALL)),
         value=np.linalg.qr(TALL)[0],
@@ -148,7 +148,7 @@ SHAPES = [
         error=ShapeError,
     ),
     Fixed(
-        "permutation_size=3 for a square one",
+        "pass 3, or the rows of a tall matrix",
         wrong=lambda: linalg.lu_pivots_to_permutation(PIVOTS, 2),
         fixed=lambda fix: linalg.lu_pivots_to_permutation(PIVOTS, permutation_size=3),
         value=np.array([1, 2, 0]),

@@ -94,7 +94,7 @@ FIXES = [
         error=WeftTypeError,
     ),
     Fixed(
-        "use weft.device_put(x, device) for the device cpu:0",
+        "use weft.device_put(x, device)",
         wrong=lambda: lax.with_sharding_constraint(A, one()),
         fixed=lambda fix: weft.device_put(A, fix.data["device"]),
         value=A,

@@ -373,7 +373,7 @@ ROTATIONS = [
         error=DTypeError,
     ),
     Fixed(
-        "use the rotation itself",
+        "use r, ",
         wrong=lambda: TURN[0].apply(WIDE),
         fixed=lambda fix: TURN.apply(WIDE),
         value=np.float32([[-2, 1, 3], [-5, 4, 7]]),
@@ -387,7 +387,7 @@ ROTATIONS = [
         error=WeftTypeError,
     ),
     Fixed(
-        "r.apply(vectors) rotates vectors",
+        "r.apply(x) rotates vectors",
         wrong=lambda: TURN * WIDE,
         fixed=lambda fix: TURN.apply(WIDE),
         value=np.float32([[-2, 1, 3], [-5, 4, 7]]),

@@ -134,13 +134,8 @@ class RegularGridInterpolator:
         name = "interpolate.RegularGridInterpolator"
         one_of(name, "method", method, _METHODS)
         check_flag(bounds_error, name, "bounds_error")
-        refuse(
-            name,
-            "bounds_error",
-            bool(bounds_error),
-            False,
-            "leave it out: the result outside of the grid is fill_value",
-        )
+        instead = "leave it out: the result outside of the grid is fill_value"
+        refuse(name, "bounds_error", bool(bounds_error), False, instead)
         if not isinstance(points, (tuple, list)) or not points:
             raise wrong_value(name, f"points={points!r:.80}", "a tuple of arrays as points")
         for number, row in enumerate(points):

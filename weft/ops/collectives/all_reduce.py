@@ -239,11 +239,8 @@ def pcast(x: T, axis_name: Any, *, to: str) -> T:
     """
     if to != "varying":
         wanted = 'to="varying"; a value that varies becomes equal by a collective only'
-        fix = Fix(
-            "collective",
-            f"write lax.pmax(x, {axis_name!r}) where the devices hold one value, lax.psum for the "
-            "sum of theirs",
-        )
+        text = f"write lax.pmax(x, {axis_name!r}) if devices hold one value, lax.psum for a sum"
+        fix = Fix("collective", text)
         raise invalid_value(f"pcast does not cast to {to!r}", "pcast", "to", to, wanted, fix=fix)
     return pbroadcast(x, axis_name)
 

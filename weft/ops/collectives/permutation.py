@@ -105,11 +105,7 @@ def pshuffle(x: T, axis_name: Any, perm: Sequence[int]) -> T:
             operation="pshuffle",
             got=f"perm={list(perm)} over an axis of length {count}",
             wanted=f"each of 0 to {count - 1} once",
-            fix=Fix(
-                "ppermute",
-                "list each position once, or use ppermute with (source, target) pairs where some "
-                "receive nothing",
-            ),
+            fix=Fix("ppermute", "list each position once, or give lax.ppermute pairs of some"),
         )
     return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
 

@@ -82,9 +82,8 @@ def _number(name: str, value: Any, dtype: Any, weak: bool) -> Any:
 def _for_number(value: Any, dtype: Any) -> Fix:
     """The fix for a Python number that a dtype does not hold."""
     if type(value) is int and dtype.kind in "iu":  # weft.numpy would not promote either
-        return to_dtype(
-            "x", dtype, dtypes.int32 if dtypes.fits(value, dtypes.int32) else dtypes.float32
-        )
+        wide = dtypes.int32 if dtypes.fits(value, dtypes.int32) else dtypes.float32
+        return to_dtype("x", dtype, wide)
     return use_numpy("", "promotes")
 
 

@@ -157,11 +157,7 @@ def pivots_type(pivots: ArrayType, *, permutation_size: int) -> ArrayType:
             operation=operation,
             got=f"permutation_size={permutation_size!r}, and pivots of type {pivots}",
             wanted=f"an integer of {pivots.shape[-1]} or more: the number of rows",
-            fix=Fix(
-                "permutation_size",
-                "pass the number of rows of the matrix, permutation_size="
-                f"{pivots.shape[-1]} for a square one",
-            ),
+            fix=Fix("permutation_size", f"pass {pivots.shape[-1]}, or the rows of a tall matrix"),
         )
     return result_type((pivots,), (*pivots.shape[:-1], permutation_size), dtypes.int32)
 

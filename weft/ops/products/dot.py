@@ -238,10 +238,7 @@ def dot_general_type(
                 operation="dot_general",
                 got=f"dimensions {left} of {lhs} and {right} of {rhs}",
                 wanted="as many on both sides, of pairwise equal lengths",
-                fix=Fix(
-                    "reshape",
-                    "name dimensions of equal lengths, or swap those of one: y.swapaxes(-1, -2)",
-                ),
+                fix=Fix("reshape", "name equal lengths, or swap them: y.swapaxes(-1, -2)"),
             )
     shape = [lhs.shape[d] for d in batch_l]
     shape += [lhs.shape[d] for d in rest(lhs.ndim, contract_l, batch_l)]

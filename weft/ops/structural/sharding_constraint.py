@@ -163,11 +163,7 @@ def constrain_sharding(x: Any, how: Any, operation: str, what: str) -> Any:
             operation=operation,
             got=f"{how} for {what}",
             wanted="a NamedSharding or a PartitionSpec",
-            fix=Fix(
-                "device_put",
-                f"use weft.device_put(x, device) for the device {how}",
-                {"device": how},
-            ),
+            fix=Fix("device_put", "use weft.device_put(x, device)", {"device": how}),
         )
     how.check_shape(operation, what, type_of(x).shape)
     check_automatic(how, operation, what)

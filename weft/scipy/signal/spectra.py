@@ -360,9 +360,8 @@ def istft(
     check_dimensions(name, "fs", fs, 0, 0, dtypes.ORDERED)
     frequencies, times = (axis_of(a, of.ndim, name) for a in (freq_axis, time_axis))
     if frequencies == times:
-        raise wrong_value(
-            name, f"time_axis={time_axis}, freq_axis={freq_axis}", "two different axes"
-        )
+        got = f"time_axis={time_axis}, freq_axis={freq_axis}"
+        raise wrong_value(name, got, "two different axes")
     count = of.shape[frequencies]
     whole = 2 * (count - 1) if input_onesided else count
     n = whole if nperseg is None else at_least(name, "nperseg", nperseg, 1)

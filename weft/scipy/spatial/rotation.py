@@ -258,11 +258,7 @@ def _check_row(rotation: Rotation, method: str, what: str) -> None:
             operation=f"Rotation.{method}",
             got=f"quat: {type_of(rotation.quat)}",
             wanted="a row of rotations",
-            fix=Fix(
-                "single",
-                "use the rotation itself, or a row of one: Rotation.from_quat(r.as_quat()[None])",
-                {},
-            ),
+            fix=Fix("single", "use r, or a row of it: Rotation.from_quat(r.as_quat()[None])"),
         )
 
 
@@ -271,7 +267,5 @@ def check_rotation(operation: str, value: Any) -> None:
     if not isinstance(value, Rotation):
         message = f"{operation} takes rotations"
         got = f"{value!r:.60} of class {type(value).__name__}"
-        fix = Fix(
-            "apply", "r.apply(vectors) rotates vectors; Rotation.from_quat(x) makes rotations", {}
-        )
+        fix = Fix("apply", "r.apply(x) rotates vectors; Rotation.from_quat(x) makes rotations")
         raise WeftTypeError(message, operation=operation, got=got, wanted="a Rotation", fix=fix)

@@ -56,9 +56,7 @@ def _checked(operation: str, x: Any, alpha: Any) -> Any:
             operation=operation,
             got=f"alpha of type {parameters}",
             wanted="one dimension, with a parameter for each number",
-            fix=Fix(
-                "vmap", f"pass one, or map over several: weft.vmap({name}, (None, 0))(x, alpha)", {}
-            ),
+            fix=Fix("vmap", f"map over several: weft.vmap({name}, (None, 0))(x, alpha)"),
         )
     count = parameters.shape[0]
     if not of.ndim or of.shape[0] not in (count, count - 1):
