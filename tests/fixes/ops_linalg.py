@@ -194,6 +194,15 @@ SHAPES = [
         error=ShapeError,
     ),
     Fixed(
+        "weft.numpy.pad(dl, (1, 0)), weft.numpy.pad(du, (0, 1))",
+        wrong=lambda: linalg.tridiagonal_solve(ONES[1:], 3 * ONES, ONES[1:], V[:, None]),
+        fixed=lambda fix: linalg.tridiagonal_solve(
+            weft.numpy.pad(ONES[1:], (1, 0)), 3 * ONES, weft.numpy.pad(ONES[1:], (0, 1)), V[:, None]
+        ),
+        value=np.linalg.solve([[3, 1, 0], [1, 3, 1], [0, 1, 3]], V[:, None]),
+        error=ShapeError,
+    ),
+    Fixed(
         "pass subset_by_index=(0, 3)",
         wrong=lambda: linalg.eigh(S, subset_by_index=(0, 4)),
         fixed=lambda fix: linalg.eigh(S, subset_by_index=(0, 3))[1],

@@ -109,6 +109,13 @@ MATRICES = [
         error=ShapeError,
     ),
     Fixed(
+        "pass method='schur'",
+        wrong=lambda: linalg.solve_sylvester(S, S, S, method="shur"),
+        fixed=lambda fix: linalg.solve_sylvester(S, S, S, method="schur"),
+        value=np.eye(2) / 2,
+        error=WeftValueError,
+    ),
+    Fixed(
         "pass an s of 2 elements",
         wrong=lambda: linalg.leslie(X[:3], X[:3]),
         fixed=lambda fix: linalg.leslie(X[:3], X[:2]),
@@ -128,6 +135,20 @@ MATRICES = [
         fixed=lambda fix: linalg.eigh(S)[0][0:1],
         value=np.linalg.eigvalsh(S)[:1],
         error=WeftNotImplementedError,
+    ),
+    Fixed(
+        "pass mode='full' or 'r' or 'economic' or 'raw'",
+        wrong=lambda: linalg.qr(WIDE.T, mode="reduced"),
+        fixed=lambda fix: [linalg.qr(WIDE.T, mode=mode)[0].shape for mode in ("full", "economic")],
+        value=[(3, 3), (3, 2)],
+        error=WeftValueError,
+    ),
+    Fixed(
+        "pass trans='N' or 'T' or 'C'",
+        wrong=lambda: linalg.solve_triangular(S, V, trans="H"),
+        fixed=lambda fix: linalg.solve_triangular(S, V, trans="C"),
+        value=np.linalg.solve(np.triu(S).T, V),
+        error=WeftValueError,
     ),
     Fixed(
         "leave it out: columns are one block",
@@ -184,6 +205,20 @@ SOLVERS = [
         error=WeftValueError,
     ),
     Fixed(
+        "leave out 'disp'",
+        wrong=lambda: lowest(options={"disp": True}),
+        fixed=lambda fix: lowest(options={}),
+        value=near(0),
+        error=WeftValueError,
+    ),
+    Fixed(
+        "write 'maxiter'",
+        wrong=lambda: lowest(options={"max_iter": 9}),
+        fixed=lambda fix: lowest(options={"maxiter": 9}),
+        value=near(0),
+        error=WeftValueError,
+    ),
+    Fixed(
         'pass options={"gtol": 1e-6}',
         wrong=lambda: lowest(options=1e-6),
         fixed=lambda fix: lowest(options={"gtol": 1e-6}),
@@ -196,6 +231,13 @@ SOLVERS = [
         fixed=lambda fix: lowest(lambda x: weft.numpy.sum(x * x)),
         value=near(0),
         error=WeftTypeError,
+    ),
+    Fixed(
+        "flatten it: x0.reshape(-1)",
+        wrong=lambda: minimize(bowl, WIDE, method="BFGS"),
+        fixed=lambda fix: minimize(bowl, WIDE.reshape(-1), method="BFGS"),
+        value=near(0),
+        error=ShapeError,
     ),
     Fixed(
         "pass args=(value,)",

@@ -107,6 +107,13 @@ SPECIAL = [
         error=WeftValueError,
     ),
     Fixed(
+        "pass n_iter=50",
+        wrong=lambda: special.bessel_jn(X, v=1, n_iter=-1),
+        fixed=lambda fix: special.bessel_jn(X, v=1, n_iter=50),
+        value=scipy.special.jv([[0], [1]], X),
+        error=WeftValueError,
+    ),
+    Fixed(
         "n.astype('int32')",
         wrong=lambda: special.sph_harm_y(WHOLE, 0, X, X),
         fixed=lambda fix: special.sph_harm_y(WHOLE.astype("int32"), 0, X, X),
@@ -174,7 +181,7 @@ SAMPLES = [
         error=ShapeError,
     ),
     Fixed(
-        "pass x.T if the numbers stand along the last dimension",
+        "pass x.T: the numbers stand along the last dimension",
         wrong=lambda: stats.dirichlet.logpdf(np.repeat(SHARES, 2, 0), ALPHAS[0]),
         fixed=lambda fix: stats.dirichlet.logpdf(np.repeat(SHARES, 2, 0).T, ALPHAS[0]),
         value=np.log([density(row, ALPHAS[0]) for row in np.repeat(SHARES, 2, 0)]),
@@ -184,7 +191,7 @@ SAMPLES = [
 
 ESTIMATES = [
     Fixed(
-        "pass dataset.T if its rows are the points",
+        "pass dataset.T: its rows are the points",
         wrong=lambda: stats.gaussian_kde(X[:, None]),
         fixed=lambda fix: stats.gaussian_kde(X[:, None].T)(X),
         value=scipy.stats.gaussian_kde(X)(X),
@@ -198,7 +205,7 @@ ESTIMATES = [
         error=WeftValueError,
     ),
     Fixed(
-        "pass points.T if its rows are the points",
+        "pass points.T: its rows are the points",
         wrong=lambda: PLANE(POINTS),
         fixed=lambda fix: PLANE(POINTS.T),
         value=REFERENCE(POINTS.T),

@@ -22,9 +22,11 @@ def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> N
     """Raises WeftValueError for a value that is not among `names`."""
     if type(value) is type(names[0]) and value in names:
         return
-    name = (close_name(value, names) if isinstance(names[0], str) else None) or names[0]
-    wanted = ", ".join(repr(name) for name in names)
-    raise unknown_option(operation, argument, value, wanted, use=name)
+    near = close_name(value, names) if isinstance(names[0], str) else None
+    # No name but a near one is what was meant: which of them is the user's to say.
+    meant = " or ".join(map(repr, names if near is None else [near]))
+    fix = Fix("option", f"pass {argument}={meant}")
+    raise unknown_option(operation, argument, value, ", ".join(map(repr, names)), fix=fix)
 
 
 def refuse(operation: str, argument: str, value: Any, wanted: Any, instead: str) -> None:
@@ -76,11 +78,13 @@ def check_numbers(operation: str, argument: str, x: Any, accepted: Any = dtypes.
         )
 
 
-def _of_dimensions(argument: str, shape: tuple[int, ...], least: int) -> Fix:
+def _of_dimensions(argument: str, shape: Sequence[int], least: int, most: int | None) -> Fix:
     """The fix for an array of too few or too many dimensions."""
     lacking = least - len(shape)
     if lacking > 0:
         return Fix("reshape", f"reshape it: {argument}.reshape({(*[1] * lacking, *shape)})")
+    if most == 1:
+        return Fix("reshape", f"flatten it: {argument}.reshape(-1)")
     return Fix("vmap", f"pass one of those it holds: {argument}[0]; weft.vmap maps over all")
 
 
@@ -102,7 +106,7 @@ def check_dimensions(
             operation=operation,
             got=f"{argument}: {aval}",
             wanted=f"{least if most == least else some} dimensions",
-            fix=_of_dimensions(argument, aval.shape, least),
+            fix=_of_dimensions(argument, aval.shape, least, most),
         )
     check_numbers(operation, argument, x, accepted)
 

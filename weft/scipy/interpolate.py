@@ -145,7 +145,7 @@ class RegularGridInterpolator:
         lengths = tuple(type_of(row).shape[0] for row in points)
         if type_of(values).shape[: len(points)] != lengths or 0 in lengths:
             got = f"values: {type_of(values)}, points: {lengths}"
-            raise wrong_shape(name, got, f"values of {lengths}")
+            raise wrong_shape(name, got, f"values of shape {lengths}")
         if fill_value is not None:
             check_dimensions(name, "fill_value", fill_value, 0, 0)
         self.grid = tuple(jnp.asarray(row) for row in points)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import weft.numpy as jnp
 from weft import dtypes
 from weft.api.autodiff import value_and_grad
-from weft.argument_errors import invalid_type
+from weft.argument_errors import close_name, invalid_type, unknown_option
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import while_loop
 from weft.core.axes import mesh_axes
@@ -135,7 +135,11 @@ def _settings(given: Mapping[str, Any] | None, tol: Any, n: int) -> dict[str, An
         raise invalid_type(message, name, "options", given, wanted, fix=fix)
     options = dict(given or {})
     for key in options:
-        one_of(name, "option", key, _OPTIONS)
+        if key not in _OPTIONS:
+            near = close_name(key, _OPTIONS)
+            fix = Fix("options", f"leave out {key!r}" if near is None else f"write {near!r}")
+            known = ", ".join(map(repr, _OPTIONS))
+            raise unknown_option(name, "options", key, known, fix=fix, noun="option")
     gtol = options.get("gtol", 1e-5 if tol is None else tol)
     for argument, value in (("tol", 0.0 if tol is None else tol), ("gtol", gtol)):
         check_dimensions(name, argument, value, 0, 0, dtypes.REAL)

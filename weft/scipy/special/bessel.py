@@ -136,7 +136,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
     """
     (z,), dtype = real_operands("bessel_jn", ("z",), (z,))
     highest = _natural("bessel_jn", "v", v)
-    start = max(_natural("bessel_jn", "n_iter", n_iter), highest + 16)
+    start = max(_natural("bessel_jn", "n_iter", n_iter, 50), highest + 16)
     return _bessel_jn(z, highest=highest, start=start, dtype=dtype)
 
 

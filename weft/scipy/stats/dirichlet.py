@@ -60,12 +60,13 @@ def _checked(operation: str, x: Any, alpha: Any) -> Any:
         )
     count = parameters.shape[0]
     if not of.ndim or of.shape[0] not in (count, count - 1):
+        fix = Fix("transpose", "pass x.T: the numbers stand along the last dimension")
         raise ShapeError(
             f"{operation}: the first dimension of x has a number for each parameter",
             operation=operation,
             got=f"x of type {of} and alpha of type {parameters}",
             wanted=f"a first dimension of length {count} (or {count - 1}, the last left out)",
-            fix=Fix("transpose", "pass x.T if the numbers stand along the last dimension"),
+            fix=fix if of.ndim and of.shape[-1] in (count, count - 1) else None,
         )
     return _log_density(*operands, dtype=dtype)
 

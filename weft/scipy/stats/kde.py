@@ -104,12 +104,13 @@ class gaussian_kde:
         points = jnp.atleast_2d(convert_element_type(operands[0], working))
         shape = type_of(points).shape
         if len(shape) != 2 or shape[1] < 2:
+            fix = Fix("transpose", "pass dataset.T: its rows are the points")
             raise ShapeError(
                 f"{name} takes a sample of two points or more",
                 operation=name,
                 got=f"dataset of type {type_of(dataset)}",
                 wanted="shape (n,) or (d, n) with n > 1",
-                fix=Fix("transpose", "pass dataset.T if its rows are the points"),
+                fix=fix if len(shape) == 2 and shape[0] > 1 else None,
             )
         if weights is None:
             weight = jnp.ones(shape[1], working)
@@ -171,12 +172,13 @@ class gaussian_kde:
         if x.ndim == 2 and x.shape[0] == 1 and x.shape[1] == self.d:
             x = x.T  # one point
         if x.ndim != 2 or x.shape[0] != self.d:
+            fix = Fix("transpose", "pass points.T: its rows are the points")
             raise ShapeError(
                 f"{operation} takes points of the dimensions of the sample",
                 operation=operation,
                 got=f"points of type {type_of(points)}",
                 wanted=f"shape ({self.d}, m), a point in each column",
-                fix=Fix("transpose", "pass points.T if its rows are the points"),
+                fix=fix if x.ndim == 2 and x.shape[1] == self.d else None,
             )
         return x
 
