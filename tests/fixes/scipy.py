@@ -52,6 +52,12 @@ def interpolated(points=GRID, values=WIDE, place=PLACE, **options):
     return RegularGridInterpolator(points, values, **options)(place)
 
 
+def eigenvalues(numbers):
+    return linalg.eigh_tridiagonal(
+        X[:3], X[1:3], eigvals_only=True, select="i", select_range=numbers
+    )
+
+
 def sorted_along(points, values, axis):
     order = weft.numpy.argsort(points[axis])
     points = tuple(row[order] if i == axis else row for i, row in enumerate(points))
@@ -148,6 +154,16 @@ MATRICES = [
         wrong=lambda: linalg.solve_triangular(S, V, trans="H"),
         fixed=lambda fix: linalg.solve_triangular(S, V, trans="C"),
         value=np.linalg.solve(np.triu(S).T, V),
+        error=WeftValueError,
+    ),
+    Fixed(
+        'with "i" numbers from 0 to 2, with "v" rising bounds',
+        wrong=lambda: eigenvalues((0, 3)),
+        fixed=lambda fix: [eigenvalues((0, 2)), eigenvalues((1, 1))],
+        value=[
+            np.linalg.eigvalsh([[0, 1, 0], [1, 1, 4], [0, 4, 4]]),
+            np.linalg.eigvalsh([[0, 1, 0], [1, 1, 4], [0, 4, 4]])[1:2],
+        ],
         error=WeftValueError,
     ),
     Fixed(
@@ -354,6 +370,13 @@ SAMPLED = [
         fixed=lambda fix: interpolated((np.float32([0, 1]), GRID[1]), WIDE),
         value=np.array([3.0]),
         error=WeftValueError,
+    ),
+    Fixed(
+        "pass values of shape (2, 3)",
+        wrong=lambda: interpolated(values=WIDE.T),
+        fixed=lambda fix: interpolated(values=WIDE),
+        value=np.array([3.0]),
+        error=ShapeError,
     ),
     Fixed(
         "leave it out: the result outside of the grid is fill_value",

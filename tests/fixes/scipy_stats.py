@@ -167,7 +167,7 @@ SAMPLES = [
         error=WeftValueError,
     ),
     Fixed(
-        "pass method='average'",
+        "pass method='average' or 'min' or 'max' or 'dense' or 'ordinal'",
         wrong=lambda: stats.rankdata(np.float32([3, 1, 3]), "mean"),
         fixed=lambda fix: stats.rankdata(np.float32([3, 1, 3]), method="average"),
         value=np.array([2.5, 1, 2.5]),

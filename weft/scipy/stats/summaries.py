@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import invalid_dtype, invalid_value
+from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
@@ -28,7 +28,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.operand_errors import to_dtype
 from weft.ops.reductions.cumulative import cummax, cummin
-from weft.scipy.argument_checks import refuse
+from weft.scipy.argument_checks import one_of, refuse
 
 __all__ = ["ModeResult", "mode", "rankdata", "sem"]
 
@@ -56,13 +56,11 @@ def _sample(operation: str, a: Any) -> Any:
 def _policy(operation: str, policy: Any, *known: str) -> None:
     if policy in known:
         return
-    wanted = " or ".join(map(repr, known))
     if policy == "omit":
         refuse(operation, "nan_policy", policy, known[0], "leave NaN out: a[~weft.numpy.isnan(a)]")
     if policy == "raise":
         refuse(operation, "nan_policy", policy, known[0], "look for NaN: weft.numpy.isnan(a).any()")
-    message = f"{operation} takes other names as nan_policy"
-    raise invalid_value(message, operation, "nan_policy", policy, wanted, "propagate")
+    one_of(operation, "nan_policy", policy, known)
 
 
 def _runs(ordered: Any) -> tuple[Any, Any, Any]:
@@ -170,10 +168,7 @@ def rankdata(
     Array([1. , 2.5, 4. , 2.5], dtype=float32)
     """
     _policy("rankdata", nan_policy, "propagate")
-    if method not in _METHODS:
-        message = f"rankdata knows no method {method!r}"
-        wanted = ", ".join(map(repr, _METHODS))
-        raise invalid_value(message, "rankdata", "method", method, wanted, "average")
+    one_of("rankdata", "method", method, _METHODS)
     a = jnp.asarray(_sample("rankdata", a))
     if axis is None:
         a, axis = a.reshape(-1), 0
