@@ -165,7 +165,7 @@ CALLS = [
         "tridiagonal_solve",
         lambda: linalg.tridiagonal_solve(V, V, V, V),
         ShapeError,
-        ("f32[3]", "2 dimensions"),
+        ("b f32[3]", "b[..., None]"),
     ),
     BadCall(
         "tridiagonal_solve",

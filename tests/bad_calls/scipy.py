@@ -131,7 +131,7 @@ SIGNAL = [
         "signal.istft",
         lambda: signal.istft(M, time_axis=0, freq_axis=-2),
         WeftValueError,
-        ("two axes",),
+        ("two different axes",),
     ),
     BadCall("signal.istft", lambda: signal.istft(M, nfft=20), WeftValueError, ("nfft=20",)),
     BadCall("signal.welch", lambda: signal.welch(V, scaling="x"), WeftValueError, ("'density'",)),

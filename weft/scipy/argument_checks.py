@@ -10,6 +10,7 @@ from weft.argument_errors import close_name, unknown_option
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, WeftValueError
 from weft.numpy.arguments import check_arrays, integer_of
+from weft.ops.operand_errors import to_dtype
 
 __all__ = [
     "at_least", "check_dimensions", "check_numbers", "not_there", "one_of", "refuse", "wrong_shape",
@@ -21,9 +22,11 @@ def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> N
     """Raises WeftValueError for a value that is not among `names`."""
     if type(value) is type(names[0]) and value in names:
         return
-    name = (close_name(value, names) if isinstance(names[0], str) else None) or names[0]
-    wanted = ", ".join(repr(name) for name in names)
-    raise unknown_option(operation, argument, value, wanted, use=name)
+    near = close_name(value, names) if isinstance(names[0], str) else None
+    # No name but a near one is what was meant: which of them is the user's to say.
+    meant = " or ".join(map(repr, names if near is None else [near]))
+    fix = Fix("option", f"pass {argument}={meant}")
+    raise unknown_option(operation, argument, value, ", ".join(map(repr, names)), fix=fix)
 
 
 def refuse(operation: str, argument: str, value: Any, wanted: Any, instead: str) -> None:
@@ -42,21 +45,21 @@ def refuse(operation: str, argument: str, value: Any, wanted: Any, instead: str)
 def not_there(operation: str, got: str, wanted: str, instead: str) -> WeftNotImplementedError:
     """The error for a function of SciPy that weft replaces by another one."""
     message = f"{operation} is not there"
-    fix = Fix("instead", instead, {})
+    fix = Fix("instead", instead)
     return WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def wrong_value(operation: str, got: str, wanted: str) -> WeftValueError:
     """The error for a value that a function does not take."""
     message = f"{operation} cannot take these values"
-    fix = Fix("values", f"pass {wanted}", {})
+    fix = Fix("values", f"pass {wanted}")
     return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def wrong_shape(operation: str, got: str, wanted: str) -> ShapeError:
     """The error for shapes that do not fit."""
     message = f"{operation}: the shapes do not fit"
-    fix = Fix("shape", f"pass {wanted}", {})
+    fix = Fix("shape", f"pass {wanted}")
     return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
@@ -71,8 +74,18 @@ def check_numbers(operation: str, argument: str, x: Any, accepted: Any = dtypes.
             operation=operation,
             got=f"{argument}: {aval}",
             wanted="real numbers" if real else "numbers",
-            fix=Fix("convert", f"convert it: {argument}.astype('float32')", {"dtype": "float32"}),
+            fix=to_dtype(argument, aval.dtype, dtypes.float32),
         )
+
+
+def _of_dimensions(argument: str, shape: Sequence[int], least: int, most: int | None) -> Fix:
+    """The fix for an array of too few or too many dimensions."""
+    lacking = least - len(shape)
+    if lacking > 0:
+        return Fix("reshape", f"reshape it: {argument}.reshape({(*[1] * lacking, *shape)})")
+    if most == 1:
+        return Fix("reshape", f"flatten it: {argument}.reshape(-1)")
+    return Fix("vmap", f"pass one of those it holds: {argument}[0]; weft.vmap maps over all")
 
 
 def check_dimensions(
@@ -93,7 +106,7 @@ def check_dimensions(
             operation=operation,
             got=f"{argument}: {aval}",
             wanted=f"{least if most == least else some} dimensions",
-            fix=Fix("reshape", f"reshape it: {argument}.reshape(...)", {}),
+            fix=_of_dimensions(argument, aval.shape, least, most),
         )
     check_numbers(operation, argument, x, accepted)
 

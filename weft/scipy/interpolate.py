@@ -134,7 +134,8 @@ class RegularGridInterpolator:
         name = "interpolate.RegularGridInterpolator"
         one_of(name, "method", method, _METHODS)
         check_flag(bounds_error, name, "bounds_error")
-        refuse(name, "bounds_error", bool(bounds_error), False, "pass fill_value and look for it")
+        instead = "leave it out: the result outside of the grid is fill_value"
+        refuse(name, "bounds_error", bool(bounds_error), False, instead)
         if not isinstance(points, (tuple, list)) or not points:
             raise wrong_value(name, f"points={points!r:.80}", "a tuple of arrays as points")
         for number, row in enumerate(points):
@@ -144,7 +145,7 @@ class RegularGridInterpolator:
         lengths = tuple(type_of(row).shape[0] for row in points)
         if type_of(values).shape[: len(points)] != lengths or 0 in lengths:
             got = f"values: {type_of(values)}, points: {lengths}"
-            raise wrong_shape(name, got, f"values of {lengths}")
+            raise wrong_shape(name, got, f"values of shape {lengths}")
         if fill_value is not None:
             check_dimensions(name, "fill_value", fill_value, 0, 0)
         self.grid = tuple(jnp.asarray(row) for row in points)
@@ -185,12 +186,19 @@ def _check_rising(operation: str, number: int, row: Any) -> None:
         return
     known = np.asarray(as_array(row) if isinstance(row, Array) else row)
     if known.size > 1 and not np.all(np.diff(known.astype(np.float64)) > 0):
+        name = f"points[{number}]"
+        advice = (
+            f"sort them and the values: order = weft.numpy.argsort({name}), {name}[order], "
+            f"weft.numpy.take(values, order, axis={number})"
+        )
+        if np.unique(known).size < known.size:
+            advice = f"leave out repeated numbers of {name}, and their values"
         raise WeftValueError(
             f"{operation}: the places of a grid rise",
             operation=operation,
             got=f"points[{number}]={known!r:.80}",
             wanted="numbers each of which is larger than the one before",
-            fix=Fix("sort", "sort them, and the values along with them", {}),
+            fix=Fix("rise", advice),
         )
 
 

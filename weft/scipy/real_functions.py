@@ -24,6 +24,7 @@ from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import canonical_type, number_of
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.formulas import kernel
+from weft.ops.operand_errors import to_dtype
 
 __all__ = ["elementwise", "kernel", "operand_type", "real_operands"]
 
@@ -52,23 +53,14 @@ def _real_dtype(operation: str, names: Sequence[str], types: Sequence[ArrayType]
         if of.dtype not in dtypes.REAL and of.dtype not in dtypes.BOOLEAN:
             message = f"{operation} takes real numbers as {name}"
             wanted = "an integer or floating-point dtype"
-            fix = Fix("convert", f"convert it first, for example {name}.astype('float32')", {})
+            fix = to_dtype(name, of.dtype, dtypes.float32)
             raise invalid_dtype(message, operation, name, of, wanted, fix=fix)
     try:
         dtype, weak = dtypes.promote(*[(of.dtype, of.weak_type) for of in types])
     except DTypeError as error:
         error.operation = operation
         raise
-    found = inexact(dtype)
-    if found not in dtypes.FLOATING:
-        raise DTypeError(
-            f"{operation} takes no numbers of dtype {dtypes.short_name(dtype)}",
-            operation=operation,
-            got=", ".join(f"{n} of type {t}" for n, t in zip(names, types, strict=True)),
-            wanted="a dtype among " + ", ".join(sorted(d.name for d in dtypes.FLOATING)),
-            fix=Fix("convert", "convert the operands first (x.astype(...))", {}),
-        )
-    return found, weak
+    return inexact(dtype), weak
 
 
 def real_operands(

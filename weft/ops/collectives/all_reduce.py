@@ -239,7 +239,8 @@ def pcast(x: T, axis_name: Any, *, to: str) -> T:
     """
     if to != "varying":
         wanted = 'to="varying"; a value that varies becomes equal by a collective only'
-        fix = Fix("collective", "use psum, pmax or all_gather_invariant")
+        text = f"write lax.pmax(x, {axis_name!r}) if devices hold one value, lax.psum for a sum"
+        fix = Fix("collective", text)
         raise invalid_value(f"pcast does not cast to {to!r}", "pcast", "to", to, wanted, fix=fix)
     return pbroadcast(x, axis_name)
 
@@ -272,12 +273,14 @@ def made_varying(operation: str, x: Any, names: Names) -> Any:
 def pbroadcast_type(x: ArrayType, *, axis_name: Names) -> ArrayType:
     known = x.varying & set(axis_name)
     if known:
+        rest = tuple(name for name in axis_name if name not in known)
+        drop = f"write lax.pbroadcast(x, {rest!r})" if rest else "write x: drop the pbroadcast"
         raise AxisError(
             "pbroadcast takes a value that is equal along the named axes",
             operation="pbroadcast",
             got=f"{x} and axis_name={axis_name}",
             wanted=f"a value that does not vary along {sorted(map(str, known))}",
-            fix=Fix("drop", "drop the cast along those axes", {"axes": tuple(sorted(known))}),
+            fix=Fix("drop", drop, {"axes": tuple(sorted(known))}),
         )
     return x.update(varying=x.varying | set(axis_name))
 

@@ -87,16 +87,19 @@ def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = F
 
 def _on_mesh(operation: str, names: Names) -> bool:
     """Returns whether the names are axes of a mesh. Raises AxisError where only some are."""
-    kinds = {bound_axis(name).mesh is not None for name in names}
+    kinds: dict[bool, list[Any]] = {}
+    for name in names:
+        kinds.setdefault(bound_axis(name).mesh is not None, []).append(name)
     if len(kinds) > 1:
+        text = f"call {operation} over {kinds[True]} and over {kinds[False]}"
         raise AxisError(
             f"{operation} over axes of a mesh and axes of a vmap at once",
             operation=operation,
             got=f"axis_name={names}",
             wanted="axes of one kind",
-            fix=Fix("separate", f"call {operation} for the axes of each kind", {"axes": names}),
+            fix=Fix("separate", text, {"axes": names}),
         )
-    return kinds == {True}
+    return True in kinds
 
 
 def all_gather_invariant_type(x: ArrayType, *, axis_name: Names, **params: Any) -> ArrayType:

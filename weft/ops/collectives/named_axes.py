@@ -47,12 +47,13 @@ def axis_names(operation: str, axis_name: Any) -> Names:
     """Returns the names as a tuple. Raises AxisError where one is given twice."""
     names = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
     if len(set(names)) != len(names):
+        once = tuple(dict.fromkeys(names))
         raise AxisError(
             f"{operation}: an axis name is given twice",
             operation=operation,
             got=f"axis_name={axis_name!r}",
             wanted="each name once",
-            fix=Fix("once", "leave the repetition out", {"names": tuple(dict.fromkeys(names))}),
+            fix=Fix("once", f"pass axis_name={once!r}", {"names": once}),
         )
     return names
 
@@ -89,7 +90,7 @@ def axis_groups(operation: str, groups: Any, sizes: tuple[int, ...]) -> Groups:
 
 def _wrong_groups(operation: str, groups: Any, sizes: tuple[int, ...]) -> WeftValueError:
     if len(sizes) != 1:
-        fix = Fix("one_axis", "name one axis, or leave axis_index_groups out", {})
+        fix = Fix("one_axis", "name one axis, or leave axis_index_groups out")
     else:
         half = sizes[0] // 2 if sizes[0] % 2 == 0 else sizes[0]
         fitting = [list(range(i, i + half)) for i in range(0, sizes[0], half)]

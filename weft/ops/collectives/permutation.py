@@ -105,7 +105,7 @@ def pshuffle(x: T, axis_name: Any, perm: Sequence[int]) -> T:
             operation="pshuffle",
             got=f"perm={list(perm)} over an axis of length {count}",
             wanted=f"each of 0 to {count - 1} once",
-            fix=Fix("ppermute", "use ppermute where some positions receive nothing"),
+            fix=Fix("ppermute", "list each position once, or give lax.ppermute pairs of some"),
         )
     return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
 

@@ -21,7 +21,7 @@ from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero, not_lin
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import primitive, result_type
-from weft.ops.operand_errors import unfit
+from weft.ops.operand_errors import to_dtype, unfit, use_numpy
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
@@ -72,15 +72,19 @@ def _number(name: str, value: Any, dtype: Any, weak: bool) -> Any:
             operation=name,
             got=f"{value!r} beside {dtype.name}",
             wanted=f"a number that {dtype.name} can hold",
-            fix=Fix("convert", "convert the array first, or use weft.numpy, which promotes"),
+            fix=_for_number(value, dtype),
         )
     if weak and type_of(value).dtype == dtype:
         return value  # among weak operands alone the result is to be weak
     return dtype.type(value)
 
 
-_PROMOTE = Fix("use_numpy", "use weft.numpy, which promotes, or convert one operand")
-_BROADCAST = Fix("use_numpy", "use weft.numpy, which broadcasts, or lax.broadcast_in_dim")
+def _for_number(value: Any, dtype: Any) -> Fix:
+    """The fix for a Python number that a dtype does not hold."""
+    if type(value) is int and dtype.kind in "iu":  # weft.numpy would not promote either
+        wide = dtypes.int32 if dtypes.fits(value, dtypes.int32) else dtypes.float32
+        return to_dtype("x", dtype, wide)
+    return use_numpy("", "promotes")
 
 
 def elementwise_type(
@@ -106,26 +110,26 @@ def elementwise_type(
             if type.dtype not in accepts:
                 raise refused_dtype(name, type.dtype, types, accepts)
             if type.dtype != dtype:
-                raise unfit(
-                    DTypeError, name, "operands of one dtype", types, "equal dtypes", _PROMOTE
-                )
-        shape = common_shape(name, types, _BROADCAST)
+                takes, fix = "operands of one dtype", use_numpy("", "promotes")
+                raise unfit(DTypeError, name, takes, types, "equal dtypes", fix)
+        shape = common_shape(name, types)
         out = result_dtype(dtype) if result_dtype else dtype
         return result_type(types, shape, out, all(t.weak_type for t in types) and out == dtype)
 
     return rule
 
 
-def common_shape(name: str, types: Sequence[ArrayType], fix: Fix) -> tuple[int, ...]:
+def common_shape(name: str, types: Sequence[ArrayType], fix: Fix | None = None) -> tuple[int, ...]:
     """The shape of elementwise operands, of which some may have no dimensions.
 
-    Raises ShapeError, with the given fix, where two shapes differ.
+    Raises ShapeError, with the given fix or one that uses weft.numpy, where two shapes differ.
     """
     shape: tuple[int, ...] = ()
     for type in types:
         if type.shape and type.shape != shape:
             if shape:
                 takes = "operands of one shape (or without dimensions)"
+                fix = fix or use_numpy("", "broadcasts")
                 raise unfit(ShapeError, name, takes, types, "equal shapes", fix)
             shape = type.shape
     return shape
@@ -135,13 +139,16 @@ def refused_dtype(
     name: str, dtype: Any, types: tuple[ArrayType, ...], accepts: DTypes
 ) -> DTypeError:
     """The error for an operand of a dtype that a primitive does not take."""
-    convert = Fix("convert", "convert the operand first (x.astype(...))", {})
+    usual = [dtypes.float32, dtypes.int32, dtypes.complex64]
+    if dtype in dtypes.INTEGER or dtype in dtypes.BOOLEAN:
+        usual = [dtypes.int32, *usual]
+    target = next((one for one in usual if one in accepts), dtypes.bool_)
     return DTypeError(
         f"{name} does not take operands of dtype {dtypes.short_name(dtype)}",
         operation=name,
         got=", ".join(map(str, types)),
         wanted="a dtype among " + ", ".join(sorted(map(dtypes.short_name, accepts))),
-        fix=dtypes.KEYS_FIX if dtypes.is_extended(dtype) else convert,
+        fix=to_dtype("x", dtype, target),
     )
 
 

@@ -28,6 +28,7 @@ from weft.ops.elementwise.families import (
     repeated,
 )
 from weft.ops.elementwise.selection import select
+from weft.ops.operand_errors import to_dtype
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -130,7 +131,7 @@ def integer_pow_type(x: ArrayType, *, y: int) -> ArrayType:
             operation="integer_pow",
             got=f"{x} to the power {y}",
             wanted="a power that is not negative, or floating-point numbers",
-            fix=Fix("convert", "convert the array to a floating-point dtype", {"dtype": "float32"}),
+            fix=to_dtype("x", x.dtype, dtypes.float32),
         )
     return _integer_pow_type(x)
 

@@ -60,7 +60,7 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
         method = RoundingMethod(rounding_method)
     except ValueError:
         message, wanted = "round: this is no rounding method", "a member of weft.lax.RoundingMethod"
-        fix = Fix("argument", "use RoundingMethod.TO_NEAREST_EVEN or AWAY_FROM_ZERO")
+        fix = Fix("argument", "use weft.lax.RoundingMethod.TO_NEAREST_EVEN or AWAY_FROM_ZERO")
         name = "rounding_method"
         raise invalid_value(message, "round", name, rounding_method, wanted, fix=fix) from None
     return round_p.bind(x, rounding_method=method)

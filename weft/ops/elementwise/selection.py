@@ -18,7 +18,7 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import ge, gt, lt
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.families import align, nary, operands, repeat_scalars, repeated
-from weft.ops.operand_errors import unfit
+from weft.ops.operand_errors import to_dtype, unfit, use_numpy
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.ops.structural.tangents import jointly_linear_jvp, zeros
@@ -48,15 +48,15 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Array:
 
 def select_type(pred: ArrayType, on_true: ArrayType, on_false: ArrayType) -> ArrayType:
     if pred.dtype != dtypes.bool_:
-        fix = Fix("compare", "compare the predicate with zero first")
+        fix = Fix("compare", "compare the predicate with zero: pred != 0")
         raise unfit(DTypeError, "select", "a boolean predicate", (pred,), "bool", fix)
     if on_true.dtype != on_false.dtype:
-        fix = Fix("use_numpy", "use weft.numpy.where, which promotes")
+        fix = use_numpy("where", "promotes")
         takes, types = "two values of one dtype", [on_true, on_false]
         raise unfit(DTypeError, "select", takes, types, "equal dtypes", fix)
     if on_true.shape != on_false.shape or pred.shape not in ((), on_true.shape):
         takes = "two values of one shape, and a predicate of that shape or of none"
-        fix = Fix("use_numpy", "use weft.numpy.where, which broadcasts")
+        fix = use_numpy("where", "broadcasts")
         types = [pred, on_true, on_false]
         raise unfit(ShapeError, "select", takes, types, "equal shapes", fix)
     weak = on_true.weak_type and on_false.weak_type
@@ -117,7 +117,7 @@ def select_n(which: Any, *cases: Any) -> Array:
             operation="select_n",
             got=f"{type_of(which)} and {len(cases)} cases",
             wanted="bool with at most two cases, or int32",
-            fix=Fix("convert", "convert the first operand to int32", {"dtype": "int32"}),
+            fix=to_dtype("which", dtype, dtypes.int32),
         )
     if len(cases) == 1:
         pred = which if dtype == dtypes.bool_ else ge(which, np.int32(0))

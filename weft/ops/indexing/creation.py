@@ -52,7 +52,7 @@ def full(
     of = type_of(value)
     if of.shape:
         takes, wanted = "a value without dimensions", "a number, or an array of shape ()"
-        fix = Fix("broadcast", "use weft.numpy.full, or lax.broadcast_in_dim")
+        fix = Fix("broadcast", "use weft.numpy.full, which broadcasts it")
         raise unfit(ShapeError, "full", takes, [f"a value of type {of}"], wanted, fix)
     made = broadcast_in_dim_p.bind(value, shape=lengths, broadcast_dimensions=())
     return made if sharding is None else constrain(made, sharding, "full", "the result")

@@ -18,7 +18,7 @@ from weft.core.access_pattern import same_dims, same_moves
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftIndexError
+from weft.errors import DTypeError, ShapeError, WeftIndexError
 from weft.ops.declare import linear_primitive, primitive, result_type
 from weft.ops.elementwise.arithmetic import add, lt
 from weft.ops.elementwise.convert import convert_element_type
@@ -26,7 +26,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather, gather_vmap
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter_p, scatter_vmap
 from weft.ops.indexing.slicing import slice_in_dim
-from weft.ops.operand_errors import unfit
+from weft.ops.operand_errors import to_dtype, unfit
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import canonical_axis, expand_dims, move_dim, reshape, squeeze
@@ -97,10 +97,12 @@ def _wrapped(indices: Any, length: int) -> Any:
 
 def _check_positions(operation: str, starts: Sequence[ArrayType]) -> None:
     for start in starts:
-        if start.shape or start.dtype not in dtypes.INTEGER:
-            fix = Fix("convert", "convert the position to an integer dtype first")
-            takes = "integers without dimensions as positions"
-            raise unfit(DTypeError, operation, takes, starts, "integer scalars", fix)
+        takes, wanted = "integers without dimensions as positions", "integer scalars"
+        if start.shape:
+            raise unfit(ShapeError, operation, takes, starts, wanted)
+        if start.dtype not in dtypes.INTEGER:
+            fix = to_dtype("start", start.dtype, dtypes.int32)
+            raise unfit(DTypeError, operation, takes, starts, wanted, fix)
 
 
 def _common_dtype(types: Sequence[ArrayType]) -> Any:
@@ -289,7 +291,7 @@ def dynamic_update_slice_type(
             operation="dynamic_update_slice",
             got=f"{operand} and update {update}",
             wanted="equal dtypes",
-            fix=Fix("convert", "convert the update first (update.astype(x.dtype))"),
+            fix=to_dtype("update", update.dtype, operand.dtype),
         )
     if not update.ndim == len(starts) == operand.ndim or any(
         size > length for size, length in zip(update.shape, operand.shape, strict=True)

@@ -25,7 +25,7 @@ from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.ops.declare import emit_reduction, primitive, result_type
-from weft.ops.operand_errors import unfit
+from weft.ops.operand_errors import to_dtype, unfit
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
@@ -163,11 +163,11 @@ def increasing(axes: Ints, limit: int) -> bool:
 def check_index_dtype(operation: str, indices: ArrayType) -> None:
     """Raises DTypeError for indices that are no integers, ShapeError without index vectors."""
     if indices.dtype not in dtypes.INTEGER:
-        fix = Fix("convert", "convert the indices: indices.astype(int)", {"dtype": "int32"})
+        fix = to_dtype("indices", indices.dtype, dtypes.int32)
         takes, wanted = "integers as indices", "an integer dtype"
         raise unfit(DTypeError, operation, takes, (indices,), wanted, fix)
     if not indices.ndim:
-        fix = Fix("expand_dims", "index with indices[..., None]")
+        fix = Fix("expand_dims", "give them a last dimension: indices[..., None]")
         takes, wanted = (
             "indices whose last dimension holds the index vectors",
             "at least one dimension",

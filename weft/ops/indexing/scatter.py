@@ -39,7 +39,7 @@ from weft.ops.indexing.gather import (
     shifted,
     widened_indices,
 )
-from weft.ops.operand_errors import unfit
+from weft.ops.operand_errors import to_dtype, unfit
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import move_dim, reshape
 from weft.ops.structural.tangents import add_tangents, instantiate, jointly_linear_jvp, zeros
@@ -208,7 +208,9 @@ def scatter_type(name: str, accepts: frozenset[Any]) -> Callable[..., ArrayType]
                 operation=name,
                 got=f"{operand} and updates {updates}",
                 wanted="equal dtypes among " + ", ".join(sorted(map(dtypes.short_name, accepts))),
-                fix=Fix("use_numpy", "convert one of them, or use x.at[...], which converts"),
+                fix=to_dtype("updates", updates.dtype, operand.dtype)
+                if operand.dtype in accepts
+                else to_dtype("operand", operand.dtype, dtypes.int32),
             )
         wrong = _wrong_numbers(operand, indices, updates, dimension_numbers)
         if wrong is not None:

@@ -10,7 +10,6 @@ from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix
 from weft.ops.elementwise.arithmetic import add, div, mul, scalar, sub
 from weft.ops.elementwise.complex import real
 from weft.ops.elementwise.convert import convert_element_type
@@ -109,8 +108,7 @@ def index_range(operation: str, given: Any, count: int) -> tuple[int, int] | Non
             return start, stop
     message = f"{operation}: subset_by_index is not a range of indices"
     wanted = f"integers (start, stop) with 0 <= start <= stop <= {count}"
-    fix = Fix("subset_by_index", f"pass (0, {count}) for all", {"subset_by_index": (0, count)})
-    raise invalid_value(message, operation, "subset_by_index", given, wanted, fix=fix)
+    raise invalid_value(message, operation, "subset_by_index", given, wanted, (0, count))
 
 
 def eigh_type(x: ArrayType, *, lower: bool) -> list[ArrayType]:

@@ -94,7 +94,7 @@ def check_reflections(operation: str, a: ArrayType, taus: ArrayType) -> None:
             got=f"a {a} and taus {taus}",
             wanted="taus of shape (..., k) with the batch dimensions of a, and k at most its "
             f"number of rows and of columns, {min(a.shape[-2:])}",
-            fix=Fix("taus", "pass both as one factorization gave them"),
+            fix=Fix("taus", "pass h.mT and taus of h, taus = weft.numpy.linalg.qr(x, mode='raw')"),
         )
 
 

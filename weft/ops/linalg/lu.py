@@ -28,6 +28,7 @@ from weft.ops.linalg.matrices import (
     triangle,
 )
 from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.ops.operand_errors import to_dtype
 from weft.ops.structural.joining import concatenate
 from weft.runtime import stablehlo
 
@@ -141,7 +142,7 @@ def pivots_type(pivots: ArrayType, *, permutation_size: int) -> ArrayType:
     operation = "lu_pivots_to_permutation"
     if pivots.dtype != dtypes.int32:
         message = f"{operation} does not take {pivots.dtype}"
-        fix = Fix("convert", "convert them: pivots.astype('int32')", {"dtype": "int32"})
+        fix = to_dtype("pivots", pivots.dtype, dtypes.int32)
         raise invalid_dtype(message, operation, "pivots", pivots, "int32", fix)
     if pivots.ndim < 1:
         raise ShapeError(
@@ -156,7 +157,7 @@ def pivots_type(pivots: ArrayType, *, permutation_size: int) -> ArrayType:
             operation=operation,
             got=f"permutation_size={permutation_size!r}, and pivots of type {pivots}",
             wanted=f"an integer of {pivots.shape[-1]} or more: the number of rows",
-            fix=Fix("permutation_size", "pass the number of rows of the matrix"),
+            fix=Fix("permutation_size", f"pass {pivots.shape[-1]}, or the rows of a tall matrix"),
         )
     return result_type((pivots,), (*pivots.shape[:-1], permutation_size), dtypes.int32)
 

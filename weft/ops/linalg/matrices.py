@@ -8,6 +8,7 @@ factorizations are LAPACK's (https://netlib.org/lapack); where LAPACK fails, the
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, zeros_like_array
 from weft.ops.indexing.gather import GatherDimensionNumbers, gather
 from weft.ops.indexing.slicing import slice as slice_
-from weft.ops.operand_errors import unfit
+from weft.ops.operand_errors import to_dtype, unfit
 from weft.ops.products.dot import batch_matmul
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape, transpose
 from weft.runtime import lapack, stablehlo
@@ -32,7 +33,8 @@ __all__ = [
     "ACCEPTED", "INFO", "adjoint", "along_columns", "check_dtypes", "check_matrix", "conjugate",
     "diagonal", "identity", "kept_triangle", "lapack_call", "linear_only", "made_of", "matmul",
     "matrix_primitive", "no_derivative", "no_such_way", "not_differentiated", "of_failed",
-    "on_diagonal", "part", "reordered", "scaled_columns", "scaled_rows", "swapped", "triangle",
+    "on_diagonal", "part", "pass_thin", "reordered", "scaled_columns", "scaled_rows", "swapped",
+    "triangle",
 ]  # fmt: skip
 
 ACCEPTED = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128})
@@ -50,15 +52,18 @@ def check_matrix(operation: str, x: ArrayType, square: bool = False) -> None:
             operation=operation,
             got=str(x),
             wanted="float32, float64, complex64 or complex128",
-            fix=Fix("convert", "convert it first: x.astype('float32')", {"dtype": "float32"}),
+            fix=to_dtype("x", x.dtype, dtypes.float32),
         )
     if x.ndim < 2:
+        rows = math.isqrt(x.size) if square else x.size
+        columns = rows if square else 1
+        fix = Fix("reshape", f"reshape it: x.reshape({rows}, {columns})")
         raise ShapeError(
             f"{operation} takes matrices",
             operation=operation,
             got=f"{x} with {x.ndim} dimensions",
             wanted="2 dimensions or more; all before the last two are batch dimensions",
-            fix=Fix("expand_dims", "add dimensions: x[:, None]"),
+            fix=fix if rows * columns == x.size else None,
         )
     if square and x.shape[-1] != x.shape[-2]:
         wanted = "last two dimensions of equal size"
@@ -73,7 +78,9 @@ def check_dtypes(operation: str, first: str, x: ArrayType, second: str, y: Array
             operation=operation,
             got=f"{first} {x} and {second} {y}",
             wanted="equal dtypes",
-            fix=Fix("convert", f"convert one: {second}.astype({first}.dtype)"),
+            fix=to_dtype(first, x.dtype, y.dtype)
+            if dtypes.is_complex(y.dtype)
+            else to_dtype(second, y.dtype, x.dtype),
         )
 
 
@@ -226,14 +233,19 @@ def linear_only(operation: str, operand: str, other: str) -> WeftTypeError:
     )
 
 
+def pass_thin() -> Fix:
+    """The fix that asks for a factorization without the columns that can be any."""
+    return Fix("full_matrices", "pass full_matrices=False", {"full_matrices": False})
+
+
 def no_such_way(operation: str, got: str, wanted: str) -> WeftNotImplementedError:
-    """The error for an algorithm that is not implemented."""
+    """The error for an algorithm that is not implemented; `got` is the argument with its value."""
     return WeftNotImplementedError(
         f"{operation} is not computed that way here",
         operation=operation,
         got=got,
         wanted=wanted,
-        fix=Fix("leave_out", "leave the argument out: LAPACK computes it"),
+        fix=Fix("leave_out", f"leave out {got.partition('=')[0]}: LAPACK computes it"),
     )
 
 

@@ -8,7 +8,6 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.rules import Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix
 from weft.ops.elementwise.arithmetic import add, eq, neg, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.complex import complex as complex_
@@ -35,6 +34,7 @@ from weft.ops.linalg.matrices import (
     no_such_way,
     on_diagonal,
     part,
+    pass_thin,
     reordered,
     triangle,
 )
@@ -101,7 +101,7 @@ def qr_jvp(
             f"{of} with full_matrices=True",
             "full_matrices=False, or a matrix that is not tall: the further columns of Q can be "
             "any that complete a basis",
-            Fix("full_matrices", "pass full_matrices=False", {"full_matrices": False}),
+            pass_thin(),
         )
     outs = qr_p.bind(primals[0], pivoting=pivoting, full_matrices=full_matrices)
     q, r = outs[:2]

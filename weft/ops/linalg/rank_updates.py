@@ -98,10 +98,8 @@ def symmetric_product(
         )
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not isinstance(value, (int, float)):
-            operation, fix = (
-                "symmetric_product",
-                Fix(name, f"multiply the matrix by it, and leave {name} out"),
-            )
+            text = "leave both out: alpha * symmetric_product(a_matrix, c_matrix) + beta * c_matrix"
+            operation, fix = "symmetric_product", Fix(name, text)
             message = f"{operation}: {name} is no number"
             raise invalid_type(message, operation, name, value, "a Python number", fix=fix)
     found = mul(matmul(a_matrix, swapped(a_matrix)), scalar(float(alpha), a_matrix))

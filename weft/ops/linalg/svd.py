@@ -9,7 +9,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, WeftValueError
+from weft.errors import WeftValueError
 from weft.ops.elementwise.arithmetic import add, div, mul, scalar, sub
 from weft.ops.elementwise.elementary import is_complex
 from weft.ops.elementwise.selection import select
@@ -38,6 +38,7 @@ from weft.ops.linalg.matrices import (
     of_failed,
     on_diagonal,
     part,
+    pass_thin,
 )
 from weft.runtime import stablehlo
 
@@ -142,7 +143,7 @@ def svd(
             operation="svd",
             got=f"subset_by_index={subset_by_index!r} and full_matrices=True",
             wanted="one of them",
-            fix=Fix("full_matrices", "pass full_matrices=False", {"full_matrices": False}),
+            fix=pass_thin(),
         )
     routine = _ROUTINES[algorithm]
     if not compute_uv:
@@ -183,7 +184,7 @@ def svd_jvp(
             f"{of} with full_matrices=True",
             "full_matrices=False, or a square matrix: the further singular vectors can be any that "
             "complete a basis",
-            Fix("full_matrices", "pass full_matrices=False", {"full_matrices": False}),
+            pass_thin(),
         )
     s, u, vh = svd_p.bind(primals[0], full_matrices=False, compute_uv=True, routine=routine)
     v = adjoint(vh)

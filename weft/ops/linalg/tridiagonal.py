@@ -111,22 +111,27 @@ def tridiagonal_solve_type(
     operation = "tridiagonal_solve"
     types = f"dl {dl}, d {d}, du {du}, b {b}"
     if b.dtype not in ACCEPTED or not dl.dtype == d.dtype == du.dtype == b.dtype:
+        whole = any(dtypes.is_complex(x.dtype) for x in (dl, d, du, b))
+        target = "complex64" if whole else "float32"
         raise DTypeError(
             f"{operation} takes operands of one dtype, which is one of LAPACK's",
             operation=operation,
             got=types,
             wanted="float32, float64, complex64 or complex128, four times the same",
-            fix=Fix("convert", "convert them: dl.astype('float32')", {"dtype": "float32"}),
+            fix=Fix("convert", f"convert each: dl.astype({target!r})", {"dtype": target}),
         )
-    check_matrix(operation, b)
     if not dl.shape == d.shape == du.shape == b.shape[:-1]:
+        text = "for one right-hand side pass b[..., None]"
+        if dl.shape != d.shape or du.shape != d.shape:
+            text = "fill up with zeros: weft.numpy.pad(dl, (1, 0)), weft.numpy.pad(du, (0, 1))"
         raise ShapeError(
             f"{operation}: the operands do not fit together",
             operation=operation,
             got=types,
             wanted="dl, d and du of shape (..., m), and b of shape (..., m, n)",
-            fix=Fix("expand_dims", "for one right-hand side pass b[..., None]"),
+            fix=Fix("expand_dims", text),
         )
+    check_matrix(operation, b)
     return result_type((dl, d, du, b), b.shape, b.dtype)
 
 

@@ -79,7 +79,7 @@ def conv_dimension_numbers(
             operation="conv_general_dilated",
             got=f"shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}",
             wanted="equal ranks",
-            fix=Fix("expand_dims", "add a batch or a feature dimension to one of them"),
+            fix=_of_one_rank(ndim, len(rhs_shape)),
         )
     if dimension_numbers is None:
         order = tuple(range(ndim))
@@ -88,17 +88,27 @@ def conv_dimension_numbers(
         if all(isinstance(text, str) for text in dimension_numbers):
             return ConvDimensionNumbers(*conv_general_permutations(dimension_numbers, ndim))
         return ConvDimensionNumbers(*(tuple(int(d) for d in spec) for spec in dimension_numbers))
-    raise _bad_numbers(dimension_numbers)
+    raise _bad_numbers(dimension_numbers, ndim)
 
 
-def _bad_numbers(dimension_numbers: Any) -> WeftValueError:
+def _of_one_rank(left: int, right: int) -> Fix:
+    """The fix that adds dimensions to the operands of a convolution that lack some."""
+    rank = max(left, right) if max(left, right) > 1 else 3
+    lacking = [(name, rank - n) for name, n in (("lhs", left), ("rhs", right)) if n < rank]
+    added = " and ".join(f"weft.numpy.expand_dims({name}, {(*range(n),)})" for name, n in lacking)
+    return Fix("expand_dims", f"pass {added}, or the places of N, C, O, I in dimension_numbers")
+
+
+def _bad_numbers(dimension_numbers: Any, ndim: int) -> WeftValueError:
+    spatial = "DHW"[5 - ndim :] if 2 <= ndim <= 5 else ""
+    channels_last = f"N{spatial}C"
     return invalid_value(
         "these are no dimension numbers of a convolution",
         "conv_general_dilated",
         "dimension_numbers",
         dimension_numbers,
         'None, three strings such as ("NHWC", "HWIO", "NHWC"), or a ConvDimensionNumbers',
-        use=("NHWC", "HWIO", "NHWC"),
+        use=(channels_last, f"{spatial}IO", channels_last) if len(spatial) == ndim - 2 else None,
     )
 
 
@@ -115,7 +125,7 @@ def conv_general_permutations(
     for text, first, second in ((lhs, "N", "C"), (rhs, "O", "I"), (out, "N", "C")):
         expected = {first, second, *spatial}
         if len(set(text)) != len(text) or set(text) != expected or len(text) != (ndim or len(rhs)):
-            raise _bad_numbers(tuple(dimension_numbers))
+            raise _bad_numbers(tuple(dimension_numbers), ndim or len(rhs))
     return (
         tuple(lhs.index(c) for c in ("N", "C", *spatial)),
         tuple(rhs.index(c) for c in ("O", "I", *spatial)),
@@ -189,7 +199,7 @@ def named_padding(
             operation="conv_general_dilated",
             got=f"padding={padding!r}, lhs_dilation={lhs_dilation}",
             wanted="(low, high) per spatial dimension",
-            fix=Fix("conv_transpose", "use lax.conv_transpose, or give the padding"),
+            fix=Fix("pairs", f"pass padding={[(0, 0)] * len(sizes)}, or use lax.conv_transpose"),
         )
     return padtype_to_pads(sizes, reach, strides, padding)
 
@@ -260,6 +270,7 @@ def check_groups(
 ) -> None:
     """Raises ShapeError where features, batch and groups do not fit together."""
     problem = None
+    remedy = "leave out feature_group_count or batch_group_count"
     if feature_groups < 1 or batch_groups < 1 or (feature_groups > 1 and batch_groups > 1):
         problem = "group counts are positive, and at most one of the two is above 1"
     elif features != inputs * feature_groups:
@@ -267,6 +278,7 @@ def check_groups(
             f"the array has {features} features; the kernel takes {inputs}"
             f" in each of {feature_groups} groups"
         )
+        remedy = 'pass dimension_numbers, such as ("NHWC", "HWIO", "NHWC") for features last'
     elif batch % batch_groups or outputs % (feature_groups * batch_groups):
         problem = "batch and output features are split evenly among the groups"
     if problem:
@@ -276,7 +288,7 @@ def check_groups(
             got=f"batch {batch}, features {features}, kernel {inputs} to {outputs} features, "
             f"feature_group_count={feature_groups}, batch_group_count={batch_groups}",
             wanted="features = input features of the kernel * feature_group_count",
-            fix=Fix("dimension_numbers", "check dimension_numbers: which dimension is what"),
+            fix=Fix("dimension_numbers", remedy),
         )
 
 

@@ -23,7 +23,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.operand_errors import unfit
+from weft.ops.operand_errors import unfit, use_numpy
 from weft.ops.structural.shape import canonical_axes, canonical_axis, inverse_permutation, transpose
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
@@ -128,12 +128,14 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
         preferred == dtypes.bool_
     )
     if narrower or loses or preferred not in dtypes.ANY:
+        part = dtypes.is_complex(met) and preferred != dtypes.bool_
+        converted = "product.real" if part else f"product.astype({preferred.name!r})"
         raise DTypeError(
             f"{operation}: {dtypes.short_name(preferred)} cannot hold the product",
             operation=operation,
             got=f"{x} and {y}, preferred_element_type={dtypes.short_name(preferred)}",
             wanted=f"{dtypes.short_name(met)} or wider",
-            fix=Fix("convert", "convert the result instead (y.astype(...))"),
+            fix=Fix("convert", f"leave it out, and convert the product: {converted}"),
         )
     return preferred
 
@@ -236,7 +238,7 @@ def dot_general_type(
                 operation="dot_general",
                 got=f"dimensions {left} of {lhs} and {right} of {rhs}",
                 wanted="as many on both sides, of pairwise equal lengths",
-                fix=Fix("reshape", "transpose or reshape one operand so that they agree"),
+                fix=Fix("reshape", "name equal lengths, or swap them: y.swapaxes(-1, -2)"),
             )
     shape = [lhs.shape[d] for d in batch_l]
     shape += [lhs.shape[d] for d in rest(lhs.ndim, contract_l, batch_l)]
@@ -410,7 +412,7 @@ def dot(
     if dimension_numbers is None:
         left, right = type_of(lhs), type_of(rhs)
         if left.ndim not in (1, 2) or right.ndim not in (1, 2):
-            fix = Fix("matmul", "use weft.numpy.matmul, or give dimension_numbers")
+            fix = use_numpy("matmul", "takes stacks of matrices")
             wanted, types = "1 or 2 dimensions each", (left, right)
             raise unfit(ShapeError, "dot", "vectors and matrices", types, wanted, fix)
         dimension_numbers = (((left.ndim - 1,), (0,)), ((), ()))
@@ -430,7 +432,7 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
     left, right = type_of(lhs), type_of(rhs)
     if left.ndim != right.ndim or left.ndim < 2:
         takes, types = "operands of equal rank, 2 or more", (left, right)
-        fix = Fix("matmul", "use weft.numpy.matmul, which broadcasts")
+        fix = use_numpy("matmul", "broadcasts")
         raise unfit(ShapeError, "batch_matmul", takes, types, "equal ranks", fix)
     batch = tuple(range(left.ndim - 2))
     numbers = (((left.ndim - 1,), (left.ndim - 2,)), (batch, batch))

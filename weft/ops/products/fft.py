@@ -24,6 +24,7 @@ from weft.ops.elementwise.complex import conj, real
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, full_like
 from weft.ops.indexing.slicing import pad
+from weft.ops.operand_errors import to_dtype
 from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -97,22 +98,24 @@ def fft_type(x: ArrayType, *, kind: str, lengths: tuple[int, ...]) -> ArrayType:
     accepted = _REAL if kind == "RFFT" else _COMPLEX
     if x.dtype not in accepted:
         names = " or ".join(sorted(dtype.name for dtype in accepted))
-        wanted = "float32" if kind == "RFFT" else "complex64"
+        wanted = dtypes.float32 if kind == "RFFT" else dtypes.complex64
         raise DTypeError(
             f"fft: the transform {kind} does not take {dtypes.short_name(x.dtype)}",
             operation="fft",
             got=str(x),
             wanted=names,
-            fix=Fix("convert", f"convert it first: x.astype('{wanted}')", {"dtype": wanted}),
+            fix=to_dtype("x", x.dtype, wanted),
         )
     last = lengths[-1] // 2 + 1 if kind == "IRFFT" else lengths[-1]
-    if x.shape[-len(lengths) :] != (*lengths[:-1], last):
+    given = x.shape[-len(lengths) :]
+    if given != (*lengths[:-1], last):
+        found = given if kind != "IRFFT" or not given else (*given[:-1], 2 * given[-1] - 2)
         raise ShapeError(
             f"fft: the lengths of {kind} are not those of the operand",
             operation="fft",
             got=f"{x}, fft_lengths={lengths}",
             wanted=f"last dimensions {(*lengths[:-1], last)}",
-            fix=Fix("fft_lengths", "pad or slice the operand to them first"),
+            fix=Fix("pad", f"pad or slice the operand to them, or pass fft_lengths={found}"),
         )
     if kind == "RFFT":
         return result_type((x,), (*x.shape[:-1], last // 2 + 1), dtypes.to_complex(x.dtype))

@@ -75,7 +75,7 @@ def arg_type(name: str, x: ArrayType, axis: int, index_dtype: Any) -> ArrayType:
             operation=name,
             got=f"index_dtype {dtypes.short_name(index_dtype)}",
             wanted=f"an integer dtype that holds {length - 1}",
-            fix=Fix("index_dtype", "pass index_dtype=int32", {"index_dtype": "int32"}),
+            fix=Fix("index_dtype", "pass index_dtype='int32'", {"index_dtype": "int32"}),
         )
     return result_type((x,), x.shape[:axis] + x.shape[axis + 1 :], index_dtype)
 

@@ -117,7 +117,7 @@ def sort_random_keys(
             operation="sort",
             got=", ".join(str(type_of(x)) for x in operands),
             wanted=f"numbers or booleans as the first {num_keys} operands",
-            fix=Fix("key_data", "sort by the keys' bits: weft.random.key_data(keys)"),
+            fix=Fix("key_data", "by bits: sort((weft.random.key_data(keys)[..., 0], keys))[1]"),
         )
     first = operands[:num_keys]
     found = sort((*first, positions(type_of(first[0]), axis)), axis, is_stable, num_keys)

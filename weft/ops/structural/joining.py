@@ -16,9 +16,9 @@ from weft.core.access_pattern import same_dims, same_moves
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
+from weft.errors import AxisError, DTypeError, ShapeError, WeftValueError
 from weft.ops.declare import linear_jvp, primitive, result_type
-from weft.ops.operand_errors import unfit
+from weft.ops.operand_errors import unfit, use_numpy
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import (
     broadcast_in_dim,
@@ -61,7 +61,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Array:
 def _one_dtype(types: Sequence[ArrayType], operation: str) -> Any:
     dtype = types[0].dtype
     if any(t.dtype != dtype for t in types):
-        fix = Fix("use_numpy", f"use weft.numpy.{operation}, which promotes")
+        fix = use_numpy(operation, "promotes")
         raise unfit(DTypeError, operation, "arrays of one dtype", types, "equal dtypes", fix)
     return dtype
 
@@ -265,7 +265,7 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
             operation="tile",
             got=f"reps {counts} and {of}",
             wanted="one number of repetitions for each dimension",
-            fix=Fix("use_numpy", "use weft.numpy.tile, which adds dimensions"),
+            fix=use_numpy("tile", "adds dimensions") if min(counts, default=0) >= 0 else None,
         )
     pairs = [size for pair in zip(counts, of.shape, strict=True) for size in pair]
     spread = broadcast_in_dim(operand, pairs, tuple(range(1, 2 * of.ndim, 2)))

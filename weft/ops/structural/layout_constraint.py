@@ -90,7 +90,7 @@ def check_tiles(layout: Layout, operation: str) -> None:
         operation=operation,
         got=f"{layout}",
         wanted="a layout without tiling",
-        fix=Fix("tiling", f"pass {plain}", {"layout": plain}),
+        fix=Fix("tiling", f"pass weft.layout.{plain}", {"layout": plain}),
     )
 
 
@@ -105,7 +105,7 @@ def no_layout(given: Any, operation: str, what: str, ndim: int) -> WeftTypeError
         got=f"{given!r:.200} of class {type(given).__name__}",
         wanted="a Layout, or None; the sharding of a Format goes to with_sharding_constraint, and "
         "Layout.AUTO to jit",
-        fix=Fix("layout", f"pass {wanted}", {"layouts": wanted}),
+        fix=Fix("layout", f"pass weft.layout.{wanted}", {"layouts": wanted}),
     )
 
 

@@ -21,6 +21,7 @@ from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError
 from weft.ops.declare import emit_reduction, linear_jvp, primitive, result_type
+from weft.ops.operand_errors import to_dtype
 from weft.ops.structural import extended_dtypes
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -346,7 +347,7 @@ def reduce_sum_type(x: ArrayType, *, axes: Ints) -> ArrayType:
             operation="reduce_sum",
             got=str(x),
             wanted="numbers",
-            fix=Fix("convert", "convert to an integer dtype first", {"dtype": "int32"}),
+            fix=to_dtype("x", x.dtype, dtypes.int32),
         )
     return result_type((x,), reduced_shape(x, axes, "reduce_sum"), x.dtype, x.weak_type)
 

@@ -59,7 +59,7 @@ def as_format(
     """
     if not isinstance(place, Format):
         if isinstance(place, Layout):
-            fix = Fix("format", "pass Format(layout, sharding)", {"layout": place})
+            fix = Fix("format", "pass weft.layout.Format(layout, sharding)", {"layout": place})
             takes, wanted = (
                 "layouts together with their shardings",
                 "a Format, of a layout and a sharding",
@@ -75,8 +75,8 @@ def as_format(
             wanted="a Format with a Layout, or with None",
             fix=Fix(
                 "layout",
-                "compile the function that reads the array with Format(Layout.AUTO), and take the "
-                "format from its input_formats",
+                "compile the function that reads the array with in_shardings=Format(Layout.AUTO), "
+                "and take the format from its input_formats",
             ),
         )
     if isinstance(layout, Layout):
@@ -163,7 +163,7 @@ def constrain_sharding(x: Any, how: Any, operation: str, what: str) -> Any:
             operation=operation,
             got=f"{how} for {what}",
             wanted="a NamedSharding or a PartitionSpec",
-            fix=Fix("device_put", f"use weft.device_put(x, {how})", {"device": how}),
+            fix=Fix("device_put", "use weft.device_put(x, device)", {"device": how}),
         )
     how.check_shape(operation, what, type_of(x).shape)
     check_automatic(how, operation, what)

@@ -147,7 +147,7 @@ def _selected(select: Any, range: Any, n: int) -> tuple[int, int]:
         return int(pair[0]), int(pair[1]) + 1
     if select == "v" and len(pair) == 2 and pair[0] < pair[1]:
         return 0, n
-    wanted = f'for "i" the first and the last of {n} eigenvalues; for "v" two rising bounds'
+    wanted = f'a select_range of two: with "i" numbers from 0 to {n - 1}, with "v" rising bounds'
     raise wrong_value(name, f"select={select!r}, select_range={range!r:.60}", wanted)
 
 
@@ -206,7 +206,9 @@ def eigh_tridiagonal(
     refuse(name, "key", key, None, "leave it out: nothing is drawn")
     n = type_of(d).shape[0]
     if type_of(e).shape[0] != max(n - 1, 0) or n == 0:
-        raise wrong_shape(name, f"d: {type_of(d)}, e: {type_of(e)}", "d of n >= 1, e of n - 1")
+        raise wrong_shape(
+            name, f"d: {type_of(d)}, e: {type_of(e)}", "d of n >= 1 elements and e of n - 1"
+        )
     first, stop = _selected(select, select_range, n)
     found = _tridiagonal(d, e, values_only=bool(eigvals_only), first=first, stop=stop)
     if select != "v":

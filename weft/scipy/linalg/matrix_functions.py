@@ -163,14 +163,14 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     if not callable(func):
         message = f"{name} takes a function second"
         wanted = "a function of an array of eigenvalues"
-        fix = Fix("function", "pass a function: weft.numpy.exp", {})
+        fix = Fix("function", "pass a function: weft.numpy.exp")
         raise invalid_type(message, name, "func", func, wanted, fix=fix)
     t, z = triangular_schur(widened(A))
     values = func(jnp.diagonal(t))
     check_arrays(name, values)
     if type_of(values).shape != (t.shape[-1],):
         got = f"func gives {type_of(values)} for {t.shape[-1]} eigenvalues"
-        raise wrong_shape(name, got, "as many values")
+        raise wrong_shape(name, got, "a func that gives a value for each eigenvalue")
     f, least = _parlett(t, convert(values, t.dtype))
     found = matmul(matmul(z, f), adjoint(z))
     return found if disp else (found, _error(t, f, least))

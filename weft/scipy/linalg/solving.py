@@ -177,8 +177,11 @@ def _pair(operation: str, argument: str, given: Any, maker: str) -> tuple[Any, A
         return given[0], given[1]
     message = f"{operation}: {argument} is the pair that {maker} gives"
     wanted = f"a tuple of two, {argument.replace('_and_', ' and ')}"
-    fix = Fix("factor", f"pass {maker}(a)", {})
-    raise invalid_class(message, operation, argument, given, wanted, fix=fix)
+    raise invalid_class(message, operation, argument, given, wanted, fix=_factor(maker))
+
+
+def _factor(maker: str) -> Fix:
+    return Fix("factor", f"pass {maker}(a)")
 
 
 @compiled
@@ -255,7 +258,7 @@ def lu_solve(
     if type_of(pivots).dtype not in dtypes.INTEGER:
         message = f"{name}: pivots are numbers of rows"
         got = f"piv: {type_of(pivots)}"
-        fix = Fix("factor", "pass lu_factor(a)", {})
+        fix = _factor("lu_factor")
         raise DTypeError(message, operation=name, got=got, wanted="integers", fix=fix)
     if type_of(pivots).shape != type_of(packed).shape[:-1]:
         got = f"lu: {type_of(packed)}, piv: {type_of(pivots)}"

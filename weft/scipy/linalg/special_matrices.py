@@ -288,7 +288,8 @@ def leslie(f: Any, s: Any) -> Array:
     """
     n, m = _first("linalg.leslie", "f", f, 2), _first("linalg.leslie", "s", s)
     if m != n - 1:
-        raise wrong_shape("linalg.leslie", f"f: {type_of(f)}, s: {type_of(s)}", f"s of {n - 1}")
+        got = f"f: {type_of(f)}, s: {type_of(s)}"
+        raise wrong_shape("linalg.leslie", got, f"an s of {n - 1} elements")
     return _leslie(f, s)
 
 

@@ -130,5 +130,6 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
         raise wrong_value(name, f"tol={tol!r:.80}", "a tol of 0 or more")
     a, b, c = (type_of(x) for x in (A, B, C))
     if c.shape != (a.shape[0], b.shape[0]):
-        raise wrong_shape(name, f"A: {a}, B: {b}, C: {c}", f"C: {(a.shape[0], b.shape[0])}")
+        fitting = f"a C of shape {(a.shape[0], b.shape[0])}"
+        raise wrong_shape(name, f"A: {a}, B: {b}, C: {c}", fitting)
     return _solve_sylvester(A, B, C, method=method, tol=float(tol))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import weft.numpy as jnp
 from weft import dtypes
 from weft.api.autodiff import value_and_grad
-from weft.argument_errors import invalid_type
+from weft.argument_errors import close_name, invalid_type, unknown_option
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import while_loop
 from weft.core.axes import mesh_axes
@@ -131,11 +131,15 @@ def _settings(given: Mapping[str, Any] | None, tol: Any, n: int) -> dict[str, An
     if given is not None and not isinstance(given, Mapping):
         message = f"{name}: options is a dict"
         wanted = f"a dict with keys among {_OPTIONS}"
-        fix = Fix("options", 'pass options={"gtol": 1e-6}', {})
+        fix = Fix("options", 'pass options={"gtol": 1e-6}')
         raise invalid_type(message, name, "options", given, wanted, fix=fix)
     options = dict(given or {})
     for key in options:
-        one_of(name, "option", key, _OPTIONS)
+        if key not in _OPTIONS:
+            near = close_name(key, _OPTIONS)
+            fix = Fix("options", f"leave out {key!r}" if near is None else f"write {near!r}")
+            known = ", ".join(map(repr, _OPTIONS))
+            raise unknown_option(name, "options", key, known, fix=fix, noun="option")
     gtol = options.get("gtol", 1e-5 if tol is None else tol)
     for argument, value in (("tol", 0.0 if tol is None else tol), ("gtol", gtol)):
         check_dimensions(name, argument, value, 0, 0, dtypes.REAL)
@@ -151,12 +155,12 @@ def _settings(given: Mapping[str, Any] | None, tol: Any, n: int) -> dict[str, An
 def _check_function(name: str, fun: Any, args: Any) -> None:
     if not callable(fun):
         message = f"{name} takes a function first"
-        fix = Fix("function", "pass a function", {})
+        fix = Fix("function", "pass a function, such as lambda x: weft.numpy.sum(x * x)")
         raise invalid_type(message, name, "fun", fun, "a function of an array", fix=fix)
     if not isinstance(args, tuple):
         message = f"{name}: args is a tuple"
         wanted = "a tuple of further arguments of fun"
-        fix = Fix("tuple", "pass args=(value,)", {})
+        fix = Fix("tuple", "pass args=(value,)")
         raise invalid_type(message, name, "args", args, wanted, fix=fix)
 
 

@@ -360,7 +360,8 @@ def istft(
     check_dimensions(name, "fs", fs, 0, 0, dtypes.ORDERED)
     frequencies, times = (axis_of(a, of.ndim, name) for a in (freq_axis, time_axis))
     if frequencies == times:
-        raise wrong_value(name, f"time_axis={time_axis}, freq_axis={freq_axis}", "two axes")
+        got = f"time_axis={time_axis}, freq_axis={freq_axis}"
+        raise wrong_value(name, got, "two different axes")
     count = of.shape[frequencies]
     whole = 2 * (count - 1) if input_onesided else count
     n = whole if nperseg is None else at_least(name, "nperseg", nperseg, 1)
@@ -372,7 +373,8 @@ def istft(
     weights, n = _window(name, window, n, n)
     overlap, size = _lengths(name, n, noverlap, nfft)
     if (size // 2 + 1 if input_onesided else size) != count:
-        raise wrong_value(name, f"nfft={size} for {count} frequencies", "an nfft that fits")
+        fits = f"nfft={whole}" + f" or {whole + 1}" * bool(input_onesided)
+        raise wrong_value(name, f"nfft={size} for {count} frequencies", fits)
     plan = _Plan(n, overlap, size, bool(input_onesided), "spectrum", "", None, False)
     z = convert(Zxx, dtypes.to_complex(computing_dtype(of.dtype)))
     out = _inverse(z, weights, axes=(frequencies, times), cut=bool(boundary), plan=plan)

@@ -12,11 +12,11 @@ from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of, user_value
-from weft.errors import DTypeError, Fix, TreeError
+from weft.errors import Fix, TreeError
 from weft.numpy.arguments import check_arrays, convert, inexact, integer_of
 from weft.numpy.compiled_functions import compiled
 from weft.ops.elementwise.convert import stop_gradient
-from weft.scipy.argument_checks import wrong_shape, wrong_value
+from weft.scipy.argument_checks import check_numbers, wrong_shape, wrong_value
 
 __all__ = ["difference", "dot", "norm", "plus", "scaled", "solution"]
 
@@ -86,18 +86,10 @@ def _vector(operation: str, argument: str, given: Any) -> Any:
         raise invalid_type(message, operation, argument, given, "an array or a tree of arrays")
     values = []
     for leaf in leaves:
-        check_arrays(operation, leaf)
+        check_arrays(operation, leaf, argument=argument)
         value = jnp.asarray(user_value(leaf))
-        of = value.dtype
-        if of not in dtypes.ANY:
-            raise DTypeError(
-                f"{operation} does not take {dtypes.short_name(of)}",
-                operation=operation,
-                got=f"{argument}: {type_of(value)}",
-                wanted="numbers",
-                fix=Fix("convert", "convert it: x.astype('float32')", {"dtype": "float32"}),
-            )
-        values.append(convert(value, inexact(of)))
+        check_numbers(operation, argument, value)
+        values.append(convert(value, inexact(value.dtype)))
     return structure.unflatten(values)
 
 

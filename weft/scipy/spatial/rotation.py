@@ -258,7 +258,7 @@ def _check_row(rotation: Rotation, method: str, what: str) -> None:
             operation=f"Rotation.{method}",
             got=f"quat: {type_of(rotation.quat)}",
             wanted="a row of rotations",
-            fix=Fix("single", "look at r.single first", {}),
+            fix=Fix("single", "use r, or a row of it: Rotation.from_quat(r.as_quat()[None])"),
         )
 
 
@@ -267,5 +267,5 @@ def check_rotation(operation: str, value: Any) -> None:
     if not isinstance(value, Rotation):
         message = f"{operation} takes rotations"
         got = f"{value!r:.60} of class {type(value).__name__}"
-        fix = Fix("apply", "to rotate vectors: r.apply(vectors)", {})
+        fix = Fix("apply", "r.apply(x) rotates vectors; Rotation.from_quat(x) makes rotations")
         raise WeftTypeError(message, operation=operation, got=got, wanted="a Rotation", fix=fix)

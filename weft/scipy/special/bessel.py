@@ -28,6 +28,7 @@ from weft.ops.elementwise import special
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.operand_errors import to_dtype
 from weft.scipy.real_functions import elementwise, operand_type, real_operands
 
 __all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e", "sph_harm_y"]
@@ -135,17 +136,16 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
     """
     (z,), dtype = real_operands("bessel_jn", ("z",), (z,))
     highest = _natural("bessel_jn", "v", v)
-    start = max(_natural("bessel_jn", "n_iter", n_iter), highest + 16)
+    start = max(_natural("bessel_jn", "n_iter", n_iter, 50), highest + 16)
     return _bessel_jn(z, highest=highest, start=start, dtype=dtype)
 
 
-def _natural(operation: str, name: str, value: Any) -> int:
+def _natural(operation: str, name: str, value: Any, use: int | None = 0) -> int:
     """Checks a static integer >= 0."""
     found = integer_of(value, operation, name)
     if found < 0:
         message = f"{operation} takes {name} from 0 on"
-        fix = Fix("argument", f"use {name}=0", {name: 0})
-        raise invalid_value(message, operation, name, value, "an integer from 0 on", fix=fix)
+        raise invalid_value(message, operation, name, value, "an integer from 0 on", use)
     return found
 
 
@@ -195,7 +195,7 @@ def _whole(name: str, value: Any) -> Any:
     of = operand_type("sph_harm_y", name, value)
     if of.dtype not in dtypes.INTEGER and of.dtype not in dtypes.BOOLEAN:
         message = f"sph_harm_y takes integers as {name}"
-        fix = Fix("convert", f"convert it first: {name}.astype('int32')", {})
+        fix = to_dtype(name, of.dtype, dtypes.int32)
         raise invalid_dtype(message, "sph_harm_y", name, of, "an integer dtype", fix=fix)
     return as_operand("sph_harm_y", value)
 
@@ -228,9 +228,9 @@ def sph_harm_y(
                 operation="sph_harm_y",
                 got="a traced n and no n_max",
                 wanted="n_max, an integer",
-                fix=Fix("argument", "pass n_max=, the largest degree there can be", {}),
+                fix=Fix("argument", "pass the largest degree there can be, such as n_max=10"),
             )
         n_max = max(int(np.max(np.asarray(n), initial=0)), 0)
-    highest = _natural("sph_harm_y", "n_max", n_max)
+    highest = _natural("sph_harm_y", "n_max", n_max, None)
     n, m = (convert(x, dtypes.int32) for x in (n, m))
     return _harmonic(n, m, theta, phi, highest=highest, dtype=dtype)

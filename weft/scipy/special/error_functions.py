@@ -26,6 +26,7 @@ from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, where
+from weft.ops.operand_errors import to_dtype
 from weft.runtime import stablehlo
 from weft.scipy.real_functions import elementwise, kernel
 from weft.scipy.special.coefficients import DAWSON_FAR, DAWSON_NEAR, ERFCX
@@ -196,7 +197,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Array:
     if not 1 <= order <= 30:
         message = "log_ndtr takes a series_order from 1 to 30"
         wanted = "an integer from 1 to 30"
-        fix = Fix("argument", "leave it out", {"series_order": 3})
+        fix = Fix("argument", "leave series_order out", {"series_order": 3})
         raise invalid_value(message, "log_ndtr", "series_order", series_order, wanted, fix=fix)
     return _log_ndtr(x)
 
@@ -389,7 +390,7 @@ def wofz(z: Any) -> Array:
     dtype = type_of(z).dtype
     if dtype not in dtypes.NUMERIC and dtype not in dtypes.BOOLEAN:
         message = "wofz takes real or complex numbers as z"
-        fix = Fix("convert", "convert it first: z.astype('complex64')", {})
+        fix = to_dtype("z", dtype, dtypes.complex64)
         raise invalid_dtype(message, "wofz", "z", type_of(z), "a numeric dtype", fix=fix)
     wide = inexact(dtype) in (dtypes.float64, dtypes.complex128)
     return _wofz(convert_element_type(z, dtypes.complex128 if wide else dtypes.complex64))

@@ -19,7 +19,7 @@ from weft import dtypes
 from weft.argument_errors import invalid_value, not_taken
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
-from weft.errors import Fix, api_boundary
+from weft.errors import api_boundary
 from weft.numpy.arguments import check_flag, integer_of
 from weft.ops.elementwise import regularized, special
 from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, where
@@ -469,8 +469,7 @@ def multigammaln(a: Any, d: Any) -> Array:
     count = integer_of(d, "multigammaln", "d")
     if count < 1:
         message = "multigammaln takes a positive dimension"
-        fix = Fix("argument", "use d=1", {"d": 1})
-        raise invalid_value(message, "multigammaln", "d", d, "an integer from 1 on", fix=fix)
+        raise invalid_value(message, "multigammaln", "d", d, "an integer from 1 on", 1)
     return _multigammaln(count)(a)
 
 
@@ -517,8 +516,7 @@ def bernoulli(n: int) -> Array:
     count = integer_of(n, "bernoulli", "n")
     if count < 0:
         message = "bernoulli takes a number from 0 on"
-        fix = Fix("argument", "use n=0", {"n": 0})
-        raise invalid_value(message, "bernoulli", "n", n, "an integer from 0 on", fix=fix)
+        raise invalid_value(message, "bernoulli", "n", n, "an integer from 0 on", 0)
     values = np.zeros(count + 1)
     values[:2] = [1.0, -0.5][: count + 1]
     # From B(260) on they overflow float64.

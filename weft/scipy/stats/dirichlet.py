@@ -49,22 +49,24 @@ def _log_density(x: Any, alpha: Any, *, dtype: Any) -> Any:
 def _checked(operation: str, x: Any, alpha: Any) -> Any:
     operands, dtype = real_operands(operation, ("x", "alpha"), (x, alpha), broadcast=False)
     of, parameters = (type_of(value) for value in operands)
+    name = f"weft.scipy.stats.{operation}"
     if parameters.ndim != 1 or not parameters.shape[0]:
         raise ShapeError(
             f"{operation} takes a vector alpha",
             operation=operation,
             got=f"alpha of type {parameters}",
             wanted="one dimension, with a parameter for each number",
-            fix=Fix("vmap", "map the function for several of them", {}),
+            fix=Fix("vmap", f"map over several: weft.vmap({name}, (None, 0))(x, alpha)"),
         )
     count = parameters.shape[0]
     if not of.ndim or of.shape[0] not in (count, count - 1):
+        fix = Fix("transpose", "pass x.T: the numbers stand along the last dimension")
         raise ShapeError(
             f"{operation}: the first dimension of x has a number for each parameter",
             operation=operation,
             got=f"x of type {of} and alpha of type {parameters}",
             wanted=f"a first dimension of length {count} (or {count - 1}, the last left out)",
-            fix=Fix("transpose", "transpose x if the numbers stand along the last dimension", {}),
+            fix=fix if of.ndim and of.shape[-1] in (count, count - 1) else None,
         )
     return _log_density(*operands, dtype=dtype)
 

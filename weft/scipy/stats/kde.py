@@ -104,12 +104,13 @@ class gaussian_kde:
         points = jnp.atleast_2d(convert_element_type(operands[0], working))
         shape = type_of(points).shape
         if len(shape) != 2 or shape[1] < 2:
+            fix = Fix("transpose", "pass dataset.T: its rows are the points")
             raise ShapeError(
                 f"{name} takes a sample of two points or more",
                 operation=name,
                 got=f"dataset of type {type_of(dataset)}",
                 wanted="shape (n,) or (d, n) with n > 1",
-                fix=Fix("transpose", "points are columns: transpose dataset if they are rows", {}),
+                fix=fix if len(shape) == 2 and shape[0] > 1 else None,
             )
         if weights is None:
             weight = jnp.ones(shape[1], working)
@@ -132,8 +133,7 @@ class gaussian_kde:
             if method not in ("scott", "silverman"):
                 message = f"gaussian_kde knows no bw_method {method!r}"
                 wanted = "'scott', 'silverman', a number or a function"
-                fix = Fix("argument", "use bw_method='scott'", {"bw_method": "scott"})
-                raise invalid_value(message, "gaussian_kde", "bw_method", method, wanted, fix=fix)
+                raise invalid_value(message, "gaussian_kde", "bw_method", method, wanted, "scott")
             share = 1.0 if method == "scott" else (self.d + 2) / 4.0
             return (self.neff * share) ** (-1.0 / (self.d + 4))
         if callable(method):
@@ -172,12 +172,13 @@ class gaussian_kde:
         if x.ndim == 2 and x.shape[0] == 1 and x.shape[1] == self.d:
             x = x.T  # one point
         if x.ndim != 2 or x.shape[0] != self.d:
+            fix = Fix("transpose", "pass points.T: its rows are the points")
             raise ShapeError(
                 f"{operation} takes points of the dimensions of the sample",
                 operation=operation,
                 got=f"points of type {type_of(points)}",
                 wanted=f"shape ({self.d}, m), a point in each column",
-                fix=Fix("transpose", "transpose points if they are rows", {}),
+                fix=fix if x.ndim == 2 and x.shape[1] == self.d else None,
             )
         return x
 

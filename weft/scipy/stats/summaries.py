@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import invalid_dtype, invalid_value
+from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, WeftNotImplementedError, api_boundary
+from weft.errors import api_boundary
 from weft.numpy.arguments import (
     axis_of,
     check_arrays,
@@ -26,7 +26,9 @@ from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.operand_errors import to_dtype
 from weft.ops.reductions.cumulative import cummax, cummin
+from weft.scipy.argument_checks import one_of, refuse
 
 __all__ = ["ModeResult", "mode", "rankdata", "sem"]
 
@@ -46,7 +48,7 @@ def _sample(operation: str, a: Any) -> Any:
     if of.dtype not in dtypes.ORDERED:
         message = f"{operation} takes real numbers as a"
         wanted = "an integer or floating-point dtype"
-        fix = Fix("convert", "convert it first (a.astype(...))", {})
+        fix = to_dtype("a", of.dtype, dtypes.float32)
         raise invalid_dtype(message, operation, "a", of, wanted, fix=fix)
     return a
 
@@ -54,18 +56,11 @@ def _sample(operation: str, a: Any) -> Any:
 def _policy(operation: str, policy: Any, *known: str) -> None:
     if policy in known:
         return
-    wanted = " or ".join(map(repr, known))
-    if policy in ("raise", "omit"):
-        raise WeftNotImplementedError(
-            f"{operation} takes no nan_policy={policy!r}",
-            operation=operation,
-            got=f"nan_policy={policy!r}",
-            wanted=wanted,
-            fix=Fix("argument", f"use nan_policy={known[0]!r}", {"nan_policy": known[0]}),
-        )
-    message = f"{operation} takes other names as nan_policy"
-    fix = Fix("argument", "use nan_policy='propagate'", {"nan_policy": "propagate"})
-    raise invalid_value(message, operation, "nan_policy", policy, wanted, fix=fix)
+    if policy == "omit":
+        refuse(operation, "nan_policy", policy, known[0], "leave NaN out: a[~weft.numpy.isnan(a)]")
+    if policy == "raise":
+        refuse(operation, "nan_policy", policy, known[0], "look for NaN: weft.numpy.isnan(a).any()")
+    one_of(operation, "nan_policy", policy, known)
 
 
 def _runs(ordered: Any) -> tuple[Any, Any, Any]:
@@ -173,11 +168,7 @@ def rankdata(
     Array([1. , 2.5, 4. , 2.5], dtype=float32)
     """
     _policy("rankdata", nan_policy, "propagate")
-    if method not in _METHODS:
-        message = f"rankdata knows no method {method!r}"
-        wanted = ", ".join(map(repr, _METHODS))
-        fix = Fix("argument", "use method='average'", {"method": "average"})
-        raise invalid_value(message, "rankdata", "method", method, wanted, fix=fix)
+    one_of("rankdata", "method", method, _METHODS)
     a = jnp.asarray(_sample("rankdata", a))
     if axis is None:
         a, axis = a.reshape(-1), 0

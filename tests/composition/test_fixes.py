@@ -1,0 +1,112 @@
+"""Every fix that an error suggests is applied: the program that follows it runs and is right."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+from fixes import NOT_REACHED
+from source_files import ROOT, parse, python_files
+from weft import tree
+from weft.errors import Fix
+
+FOLDER = ROOT / "tests" / "fixes"
+ROWS = [
+    pytest.param(row, id=f"{path.stem}-{number}-{row.says}")
+    for path in sorted(FOLDER.glob("[a-z]*.py"))
+    for number, row in enumerate(importlib.import_module(f"fixes.{path.stem}").FIXES)
+]
+
+
+def fix_of(row):
+    """The fix that the wrong program gets."""
+    if issubclass(row.error, Warning):
+        with pytest.warns(row.error) as warned:
+            row.wrong()
+        return next(one.message.fix for one in warned if issubclass(one.category, row.error))
+    with pytest.raises(row.error) as caught:
+        row.wrong()
+    return caught.value.fix
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_fix_works(row):
+    fix = fix_of(row)
+    assert isinstance(fix, Fix) and row.says in fix.text, fix
+    found = row.fixed(fix)
+    if callable(row.value):
+        assert row.value(found), found
+        return
+    found, wanted = tree.leaves(found), tree.leaves(row.value)
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-5, atol=1e-6)
+
+
+def constructions():
+    """(file, lines, function) of every place in the package that makes a fix."""
+    for path in python_files("weft"):
+        functions = [("", parse(path))]
+        while functions:
+            name, node = functions.pop()
+            for child in ast.iter_child_nodes(node):
+                named = isinstance(child, ast.FunctionDef | ast.ClassDef)
+                functions.append((f"{name}.{child.name}".lstrip(".") if named else name, child))
+                if isinstance(child, ast.Call) and ast.unparse(child.func).split(".")[-1] == "Fix":
+                    lines = range(child.lineno, child.end_lineno + 1)
+                    yield str(path.relative_to(ROOT)), lines, name
+
+
+def missing(reached):
+    """The places whose fix no row gets, and the reasons in `NOT_REACHED` that are none."""
+    places = [
+        (f"{file}:{function}", f"{file}:{lines[0]}", any((file, n) in reached for n in lines))
+        for file, lines, function in constructions()
+    ]
+    unapplied = [
+        f"{line} in {place}" for place, line, got in places if not got and place not in NOT_REACHED
+    ]
+    wanted = {place for place, _, got in places if not got}
+    return sorted(unapplied), sorted(set(NOT_REACHED) - wanted)
+
+
+def reached_places(rows, monkeypatch):
+    """(file, line) of every place that makes a fix while wrong programs run."""
+    reached = set()
+    original = Fix.__init__
+
+    def recording(self, *args, **kwargs):
+        frame = sys._getframe(1)
+        path = pathlib.Path(frame.f_code.co_filename)
+        if path.is_relative_to(ROOT):
+            reached.add((str(path.relative_to(ROOT)), frame.f_lineno))
+        original(self, *args, **kwargs)
+
+    monkeypatch.setattr(Fix, "__init__", recording)
+    for row in rows:
+        fix_of(row)
+    return reached
+
+
+def test_every_fix_of_the_package_is_applied(monkeypatch):
+    rows = [param.values[0] for param in ROWS]
+    unapplied, unneeded = missing(reached_places(rows, monkeypatch))
+    assert not unneeded, "these are reached, or are not there"
+    assert not unapplied, f"{len(unapplied)} fixes that no row in tests/fixes applies"
+
+
+def test_fixes_are_made_where_the_test_can_see_it():
+    """`Fix` is called, or named in an annotation or a check; never handed on to be called."""
+    for path in python_files("weft"):
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.Call):
+                handed = [*node.args, *(keyword.value for keyword in node.keywords)]
+                called = ast.unparse(node.func)
+                assert called in ("isinstance", "issubclass") or not any(
+                    isinstance(value, ast.Name) and value.id == "Fix" for value in handed
+                ), f"{path}:{node.lineno}"

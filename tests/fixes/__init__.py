@@ -1,0 +1,31 @@
+"""Programs that raise an error with a fix, and the same programs with the fix applied, as data: a
+module for each part of the package with a list `FIXES`, run by `composition/test_fixes.py`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from weft.errors import Fix, WeftError
+
+__all__ = ["NOT_REACHED", "Fixed"]
+
+# Where a fix is made that no program on a machine with CPU devices gets: "file:function" and why.
+NOT_REACHED: dict[str, str] = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixed:
+    """`wrong()` raises `error` (or warns, where it is a warning) with a fix whose text has `says`.
+
+    `fixed(fix)` is the program with that fix, written as its text says; it gives `value`: arrays
+    or a tree of them, compared to float32's precision, or a function that says whether a result is
+    right.
+    """
+
+    says: str
+    wrong: Callable[[], Any]
+    fixed: Callable[[Fix], Any]
+    value: Any
+    error: type[Exception] = WeftError
