@@ -115,6 +115,8 @@ def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any
                 "take a smaller one, such as seed % 2**63"
             )
         return _seeded_by_number(number, generator, typed)
+    if isinstance(seed, np.ndarray) and seed.dtype.kind in "iub":
+        seed = as_array(seed)  # with dimensions
     of = getattr(seed, "type", None)
     if not isinstance(of, ArrayType) or of.dtype not in dtypes.BITS:
         got = repr(of) if isinstance(of, ArrayType) else f"{seed!r:.60}"
