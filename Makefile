@@ -25,11 +25,13 @@ CHECKED := tests/project/test_layers.py tests/project/test_names.py tests/projec
   tests/lowering/test_fake_backend.py tests/runtime/test_runtime_fake.py
 
 # And for the demo: make demo ARGS="--devices 8" trains over eight devices.
+# How long random programs run, over all families: make fuzz SECONDS=600 ARGS="--family misuse".
+SECONDS ?=
 # Which benchmark cases to run (all) and how often each: make bench ONLY=eager_ops,trace REPS=3.
 ONLY ?=
 REPS ?=
 
-.PHONY: help demo test check smoke test-changed test-code test-fast test-slow lint format format-check types size docs bench clean
+.PHONY: help demo test check smoke test-changed test-code test-fast test-slow lint format format-check types size docs fuzz bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -81,6 +83,9 @@ size: $(VENV)/installed-test ## files and lines per folder, and the longest file
 docs: $(VENV)/installed-run ## docs/api/ and docs/parity.md, from the package as it is
 	$(PY) tools/api_reference.py
 	$(PY) tools/parity.py
+
+fuzz: $(VENV)/installed-test ## random programs for SECONDS, and what they find
+	$(PY) tools/fuzz.py $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 bench: $(VENV)/installed-run $(BENCH_VENV)/installed ## weft against JAX, into benchmarks/results.md
 	$(PY) benchmarks/run.py --lib jax --python $(BENCH_VENV)/bin/python \

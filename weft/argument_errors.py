@@ -7,6 +7,7 @@ that value (`use`); any other is given as it is (`fix`).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -22,9 +23,9 @@ from weft.errors import (
 from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = [
-    "close_name", "described", "invalid_class", "invalid_dtype", "invalid_shape", "invalid_type",
-    "invalid_value", "negative_value", "not_a_function", "not_an_array", "not_taken", "refusal",
-    "refuse_sharding", "unknown_option",
+    "close_name", "described", "integer_of", "integers_of", "invalid_class", "invalid_dtype",
+    "invalid_shape", "invalid_type", "invalid_value", "negative_value", "not_a_function",
+    "not_an_array", "not_taken", "refusal", "refuse_sharding", "unknown_option",
 ]  # fmt: skip
 
 E = TypeVar("E", bound=WeftError)
@@ -194,3 +195,27 @@ def invalid_value(
     """The error for a value of the right kind that the function cannot take."""
     got = f"{argument}={value!r:.80}"
     return refusal(WeftValueError, message, operation, got, wanted, _passed(argument, use, fix))
+
+
+def integer_of(value: Any, operation: str, argument: str) -> int:
+    """A static integer. Raises WeftTypeError for anything else, a traced value included."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        if isinstance(error, WeftTypeError):
+            raise
+        message = f"{operation}: {argument} is an integer"
+        wanted = "an integer that is known while tracing"
+        raise invalid_type(message, operation, argument, value, wanted) from None
+
+
+def integers_of(values: Any, operation: str, argument: str) -> tuple[int, ...]:
+    """Static integers. Raises WeftTypeError where `values` is no sequence of such."""
+    try:
+        return tuple(map(operator.index, values))
+    except TypeError as error:
+        if isinstance(error, WeftTypeError):
+            raise
+        message = f"{operation}: {argument} is a sequence of integers"
+        wanted = "a sequence of integers that are known while tracing"
+        raise invalid_type(message, operation, argument, values, wanted) from None

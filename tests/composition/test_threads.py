@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import weft
 import weft.numpy as jnp
+from at_once import THREADS, together
 from weft import lax
 from weft.core.trace import bottom_trace, current_trace
-
-THREADS = 8
-
-
-def together(work, count=THREADS):
-    """Runs `work(k)` in `count` threads that start at the same moment; errors are raised here."""
-    barrier = threading.Barrier(count)
-
-    def start(k):
-        barrier.wait(30)
-        return work(k)
-
-    with ThreadPoolExecutor(count) as pool:
-        return [
-            future.result(timeout=120) for future in [pool.submit(start, k) for k in range(count)]
-        ]
 
 
 def test_different_functions_at_once():

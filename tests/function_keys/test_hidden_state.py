@@ -6,13 +6,23 @@ reference is the expression itself, run by Python.
 
 from __future__ import annotations
 
+import contextlib
+import decimal
 import gc
+import logging
 import os
+import pathlib
 import random
+import socket
 import sys
+import tempfile
+import threading
+import warnings
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 import weft
 import weft.numpy as jnp
@@ -33,27 +43,23 @@ SCALAR = ArrayType((), np.float32)
 NAMES = list(STATES)
 
 
-@pytest.fixture(autouse=True)
-def as_before(monkeypatch):
+@contextlib.contextmanager
+def put_back():
     """Puts back what the states change for the whole process."""
-    import decimal
-    import logging
-    import socket
-    import tempfile
-    import threading
-    import warnings
-
     limits = sys.getrecursionlimit(), sys.getswitchinterval(), sys.get_int_max_str_digits()
     lists = [(x, list(x)) for x in (sys.argv, sys.path, warnings.filters, gc.callbacks)]
     threshold, errors, shown = gc.get_threshold(), np.geterr(), np.get_printoptions()
     folder, precision, thread = os.getcwd(), decimal.getcontext().prec, threading.current_thread()
     name, level = thread.name, logging.getLogger("hidden").level
-    monkeypatch.setenv("HOME", os.environ.get("HOME", ""))
-    monkeypatch.setenv("WEFT_K", "0")
-    monkeypatch.setattr(tempfile, "tempdir", tempfile.tempdir)
-    monkeypatch.setitem(sys.modules, "weft_hidden", None)
-    yield
-    gc.collect()  # closes files, here rather than in a later test
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("HOME", os.environ.get("HOME", ""))
+        monkeypatch.setenv("WEFT_K", "0")
+        monkeypatch.setattr(tempfile, "tempdir", tempfile.tempdir)
+        monkeypatch.setitem(sys.modules, "weft_hidden", None)
+        try:
+            yield
+        finally:
+            os.chdir(folder)
     for module in [name for name in sys.modules if name.startswith("hidden_state_")]:
         del sys.modules[module]
     sys.setrecursionlimit(limits[0])
@@ -64,11 +70,17 @@ def as_before(monkeypatch):
     gc.set_threshold(*threshold)
     np.seterr(**errors)
     np.set_printoptions(**shown)
-    os.chdir(folder)
     decimal.getcontext().prec = precision
     thread.name = name
     logging.getLogger("hidden").setLevel(level)
     socket.setdefaulttimeout(None)
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    with put_back():
+        yield
+    gc.collect()  # closes files, here rather than in a later test
 
 
 def write(state, names, k):
@@ -94,27 +106,53 @@ def traced(cache, function):
     return np.asarray(eval_jaxpr(found.jaxpr, found.consts, np.float32(1))[0])
 
 
-def test_ten_thousand_functions_made_anew_are_never_stale(tmp_path):
-    draw, cache = random.Random(0), TraceCache(limit=10_000)
-    made = {}
-    stale = {}
-    for i in range(10_000):
-        name, form = draw.choice(NAMES), draw.choice(list(FORMS))
+class Remade:
+    """Functions over states, made anew again and again, and a cache that may recognise them."""
+
+    def __init__(self, folder):
+        self.folder, self.made, self.cache = folder, {}, TraceCache(limit=10_000)
+
+    def is_stale(self, name, form, k):
+        """Sets a state to `k`, and whether a function made anew then gives an older value."""
         state = STATES[name]
-        if (name, form) not in made:
-            folder = tmp_path / str(NAMES.index(name))
+        if (name, form) not in self.made:
+            folder = self.folder / str(NAMES.index(name))
             folder.mkdir(exist_ok=True)
             names = namespace(state, folder)
-            made[name, form] = names, maker(state, form, names)
-        names, make = made[name, form]
-        k = draw.randrange(3)
+            self.made[name, form] = names, maker(state, form, names)
+        names, make = self.made[name, form]
         write(state, names, k)
         want = wanted(state, names, k)
-        if traced(cache, make()) != want:
+        return traced(self.cache, make()) != want
+
+
+def test_ten_thousand_functions_made_anew_are_never_stale(tmp_path):
+    draw, remade = random.Random(0), Remade(tmp_path)
+    stale = {}
+    for i in range(10_000):
+        name, form, k = draw.choice(NAMES), draw.choice(list(FORMS)), draw.randrange(3)
+        if remade.is_stale(name, form, k):
             stale.setdefault((name, form), i)
     assert not stale
     # The visible states are found again, so that the cache has something to get wrong.
-    assert cache.counts().hits > 1000
+    assert remade.cache.counts().hits > 1000
+
+
+functions = st.tuples(st.sampled_from(NAMES), st.sampled_from(sorted(FORMS)))
+changes = st.tuples(st.integers(0, 3), st.integers(0, 2))
+
+
+@hypothesis.settings(max_examples=20)
+@hypothesis.given(
+    st.lists(functions, min_size=1, max_size=4), st.lists(changes, min_size=2, max_size=12)
+)
+def test_functions_over_states_that_change_in_turn_are_never_stale(drawn, steps):
+    """Functions of a few forms over a few states; each step changes one state and calls one."""
+    with tempfile.TemporaryDirectory() as folder, put_back():
+        remade = Remade(pathlib.Path(folder))
+        for which, k in steps:
+            name, form = drawn[which % len(drawn)]
+            assert not remade.is_stale(name, form, k), (name, form, k)
 
 
 TRANSFORMED = {

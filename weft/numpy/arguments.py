@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, negative_value, not_taken, refusal, unknown_option
+from weft.argument_errors import (
+    integer_of,
+    integers_of,
+    invalid_type,
+    negative_value,
+    not_taken,
+    refusal,
+    unknown_option,
+)
 from weft.core.types import check_unmasked, type_of, user_value
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.ops.elementwise.convert import convert_element_type
@@ -145,18 +153,6 @@ def axes_of(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
     return found
 
 
-def integer_of(value: Any, operation: str, argument: str) -> int:
-    """A static integer. Raises WeftTypeError for anything else, a traced value included."""
-    try:
-        return operator.index(value)
-    except TypeError as error:
-        if isinstance(error, WeftTypeError):
-            raise
-        message = f"{operation}: {argument} is an integer"
-        wanted = "an integer that is known while tracing"
-        raise invalid_type(message, operation, argument, value, wanted) from None
-
-
 def length_of(value: Any, operation: str, argument: str) -> int:
     """A static integer of 0 or more. Raises WeftValueError for a negative one."""
     length = integer_of(value, operation, argument)
@@ -215,7 +211,7 @@ def shape_of(shape: Any, operation: str) -> tuple[int, ...]:
     if isinstance(shape, (tuple, list)):
         return tuple(integer_of(size, operation, "each length of shape") for size in shape)
     if isinstance(shape, np.ndarray) and shape.ndim == 1:
-        return tuple(int(size) for size in shape)
+        return integers_of(shape, operation, "each length of shape")
     return (integer_of(shape, operation, "shape"),)
 
 

@@ -29,6 +29,7 @@ from weft.numpy.arguments import (
 from weft.numpy.choosing import known, nonzero
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.joining import static_array
+from weft.numpy.manipulation import cycled
 from weft.numpy.promotion import number_for
 from weft.numpy.reductions import sum as sum_
 from weft.numpy.repeated import repeated
@@ -163,23 +164,18 @@ def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
     hit = bitwise_and(eq(rem(flat, INT32.type(step)), INT32.type(0)), lt(flat, INT32.type(end)))
     values = reshape(convert(val, of.dtype), (type_of(val).size,))
     n = type_of(values).shape[0]
+    if not n:
+        return a  # as NumPy does
     if n == 1:
         filled = broadcasted(reshape(values, ()), (of.size,))
     else:
         rows = -(-of.size // step)
-        filled = _cycled(values, rows)
+        filled = cycled(values, rows)
         filled = pad(
             filled, of.dtype.type(0), [(0, max(0, of.size - ((rows - 1) * step + 1)), step - 1)]
         )
         filled = slice_in_dim(filled, 0, of.size)
     return reshape(select(hit, filled, reshape(a, (of.size,))), shape)
-
-
-def _cycled(values: Any, size: int) -> Any:
-    n = type_of(values).shape[0]
-    copies = -(-size // n)
-    spread = broadcast_in_dim(values, (copies, n), (1,))
-    return slice_in_dim(reshape(spread, (copies * n,)), 0, size)
 
 
 def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:

@@ -495,12 +495,18 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
 
 @compiled
 def _resize(a: Any, *, shape: tuple[int, ...]) -> Any:
-    flat = shapes.reshape(a, (type_of(a).size,))
-    size, wanted = type_of(a).size, prod(shape)
-    copies = -(-wanted // size)
-    if copies > 1:
-        flat = join([flat] * copies, 0)
-    return shapes.reshape(slicing.slice(flat, (0,), (wanted,)), shape)
+    return shapes.reshape(cycled(shapes.reshape(a, (type_of(a).size,)), prod(shape)), shape)
+
+
+def cycled(values: Any, size: int) -> Any:
+    """The first `size` elements of a vector that begins again at its end.
+
+    The copies are one broadcast: a concatenation would name the vector once for each.
+    """
+    n = type_of(values).shape[0]
+    copies = -(-size // n)
+    spread = shapes.broadcast_in_dim(values, (copies, n), (1,))
+    return slicing.slice(shapes.reshape(spread, (copies * n,)), (0,), (size,))
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:

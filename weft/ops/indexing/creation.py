@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refuse_sharding
+from weft.argument_errors import integer_of, integers_of, refuse_sharding
 from weft.arrays.array import Array, as_array, to_place
 from weft.core import rules
 from weft.core.trace import Tracer
@@ -60,7 +60,7 @@ def full(
 
 def _lengths(operation: str, shape: Sequence[int]) -> tuple[int, ...]:
     """Returns the shape as Python integers. Raises ShapeError for a negative length."""
-    found = tuple(length.__index__() for length in shape)
+    found = integers_of(shape, operation, "shape")
     if any(length < 0 for length in found):
         raise ShapeError(
             f"{operation}: a length is negative",
@@ -170,7 +170,11 @@ def broadcasted_iota(
     """
     refuse_sharding("broadcasted_iota", out_sharding)
     lengths = _lengths("broadcasted_iota", shape)
-    return iota_p.bind(dtype=dtypes.parse(dtype), shape=lengths, dimension=dimension.__index__())
+    return iota_p.bind(
+        dtype=dtypes.parse(dtype),
+        shape=lengths,
+        dimension=integer_of(dimension, "iota", "dimension"),
+    )
 
 
 def iota_type(*, dtype: Any, shape: tuple[int, ...], dimension: int) -> ArrayType:

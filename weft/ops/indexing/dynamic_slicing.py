@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import integer_of, integers_of
 from weft.arrays.array import Array
 from weft.base.marked_lists import one_each
 from weft.core.access_pattern import same_dims, same_moves
@@ -147,7 +148,7 @@ def dynamic_slice(
     >>> dynamic_slice(np.arange(5), (3,), (3,))
     Array([2, 3, 4], dtype=int32)
     """
-    sizes = tuple(size.__index__() for size in slice_sizes)
+    sizes = integers_of(slice_sizes, "dynamic_slice", "slice_sizes")
     starts = _positions(
         "dynamic_slice", type_of(operand).shape, start_indices, allow_negative_indices
     )
@@ -387,7 +388,11 @@ def dynamic_slice_in_dim(
     place = canonical_axis(axis, len(shape), "dynamic_slice_in_dim")
     starts: list[Any] = [np.int32(0)] * len(shape)
     starts[place] = _position(start_index, shape[place], allow_negative_indices)
-    sizes = (*shape[:place], slice_size.__index__(), *shape[place + 1 :])
+    sizes = (
+        *shape[:place],
+        integer_of(slice_size, "dynamic_slice_in_dim", "slice_size"),
+        *shape[place + 1 :],
+    )
     return _dynamic_slice(operand, starts, sizes)
 
 
@@ -461,7 +466,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     """
     shape = type_of(operand).shape
     place = canonical_axis(axis, len(shape), "index_in_dim")
-    found, length = index.__index__(), shape[place]
+    found, length = integer_of(index, "index_in_dim", "index"), shape[place]
     if not -length <= found < length:
         raise WeftIndexError(
             f"index_in_dim: index {found} is out of bounds for a dimension of length {length}",

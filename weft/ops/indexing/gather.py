@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import integers_of, invalid_value
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, Step, full_read
 from weft.core.jaxpr import Equation
@@ -124,8 +124,10 @@ def gather(
         "mode": GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode),
         "fill_value": _hashable_fill(fill_value),
     }
-    numbers = GatherDimensionNumbers(*map(_integers, dimension_numbers))
-    sizes = _integers(slice_sizes)
+    numbers = GatherDimensionNumbers(
+        *(integers_of(dims, "gather", name) for name, dims in dimension_numbers._asdict().items())
+    )
+    sizes = integers_of(slice_sizes, "gather", "slice_sizes")
     if extended_dtypes.is_key(operand):
         tail = type_of(operand).dtype.key_shape
         rank = len(numbers.offset_dims) + type_of(start_indices).ndim - 1
@@ -136,10 +138,6 @@ def gather(
     return gather_p.bind(
         operand, start_indices, dimension_numbers=numbers, slice_sizes=sizes, **flags
     )
-
-
-def _integers(values: Sequence[int]) -> Ints:
-    return tuple(value.__index__() for value in values)
 
 
 def _hashable_fill(value: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import integers_of
 from weft.arrays.array import Array
 from weft.core import rules
 from weft.core.primitive import Primitive
@@ -109,7 +110,9 @@ def scatter(
 
 
 def _canonical(numbers: ScatterDimensionNumbers) -> ScatterDimensionNumbers:
-    return ScatterDimensionNumbers(*(tuple(d.__index__() for d in dims) for dims in numbers))
+    return ScatterDimensionNumbers(
+        *(integers_of(dims, "scatter", name) for name, dims in numbers._asdict().items())
+    )
 
 
 def _same_key_dtype(operand: Any, updates: Any) -> Any:

@@ -14,11 +14,12 @@ from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
-from weft.errors import ShapeError, WeftTypeError
+from weft.errors import ShapeError
 from weft.ops.declare import linear_jvp, primitive, result_type
 from weft.ops.elementwise.arithmetic import sub
 from weft.ops.elementwise.selection import select
 from weft.ops.structural import extended_dtypes
+from weft.ops.structural.padding_sizes import padding_of
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, move_dim, reduce_sum
 from weft.ops.structural.tangents import jointly_linear_jvp
 from weft.runtime import stablehlo
@@ -157,15 +158,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     >>> lax.pad(np.array([1, 2, 3]), np.int32(0), [(1, 0, 1)])
     Array([0, 1, 0, 2, 0, 3], dtype=int32)
     """
-    try:
-        config = tuple((int(low), int(high), int(inner)) for low, high, inner in padding_config)
-    except (TypeError, ValueError):
-        raise WeftTypeError(
-            "pad takes three integers for each dimension",
-            operation="pad",
-            got=f"padding_config={padding_config!r}",
-            wanted="(low, high, interior) per dimension, such as [(1, 1, 0)]",
-        ) from None
+    config = padding_of(padding_config, "pad", ("low", "high", "interior"))
     if isinstance(padding_value, (bool, int, float, complex)):
         padding_value = type_of(operand).dtype.type(padding_value)
     if not any(any(entry) for entry in config):

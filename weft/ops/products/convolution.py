@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refuse_sharding
+from weft.argument_errors import integer_of, integers_of, invalid_value, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values
@@ -30,7 +30,7 @@ from weft.ops.products.dot import (
     product_operands,
 )
 from weft.ops.structural.joining import rev
-from weft.ops.structural.padding_sizes import Pads, dilated, padtype_to_pads, windows
+from weft.ops.structural.padding_sizes import Pads, dilated, padding_of, padtype_to_pads, windows
 from weft.ops.structural.shape import move_dim, reshape
 from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo
@@ -162,13 +162,14 @@ def conv_general_dilated(
     >>> print(conv_general_dilated(x, np.ones((1, 1, 3)), (1,), "VALID"))
     [[[3. 6. 9.]]]
     """
-    refuse_sharding("conv_general_dilated", out_sharding)
+    name = "conv_general_dilated"
+    refuse_sharding(name, out_sharding)
     lhs_shape, rhs_shape = type_of(lhs).shape, type_of(rhs).shape
     numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     ones = (1,) * (len(lhs_shape) - 2)
-    lhs_dilation = ones if lhs_dilation is None else _ints(lhs_dilation)
-    rhs_dilation = ones if rhs_dilation is None else _ints(rhs_dilation)
-    strides = _ints(window_strides)
+    lhs_dilation = ones if lhs_dilation is None else integers_of(lhs_dilation, name, "lhs_dilation")
+    rhs_dilation = ones if rhs_dilation is None else integers_of(rhs_dilation, name, "rhs_dilation")
+    strides = integers_of(window_strides, name, "window_strides")
     if isinstance(padding, str):
         kernel = [rhs_shape[d] for d in numbers.rhs_spec[2:]]
         reach = [dilated(n, d) for n, d in zip(kernel, rhs_dilation, strict=False)]
@@ -178,13 +179,13 @@ def conv_general_dilated(
         lhs,
         rhs,
         window_strides=strides,
-        padding=tuple((low.__index__(), high.__index__()) for low, high in padding),
+        padding=padding_of(padding, name, ("low", "high")),
         lhs_dilation=lhs_dilation,
         rhs_dilation=rhs_dilation,
         dimension_numbers=numbers,
-        feature_group_count=feature_group_count.__index__(),
-        batch_group_count=batch_group_count.__index__(),
-        precision=canonical_precision(precision, "conv_general_dilated"),
+        feature_group_count=integer_of(feature_group_count, name, "feature_group_count"),
+        batch_group_count=integer_of(batch_group_count, name, "batch_group_count"),
+        precision=canonical_precision(precision, name),
         preferred_element_type=canonical_element_type(preferred_element_type),
     )
 
@@ -202,10 +203,6 @@ def named_padding(
             fix=Fix("pairs", f"pass padding={[(0, 0)] * len(sizes)}, or use lax.conv_transpose"),
         )
     return padtype_to_pads(sizes, reach, strides, padding)
-
-
-def _ints(values: Sequence[int]) -> Ints:
-    return tuple(value.__index__() for value in values)
 
 
 # ---- the type ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import integer_of, invalid_value
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
@@ -311,7 +311,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     [3 2] [0 2]
     """
     axis = canonical_axis(axis, type_of(operand).ndim, "top_k")
-    values, places = top_k_p.bind(operand, k=k.__index__(), axis=axis)
+    values, places = top_k_p.bind(operand, k=integer_of(k, "top_k", "k"), axis=axis)
     return values, places
 
 

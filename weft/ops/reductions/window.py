@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.argument_errors import integers_of, invalid_value
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
@@ -24,7 +24,7 @@ from weft.errors import ShapeError
 from weft.ops.declare import linear_jvp, primitive, result_type
 from weft.ops.operand_errors import unfit
 from weft.ops.reductions.reduce import check_dtype, highest, lowest
-from weft.ops.structural.padding_sizes import Pads, dilated, padtype_to_pads, windows
+from weft.ops.structural.padding_sizes import Pads, dilated, padding_of, padtype_to_pads, windows
 from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
 
@@ -58,13 +58,13 @@ def window_params(
         "window_dilation": window_dilation,
     }
     found = {
-        name: (1,) * len(shape) if values is None else tuple(n.__index__() for n in values)
+        name: (1,) * len(shape) if values is None else integers_of(values, "reduce_window", name)
         for name, values in given.items()
     }
     if isinstance(padding, str):
         check_window(shape, **found, padding=((0, 0),) * len(shape))
         padding = padtype_to_pads(*_extents(shape, found), found["window_strides"], padding)
-    return found | {"padding": tuple((low.__index__(), high.__index__()) for low, high in padding)}
+    return found | {"padding": padding_of(padding, "reduce_window", ("low", "high"))}
 
 
 def _extents(shape: Sequence[int], params: Mapping[str, Any]) -> tuple[list[int], list[int]]:

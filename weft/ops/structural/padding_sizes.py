@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from weft.argument_errors import invalid_value
+from weft.argument_errors import integers_of, invalid_type, invalid_value
 from weft.errors import ShapeError
 
 __all__ = ["padtype_to_pads"]
@@ -19,6 +20,22 @@ Pads = tuple[tuple[int, int], ...]
 def dilated(size: int, step: int) -> int:
     """Returns the length of a dimension whose elements are put `step` apart."""
     return (size - 1) * step + 1 if size else 0
+
+
+def padding_of(padding: Any, operation: str, parts: tuple[str, ...]) -> tuple[Any, ...]:
+    """Returns a padding as tuples of integers: `parts` for each dimension.
+
+    Raises WeftTypeError for anything else.
+    """
+    wanted = f"({', '.join(parts)}) per dimension"
+    try:
+        found = tuple(integers_of(entry, operation, "padding") for entry in padding)
+    except TypeError:
+        found = None
+    if found is None or any(len(entry) != len(parts) for entry in found):
+        message = f"{operation}: padding is {wanted}, integers that are known while tracing"
+        raise invalid_type(message, operation, "padding", padding, wanted)
+    return found
 
 
 def padtype_to_pads(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, refuse_sharding
+from weft.argument_errors import integer_of, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
@@ -36,11 +36,7 @@ Ints = tuple[int, ...]
 
 def canonical_axis(axis: int, ndim: int, operation: str) -> int:
     """Returns an axis between 0 and ndim - 1. Raises AxisError where `axis` is out of range."""
-    try:
-        index = axis.__index__()
-    except AttributeError:
-        message = f"{operation}: an axis is an integer"
-        raise invalid_type(message, operation, "axis", axis, "an integer") from None
+    index = integer_of(axis, operation, "an axis")
     if not -ndim <= index < ndim:
         raise AxisError(
             f"{operation}: axis {axis} is out of range for an array of {ndim} dimensions",
