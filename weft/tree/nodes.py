@@ -255,7 +255,11 @@ def _check_fields(cls: type, data: list[str], meta: list[str], drop: Sequence[st
     message = f"the lists of fields do not match the dataclass {cls.__qualname__}"
     got = "; ".join(problems)
     wanted = f"each of the constructor's fields {names} in one list"
-    text = "put arrays in data_fields, and the rest in meta_fields (or drop_fields)"
+    texts = [
+        f"put arrays of {missing} in data_fields, and the rest in meta_fields (or drop_fields)"
+    ]
+    texts = (texts if missing else []) + [f"leave out {unknown}"] * bool(unknown)
+    text = "; ".join([*texts, *[f"name {twice} once"] * bool(twice)])
     fix = Fix("fields", text, {"missing": missing, "unknown": unknown, "twice": twice})
     raise TreeError(message, operation="tree.register_dataclass", got=got, wanted=wanted, fix=fix)
 
