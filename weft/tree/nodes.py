@@ -255,12 +255,12 @@ def _check_fields(cls: type, data: list[str], meta: list[str], drop: Sequence[st
     message = f"the lists of fields do not match the dataclass {cls.__qualname__}"
     got = "; ".join(problems)
     wanted = f"each of the constructor's fields {names} in one list"
-    texts = [
-        f"put arrays of {missing} in data_fields, and the rest in meta_fields (or drop_fields)"
-    ]
-    texts = (texts if missing else []) + [f"leave out {unknown}"] * bool(unknown)
-    text = "; ".join([*texts, *[f"name {twice} once"] * bool(twice)])
-    fix = Fix("fields", text, {"missing": missing, "unknown": unknown, "twice": twice})
+    listing = "in data_fields, and the rest in meta_fields (or drop_fields)"
+    texts = [f"put arrays of {missing} {listing}"] if missing else []
+    texts += [f"leave out {unknown}"] if unknown else []
+    texts += [f"name {twice} once"] if twice else []
+    data = {"missing": missing, "unknown": unknown, "twice": twice}
+    fix = Fix("fields", "; ".join(texts), data)
     raise TreeError(message, operation="tree.register_dataclass", got=got, wanted=wanted, fix=fix)
 
 
