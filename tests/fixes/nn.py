@@ -91,6 +91,13 @@ NN = [
         error=DTypeError,
     ),
     Fixed(
+        "take real numbers of it first: value.real, value.imag or abs(value)",
+        wrong=lambda: attend(value=VALUES + 0j),
+        fixed=lambda fix: attend(value=(VALUES + 0j).real),
+        value=MEAN,
+        error=DTypeError,
+    ),
+    Fixed(
         "convert it first: mask.astype('bool')",
         wrong=lambda: attend(mask=jnp.array([[1, 0], [1, 1]])),
         fixed=lambda fix: attend(mask=jnp.array([[1, 0], [1, 1]]).astype("bool")),

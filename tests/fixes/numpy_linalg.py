@@ -203,6 +203,13 @@ SYSTEMS = [
         value=np.eye(4).reshape(2, 2, 4) / 2,
     ),
     Fixed(
+        "pass ind=1",
+        wrong=lambda: linalg.tensorinv(2 * jnp.eye(4).reshape(4, 2, 2), ind=0),
+        fixed=lambda fix: linalg.tensorinv(2 * jnp.eye(4).reshape(4, 2, 2), ind=1),
+        value=np.eye(4).reshape(2, 2, 4) / 2,
+        error=WeftValueError,
+    ),
+    Fixed(
         "pass axes=(1,)",
         **raised(lambda: linalg.tensorsolve(TENSOR, CUBE[0])),
         fixed=lambda fix: linalg.tensorsolve(TENSOR, CUBE[0], axes=fix.data["axes"]),

@@ -171,16 +171,16 @@ def tensorinv(a: Any, ind: int = 2) -> Array:
     """
     check_matrices("linalg.tensorinv", "a", a, least=1)
     count, of = integer_of(ind, "linalg.tensorinv", "ind"), type_of(a)
+    fitting = [i for i in range(1, of.ndim) if prod(of.shape[:i]) == prod(of.shape[i:])]
+    fix = Fix("ind", f"pass ind={fitting[0]}") if fitting else None
     if count < 1:
         message = "linalg.tensorinv: ind is at least 1"
-        raise invalid_value(message, "linalg.tensorinv", "ind", count, "1 or more", use=2)
+        raise invalid_value(message, "linalg.tensorinv", "ind", count, "1 or more", fix=fix)
     first, rest = of.shape[:count], of.shape[count:]
     if prod(first) != prod(rest):
         message = "linalg.tensorinv takes tensors that are square"
         got = f"a: {of}, ind={count}: {prod(first)} by {prod(rest)} elements"
         wanted = "as many elements in the first dimensions as in the others"
-        fitting = [i for i in range(1, of.ndim) if prod(of.shape[:i]) == prod(of.shape[i:])]
-        fix = Fix("ind", f"pass ind={fitting[0]}") if fitting else None
         raise refusal(ShapeError, message, "linalg.tensorinv", got, wanted, fix)
     n = prod(first)
     return reshape(_inverse(reshape(a, (n, n))), (*rest, *first))
