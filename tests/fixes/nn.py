@@ -32,8 +32,8 @@ def moved(shape=(2, 2), dims=(0,), scale=(1.0,), translation=(0.0,), method="lin
     return image.scale_and_translate(x, shape, dims, scale, translation, method)
 
 
-def strict(add):
-    with config.override(numpy_dtype_promotion="strict"):
+def strict(add, enable_x64=False):
+    with config.override(numpy_dtype_promotion="strict", enable_x64=enable_x64):
         return add()
 
 
@@ -248,6 +248,15 @@ DTYPES = [
         wrong=lambda: strict(lambda: jnp.arange(3) + X),
         fixed=lambda fix: strict(lambda: jnp.arange(3).astype("float32") + X),
         value=np.array([1, 3, 8]),
+        error=DTypeError,
+    ),
+    Fixed(
+        "convert the operands to one dtype, for example x.astype('float64')",
+        wrong=lambda: strict(lambda: jnp.ones(2, "uint64") + jnp.ones(2, "int64"), True),
+        fixed=lambda fix: strict(
+            lambda: sum(jnp.ones(2, name).astype("float64") for name in ("uint64", "int64")), True
+        ),
+        value=np.array([2, 2]),
         error=DTypeError,
     ),
     Fixed(

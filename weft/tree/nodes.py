@@ -259,8 +259,8 @@ def _check_fields(cls: type, data: list[str], meta: list[str], drop: Sequence[st
     texts = [f"put arrays of {missing} {listing}"] if missing else []
     texts += [f"leave out {unknown}"] if unknown else []
     texts += [f"name {twice} once"] if twice else []
-    data = {"missing": missing, "unknown": unknown, "twice": twice}
-    fix = Fix("fields", "; ".join(texts), data)
+    lists = {"missing": missing, "unknown": unknown, "twice": twice}
+    fix = Fix("fields", "; ".join(texts), lists)
     raise TreeError(message, operation="tree.register_dataclass", got=got, wanted=wanted, fix=fix)
 
 

@@ -57,8 +57,8 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
         message = "linalg.multi_dot takes a sequence of arrays"
         got = f"arrays of class {type(arrays).__name__}"
         wanted = "a list or tuple of two or more arrays"
-        fix = Fix("list", "pass them as a list: multi_dot([a, b, c])", {})
-        raise refusal(WeftTypeError, message, "linalg.multi_dot", got, wanted, fix)
+        listed = Fix("list", "pass them as a list: multi_dot([a, b, c])", {})
+        raise refusal(WeftTypeError, message, "linalg.multi_dot", got, wanted, listed)
     values = list(arrays)
     check_arrays("linalg.multi_dot", *values)
     if len(values) < 2:
