@@ -326,7 +326,7 @@ def _refuse(dtype_like: Any, found: Any = None) -> NoReturn:
     fix = Fix("dtype", "name one of them, for example dtype='float32'", {"dtype": "float32"})
     if isinstance(found, np.dtype) and found.newbyteorder("=") in _SHORT:
         native = found.newbyteorder("=")
-        text = f"convert to the byte order of this machine: x.astype({native.name!r})"
+        text = f"use the byte order of this machine: dtype={native.name!r}"
         fix = Fix("dtype", text, {"dtype": native.name})
     message = "this is not a dtype of weft's arrays"
     wanted = (
@@ -473,14 +473,19 @@ def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
     known = [dtype for dtype in dtypes if dtype in ANY]
     fix = None
     if strict and len(known) == len(dtypes):
-        target = _join(dtypes, _UPPER)
+        point = _join(dtypes, _UPPER)
         wanted = "one dtype, because the setting numpy_dtype_promotion is 'strict'"
     else:
-        target = known[0] if known else (float32 if any(d in NARROW for d in dtypes) else None)
+        # Narrow dtypes join as numbers of Python do: fractions are not lost.
+        weak = _WEAK_FLOAT if NARROW_FLOATING.intersection(dtypes) else _WEAK_INT
+        point = _join([*known, weak], _UPPER)
         wanted = "dtypes with a common one; narrow dtypes are converted explicitly"
         if any(map(is_extended, dtypes)):
             wanted, fix = "numbers", KEYS_FIX
-    if target is not None and all(dtype in ANY or dtype in NARROW for dtype in dtypes):
+    if point is not None and all(dtype in ANY or dtype in NARROW for dtype in dtypes):
+        # Integers without a common dtype (uint64 and int64) meet in the real numbers.
+        widest = {_WEAK_INT: int32, _WEAK_FLOAT: default_float(), _WEAK_COMPLEX: default_complex()}
+        target = widest[point] if isinstance(point, str) else point
         text = f"convert the operands to one dtype, for example x.astype({target.name!r})"
         fix = Fix("cast", text, {"dtype": target.name})
     message = "the operands have no common dtype"

@@ -27,6 +27,7 @@ from weft.ops.elementwise.arithmetic import add, div, gt, le, lt, max, mul, sin,
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, full, iota, zeros_like_array
+from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import canonical_precision, dot_general
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape
 
@@ -209,7 +210,9 @@ def _out_shape(operation: str, image: Any, shape: Any) -> tuple[int, ...]:
     if len(wanted) != of.ndim or min((*wanted, 0)) < 0:
         message = f"{operation}: shape has a length for each dimension of the image"
         got = f"image {of} and shape={wanted}"
-        fix = Fix("shape", "repeat the lengths that do not change: (*x.shape[:1], 64, 64)", {})
+        more = of.ndim - len(wanted)
+        text = f"pass all lengths: (*image.shape[:{more}], *{wanted}) keeps those in front"
+        fix = Fix("shape", text) if more > 0 else None
         raise refusal(ShapeError, message, operation, got, f"{of.ndim} lengths of 0 or more", fix)
     return wanted
 
@@ -304,7 +307,7 @@ def _check_numbers(name: str, value: Any, spatial_dims: Any, count: int) -> None
     if type_of(value).dtype not in dtypes.ORDERED:
         message = f"{operation}: {name} is real numbers"
         got = f"{name} {type_of(value)}"
-        fix = Fix("real", f"pass {name}.real", {})
+        fix = to_dtype(name, type_of(value).dtype, dtypes.default_float())
         raise refusal(DTypeError, message, operation, got, "real numbers", fix)
     if type_of(value).shape != (count,):
         message = f"{operation}: {name} has a number for each of spatial_dims"

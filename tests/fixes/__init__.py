@@ -12,7 +12,9 @@ from weft.errors import Fix, WeftError
 __all__ = ["NOT_REACHED", "Fixed"]
 
 # Where a fix is made that no program on a machine with CPU devices gets: "file:function" and why.
-NOT_REACHED: dict[str, str] = {}
+NOT_REACHED: dict[str, str] = {
+    "weft/arrays/shards.py:_elsewhere": "one process holds all devices of this machine"
+}
 
 
 @dataclasses.dataclass(frozen=True)

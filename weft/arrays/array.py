@@ -323,14 +323,18 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
 
     def _scalar(self, convert: str) -> Any:
         if self.type.size != 1 or self.type.ndim:
+            fix = None
+            if self.type.size == 1:
+                fix = Fix("item", f"use {convert}(x.item())")
+            elif self.type.size:
+                first = ", ".join("0" * self.type.ndim)
+                fix = Fix("index", f"take one element, for example {convert}(x[{first}])")
             raise WeftTypeError(
                 f"{convert}() takes an array without dimensions",
                 operation=f"{convert}()",
                 got=str(self.type),
                 wanted="an array without dimensions",
-                fix=Fix("item", "use x.item()")
-                if self.type.size == 1
-                else Fix("index", f"take one element, for example {convert}(x[0])"),
+                fix=fix,
             )
         return self._value()[()]
 

@@ -23,6 +23,7 @@ from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, full, zeros_like_array
+from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import dot_general
 from weft.ops.reductions.reduce import reduce_max
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
@@ -183,9 +184,11 @@ def _check_options(scale: Any, is_causal: Any, return_residual: Any, implementat
         )
 
 
-def _wrong(what: str, got: str, wanted: str) -> ShapeError:
+def _wrong(
+    what: str, got: str, wanted: str, use: str = "query (B, T, N, H) and key, value (B, S, K, H)"
+) -> ShapeError:
     message = f"dot_product_attention: {what}"
-    fix = Fix("shapes", "pass query (B, T, N, H) and key, value (B, S, K, H)", {})
+    fix = Fix("shapes", f"pass {use}", {})
     return refusal(ShapeError, message, "dot_product_attention", got, wanted, fix)
 
 
@@ -198,7 +201,8 @@ def _check_operands(types: dict[str, ArrayType]) -> None:
         if of.dtype not in dtypes.FLOATING or of.dtype != query.dtype:
             message = "dot_product_attention takes query, key and value of one floating-point dtype"
             wanted = "float16, bfloat16, float32 or float64, the same for all"
-            fix = Fix("astype", f"convert: {name}.astype(query.dtype)", {"argument": name})
+            one = query.dtype if query.dtype in dtypes.FLOATING else dtypes.default_float()
+            fix = to_dtype(name, of.dtype, one)
             raise refusal(DTypeError, message, "dot_product_attention", shown, wanted, fix)
     if key.shape != value.shape:
         raise _wrong("key and value differ in shape", shown, "equal shapes")
@@ -224,7 +228,8 @@ def _optional(arrays: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
         if of.dtype not in accepts:
             message = f"dot_product_attention: {name} has a dtype that it does not take"
             wanted = ", ".join(sorted(d.name for d in accepts))
-            fix = Fix("astype", f"convert {name} with .astype", {"argument": name})
+            one = {"bias": dtypes.float32, "mask": dtypes.bool_}.get(name, dtypes.int32)
+            fix = to_dtype(name, of.dtype, one)
             got = f"{name} {of}"
             raise refusal(DTypeError, message, "dot_product_attention", got, wanted, fix)
         if name in ("bias", "mask"):
@@ -236,7 +241,8 @@ def _optional(arrays: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
         else:
             shape, fits, wanted = of.shape, of.shape == (batch,), f"{(batch,)}"
         if not fits:
-            raise _wrong(f"{name} does not fit", f"{name} {of}", f"shape {wanted}")
+            use = f"a {name} of shape {wanted}"
+            raise _wrong(f"{name} does not fit", f"{name} {of}", f"shape {wanted}", use)
         found[name] = reshape(x, shape)
     return found
 
@@ -250,6 +256,6 @@ def _window(size: Any) -> Window | None:
     if len(numbers) != 2 or min(numbers) < 0:
         message = f"{operation}: local_window_size is how far to the left and to the right"
         wanted = "an integer of 0 or more, or two"
-        fix = Fix("window", "pass local_window_size=(left, right)", {})
+        fix = Fix("window", "pass the two numbers, such as local_window_size=(2, 0)", {})
         raise invalid_value(message, operation, "local_window_size", size, wanted, fix=fix)
     return numbers[0], numbers[1]

@@ -234,7 +234,10 @@ def _fans(shape: tuple[int, ...], *axes: Axes) -> tuple[float, float]:
     if len(shape) < 2 and axes[0] == -2:
         message = f"{operation}: a shape without two dimensions has no inputs and outputs"
         wanted = "two dimensions or more, inputs along the last but one and outputs the last"
-        fix = Fix("in_axis", "say which are which: in_axis=…, out_axis=…", {})
+        text = "draw another shape, or with a deviation that you choose: normal(0.01)"
+        if shape:
+            text = "say which axes are which: for inputs alone pass in_axis=0, out_axis=()"
+        fix = Fix("in_axis", text)
         raise refusal(ShapeError, message, operation, f"shape {shape}", wanted, fix)
     groups = [
         tuple(axis_of(axis, len(shape), operation) for axis in _listed(group)) for group in axes

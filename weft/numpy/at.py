@@ -199,7 +199,10 @@ def update_window(
 
 def _check_mode(mode: Any, operation: str) -> None:
     if mode not in _MODES:
-        fix = Fix("mode", "leave the mode out: what is out of bounds is dropped", {})
+        text = "pass mode='drop': an index out of bounds updates nothing"
+        if operation == "get":
+            text = "pass mode='clip', to read the nearest element, or 'fill'"
+        fix = Fix("mode", text)
         wanted = "None, 'drop', 'fill', 'clip' or 'promise_in_bounds'"
         raise unknown_option(f".at[...].{operation}", "mode", mode, wanted, fix=fix)
 

@@ -18,6 +18,7 @@ from weft.ops.elementwise.arithmetic import ne
 from weft.ops.elementwise.bits import bitwise_and, shift_left, shift_right_logical
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.indexing.slicing import pad, slice_in_dim
+from weft.ops.operand_errors import to_dtype
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape
 from weft.typing import ArrayLike
 
@@ -54,7 +55,8 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     of = type_of(a)
     if of.dtype not in dtypes.BITS:
         message = "packbits takes booleans or integers"
-        fix = Fix("convert", "say which elements are set: x != 0", {})
+        fix = Fix("convert", "say which elements are set: x != 0")
+        fix = dtypes.KEYS_FIX if dtypes.is_extended(of.dtype) else fix
         raise refusal(DTypeError, message, "packbits", str(of), "bool or an integer dtype", fix)
     return _packed(a, axis=place, bitorder=bitorder)
 
@@ -86,7 +88,7 @@ def unpackbits(
     a, place = _checked("unpackbits", a, axis, bitorder)
     of = type_of(a)
     if of.dtype != dtypes.uint8:
-        fix = Fix("convert", "convert first: x.astype('uint8')", {})
+        fix = to_dtype("x", of.dtype, dtypes.uint8)
         raise refusal(DTypeError, "unpackbits takes bytes", "unpackbits", str(of), "uint8", fix)
     total = 8 * of.shape[place]
     length = total if count is None else integer_of(count, "unpackbits", "count")

@@ -68,8 +68,9 @@ def known(value: Any, operation: str, fix: str) -> np.ndarray[Any, Any]:
     if concrete is None:
         why = "how many elements there are decides the shape of the result"
         message = f"{operation}: {why}, so the values must be known while tracing"
-        got, wanted = value.describe(), "a known array, or size="
-        advice = Fix("size", fix, {"argument": "size"})
+        other = fix.removeprefix("pass ").split(",")[0]
+        got, wanted = value.describe(), f"a known array, or {other}"
+        advice = Fix("size", fix)
         raise refusal(ConcretizationError, message, operation, got, wanted, advice)
     return np.asarray(concrete)
 

@@ -70,7 +70,7 @@ def array(
     """
     if order not in ("K", "C", "A", None):
         message = "array: arrays are in row-major order"
-        fix = Fix("transpose", "transpose the array instead", {})
+        fix = Fix("order", "leave order out: it says nothing of the values", {"order": None})
         raise invalid_value(message, "array", "order", order, "'K', 'A' or 'C'", fix=fix)
     check_flag(copy, "array", "copy", none=True)
     wanted = None if dtype is None else dtypes.parse(dtype)
@@ -499,7 +499,7 @@ def _placed(found: Any, device: Any, out_sharding: Any = None) -> Any:
         message = "an array is placed by device= or by out_sharding=, not by both"
         fix = Fix("keyword", "leave out_sharding out", {"keyword": "out_sharding", "value": None})
         got = f"device={device} and out_sharding={out_sharding}"
-        raise refusal(WeftValueError, message, "out_sharding", got, "one of them", fix)
+        raise WeftValueError(message, got=got, wanted="one of them", fix=fix)
     return found if device is None else _to_device(found, device)
 
 

@@ -131,7 +131,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     types = [canonical_type(x) for x in (p, *given)]
     if any(t.dtype in dtypes.COMPLEX for t in types):
         got = ", ".join(map(str, types))
-        fix = Fix("part", "take the angle first: weft.numpy.angle(x)", {})
+        phases = "take the angle first: weft.numpy.angle(p)"
+        fix = Fix("part", phases if types[0].dtype in dtypes.COMPLEX else "pass period.real")
         raise refusal(DTypeError, "unwrap takes real numbers", "unwrap", got, "a real dtype", fix)
     if not of.ndim:
         message = "unwrap takes an array with dimensions"

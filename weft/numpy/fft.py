@@ -37,6 +37,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.indexing.slicing import pad
+from weft.ops.operand_errors import to_dtype
 from weft.ops.products.fft import fft as fft_operation
 from weft.ops.structural.shape import transpose
 
@@ -60,14 +61,15 @@ def check_operand(operation: str, a: Any, kind: str, argument: str = "a") -> Non
             operation,
             f"{argument}: {type_of(a)}",
             "numbers or booleans",
-            Fix("convert", f"convert it first: {argument}.astype('float32')", {"dtype": "float32"}),
+            to_dtype(argument, dtype, dtypes.float32),
         )
     if kind == "RFFT" and dtype in dtypes.COMPLEX:
         other = operation.replace("ihfft", "ifft").replace("rfft", "fft")
         message = f"{operation} takes real numbers"
         got = f"{argument}: {type_of(a)}"
         wanted = f"real numbers; {other} takes complex ones"
-        raise refusal(DTypeError, message, operation, got, wanted, Fix("real", "pass a.real", {}))
+        fix = Fix("real", f"use weft.numpy.{other}, or pass {argument}.real", {"function": other})
+        raise refusal(DTypeError, message, operation, got, wanted, fix)
 
 
 def length_of(operation: str, argument: str, n: Any) -> int:
@@ -97,12 +99,15 @@ def axes_and_sizes(
     ndim = len(shape)
     if s is not None and not isinstance(s, Sequence):
         message = f"{operation}: s has a length for each axis"
-        fix = Fix("s", "pass s=None for the lengths of a", {"s": None})
+        count = len(axes) if isinstance(axes, Sequence) else several or ndim
+        use = (s,) * count if isinstance(s, int) else None
+        fix = Fix("s", f"pass s={use}", {"s": use})
         raise invalid_type(message, operation, "s", s, "a sequence of integers, or None", fix=fix)
     if axes is not None and not isinstance(axes, Sequence):
         message = f"{operation}: axes is a sequence of integers"
         wanted = "a sequence of integers, or None for all axes"
-        fix = Fix("axes", "pass axes=None for all axes", {"axes": None})
+        use = (axes,) if isinstance(axes, int) and several is None else None
+        fix = Fix("axes", f"pass axes={use}", {"axes": use})
         raise invalid_type(message, operation, "axes", axes, wanted, fix=fix)
     if axes is None:
         axes = range(ndim) if s is None else range(-len(s), 0)
@@ -110,14 +115,15 @@ def axes_and_sizes(
     if several is not None and len(found) != several:
         message = f"{operation} transforms over {several} axes"
         wanted = f"{several} axes; {operation[:-1]}n takes any number"
-        fix = Fix("axes", "pass axes=(-2, -1)", {"axes": (-2, -1)})
+        fix = Fix("axes", f"use weft.numpy.{operation[:-1]}n, which takes any number")
         raise refusal(WeftValueError, message, operation, f"axes={tuple(axes)}", wanted, fix)
     if s is None:
         return found, [None] * len(found)
     if len(s) != len(found):
         message = f"{operation}: s and axes have different lengths"
         got = f"s={tuple(s)}, axes={tuple(axes)}"
-        fix = Fix("s", "pass s=None for the lengths of a", {"s": None})
+        use = tuple(shape[axis] for axis in found)
+        fix = Fix("s", f"pass all lengths: s={use} is as a is", {"s": use})
         raise refusal(ShapeError, message, operation, got, "a length for each axis", fix)
     sizes = [integer_of(n, operation, "each length of s") for n in s]
     sizes = [shape[axis] if n == -1 else n for axis, n in zip(found, sizes, strict=True)]
@@ -208,7 +214,8 @@ def _several(
     if kind in ("RFFT", "IRFFT") and not found:
         message = f"{operation} transforms over one axis or more"
         got = f"a: {of}, axes={axes!r}"
-        fix = Fix("axes", "pass axes=(-1,)", {"axes": (-1,)})
+        text = "pass axes=(-1,)" if of.ndim else "give it a dimension: a.reshape(1)"
+        fix = Fix("axes", text)
         raise refusal(WeftValueError, message, operation, got, "one axis or more", fix)
     halved = found[-1] if kind == "IRFFT" else None
     lengths = tuple(

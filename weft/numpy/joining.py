@@ -356,7 +356,8 @@ def _split_along(operation: str, ary: Any, sections: Any, axis: int, least: int)
     of = type_of(ary)
     if of.ndim < least:
         message = f"{operation} takes an array of {least} or more dimensions"
-        fix = Fix("split", "split along another dimension: weft.numpy.split(x, n, axis)", {})
+        text = "split along another dimension: weft.numpy.split(x, n, axis)"
+        fix = Fix("split", text) if of.ndim else None
         raise refusal(ShapeError, message, operation, str(of), f"{least} dimensions or more", fix)
     return _parts(operation, ary, sections, min(axis, of.ndim - 1), True)
 

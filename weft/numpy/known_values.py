@@ -14,11 +14,12 @@ from weft import dtypes
 from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import DTypeError, Fix, WeftValueError
+from weft.errors import DTypeError, WeftValueError
 from weft.numpy.arguments import check_arrays, check_number
 from weft.numpy.creation import asarray, unlisted
 from weft.numpy.joining import static_array
 from weft.numpy.manipulation import atleast_1d
+from weft.ops.operand_errors import to_dtype
 
 __all__ = [
     "array2string", "ascontiguousarray", "common_type", "min_scalar_type", "ndenumerate", "ndindex",
@@ -120,7 +121,7 @@ def common_type(*arrays: Any) -> type:
             message = "common_type takes arrays of numbers"
             got = f"{type_of(x)} as argument {position}"
             wanted = "an integer, floating-point or complex dtype"
-            fix = Fix("convert", "convert it: x.astype(int)", {"argument": position})
+            fix = to_dtype("x", dtype, dtypes.int32)
             raise refusal(DTypeError, message, "common_type", got, wanted, fix)
         if dtype not in dtypes.INEXACT:
             dtype = dtypes.default_float()

@@ -143,7 +143,7 @@ def _empty(operation: str) -> WeftValueError:
 
 def _without_front(operation: str, p: Any) -> Any:
     """A polynomial without zeros in front, one coefficient at least."""
-    found = np.flatnonzero(_known(operation, p, "trim_leading_zeros=False"))
+    found = np.flatnonzero(_known(operation, p, "pass trim_leading_zeros=False"))
     first = int(found[0]) if found.size else max(type_of(p).size - 1, 0)
     return slice_in_dim(p, first, None, axis=0)
 
@@ -152,9 +152,8 @@ def _known(operation: str, p: Any, otherwise: str) -> np.ndarray[Any, Any]:
     if isinstance(p, Tracer):
         why = "the length of the result depends on values"
         message = f"{operation}: {why}, which are not known while a function is traced"
-        got, wanted = str(type_of(p)), f"known values, or {otherwise}"
-        fix = Fix("argument", f"pass {otherwise}", {})
-        raise refusal(ConcretizationError, message, operation, got, wanted, fix)
+        fix = Fix("argument", otherwise)
+        raise refusal(ConcretizationError, message, operation, str(type_of(p)), "known values", fix)
     return np.asarray(p)
 
 
@@ -384,7 +383,7 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
     p = convert(p, inexact(type_of(p).dtype))
     if not strip_zeros:
         return _roots_of_any(p)
-    places = np.flatnonzero(_known("roots", p, "strip_zeros=False"))
+    places = np.flatnonzero(_known("roots", p, "pass strip_zeros=False"))
     dtype = dtypes.to_complex(type_of(p).dtype)
     if not places.size:
         return _zeros(0, dtype)
@@ -574,7 +573,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
         raise invalid_value(message, "trim_zeros", "trim", trim, "'f' (front), 'b' (back) or 'fb'")
     of = type_of(filt)
     axes = axes_of(axis, of.ndim, "trim_zeros")
-    places = np.nonzero(_known("trim_zeros", filt, "no trimming, but a mask"))
+    otherwise = "call trim_zeros outside of the traced function, and pass it the result"
+    places = np.nonzero(_known("trim_zeros", filt, otherwise))
     low, high = [0] * of.ndim, list(of.shape)
     for d in axes:
         found = places[d]

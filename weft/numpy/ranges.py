@@ -544,7 +544,9 @@ def _triangle_of(m: Any, k: Any, lower: bool) -> Any:
     if len(shape) < 2:
         message = f"{operation} takes an array of at least two dimensions"
         got = str(type_of(m))
-        fix = Fix("reshape", "reshape it to a matrix first", {})
+        rows = (*shape, 1)[0]
+        text = f"repeat it as rows: weft.numpy.broadcast_to(m, ({rows}, {rows}))"
+        fix = Fix("reshape", text)
         raise refusal(ShapeError, message, operation, got, "at least two dimensions", fix)
     k = integer_of(k, operation, "k") - (0 if lower else 1)
     return _triangle(m, k=max(-shape[-2] - 1, min(k, shape[-1] + 1)), lower=lower)

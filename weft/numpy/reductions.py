@@ -35,6 +35,7 @@ from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import add, div, le, mul, ne, sqrt, square, sub
 from weft.ops.elementwise.complex import conj, imag, real
 from weft.ops.elementwise.selection import select
+from weft.ops.operand_errors import to_dtype
 from weft.ops.reductions.reduce import (
     highest,
     lowest,
@@ -268,7 +269,8 @@ def extreme(
     aval = type_of(a)
     if aval.dtype in dtypes.NARROW:
         message = f"{name} does not take operands of dtype {dtypes.short_name(aval.dtype)}"
-        fix = Fix("convert", "convert it first: x.astype('int8') or x.astype('float32')", {})
+        wide = dtypes.int8 if aval.dtype in dtypes.NARROW_INTEGER else dtypes.float32
+        fix = to_dtype("x", aval.dtype, wide)
         raise refusal(DTypeError, message, name, str(aval), "a dtype in which is computed", fix)
     given, how = arguments(name, a, initial=initial, where=where, dtype=aval.dtype, **rest)
     if initial is None:

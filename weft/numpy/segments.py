@@ -36,6 +36,7 @@ from weft.ops.indexing.scatter import (
     scatter_mul,
 )
 from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.operand_errors import to_dtype
 from weft.ops.reductions.reduce import highest, lowest, reduce_max, reduce_min, reduce_prod
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
@@ -190,17 +191,18 @@ def _check_operands(name: str, of: ArrayType, ids: ArrayType) -> None:
     if of.dtype not in _KINDS[name].accepts:
         message = f"{name} does not take data of {of.dtype}"
         wanted = ", ".join(sorted(d.name for d in _KINDS[name].accepts))
-        fix = Fix("convert", "convert it first: data.astype('int32')", {"argument": "data"})
+        wide = dtypes.float32 if of.dtype in dtypes.NARROW_FLOATING else dtypes.int32
+        fix = to_dtype("data", of.dtype, wide)
         raise refusal(DTypeError, message, name, f"data {of}", wanted, fix)
     if ids.dtype not in dtypes.INTEGER:
         message = f"{name}: segment_ids are integers"
         got = f"segment_ids {ids}"
-        fix = Fix("astype", "pass segment_ids.astype('int32')", {"argument": "segment_ids"})
+        fix = to_dtype("segment_ids", ids.dtype, dtypes.int32)
         raise refusal(DTypeError, message, name, got, "integers, one for each row of data", fix)
     if not ids.ndim or of.shape[: ids.ndim] != ids.shape:
         message = f"{name}: segment_ids has a number for each row of data"
         wanted = "segment_ids of the shape of the first dimension (or dimensions) of data"
-        fix = Fix("reshape", "pass segment_ids of shape data.shape[:1]", {})
+        fix = Fix("reshape", f"pass segment_ids of shape {of.shape[:1]}")
         raise refusal(ShapeError, message, name, f"data {of} and segment_ids {ids}", wanted, fix)
 
 

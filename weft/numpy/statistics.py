@@ -47,6 +47,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing import slicing
 from weft.ops.indexing.creation import iota
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter_add
+from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import dot_general
 from weft.ops.reductions.reduce import reduce_max, reduce_min
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
@@ -221,7 +222,7 @@ def bincount(
     of = type_of(x)
     if of.dtype not in dtypes.INTEGER | dtypes.BOOLEAN:
         message = f"bincount takes integers, not {dtypes.short_name(of.dtype)}"
-        fix = Fix("convert", "convert it: x.astype('int32')", {"dtype": "int32"})
+        fix = to_dtype("x", of.dtype, dtypes.int32)
         raise refusal(DTypeError, message, "bincount", f"x: {of}", "an integer dtype", fix)
     if of.ndim != 1:
         message = "bincount takes one dimension"

@@ -46,6 +46,7 @@ from weft.ops.elementwise.selection import select as choose_elements
 from weft.ops.indexing import slicing
 from weft.ops.indexing.gather import GatherDimensionNumbers, default_fill, gather
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter
+from weft.ops.operand_errors import to_dtype
 from weft.ops.reductions.cumulative import cumsum
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import reshape
@@ -133,7 +134,7 @@ def _check_integers(operation: str, index: Any) -> None:
     of = type_of(index)
     if of.dtype not in dtypes.INTEGER:
         message = f"{operation} takes integers as positions"
-        fix = Fix("convert", "convert them: indices.astype(int)", {})
+        fix = to_dtype("indices", of.dtype, dtypes.default_int())
         raise refusal(WeftTypeError, message, operation, str(of), "an integer dtype", fix)
 
 

@@ -160,7 +160,10 @@ def vectorize(
         if core is None:
             places += [key for key in kwargs if key not in left_out]
         elif any(key not in left_out for key in kwargs):
-            raise _wrong_call(name, "with a signature, only excluded keywords are given", kwargs)
+            others = [key for key in kwargs if key not in left_out]
+            text = f"pass them by position, or, if they are not mapped, excluded={others}"
+            problem = "with a signature, only excluded keywords are given"
+            raise _wrong_call(name, problem, kwargs, text)
         values = [_operand(name, args[p] if isinstance(p, int) else kwargs[p]) for p in places]
 
         def call(*inner: Any) -> Any:
@@ -184,7 +187,8 @@ def _with_signature(
 ) -> Any:
     inputs, outputs = core
     if len(values) != len(inputs):
-        raise _wrong_call(name, f"{signature!r} has {len(inputs)} operands", len(values))
+        text = f"pass {len(inputs)}, and the positions of others in excluded="
+        raise _wrong_call(name, f"{signature!r} has {len(inputs)} operands", len(values), text)
     sizes = _Sizes(name, signature)
     for i, (value, dims) in enumerate(zip(values, inputs, strict=True)):
         sizes.add(f"argument {i}", type_of(value).shape, dims)
@@ -193,7 +197,9 @@ def _with_signature(
         found = call(*inner)
         results = list(found) if isinstance(found, (tuple, list)) else [found]
         if len(results) != len(outputs) or (len(outputs) > 1 and len(results) == 1):
-            raise _wrong_call(name, f"{signature!r} has {len(outputs)} results", len(results))
+            text = f"write a signature with {len(results)} results"
+            problem = f"{signature!r} has {len(outputs)} results"
+            raise _wrong_call(name, problem, len(results), text)
         for i, (result, dims) in enumerate(zip(results, outputs, strict=True)):
             shape = type_of(result).shape
             if len(shape) != len(dims):
@@ -222,10 +228,10 @@ def _operand(name: str, value: Any) -> Any:
     return value if hasattr(value, "type") else asarray(value)
 
 
-def _wrong_call(name: str, problem: str, got: Any) -> WeftTypeError:
+def _wrong_call(name: str, problem: str, got: Any, text: str) -> WeftTypeError:
     message = f"vectorize of {name}: {problem}"
     wanted = "as many as the signature says"
-    fix = Fix("excluded", "name the arguments that are not mapped in excluded=", {})
+    fix = Fix("excluded", text)
     return refusal(WeftTypeError, message, "vectorize", str(got)[:80], wanted, fix)
 
 

@@ -372,22 +372,25 @@ def transpose(
     if inner_treedef is None:
         found = prefix_errors(outer_treedef, pytree_to_transpose)
         if found:
-            raise _transpose_error("the outer structure", found[0])
+            text = f"in the outer structure: {found[0].fix.text}"
+            raise _transpose_error("the outer structure", found[0], text)
         subtrees = outer_treedef.flatten_up_to(pytree_to_transpose)
         inner_treedef = structure(subtrees[0] if subtrees else None)
     expected = outer_treedef.compose(inner_treedef)
     if treedef != expected:
         found = differences(expected, treedef)
-        raise _transpose_error("the inner structure within the outer one", found[0])
+        # A structure has one inner structure for all places: the tree is what can be changed.
+        text = f"in the tree: {differences(treedef, expected)[0].fix.text}"
+        raise _transpose_error("the inner structure within the outer one", found[0], text)
     size = inner_treedef.num_leaves
     columns = [values[start::size] for start in range(size)]
     return inner_treedef.unflatten([outer_treedef.unflatten(column) for column in columns])
 
 
-def _transpose_error(what: str, found: Difference) -> TreeError:
+def _transpose_error(what: str, found: Difference, text: str) -> TreeError:
     message = f"the tree is not made of {what}; they differ at {place(found.path)}"
     got = f"{found.right} in the tree"
-    fix = Fix("restructure", f"in the structure: {found.fix.text}", found.fix.data)
+    fix = Fix("restructure", text, {"path": found.path})
     return TreeError(message, operation="tree.transpose", got=got, wanted=found.left, fix=fix)
 
 

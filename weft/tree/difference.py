@@ -197,9 +197,14 @@ def _fix(path: KeyPath, left: View, right: View) -> Fix:
     """How to give the left tree the structure of the right one at this path."""
     at = f"at {keystr(path)} " if path else ""
     data: dict[str, Any] = {"path": path}
-    if left.kind in (list, tuple) and right.kind in (list, tuple) and left.kind is not right.kind:
+    if (
+        left.kind in (list, tuple)
+        and right.kind in (list, tuple)
+        and left.kind is not right.kind
+        and len(left.children) == len(right.children)
+    ):
         text = f"{at}write a {right.kind.__name__} instead of a {left.kind.__name__}"
-        if left.tree is not _UNKNOWN and len(left.children) == len(right.children):
+        if left.tree is not _UNKNOWN:
             data["replacement"] = right.kind(left.tree)
     elif right.kind is None:
         text = f"{at}write one leaf instead of {_describe(left)}"

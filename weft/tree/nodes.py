@@ -255,8 +255,12 @@ def _check_fields(cls: type, data: list[str], meta: list[str], drop: Sequence[st
     message = f"the lists of fields do not match the dataclass {cls.__qualname__}"
     got = "; ".join(problems)
     wanted = f"each of the constructor's fields {names} in one list"
-    text = "put arrays in data_fields, and the rest in meta_fields (or drop_fields)"
-    fix = Fix("fields", text, {"missing": missing, "unknown": unknown, "twice": twice})
+    listing = "in data_fields, and the rest in meta_fields (or drop_fields)"
+    texts = [f"put arrays of {missing} {listing}"] if missing else []
+    texts += [f"leave out {unknown}"] if unknown else []
+    texts += [f"name {twice} once"] if twice else []
+    lists = {"missing": missing, "unknown": unknown, "twice": twice}
+    fix = Fix("fields", "; ".join(texts), lists)
     raise TreeError(message, operation="tree.register_dataclass", got=got, wanted=wanted, fix=fix)
 
 

@@ -200,7 +200,10 @@ def subset_of(given: Any, a: Any, full: bool) -> tuple[int, int] | None:
         what = "subset_by_index is a range of singular values of a reduced decomposition"
         got = f"subset_by_index={given!r:.80}" + (" and full_matrices=True" if full else "")
         wanted = f"(first, end) with 0 <= first <= end <= {count}, and full_matrices=False"
-        fix = Fix("full_matrices", "pass full_matrices=False", {"full_matrices": False})
+        right = ["full_matrices=False"] * full
+        if not fine or not 0 <= found[0] <= found[1] <= count:
+            right.append(f"subset_by_index=(0, {count})")
+        fix = Fix("subset", f"pass {' and '.join(right)}")
         raise refusal(WeftValueError, f"linalg.svd: {what}", "linalg.svd", got, wanted, fix)
     return found
 

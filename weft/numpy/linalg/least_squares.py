@@ -168,6 +168,15 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> Any:
     return returned(found, dtype), returned(reduce_sum(squares, (0,)), dtype), rank, s
 
 
+def _system(a: tuple[int, ...], b: tuple[int, ...]) -> Fix:
+    """The fix for shapes that are no system of equations."""
+    if len(a) == 2:
+        return Fix("shape", f"pass a b of shape ({a[0]},) or ({a[0]}, k)")
+    axes = (0, 0 if len(b) >= len(a) - 1 and b[:-1][: len(a) - 2] == a[:-2] else None)
+    text = f"map it over batch dimensions: weft.vmap(weft.numpy.linalg.lstsq, {axes})(a, b)"
+    return Fix("vmap", text, {"in_axes": axes})
+
+
 @api_boundary
 def lstsq(
     a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = False
@@ -196,7 +205,7 @@ def lstsq(
     if left.ndim != 2 or right.ndim > 2 or left.shape[0] != right.shape[0]:
         message = "linalg.lstsq: the operands are no system of equations"
         wanted = "a of shape (m, n), b of shape (m,) or (m, k)"
-        fix = Fix("vmap", "map it over batch dimensions: weft.vmap(jnp.linalg.lstsq)", {})
+        fix = _system(left.shape, right.shape)
         raise refusal(ShapeError, message, "linalg.lstsq", f"a: {left}, b: {right}", wanted, fix)
     if isinstance(rcond, (int, float)) and rcond < 0:
         rcond = None

@@ -148,7 +148,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         message = f"linalg.norm: ord= with {ndim} dimensions needs axis="
         got = f"x: {type_of(x)}, ord={ord!r}"
         wanted = "one or two dimensions, or axis"
-        fix = Fix("axis", "pass axis=-1 for vectors, axis=(-2, -1) for matrices", {"axis": -1})
+        text = "pass axis=-1 for vectors, axis=(-2, -1) for matrices"
+        fix = Fix("axis", text if ndim else "use abs(x), which is the norm of a number")
         raise refusal(ShapeError, message, "linalg.norm", got, wanted, fix)
     axes = axes_of(axis, ndim, "linalg.norm")
     if len(axes) == 1:
@@ -158,7 +159,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if len(axes) != 2:
         message = "linalg.norm takes one or two axes"
         wanted = "an axis, or two; vector_norm takes any number"
-        fix = Fix("axis", "pass axis=(-2, -1)", {"axis": (-2, -1)})
+        order = "" if ord is None else f", ord={ord!r}"
+        text = f"use weft.numpy.linalg.vector_norm(x, axis={axes}{order})"
+        fix = Fix("axis", "pass axis=(-2, -1)" if isinstance(ord, str) else text)
         raise refusal(ShapeError, message, "linalg.norm", f"axis={axis!r}", wanted, fix)
     order = "fro" if ord is None else ord
     check_order("linalg.norm", order)

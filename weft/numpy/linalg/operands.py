@@ -13,25 +13,34 @@ from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.numpy.arguments import check_arrays, computing_dtype, convert, inexact
+from weft.ops.operand_errors import to_dtype
 
 __all__ = ["check_matrices", "check_square", "is_complex", "returned", "widened"]
 
 
-def check_matrices(operation: str, argument: str, a: Any, least: int = 2) -> None:
-    """Raises WeftTypeError, DTypeError or ShapeError unless an argument is an array of matrices."""
+def check_matrices(
+    operation: str, argument: str, a: Any, least: int = 2, square: bool = False
+) -> None:
+    """Raises WeftTypeError, DTypeError or ShapeError unless an argument is an array of matrices.
+
+    square: whether they have to be square, for the fix.
+    """
     check_arrays(operation, a, argument=argument)
     of = type_of(a)
     if of.dtype not in dtypes.ANY:
         message = f"{operation} does not take {dtypes.short_name(of.dtype)}"
         got = f"{argument}: {of}"
-        fix = Fix("convert", f"convert it: {argument}.astype('float32')", {"dtype": "float32"})
+        fix = to_dtype(argument, of.dtype, dtypes.float32)
         raise refusal(DTypeError, message, operation, got, "numbers or booleans", fix)
     if of.ndim < least:
         what = "matrices" if least == 2 else "vectors or matrices"
         more = "[:, None]" if of.ndim else f".reshape({', '.join('1' * least)})"
         message = f"{operation} takes {what}"
         got = f"{argument}: {of} with {of.ndim} dimensions"
-        fix = Fix("expand_dims", f"add dimensions: {argument}{more}", {})
+        text = f"add dimensions: {argument}{more}"
+        if square and of.ndim:
+            text = f"make a matrix of it, such as the diagonal one: weft.numpy.diag({argument})"
+        fix = Fix("expand_dims", text)
         raise refusal(ShapeError, message, operation, got, f"{least} dimensions or more", fix)
 
 
@@ -45,7 +54,7 @@ def check_square(
 
     instead: what the error advises.
     """
-    check_matrices(operation, argument, a)
+    check_matrices(operation, argument, a, square=True)
     of = type_of(a)
     if of.shape[-1] != of.shape[-2]:
         message = f"{operation} takes square matrices"

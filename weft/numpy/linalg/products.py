@@ -57,21 +57,22 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
         message = "linalg.multi_dot takes a sequence of arrays"
         got = f"arrays of class {type(arrays).__name__}"
         wanted = "a list or tuple of two or more arrays"
-        fix = Fix("list", "pass them as a list: multi_dot([a, b, c])", {})
-        raise refusal(WeftTypeError, message, "linalg.multi_dot", got, wanted, fix)
+        listed = Fix("list", "pass them as a list: multi_dot([a, b, c])", {})
+        raise refusal(WeftTypeError, message, "linalg.multi_dot", got, wanted, listed)
     values = list(arrays)
     check_arrays("linalg.multi_dot", *values)
     if len(values) < 2:
         message = "linalg.multi_dot takes two or more arrays"
         got = f"{len(values)} arrays"
-        fix = Fix("single", "one matrix is its own product", {})
+        fix = Fix("single", "use it as it is: arrays[0]") if values else None
         raise refusal(WeftValueError, message, "linalg.multi_dot", got, "two or more", fix)
     ranks = [type_of(x).ndim for x in values]
     if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
         message = "linalg.multi_dot takes matrices, and vectors at the ends"
         got = ", ".join(str(type_of(x)) for x in values)
         wanted = "two dimensions each, or one for the first and the last"
-        fix = Fix("matmul", "weft.numpy.matmul takes batch dimensions", {})
+        text = "use weft.numpy.matmul, which takes other dimensions, for two at a time: a @ b @ c"
+        fix = Fix("matmul", text if min(ranks) else "multiply by a number with *")
         raise refusal(ShapeError, message, "linalg.multi_dot", got, wanted, fix)
     return _bracketed(values, ranks, precision)
 
@@ -149,7 +150,11 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
             message = "linalg.cross takes vectors of 3 numbers"
             got = f"{type_of(x1)} and {type_of(x2)}, axis={axis}"
             wanted = "3 elements along the axis"
-            fix = Fix("axis", "name the axis of length 3: axis=", {})
+            shapes = type_of(x1).shape, type_of(x2).shape
+            along = [d for d in range(-min(map(len, shapes)), 0) if shapes[0][d] == shapes[1][d]]
+            texts = [f"pass axis={d}" for d in along if shapes[0][d] == 3]
+            texts += ["use weft.numpy.cross, which takes vectors of 2"] * (of.shape[-1:] == (2,))
+            fix = Fix("axis", texts[0]) if texts else None
             raise refusal(ShapeError, message, "linalg.cross", got, wanted, fix)
     return linear_algebra.cross(x1, x2, axis=axis)
 
@@ -168,7 +173,7 @@ def outer(x1: Any, x2: Any, /) -> Array:
     if type_of(x1).ndim != 1 or type_of(x2).ndim != 1:
         message = "linalg.outer takes two vectors"
         got = f"{type_of(x1)} and {type_of(x2)}"
-        fix = Fix("outer", "weft.numpy.outer flattens its operands", {})
+        fix = Fix("outer", "use weft.numpy.outer, which flattens its operands")
         raise refusal(ShapeError, message, "linalg.outer", got, "one dimension each", fix)
     return linear_algebra.outer(x1, x2)
 

@@ -8,6 +8,7 @@ outside: no exception can depend on values.
 
 from __future__ import annotations
 
+import itertools
 from math import prod
 from typing import Any
 
@@ -127,7 +128,10 @@ def solve(a: Any, b: Any) -> Array:
     if right.shape[-1 if right.ndim == 1 else -2] != left.shape[-1]:
         message = "linalg.solve: b has not as many rows as a"
         wanted = f"b of shape ({left.shape[-1]},) or (..., {left.shape[-1]}, k)"
-        fix = Fix("expand_dims", "several vectors are columns: b[..., None] for one each", {})
+        text = f"pass a {wanted}"
+        if right.shape[-1] == left.shape[-1]:
+            text = "several vectors are columns: b[..., None] for one each"
+        fix = Fix("expand_dims", text)
         raise refusal(ShapeError, message, "linalg.solve", f"a: {left}, b: {right}", wanted, fix)
     broadcast_shape("linalg.solve", left.shape[:-2], right.shape[:-2])
     return _solve(a, b)
@@ -167,18 +171,28 @@ def tensorinv(a: Any, ind: int = 2) -> Array:
     """
     check_matrices("linalg.tensorinv", "a", a, least=1)
     count, of = integer_of(ind, "linalg.tensorinv", "ind"), type_of(a)
+    fitting = [i for i in range(1, of.ndim) if prod(of.shape[:i]) == prod(of.shape[i:])]
+    fix = Fix("ind", f"pass ind={fitting[0]}") if fitting else None
     if count < 1:
         message = "linalg.tensorinv: ind is at least 1"
-        raise invalid_value(message, "linalg.tensorinv", "ind", count, "1 or more", use=2)
+        raise invalid_value(message, "linalg.tensorinv", "ind", count, "1 or more", fix=fix)
     first, rest = of.shape[:count], of.shape[count:]
     if prod(first) != prod(rest):
         message = "linalg.tensorinv takes tensors that are square"
         got = f"a: {of}, ind={count}: {prod(first)} by {prod(rest)} elements"
         wanted = "as many elements in the first dimensions as in the others"
-        fix = Fix("ind", "pass another ind", {})
         raise refusal(ShapeError, message, "linalg.tensorinv", got, wanted, fix)
     n = prod(first)
     return reshape(_inverse(reshape(a, (n, n))), (*rest, *first))
+
+
+def _moved(a: tuple[int, ...], b: tuple[int, ...]) -> Fix | None:
+    """The fix that moves dimensions of `a` to its end, for a right side of shape `b`."""
+    for axes in itertools.combinations(range(len(a)), max(len(a) - len(b), 0)):
+        rest = tuple(n for d, n in enumerate(a) if d not in axes)
+        if rest == b and prod(a[d] for d in axes) == prod(b):
+            return Fix("axes", f"pass axes={axes}", {"axes": axes})
+    return None
 
 
 @api_boundary
@@ -194,6 +208,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     check_matrices("linalg.tensorsolve", "a", a, least=1)
     check_matrices("linalg.tensorsolve", "b", b, least=0)
     a, b = meeting("linalg.tensorsolve", a, b)
+    given = type_of(a).shape
     if axes is not None:
         last = axes_of(axes, type_of(a).ndim, "linalg.tensorsolve")
         order = [d for d in range(type_of(a).ndim) if d not in last]
@@ -204,7 +219,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
         message = "linalg.tensorsolve: the shapes do not fit together"
         got = f"a: {left}, b: {right}"
         wanted = "a of the dimensions of b, and after them as many elements as b has"
-        fix = Fix("axes", "pass axes=, which are moved to the end of a", {})
+        fix = _moved(given, right.shape)
         raise refusal(ShapeError, message, "linalg.tensorsolve", got, wanted, fix)
     flat = _solve(reshape(a, (right.size, right.size)), reshape(b, (right.size,)))
     return reshape(flat, rest)
