@@ -48,7 +48,8 @@ class Operation:
 def calls():
     """Functions of arrays, with the methods that take another object out; then operations."""
     found = [call for call in (*valid_calls(), *scipy_calls()) if "." not in call.name]
-    return [*found, *map(Operation, rows())]
+    public = [row for row in rows() if row.function.__module__.partition(".")[0] == "weft"]
+    return [*found, *map(Operation, public)]
 
 
 class AnObject:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft import dtypes, tree
+from weft.argument_errors import integer_of
 from weft.arrays.array import Array
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
@@ -174,7 +175,8 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     >>> lax.reduce_precision(3.14159, exponent_bits=5, mantissa_bits=3)
     Array(3.25, dtype=float32, weak_type=True)
     """
-    exponent_bits, mantissa_bits = exponent_bits.__index__(), mantissa_bits.__index__()
+    exponent_bits = integer_of(exponent_bits, "reduce_precision", "exponent_bits")
+    mantissa_bits = integer_of(mantissa_bits, "reduce_precision", "mantissa_bits")
     if exponent_bits < 1 or mantissa_bits < 0:
         raise WeftValueError(
             "reduce_precision takes at least one exponent bit and no negative number of bits",

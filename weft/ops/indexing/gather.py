@@ -12,12 +12,12 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integers_of, invalid_value
+from weft.argument_errors import integers_of, invalid_type, invalid_value
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, Step, full_read
 from weft.core.jaxpr import Equation
@@ -35,6 +35,7 @@ __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "gather"]
 
 
 Ints = tuple[int, ...]
+N = TypeVar("N", bound=tuple[Ints, ...])
 
 
 class GatherScatterMode(enum.Enum):
@@ -124,9 +125,7 @@ def gather(
         "mode": GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode),
         "fill_value": _hashable_fill(fill_value),
     }
-    numbers = GatherDimensionNumbers(
-        *(integers_of(dims, "gather", name) for name, dims in dimension_numbers._asdict().items())
-    )
+    numbers = canonical_numbers(dimension_numbers, GatherDimensionNumbers, "gather")
     sizes = integers_of(slice_sizes, "gather", "slice_sizes")
     if extended_dtypes.is_key(operand):
         tail = type_of(operand).dtype.key_shape
@@ -138,6 +137,15 @@ def gather(
     return gather_p.bind(
         operand, start_indices, dimension_numbers=numbers, slice_sizes=sizes, **flags
     )
+
+
+def canonical_numbers(numbers: Any, kind: type[N], operation: str) -> N:
+    """Returns dimension numbers as tuples of Python integers. Raises WeftTypeError for others."""
+    if not isinstance(numbers, kind):
+        message = f"{operation}: dimension_numbers is a {kind.__name__}"
+        raise invalid_type(message, operation, "dimension_numbers", numbers, kind.__name__)
+    make: Any = kind
+    return make(*(integers_of(dims, operation, "dimension_numbers") for dims in numbers))
 
 
 def _hashable_fill(value: Any) -> Any:

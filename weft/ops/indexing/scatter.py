@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integers_of
 from weft.arrays.array import Array
 from weft.core import rules
 from weft.core.primitive import Primitive
@@ -31,6 +30,7 @@ from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
+    canonical_numbers,
     check_block_numbers,
     check_index_dtype,
     gather,
@@ -96,7 +96,7 @@ def scatter(
     >>> scatter(np.zeros(3, np.int32), np.array([[1], [9]]), np.array([5, 6]), cells)
     Array([0, 5, 0], dtype=int32)
     """
-    numbers = _canonical(dimension_numbers)
+    numbers = canonical_numbers(dimension_numbers, ScatterDimensionNumbers, "scatter")
     flags = indices_are_sorted, unique_indices, mode
     if extended_dtypes.is_key(operand):
         dtype = _same_key_dtype(operand, updates)
@@ -107,12 +107,6 @@ def scatter(
         bits = extended_dtypes.key_bits(operand), scatter_indices, extended_dtypes.key_bits(updates)
         return extended_dtypes.wrap_key_bits(_bind(scatter_p, *bits, inner, *flags), dtype)
     return _bind(scatter_p, operand, scatter_indices, updates, numbers, *flags)
-
-
-def _canonical(numbers: ScatterDimensionNumbers) -> ScatterDimensionNumbers:
-    return ScatterDimensionNumbers(
-        *(integers_of(dims, "scatter", name) for name, dims in numbers._asdict().items())
-    )
 
 
 def _same_key_dtype(operand: Any, updates: Any) -> Any:
@@ -160,7 +154,7 @@ def _combining(kind: Primitive, summary: str, shown: str) -> Callable[..., Array
         unique_indices: bool = False,
         mode: str | GatherScatterMode | None = None,
     ) -> Array:
-        numbers = _canonical(dimension_numbers)
+        numbers = canonical_numbers(dimension_numbers, ScatterDimensionNumbers, "scatter")
         flags = indices_are_sorted, unique_indices, mode
         return _bind(kind, operand, scatter_indices, updates, numbers, *flags)
 

@@ -60,8 +60,8 @@ def _result_type(x: Any, y: Any) -> tuple[Any, Any]:
 def _direct(x: Any, y: Any, *, mode: str, precision: Any) -> Any:
     """The convolution; y is reversed here."""
     given, dtype = _result_type(x, y)
-    first = x.shape
     x, y = convert(x, dtype), convert(y, dtype)
+    first = x.shape
     swap = prod(x.shape) < prod(y.shape)
     x, y = (y, x) if swap else (x, y)
     padding = [(0, 0) if mode == "valid" else (n - 1, n - 1) for n in y.shape]
@@ -160,8 +160,8 @@ def _bounded(
     x: Any, y: Any, fill: Any, *, mode: str, boundary: str, precision: Any, correlation: bool
 ) -> Any:
     given, dtype = _result_type(x, y)
-    first = x.shape
     x, y = convert(x, dtype), convert(y, dtype)
+    first = x.shape
     y = jnp.conj(y) if correlation else jnp.flip(y)
     around = [(n - 1, n - 1) for n in y.shape]
     if boundary == "fill":
