@@ -134,7 +134,10 @@ def _check_condition(name: str, condition: TracedBody) -> None:
         if not got.shape and got.dtype == dtypes.bool_:
             return
     message = f"while_loop: the condition {name} does not return a boolean scalar"
-    fix = Fix("condition", "compare (x < n), and reduce an array with .any() or .all()")
+    advice = "return the boolean alone: not in a tuple or another tree, and not None"
+    if isinstance(got, ArrayType):
+        advice = "compare (x < n), and reduce an array with .any() or .all()"
+    fix = Fix("condition", advice)
     raise WeftTypeError(message, operation="while_loop", got=str(got), wanted="bool[]", fix=fix)
 
 
@@ -226,7 +229,10 @@ def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
         if type.shape or type.dtype not in dtypes.INTEGER | dtypes.FLOATING:
             message = f"fori_loop takes a real scalar as its {which} bound"
             got = str(type)
-            fix = Fix("convert", "convert the bound to an integer", {"bound": which})
+            advice = "convert the bound to an integer: weft.numpy.int32(bound)"
+            if type.shape:
+                advice = "take one number (bound.max()), or map over the bounds with weft.vmap"
+            fix = Fix("convert", advice, {"bound": which})
             raise WeftTypeError(message, operation="fori_loop", got=got, wanted="i32[]", fix=fix)
     found: tuple[Any, bool] = dtypes.promote(*((t.dtype, t.weak_type) for t in types))
     return found
