@@ -28,6 +28,7 @@ from weft.api.gradient_arguments import (
     Second,
     T,
     Yes,
+    conversion,
     check_grad_inputs,
     check_grad_result,
     chosen_arguments,
@@ -190,7 +191,7 @@ def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
             return convert_element_type(tangent, wanted.dtype)
         message = f"{what}: the tangent has another dtype"
         got = f"a tangent of dtype {got_dtype}"
-        fix = Fix("convert", f"convert the tangent to {wanted.dtype}", {"dtype": wanted.dtype})
+        fix = conversion(got_dtype, wanted.dtype, "the tangent")
         raise DTypeError(message, operation="jvp", got=got, wanted=f"dtype {wanted.dtype}", fix=fix)
     return tangent
 

@@ -86,6 +86,15 @@ def _over_basis(
     return (*vmap_flat(function, axis, basis, [0] * len(leaves), name), total)
 
 
+def _other_values(dtype: Any, holomorphic: bool) -> Fix:
+    if holomorphic:
+        return Fix("convert", "convert the values to complex64, or leave holomorphic out")
+    if dtype in dtypes.COMPLEX:
+        text = "pass holomorphic=True for a holomorphic function, else real and imaginary parts"
+        return Fix("holomorphic", text)
+    return Fix("convert", "convert the values to a floating-point dtype")
+
+
 def _check_jacobian(
     what: str, leaves: Sequence[Any], holomorphic: bool, allow_int: bool = False
 ) -> None:
@@ -98,12 +107,7 @@ def _check_jacobian(
                 operation=what,
                 got=f"dtype {dtypes.short_name(dtype)}",
                 wanted=", ".join(sorted(d.name for d in wanted)),
-                fix=Fix(
-                    "holomorphic" if dtype in dtypes.COMPLEX else "convert",
-                    "pass holomorphic=True for a holomorphic function"
-                    if dtype in dtypes.COMPLEX
-                    else "convert the values to a floating-point dtype",
-                ),
+                fix=_other_values(dtype, holomorphic),
             )
 
 

@@ -82,8 +82,10 @@ def _other_number(
         text, data = f"pass devices[:{needed}]", {"devices": tuple(given[:needed])}
     else:
         fitting = _fitting(sizes, len(given))
+        fewer = math.prod(fitting)
         text = f"pass {needed} devices, or use axis_shapes={fitting!r}"
-        data = {"axis_shapes": fitting, "devices": tuple(given[: math.prod(fitting)])}
+        text += "" if fewer == len(given) else f" and devices[:{fewer}]"
+        data = {"axis_shapes": fitting, "devices": tuple(given[:fewer])}
     message = "make_mesh: the number of devices is not that of the mesh"
     got = f"axis_shapes={sizes!r} and {len(given)} devices"
     wanted = f"{needed} devices"
