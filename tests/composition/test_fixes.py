@@ -24,7 +24,14 @@ ROWS = [
 
 
 # The parts of the package whose fixes all have a row. A part is added with its rows.
-COVERED = ["weft/control_flow", "weft/ops", "weft/random", "weft/scipy"]
+COVERED = [
+    "weft/api",
+    "weft/control_flow",
+    "weft/custom_derivatives",
+    "weft/ops",
+    "weft/random",
+    "weft/scipy",
+]
 
 
 def fix_of(row):

@@ -12,7 +12,9 @@ from weft.errors import Fix, WeftError
 __all__ = ["NOT_REACHED", "Fixed"]
 
 # Where a fix is made that no program on a machine with CPU devices gets: "file:function" and why.
-NOT_REACHED: dict[str, str] = {}
+NOT_REACHED: dict[str, str] = {
+    "weft/api/device_put.py:_dtype": "asked by a process that has none of a sharding's devices"
+}
 
 
 @dataclasses.dataclass(frozen=True)

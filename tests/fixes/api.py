@@ -8,7 +8,7 @@ import weft
 import weft.numpy as jnp
 from fixes import Fixed
 from weft import lax
-from weft.errors import AxisError, DTypeError, ShapeError, TreeError, WeftTypeError, WeftValueError
+from weft.errors import AxisError, DTypeError, TreeError, WeftTypeError, WeftValueError
 
 THREE = np.array([1.0, 2.0, 3.0], np.float32)
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -80,6 +80,13 @@ GRADIENTS = [
         "pass the arguments up to number 1 by position",
         wrong=lambda: weft.grad(product, 1)(x=3.0, y=5.0),
         fixed=lambda fix: weft.grad(product, 1)(3.0, 5.0),
+        value=3.0,
+        error=WeftTypeError,
+    ),
+    Fixed(
+        "pass the arguments up to number 1 by position",
+        wrong=lambda: weft.jacrev(product, 1)(3.0, y=5.0),
+        fixed=lambda fix: weft.jacrev(product, 1)(3.0, 5.0),
         value=3.0,
         error=WeftTypeError,
     ),

@@ -7,7 +7,6 @@ import numpy as np
 import weft
 import weft.numpy as jnp
 from fixes import Fixed
-from weft import lax
 from weft.errors import (
     DTypeError,
     LeakedTracerError,

@@ -28,10 +28,10 @@ from weft.api.gradient_arguments import (
     Second,
     T,
     Yes,
-    conversion,
     check_grad_inputs,
     check_grad_result,
     chosen_arguments,
+    conversion,
     like,
     numbers_of,
     one_or_all,
@@ -401,7 +401,7 @@ def value_and_grad(
 
     @api_boundary
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, indices = chosen_arguments(fun, numbers, args, kwargs)
+        partial, chosen, indices = chosen_arguments("grad", fun, numbers, args, kwargs)
         check_grad_inputs(chosen, indices, name, holomorphic, allow_int)
         value, pullback, aux = vjp_with_aux(partial, chosen, "grad", has_aux)
         check_grad_result(value, name, holomorphic)

@@ -182,20 +182,25 @@ def one_or_all(argnums: Argnums, found: tuple[Any, ...]) -> Any:
 
 
 def chosen_arguments(
-    fun: Callable[..., Any], numbers: tuple[int, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    operation: str,
+    fun: Callable[..., Any],
+    numbers: tuple[int, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> tuple[Callable[..., Any], tuple[Any, ...], list[int]]:
     """The function of the positional arguments of these numbers, the others being fixed; those
     arguments; and their indices, counted from 0. Raises WeftTypeError for a number beyond."""
     name, count = function_name(fun), len(args)
     for i in numbers:
         if not -count <= i < count:
-            message = f"grad of {name}: argnums={i} and the call has {count} positional arguments"
+            call = f"the call has {count} positional arguments"
+            message = f"{operation} of {name}: argnums={i} and {call}"
             wanted = "the number of a positional argument; keyword arguments are not differentiated"
             fix = Fix("argnums", f"pass the arguments up to number {i} by position", {})
-            if count:
+            if count and not kwargs:
                 choice = "argnums=0" if count == 1 else f"argnums from 0 to {count - 1}"
                 fix = Fix("argnums", f"pass {choice}", {"argnums": 0})
-            raise invalid_type(message, "grad", "argnums", i, wanted, fix=fix)
+            raise invalid_type(message, operation, "argnums", i, wanted, fix=fix)
     indices = [int(i) % count for i in numbers]
 
     def partial(*values: Any) -> Any:

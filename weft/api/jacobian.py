@@ -176,7 +176,7 @@ def jacfwd(
 
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, _ = chosen_arguments(fun, numbers, args, kwargs)
+        partial, chosen, _ = chosen_arguments("jacfwd", fun, numbers, args, kwargs)
         leaves, in_tree = operands(chosen, f"jacfwd of {name}")
         _check_jacobian("jacfwd", leaves, holomorphic)
         flat, store = flat_function(partial, in_tree, f"jacfwd of {name}", has_aux)
@@ -271,7 +271,7 @@ def jacrev(
 
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, _ = chosen_arguments(fun, numbers, args, kwargs)
+        partial, chosen, _ = chosen_arguments("jacrev", fun, numbers, args, kwargs)
         leaves, in_tree = operands(chosen, f"jacrev of {name}")
         _check_jacobian("jacrev", leaves, holomorphic, allow_int)
         value, pullback, aux = vjp_with_aux(partial, chosen, "jacrev", has_aux)

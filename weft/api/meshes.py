@@ -119,8 +119,9 @@ def _found(operation: str, platform: str, numbers: Sequence[int]) -> list[Any]:
         message = f"a pickled {operation} is over devices that this process does not have"
         got = f"the devices {', '.join(map(str, missing))} of {platform}"
         wanted = f"devices out of {', '.join(map(str, there))}"
-        text = f"set the environment variable WEFT_NUM_CPU_DEVICES={needed} (on the CPU)"
-        fix = Fix("environment", text, {"environment": {"WEFT_NUM_CPU_DEVICES": str(needed)}})
+        text = f"WEFT_NUM_CPU_DEVICES={needed} before the program starts (on the CPU)"
+        variable = {"WEFT_NUM_CPU_DEVICES": str(needed)}
+        fix = Fix("environment", f"set the environment variable {text}", {"environment": variable})
         raise WeftValueError(
             message, operation=f"unpickling of a {operation}", got=got, wanted=wanted, fix=fix
         )
