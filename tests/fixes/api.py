@@ -8,7 +8,14 @@ import weft
 import weft.numpy as jnp
 from fixes import Fixed
 from weft import lax
-from weft.errors import AxisError, DTypeError, TreeError, WeftTypeError, WeftValueError
+from weft.errors import (
+    AxisError,
+    DTypeError,
+    TreeError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+)
 
 THREE = np.array([1.0, 2.0, 3.0], np.float32)
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -341,6 +348,15 @@ MAPPED = [
     ),
 ]
 COMPILED = [
+    Fixed(
+        "trace the mapped function: make_jaxpr(weft.vmap(f, axis_name='i'))",
+        wrong=lambda: weft.make_jaxpr(lambda x: lax.psum(x, "i"), axis_env=[("i", 3)])(1.0),
+        fixed=lambda fix: weft.make_jaxpr(weft.vmap(lambda x: lax.psum(x, "i"), axis_name="i"))(
+            THREE
+        ),
+        value=lambda jaxpr: "reduce_sum" in str(jaxpr),
+        error=WeftNotImplementedError,
+    ),
     Fixed(
         "pass max_traces=1",
         wrong=lambda: weft.jit(square, max_traces=0)(3.0),

@@ -21,8 +21,8 @@ from weft.ops.elementwise.convert import convert_element_type
 __all__ = [
     "Argnums", "Aux", "Both", "First", "Forward", "No", "OfFirst", "OfTwo", "P", "R", "Reverse",
     "S", "Second", "T", "Yes", "check_grad_inputs", "check_grad_result", "chosen_arguments",
-    "conversion", "fitted", "like", "numbers_of", "one_or_all", "operand", "operands", "tangent_leaves", "vector",
-    "yields_to",
+    "conversion", "fitted", "like", "numbers_of", "one_or_all", "operand", "operands",
+    "tangent_leaves", "vector", "yields_to",
 ]  # fmt: skip
 
 P = ParamSpec("P")
