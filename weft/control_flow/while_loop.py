@@ -102,23 +102,28 @@ def while_loop(
     """
     for what, function in (("condition", cond_fun), ("body", body_fun)):
         check_function("while_loop", function, f"as its {what}", "a function of the carried values")
+    return _run_while("while_loop", cond_fun, body_fun, init_val)
+
+
+def _run_while(
+    what: str, cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+) -> Any:
+    """Runs `while_loop` under the name `what`, which error messages show."""
     name = function_name(body_fun)
-    leaves, types, carry_tree = typed_leaves("while_loop", name, "init_val", init_val)
-    check = partial(check_carry_structure, "while_loop", name, carry_tree)
+    leaves, types, carry_tree = typed_leaves(what, name, "init_val", init_val)
+    check = partial(check_carry_structure, what, name, carry_tree)
     body = trace_once(
         _bodies,
         body_fun,
         (carry_tree, *types),
-        lambda closed: trace_loop_body(
-            "while_loop", body_fun, (carry_tree,), types, (), check, closed
-        ),
+        lambda closed: trace_loop_body(what, body_fun, (carry_tree,), types, (), check, closed),
     )
     in_tree = tree.treedef_tuple((carry_tree,))
     condition = trace_once(
         _conditions,
         cond_fun,
         (carry_tree, *body.carry_types),
-        lambda closed: trace_body("while_loop", cond_fun, in_tree, body.carry_types, closed),
+        lambda closed: trace_body(what, cond_fun, in_tree, body.carry_types, closed),
     )
     _check_condition(function_name(cond_fun), condition)
     outs = bind_while(
@@ -180,6 +185,7 @@ def fori_loop(
     Array(10, dtype=int32, weak_type=True)
     """
     name = check_function("fori_loop", body_fun, "as its body")
+    typed_leaves("fori_loop", name, "init_val", init_val)  # for the name in its errors
     lower, upper = user_value(lower), user_value(upper)
     dtype, weak = _bounds_type(lower, upper)
     first, last = (_known(name, bound, dtype) for bound in (lower, upper))
@@ -218,7 +224,7 @@ def fori_loop(
         x if (t.dtype, t.weak_type) == (dtype, weak) else convert_element_type(x, dtype, weak)
         for x, t in zip((lower, upper), types, strict=True)
     )
-    return while_loop(go_on, advance, (*bounds, init_val))[2]
+    return _run_while("fori_loop", go_on, advance, (*bounds, init_val))[2]
 
 
 def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
