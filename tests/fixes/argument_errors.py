@@ -11,7 +11,7 @@ import weft
 import weft.numpy as jnp
 from fixes import Fixed
 from weft import P, debug, image
-from weft.errors import WeftNotImplementedError, WeftValueError
+from weft.errors import WeftNotImplementedError, WeftTypeError, WeftValueError
 
 MATRIX = np.array([[2.0, 0.0], [0.0, 4.0]], np.float32)
 UNSORTED = np.array([3, 1, 2])
@@ -49,6 +49,27 @@ FIXES = [
         fixed=lambda fix: shown(),
         value=lambda text: text == "7\n",
         error=WeftNotImplementedError,
+    ),
+    Fixed(
+        "pass argnums=0",
+        wrong=lambda: weft.jacrev(jnp.square, "x")(3.0),
+        fixed=lambda fix: weft.jacrev(jnp.square, **fix.data)(3.0),
+        value=6.0,
+        error=WeftTypeError,
+    ),
+    Fixed(
+        "pass unroll=1",
+        wrong=lambda: weft.lax.fori_loop(0, 3, lambda i, x: 2 * x, 1, unroll="all"),
+        fixed=lambda fix: weft.lax.fori_loop(0, 3, lambda i, x: 2 * x, 1, **fix.data),
+        value=8,
+        error=WeftTypeError,
+    ),
+    Fixed(
+        "pass unroll=1",
+        wrong=lambda: weft.lax.scan(lambda x, _: (2 * x, None), 1, length=3, unroll=-2),
+        fixed=lambda fix: weft.lax.scan(lambda x, _: (2 * x, None), 1, length=3, **fix.data)[0],
+        value=8,
+        error=WeftValueError,
     ),
     Fixed(
         "pass UPLO='L'",

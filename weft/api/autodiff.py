@@ -397,7 +397,7 @@ def value_and_grad(
     """
     if not callable(fun):
         raise not_a_function("grad", fun)
-    numbers, name = numbers_of(argnums), function_name(fun)
+    numbers, name = numbers_of(argnums, "grad"), function_name(fun)
 
     @api_boundary
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:

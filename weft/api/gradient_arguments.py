@@ -164,16 +164,16 @@ def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any
     return functools.wraps(fun)(made) if hasattr(fun, "__name__") else made
 
 
-def numbers_of(argnums: Argnums) -> tuple[int, ...]:
+def numbers_of(argnums: Argnums, operation: str) -> tuple[int, ...]:
     """The numbers in `argnums`: one, or several. Raises WeftTypeError for anything else."""
     one = isinstance(argnums, (int, np.integer))
     try:
         return tuple(map(operator.index, (argnums,) if one else argnums))  # type: ignore[arg-type]
     except TypeError:
         pass
-    message = "argnums takes the number of an argument, or a tuple of numbers"
+    message = f"{operation}: argnums takes the number of an argument, or a tuple of numbers"
     wanted = "integers, counted from 0"
-    raise invalid_type(message, "grad", "argnums", argnums, wanted, 0)
+    raise invalid_type(message, operation, "argnums", argnums, wanted, 0)
 
 
 def one_or_all(argnums: Argnums, found: tuple[Any, ...]) -> Any:

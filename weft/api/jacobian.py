@@ -172,7 +172,7 @@ def jacfwd(
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
-    numbers, name = numbers_of(argnums), function_name(fun)
+    numbers, name = numbers_of(argnums, "jacfwd"), function_name(fun)
 
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
@@ -267,7 +267,7 @@ def jacrev(
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
-    numbers, name = numbers_of(argnums), function_name(fun)
+    numbers, name = numbers_of(argnums, "jacrev"), function_name(fun)
 
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:

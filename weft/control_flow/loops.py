@@ -109,7 +109,7 @@ def run_loop(
         ),
     )
     n = len(carry_types)
-    loop = Loop(length, bool(reverse), _unroll(unroll, length), len(body.consts), n)
+    loop = Loop(length, bool(reverse), _unroll(what, unroll, length), len(body.consts), n)
     outs = bind_scan(body.jaxpr, loop, body.consts, body.start(carry_leaves), x_leaves)
     return carry_tree.unflatten(outs[:n]), body.out_tree.unflatten(outs[n:])
 
@@ -181,10 +181,10 @@ def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: i
     return lengths.pop()
 
 
-def _unroll(unroll: int | bool, length: int) -> int:
+def _unroll(what: str, unroll: int | bool, length: int) -> int:
     if unroll is True:
         return max(1, length)
-    steps = 1 if unroll is False else _positive("scan", "unroll", unroll, "an int or a bool")
+    steps = 1 if unroll is False else _positive(what, "unroll", unroll, "an int or a bool")
     return max(1, min(steps, length))
 
 
