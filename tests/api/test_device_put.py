@@ -482,7 +482,7 @@ def test_bad_parts_on_devices():
     assert caught.value.fix.data["dtype"] == np.float32
     with pytest.raises(WeftTypeError, match=r"arrays\[0\]"):
         make([np.float32([0]), *blocks[1:]])
-    with pytest.raises(WeftTypeError, match="dtype is not known"):
+    with pytest.raises(WeftValueError, match="one array for each device"):
         make([])
     with pytest.raises(ShapeError):
         make(blocks, (7,))

@@ -34,6 +34,18 @@ COVERED = [
     "weft/random",
     "weft/scipy",
     "weft/tree",
+    "weft/api",
+    "weft/argument_errors.py",
+    "weft/callbacks",
+    "weft/control_flow",
+    "weft/custom_derivatives",
+    "weft/debug",
+    "weft/interpreters",
+    "weft/ops",
+    "weft/profiler",
+    "weft/random",
+    "weft/scipy",
+    "weft/testing",
 ]
 
 

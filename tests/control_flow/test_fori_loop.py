@@ -140,6 +140,24 @@ def test_carries_that_change():
     close(lax.fori_loop(0, 3, lambda i, c: {"a": c["a"] + X}, init), {"a": 1 + 3 * X})
 
 
+@pytest.mark.parametrize("transform", [lambda f: f, weft.jit])
+def test_errors_name_the_users_part_of_the_carry(transform):
+    """Not the index, nor the end, which are carried too."""
+
+    def run(body, init):
+        transform(lambda n: lax.fori_loop(0, n, body, init))(3)
+
+    with pytest.raises(WeftTypeError, match="^fori_loop of") as info:
+        run(lambda i, c: c[:1], X)
+    assert f"carry: f32[{len(X)}] goes in, f32[1]" in str(info.value)
+    with pytest.raises(TreeError, match="^fori_loop of") as info:
+        run(lambda i, c: {"a": None}, {"a": 1.0})
+    assert info.value.got.split("\n")[0] == "PyTreeDef({'a': None})"
+    assert "carry['a']: a leaf goes in" in str(info.value)
+    with pytest.raises(WeftTypeError, match=r"^fori_loop of .*: init_val\['a'\] is no array"):
+        run(lambda i, c: c, {"a": "text"})
+
+
 def test_what_is_no_function_or_no_array():
     with pytest.raises(WeftTypeError, match="takes a function as its body, not int"):
         lax.fori_loop(0, 3, 3, 1.0)

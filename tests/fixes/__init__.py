@@ -13,7 +13,8 @@ __all__ = ["NOT_REACHED", "Fixed"]
 
 # Where a fix is made that no program on a machine with CPU devices gets: "file:function" and why.
 NOT_REACHED: dict[str, str] = {
-    "weft/arrays/shards.py:_elsewhere": "one process holds all devices of this machine"
+    "weft/arrays/shards.py:_elsewhere": "one process holds all devices of this machine",
+    "weft/api/device_put.py:_dtype": "asked by a process that has none of a sharding's devices",
 }
 
 

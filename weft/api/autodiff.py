@@ -31,6 +31,7 @@ from weft.api.gradient_arguments import (
     check_grad_inputs,
     check_grad_result,
     chosen_arguments,
+    conversion,
     like,
     numbers_of,
     one_or_all,
@@ -190,7 +191,7 @@ def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
             return convert_element_type(tangent, wanted.dtype)
         message = f"{what}: the tangent has another dtype"
         got = f"a tangent of dtype {got_dtype}"
-        fix = Fix("convert", f"convert the tangent to {wanted.dtype}", {"dtype": wanted.dtype})
+        fix = conversion(got_dtype, wanted.dtype, "the tangent")
         raise DTypeError(message, operation="jvp", got=got, wanted=f"dtype {wanted.dtype}", fix=fix)
     return tangent
 
@@ -396,11 +397,11 @@ def value_and_grad(
     """
     if not callable(fun):
         raise not_a_function("grad", fun)
-    numbers, name = numbers_of(argnums), function_name(fun)
+    numbers, name = numbers_of(argnums, "grad"), function_name(fun)
 
     @api_boundary
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, indices = chosen_arguments(fun, numbers, args, kwargs)
+        partial, chosen, indices = chosen_arguments("grad", fun, numbers, args, kwargs)
         check_grad_inputs(chosen, indices, name, holomorphic, allow_int)
         value, pullback, aux = vjp_with_aux(partial, chosen, "grad", has_aux)
         check_grad_result(value, name, holomorphic)

@@ -228,6 +228,8 @@ def make_array_from_single_device_arrays(
     operation = "make_array_from_single_device_arrays"
     lengths, place, layout = _checked(operation, shape, sharding)
     given = list(arrays)
+    if not given and (bare := parts_of(place, ArrayType(lengths, np.bool_))).devices:
+        raise _wrong_devices(operation, "no arrays", bare)
     types = [_part_type(operation, x, f"arrays[{n}]", only=Array) for n, x in enumerate(given)]
     parts = parts_of(place, ArrayType(lengths, _dtype(operation, dtype, types)))
     found: dict[Any, Array] = {}

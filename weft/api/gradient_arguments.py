@@ -21,8 +21,8 @@ from weft.ops.elementwise.convert import convert_element_type
 __all__ = [
     "Argnums", "Aux", "Both", "First", "Forward", "No", "OfFirst", "OfTwo", "P", "R", "Reverse",
     "S", "Second", "T", "Yes", "check_grad_inputs", "check_grad_result", "chosen_arguments",
-    "fitted", "like", "numbers_of", "one_or_all", "operand", "operands", "tangent_leaves", "vector",
-    "yields_to",
+    "conversion", "fitted", "like", "numbers_of", "one_or_all", "operand", "operands",
+    "tangent_leaves", "vector", "yields_to",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -92,6 +92,13 @@ def yields_to(got: ArrayType, wanted: ArrayType) -> bool:
     return got.weak_type and got.dtype in dtypes.INEXACT and real
 
 
+def conversion(got: Any, wanted: Any, what: str) -> Fix:
+    """The fix for a tangent or cotangent of another dtype than is wanted."""
+    if got in dtypes.COMPLEX and wanted not in dtypes.COMPLEX:
+        return Fix("real", f"pass the real part of {what}: x.real.astype({wanted})")
+    return Fix("convert", f"convert {what} to {wanted}", {"dtype": wanted})
+
+
 def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
     """A tangent or cotangent of the wanted shape and dtype; only Python numbers are converted.
 
@@ -107,7 +114,7 @@ def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
     if yields_to(got, wanted):
         return convert_element_type(value, wanted.dtype)
     message = f"{what} has another dtype"
-    fix = Fix("convert", f"convert it to {wanted.dtype}", {"dtype": wanted.dtype})
+    fix = conversion(got.dtype, wanted.dtype, "it")
     raise DTypeError(message, operation=what, got=str(got), wanted=str(wanted), fix=fix)
 
 
@@ -157,16 +164,16 @@ def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any
     return functools.wraps(fun)(made) if hasattr(fun, "__name__") else made
 
 
-def numbers_of(argnums: Argnums) -> tuple[int, ...]:
+def numbers_of(argnums: Argnums, operation: str) -> tuple[int, ...]:
     """The numbers in `argnums`: one, or several. Raises WeftTypeError for anything else."""
     one = isinstance(argnums, (int, np.integer))
     try:
         return tuple(map(operator.index, (argnums,) if one else argnums))  # type: ignore[arg-type]
     except TypeError:
         pass
-    message = "argnums takes the number of an argument, or a tuple of numbers"
+    message = f"{operation}: argnums takes the number of an argument, or a tuple of numbers"
     wanted = "integers, counted from 0"
-    raise invalid_type(message, "grad", "argnums", argnums, wanted, 0)
+    raise invalid_type(message, operation, "argnums", argnums, wanted, 0)
 
 
 def one_or_all(argnums: Argnums, found: tuple[Any, ...]) -> Any:
@@ -175,20 +182,25 @@ def one_or_all(argnums: Argnums, found: tuple[Any, ...]) -> Any:
 
 
 def chosen_arguments(
-    fun: Callable[..., Any], numbers: tuple[int, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    operation: str,
+    fun: Callable[..., Any],
+    numbers: tuple[int, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> tuple[Callable[..., Any], tuple[Any, ...], list[int]]:
     """The function of the positional arguments of these numbers, the others being fixed; those
     arguments; and their indices, counted from 0. Raises WeftTypeError for a number beyond."""
     name, count = function_name(fun), len(args)
     for i in numbers:
         if not -count <= i < count:
-            message = f"grad of {name}: argnums={i} and the call has {count} positional arguments"
+            call = f"the call has {count} positional arguments"
+            message = f"{operation} of {name}: argnums={i} and {call}"
             wanted = "the number of a positional argument; keyword arguments are not differentiated"
             fix = Fix("argnums", f"pass the arguments up to number {i} by position", {})
-            if count:
+            if count and not kwargs:
                 choice = "argnums=0" if count == 1 else f"argnums from 0 to {count - 1}"
                 fix = Fix("argnums", f"pass {choice}", {"argnums": 0})
-            raise invalid_type(message, "grad", "argnums", i, wanted, fix=fix)
+            raise invalid_type(message, operation, "argnums", i, wanted, fix=fix)
     indices = [int(i) % count for i in numbers]
 
     def partial(*values: Any) -> Any:
@@ -233,12 +245,15 @@ def check_grad_inputs(
 def check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
     leaves, structure = tree.flatten(value)
     if structure != tree.structure(0):
+        fix = Fix("has_aux", "return (scalar, others) and pass has_aux=True", {"has_aux": True})
+        if len(leaves) < 2:
+            fix = Fix("scalar", f"return the scalar itself from {name}")
         raise WeftTypeError(
             f"grad takes a function that returns one scalar, and {name} returned {structure}",
             operation="grad",
             got=str(structure),
             wanted="an array without dimensions",
-            fix=Fix("has_aux", "return (scalar, others) and pass has_aux=True", {"has_aux": True}),
+            fix=fix,
         )
     aval = type_of(leaves[0])
     if aval.shape:
@@ -252,10 +267,10 @@ def check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
         kind = "complex (holomorphic=True)" if holomorphic else "real floating-point"
         message = f"grad takes a function with a {kind} result, and {name} returned {aval}"
         got = str(aval)
-        fix = Fix(
-            "holomorphic" if aval.dtype in dtypes.COMPLEX else "convert",
-            "pass holomorphic=True for a holomorphic function, or take the real part"
-            if aval.dtype in dtypes.COMPLEX
-            else "convert the result to a floating-point dtype",
-        )
+        fix = Fix("convert", "convert the result to a floating-point dtype")
+        if holomorphic:
+            fix = Fix("holomorphic", "leave holomorphic out: only complex results can be it")
+        elif aval.dtype in dtypes.COMPLEX:
+            advice = "take the real part, or pass holomorphic=True and complex arguments for a "
+            fix = Fix("holomorphic", f"{advice}holomorphic function")
         raise DTypeError(message, operation="grad", got=got, wanted=f"a {kind} dtype", fix=fix)

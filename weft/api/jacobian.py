@@ -86,6 +86,15 @@ def _over_basis(
     return (*vmap_flat(function, axis, basis, [0] * len(leaves), name), total)
 
 
+def _other_values(dtype: Any, holomorphic: bool) -> Fix:
+    if holomorphic:
+        return Fix("convert", "convert the values to complex64, or leave holomorphic out")
+    if dtype in dtypes.COMPLEX:
+        text = "pass holomorphic=True for a holomorphic function, else real and imaginary parts"
+        return Fix("holomorphic", text)
+    return Fix("convert", "convert the values to a floating-point dtype")
+
+
 def _check_jacobian(
     what: str, leaves: Sequence[Any], holomorphic: bool, allow_int: bool = False
 ) -> None:
@@ -98,12 +107,7 @@ def _check_jacobian(
                 operation=what,
                 got=f"dtype {dtypes.short_name(dtype)}",
                 wanted=", ".join(sorted(d.name for d in wanted)),
-                fix=Fix(
-                    "holomorphic" if dtype in dtypes.COMPLEX else "convert",
-                    "pass holomorphic=True for a holomorphic function"
-                    if dtype in dtypes.COMPLEX
-                    else "convert the values to a floating-point dtype",
-                ),
+                fix=_other_values(dtype, holomorphic),
             )
 
 
@@ -168,11 +172,11 @@ def jacfwd(
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
-    numbers, name = numbers_of(argnums), function_name(fun)
+    numbers, name = numbers_of(argnums, "jacfwd"), function_name(fun)
 
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, _ = chosen_arguments(fun, numbers, args, kwargs)
+        partial, chosen, _ = chosen_arguments("jacfwd", fun, numbers, args, kwargs)
         leaves, in_tree = operands(chosen, f"jacfwd of {name}")
         _check_jacobian("jacfwd", leaves, holomorphic)
         flat, store = flat_function(partial, in_tree, f"jacfwd of {name}", has_aux)
@@ -263,11 +267,11 @@ def jacrev(
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
-    numbers, name = numbers_of(argnums), function_name(fun)
+    numbers, name = numbers_of(argnums, "jacrev"), function_name(fun)
 
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, _ = chosen_arguments(fun, numbers, args, kwargs)
+        partial, chosen, _ = chosen_arguments("jacrev", fun, numbers, args, kwargs)
         leaves, in_tree = operands(chosen, f"jacrev of {name}")
         _check_jacobian("jacrev", leaves, holomorphic, allow_int)
         value, pullback, aux = vjp_with_aux(partial, chosen, "jacrev", has_aux)

@@ -100,7 +100,7 @@ def _limit(max_traces: Any) -> int | None:
             operation="jit",
             got=f"max_traces={max_traces!r:.100}",
             wanted="an int of at least 1, or None for no limit",
-            fix=Fix("max_traces", "pass max_traces=1", {"max_traces": 1}),
+            fix=Fix("max_traces", "pass max_traces=1, or leave it out", {"max_traces": 1}),
         )
     return int(max_traces)
 
@@ -124,7 +124,8 @@ def _options(fun: Callable[..., Any], given: Mapping[str, Any]) -> Options:
     relayout = given["relayout"]
     if relayout not in ("error", "auto", "warn"):
         message = "jit: relayout says what happens to arguments that have another layout"
-        fix = Fix("relayout", "pass relayout='auto'", {"relayout": "auto"})
+        text = "leave relayout out to be told of them, or pass relayout='auto' to have them moved"
+        fix = Fix("relayout", text, {"relayout": "auto"})
         wanted = "'error', 'auto' or 'warn'"
         raise invalid_value(message, "jit", "relayout", relayout, wanted, fix=fix)
     both = set(static[0]) & set(donated[0]) or set(static[1]) & set(donated[1])

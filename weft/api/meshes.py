@@ -82,8 +82,10 @@ def _other_number(
         text, data = f"pass devices[:{needed}]", {"devices": tuple(given[:needed])}
     else:
         fitting = _fitting(sizes, len(given))
+        fewer = math.prod(fitting)
         text = f"pass {needed} devices, or use axis_shapes={fitting!r}"
-        data = {"axis_shapes": fitting, "devices": tuple(given[: math.prod(fitting)])}
+        text += "" if fewer == len(given) else f" and devices[:{fewer}]"
+        data = {"axis_shapes": fitting, "devices": tuple(given[:fewer])}
     message = "make_mesh: the number of devices is not that of the mesh"
     got = f"axis_shapes={sizes!r} and {len(given)} devices"
     wanted = f"{needed} devices"
@@ -117,8 +119,9 @@ def _found(operation: str, platform: str, numbers: Sequence[int]) -> list[Any]:
         message = f"a pickled {operation} is over devices that this process does not have"
         got = f"the devices {', '.join(map(str, missing))} of {platform}"
         wanted = f"devices out of {', '.join(map(str, there))}"
-        text = f"set the environment variable WEFT_NUM_CPU_DEVICES={needed} (on the CPU)"
-        fix = Fix("environment", text, {"environment": {"WEFT_NUM_CPU_DEVICES": str(needed)}})
+        text = f"WEFT_NUM_CPU_DEVICES={needed} before the program starts (on the CPU)"
+        variable = {"WEFT_NUM_CPU_DEVICES": str(needed)}
+        fix = Fix("environment", f"set the environment variable {text}", {"environment": variable})
         raise WeftValueError(
             message, operation=f"unpickling of a {operation}", got=got, wanted=wanted, fix=fix
         )

@@ -231,10 +231,19 @@ def promoted_carry(types: Sequence[ArrayType], outs: Sequence[ArrayType]) -> lis
     return found
 
 
+def users_part(what: str, carry_tree: Any) -> tuple[Any, int]:
+    """The user's part of a carried tree, and how many leaves precede it (in a fori_loop)."""
+    if what != "fori_loop":
+        return carry_tree, 0
+    *counters, own = carry_tree.children()
+    return own, len(counters)
+
+
 def check_carry_structure(what: str, name: str, in_tree: Any, out_tree: Any) -> None:
     """Raises TreeError where a carried tree comes out with another structure."""
     if in_tree == out_tree:
         return
+    (in_tree, _), (out_tree, _) = users_part(what, in_tree), users_part(what, out_tree)
     lines = "".join(
         f"\n    carry{tree.keystr(found.path)}: {found.left} goes in, {found.right} comes out"
         for found in differences(in_tree, out_tree)
@@ -251,7 +260,8 @@ def check_carry_types(
     """Raises WeftTypeError for carried values whose shape or dtype changes, leaf by leaf. `again`
     traces the body for the types that come out: those to start with, if they come out again."""
     outs = body.out_types[: len(types)]
-    columns = zip(leaf_paths(carry_tree), types, outs, body.outputs, strict=False)
+    own, n = users_part(what, carry_tree)
+    columns = zip(leaf_paths(own), types[n:], outs[n:], body.outputs[n:], strict=False)
     differ = [
         row for row in columns if (row[1].shape, row[1].dtype) != (row[2].shape, row[2].dtype)
     ]

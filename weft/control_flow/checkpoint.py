@@ -17,7 +17,7 @@ from weft import tree
 from weft.base import source as sources
 from weft.base.marked_lists import Flags, marked, unmarked
 from weft.control_flow.body_tracing import run_as_one, trace_body
-from weft.control_flow.checkpoint_policies import Policy, saveable
+from weft.control_flow.checkpoint_policies import MAKERS_BY_NAME, Policy, saveable
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import stacked_type
 from weft.control_flow.scan import scan_p
@@ -71,11 +71,7 @@ def checkpoint(
     Array(1., dtype=float32, weak_type=True)
     """
     name = check_function("checkpoint", fun)
-    if policy is not None and not callable(policy):
-        message, got = "checkpoint takes a function as its policy", f"{policy!r:.100}"
-        wanted = "one of weft.checkpoint_policies, or None"
-        fix = Fix("policy", "pass policy=weft.checkpoint_policies.dots_saveable")
-        raise WeftTypeError(message, operation="checkpoint", got=got, wanted=wanted, fix=fix)
+    _check_policy(policy)
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @api_boundary
@@ -105,6 +101,18 @@ def checkpoint(
         return result
 
     return functools.wraps(fun)(rematerialized) if hasattr(fun, "__name__") else rematerialized
+
+
+def _check_policy(policy: Any) -> None:
+    if policy is not None and not callable(policy):
+        message, got = "checkpoint takes a function as its policy", f"{policy!r:.100}"
+        wanted = "one of weft.checkpoint_policies, or None"
+        fix = Fix("policy", "pass policy=weft.checkpoint_policies.dots_saveable")
+        raise WeftTypeError(message, operation="checkpoint", got=got, wanted=wanted, fix=fix)
+    if policy in MAKERS_BY_NAME:
+        message, got = "checkpoint got what makes a policy as its policy", policy.__name__
+        fix = Fix("call", f"call it with the names: {got}('a')")
+        raise WeftTypeError(message, operation="checkpoint", got=got, wanted="a policy", fix=fix)
 
 
 def _place(i: int, args: tuple[Any, ...], name: str) -> int:

@@ -49,10 +49,10 @@ def saveable(eqn: Equation, policy: Policy | None) -> list[bool]:
         message = "a policy of checkpoint answers whether to save"
         got = f"{answer!r:.100} for {eqn.primitive.name}"
         wanted = "True or False"
-        fix = Fix(
-            "call",
-            "call what makes a policy: save_only_these_names('a'), not save_only_these_names",
-        )
+        advice = "return a bool from the policy: bool(…) of what it returns"
+        if callable(answer):
+            advice = "it makes a policy: pass what it returns, policy=make(…) for policy=make"
+        fix = Fix("call", advice)
         raise WeftTypeError(message, operation="checkpoint", got=got, wanted=wanted, fix=fix)
     return [answer] * len(eqn.outputs)
 
@@ -105,6 +105,11 @@ def save_any_names_but_these(*names: str) -> Policy:
 def save_anything_except_these_names(*names: str) -> Policy:
     """A policy that saves everything but the values given one of these names."""
     return _by_name("save_anything_except_these_names", names, False, True)
+
+
+MAKERS_BY_NAME = (
+    save_only_these_names, save_any_names_but_these, save_anything_except_these_names,
+)  # fmt: skip
 
 
 def save_from_both_policies(first: Policy, second: Policy) -> Policy:

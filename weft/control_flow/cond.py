@@ -157,7 +157,10 @@ def switch(
     of = type_of(index)
     if of.shape or of.dtype not in dtypes.INTEGER:
         message = "switch takes an integer scalar as its index"
-        fix = Fix("convert", "convert the index to int32 (.astype(weft.numpy.int32))")
+        advice = "choose for each: weft.vmap, or weft.lax.select_n where the results are at hand"
+        if not of.shape:
+            advice = "convert the index: weft.numpy.int32(index)"
+        fix = Fix("convert", advice)
         raise WeftTypeError(message, operation="switch", got=str(of), wanted="i32[]", fix=fix)
     inside = clamp(of.dtype.type(0), index, of.dtype.type(np.int32(len(branches) - 1)))
     index = convert_element_type(inside, dtypes.int32)

@@ -200,7 +200,7 @@ def check_like(
             found = str(got)
             fix = Fix(
                 "convert",
-                f"return arrays of the shapes and dtypes of {given}, or convert it",
+                f"return arrays of the shapes and dtypes of {given}, or convert {given}",
                 {"dtype": got.dtype, "shape": got.shape},
             )
             raise WeftTypeError(message, operation=operation, got=found, wanted=str(like), fix=fix)

@@ -109,7 +109,7 @@ def run_loop(
         ),
     )
     n = len(carry_types)
-    loop = Loop(length, bool(reverse), _unroll(unroll, length), len(body.consts), n)
+    loop = Loop(length, bool(reverse), _unroll(what, unroll, length), len(body.consts), n)
     outs = bind_scan(body.jaxpr, loop, body.consts, body.start(carry_leaves), x_leaves)
     return carry_tree.unflatten(outs[:n]), body.out_tree.unflatten(outs[n:])
 
@@ -136,7 +136,7 @@ def no_axis(title: str, type: ArrayType, operation: str) -> ShapeError:
     """The error for an array without the axis that a loop goes along."""
     message = f"{title} has no axis to go along"
     wanted = "an array with at least one dimension"
-    fix = Fix("stack", "stack the values: weft.numpy.stack or weft.numpy.asarray")
+    fix = Fix("stack", "stack the values of all steps: weft.numpy.stack([x0, x1])")
     return ShapeError(message, operation=operation, got=str(type), wanted=wanted, fix=fix)
 
 
@@ -166,22 +166,25 @@ def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: i
         text = f"{what} of {name}: the lengths differ"
         got = f"leading lengths {sorted(lengths)}{lines}{given}"
         expected = "one length for all of xs" + (" and `length`" if length is not None else "")
+        alike = len({type.shape[0] for type in types}) == 1
         advice = Fix("same_length", "cut or pad the arrays to one leading length")
+        if alike:
+            advice = Fix("length", f"leave length out, or cut the arrays to {length}")
         raise ShapeError(text, operation=what, got=got, wanted=expected, fix=advice)
     if not lengths:
         scans = what == "scan"
         text = f"{what} of {name}: nothing says how many steps there are"
         got = "xs without arrays" + (", and no length" if scans else "")
         expected = "length=, or arrays in xs" if scans else "arrays in xs"
-        advice = Fix("length", "pass length=…" if scans else "use weft.lax.scan")
+        advice = Fix("length", "pass length=…" if scans else "use weft.lax.scan with length=…")
         raise WeftValueError(text, operation=what, got=got, wanted=expected, fix=advice)
     return lengths.pop()
 
 
-def _unroll(unroll: int | bool, length: int) -> int:
+def _unroll(what: str, unroll: int | bool, length: int) -> int:
     if unroll is True:
         return max(1, length)
-    steps = 1 if unroll is False else _positive("scan", "unroll", unroll, "an int or a bool")
+    steps = 1 if unroll is False else _positive(what, "unroll", unroll, "an int or a bool")
     return max(1, min(steps, length))
 
 

@@ -132,7 +132,9 @@ def trace_computation(
         message = "the function of a reduction gives scalars of the dtypes of its operands"
         found = ", ".join(map(str, jaxpr.out_types))
         wanted = ", ".join(map(str, scalars))
-        fix = Fix("convert", "convert the function's result to the operand's dtype")
+        scalar = not any(t.shape for t in jaxpr.out_types)
+        advice = "convert the function's result to the operand's dtype"
+        fix = Fix("convert", advice) if scalar else Fix("scalar", "return one number, as is given")
         raise WeftTypeError(message, operation="reduce", got=found, wanted=wanted, fix=fix)
     return jaxpr
 

@@ -102,23 +102,28 @@ def while_loop(
     """
     for what, function in (("condition", cond_fun), ("body", body_fun)):
         check_function("while_loop", function, f"as its {what}", "a function of the carried values")
+    return _run_while("while_loop", cond_fun, body_fun, init_val)
+
+
+def _run_while(
+    what: str, cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+) -> Any:
+    """Runs `while_loop` under the name `what`, which error messages show."""
     name = function_name(body_fun)
-    leaves, types, carry_tree = typed_leaves("while_loop", name, "init_val", init_val)
-    check = partial(check_carry_structure, "while_loop", name, carry_tree)
+    leaves, types, carry_tree = typed_leaves(what, name, "init_val", init_val)
+    check = partial(check_carry_structure, what, name, carry_tree)
     body = trace_once(
         _bodies,
         body_fun,
         (carry_tree, *types),
-        lambda closed: trace_loop_body(
-            "while_loop", body_fun, (carry_tree,), types, (), check, closed
-        ),
+        lambda closed: trace_loop_body(what, body_fun, (carry_tree,), types, (), check, closed),
     )
     in_tree = tree.treedef_tuple((carry_tree,))
     condition = trace_once(
         _conditions,
         cond_fun,
         (carry_tree, *body.carry_types),
-        lambda closed: trace_body("while_loop", cond_fun, in_tree, body.carry_types, closed),
+        lambda closed: trace_body(what, cond_fun, in_tree, body.carry_types, closed),
     )
     _check_condition(function_name(cond_fun), condition)
     outs = bind_while(
@@ -134,7 +139,10 @@ def _check_condition(name: str, condition: TracedBody) -> None:
         if not got.shape and got.dtype == dtypes.bool_:
             return
     message = f"while_loop: the condition {name} does not return a boolean scalar"
-    fix = Fix("condition", "compare (x < n), and reduce an array with .any() or .all()")
+    advice = "return the boolean alone: not in a tuple or another tree, and not None"
+    if isinstance(got, ArrayType):
+        advice = "compare (x < n), and reduce an array with .any() or .all()"
+    fix = Fix("condition", advice)
     raise WeftTypeError(message, operation="while_loop", got=str(got), wanted="bool[]", fix=fix)
 
 
@@ -177,6 +185,7 @@ def fori_loop(
     Array(10, dtype=int32, weak_type=True)
     """
     name = check_function("fori_loop", body_fun, "as its body")
+    typed_leaves("fori_loop", name, "init_val", init_val)  # for the name in its errors
     lower, upper = user_value(lower), user_value(upper)
     dtype, weak = _bounds_type(lower, upper)
     first, last = (_known(name, bound, dtype) for bound in (lower, upper))
@@ -215,7 +224,7 @@ def fori_loop(
         x if (t.dtype, t.weak_type) == (dtype, weak) else convert_element_type(x, dtype, weak)
         for x, t in zip((lower, upper), types, strict=True)
     )
-    return while_loop(go_on, advance, (*bounds, init_val))[2]
+    return _run_while("fori_loop", go_on, advance, (*bounds, init_val))[2]
 
 
 def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
@@ -226,7 +235,10 @@ def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
         if type.shape or type.dtype not in dtypes.INTEGER | dtypes.FLOATING:
             message = f"fori_loop takes a real scalar as its {which} bound"
             got = str(type)
-            fix = Fix("convert", "convert the bound to an integer", {"bound": which})
+            advice = "convert the bound to an integer: weft.numpy.int32(bound)"
+            if type.shape:
+                advice = "take one number (bound.max()), or map over the bounds with weft.vmap"
+            fix = Fix("convert", advice, {"bound": which})
             raise WeftTypeError(message, operation="fori_loop", got=got, wanted="i32[]", fix=fix)
     found: tuple[Any, bool] = dtypes.promote(*((t.dtype, t.weak_type) for t in types))
     return found

@@ -263,8 +263,9 @@ class CustomFunction(Generic[P, R]):
             given = [i for i in range(len(places) + len(in_tree.children())) if i not in places]
             place = given[path[0].idx]
             where = f"{self._argument_name(place)}{tree.keystr(path[1:])}"
-            text = f"make it an argument without derivatives: nondiff_argnums=({place},)"
-            fix = Fix("nondiff_argnums", text, {"nondiff_argnums": (place,)})
+            numbers = tuple(sorted({*places, place}))
+            text = f"make it an argument without derivatives: nondiff_argnums={numbers}"
+            fix = Fix("nondiff_argnums", text, {"nondiff_argnums": numbers})
             raise not_an_array(self.kind, f"{self._what}: {where}", leaf, fix=fix) from None
 
 
@@ -420,7 +421,10 @@ def fitted(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
             short = dtypes.short_name(wanted.dtype)
             message = f"{what} has the dtype {got.dtype} instead of {wanted.dtype}"
             found = str(got)
-            fix = Fix("convert", f"convert it to {short}", {"dtype": wanted.dtype})
+            text = f"convert it to {short}"
+            if got.dtype in dtypes.COMPLEX and wanted.dtype not in dtypes.COMPLEX:
+                text = "return its real part: x.real"
+            fix = Fix("convert", text, {"dtype": wanted.dtype})
             raise DTypeError(message, operation=operation, got=found, wanted=str(wanted), fix=fix)
     elif got.weak_type == wanted.weak_type or got.dtype not in dtypes.ANY:
         return value

@@ -92,6 +92,7 @@ class Report:
         """The report itself. Raises JaxprError where a check failed (or a rule is `missing`)."""
         wrong = [*self.failed, *(self.with_outcome("missing") if missing else [])]
         if wrong:
+            change = "define" if wrong[0].outcome == "missing" else "correct"
             raise JaxprError(
                 f"{self.primitive}: the {wrong[0].rule} rule is {wrong[0].outcome}",
                 operation=self.primitive,
@@ -99,7 +100,7 @@ class Report:
                 wanted="rules that agree with each other",
                 fix=Fix(
                     "rule",
-                    f"correct the {wrong[0].rule} rule: {wrong[0].what}",
+                    f"{change} the {wrong[0].rule} rule: {wrong[0].what}",
                     {"primitive": self.primitive, "rule": wrong[0].rule},
                 ),
             )
