@@ -279,7 +279,8 @@ RESULTS = [
         "reduce it with lax.psum or lax.pmean over 'i'",
         wrong=lambda: over(double, X, out_specs=P()),
         fixed=lambda fix: [
-            over(lambda x: reduce(2 * x, "i"), X, out_specs=P()) for reduce in (lax.psum, lax.pmean)
+            over(lambda x: lax.psum(2 * x, "i"), X, out_specs=P()),
+            over(lambda x: lax.pmean(2 * x, "i"), X, out_specs=P()),
         ],
         value=[2 * (X[:4] + X[4:]), X[:4] + X[4:]],
         error=AxisError,

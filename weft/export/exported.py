@@ -214,13 +214,16 @@ class Exported:
             ) from None
         if got.shape == want.shape and got.dtype == want.dtype:
             return user_value(leaf)
-        what, fix = "shape", Fix("shape", f"pass an array of shape {want.shape}, or export the "
-                                 "function again for this one", {"shape": want.shape})  # fmt: skip
-        if got.shape == want.shape:
-            what, fix = (
-                "dtype",
-                Fix("cast", f"pass {name}.astype({want.dtype.name!r})", {"dtype": want.dtype}),
-            )
+        again = "or export the function again for this one"
+        what, fix = "dtype", Fix("dtype", f"pass an array of dtype {want.dtype.name}, {again}")
+        if got.shape != want.shape:
+            text = f"pass an array of shape {want.shape}, {again}"
+            what, fix = "shape", Fix("shape", text, {"shape": want.shape})
+        elif isinstance(got.dtype, np.dtype) and isinstance(want.dtype, np.dtype):
+            cast = f"{name}.astype({want.dtype.name!r})"
+            if isinstance(leaf, (bool, int, float, complex)):
+                cast = f"weft.numpy.array({name}, {want.dtype.name!r})"
+            fix = Fix("cast", f"pass {cast}", {"dtype": want.dtype})
         raise (ShapeError if what == "shape" else WeftTypeError)(
             f"the exported {self.fun_name}: {name} has another {what} than it was exported for",
             operation="export",

@@ -180,9 +180,8 @@ class _ShardMapped:
         return kind(message, operation="shard_map", got=got, wanted=wanted, fix=fix)
 
     def _names(self, names: Any) -> tuple[str, ...]:
-        found = (
-            (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
-        )
+        several = isinstance(names, Iterable) and not isinstance(names, str)
+        found = tuple(names) if several else (names,)
         if all(isinstance(name, str) for name in found):
             return found
         text, got = "axis_names takes the names of mesh axes", f"axis_names={names!r}"
