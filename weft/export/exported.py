@@ -15,6 +15,7 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.api.jit import jit
+from weft.argument_errors import converted
 from weft.arrays.array import Array, as_stored
 from weft.base.marked_lists import marked, spread
 from weft.core.axes import mesh_axes
@@ -220,10 +221,8 @@ class Exported:
             text = f"pass an array of shape {want.shape}, {again}"
             what, fix = "shape", Fix("shape", text, {"shape": want.shape})
         elif isinstance(got.dtype, np.dtype) and isinstance(want.dtype, np.dtype):
-            cast = f"{name}.astype({want.dtype.name!r})"
-            if isinstance(leaf, (bool, int, float, complex)):
-                cast = f"weft.numpy.array({name}, {want.dtype.name!r})"
-            fix = Fix("cast", f"pass {cast}", {"dtype": want.dtype})
+            text = f"pass {converted(name, leaf, want.dtype)}"
+            fix = Fix("cast", text, {"dtype": want.dtype})
         raise (ShapeError if what == "shape" else WeftTypeError)(
             f"the exported {self.fun_name}: {name} has another {what} than it was exported for",
             operation="export",
