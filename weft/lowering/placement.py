@@ -182,6 +182,8 @@ def outside_mesh(operation: str, place: Any, named: Any, name: str | None = None
     """The error for an operand `name` that is committed to other devices than a mesh's."""
     there = NamedSharding(named, PartitionSpec()) if isinstance(named, Mesh) else named
     what = name or "an array"
+    # Closed-over arrays have no name that could be written in code.
+    moved = name if name and " " not in name else "x"
     return WeftValueError(
         f"{operation} refers to a mesh, and {what} was put on other devices than that",
         operation=operation,
@@ -190,7 +192,7 @@ def outside_mesh(operation: str, place: Any, named: Any, name: str | None = None
         "purpose",
         fix=Fix(
             "device_put",
-            f"move it there: weft.device_put({name or 'x'}, {there!r:.200})",
+            f"move it there: weft.device_put({moved}, {there!r:.200})",
             {"device": there},
         ),
     )
