@@ -24,7 +24,7 @@ ROWS = [
 
 
 # The parts of the package whose fixes all have a row. A part is added with its rows.
-COVERED = ["weft/ops", "weft/random", "weft/scipy", "weft/sharding", "weft/spmd", "weft/export", "weft/core", "weft/ffi", "weft/define", "weft/dispatch", "weft/lowering"]
+COVERED = ["weft/ops", "weft/random", "weft/scipy", "weft/sharding", "weft/spmd", "weft/export", "weft/core", "weft/ffi", "weft/define", "weft/dispatch", "weft/lowering", "weft/runtime"]
 
 
 def fix_of(row):

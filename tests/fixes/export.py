@@ -282,15 +282,19 @@ def scale_bytes():
 # ---- reading them ------------------------------------------------------------------------------
 
 
-def rewritten(change, version=1):
-    """The bytes of a program with another header, and with the checksums of that."""
+def rewritten(change, version=1, artifact=None):
+    """The bytes of a program with another header or artifact, and with the checksums of those."""
     data = exported().serialize()
     length = struct.unpack_from("<Q", data, 12)[0]
     header = json.loads(data[20 : 20 + length])
     change(header)
+    sections = data[20 + length + 32 :] if artifact is None else artifact
+    if artifact is not None:
+        digest = hashlib.sha256(artifact).hexdigest()
+        header["sections"] = [{"length": len(artifact), "sha256": digest}]
     text = json.dumps(header).encode()
     start = data[:8] + struct.pack("<IQ", version, len(text)) + text
-    return start + hashlib.sha256(start).digest() + data[20 + length + 32 :]
+    return start + hashlib.sha256(start).digest() + sections
 
 
 def reads(data):
