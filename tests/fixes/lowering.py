@@ -23,16 +23,17 @@ def split(first=0, count=2):
     return NamedSharding(mesh(first, count), P("i"))
 
 
-def doubled(mesh):
-    return weft.jit(weft.shard_map(lambda x: 2 * x, mesh=mesh, in_specs=P("i"), out_specs=P("i")))
+def doubled(mesh, **options):
+    mapped = weft.shard_map(lambda x: 2 * x, mesh=mesh, in_specs=P("i"), out_specs=P("i"))
+    return weft.jit(mapped, **options)
 
 
 def twice_doubled(first, second):
     return weft.jit(lambda x: doubled(second)(doubled(first)(x)))(X)
 
 
-def added(x, y):
-    return weft.jit(lambda x, y: x + y)(x, y)
+def added(x, y, **options):
+    return weft.jit(lambda x, y: x + y, **options)(x, y)
 
 
 def closing(y):
@@ -93,6 +94,26 @@ PLACES = [
             weft.device_put(weft.device_put(X, split(2)), fix.data["device"])
         ),
         value=3 * X,
+        error=WeftValueError,
+    ),
+    Fixed(
+        "weft.device_put(y, x.sharding), and say so in in_shardings",
+        wrong=lambda: added(X, X, in_shardings=tuple(weft.devices()[:2])),
+        fixed=lambda fix: (
+            lambda x, y: added(
+                x, weft.device_put(y, x.sharding), in_shardings=(x.sharding, x.sharding)
+            )
+        )(weft.device_put(X, weft.devices()[0]), X),
+        value=2 * X,
+        error=WeftValueError,
+    ),
+    Fixed(
+        "NamedSharding(Mesh('i': 2), P())), and say so in in_shardings",
+        wrong=lambda: doubled(mesh(2), in_shardings=weft.devices()[0])(X),
+        fixed=lambda fix: doubled(mesh(2), in_shardings=fix.data["device"])(
+            weft.device_put(X, fix.data["device"])
+        ),
+        value=2 * X,
         error=WeftValueError,
     ),
 ]
