@@ -23,9 +23,9 @@ from weft.errors import (
 from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = [
-    "close_name", "described", "integer_of", "integers_of", "invalid_class", "invalid_dtype",
-    "invalid_shape", "invalid_type", "invalid_value", "negative_value", "not_a_function",
-    "not_an_array", "not_taken", "refusal", "refuse_sharding", "unknown_option",
+    "close_name", "converted", "described", "integer_of", "integers_of", "invalid_class",
+    "invalid_dtype", "invalid_shape", "invalid_type", "invalid_value", "negative_value",
+    "not_a_function", "not_an_array", "not_taken", "refusal", "refuse_sharding", "unknown_option",
 ]  # fmt: skip
 
 E = TypeVar("E", bound=WeftError)
@@ -59,6 +59,13 @@ def close_name(name: Any, known: Sequence[str]) -> str | None:
     """The known name that is closest to a misspelled one; None where none is close."""
     close = difflib.get_close_matches(name, known, 1) if isinstance(name, str) else []
     return close[0] if close else None
+
+
+def converted(name: str, value: Any, dtype: Any) -> str:
+    """The expression that gives a value of this name another dtype; numbers have no `astype`."""
+    if isinstance(value, (bool, int, float, complex)):
+        return f"weft.numpy.array({name}, {dtype.name!r})"
+    return f"{name}.astype({dtype.name!r})"
 
 
 def described(value: Any) -> str:

@@ -110,7 +110,7 @@ SHAPES = (
 # How often something is done: more than a few take as long as they say.
 COUNTS = frozenset(
     "maxiter max_iter maxfun num_iters steps power_iterations max_squarings iterations n_iter "
-    "max_steps num_power_iterations n_init max_step sections indices_or_sections reps".split()
+    "max_steps rank num_power_iterations n_init max_step sections indices_or_sections reps".split()
 )
 
 

@@ -15,6 +15,20 @@ __all__ = ["NOT_REACHED", "Fixed"]
 NOT_REACHED: dict[str, str] = {
     "weft/arrays/shards.py:_elsewhere": "one process holds all devices of this machine",
     "weft/api/device_put.py:_dtype": "asked by a process that has none of a sharding's devices",
+    "weft/export/exported.py:Exported._devices": (
+        "needs a process with fewer devices; tests/export/test_export_devices.py has one"
+    ),
+    "weft/runtime/backends/pjrt.py:_cuda_client": "needs an NVIDIA GPU",
+    "weft/runtime/backends/pjrt.py:_positive": (
+        "the number of devices is read when they start, which tests/runtime has processes for"
+    ),
+    "weft/runtime/backends/pjrt_executable.py:deserialize": (
+        "no public function reads the bytes of an executable; tests/runtime/test_runtime.py does"
+    ),
+    "weft/runtime/client.py:set_distributed": "no public function joins a group of processes",
+    "weft/spmd/escaped_tracers.py:HiddenValues.__init__": (
+        "the function runs again with the values as operands; no program is known where that fails"
+    ),
 }
 
 

@@ -212,9 +212,9 @@ def test_what_is_no_device():
 
 
 def test_a_mesh_of_no_devices_or_without_axes():
-    with pytest.raises(WeftValueError, match="at least one device"):
+    with pytest.raises(WeftValueError, match="there are no devices"):
         Mesh(np.empty((2, 0), object), ("i", "j"))
-    with pytest.raises(WeftValueError, match="at least one device"):
+    with pytest.raises(WeftValueError, match="there are no devices"):
         Mesh([], "i")
     for sizes in ((2, 0), (2, -1)):
         with pytest.raises(WeftValueError, match="at least one device") as caught:

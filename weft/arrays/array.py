@@ -468,13 +468,16 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
 
 def deleted(array: Array) -> DeletedArrayError:
     """The error for an array whose buffer is gone."""
+    text = "use the result of the call that it was donated to, or donate a copy of it: x.copy()"
     try:
         where = f"it was donated at {sources.describe(array._donated_at)}"
     except AttributeError:
         where = "it was deleted, or it shared the memory of an array that was deleted or donated"
+        text = "make a copy before that, x.copy(), and use it here"
     message = f"this array of type {array.type} has been deleted: {where}"
     wanted = "an array that was not donated to a jitted function before"
-    return DeletedArrayError(message, got=f"a deleted array of type {array.type}", wanted=wanted)
+    got = f"a deleted array of type {array.type}"
+    return DeletedArrayError(message, got=got, wanted=wanted, fix=Fix("copy", text))
 
 
 def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:

@@ -8,8 +8,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from weft import tree
-from weft.argument_errors import described
+from weft.argument_errors import converted, described
 from weft.arrays.array import Array, deleted
 from weft.base import source as sources
 from weft.core.trace import Tracer
@@ -82,14 +84,16 @@ def _mismatch(
     except (WeftTypeError, OverflowError) as error:
         shown = str(error) if isinstance(error, OverflowError) else described(leaf)
         return differs("no array", shown, "array", f"pass an array of type {want}", type=want)
-    if got.shape != want.shape:
+    numbers = isinstance(got.dtype, np.dtype) and isinstance(want.dtype, np.dtype)
+    if got.shape != want.shape or (got.dtype != want.dtype and not numbers):
         text = (
             f"compile it for these types too, {name}.lower(...).compile(), or call {name} itself, "
             "which compiles for every type that it gets"
         )
-        return differs("another shape", got, "lower", text, type=want)
+        what = "another shape" if got.shape != want.shape else "another dtype"
+        return differs(what, got, "lower", text, type=want)
     if got.dtype != want.dtype:
-        text = f"pass {path}.astype({str(want.dtype)!r})"
+        text = f"pass {converted(path, leaf, want.dtype)}"
         return differs("another dtype", got, "cast", text, type=want, dtype=want.dtype)
     if type(leaf) is not Array:
         return None
@@ -161,9 +165,8 @@ def check_structure(
         rows.append((path, found.left, found.right))
         text = found.fix.text.removeprefix(f"at {tree.keystr(found.path)} ")
         fixes.append(Fix("restructure", f"{path}: {text}", found.fix.data))
-    if not rows:  # A class of node that compares its own data.
-        rows = [("the arguments", str(tree.structure(given)), str(wanted))]
-        fixes = [Fix("restructure", "pass arguments as at compilation")]
+    if not rows:  # the data of a container were equal when they were compared again
+        return
     texts = "\n".join(fix.text for fix in fixes)
     raise TreeError(
         f"compiled {name}: another structure than it was compiled for, in "

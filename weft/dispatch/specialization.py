@@ -69,6 +69,7 @@ class Specialization:
             f"jit of {self.name}",
             {"jaxpr": jaxpr},
             lambda: ["a closed-over array"] * len(consts) + self.names,
+            also="" if function._shardings.arguments is None else ", and say so in in_shardings",
         )
         operands = [*self.consts, *given]
         self.formats = {

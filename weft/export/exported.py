@@ -15,6 +15,7 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.api.jit import jit
+from weft.argument_errors import converted
 from weft.arrays.array import Array, as_stored
 from weft.base.marked_lists import marked, spread
 from weft.core.axes import mesh_axes
@@ -214,13 +215,14 @@ class Exported:
             ) from None
         if got.shape == want.shape and got.dtype == want.dtype:
             return user_value(leaf)
-        what, fix = "shape", Fix("shape", f"pass an array of shape {want.shape}, or export the "
-                                 "function again for this one", {"shape": want.shape})  # fmt: skip
-        if got.shape == want.shape:
-            what, fix = (
-                "dtype",
-                Fix("cast", f"pass {name}.astype({want.dtype.name!r})", {"dtype": want.dtype}),
-            )
+        again = "or export the function again for this one"
+        what, fix = "dtype", Fix("dtype", f"pass an array of dtype {want.dtype.name}, {again}")
+        if got.shape != want.shape:
+            text = f"pass an array of shape {want.shape}, {again}"
+            what, fix = "shape", Fix("shape", text, {"shape": want.shape})
+        elif isinstance(got.dtype, np.dtype) and isinstance(want.dtype, np.dtype):
+            text = f"pass {converted(name, leaf, want.dtype)}"
+            fix = Fix("cast", text, {"dtype": want.dtype})
         raise (ShapeError if what == "shape" else WeftTypeError)(
             f"the exported {self.fun_name}: {name} has another {what} than it was exported for",
             operation="export",

@@ -76,14 +76,16 @@ def checked_platforms(platforms: Any, default: str) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
         message = "export takes platforms as a sequence of names"
         wanted = "names such as ('cpu', 'cuda')"
-        fix = Fix("tuple", f"pass platforms=({given!r},)", {"platforms": (given,)})
+        names = (given,) if given and isinstance(given, str) else (default,)
+        fix = Fix("tuple", f"pass platforms={names!r}", {"platforms": names})
         raise invalid_type(message, "export", "platforms", platforms, wanted, fix=fix)
     found = dict.fromkeys(_ALIASES.get(name, name) for name in given)
     for name in found:
         if name not in _PLATFORMS and name != default:
             message = f"there is no platform {name!r}"
             wanted = ", ".join(map(repr, _PLATFORMS))
-            fix = Fix("platform", "leave it out", {"platform": name})
+            known = tuple(name for name in found if name in _PLATFORMS) or (default,)
+            fix = Fix("platform", f"pass platforms={known!r}", {"platforms": known})
             raise invalid_value(message, "export", "platforms", platforms, wanted, fix=fix)
     return tuple(found)
 

@@ -48,7 +48,10 @@ def type_from_data(fields: Fields) -> ArrayType:
         except WeftValueError as error:
             raise refused(
                 f"{fields.what} holds random keys of the generator {name!r}, which is not here",
-                repr(name), error.wanted, Fix("generator", "register that generator first"),
+                repr(name),
+                error.wanted,
+                Fix("generator", "define it first: "
+                    f"weft.extend.random.define_generator({name!r}, ...)"),
             ) from None  # fmt: skip
     else:
         name = fields.text("dtype")

@@ -71,7 +71,7 @@ def orders(operation: str, name: str, given: Any, types: Sequence[ArrayType]) ->
         message = f"{operation}: {name} has one entry for each of {len(types)} arrays"
         got = f"{name}={given!r:.100}"
         wanted = f"{len(types)} entries"
-        fix = Fix("layouts", f"pass {[None] * len(types)}", {name: [None] * len(types)})
+        fix = Fix("layouts", f"pass {name}={[None] * len(types)}", {name: [None] * len(types)})
         raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     found: list[Order] = []
     for i, (entry, type) in enumerate(zip(given, types, strict=True)):

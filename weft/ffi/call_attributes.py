@@ -106,12 +106,14 @@ def _numbers(target: str, path: str, value: Any) -> Numbers:
         dtype = np.int64 if isinstance(value, int) and not isinstance(value, bool) else None
         array = np.asarray(value, dtype)
     except OverflowError:
+        fits = 0 <= value < 2**64
+        text = "pass numpy.uint64(x)" if fits else "pass it as a float or as a text"
         raise WeftValueError(
             f"the attribute {path!r} of the foreign call of {target!r} does not fit in 64 bits",
             operation=f"ffi_call of {target}",
             got=f"{value}",
             wanted="an integer from -2**63 to 2**63 - 1, or a numpy.uint64",
-            fix=Fix("uint64", "pass numpy.uint64(x)", {"attribute": path}),
+            fix=Fix("uint64" if fits else "other", text, {"attribute": path}),
         ) from None
     except ValueError:  # a list of lists of different lengths
         raise _unsupported(target, path, value, _WANTED) from None

@@ -77,25 +77,16 @@ class MeshTable:
 
 
 def other_devices(mesh: Any, devices: Sequence[Any]) -> WeftValueError:
-    """The error for a mesh over other devices than those of the module."""
-    if isinstance(mesh, AbstractMesh):
-        message = "a program over an abstract mesh runs on as many devices as the mesh has"
-        got = f"{mesh!r:.200} and {max(1, len(devices))} of {mesh.size} devices"
-        wanted = f"a mesh of devices, or arguments that were put on {mesh.size} devices"
-        fix = Fix(
-            "mesh",
-            f"use weft.make_mesh({mesh.axis_sizes!r}, {mesh.axis_names!r}), or trace only "
-            "(weft.make_jaxpr, weft.eval_shape)",
-            {"axis_shapes": mesh.axis_sizes, "axis_names": mesh.axis_names},
-        )
-        return WeftValueError(message, operation="compile", got=got, wanted=wanted, fix=fix)
-    message = "a program refers to a mesh that has other devices than it runs on"
-    got = f"{mesh!r:.200}"
-    wanted = f"a mesh over all of {', '.join(map(str, devices)) or 'the one device'}"
+    """The error for a mesh that is not over the devices of the module: an abstract one, since those
+    of meshes with devices were compared before (`lowering.placement`)."""
+    message = "a program over an abstract mesh runs on as many devices as the mesh has"
+    got = f"{mesh!r:.200} and {max(1, len(devices))} of {mesh.size} devices"
+    wanted = f"a mesh of devices, or arguments that were put on {mesh.size} devices"
     fix = Fix(
         "mesh",
-        "use meshes over one set of devices, and put the arguments on it with weft.device_put",
-        {"devices": tuple(devices)},
+        f"use weft.make_mesh({mesh.axis_sizes!r}, {mesh.axis_names!r}), or trace only "
+        "(weft.make_jaxpr, weft.eval_shape)",
+        {"axis_shapes": mesh.axis_sizes, "axis_names": mesh.axis_names},
     )
     return WeftValueError(message, operation="compile", got=got, wanted=wanted, fix=fix)
 

@@ -34,13 +34,15 @@ def operand_place(
     operation: str,
     params: dict[str, Any] | None = None,
     names: Callable[[], Sequence[str]] | None = None,
+    also: str = "",
 ) -> Place:
     """The devices for an operation on these arrays: None for the default device, a device, or a
     tuple of devices.
 
     Those that arrays are committed to; where none is, those of a mesh among the parameters or in a
     jaxpr that they hold. Raises WeftValueError where they name different devices, or arrays one
-    set in different orders; `names` returns the arrays' names for its message.
+    set in different orders; `names` returns the arrays' names for its message, and `also` says what
+    is to be done beside moving one of them.
     """
     found: Any = None
     first = 0
@@ -51,13 +53,13 @@ def operand_place(
                 found, first = other, i
             elif other is not found and not same_order(found, other):
                 called = (names()[first], names()[i]) if names else None
-                raise different_devices(operation, found, other, called)
+                raise different_devices(operation, found, other, called, also)
             elif isinstance(other, Sharding) and not isinstance(found, Sharding):
                 found, first = other, i
     named = _named_place(params, operation) if params else None
     if named is not None:
         if found is not None and not same_devices(found, named):
-            raise outside_mesh(operation, found, named, names()[first] if names else None)
+            raise outside_mesh(operation, found, named, names()[first] if names else None, also)
         if not isinstance(found, Sharding):
             found = named
     if isinstance(found, SingleDeviceSharding):
@@ -155,7 +157,7 @@ def _with_devices(place: Any) -> str:
 
 
 def different_devices(
-    operation: str, one: Any, other: Any, names: tuple[str, str] | None = None
+    operation: str, one: Any, other: Any, names: tuple[str, str] | None = None, also: str = ""
 ) -> WeftValueError:
     """The error for operands that are committed to different devices; `names` are theirs."""
     which = f": {names[0]} and {names[1]}" if names else ""
@@ -172,16 +174,20 @@ def different_devices(
     got = f"{on[0]}{_with_devices(one)} and {on[1]}{_with_devices(other)}"
     fix = Fix(
         "device_put",
-        f"move one of them: weft.device_put({moved}, {kept}.sharding)",
+        f"move one of them: weft.device_put({moved}, {kept}.sharding){also}",
         {"device": one},
     )
     return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
-def outside_mesh(operation: str, place: Any, named: Any, name: str | None = None) -> WeftValueError:
+def outside_mesh(
+    operation: str, place: Any, named: Any, name: str | None = None, also: str = ""
+) -> WeftValueError:
     """The error for an operand `name` that is committed to other devices than a mesh's."""
     there = NamedSharding(named, PartitionSpec()) if isinstance(named, Mesh) else named
     what = name or "an array"
+    # Closed-over arrays have no name that could be written in code.
+    moved = name if name and " " not in name else "x"
     return WeftValueError(
         f"{operation} refers to a mesh, and {what} was put on other devices than that",
         operation=operation,
@@ -190,7 +196,7 @@ def outside_mesh(operation: str, place: Any, named: Any, name: str | None = None
         "purpose",
         fix=Fix(
             "device_put",
-            f"move it there: weft.device_put({name or 'x'}, {there!r:.200})",
+            f"move it there: weft.device_put({moved}, {there!r:.200}){also}",
             {"device": there},
         ),
     )

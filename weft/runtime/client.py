@@ -88,7 +88,7 @@ def set_distributed(distributed: Distributed) -> None:
     with _lock:
         if _started:
             message = "the devices of this process were started before it joined the group"
-            fix = Fix("order", "call weft.distributed.initialize before anything that uses arrays")
+            fix = Fix("order", "join the group before anything that uses arrays")
             raise WeftError(message, operation="distributed.initialize", fix=fix)
         _distributed = distributed
 

@@ -45,7 +45,8 @@ class Layout(Interned):
     @api_boundary
     def __new__(cls, major_to_minor: Any, tiling: Any = None) -> Self:
         # Checked before it is looked up: 1.0 and True are found under 1, and are no dimensions.
-        order = _integers(major_to_minor, "major_to_minor", "the dimensions of an array")
+        row_major = "major_to_minor=(0, 1) for row-major"
+        order = _integers(major_to_minor, "major_to_minor", "the dimensions of an array", row_major)
         found = cls._made_before((order, None)) if tiling is None else None
         if found is not None:
             return found
@@ -58,7 +59,8 @@ class Layout(Interned):
             raise WeftValueError(message, operation="Layout", got=got, wanted=wanted, fix=fix)
         if tiling is not None and not isinstance(tiling, (tuple, list)):
             tiling = (tiling,)  # refused as a tile
-        tiles = tuple(_integers(tile, "tiling", "tuples of lengths") for tile in tiling or ())
+        tile = "tiling=((8, 128),), or leave tiling out"
+        tiles = tuple(_integers(one, "tiling", "tuples of lengths", tile) for one in tiling or ())
         return cls._made_of((order, tiles or None), major_to_minor=order, tiling=tiles)
 
     @property
@@ -115,7 +117,7 @@ def unless_row_major(layout: Any) -> Any:
     return None if isinstance(layout, Layout) and layout.is_row_major else layout
 
 
-def _integers(given: Any, name: str, wanted: str) -> tuple[int, ...]:
+def _integers(given: Any, name: str, wanted: str, example: str) -> tuple[int, ...]:
     try:
         numbers = tuple(given)
         if bool in map(type, numbers):
@@ -126,8 +128,8 @@ def _integers(given: Any, name: str, wanted: str) -> tuple[int, ...]:
             f"Layout: {name} is a sequence of integers",
             operation="Layout",
             got=f"{name}={given!r:.200}",
-            wanted=f"{wanted}, such as (1, 0)",
-            fix=Fix("sequence", "Layout(major_to_minor=(0, 1)) is row-major"),
+            wanted=wanted,
+            fix=Fix("sequence", f"pass {example}"),
         ) from None
 
 
@@ -163,7 +165,8 @@ class Format(Interned):
             message = "Format takes a layout first"
             got = f"{layout!r:.100} of class {type(layout).__name__}"
             wanted = "a Layout, Layout.AUTO, or None"
-            fix = Fix("layout", "pass Layout(major_to_minor=...)")
+            order = layout if isinstance(layout, tuple) else (0, 1)
+            fix = Fix("layout", f"pass Layout(major_to_minor={order!r})")
             raise WeftTypeError(message, operation="Format", got=got, wanted=wanted, fix=fix)
         if is_device(sharding):
             sharding = SingleDeviceSharding(sharding)

@@ -23,6 +23,7 @@ from weft.sharding import current
 from weft.sharding.devices import check_devices, is_addressable
 from weft.sharding.interning import Interned
 from weft.sharding.names import axis_names as checked_names
+from weft.sharding.names import renamed
 
 __all__ = ["AbstractMesh", "AnyMesh", "AxisType", "Mesh"]
 
@@ -203,10 +204,10 @@ class Mesh(AnyMesh):
     def __new__(cls, devices: Any, axis_names: str | Sequence[str], axis_types: Any = None) -> Self:
         names = checked_names("Mesh", axis_names)
         grid = _grid(devices)
-        check_rank("Mesh", "devices.ndim", grid.shape, names)
-        check_axis_types("Mesh", axis_types, names)
         listed = tuple(grid.ravel().tolist())
         check_devices("Mesh", listed)
+        check_rank("Mesh", "devices.ndim", grid.shape, names)
+        check_axis_types("Mesh", axis_types, names)
         if not names:
             # For the compiler a mesh without axes is one that keeps an array whole on one device.
             message = "Mesh: there is no mesh without axes"
@@ -269,7 +270,9 @@ def _grid(devices: Any) -> np.ndarray[Any, Any]:
                 message = "Mesh: the nested lists of devices have different lengths"
                 got = f"devices={devices!r:.200}"
                 wanted = "lists of one length at each depth"
-                fix = Fix("devices", "use np.array(devices).reshape(sizes of the axes)")
+                like = f"np.array(weft.devices()[:{grid.size}]).reshape{grid.shape!r}"
+                text = f"make them as long as the first ones, as in {like}"
+                fix = Fix("devices", text, {"shape": grid.shape})
                 raise ShapeError(message, operation="Mesh", got=got, wanted=wanted, fix=fix)
             element = element[i]
         grid[index] = element
@@ -296,7 +299,7 @@ def check_rank(operation: str, what: str, sizes: tuple[int, ...], names: tuple[s
     length that is not positive."""
     if len(sizes) != len(names):
         more = tuple(f"axis_{i}" for i in range(len(names), len(sizes)))
-        fixed = names[: len(sizes)] + more
+        fixed = renamed(names[: len(sizes)] + more)
         message = f"{operation}: {what} is {len(sizes)}, and there are {len(names)} axis names"
         got = f"lengths {sizes!r} and axis_names={names!r}"
         wanted = "one name for each dimension"

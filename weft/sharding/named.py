@@ -12,6 +12,7 @@ import numpy as np
 from weft.errors import (
     Fix,
     ShapeError,
+    WeftError,
     WeftNotImplementedError,
     WeftTypeError,
     WeftValueError,
@@ -196,12 +197,15 @@ def _shortest(mesh: AnyMesh, spec: PartitionSpec) -> PartitionSpec:
 
 
 def _no_spec(spec: Any) -> WeftTypeError:
-    entries = spec if isinstance(spec, tuple | list) else () if spec is None else (spec,)
-    shown = ", ".join(map(repr, entries))
+    entries = spec if isinstance(spec, tuple | list) else (spec,)
+    try:
+        fixed = PartitionSpec(*entries)
+    except WeftError:
+        fixed = PartitionSpec()
     message = "NamedSharding: the second argument is a PartitionSpec"
     got = f"{spec!r:.100} ({type(spec).__name__})"
     wanted = "a PartitionSpec"
-    fix = Fix("spec", f"use PartitionSpec({shown})", {"entries": tuple(entries)})
+    fix = Fix("spec", f"use {fixed!r}", {"entries": tuple(fixed)})
     return WeftTypeError(message, operation="NamedSharding", got=got, wanted=wanted, fix=fix)
 
 

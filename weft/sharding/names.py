@@ -8,7 +8,7 @@ from typing import Any
 from weft.argument_errors import close_name
 from weft.errors import AxisError, Fix, WeftTypeError
 
-__all__ = ["axis_names", "check_known", "quoted", "repeated", "repeated_axis"]
+__all__ = ["axis_names", "check_known", "quoted", "renamed", "repeated", "repeated_axis"]
 
 
 def quoted(names: Iterable[Any]) -> str:
@@ -29,8 +29,8 @@ def axis_names(operation: str, names: Any) -> tuple[str, ...]:
         given = (names,)
     for name in given:
         if not isinstance(name, str) or not name:
-            fixed = tuple(name if isinstance(name, str) and name else f"axis_{i}"
-                          for i, name in enumerate(given))  # fmt: skip
+            fixed = renamed(tuple(name if isinstance(name, str) and name else f"axis_{i}"
+                                  for i, name in enumerate(given)))  # fmt: skip
             message = f"{operation}: the name of a mesh axis is a text that is not empty"
             got = f"axis_names={given!r}"
             wanted = "a str for each axis"
@@ -38,7 +38,7 @@ def axis_names(operation: str, names: Any) -> tuple[str, ...]:
             raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     twice = repeated(given)
     if twice:
-        fixed = _renamed(given)
+        fixed = renamed(given)
         message = f"{operation}: the axes of a mesh have different names"
         got = f"axis_names={given!r}"
         wanted = f"{quoted(twice)} once"
@@ -58,7 +58,8 @@ def repeated(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(twice)
 
 
-def _renamed(names: tuple[str, ...]) -> tuple[str, ...]:
+def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, with a number behind each that is there before."""
     taken, fixed = set(names), []
     for position, name in enumerate(names):
         if name in names[:position]:
@@ -76,12 +77,12 @@ def check_known(operation: str, names: Iterable[str], spec: Any, known: Sequence
     for name in names:
         if name not in known:
             free = [axis for axis in known if axis not in spec.axes()]
-            better = close_name(name, known) or next(iter(free), None)
-            text = f"use {better!r}" if better else "leave it out"
+            better = close_name(name, free) or next(iter(free), None)
+            text = f"use {better!r} instead of {name!r}" if better else f"leave {name!r} out"
             message = f"{operation}: the mesh has no axis {name!r}"
             got = f"{spec!r} over a mesh with the axes {quoted(known)}"
             wanted = f"names out of {quoted(known)}"
-            fix = Fix("rename", f"{text} instead of {name!r}", {"from": name, "to": better})
+            fix = Fix("rename", text, {"from": name, "to": better})
             raise AxisError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 

@@ -265,7 +265,8 @@ class TiledSharding(Sharding):
             message = f"a layout of arrays of {order.ndim - 1} dimensions is none of others"
             got = f"an array of {ndim} dimensions with {self}"
             wanted = f"an array of {order.ndim - 1} dimensions"
-            fix = Fix("reshape", f"use it for {order.ndim - 1} dimensions", {"ndim": ndim})
+            text = f"use it for arrays of rank {order.ndim - 1}"
+            fix = Fix("reshape", text, {"ndim": order.ndim - 1})
             raise ShapeError(message, operation="TiledSharding", got=got, wanted=wanted, fix=fix)
         return order
 

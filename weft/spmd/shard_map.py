@@ -180,11 +180,13 @@ class _ShardMapped:
         return kind(message, operation="shard_map", got=got, wanted=wanted, fix=fix)
 
     def _names(self, names: Any) -> tuple[str, ...]:
-        found = (names,) if isinstance(names, str) else tuple(names)
+        several = isinstance(names, Iterable) and not isinstance(names, str)
+        found = tuple(names) if several else (names,)
         if all(isinstance(name, str) for name in found):
             return found
         text, got = "axis_names takes the names of mesh axes", f"axis_names={names!r}"
-        fix = Fix("names", "pass axis_names={'i'}")
+        known = ", ".join(map(repr, self.mesh.axis_names if self.mesh is not None else ("i",)))
+        fix = Fix("names", f"leave axis_names out, or pass some of {{{known}}}")
         raise self._error(WeftTypeError, text, got, "a set of strings", fix)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -218,6 +218,8 @@ def _fix(path: KeyPath, left: View, right: View) -> Fix:
     else:
         text = f"{at}write {_describe(right)}"
         data["length"] = len(right.children)
+        if left.kind is right.kind and len(left.children) == len(right.children):
+            text += f" and the data {right.data!r:.100}"
     return Fix("restructure", text, data)
 
 

@@ -155,7 +155,7 @@ def running(threads: int) -> Iterator[None]:
         )
         got = f"{len(_running)} programs that wait for callbacks, and {threads} threads"
         wanted = "fewer of them at a time"
-        text = "call the inner function outside of jit, or give XLA more threads (NPROC=8)"
+        text = f"call the inner function outside of jit, or start with NPROC={2 * threads} threads"
         fix = Fix("nesting", text, {"threads": threads})
         raise WeftError(message, operation="callback", got=got, wanted=wanted, fix=fix)
     with turn:

@@ -192,7 +192,11 @@ def start(platform: str, distributed: Distributed | None = None) -> JaxlibBacken
     if plugin is None:
         message = f"the platform {platform!r} is not available: no plugin for it is installed"
         wanted = "'cpu'" if cuda_plugin() is None else "'cpu' or 'cuda'"
-        fix = Fix("platform", "set WEFT_PLATFORMS=cpu, or install jax-cuda13-pjrt for CUDA")
+        text = (
+            "set WEFT_PLATFORMS=cpu where that variable names it, ask for 'cpu' elsewhere, or "
+            "install jax-cuda13-pjrt for CUDA"
+        )
+        fix = Fix("platform", text)
         raise WeftValueError(message, got=platform, wanted=wanted, fix=fix)
     return JaxlibBackend(_cuda_client(plugin, distributed))
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from weft.errors import DeletedArrayError, Fix, WeftError, WeftTypeError, WeftValueError
+from weft.errors import DeletedArrayError, WeftError, WeftTypeError, WeftValueError
 from weft.runtime.backends.backend import DeviceLayout
 from weft.runtime.backends.device_placement import is_tiled, single
 from weft.runtime.backends.xla_layouts import device_layout
@@ -281,8 +281,7 @@ def layout(buffer: Buffer) -> DeviceLayout:
 def deleted(operation: str | None = None) -> DeletedArrayError:
     """The error for a buffer whose memory is gone."""
     message = "the array has been deleted, or its buffer was donated to a call"
-    fix = Fix("copy", "use the result of the call that it was donated to, or donate a copy of it")
-    return DeletedArrayError(message, operation=operation, fix=fix)
+    return DeletedArrayError(message, operation=operation)
 
 
 def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:

@@ -56,7 +56,9 @@ _FAST: dict[str, OptionValue] = {
 }
 _FAST_NAMES = frozenset(_FAST)
 _MISSING_OPTION = re.compile(r"No such compile option: '(\w+)'")
-_MISSING_HANDLER = re.compile(r"No FFI handler registered for (.+?) on a platform (\w+)")
+_MISSING_HANDLER = re.compile(
+    r"(?:No FFI handler registered for|untyped custom call to) (.+?) (?:on a platform|for) (\w+)"
+)
 
 # Executions on several CPU devices that may still be running. A CPU device takes at most 32; XLA's
 # launch then waits, while the devices before it, which run the same executable already, wait for
@@ -366,7 +368,8 @@ def _compile_error(error: Exception, module: ir.Module) -> WeftError:
         message = f"the program calls foreign code that is not registered as {handler[1]!r}"
         got = f"a program for the platform {handler[2]}"
         wanted = "a name that weft.ffi.register_ffi_target was given in this process"
-        text = f"call weft.ffi.register_ffi_target({handler[1]!r}, function) before"
+        version = ", api_version=0" if "untyped" in handler[0] else ""
+        text = f"call weft.ffi.register_ffi_target({handler[1]!r}, function{version}) before"
         fix = Fix("register", text, {"target": handler[1]})
         return WeftValueError(message, operation="compile", got=got, wanted=wanted, fix=fix)
     return WeftError(f"XLA could not compile the program: {error}", operation="compile")
