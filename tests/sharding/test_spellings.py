@@ -11,7 +11,7 @@ import weft
 import weft.numpy as jnp
 from compilations import counted_compilations
 from weft import lax
-from weft.errors import WeftValueError
+from weft.errors import ShapeError, WeftValueError
 from weft.sharding import Mesh, NamedSharding, P
 
 VALUES = np.arange(64, dtype=np.float32).reshape(8, 8)
@@ -121,6 +121,25 @@ def test_one_program_serves_every_way_and_every_spelling(monkeypatch, mesh, mean
                 again[way, spec] = len(compiled)
     assert not again
     assert step._cache_size() == 1
+
+
+@pytest.mark.parametrize("meaning", SPELLINGS)
+def test_functions_made_anew_with_other_spellings_of_in_shardings_share_a_program(
+    monkeypatch, mesh, meaning
+):
+    def double(x):
+        return x * 2
+
+    first, *others = [NamedSharding(mesh, spec) for spec in SPELLINGS[meaning]]
+    want = weft.jit(double, in_shardings=first)(VALUES)
+    compiled = counted_compilations(monkeypatch)
+    for how in others:
+        np.testing.assert_array_equal(weft.jit(double, in_shardings=how)(VALUES), want)
+    assert not compiled
+    # A spelling with more entries than the argument has dimensions is an error all the same.
+    weft.jit(double, in_shardings=NamedSharding(mesh, P("model")))(VALUES[0])
+    with pytest.raises(ShapeError, match="in_shardings"):
+        weft.jit(double, in_shardings=NamedSharding(mesh, P("model", None)))(VALUES[0])
 
 
 @pytest.mark.parametrize("spec", [spec for specs in SPELLINGS.values() for spec in specs])

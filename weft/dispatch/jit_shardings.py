@@ -19,7 +19,7 @@ from weft import tree
 from weft.arrays.array import Array, array_at, as_array, donate_to_place, put, to_format, to_place
 from weft.base import source as sources
 from weft.core.trace import bottom_trace, current_trace
-from weft.core.types import type_of, user_value
+from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch.donation import result_names
 from weft.dispatch.executable_calls import CompiledCall, placed_call
 from weft.errors import Fix, WeftValueError
@@ -31,7 +31,7 @@ from weft.ops.structural.sharding_constraint import (
     settled,
     unless_simulated,
 )
-from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
+from weft.sharding import Format, Layout, NamedSharding, Sharding, SingleDeviceSharding
 from weft.sharding.layout import unless_row_major
 from weft.tracing.argument_names import argument_names
 
@@ -124,14 +124,24 @@ class JitShardings:
         found = tuple(layout for _, layout in self.result_formats(name, out_tree))
         return found if any(found) else None
 
-    def traced_formats(self, name: str, static: Any, in_tree: Any) -> TracedFormats | None:
-        """The hashable part of a trace's key for shardings; None where none were given."""
+    def traced_formats(
+        self, name: str, static: Any, in_tree: Any, in_types: Sequence[ArrayType]
+    ) -> TracedFormats | None:
+        """The hashable part of a trace's key for shardings; None where none were given.
+
+        Shardings of arguments are in their shortest spelling, where the spelling that was given
+        fits: functions with other spellings share their traces. The rank of a result is not known.
+        """
         if not self.said:
             return None
         leaves, structure = tree.flatten(self.results, is_leaf=is_place)
         called = current_trace() is bottom_trace()
         given = self._given_formats(name, static, in_tree)
-        return TracedFormats(given, tuple(leaves), structure, called)
+        short = tuple(
+            (place.canonical if _fits(place, type) else place, layout)
+            for (place, layout), type in zip(given, in_types, strict=True)
+        )
+        return TracedFormats(short, tuple(leaves), structure, called)
 
     def constrain_arguments(
         self, function: Any, leaves: Sequence[Any], in_tree: Any, traced: TracedFormats | None
@@ -193,6 +203,10 @@ def placed_around(
         )
     ]
     return placed_call(call, before, [leaving(place) for place, _ in results])
+
+
+def _fits(place: Any, type: ArrayType) -> bool:
+    return isinstance(place, NamedSharding) and len(place.spec) <= type.ndim
 
 
 def is_said(format: tuple[Any, Any]) -> bool:

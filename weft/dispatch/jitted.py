@@ -251,7 +251,7 @@ class Jitted(Generic[P, R_co]):
         self, static: Any, in_types: list[ArrayType], in_tree: Any
     ) -> tuple[Any, TracedBody | None]:
         """The key of a trace, and the trace where there is one."""
-        places = self._shardings.traced_formats(self._name, static, in_tree)
+        places = self._shardings.traced_formats(self._name, static, in_tree, in_types)
         context = (axis_environment(), in_force(), places)
         key = (static, in_tree, _settings(), context, *in_types)
         return key, self._traces.get(key)
@@ -315,6 +315,7 @@ class Jitted(Generic[P, R_co]):
             names = argument_names(self._function, in_tree)
             static_names = [static_name(self._function, place) for place, _ in static]
             values = [(place, value.value) for place, value in static]
+            places = self._shardings.traced_formats(self._name, static, in_tree, types)
             return Call(
                 maker=self._number,
                 parts=named_parts(self._function) | static_parts(values, static_names),
@@ -326,7 +327,7 @@ class Jitted(Generic[P, R_co]):
                 context=(
                     ("bound axes", axis_environment()),
                     ("the mesh in force", in_force()),
-                    *places_by_name(self._shardings.traced_formats(self._name, static, in_tree)),
+                    *places_by_name(places),
                 ),
                 closed=miss.closed,
             )
