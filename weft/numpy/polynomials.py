@@ -45,6 +45,8 @@ from weft.ops.indexing.slicing import pad, slice, slice_in_dim
 from weft.ops.linalg.eig import eig
 from weft.ops.linalg.matrices import adjoint
 from weft.ops.linalg.svd import svd
+from weft.ops.reductions.cumulative import cumprod
+from weft.ops.structural.joining import rev
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
 
 __all__ = [
@@ -313,11 +315,10 @@ def _vander(x: Any, *, count: int, increasing: bool) -> Any:
     if not count:
         return broadcast_in_dim(of.dtype.type(0), (of.size, 0), ())
     # Cumulative products, as in NumPy: a power for each would cost more and be less exact.
-    columns = [broadcast_in_dim(of.dtype.type(1), (of.size, 1), ())]
-    column = reshape(x, (of.size, 1))
-    for k in range(1, count):
-        columns.append(column if k == 1 else mul(columns[k - 1], column))
-    return concatenate(columns if increasing else columns[::-1], 1)
+    ones = broadcast_in_dim(of.dtype.type(1), (of.size, 1), ())
+    factors = broadcast_in_dim(x, (of.size, count - 1), (0,))
+    powers = cumprod(concatenate([ones, factors], 1), 1)
+    return powers if increasing else rev(powers, (1,))
 
 
 def poly(seq_of_zeros: Any) -> Array:
