@@ -53,9 +53,9 @@ def _start_default() -> Backend:
 
 
 def _first_available() -> Backend:
-    asked = os.environ.get("WEFT_PLATFORMS")
-    if asked:
-        return _platform([name.strip() for name in asked.split(",") if name.strip()][0])
+    asked = [name.strip() for name in os.environ.get("WEFT_PLATFORMS", "").split(",")]
+    if any(asked):
+        return _platform(next(filter(None, asked)))
     if pjrt.cuda_plugin() is not None:
         try:
             return _platform("cuda")
