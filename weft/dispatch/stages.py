@@ -162,13 +162,13 @@ class Lowered(Stage):
 
     @api_boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The module as text, in "stablehlo" (with source locations if asked for) or "hlo", where
-        nothing is optimized yet either.
+        """The module as text, in "stablehlo" or "hlo", with source locations if asked for. Nothing
+        is optimized yet.
 
         Raises WeftValueError for another dialect.
         """
         if dialect_of(dialect) == "hlo":
-            return client.backend().hlo_text(self._module.ir)
+            return client.backend().hlo_text(self._module.ir, debug_info)
         return str(self._module.text(debug_info))
 
     @api_boundary
