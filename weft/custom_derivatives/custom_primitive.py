@@ -291,7 +291,7 @@ def mapped_results(
     token = _looking.set(True)  # A rule may apply its own function.
     try:
         trace_to_jaxpr(function, every_type, transformation="vmap", name=name)
-    except Exception:  # It is raised again where a derivative is asked for.
+    except Exception:  # noqa: BLE001 - it is raised again where a derivative is asked for
         return [True] * len(found)
     finally:
         _looking.reset(token)
