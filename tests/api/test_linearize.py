@@ -502,6 +502,42 @@ def test_derivatives_at_python_numbers_are_weakly_typed(z):
         assert not derivative(lambda z: z * z, **how)(np.asarray(z)).weak_type
 
 
+STRONG = np.float32(3.0)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        pytest.param(lambda x: x * STRONG, id="product"),
+        pytest.param(lambda x: STRONG, id="constant"),
+        pytest.param(lambda x: 3.0, id="weak_constant"),
+        pytest.param(lambda x: jnp.sin(x), id="sine"),
+        pytest.param(weft.jit(lambda x: STRONG * jnp.sin(x)), id="jit"),
+        pytest.param(weft.checkpoint(lambda x: STRONG * jnp.sin(x)), id="checkpoint"),
+        pytest.param(lambda x: lax.cond(x > 0, lambda x: x, lambda x: STRONG * x, x), id="cond"),
+        pytest.param(
+            lambda x: lax.scan(lambda c, _: (c * x, None), STRONG, length=2)[0], id="scan"
+        ),
+        pytest.param(lambda x: jnp.asarray(x).astype("float32"), id="cast"),
+    ],
+)
+def test_derivatives_are_weakly_typed_where_the_values_are(f):
+    for x in (2.0, jnp.asarray(2.0), jnp.float32(2.0)):
+        weak, y = weft.typeof(x).weak_type, weft.typeof(jnp.asarray(f(x)))
+        for ct in (1.0, np.float32(1.0)):
+            for wrap in (lambda f: f, weft.jit):
+                pulled = wrap(lambda x, ct: weft.vjp(f, x)[1](ct))(x, ct)[0]
+                pushed = wrap(lambda x, t: weft.jvp(f, (x,), (t,))[1])(x, ct)
+                applied = wrap(lambda x, t: weft.linearize(f, x)[1](t))(x, ct)
+                assert pulled.weak_type == weak
+                assert pushed.weak_type == applied.weak_type == y.weak_type
+        assert weft.jacrev(f)(x).weak_type == weft.grad(f)(x).weak_type == weak
+        pair = weft.grad(lambda x, unread: f(x) * 1.0, (0, 1))(x, x)
+        assert [slope.weak_type for slope in pair] == [weak, weak]
+        (transposed,) = weft.linear_transpose(lambda x: x * STRONG, x)(STRONG)
+        assert transposed.weak_type == weak
+
+
 # ---- linear functions as trees -----------------------------------------------------------------
 
 

@@ -74,6 +74,15 @@ def concrete(value: Any) -> Any:
     return broadcast_in_dim_p.bind(value, shape=type_of(value).shape, broadcast_dimensions=())
 
 
+def derivative_of(wanted: ArrayType, tangent: Any) -> Any:
+    """A tangent or cotangent that the user sees: an array, as weakly typed as its value is."""
+    found = concrete(instantiate(tangent))
+    type = type_of(found)
+    if type.weak_type == wanted.weak_type or type.dtype == dtypes.float0:
+        return found
+    return convert_element_type(found, type.dtype, wanted.weak_type)
+
+
 def flat_function(
     function: Callable[..., Any], in_tree: Any, what: str, has_aux: bool = False
 ) -> tuple[Callable[..., list[Any]], list[Any]]:
@@ -157,7 +166,7 @@ def jvp(
     flat, store = flat_function(fun, in_tree, what, has_aux)
     outs, tangents_out = jvp_flat(flat, primals_flat, boxed, function_name(fun))
     out_tree, aux = store
-    tangents_found = [concrete(instantiate(t)) for t in tangents_out]
+    tangents_found = [derivative_of(type_of(x), t) for x, t in zip(outs, tangents_out, strict=True)]
     result = out_tree.unflatten(outs), out_tree.unflatten(tangents_found)
     return (*result, aux) if has_aux else result
 
@@ -233,7 +242,7 @@ class LinearFunction(Generic[R]):
         values = [x for x, type in zip(leaves, types, strict=True) if type.dtype != dtypes.float0]
         found = iter(eval_jaxpr(self.jaxpr, self.residuals, *values))
         outs = [
-            next(found) if flag else instantiate(Zero(type.tangent()))
+            derivative_of(type, next(found) if flag else Zero(type.tangent()))
             for flag, type in zip(program.nonzero, program.out_types, strict=True)
         ]
         result: R = program.out_tree.unflatten(outs)
@@ -347,7 +356,8 @@ def vjp_with_aux(
             next(found) if flag else Zero(type.tangent())
             for flag, type in zip(active, in_types, strict=True)
         ]
-        return in_tree.unflatten([concrete(instantiate(x)) for x in results])
+        pairs = zip(in_types, results, strict=True)
+        return in_tree.unflatten([derivative_of(type, x) for type, x in pairs])
 
     # A tree with the residuals as its leaves, so that a transformed function can return it and a
     # forward rule of `custom_vjp` can hand it on to the backward rule.
@@ -533,7 +543,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
         n = len(consts)
         known = dict(zip(jaxpr.inputs[:n], consts, strict=True))
         found = backward_pass(jaxpr.eqns, jaxpr.inputs[n:], known, jaxpr.outputs, cts)
-        return in_tree.unflatten([concrete(instantiate(x)) for x in found])
+        pairs = zip(in_types, found, strict=True)
+        return in_tree.unflatten([derivative_of(type, x) for type, x in pairs])
 
     # A tree of what the function closes over, so that a transformed function can return it.
     return tree.Partial(transposed, consts)
