@@ -251,8 +251,8 @@ def custom_vmap(
         return outs, [0] * len(outs)
     # Of what is the same for all elements, the first one stands for all, and has the cotangent.
     flags = mapped_results(axis, tuple(dims), **params)
-    pairs = zip(flags, outs, strict=True)
-    first = [x if flag else squeeze(slice_in_dim(x, 0, 1), (0,)) for flag, x in pairs]
+    rows = zip(flags, outs, strict=True)
+    first = [x if flag else squeeze(slice_in_dim(x, 0, 1), (0,)) for flag, x in rows]
     return first, [0 if flag else None for flag in flags]
 
 
@@ -260,7 +260,13 @@ _looking = contextvars.ContextVar("weft_mapped_results", default=False)
 
 
 def mapped_results(
-    axis: AxisData, dims: Dims, *, jaxpr: Jaxpr, rule: Rule, captured: tuple[int, ...], name: str
+    axis: AxisData,
+    dims: tuple[int | None, ...],
+    *,
+    jaxpr: Jaxpr,
+    rule: Rule,
+    captured: tuple[int, ...],
+    name: str,
 ) -> list[bool]:
     """Returns which results differ among the elements: those that depend on a mapped operand, and
     those of which the rule computes such tangents."""
