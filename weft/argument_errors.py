@@ -23,17 +23,18 @@ from weft.errors import (
 from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = [
-    "close_name", "converted", "described", "integer_of", "integers_of", "invalid_class",
-    "invalid_dtype", "invalid_shape", "invalid_type", "invalid_value", "negative_value",
-    "not_a_function", "not_an_array", "not_taken", "refusal", "refuse_sharding", "unknown_option",
+    "NOT_GIVEN", "close_name", "converted", "described", "integer_of", "integers_of",
+    "invalid_class", "invalid_dtype", "invalid_shape", "invalid_type", "invalid_value",
+    "negative_value", "not_a_function", "not_an_array", "not_taken", "refusal", "refuse_sharding",
+    "unknown_option",
 ]  # fmt: skip
 
 E = TypeVar("E", bound=WeftError)
 
 difflib: Any = LazyModule("difflib")  # for errors only
 
-# The default of `use`: no value. None is a value.
-_NOTHING: Any = object()
+# The default of an argument for which None is a value.
+NOT_GIVEN: Any = object()
 
 
 def refusal(
@@ -50,7 +51,7 @@ def refusal(
 
 def _passed(argument: str, use: Any, fix: Fix | None) -> Fix | None:
     """The fix that passes a value for the argument, or the one that is given."""
-    if use is _NOTHING:
+    if use is NOT_GIVEN:
         return fix
     return Fix(argument, f"pass {argument}={use!r}", {argument: use})
 
@@ -130,7 +131,7 @@ def unknown_option(
     argument: str,
     value: Any,
     wanted: str | None = None,
-    use: Any = _NOTHING,
+    use: Any = NOT_GIVEN,
     fix: Fix | None = None,
     noun: str | None = None,
 ) -> WeftValueError:
@@ -182,7 +183,7 @@ def invalid_type(
     argument: str,
     value: Any,
     wanted: str | None = None,
-    use: Any = _NOTHING,
+    use: Any = NOT_GIVEN,
     fix: Fix | None = None,
 ) -> WeftTypeError:
     """The error for a value of a kind that the function does not take."""
@@ -196,7 +197,7 @@ def invalid_value(
     argument: str,
     value: Any,
     wanted: str | None = None,
-    use: Any = _NOTHING,
+    use: Any = NOT_GIVEN,
     fix: Fix | None = None,
 ) -> WeftValueError:
     """The error for a value of the right kind that the function cannot take."""

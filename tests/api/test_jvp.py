@@ -267,6 +267,29 @@ def test_jacobians_in_several_arguments():
         close(jacobian(f, argnums=-1)(x, y)[0], np.diag([1.0, 2.0]))
 
 
+def test_jacrev_of_real_functions_of_complex_numbers():
+    z = np.array([1 + 0.5j, 2 - 1j, 0.25j], np.complex64)
+    m = np.array([[1, 2j, 3], [0, 1 - 1j, 1]], np.complex64)
+
+    def f(z):
+        return {"abs": jnp.abs(jnp.asarray(m) @ z), "sum": jnp.real(z * z).sum()}
+
+    found = weft.jacrev(f)(z)
+    one_by_one = [weft.grad(lambda z, i=i: f(z)["abs"][i])(z) for i in range(2)]
+    close(found["abs"], np.stack(one_by_one))
+    # A step along the real axis moves the result by the real part, one along the other by minus
+    # the imaginary part.
+    step = 1e-3
+    for i in range(3):
+        for way, part in ((1, found["sum"][i].real), (1j, -found["sum"][i].imag)):
+            moved = np.array(z, np.complex128)
+            moved[i] += way * step
+            slope = ((moved * moved).real.sum() - (z.astype(np.complex128) ** 2).real.sum()) / step
+            close(part, slope, rtol=1e-2, atol=1e-2)
+    with pytest.raises(DTypeError, match="floating-point"):
+        weft.jacrev(lambda z: z * z)(z)
+
+
 def test_jacobians_with_aux():
     for jacobian in (weft.jacfwd, weft.jacrev):
         jac, aux = jacobian(lambda x: (x * x, {"twice": x + x}), has_aux=True)(jnp.arange(2.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pickle
 
 import numpy as np
 import pytest
@@ -499,3 +500,151 @@ def test_derivatives_at_python_numbers_are_weakly_typed(z):
         found = derivative(lambda z: z * z, **how)(z)
         assert found.weak_type and found.dtype == weft.numpy.asarray(z).dtype
         assert not derivative(lambda z: z * z, **how)(np.asarray(z)).weak_type
+
+
+STRONG = np.float32(3.0)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        pytest.param(lambda x: x * STRONG, id="product"),
+        pytest.param(lambda x: STRONG, id="constant"),
+        pytest.param(lambda x: 3.0, id="weak_constant"),
+        pytest.param(lambda x: jnp.sin(x), id="sine"),
+        pytest.param(weft.jit(lambda x: STRONG * jnp.sin(x)), id="jit"),
+        pytest.param(weft.checkpoint(lambda x: STRONG * jnp.sin(x)), id="checkpoint"),
+        pytest.param(lambda x: lax.cond(x > 0, lambda x: x, lambda x: STRONG * x, x), id="cond"),
+        pytest.param(
+            lambda x: lax.scan(lambda c, _: (c * x, None), STRONG, length=2)[0], id="scan"
+        ),
+        pytest.param(lambda x: jnp.asarray(x).astype("float32"), id="cast"),
+    ],
+)
+def test_derivatives_are_weakly_typed_where_the_values_are(f):
+    for x in (2.0, jnp.asarray(2.0), jnp.float32(2.0)):
+        weak, y = weft.typeof(x).weak_type, weft.typeof(jnp.asarray(f(x)))
+        for ct in (1.0, np.float32(1.0)):
+            for wrap in (lambda f: f, weft.jit):
+                pulled = wrap(lambda x, ct: weft.vjp(f, x)[1](ct))(x, ct)[0]
+                pushed = wrap(lambda x, t: weft.jvp(f, (x,), (t,))[1])(x, ct)
+                applied = wrap(lambda x, t: weft.linearize(f, x)[1](t))(x, ct)
+                assert pulled.weak_type == weak
+                assert pushed.weak_type == applied.weak_type == y.weak_type
+        assert weft.jacrev(f)(x).weak_type == weft.grad(f)(x).weak_type == weak
+        pair = weft.grad(lambda x, unread: f(x) * 1.0, (0, 1))(x, x)
+        assert [slope.weak_type for slope in pair] == [weak, weak]
+        (transposed,) = weft.linear_transpose(lambda x: x * STRONG, x)(STRONG)
+        assert transposed.weak_type == weak
+
+
+# ---- linear functions as trees -----------------------------------------------------------------
+
+
+def linear_functions(x):
+    """Linear functions of a vector of the length of x, with residuals that depend on x."""
+    _, f_lin = weft.linearize(lambda v: jnp.sin(v) * x, x)
+    _, f_vjp = weft.vjp(lambda v: jnp.sin(v) * x, x)
+    return f_lin, f_vjp, weft.linear_transpose(lambda v: jnp.cos(x) * v, x)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_linear_functions_leave_transformed_functions(which):
+    x, t = jnp.array([1.0, 2.0]), jnp.array([3.0, -1.0])
+    scale = 1.0 if which == 2 else x
+    wanted = np.cos(x) * scale * t
+
+    def make(x):
+        return linear_functions(x)[which]
+
+    def applied(f):
+        (found,) = weft.tree.leaves(f(t))
+        return found
+
+    for made in (make(x), weft.jit(make)(x), weft.checkpoint(make)(x), weft.jit(weft.jit(make))(x)):
+        close(applied(made), wanted)
+        close(applied(weft.tree.map(lambda r: r, made)), wanted)
+        close(weft.jit(applied)(made), wanted)
+    _, steps = lax.scan(lambda c, row: (c, make(row)), 0.0, jnp.stack([x, 2 * x]))
+    rows = weft.vmap(applied)(steps)
+    close(rows, [wanted, np.cos(2 * x) * 2 * scale * t] if which < 2 else np.cos([x, 2 * x]) * t)
+    rows = weft.vmap(applied)(weft.vmap(make)(jnp.stack([x, x])))
+    close(rows, [wanted, wanted])
+    # The residuals are values like others: what is computed of them has derivatives.
+    slope = weft.grad(lambda x: applied(weft.jit(make)(x)).sum())(x)
+    slopes = [-np.sin(x) * t, (np.cos(x) - x * np.sin(x)) * t]
+    close(slope, slopes[0] if which == 2 else slopes[1])
+    assert not weft.tree.structure(make(x)) == weft.tree.structure(x)
+
+
+MATRIX = np.arange(12, dtype=np.int32).reshape(3, 4) - 5
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        pytest.param(lambda x: -2 * x, id="product"),
+        pytest.param(lambda x: MATRIX @ x, id="matrix"),
+        pytest.param(lambda x: jnp.cumsum(x)[::-1], id="cumsum"),
+        pytest.param(lambda x: x[jnp.array([0, 0, 3])], id="gather"),
+        pytest.param(lambda x: jnp.where(jnp.arange(4) % 2 == 0, x, 0), id="where"),
+        pytest.param(lambda x: jnp.concatenate([x, 3 * x]), id="concatenate"),
+        pytest.param(lambda x: lax.scan(lambda c, z: (c + 2 * z, c), 0 * x[0], x)[1], id="scan"),
+        pytest.param(weft.jit(lambda x: 3 * x.sum()), id="jit"),
+        pytest.param(weft.checkpoint(lambda x: 3 * x), id="checkpoint"),
+        pytest.param(lambda x: lax.cond(True, lambda x: x, lambda x: 2 * x, x), id="cond"),
+        pytest.param(lambda x: x.astype(jnp.int16), id="narrower"),
+    ],
+)
+def test_functions_that_are_linear_over_integers_are_transposed(f):
+    x = np.zeros(4, np.int32)
+    columns = [np.ravel(f(jnp.asarray(row))) for row in np.eye(4, dtype=np.int32)]
+    out = weft.eval_shape(f, x)
+    ct = (np.arange(out.size) - 2).reshape(out.shape).astype(out.dtype)
+    for transpose in (weft.linear_transpose(f, x), weft.jit(weft.linear_transpose(f, out_like(x)))):
+        (got,) = transpose(ct)
+        assert got.dtype == np.int32
+        np.testing.assert_array_equal(got, np.stack(columns) @ np.ravel(ct))
+
+
+def out_like(x):
+    return weft.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+def test_integers_are_not_transposed_to_floating_point_results():
+    with pytest.raises(DTypeError, match="no transpose to floating-point results"):
+        weft.linear_transpose(lambda x: x / 2, 3)
+    # Beside floating-point arguments they have float0 cotangents, as in `vjp`.
+    x_ct, n_ct = weft.linear_transpose(lambda x, n: 2 * x, 1.0, 3)(1.0)
+    assert float(x_ct) == 2.0 and n_ct.dtype == weft.dtypes.float0
+
+
+class Described:
+    """Has the shape and dtype of an array, and no values."""
+
+    def __init__(self, shape, dtype):
+        self.shape, self.dtype = shape, dtype
+
+
+def test_values_with_shape_and_dtype_describe_arguments():
+    given, plain = Described((3,), np.dtype("float32")), weft.ShapeDtypeStruct((3,), "float32")
+
+    def f(x):
+        return x + 1
+
+    assert weft.eval_shape(f, given) == weft.eval_shape(f, plain)
+    assert str(weft.make_jaxpr(f)(given)) == str(weft.make_jaxpr(f)(plain))
+    assert weft.jit(f).lower(given).as_text() == weft.jit(f).lower(plain).as_text()
+    close(weft.linear_transpose(lambda x: 2 * x, given)(jnp.ones(3))[0], 2 * np.ones(3))
+    with pytest.raises(WeftTypeError):
+        weft.jit(f)(given)
+    with pytest.raises(WeftTypeError):
+        weft.eval_shape(f, object())
+
+
+def test_a_traced_value_is_not_pickled():
+    with pytest.raises(weft.errors.ConcretizationError, match="pickling"):
+        weft.jit(pickle.dumps)(1.0)
+    kept = []
+    weft.grad(lambda x: kept.append(pickle.dumps(x)) or x)(2.0)
+    assert float(pickle.loads(kept[0])) == 2.0

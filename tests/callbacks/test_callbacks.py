@@ -413,3 +413,13 @@ def test_callbacks_in_a_shard_map_over_one_device():
     assert mapped(wnp.arange(3)).tolist() == [0, 1, 2]
     weft.effects_barrier()
     assert got == [3]
+
+
+@pytest.mark.parametrize("nothing", [None, (), [], {}], ids=str)
+@pytest.mark.parametrize("call", [weft.io_callback, weft.pure_callback])
+def test_a_function_that_returns_nothing_where_no_array_was_promised(call, nothing):
+    seen = []
+    result = weft.jit(lambda x: (call(seen.append, nothing, x), x)[0])(1.0)
+    weft.effects_barrier()
+    assert result == nothing and len(seen) == (call is weft.io_callback)
+    assert call(lambda x: None, nothing, 1.0) == nothing

@@ -188,3 +188,63 @@ def test_policies_that_are_not_there_name_others(policy):
         getattr(policies, policy)()
     name = info.value.fix.data["policy"].split("(")[0]
     assert callable(getattr(policies, name))
+
+
+def steep(w, x):
+    return jnp.sin(w @ x) @ w
+
+
+def flat(w, x):
+    return jnp.cos(x) * w[0]
+
+
+CHOICES = {
+    "cond": lambda w, x: lax.cond(x.sum() > 0, steep, flat, w, x),
+    "jitted": lambda w, x: lax.cond(x.sum() > 0, weft.jit(steep), flat, w, x),
+    "switch": lambda w, x: lax.switch(
+        (x.sum() > 0).astype(int), [flat, steep, lambda w, x: jnp.tanh(w @ x)], w, x
+    ),
+    "in_scan": lambda w, x: lax.scan(
+        lambda c, _: (lax.cond(c.sum() > 0, steep, flat, w, c), None), x, None, length=3
+    )[0],
+    "around_scan": lambda w, x: lax.cond(
+        x.sum() > 0,
+        lambda w, x: lax.scan(lambda c, _: (weft.jit(steep)(w, c), None), x, None, length=2)[0],
+        flat,
+        w,
+        x,
+    ),
+}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_policy_saves_values_of_branches(choice):
+    f = CHOICES[choice]
+    w, x = 0.3 * jnp.ones((3, 3)) + 0.1 * jnp.eye(3), jnp.array([0.5, 0.2, 0.1])
+
+    def gradient(policy, wrap=True):
+        wrapped = weft.checkpoint(f, policy=policy) if wrap else f
+        return weft.grad(lambda w, x: jnp.cos(wrapped(w, x)).sum(), (0, 1))
+
+    def count(operation, gradient):
+        return names(weft.make_jaxpr(gradient)(w, x).jaxpr).count(operation)
+
+    plain = gradient(None, wrap=False)
+    policies = weft.checkpoint_policies
+    dots, every = policies.dots_saveable, policies.everything_saveable
+    assert count("dot_general", gradient(None)) > count("dot_general", plain)
+    assert count("dot_general", gradient(dots)) == count("dot_general", plain)
+    assert count("sin", gradient(dots)) > count("sin", plain)
+    for operation in ("dot_general", "sin", "cos"):
+        assert count(operation, gradient(every)) == count(operation, plain)
+    for of_x in (x, -x):
+        wanted = plain(w, of_x)
+        for policy in (None, dots, every):
+            both = gradient(policy), weft.jit(gradient(policy))
+            rows = weft.vmap(gradient(policy), in_axes=(None, 0))(w, jnp.stack([x, -x]))
+            mine = [row[0 if of_x is x else 1] for row in rows]
+            for got in (*[g(w, of_x) for g in both], mine):
+                for a, b in zip(got, wanted, strict=True):
+                    close(a, b)
+    second = [weft.jacrev(lambda x, g=g: g(w, x)[1])(x) for g in (gradient(dots), plain)]
+    close(*second)

@@ -93,6 +93,8 @@ def test_operands_may_be_none_many_or_given_by_keyword():
     assert float(lax.cond(True, lambda: 3, lambda: 4)) == 3
     assert float(lax.cond(True, lambda x, y: x + y, lambda x, y: x - y, 1.0, 2.0)) == 3.0
     assert float(lax.cond(False, lambda x: x, lambda x: -x, operand=2.0)) == -2.0
+    assert float(lax.cond(False, lambda _: 1.0, lambda _: 2.0, operand=None)) == 2.0
+    assert float(lax.switch(1, [lambda _: 1.0, lambda _: 2.0], operand=None)) == 2.0
     assert lax.cond(
         True, lambda d: {"s": d["a"] + d["b"][0]}, lambda d: {"s": d["a"]}, {"a": 1, "b": [2]}
     ) == {"s": 3}

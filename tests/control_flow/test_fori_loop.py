@@ -195,3 +195,20 @@ def test_bounds_that_are_no_integers(bounds):
         steps = max(0, int(np.ceil(bounds[1] - bounds[0])))
         slope = weft.grad(lambda x: total(x, x + (bounds[1] - bounds[0])))(bounds[0])
         np.testing.assert_allclose(slope, 2.0 * steps)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("lower", [0, 0.0, np.float32(0), np.int32(0)], ids=repr)
+@pytest.mark.parametrize("init", [0, 0.0, np.float32(0)], ids=repr)
+def test_weak_types_are_those_of_the_loop_written_out(lower, init, traced):
+    wanted = init
+    for i in range(3):
+        wanted = wanted + (jnp.asarray(lower) + i)
+    of = weft.typeof(jnp.asarray(lower))
+
+    def run(upper):
+        return lax.fori_loop(lower, upper, lambda i, c: c + i, init)
+
+    got = weft.jit(run)(jnp.asarray(lower) + 3) if traced else run(type(lower)(3))
+    assert (got.dtype, got.weak_type) == (wanted.dtype, wanted.weak_type), of
+    assert float(got) == 3.0

@@ -336,3 +336,97 @@ def test_a_pullback_handed_on_as_residuals(maker):
     found = weft.grad(total(f), (0, 1))(X, Y)
     close(found[0], dx(*WIDE))
     close(found[1], dy(*WIDE))
+
+
+# ---- results that are the same for all elements ------------------------------------------------
+
+
+def by_jvp(f):
+    custom = weft.custom_jvp(f)
+    custom.defjvp(lambda primals, tangents: weft.jvp(f, primals, tangents))
+    return custom
+
+
+def by_vjp(f):
+    custom = weft.custom_vjp(f)
+    custom.defvjp(lambda *args: weft.vjp(f, *args), lambda pullback, ct: pullback(ct))
+    return custom
+
+
+def by_scan(f):
+    return lambda *args: lax.scan(lambda c, _: (c, f(*args)), 0.0, None, length=1)[1]
+
+
+UNMAPPED = [
+    pytest.param(lambda w, x: lax.psum(w * x, "i"), None, id="psum"),
+    pytest.param(lambda w, x: (w * x, lax.pmean(jnp.sin(w * x), "i")), (0, None), id="pair"),
+    pytest.param(lambda w, x: (w * x, jnp.sin(w), 3.0), (0, None, None), id="unmapped_argument"),
+    pytest.param(lambda w, x: lax.psum(x, "i") * x, 0, id="all_mapped"),
+]
+WRAPPERS = {
+    "custom_jvp": by_jvp,
+    "custom_vjp": by_vjp,
+    "jit_custom_jvp": lambda f: weft.jit(by_jvp(f)),
+    "custom_vjp_jit": lambda f: by_vjp(weft.jit(f)),
+    "both": lambda f: by_jvp(by_vjp(f)),
+    "scan": lambda f: by_scan(by_jvp(f)),
+    "jit": weft.jit,
+    "checkpoint": weft.checkpoint,
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+@pytest.mark.parametrize(("f", "out_axes"), UNMAPPED)
+def test_what_is_the_same_for_all_elements_stays_so_under_vmap(f, out_axes, wrap):
+    def total(f):
+        mapped = weft.vmap(f, in_axes=(None, 0), out_axes=out_axes, axis_name="i")
+
+        def function(w, x):
+            return sum(jnp.cos(leaf).sum() for leaf in weft.tree.leaves(mapped(w, x)))
+
+        return function
+
+    w, x = jnp.array(0.5), jnp.array([1.0, 2.0, 3.0])
+    plain, wrapped = total(f), total(WRAPPERS[wrap](f))
+    pairs = jnp.stack([w, 2 * w]), jnp.stack([x, 2 * x])
+    for change in (
+        lambda f: f(w, x),
+        lambda f: weft.jit(f)(w, x),
+        lambda f: weft.grad(f, (0, 1))(w, x),
+        lambda f: weft.jit(weft.grad(f, (0, 1)))(w, x),
+        lambda f: weft.jvp(f, (w, x), (jnp.array(1.0), x)),
+        lambda f: weft.vmap(weft.grad(f, (0, 1)))(*pairs),
+    ):
+        for got, wanted in zip(
+            *map(weft.tree.leaves, (change(wrapped), change(plain))), strict=True
+        ):
+            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_result_whose_derivative_differs_among_elements_is_mapped():
+    @weft.custom_jvp
+    def straight_through(x):
+        return 0.0
+
+    straight_through.defjvp(lambda primals, tangents: (0.0, primals[0] * tangents[0]))
+    x = jnp.array([1.0, 2.0])
+    for mapped in (weft.vmap(straight_through), weft.vmap(straight_through, axis_name="i")):
+        np.testing.assert_array_equal(weft.vjp(mapped, x)[1](jnp.ones(2))[0], x)
+        np.testing.assert_array_equal(weft.jvp(mapped, (x,), (x,))[1], x * x)
+
+    # A rule is no business of those who take no derivative.
+    refusing = weft.custom_jvp(lambda w, x: (w, x))
+    refusing.defjvp(lambda primals, tangents: 1 / 0)
+    first, second = weft.vmap(refusing, in_axes=(None, 0), out_axes=(0, 0))(3.0, x)
+    np.testing.assert_array_equal(first, [3.0, 3.0])
+    np.testing.assert_array_equal(second, x)
+
+    # Values that Python looks at make no jaxpr: then every result is mapped.
+    @weft.custom_jvp
+    def looked_at(y, x):
+        return (x if y > 0 else -x), y
+
+    looked_at.defjvp(lambda p, t: (looked_at(*p), (t[1] if p[0] > 0 else -t[1], t[0])))
+    first, second = weft.vmap(looked_at, in_axes=(None, 0))(1.0, x)
+    np.testing.assert_array_equal(first, x)
+    np.testing.assert_array_equal(second, [1.0, 1.0])

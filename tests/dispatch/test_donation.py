@@ -4,9 +4,11 @@ away is gone."""
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import re
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -370,3 +372,19 @@ def test_a_training_loop_runs_in_the_memory_of_its_state():
     np.testing.assert_allclose(state["w"], expected)
     assert int(state["count"]) == 5
     assert state["w"].unsafe_buffer_pointer() == first
+
+
+@pytest.mark.parametrize(
+    "make", [wnp.asarray, wnp.array, weft.device_put], ids=lambda f: f.__name__
+)
+@pytest.mark.parametrize("value", [1.5, 2, True, 0j, np.float32(1.5)], ids=repr)
+def test_arrays_of_equal_numbers_are_each_their_users_own(make, value):
+    first, second = make(value), make(value)
+    first.delete()
+    assert first.is_deleted() and not second.is_deleted() and second == value
+    weft.jit(lambda x: ~x if x.dtype == bool else -x, donate_argnums=0)(second)
+    assert second.is_deleted() and make(value) == value
+    gone = weakref.ref(third := make(value))
+    del third
+    gc.collect()
+    assert gone() is None

@@ -90,6 +90,9 @@ def test_the_texts_of_a_lowered_program():
     assert "test_stages.py" in lowered.as_text(debug_info=True)
     hlo = lowered.as_text(dialect="hlo")
     assert hlo.startswith("HloModule jit_double") and "f32[3,4]{1,0} multiply" in hlo
+    assert hlo == lowered.compiler_ir("hlo").as_hlo_text() and "test_stages.py" not in hlo
+    with_lines = lowered.as_text("hlo", debug_info=True)
+    assert "test_stages.py" in with_lines and 'op_name="jit(double)/mul"' in with_lines
     assert lowered.compiler_ir().operation.name == "builtin.module"
     assert "multiply" in lowered.compiler_ir("hlo").as_hlo_text()
     assert "sharding" in weft.jit(double).lower(struct(8, 8, sharding=ROWS)).as_text("hlo")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pathlib
 import time
 
@@ -14,10 +15,11 @@ import random_cases as cases
 import weft.lax as lax
 import weft.numpy as wnp
 from weft import config, random
-from weft.api.jit import eval_shape, jit, make_jaxpr
+from weft.api.jit import device_get, eval_shape, jit, make_jaxpr
 from weft.api.vmap import vmap
 from weft.arrays.array import Array, put
 from weft.core.types import ArrayType
+from weft.errors import DTypeError
 from weft.random.generator import Generator, register
 from weft.random.threefry import THREEFRY, threefry_2x32
 
@@ -165,6 +167,32 @@ def test_the_bits_of_keys_and_back():
     assert bits_of(jit(lambda b: random.wrap_key_data(b))(bits)) == bits_of(keys)
     assert (jit(random.key_data)(keys) == bits).all()
     assert bits_of(random.PRNGKey(4)) == [0, 4]
+
+
+def test_keys_are_equal_where_their_bits_are():
+    keys = random.split(random.key(0), 3)
+    other = wnp.stack([keys[0], keys[2], keys[2]])
+    same = np.all(np.asarray(random.key_data(keys)) == np.asarray(random.key_data(other)), axis=-1)
+    for ways in (lambda f: f, jit, vmap):
+        for equal in (wnp.equal, operator.eq, lax.eq, wnp.isclose):
+            np.testing.assert_array_equal(ways(equal)(keys, other), same)
+        for unequal in (wnp.not_equal, operator.ne, lax.ne):
+            np.testing.assert_array_equal(ways(unequal)(keys, other), ~same)
+    np.testing.assert_array_equal(keys == keys[0], [True, False, False])
+    np.testing.assert_array_equal(wnp.isclose(keys[2], other), [False, True, True])
+    for all_equal in (wnp.array_equal, wnp.array_equiv, wnp.allclose):
+        assert all_equal(keys, keys) and not all_equal(keys, other)
+    assert wnp.array_equal(keys, keys, equal_nan=True)
+    assert wnp.array_equiv(keys[:1], keys[0]) and not wnp.array_equal(keys, keys[:2])
+    with pytest.raises(DTypeError):
+        keys == random.key(0, impl="rbg")  # noqa: B015
+    with pytest.raises(DTypeError):
+        keys < other  # noqa: B015
+
+
+def test_keys_stay_keys_on_the_host():
+    got = device_get({"key": random.key(1), "x": wnp.ones(2)})
+    assert got["key"] == random.key(1) and type(got["x"]) is np.ndarray
 
 
 def test_arrays_of_keys_can_be_taken_apart_and_put_together():

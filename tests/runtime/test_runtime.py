@@ -18,6 +18,7 @@ from weft.errors import DeletedArrayError, WeftError, WeftTypeError, WeftValueEr
 from weft.runtime import client, stablehlo
 from weft.runtime.backends.backend import CompileOptions, DeviceLayout
 from weft.runtime.backends.pjrt import Distributed
+from weft.runtime.backends.pjrt_executable import native_options
 from weft.runtime.backends.xla_layouts import layout_mode
 from weft.runtime.stablehlo.attributes import integer, to_attribute
 
@@ -487,6 +488,14 @@ def test_compiler_options_reach_xla():
     with pytest.raises(WeftValueError, match="no such compiler option") as caught:
         doubling(x, compiler_options={"xla_no_such_thing": True})
     assert caught.value.fix.data == {"option": "xla_no_such_thing"}
+    for name in ("exec_time_optimization_effort", "memory_fitting_effort", "optimization_level"):
+        options = CompileOptions(compiler_options={name: 1, "xla_backend_optimization_level": "0"})
+        native = native_options(options, client.devices()[:1])
+        assert getattr(native.executable_build_options, name) == 1
+        assert native.env_option_overrides == [("xla_backend_optimization_level", "0")]
+        doubling(x, compiler_options={name: 1})
+        with pytest.raises(WeftValueError, match=f"{name} is a number"):
+            doubling(x, compiler_options={name: "much"})
 
 
 def test_what_xla_cannot_compile():

@@ -519,7 +519,7 @@ case(
     "mode is no array",
     "'double' of class str",
     wrong=lambda: mapped(lambda v, mode: v * 2, (P("i"), P()))(X, "double"),  # here
-    fixed=lambda fix: mapped(lambda v: (lambda v, mode: v * 2)(v, "double"))(X),
+    fixed=lambda fix: mapped(lambda v, mode: v * 2, (P("i"), None))(X, "double"),
     value=X * 2,
 )
 case(

@@ -228,3 +228,26 @@ def test_an_array_from_outside_is_taken_to_the_devices_once(mesh, monkeypatch):
     f = shard_map(body, mesh=mesh, in_specs=P("i"), out_specs=P("i"))
     np.testing.assert_allclose(f(X), X * np.tile(X[:2], 4) ** 5, rtol=1e-5)
     assert sum(array is w for array in moved) == 1
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_spec_of_none_hands_on_what_is_no_array(mesh, jitted):
+    class Mode:
+        factor = 3
+
+    def f(rows, how, x):
+        size, mode, function, weights = how["size"], how["mode"], how["f"], how["w"]
+        assert type(size) is int and how["name"] == "plain" and type(mode) is Mode
+        return rows * function(x + wnp.ones(size)) * mode.factor + weights.sum()
+
+    def run(x, w):
+        how = {"size": 2, "mode": Mode(), "f": wnp.sin, "w": w, "name": "plain"}
+        specs = P(), None, P("i")
+        return shard_map(f, mesh=mesh, in_specs=specs, out_specs=P("i"))(2, how, x)
+
+    w = wnp.arange(3.0)
+    wrap = weft.jit if jitted else lambda f: f
+    np.testing.assert_allclose(wrap(run)(X, w), 2 * np.sin(X + 1) * 3 + 3, rtol=1e-5)
+    slopes = wrap(weft.grad(lambda x, w: run(x, w).sum(), (0, 1)))(X, w)
+    np.testing.assert_allclose(slopes[0], 6 * np.cos(X + 1), rtol=1e-5)
+    np.testing.assert_allclose(slopes[1], [8.0, 8.0, 8.0])

@@ -305,6 +305,8 @@ def test_partial_of_a_partial():
     assert tree.structure(outer) == tree.structure(tree.Partial(inner, 7))
     assert hash(tree.structure(outer)) == hash(tree.structure(tree.Partial(inner, 7)))
     assert tree.map(lambda x: x, outer)(3) == 40
+    assert outer.func == inner and inner == outer.func
+    assert outer.func != functools.partial(power, scale=6)
     twice = tree.Partial(tree.Partial(power, 2), scale=3)
     assert twice(3) == 24
     assert tree.leaves(twice) == [2, 3]
@@ -449,6 +451,33 @@ def test_transposing_twice_gives_the_tree_back(outer, inner):
     assert tree.structure(turned) == inner_def.compose(outer_def)
     assert tree.transpose(inner_def, outer_def, turned) == nested
     assert tree.transpose(outer_def, None, nested) == turned
+
+
+@tree.register_class
+class Flat:
+    """Has the leaves of what it holds as its children, whatever that is."""
+
+    def __init__(self, content):
+        self.content = content
+
+    def tree_flatten(self):
+        return tree.flatten(self.content)
+
+    @classmethod
+    def tree_unflatten(cls, structure, leaves):
+        return cls(tree.unflatten(structure, leaves))
+
+
+@pytest.mark.parametrize("inner", [[0], (0, 0), {"x": [0, 0]}, 0], ids=str)
+def test_transposing_a_class_that_takes_apart_more_than_its_children(inner):
+    outer = Flat({"a": [1, 2]})
+    inner_def = tree.structure(inner)
+    nested = tree.map(lambda x: tree.map(lambda _: x, inner), outer)
+    turned = tree.transpose(tree.structure(outer), inner_def, nested)
+    columns = inner_def.flatten_up_to(turned)
+    assert [x.content for x in columns] == [{"a": [1, 2]}] * inner_def.num_leaves
+    with pytest.raises(TreeError, match="not made of the inner structure"):
+        tree.transpose(tree.structure(outer), inner_def, Flat({"a": [inner]}))
 
 
 def test_transpose_of_the_wrong_tree():

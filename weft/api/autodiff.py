@@ -44,6 +44,7 @@ from weft.argument_errors import not_a_function
 from weft.arrays.array import Array, as_array
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Zero
+from weft.core.shape_struct import described_type
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError, api_boundary
@@ -56,6 +57,7 @@ from weft.numpy.promotion import UnaryUfunc
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.ops.structural.tangents import instantiate
+from weft.runtime.jaxlib.lazy import pending_nodes
 from weft.typing import ArrayLike, TreeOfArrays
 
 __all__ = ["grad", "jvp", "linear_transpose", "linearize", "value_and_grad", "vjp"]
@@ -71,6 +73,15 @@ def concrete(value: Any) -> Any:
     if current_trace() is bottom_trace():
         return as_array(value)
     return broadcast_in_dim_p.bind(value, shape=type_of(value).shape, broadcast_dimensions=())
+
+
+def derivative_of(wanted: ArrayType, tangent: Any) -> Any:
+    """A tangent or cotangent that the user sees: an array, as weakly typed as its value is."""
+    found = concrete(instantiate(tangent))
+    type = type_of(found)
+    if type.weak_type == wanted.weak_type or type.dtype == dtypes.float0:
+        return found
+    return convert_element_type(found, type.dtype, wanted.weak_type)
 
 
 def flat_function(
@@ -156,7 +167,7 @@ def jvp(
     flat, store = flat_function(fun, in_tree, what, has_aux)
     outs, tangents_out = jvp_flat(flat, primals_flat, boxed, function_name(fun))
     out_tree, aux = store
-    tangents_found = [concrete(instantiate(t)) for t in tangents_out]
+    tangents_found = [derivative_of(type_of(x), t) for x, t in zip(outs, tangents_out, strict=True)]
     result = out_tree.unflatten(outs), out_tree.unflatten(tangents_found)
     return (*result, aux) if has_aux else result
 
@@ -200,38 +211,51 @@ def _differentiable(leaves: Sequence[Any]) -> list[bool]:
     return [type_of(x).tangent().dtype != dtypes.float0 for x in leaves]
 
 
-@dataclasses.dataclass(eq=False, repr=False)
+@dataclasses.dataclass(eq=False)
+class LinearProgram:
+    """What a linear function is but for its residuals, which are the first inputs of `jaxpr`."""
+
+    jaxpr: Jaxpr
+    in_tree: Any
+    in_types: list[ArrayType]
+    out_tree: Any
+    out_types: list[ArrayType]
+    nonzero: list[bool]
+    name: str
+
+
 class LinearFunction(Generic[R]):
     """The derivative of a function at a point: call it with tangents, one per argument.
 
     `jaxpr` has the residuals as its first inputs; applying it redoes none of the work that computed
-    them.
+    them. It is a tree of its residuals, which a transformed function can return.
     """
 
-    jaxpr: Jaxpr
-    residuals: list[Any]
-    _in_tree: Any
-    _in_types: list[ArrayType]
-    _out_tree: Any
-    _out_types: list[ArrayType]
-    _nonzero: list[bool]
-    __name__: str
+    def __init__(self, program: LinearProgram, residuals: Sequence[Any]) -> None:
+        self._program = program
+        self.jaxpr, self.residuals = program.jaxpr, residuals
+        self.__name__ = program.name
 
     def __call__(self, *tangents: Any) -> R:
-        what = self.__name__
-        types = [type.tangent() for type in self._in_types]
-        leaves = tangent_leaves(tangents, self._in_tree, types, what, "linearize", "tangent")
+        program, what = self._program, self.__name__
+        types = [type.tangent() for type in program.in_types]
+        leaves = tangent_leaves(tangents, program.in_tree, types, what, "linearize", "tangent")
         values = [x for x, type in zip(leaves, types, strict=True) if type.dtype != dtypes.float0]
         found = iter(eval_jaxpr(self.jaxpr, self.residuals, *values))
         outs = [
-            next(found) if flag else instantiate(Zero(type.tangent()))
-            for flag, type in zip(self._nonzero, self._out_types, strict=True)
+            derivative_of(type, next(found) if flag else Zero(type.tangent()))
+            for flag, type in zip(program.nonzero, program.out_types, strict=True)
         ]
-        result: R = self._out_tree.unflatten(outs)
+        result: R = program.out_tree.unflatten(outs)
         return result
 
     def __repr__(self) -> str:
         return f"<{self.__name__}>\n{self.jaxpr}"
+
+
+pending_nodes.append(
+    (LinearFunction, lambda f: (f.residuals, f._program), LinearFunction, None)
+)  # not registered at once, which would load jaxlib
 
 
 @overload
@@ -264,10 +288,11 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     )
     out_tree, aux = store
     jaxpr, residuals, nonzero = linear_program(linear, tangents)
-    function: LinearFunction[Any] = LinearFunction(
-        jaxpr, residuals, in_tree, [type_of(x) for x in leaves],
+    program = LinearProgram(
+        jaxpr, in_tree, [type_of(x) for x in leaves],
         out_tree, [type_of(x) for x in outs], nonzero, f"linear part of {function_name(fun)}",
     )  # fmt: skip
+    function: LinearFunction[Any] = LinearFunction(program, residuals)
     result = out_tree.unflatten(outs)
     return (result, function, aux) if has_aux else (result, function)
 
@@ -332,7 +357,8 @@ def vjp_with_aux(
             next(found) if flag else Zero(type.tangent())
             for flag, type in zip(active, in_types, strict=True)
         ]
-        return in_tree.unflatten([concrete(instantiate(x)) for x in results])
+        pairs = zip(in_types, results, strict=True)
+        return in_tree.unflatten([derivative_of(type, x) for type, x in pairs])
 
     # A tree with the residuals as its leaves, so that a transformed function can return it and a
     # forward rule of `custom_vjp` can hand it on to the backward rule.
@@ -494,13 +520,23 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
     name = function_name(fun)
     what = f"linear_transpose of {name}"
     leaves, in_tree = tree.flatten(primals)
-    in_types = [type_of(x).tangent() for x in leaves]
+    in_types = [described_type(x) for x in leaves]
+    integers = all(type.dtype in dtypes.INTEGER for type in in_types)
+    if not integers:
+        in_types = [type.tangent() for type in in_types]
     flat, store = flat_function(fun, in_tree, what)
     jaxpr, consts = trace_to_jaxpr(flat, in_types, transformation="linear_transpose", name=name)
     out_tree = store[0]
+    bad = [type for type in jaxpr.out_types if integers and type.dtype not in dtypes.INTEGER]
+    if bad:
+        # Cotangents of integers are integers here: those of floating-point results do not fit.
+        message = f"{what}: integer arguments have no transpose to floating-point results"
+        wanted = "integer results, or floating-point arguments"
+        fix = Fix("convert", "give the arguments a floating-point dtype")
+        raise DTypeError(message, operation="linear_transpose", got=bad[0], wanted=wanted, fix=fix)
 
     @api_boundary
-    def transposed(cotangent: Any) -> Any:
+    def transposed(consts: list[Any], cotangent: Any) -> Any:
         """The cotangents of the arguments, given that of the result."""
         cts = tangent_leaves(
             cotangent, out_tree, jaxpr.out_types, what, "linear_transpose", "cotangent"
@@ -508,6 +544,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
         n = len(consts)
         known = dict(zip(jaxpr.inputs[:n], consts, strict=True))
         found = backward_pass(jaxpr.eqns, jaxpr.inputs[n:], known, jaxpr.outputs, cts)
-        return in_tree.unflatten([concrete(instantiate(x)) for x in found])
+        pairs = zip(in_types, found, strict=True)
+        return in_tree.unflatten([derivative_of(type, x) for type, x in pairs])
 
-    return transposed
+    # A tree of what the function closes over, so that a transformed function can return it.
+    return tree.Partial(transposed, consts)

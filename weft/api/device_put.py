@@ -16,13 +16,14 @@ from weft.arrays.array import (
     as_array,
     donate_to_place,
     host_values,
+    own_array,
     put,
     to_format,
     to_layout,
     to_place,
 )
 from weft.arrays.shards import Parts, join, parts_of, put_parts
-from weft.core.trace import Tracer
+from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.layout_constraint import constrain_layout
@@ -131,7 +132,7 @@ def _put_leaf(
     aval = _leaf_type(leaf, whole, number)
     leaf = user_value(leaf)
     if place is None:
-        return as_array(leaf)
+        return own_array(leaf) if current_trace() is bottom_trace() else as_array(leaf)
     values = host_values(leaf, aval)
     made = put(values, aval, place, copy=values is leaf and may_alias is not True)
     return to_layout(made, layout)

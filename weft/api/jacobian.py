@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, Never, Unpack, overload
 
 import numpy as np
@@ -96,12 +96,12 @@ def _other_values(dtype: Any, holomorphic: bool) -> Fix:
 
 
 def _check_jacobian(
-    what: str, leaves: Sequence[Any], holomorphic: bool, allow_int: bool = False
+    what: str, leaves: Sequence[Any], holomorphic: bool, allowed: Set[Any] = frozenset()
 ) -> None:
     for leaf in leaves:
         dtype = type_of(leaf).dtype
         wanted = dtypes.COMPLEX if holomorphic else dtypes.FLOATING
-        if dtype not in wanted and not (allow_int and dtype in dtypes.BITS):
+        if dtype not in wanted and dtype not in allowed:
             raise DTypeError(
                 f"{what} takes {'complex' if holomorphic else 'floating-point'} values here",
                 operation=what,
@@ -273,7 +273,9 @@ def jacrev(
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, _ = chosen_arguments("jacrev", fun, numbers, args, kwargs)
         leaves, in_tree = operands(chosen, f"jacrev of {name}")
-        _check_jacobian("jacrev", leaves, holomorphic, allow_int)
+        # A real function of complex arguments has gradients, as for `grad`.
+        allowed = (dtypes.BITS if allow_int else set()) | (set() if holomorphic else dtypes.COMPLEX)
+        _check_jacobian("jacrev", leaves, holomorphic, allowed)
         value, pullback, aux = vjp_with_aux(partial, chosen, "jacrev", has_aux)
         outs, out_tree = tree.flatten(value)
         _check_jacobian("jacrev", outs, holomorphic)

@@ -9,11 +9,11 @@ from typing import Any, Literal, Never, ParamSpec, TypedDict, TypeVar, Unpack, o
 
 import numpy as np
 
-from weft import tree
+from weft import dtypes, tree
 from weft.argument_errors import invalid_value, not_a_function, not_taken
 from weft.arrays.array import Array
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.shape_struct import ShapeDtypeStruct
+from weft.core.shape_struct import ShapeDtypeStruct, described_type
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch.jit_shardings import JitShardings
 from weft.dispatch.jitted import Jitted, Options
@@ -249,8 +249,9 @@ def make_jaxpr(
 ) -> Callable[..., Any]:
     """A function that traces `fun` on its arguments and returns the jaxpr.
 
-    Arguments may be arrays or ShapeDtypeStructs. Everything that `fun` does is recorded, on
-    constants too. With `return_shape` it returns a pair with the tree of result types.
+    Arguments may be arrays, ShapeDtypeStructs, or other values with `shape` and `dtype`. Everything
+    that `fun` does is recorded, on constants too. With `return_shape` it returns a pair with the
+    tree of result types.
 
     >>> import weft, weft.lax as lax
     >>> weft.make_jaxpr(lambda x: lax.sin(lax.cos(x)))(1.0)
@@ -282,7 +283,7 @@ def make_jaxpr(
 
         jaxpr, consts = trace_to_jaxpr(
             flat,
-            [type_of(user_value(x)) for x in leaves],
+            [described_type(x) for x in leaves],
             transformation="make_jaxpr",
             name=name,
             input_names=lambda: argument_names(fun, in_tree),
@@ -349,7 +350,7 @@ def device_get(x: Array) -> np.ndarray[Any, Any]: ...
 @overload
 def device_get(x: Any) -> Any: ...
 def device_get(x: Any) -> Any:
-    """The arrays of a tree as NumPy arrays; other leaves stay as they are.
+    """The arrays of a tree as NumPy arrays; other leaves, and random keys, stay as they are.
 
     >>> import weft, weft.numpy as wnp
     >>> weft.device_get({"w": wnp.ones(2), "step": 3})
@@ -358,7 +359,14 @@ def device_get(x: Any) -> Any:
     for leaf in tree.leaves(x):
         if type(leaf) is Array:
             leaf.copy_to_host_async()
-    return tree.map(lambda leaf: np.asarray(leaf) if type(leaf) is Array else leaf, x)
+    return tree.map(_on_host, x)
+
+
+def _on_host(leaf: Any) -> Any:
+    # Random keys have no numbers that NumPy could hold.
+    if type(leaf) is not Array or dtypes.is_extended(leaf.dtype):
+        return leaf
+    return np.asarray(leaf)
 
 
 def block_until_ready(x: T) -> T:

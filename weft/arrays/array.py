@@ -31,8 +31,8 @@ from weft.sharding.layout import unless_row_major
 
 __all__ = [
     "Array", "Shard", "array_at", "array_of", "as_array", "as_stored", "deleted", "donatable",
-    "donate_to_place", "host_values", "placement_text", "put", "scalar_array", "signature_of",
-    "to_format", "to_layout", "to_place",
+    "donate_to_place", "host_values", "own_array", "placement_text", "put", "scalar_array",
+    "signature_of", "to_format", "to_layout", "to_place",
 ]  # fmt: skip
 
 
@@ -635,6 +635,12 @@ def as_array(value: Any) -> Array:
         if value == value:
             _plain_numbers[key] = found
     return found
+
+
+def own_array(value: Any) -> Array:
+    """A number or NumPy array as an array that is no other's: its user may delete or donate it."""
+    of = type_of(value)
+    return put(host_values(value, of), of) if isinstance(value, _NUMBERS) else array_of(value, of)
 
 
 def array_of(value: Any, of: ArrayType) -> Array:

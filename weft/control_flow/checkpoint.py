@@ -17,13 +17,24 @@ from weft import tree
 from weft.base import source as sources
 from weft.base.marked_lists import Flags, marked, unmarked
 from weft.control_flow.body_tracing import run_as_one, trace_body
+from weft.control_flow.branch_residuals import ResidualSlots
 from weft.control_flow.checkpoint_policies import MAKERS_BY_NAME, Policy, saveable
+from weft.control_flow.cond import cond_p
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import stacked_type
 from weft.control_flow.scan import scan_p
 from weft.core import rules
 from weft.core.check import checked
-from weft.core.jaxpr import Equation, Jaxpr, Literal, SplitEquation, Steps, Var, eval_jaxpr
+from weft.core.jaxpr import (
+    Equation,
+    Jaxpr,
+    Literal,
+    SplitEquation,
+    Steps,
+    Var,
+    eval_jaxpr,
+    map_jaxprs,
+)
 from weft.core.primitive import Primitive
 from weft.core.rules import Derived, Values
 from weft.core.types import type_of, user_value
@@ -175,7 +186,7 @@ def computed_again(
 ) -> tuple[list[Equation], list[Var], list[Equation]]:
     """Returns the equations that compute the wanted values again; the values that these start from
     besides the inputs (those that the policy saves, and results of equations with effects); and all
-    the equations, in which scans now also return the values that the policy saves inside."""
+    the equations, in which scans and conditionals also return the values that it saves inside."""
     needed = set(wanted)
     again: list[Equation] = []
     saved: list[Var] = []
@@ -190,9 +201,10 @@ def computed_again(
         saved += [v for v, r, flag in zip(eqn.outputs, read, flags, strict=True) if r and flag]
         if not any(unmarked(flags, read)):
             continue
-        if eqn.primitive is scan_p and policy is not None:
-            forward[-1], eqn, stacked = scanned_again(whole, eqn, policy, read)
-            saved += [v for v in stacked if v not in saved]
+        if eqn.primitive in _HOLDING and policy is not None:
+            split = scanned_again if eqn.primitive is scan_p else chosen_again
+            forward[-1], eqn, inside = split(whole, eqn, policy, read)
+            saved += [v for v in inside if v not in saved]
         # Saved results of an equation that runs again are inputs: they are not bound a second time.
         outputs = [Var(v.type) if v in saved else v for v in eqn.outputs]
         again.append(eqn if outputs == list(eqn.outputs) else eqn.replace(outputs=outputs))
@@ -233,11 +245,63 @@ def scanned_again(
     )
 
 
+def chosen_again(
+    whole: Equation, eqn: Equation, policy: Policy, read: Sequence[bool]
+) -> tuple[Equation, Equation, list[Var]]:
+    """Returns a conditional that also returns the values that the policy saves in its branches, in
+    places common to all, the conditional that reads these, and the places."""
+    branches: Sequence[Jaxpr] = whole.params["branches"]
+    used = [marked(read, branch.outputs) for branch in branches]
+    parts = [
+        computed_again(branch.eqns, [x for x in outputs if type(x) is Var], policy)
+        for branch, outputs in zip(branches, used, strict=True)
+    ]
+    slots = ResidualSlots([[v.type for v in inside] for _, inside, _ in parts])
+    places = [Var(type) for type in slots.types]
+    if not places:
+        return whole, eqn, []
+
+    def branch_of(b: int, first: bool) -> Jaxpr:
+        branch, (inner, inside, forward) = branches[b], parts[b]
+        n, name = len(branch.outputs), branch.name
+        saving = Jaxpr(branch.inputs, forward, [*branch.outputs, *inside], 0, name)
+        reading = Jaxpr([*branch.inputs, *inside], inner, used[b], 0, name)
+
+        def function(*values: Any) -> list[Any]:
+            if first:
+                outs = eval_jaxpr(saving, (), *values)
+                return [*outs[:n], *slots.fill(b, outs[n:])]
+            k = len(branch.inputs)
+            return eval_jaxpr(reading, (), *values[:k], *slots.pick(b, values[k:]))
+
+        types = branch.in_types if first else [*branch.in_types, *slots.types]
+        return rebuild(function, types, name, "cond")
+
+    every = range(len(branches))
+    return (
+        whole.replace(
+            params=whole.params | {"branches": tuple([branch_of(b, True) for b in every])},
+            outputs=[*whole.outputs, *places],
+        ),
+        eqn.replace(
+            inputs=[*eqn.inputs, *places],
+            outputs=marked(read, eqn.outputs),
+            params=eqn.params | {"branches": tuple([branch_of(b, False) for b in every])},
+        ),
+        places,
+    )
+
+
+# Primitives into which policies see: those that hold the equations of a loop or of branches.
+_HOLDING = (scan_p, cond_p)
+
+
 def inlined(jaxpr: Jaxpr) -> Jaxpr:
-    """Inlines the jaxprs of jitted functions, so that policies see their equations."""
+    """Inlines the jaxprs of jitted functions, so that policies see their equations, in loops and
+    branches too."""
 
     def make() -> Jaxpr:
-        if not any(eqn.primitive is jit_p for eqn in jaxpr.eqns):
+        if not any(eqn.primitive in (jit_p, *_HOLDING) for eqn in jaxpr.eqns):
             return jaxpr
 
         def function(*values: Any) -> list[Any]:
@@ -251,8 +315,11 @@ def inlined(jaxpr: Jaxpr) -> Jaxpr:
                 if eqn.primitive is jit_p:
                     outs: Any = eval_jaxpr(inlined(eqn.params["jaxpr"]), (), *args)
                 else:
+                    params = eqn.params
+                    if eqn.primitive in _HOLDING:
+                        params = map_jaxprs(inlined, params)
                     with sources.override(eqn.source):
-                        outs = eqn.primitive.bind(*args, **eqn.params)
+                        outs = eqn.primitive.bind(*args, **params)
                     outs = outs if eqn.primitive.multiple_results else [outs]
                 env.update(zip(eqn.outputs, outs, strict=True))
             return [read(x) for x in jaxpr.outputs]

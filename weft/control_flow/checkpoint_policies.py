@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from weft import tree
+from weft.control_flow.cond import cond_p
 from weft.control_flow.scan import scan_p
 from weft.core.access_pattern import elementwise_reads
 from weft.core.jaxpr import Equation, Jaxpr
@@ -36,13 +37,18 @@ Policy = Callable[..., bool]
 
 def saveable(eqn: Equation, policy: Policy | None) -> list[bool]:
     """Returns which results of an equation a policy saves (None: none); of a scan, the stacked
-    results that the policy saves inside the body."""
+    results that the policy saves inside the body, of a conditional those that it saves in a branch.
+    """
     if policy is None or policy is nothing_saveable:
         return [False] * len(eqn.outputs)
     if eqn.primitive is scan_p:
         body: Jaxpr = eqn.params["jaxpr"]
         n = eqn.params["num_carry"]
         return [False] * n + [saved_inside(body, atom, policy) for atom in body.outputs[n:]]
+    if eqn.primitive is cond_p:
+        branches = eqn.params["branches"]
+        rows = [[saved_inside(b, atom, policy) for atom in b.outputs] for b in branches]
+        return [any(column) for column in zip(*rows, strict=True)]
     types = [x.type for x in eqn.inputs]
     answer = policy(eqn.primitive, *types, **eqn.params)
     if not isinstance(answer, bool):

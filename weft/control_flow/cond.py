@@ -17,6 +17,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import dtypes, tree
+from weft.argument_errors import NOT_GIVEN
 from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import marked, partition
 from weft.control_flow.body_tracing import permuted, trace_body
@@ -85,7 +86,7 @@ def cond(
     /,
 ) -> R | S: ...
 @api_boundary
-def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = None) -> Any:
+def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = NOT_GIVEN) -> Any:
     """Returns `true_fun(*operands)` where the boolean `pred` holds, else `false_fun(*operands)`.
 
     `pred` is a scalar. Both functions are traced; their results have one structure, and leaf by
@@ -120,7 +121,7 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
 
 
 def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
-    if operand is None:
+    if operand is NOT_GIVEN:
         return operands
     if operands:
         raise WeftTypeError(f"{what} takes operands by position or as operand=, not both")
@@ -138,7 +139,7 @@ def switch(
 ) -> Any: ...
 @api_boundary
 def switch(
-    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = None
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = NOT_GIVEN
 ) -> Any:
     """Returns `branches[index](*operands)` for an integer scalar `index`, which may be traced.
 

@@ -189,11 +189,12 @@ def fori_loop(
     lower, upper = user_value(lower), user_value(upper)
     dtype, weak = _bounds_type(lower, upper)
     first, last = (_known(name, bound, dtype) for bound in (lower, upper))
+    one = 1.0 if dtype in dtypes.FLOATING else 1  # of the kind of the index, which stays weak
     if first is not None and last is not None:
 
         def step(carry: Any, _: None) -> tuple[Any, None]:
             i, val = carry
-            return (add(i, 1), body_fun(i, val)), None
+            return (add(i, one), body_fun(i, val)), None
 
         step.__name__ = name
         if dtype in dtypes.FLOATING and isinstance(lower, Tracer):  # It may have a derivative.
@@ -216,7 +217,7 @@ def fori_loop(
 
     def advance(carry: Any) -> Any:
         i, end, val = carry
-        return add(i, 1), end, body_fun(i, val)
+        return add(i, one), end, body_fun(i, val)
 
     advance.__name__ = name
     types = [type_of(x) for x in (lower, upper)]

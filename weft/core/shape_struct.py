@@ -12,13 +12,13 @@ from typing import Any
 from weft import dtypes
 from weft.argument_errors import invalid_type
 from weft.core.axes import over_mesh_in_force
-from weft.core.types import ArrayType, Typed
+from weft.core.types import ArrayType, Typed, type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.sharding import Format, Layout, PartitionSpec, Sharding, SingleDeviceSharding
 from weft.sharding.devices import is_device
 from weft.sharding.layout import unless_row_major
 
-__all__ = ["ShapeDtypeStruct"]
+__all__ = ["ShapeDtypeStruct", "described_type"]
 
 _OPERATION = "ShapeDtypeStruct"
 
@@ -118,6 +118,16 @@ class ShapeDtypeStruct(Typed):
         if unless_row_major(self.layout) is not None:
             text += f", layout={self.layout}"
         return f"ShapeDtypeStruct({text})"
+
+
+def described_type(value: Any) -> ArrayType:
+    """The type of an array, of a number, or of a value that has the `shape` and `dtype` of one."""
+    try:
+        return type_of(user_value(value))
+    except WeftTypeError:
+        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+            raise
+    return _checked_type(value.shape, value.dtype, bool(getattr(value, "weak_type", False)))
 
 
 def _checked_type(shape: Any, dtype: Any, weak_type: bool) -> ArrayType:

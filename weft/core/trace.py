@@ -280,6 +280,9 @@ class Tracer(Typed, ArrayOperators[Any]):
         """The bytes of the elements (an error unless the value is known)."""
         return bytes(self._force("tobytes()", _STATIC).tobytes(order))
 
+    def __reduce__(self) -> Any:
+        return self._force("pickling", "pickle what the function returns").__reduce__()
+
     def __copy__(self) -> Tracer:
         return self
 

@@ -8,26 +8,35 @@ ordinary rules, through the function: the derivative is the sum of the two.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from weft import dtypes
 from weft.arrays.array import as_array
-from weft.base.marked_lists import merge, unmarked
-from weft.core import rules
+from weft.base.marked_lists import marked, merge, spread, unmarked
+from weft.core import axes, rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, WeftTypeError
+from weft.errors import ConcretizationError, Fix, WeftTypeError
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat, user_rule
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.interpreters.staging import trace_to_jaxpr
-from weft.interpreters.symbolic_zeros import known_operands, merge_cotangents, nonzero_tangents
+from weft.interpreters.symbolic_zeros import (
+    known_operands,
+    merge_cotangents,
+    merge_zeros,
+    nonzero_tangents,
+)
 from weft.interpreters.transpose import transpose_jaxpr
-from weft.interpreters.vmap import vmap_flat, vmap_jaxpr
-from weft.ops.structural.shape import move_dim
+from weft.interpreters.vmap import element_type, mapped_type, vmap_flat, vmap_jaxpr
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.structural.shape import move_dim, squeeze
 from weft.ops.structural.tangents import add_tangents
 
 __all__ = ["MappedRule", "Rule", "custom_primitive", "linearized", "mapped_at_front"]
@@ -49,6 +58,9 @@ class Rule:
     def linearize(self, primals: Values, tangents: Values) -> Derived:
         """Returns results and tangents, where operations on tangents are recorded."""
         return self.jvp(primals, tangents)
+
+    # Whether a tangent may differ among the elements of a map for which the result is the same.
+    own_tangents = True
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
         """Returns the rule of the mapped function, whose results are mapped along dimension 0."""
@@ -75,7 +87,7 @@ class LaterRule(Rule):
 
     def __init__(self, rule: Rule, count: int) -> None:
         super().__init__(rule.name)
-        self.rule, self.count = rule, count
+        self.rule, self.count, self.own_tangents = rule, count, rule.own_tangents
 
     def jvp(self, primals: Values, tangents: Values) -> Derived:
         return self.rule.jvp(primals[self.count :], tangents)
@@ -139,16 +151,24 @@ def custom_stage(primitive: Primitive, args: Values, params: Params) -> tuple[Va
     """Records the function; further values that it closes over become operands in front."""
     if "function" not in params:
         return args, params
+    consts, params = recorded(primitive, [type_of(x) for x in args], params)
+    return [*consts, *args], params
+
+
+def recorded(
+    primitive: Primitive, in_types: Sequence[ArrayType], params: Params
+) -> tuple[list[Any], Params]:
+    """Returns the further operands in front, and the parameters with a jaxpr for the function."""
     name, rule, captured = params["name"], params["rule"], params["captured"]
     jaxpr, consts = trace_to_jaxpr(
-        params["function"], [type_of(x) for x in args], transformation=primitive.name, name=name
+        params["function"], in_types, transformation=primitive.name, name=name
     )
     if consts:
         closed, passive, given = counts(captured)
         captured = (closed + len(consts), passive, given)
         rule = rule.after(len(consts))
         jaxpr = Jaxpr(jaxpr.inputs, jaxpr.eqns, jaxpr.outputs, 0, name)
-    return [*consts, *args], {"jaxpr": jaxpr, "name": name, "rule": rule, "captured": captured}
+    return consts, {"jaxpr": jaxpr, "name": name, "rule": rule, "captured": captured}
 
 
 def custom_derivative(
@@ -208,6 +228,13 @@ def custom_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[
 def custom_vmap(
     primitive: Primitive, axis: AxisData, args: Values, dims: Dims, **params: Any
 ) -> Mapped:
+    if "function" in params and (axis.name is not None or None in dims):
+        # A jaxpr says which results are the same for all elements.
+        pairs = zip(map(type_of, args), dims, strict=True)
+        elements = [of if dim is None else element_type(of, dim, axis) for of, dim in pairs]
+        with contextlib.suppress(ConcretizationError), axes.extend_axis(axis.name, axis.size):
+            more, params = recorded(primitive, elements, params)
+            args, dims = [*more, *args], [*[None] * len(more), *dims]
     # Every result is mapped, so that the function and its rule agree on which are.
     mapped = dict(params, rule=params["rule"].mapped(axis, dims))
     if "function" in params:
@@ -220,7 +247,61 @@ def custom_vmap(
     else:
         mapped["jaxpr"] = vmap_jaxpr(params["jaxpr"], axis, tuple(dims), True)[0]
     outs = again(primitive, args, mapped)
-    return outs, [0] * len(outs)
+    if "function" in params or not axis.size:
+        return outs, [0] * len(outs)
+    # Of what is the same for all elements, the first one stands for all, and has the cotangent.
+    flags = mapped_results(axis, tuple(dims), **params)
+    rows = zip(flags, outs, strict=True)
+    first = [x if flag else squeeze(slice_in_dim(x, 0, 1), (0,)) for flag, x in rows]
+    return first, [0 if flag else None for flag in flags]
+
+
+_looking = contextvars.ContextVar("weft_mapped_results", default=False)
+
+
+def mapped_results(
+    axis: AxisData,
+    dims: tuple[int | None, ...],
+    *,
+    jaxpr: Jaxpr,
+    rule: Rule,
+    captured: tuple[int, ...],
+    name: str,
+) -> list[bool]:
+    """Returns which results differ among the elements: those that depend on a mapped operand, and
+    those of which the rule computes such tangents."""
+    found = [dim is not None for dim in vmap_jaxpr(jaxpr, axis, dims)[1]]
+    if all(found) or not rule.own_tangents or _looking.get():
+        return found
+    n, own = len(dims), slice(sum(counts(captured)), None)
+    pairs = zip(jaxpr.in_types, dims, strict=True)
+    types = [mapped_type(of, dim, axis) for of, dim in pairs]
+    tangents = [of.tangent() for of in types[own]]
+    flags = [of.dtype != dtypes.float0 for of in tangents]
+    reached: list[bool] = []
+    mapped: list[int | None] = []
+
+    def derivative(*elements: Any) -> list[Any]:
+        given = merge_zeros(flags, elements[n:], jaxpr.in_types[own])
+        _, values = rule.jvp(elements[:n], given)
+        reached[:], values = nonzero_tangents(values)
+        return values
+
+    def function(*values: Any) -> list[Any]:
+        every = [*dims, *marked(flags, dims[own])]
+        places = vmap_flat(derivative, axis, values, every, name)[1]
+        mapped[:] = spread(reached, places)
+        return []
+
+    every_type = [*types, *marked(flags, tangents)]
+    token = _looking.set(True)  # A rule may apply its own function.
+    try:
+        trace_to_jaxpr(function, every_type, transformation="vmap", name=name)
+    except Exception:  # noqa: BLE001 - it is raised again where a derivative is asked for
+        return [True] * len(found)
+    finally:
+        _looking.reset(token)
+    return [flag or dim is not None for flag, dim in zip(found, mapped, strict=True)]
 
 
 def custom_lower(context: Any, *values: Any, jaxpr: Jaxpr, name: str, **others: Any) -> list[Any]:

@@ -121,6 +121,8 @@ register_parts(custom_vjp, lambda f: (f._function, f._places, *f._rules, f._symb
 class VJPRule(Rule):
     """A rule built on `start`, which computes results, residuals and the pullback."""
 
+    own_tangents = False
+
     def start(
         self, primals: Sequence[Any], perturbed: Sequence[bool]
     ) -> tuple[list[Any], list[Any], Pullback]:

@@ -13,8 +13,9 @@ from weft import tree
 from weft.arrays.array import Array, array_at
 from weft.core import rules
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.shape_struct import described_type
 from weft.core.trace import Tracer
-from weft.core.types import ArrayType, type_of, user_value
+from weft.core.types import ArrayType
 from weft.dispatch.compiled import Compiled, specialization_of
 from weft.dispatch.jit_shardings import check_arguments, placed_alike
 from weft.dispatch.staged_call import ArgInfo, Stage, StagedCall
@@ -36,7 +37,7 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace
     static, dynamic = function._split(args, kwargs)
     leaves, in_tree = tree.flatten(dynamic)
     try:
-        types = [type_of(user_value(x)) for x in leaves]
+        types = [described_type(x) for x in leaves]
     except WeftTypeError as error:
         raise function._bad_argument(dynamic, error) from None
     given = [
@@ -161,13 +162,13 @@ class Lowered(Stage):
 
     @api_boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The module as text, in "stablehlo" (with source locations if asked for) or "hlo", where
-        nothing is optimized yet either.
+        """The module as text, in "stablehlo" or "hlo", with source locations if asked for. Nothing
+        is optimized yet.
 
         Raises WeftValueError for another dialect.
         """
         if dialect_of(dialect) == "hlo":
-            return client.backend().hlo_text(self._module.ir)
+            return client.backend().hlo_text(self._module.ir, debug_info)
         return str(self._module.text(debug_info))
 
     @api_boundary

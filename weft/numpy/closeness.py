@@ -39,6 +39,8 @@ def isclose(
     Array([ True, False], dtype=bool)
     """
     check_flag(equal_nan, "isclose", "equal_nan")
+    if _are_keys(a, b):
+        return equal(a, b)
     if type(rtol) in (int, float) and type(atol) in (int, float):
         a, b = meeting("isclose", a, b)
         return _close_static(a, b, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
@@ -46,6 +48,11 @@ def isclose(
     real = dtypes.to_real(type_of(a).dtype)
     rtol, atol = (convert_element_type(value, real) for value in (rtol, atol))
     return _close(a, b, rtol, atol, equal_nan=bool(equal_nan))
+
+
+def _are_keys(*values: Any) -> bool:
+    """Whether all values are random keys, which are close where they are equal."""
+    return all(dtypes.is_extended(getattr(x, "dtype", None)) for x in values)
 
 
 def _together_inexact(operation: str, a: Any, b: Any) -> tuple[Any, Any]:
@@ -93,6 +100,8 @@ def allclose(
     Array(True, dtype=bool)
     """
     check_flag(equal_nan, "allclose", "equal_nan")
+    if _are_keys(a, b):
+        return _every(equal(a, b))
     if type(rtol) in (int, float) and type(atol) in (int, float):
         a, b = meeting("allclose", a, b)
         return _all_close(a, b, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
@@ -107,7 +116,7 @@ def _all_close(a: Any, b: Any, *, rtol: float, atol: float, equal_nan: bool) -> 
 
 def _equal_elements(a: Any, b: Any, equal_nan: bool) -> Any:
     same_elements = equal(a, b)
-    if equal_nan:
+    if equal_nan and not _are_keys(a, b):
         same_elements = logical_or(same_elements, logical_and(isnan(a), isnan(b)))
     return _every(same_elements)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import invalid_value, refusal
-from weft.arrays.array import Array, as_array, put, signature_of, to_format
+from weft.arrays.array import Array, as_array, own_array, put, signature_of, to_format
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
@@ -132,7 +132,9 @@ def _make(value: Any, dtype: Any) -> Any:
     if getattr(value, "type", None).__class__ is ArrayType:
         return value if dtype is None else _in_dtype(value, dtype)
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
-        return as_array(value) if dtype is None else _from_numpy(_numbers(value, dtype), dtype)
+        if dtype is not None:
+            return _from_numpy(_numbers(value, dtype), dtype)
+        return own_array(value) if is_eager() else as_array(value)
     if isinstance(value, (np.ndarray, np.generic)):
         check_unmasked(value)
         return _from_numpy(np.asarray(value), dtype)

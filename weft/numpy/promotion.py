@@ -28,6 +28,7 @@ from weft.numpy.arguments import (
 )
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
+from weft.ops.elementwise.arithmetic import eq, ne
 from weft.ops.elementwise.convert import convert_element_type_p
 from weft.ops.elementwise.families import refused_dtype
 from weft.ops.structural.shape import broadcast_in_dim
@@ -173,6 +174,10 @@ def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
     return convert
 
 
+# The elementwise functions that take random keys.
+_OF_KEYS: dict[str, Apply] = {"equal": eq, "not_equal": ne}
+
+
 class Operation:
     """An elementwise function as data.
 
@@ -193,6 +198,8 @@ class Operation:
         for accepted, apply in self.cases.items():
             if dtype in accepted:
                 return apply
+        if dtypes.is_extended(dtype) and self.name in _OF_KEYS:
+            return _OF_KEYS[self.name]
         accepted = frozenset().union(*self.cases)
         raise refused_dtype(self.name, dtype, tuple(types), accepted)
 

@@ -7,8 +7,11 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
+import numpy as np
+
 from weft import tree
 from weft.argument_errors import described, not_an_array
+from weft.base.marked_lists import marked, merge, spread, unmarked
 from weft.core.axes import mesh_axes
 from weft.core.rules import Params, Values
 from weft.core.trace import Trace, Tracer, bottom_trace, current_trace
@@ -84,9 +87,10 @@ def shard_map(
     of the same rank; dimensions that a spec splits over mesh axes are divided by their sizes.
     Arguments that are passed by keyword take the spec of the parameter of that name. An argument is
     whole on all devices along axes that its spec does not mention; so are arrays that the function
-    closes over. `out_specs`, a prefix of the result, say how results are put together: blocks are
-    concatenated along the axes that are mentioned, and are equal along the others, which the types
-    of the blocks prove. `P(..., sum="i")` adds the blocks along an axis up.
+    closes over. A spec None hands numbers and what is no array on as they are. `out_specs`, a
+    prefix of the result, say how results are put together: blocks are concatenated along the axes
+    that are mentioned, and are equal along the others, which the types of the blocks prove. `P(...,
+    sum="i")` adds the blocks along an axis up.
 
     The mesh is that of `weft.set_mesh` where none is given. `axis_names` are the axes that the
     function is written for, by default all; the others stay with the compiler. Outside of `jit` the
@@ -131,6 +135,17 @@ def shard_map(
 
 def _is_spec(value: Any) -> bool:
     return value is None or isinstance(value, PartitionSpec)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array or stands for one, and no Python number."""
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+        return False
+    try:
+        type_of(user_value(value))
+    except WeftTypeError:
+        return False
+    return True
 
 
 class _ShardMapped:
@@ -192,14 +207,23 @@ class _ShardMapped:
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         manual = self._manual()
         args, kwargs = self._positional(args, kwargs)
-        leaves, in_tree = tree.flatten((args, kwargs))
-        leaves = [user_value(x) for x in leaves]
-        specs = self._argument_specs(args, kwargs, manual)
-        self._check_arguments(args, kwargs, leaves, specs, manual)
+        given, in_tree = tree.flatten((args, kwargs))
+        every = self._argument_specs(args, kwargs, manual)
+        # Where a spec is None, what is no array is handed on as it is.
+        dynamic = [s is not None or is_array(x) for x, s in zip(given, every, strict=True)]
+        leaves = [user_value(x) for x in marked(dynamic, given)]
+        specs = [PartitionSpec() if spec is None else spec for spec in marked(dynamic, every)]
+        # The tree without the others gives the paths of arguments.
+        shown = in_tree.unflatten(spread(dynamic, leaves))
+        self._check_arguments(shown, leaves, specs, manual)
+
+        def arguments(values: Sequence[Any]) -> Any:
+            return in_tree.unflatten(merge(dynamic, values, unmarked(dynamic, given)))
+
         hidden: list[Tracer] = []
         while True:
             try:
-                return self._apply((args, kwargs), leaves, in_tree, specs, manual, hidden)
+                return self._apply(shown, leaves, arguments, specs, manual, hidden)
             except HiddenValues as error:
                 fresh = [x for x in error.values if all(x is not known for known in hidden)]
                 if not fresh:
@@ -210,7 +234,7 @@ class _ShardMapped:
         self,
         dynamic: Any,
         leaves: Sequence[Any],
-        in_tree: Any,
+        arguments: Callable[[Sequence[Any]], Any],
         specs: Sequence[PartitionSpec],
         manual: Manual,
         hidden: Sequence[Tracer],
@@ -226,14 +250,15 @@ class _ShardMapped:
 
         def flat(*blocks: Any) -> list[Any]:
             (own,) = closed.replaced([self.function], blocks[:m])
-            inner_args, inner_kwargs = in_tree.unflatten(blocks[n:])
+            inner_args, inner_kwargs = arguments(blocks[n:])
             with substituting(hidden, blocks[m:n]):
                 out = own(*inner_args, **inner_kwargs)
             outs, out_tree = tree.flatten(out)
             operands = {id(x): block for x, block in zip(hidden, blocks[m:n], strict=True)}
             outs = [operands.get(id(x), x) for x in outs]
             outs = check_results(out, outs, self.operation)
-            specs = self._by_leaf("out_specs", self.out_specs, out_tree)
+            given = self._by_leaf("out_specs", self.out_specs, out_tree)
+            specs = [PartitionSpec() if spec is None else spec for spec in given]
             out_trees.append(out_tree)
             found[:] = [spec.update(sum=()) if spec.sum else spec for spec in specs]
             paths = [path for path, _ in tree.leaves_with_path(out)]
@@ -373,7 +398,7 @@ class _ShardMapped:
 
     def _argument_specs(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], manual: Manual
-    ) -> list[PartitionSpec]:
+    ) -> list[PartitionSpec | None]:
         given = self.in_specs
         if isinstance(given, dict):
             given = self._by_name(given, args, kwargs)
@@ -390,7 +415,8 @@ class _ShardMapped:
         specs = self._by_leaf("in_specs", given, (args, kwargs))
         paths = tree.leaves_with_path((args, kwargs))
         for (path, _), spec in zip(paths, specs, strict=True):
-            self._check_spec(f"the spec of {argument_path(self.function, path)}", spec, manual)
+            if spec is not None:
+                self._check_spec(f"the spec of {argument_path(self.function, path)}", spec, manual)
         return specs
 
     def _one_each(self, given: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -427,25 +453,24 @@ class _ShardMapped:
         return tuple(given[name] for name in names), {name: given[name] for name in kwargs}
 
     def _check_arguments(
-        self, args: Any, kwargs: Any, leaves: Values, specs: Sequence[PartitionSpec], manual: Manual
+        self, shown: Any, leaves: Values, specs: Sequence[PartitionSpec], manual: Manual
     ) -> None:
-        paths = [path for path, _ in tree.leaves_with_path((args, kwargs))]
+        paths = [path for path, _ in tree.leaves_with_path(shown)]
         for path, leaf, spec in zip(paths, leaves, specs, strict=True):
             which = argument_path(self.function, path)
             try:
                 shape = type_of(leaf).shape
             except WeftTypeError:
-                fix = Fix("partial", "bind it with functools.partial or a closure")
+                fix = Fix("spec", "give it the spec None, or bind it with functools.partial")
                 title = f"{self.operation}: {which}"
                 raise not_an_array("shard_map", title, leaf, fix=fix) from None
             NamedSharding(manual.mesh, spec).check_shape(self.operation, which, shape)
 
     # ---- results ------------------------------------------------------------------------------
 
-    def _by_leaf(self, what: str, given: Any, whole: Any) -> list[PartitionSpec]:
+    def _by_leaf(self, what: str, given: Any, whole: Any) -> list[PartitionSpec | None]:
         """Returns the spec of each leaf of a tree, given a prefix of it."""
-        found = tree.prefix_leaves(f"{self.operation}: {what}", given, whole, is_leaf=_is_spec)
-        return [PartitionSpec() if spec is None else spec for spec in found]
+        return tree.prefix_leaves(f"{self.operation}: {what}", given, whole, is_leaf=_is_spec)
 
     def _operand_names(self, closed: int, dynamic: Any) -> list[str]:
         """Returns the operands' names for messages: closed-over values, then arguments."""

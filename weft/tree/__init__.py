@@ -378,6 +378,12 @@ def transpose(
         inner_treedef = structure(subtrees[0] if subtrees else None)
     expected = outer_treedef.compose(inner_treedef)
     if treedef != expected:
+        # A class may take apart more than its children: then what it is made of again decides.
+        inner = [
+            unflatten(inner_treedef, [0] * inner_treedef.num_leaves)
+        ] * outer_treedef.num_leaves
+        expected = structure(unflatten(outer_treedef, inner))
+    if treedef != expected:
         found = differences(expected, treedef)
         # A structure has one inner structure for all places: the tree is what can be changed.
         text = f"in the tree: {differences(treedef, expected)[0].fix.text}"

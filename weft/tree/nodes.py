@@ -312,7 +312,7 @@ def _unflatten_default(data: Any, children: Any) -> Any:
 
 
 class _Opaque:
-    """A `functools.partial` as an opaque function, equal to another one around the same object."""
+    """A `functools.partial` as an opaque function, equal to it and to another one around it."""
 
     __slots__ = ("function",)
 
@@ -323,7 +323,7 @@ class _Opaque:
         return self.function(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Opaque) and self.function == other.function
+        return bool(self.function == (other.function if isinstance(other, _Opaque) else other))
 
     def __hash__(self) -> int:
         return hash(self.function)

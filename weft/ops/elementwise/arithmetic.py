@@ -10,6 +10,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
 from weft.core.types import type_of
 from weft.ops.elementwise import branch_cuts, complex_elementary
@@ -19,6 +20,7 @@ from weft.ops.elementwise.complex_elementary import by_parts
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import (
     binary,
+    common_shape,
     comparison,
     emit_with,
     inexact,
@@ -27,6 +29,8 @@ from weft.ops.elementwise.families import (
     unary,
 )
 from weft.ops.elementwise.rounding import floor
+from weft.ops.structural.extended_dtypes import key_bits
+from weft.ops.structural.shape import reduce_sum
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -386,21 +390,33 @@ sqrt_p = inexact(
 
 
 def eq(x: ArrayLike, y: ArrayLike) -> Array:
-    """Elementwise x == y.
+    """Elementwise x == y, of numbers or of random keys.
 
     >>> lax.eq(np.array([1, 2]), np.array([1, 3]))
     Array([ True, False], dtype=bool)
     """
-    return eq_p.bind(*operands("eq", x, y))
+    return _compared(eq_p, *operands("eq", x, y))
 
 
 def ne(x: ArrayLike, y: ArrayLike) -> Array:
-    """Elementwise x != y.
+    """Elementwise x != y, of numbers or of random keys.
 
     >>> lax.ne(np.array([1, 2]), np.array([1, 3]))
     Array([False,  True], dtype=bool)
     """
-    return ne_p.bind(*operands("ne", x, y))
+    return _compared(ne_p, *operands("ne", x, y))
+
+
+def _compared(comparison: Primitive, x: Any, y: Any) -> Any:
+    """Returns `eq_p` or `ne_p` of two operands; keys differ where a word of theirs does."""
+    types = [type_of(x), type_of(y)]
+    if types[0].dtype is not types[1].dtype or not dtypes.is_extended(types[0].dtype):
+        return comparison.bind(x, y)
+    shape = common_shape(comparison.name, types)
+    words = ne_p.bind(*[key_bits(repeated(value, shape)) for value in (x, y)])
+    rows = tuple(range(len(shape), type_of(words).ndim))
+    different = reduce_sum(convert_element_type(words, dtypes.int32), rows)
+    return comparison.bind(different, scalar(0, different))
 
 
 def lt(x: ArrayLike, y: ArrayLike) -> Array:

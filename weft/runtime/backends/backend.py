@@ -380,8 +380,8 @@ class Backend(abc.ABC):
         """A module as the runtime's own object for HLO, before any optimization."""
 
     @abc.abstractmethod
-    def hlo_text(self, module: ir.Module) -> str:
-        """A module as the text of HLO, before any optimization."""
+    def hlo_text(self, module: ir.Module, lines: bool = False) -> str:
+        """A module as the text of HLO before any optimization, with the user's `lines` if asked."""
 
     @abc.abstractmethod
     def estimated_cost(self, module: ir.Module) -> dict[str, float]:

@@ -329,7 +329,7 @@ class FakeBackend(Backend):
     def to_hlo(self, module: ir.Module) -> Any:
         return module
 
-    def hlo_text(self, module: ir.Module) -> str:
+    def hlo_text(self, module: ir.Module, lines: bool = False) -> str:
         return str(module)
 
     def estimated_cost(self, module: ir.Module) -> dict[str, float]:

@@ -23,7 +23,7 @@ from weft.runtime import ffi_registry
 from weft.runtime.backends import device_placement, hlo, pjrt_buffers, pjrt_executable
 from weft.runtime.backends.backend import Backend, CompileOptions, Executable
 from weft.runtime.backends.xla_layouts import register_partitioner
-from weft.runtime.jaxlib.native import extension
+from weft.runtime.jaxlib.native import extension, hlo_library
 from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir
 
 __all__ = ["Distributed", "JaxlibBackend", "cuda_plugin", "plugin_apis", "start"]
@@ -149,8 +149,10 @@ class JaxlibBackend(Backend):
             self.client, module, options, out_types, chosen, out_placements
         )
 
-    def hlo_text(self, module: ir.Module) -> str:
-        return str(hlo.computation(module).as_hlo_text())
+    def hlo_text(self, module: ir.Module, lines: bool = False) -> str:
+        options = hlo_library.HloPrintOptions.short_parsable()
+        options.print_metadata = lines
+        return str(hlo.computation(module).get_hlo_module().to_string(options))
 
     def estimated_cost(self, module: ir.Module) -> dict[str, float]:
         return hlo.estimated_cost(self.client, module)

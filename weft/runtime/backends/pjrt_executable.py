@@ -55,6 +55,13 @@ _FAST: dict[str, OptionValue] = {
     "xla_backend_optimization_level": "0",
 }
 _FAST_NAMES = frozenset(_FAST)
+# Options that are no flags of XLA's but settings of one compilation, with the class of each.
+_EFFORTS: dict[str, Callable[[Any], Any]] = {
+    "exec_time_optimization_effort": float,
+    "memory_fitting_effort": float,
+    "memory_fitting_level": int,
+    "optimization_level": int,
+}
 _MISSING_OPTION = re.compile(r"No such compile option: '(\w+)'")
 _MISSING_HANDLER = re.compile(
     r"(?:No FFI handler registered for|untyped custom call to) (.+?) (?:on a platform|for) (\w+)"
@@ -245,7 +252,15 @@ def native_options(options: CompileOptions, devices: Sequence[Device]) -> Any:
     chosen: dict[str, OptionValue] = {}
     if options.fast_compile and devices[0].platform == "cpu":
         chosen.update(_FAST)
-    chosen.update(options.compiler_options)
+    for name, value in options.compiler_options:
+        if name in _EFFORTS:
+            try:
+                setattr(build, name, _EFFORTS[name](value))
+            except (TypeError, ValueError):
+                message, got = f"the compiler option {name} is a number", f"{value!r:.80}"
+                raise WeftValueError(message, operation="compile", got=got) from None
+        else:
+            chosen[name] = value
     made.env_option_overrides = list(chosen.items())
     return made
 
