@@ -59,7 +59,7 @@ def mapped(
     )
 
 
-def _over(
+def over(
     function: Callable[..., Any], values: Sequence[Any], ranks: Sequence[int], name: str
 ) -> Any:
     """Maps a function over all dimensions in front of the last `ranks` ones, broadcast together."""
@@ -173,7 +173,7 @@ def vectorize(
             return pyfunc(*full, **keywords)
 
         if core is None:
-            return _over(call, values, [0] * len(values), f"vectorize of {name}")
+            return over(call, values, [0] * len(values), f"vectorize of {name}")
         return _with_signature(call, values, core, name, str(signature))
 
     return functools.wraps(pyfunc)(vectorized) if hasattr(pyfunc, "__name__") else vectorized
@@ -201,7 +201,7 @@ def _with_signature(
             sizes.add(f"result {i}", shape, dims)
         return results[0] if len(outputs) == 1 else tuple(results)
 
-    return _over(checked, values, [len(dims) for dims in inputs], f"vectorize of {name}")
+    return over(checked, values, [len(dims) for dims in inputs], f"vectorize of {name}")
 
 
 def _check_excluded(excluded: Any) -> frozenset[int | str]:
