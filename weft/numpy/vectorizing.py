@@ -249,7 +249,7 @@ def apply_along_axis(
     def one(line: Any) -> Any:
         return func1d(line, *args, **kwargs)
 
-    out = _over(one, [last], [1], "apply_along_axis")
+    out = over(one, [last], [1], "apply_along_axis")
     rest = of.ndim - 1
 
     def placed(x: Any) -> Any:

@@ -223,8 +223,9 @@ def qr_multiply(
     """The product of c with the Q of a = Q R, which is not formed, and R.
 
     a: shape (..., m, n), k the smaller of both, Q (..., m, k). mode: "right" gives c Q, c of shape
-    (..., p, m) or (m,); "left" Q c, c of shape (..., k, p) or (k,). conjugate: the conjugate of Q instead of Q.
-    pivoting: as for `qr`, with one more result. `overwrite_a` and `overwrite_c` have no effect.
+    (..., p, m) or (m,); "left" Q c, c of shape (..., k, p) or (k,). conjugate: the conjugate of Q
+    instead of Q. pivoting: as for `qr`, with one more result. `overwrite_a` and `overwrite_c` have
+    no effect.
 
     Raises WeftValueError for another mode, ShapeError, DTypeError and WeftTypeError.
 

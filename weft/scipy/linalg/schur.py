@@ -118,8 +118,8 @@ def _triangular_matrix(t: Any, z: Any) -> Any:
 def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
     """The complex Schur form of a real one: an upper triangular T, and its Z.
 
-    T and Z: shape (..., n, n), as `schur` gives them. `check_finite` has no effect. Each block of two
-    rows is made triangular by a rotation (G. H. Golub and C. F. Van Loan, Matrix Computations,
+    T and Z: shape (..., n, n), as `schur` gives them. `check_finite` has no effect. Each block of
+    two rows is made triangular by a rotation (G. H. Golub and C. F. Van Loan, Matrix Computations,
     7.4). Raises ShapeError, DTypeError and WeftTypeError.
 
     >>> import weft.numpy as jnp
