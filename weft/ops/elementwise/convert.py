@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft import dtypes, tree
-from weft.arrays.array import Array
+from weft.arrays.array import Array, unchanged
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
@@ -207,7 +207,9 @@ def stop_gradient(x: T) -> T:
     Array(3., dtype=float32, weak_type=True)
     """
     return tree.map(
-        lambda leaf: stop_gradient_p.bind(leaf) if type_of(leaf).dtype in dtypes.INEXACT else leaf,
+        lambda leaf: (
+            stop_gradient_p.bind(leaf) if type_of(leaf).dtype in dtypes.INEXACT else unchanged(leaf)
+        ),
         x,
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.arrays.array import Array
+from weft.arrays.array import Array, unchanged
 from weft.core.access_pattern import same_dims, same_moves
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
@@ -214,7 +214,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     axes = tuple(d.__index__() for d in dimensions)
     if extended_dtypes.is_key(operand):
         return extended_dtypes.through_bits(operand, lambda bits: rev(bits, axes))
-    return rev_p.bind(operand, dimensions=axes) if axes else operand
+    return rev_p.bind(operand, dimensions=axes) if axes else unchanged(operand)
 
 
 def rev_type(x: ArrayType, *, dimensions: Ints) -> ArrayType:
