@@ -51,9 +51,9 @@ def same(x: Any) -> Any:
 
 
 def constant(value: Any, like: Any) -> Any:
-    """A number in the dtype of another value."""
+    """A number in the dtype of another value, weakly typed where that is."""
     with np.errstate(over="ignore"):
-        return type_of(like).dtype.type(value)
+        return lax.scalar(value, like)
 
 
 def filled(value: Any, like: Any) -> Any:
