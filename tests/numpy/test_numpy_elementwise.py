@@ -504,6 +504,8 @@ def test_comparison_of_whole_arrays():
     assert not jnp.array_equal(x, x) and jnp.array_equal(x, x, equal_nan=True)
     assert not jnp.array_equal(np.ones(2), np.ones((1, 2)))
     assert jnp.array_equiv(np.ones(2), np.ones((3, 2)))
+    assert jnp.array_equiv([1, 1], [[1.0, 1.0]]) and jnp.array_equal([1, 2], (1, 2))
+    assert not jnp.array_equal([1, 2], [1, 3])
     assert not jnp.array_equiv(np.ones(2), np.ones(3))
     assert jnp.allclose(np.arange(3), np.arange(3)) and jnp.isclose(1, 1 + 1j * 1e-9)
     assert jit(jnp.allclose)(x, x + 1).dtype == np.bool_

@@ -56,6 +56,11 @@ def test_matrices_of_elements():
     for name in ("circulant", "companion", "fiedler", "fiedler_companion"):
         for x in (V, V[:2], W, real(7), A):
             close(getattr(linalg, name)(x), getattr(reference, name)(x))
+    for name in ("circulant", "fiedler", "toeplitz"):
+        for x in (np.float64(2.5), V[:1]):
+            close(getattr(linalg, name)(x), getattr(reference, name)(x))
+    for n in (0, 1):
+        assert linalg.fiedler_companion(A[:2, :n]).shape == (2, 0, 0)
     for mode in ("full", "same", "valid"):
         for m in (3, 4):
             for n in (2, 4, 7):

@@ -9,7 +9,7 @@ from typing import Any, Literal, Never, ParamSpec, TypedDict, TypeVar, Unpack, o
 
 import numpy as np
 
-from weft import tree
+from weft import dtypes, tree
 from weft.argument_errors import invalid_value, not_a_function, not_taken
 from weft.arrays.array import Array
 from weft.core.jaxpr import ClosedJaxpr
@@ -348,16 +348,20 @@ def device_get(x: Array) -> np.ndarray[Any, Any]: ...
 @overload
 def device_get(x: Any) -> Any: ...
 def device_get(x: Any) -> Any:
-    """The arrays of a tree as NumPy arrays; other leaves stay as they are.
+    """The arrays of a tree as NumPy arrays; other leaves, and random keys, stay as they are.
 
     >>> import weft, weft.numpy as wnp
     >>> weft.device_get({"w": wnp.ones(2), "step": 3})
     {'step': 3, 'w': array([1., 1.], dtype=float32)}
     """
+
+    def numeric(leaf: Any) -> bool:
+        return type(leaf) is Array and not dtypes.is_extended(leaf.dtype)
+
     for leaf in tree.leaves(x):
-        if type(leaf) is Array:
+        if numeric(leaf):
             leaf.copy_to_host_async()
-    return tree.map(lambda leaf: np.asarray(leaf) if type(leaf) is Array else leaf, x)
+    return tree.map(lambda leaf: np.asarray(leaf) if numeric(leaf) else leaf, x)
 
 
 def block_until_ready(x: T) -> T:

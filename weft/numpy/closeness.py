@@ -11,6 +11,7 @@ from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.numpy.arguments import broadcast_shape, broadcasted, check_flag, inexact, promoted
 from weft.numpy.compiled_functions import compiled
+from weft.numpy.creation import unlisted
 from weft.numpy.elementwise import constant, equal, together
 from weft.numpy.logic import logical_and, logical_or
 from weft.numpy.promotion import as_operand, meeting
@@ -20,6 +21,7 @@ from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.reductions.reduce import reduce_and
+from weft.ops.structural.extended_dtypes import KeyDType
 from weft.typing import ArrayLike
 
 __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
@@ -39,6 +41,8 @@ def isclose(
     Array([ True, False], dtype=bool)
     """
     check_flag(equal_nan, "isclose", "equal_nan")
+    if isinstance(getattr(a, "dtype", None), KeyDType):
+        return equal(a, b)
     if type(rtol) in (int, float) and type(atol) in (int, float):
         a, b = meeting("isclose", a, b)
         return _close_static(a, b, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
@@ -93,7 +97,8 @@ def allclose(
     Array(True, dtype=bool)
     """
     check_flag(equal_nan, "allclose", "equal_nan")
-    if type(rtol) in (int, float) and type(atol) in (int, float):
+    plain = type(rtol) in (int, float) and type(atol) in (int, float)
+    if plain and not isinstance(getattr(a, "dtype", None), KeyDType):
         a, b = meeting("allclose", a, b)
         return _all_close(a, b, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
     return _every(isclose(a, b, rtol, atol, equal_nan))
@@ -119,7 +124,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     Array(True, dtype=bool)
     """
     check_flag(equal_nan, "array_equal", "equal_nan")
-    a1, a2 = as_operand("array_equal", a1), as_operand("array_equal", a2)
+    a1, a2 = (as_operand("array_equal", unlisted(a)) for a in (a1, a2))
     if type_of(a1).shape != type_of(a2).shape:
         return as_array(False)
     return _equal_elements(a1, a2, equal_nan)
@@ -131,7 +136,7 @@ def array_equiv(a1: Any, a2: Any) -> Array:
     >>> array_equiv(np.array([1, 1]), 1)
     Array(True, dtype=bool)
     """
-    a1, a2 = as_operand("array_equiv", a1), as_operand("array_equiv", a2)
+    a1, a2 = (as_operand("array_equiv", unlisted(a)) for a in (a1, a2))
     try:
         np.broadcast_shapes(type_of(a1).shape, type_of(a2).shape)
     except ValueError:

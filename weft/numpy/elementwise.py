@@ -13,6 +13,7 @@ from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import (
+    KEYS,
     Binary,
     BinaryUfunc,
     Unary,
@@ -29,6 +30,8 @@ from weft.ops.elementwise import complex as parts
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.rounding import RoundingMethod, round
 from weft.ops.elementwise.selection import select
+from weft.ops.reductions.reduce import reduce_and
+from weft.ops.structural.extended_dtypes import key_bits
 from weft.ops.structural.shape import broadcast_in_dim, reshape_p
 
 __all__ = [
@@ -504,10 +507,22 @@ float_power: BinaryUfunc = binary_ufunc(
 )
 
 
+@compiled
+def _same_keys(x: Any, y: Any) -> Any:
+    shape = type_of(x).shape or type_of(y).shape
+    same = lax.eq(*map(key_bits, together(x, y)))
+    return reduce_and(same, tuple(range(len(shape), type_of(same).ndim)))
+
+
+@compiled
+def _other_keys(x: Any, y: Any) -> Any:
+    return bits.bitwise_not(_same_keys.function(x, y))
+
+
 equal: BinaryUfunc = binary_ufunc(
     "equal",
-    {dtypes.ANY: lax.eq_p.bind},
-    """Whether x1 == x2, elementwise.
+    {dtypes.ANY: lax.eq_p.bind, KEYS: _same_keys},
+    """Whether x1 == x2, elementwise; of random keys too.
 
     >>> jnp.equal(jnp.array([1, 2]), 2)
     Array([False,  True], dtype=bool)
@@ -515,8 +530,8 @@ equal: BinaryUfunc = binary_ufunc(
 )
 not_equal: BinaryUfunc = binary_ufunc(
     "not_equal",
-    {dtypes.ANY: lax.ne_p.bind},
-    """Whether x1 != x2, elementwise.
+    {dtypes.ANY: lax.ne_p.bind, KEYS: _other_keys},
+    """Whether x1 != x2, elementwise; of random keys too.
 
     >>> jnp.not_equal(jnp.array([1, 2]), 2)
     Array([ True, False], dtype=bool)

@@ -173,6 +173,10 @@ def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
     return convert
 
 
+# Among the cases of a function: the dtypes of random keys, which no set holds.
+KEYS: frozenset[Any] = frozenset()
+
+
 class Operation:
     """An elementwise function as data.
 
@@ -191,7 +195,7 @@ class Operation:
     def choose(self, dtype: Any, types: list[ArrayType]) -> Apply:
         """The primitive or function for a dtype. Raises DTypeError where there is none."""
         for accepted, apply in self.cases.items():
-            if dtype in accepted:
+            if dtype in accepted or (accepted is KEYS and dtypes.is_extended(dtype)):
                 return apply
         accepted = frozenset().union(*self.cases)
         raise refused_dtype(self.name, dtype, tuple(types), accepted)
