@@ -136,8 +136,8 @@ def vectorize(
 
     signature: the dimensions that one call takes and gives, as in "(n,m),(m)->(n)"; the others are
     gone over. excluded: positions and keywords of arguments that every call gets whole, of any
-    class. `pyfunc` is traced once per call; under `jit`, once. Results are arrays, or with several
-    a tuple of them. Raises WeftValueError for a signature that cannot be read, ShapeError for
+    class; without a signature, None counts as such. `pyfunc` is traced once per call; under `jit`,
+    once. Results are arrays, or with several a tuple of them. Raises WeftValueError for a signature that cannot be read, ShapeError for
     dimensions that do not fit, WeftTypeError for a wrong number of arguments or results.
 
     >>> mean = jnp.vectorize(lambda x, w: jnp.sum(x * w), signature="(n),(n)->()")
@@ -158,7 +158,9 @@ def vectorize(
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         places: list[int | str] = [i for i in range(len(args)) if i not in left_out]
         if core is None:
-            places += [key for key in kwargs if key not in left_out]
+            # None is no array: every call gets it as it is.
+            places = [i for i in places if isinstance(i, int) and args[i] is not None]
+            places += [key for key in kwargs if key not in left_out and kwargs[key] is not None]
         elif any(key not in left_out for key in kwargs):
             raise _wrong_call(name, "with a signature, only excluded keywords are given", kwargs)
         values = [_operand(name, args[p] if isinstance(p, int) else kwargs[p]) for p in places]
