@@ -431,5 +431,5 @@ def test_cumulative_functions_of_the_standard_widen_narrow_integers(name, dtype,
     x = np.array([100, 100, 3], dtype)
     got = getattr(jnp, name)(jnp.asarray(x))
     assert got.dtype == wide
-    want = getattr(np, name.replace("ulative_", ""))(x.astype(wide))
+    want = getattr(np, name.replace("ulative_", ""))(x, dtype=wide)
     np.testing.assert_array_equal(got, want)

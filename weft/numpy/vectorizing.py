@@ -137,8 +137,9 @@ def vectorize(
     signature: the dimensions that one call takes and gives, as in "(n,m),(m)->(n)"; the others are
     gone over. excluded: positions and keywords of arguments that every call gets whole, of any
     class; without a signature, None counts as such. `pyfunc` is traced once per call; under `jit`,
-    once. Results are arrays, or with several a tuple of them. Raises WeftValueError for a signature that cannot be read, ShapeError for
-    dimensions that do not fit, WeftTypeError for a wrong number of arguments or results.
+    once. Results are arrays, or with several a tuple of them. Raises WeftValueError for a signature
+    that cannot be read, ShapeError for dimensions that do not fit, WeftTypeError for a wrong number
+    of arguments or results.
 
     >>> mean = jnp.vectorize(lambda x, w: jnp.sum(x * w), signature="(n),(n)->()")
     >>> mean(jnp.ones((3, 4)), jnp.arange(4.0))
