@@ -223,6 +223,17 @@ def test_what_has_nothing_to_do_returns_an_array(name):
     assert kind(IDENTITIES[name]()) == "array"
 
 
+def test_what_has_nothing_to_do_keeps_the_dtype():
+    # The 1.0 is a number of float64 inside, which passes through derivatives of derivatives.
+    def f(x):
+        return wnp.where(x == 0, 1.0, x)
+
+    x = wnp.asarray(2.0, wnp.float64)
+    second = weft.jvp(lambda x: weft.jvp(f, (x,), (x,))[1], (x,), (x,))
+    assert [y.dtype for y in second] == ["float64", "float64"]
+    assert lax.reshape(np.float64(0.1), ()).dtype == lax.neg(np.float64(0.1)).dtype
+
+
 def test_what_is_no_array():
     for value in (1.0, np.ones(2), "text", None, [1.0], weft.ShapeDtypeStruct((2,), "float32")):
         assert not isinstance(value, weft.Array)

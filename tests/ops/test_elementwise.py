@@ -321,10 +321,10 @@ def test_log1p_is_accurate_where_the_compiler_is_not():
 
 @pytest.mark.parametrize(
     ("number", "dtype"),
-    [(2**100, "float32"), (2**33, "int64"), (3_000_000_000, "uint32"), (0.1, "float64"),
-     (2**60 + 1, "float64"), (-(2**70), "complex64")],
+    [(2**100, "float32"), (2**33, "int64"), (3_000_000_000, "uint32"), (2**60 + 1, "float64"),
+     (-(2**70), "complex64")],
 )  # fmt: skip
-def test_a_python_number_is_converted_at_once(number, dtype):
+def test_a_large_python_integer_is_converted_at_once(number, dtype):
     found = convert.convert_element_type(number, dtype)
     assert found.dtype == dtype and not found.weak_type
     assert np.asarray(found) == np.dtype(dtype).type(number)

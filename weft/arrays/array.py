@@ -23,7 +23,7 @@ from weft.core.operators import ArrayOperators
 from weft.core.rules import LinearOperand, not_linear
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.trace import Tracer, bottom_trace, current_trace
-from weft.core.types import ArrayType, Typed, register_type_of, type_of, user_value
+from weft.core.types import ArrayType, Typed, register_type_of, type_of
 from weft.errors import DeletedArrayError, Fix, WeftIndexError, WeftTypeError, WeftValueError
 from weft.runtime import client
 from weft.sharding import Format, Layout, NamedSharding, Sharding, SingleDeviceSharding
@@ -636,7 +636,7 @@ def unchanged(operand: Any) -> Any:
     A number that is traced stays one, so that programs hold it and not an array of it.
     """
     if isinstance(operand, _NUMBERS):
-        return operand if current_trace() is not bottom_trace() else as_array(user_value(operand))
+        return operand if current_trace() is not bottom_trace() else as_array(operand)
     plain = isinstance(operand, np.ndarray) and operand.dtype != dtypes.float0
     return as_array(operand) if plain else operand
 

@@ -43,13 +43,12 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     found = getattr(operand, "type", None)
     if type(found) is ArrayType and found.dtype == new_dtype and found.weak_type == weak_type:
         return operand
-    real = type(operand) is float or (type(operand) is int and operand.bit_length() < 1024)
-    if (real and new_dtype in dtypes.INEXACT) or (
-        type(operand) is int and new_dtype in dtypes.INTEGER and dtypes.fits(operand, new_dtype)
-    ):
-        # Not by way of the default width, which may not hold it.
-        with np.errstate(over="ignore"):
-            operand = new_dtype.type(operand)
+    if type(operand) is int and not dtypes.fits(operand, dtypes.default_int()):
+        # Not by way of the default width, which does not hold it.
+        inexact = new_dtype in dtypes.INEXACT and operand.bit_length() < 1024
+        if inexact or (new_dtype in dtypes.INTEGER and dtypes.fits(operand, new_dtype)):
+            with np.errstate(over="ignore"):
+                operand = new_dtype.type(operand)
     return convert_element_type_p.bind(operand, new_dtype=new_dtype, weak_type=weak_type)
 
 

@@ -26,6 +26,7 @@ from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, wh
 from weft.runtime import stablehlo
 from weft.scipy.real_functions import elementwise, kernel
 from weft.scipy.special.coefficients import LGAMMA
+from weft.scipy.special.complex_gammas import gamma_of_complex, loggamma_of_complex
 
 __all__ = [
     "bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc",
@@ -103,9 +104,11 @@ def gamma_formula(x: Term) -> Term:
 gamma_p = kernel("gamma", gamma_formula, lambda t, y, x: t * (y * special.digamma_p.bind(x)))
 
 
-@elementwise
+@functools.partial(elementwise, of_complex=gamma_of_complex)
 def gamma(x: Any) -> Array:
     """The gamma function; NaN at negative integers, an infinity at 0 (DLMF 5.2.1).
+
+    Of complex numbers too, and then NaN at 0.
 
     >>> gamma(np.array([0.5, 5.0]))
     Array([ 1.7724538, 23.999998 ], dtype=float32)
@@ -126,9 +129,11 @@ def gammaln(x: Any) -> Array:
     return gammaln_p.bind(x)
 
 
-@elementwise
+@functools.partial(elementwise, of_complex=loggamma_of_complex)
 def loggamma(x: Any) -> Array:
-    """The logarithm of the gamma function of real numbers; NaN below 0, infinite at the poles.
+    """The logarithm of the gamma function; of real numbers NaN below 0, infinite at the poles.
+
+    Of complex numbers it is continuous off the negative real axis, and NaN at the poles.
 
     >>> loggamma(np.array([0.5, -0.5]))
     Array([0.5723649,       nan], dtype=float32)
