@@ -363,3 +363,16 @@ def test_the_poles_of_gamma_among_complex_numbers():
         assert np.isfinite(function(np.array([-1 + 1e-3j, 3 + 0j]))).all()
         with pytest.raises(WeftTypeError):
             function([1j])
+
+
+def test_the_derivative_of_zeta_in_its_exponent():
+    points = np.meshgrid([1.0625, 1.5, 2, 3, 7.5, 20], [0.125, 0.5, 1, 2, 7, 100])
+    x, q = (v.astype(np.float32).astype(float) for v in points)
+    zeta, h = reference.zeta, 1e-4 * x
+    # Finite differences of fourth order.
+    want = 8 * (zeta(x + h, q) - zeta(x - h, q)) - zeta(x + 2 * h, q) + zeta(x - 2 * h, q)
+    slope = weft.grad(lambda x, q: jnp.sum(special.zeta(x, q)))
+    for dtype, bound in (("float32", 3e-5), ("float64", 1e-6)):
+        got = slope(*(exact_array(v.astype(dtype)) for v in (x, q)))
+        compared(got, want / (12 * h), bound)
+    assert np.isnan(weft.grad(special.zeta)(3.0, -2.5))

@@ -592,10 +592,29 @@ def hurwitz_formula(x: Term, q: Term) -> Term:
     return where(unknown, math.nan, where(pole | x.equals(1.0), math.inf, found))
 
 
+def _slope_in_x(x: Any, q: Any) -> Any:
+    """The derivative of Hurwitz' zeta function in x > 1, for q > 0, by the Euler-Maclaurin formula
+    (DLMF 25.11.28); NaN elsewhere."""
+    valid = (x > 1.0) & (q > 0.0)
+    x, q = jnp.where(valid, x, 2.0), jnp.where(valid, q, 1.0)
+    terms = [q + float(k) for k in range(_TERMS)]
+    found = -sum(jnp.log(term) * jnp.exp(-x * jnp.log(term)) for term in terms)
+    end = q + float(_TERMS)
+    log = jnp.log(end)
+    power = jnp.exp(-x * log)
+    found -= end * power * (log + 1.0 / (x - 1.0)) / (x - 1.0) + 0.5 * log * power
+    factor, slope = x * power / end, 1.0 / x - log
+    for j, coefficient in enumerate(_MACLAURIN, 1):
+        found += coefficient * factor * slope
+        for shift in (2.0 * j - 1, 2.0 * j):
+            factor, slope = factor * (x + shift) / end, slope + 1.0 / (x + shift)
+    return jnp.where(valid, found, math.nan)
+
+
 hurwitz_p: Primitive = kernel(
     "hurwitz_zeta",
     hurwitz_formula,
-    special.no_derivative("zeta", "x"),
+    lambda t, y, x, q: t * _slope_in_x(x, q),
     lambda t, y, x, q: t * (-x * hurwitz_p.bind(x + 1.0, q)),
 )
 
@@ -614,8 +633,8 @@ def _riemann(x: Any) -> Any:
 def zeta(x: Any, q: Any = None) -> Array:
     """The sum of (k + q)^(-x) over k = 0, 1, …: Hurwitz' zeta function (DLMF 25.11.1), for x > 1.
 
-    Without q: Riemann's zeta function of all real numbers (DLMF 25.2.1). Derivatives are available
-    in q; those in x raise WeftNotImplementedError.
+    Without q: Riemann's zeta function of all real numbers (DLMF 25.2.1), whose derivatives raise
+    WeftNotImplementedError: those in x are available for zeta(x, 1.0), and NaN for q below 0.
 
     >>> zeta(np.array([2.0, -1.0]))
     Array([ 1.644934  , -0.08333334], dtype=float32)
