@@ -366,7 +366,7 @@ def test_the_poles_of_gamma_among_complex_numbers():
 
 
 def test_the_derivative_of_zeta_in_its_exponent():
-    points = np.meshgrid([1.0625, 1.5, 2, 3, 7.5, 20], [0.125, 0.5, 1, 2, 7, 100])
+    points = np.meshgrid([1.0625, 1.5, 2, 3, 7.5, 15], [0.125, 0.5, 1, 2, 7, 100])
     x, q = (v.astype(np.float32).astype(float) for v in points)
     zeta, h = reference.zeta, 1e-4 * x
     # Finite differences of fourth order.
