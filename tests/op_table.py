@@ -37,8 +37,8 @@ order       derivatives are checked to this order: 0, 1 or 2. Checked in float64
 elementwise every operand may have no dimensions next to shaped ones, and the result has the shape
             of the operands. Special values (zeros, infinities, NaN) are compared for real dtypes
             unless `specials=False`
-weak        "join": the result is weak where all operands are and its dtype is theirs; "strong":
-            never; "first": as the first operand; None: not checked
+weak        "join": the result is weak where all operands are and it is a number; "strong": never;
+            "first": as the first operand; None: not checked
 vmap        False where the function cannot be mapped; `vmap_limit` choices of axes are tried
 property_of a function of (row, dtype) that raises AssertionError, run besides the others
 """

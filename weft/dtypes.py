@@ -175,6 +175,8 @@ def short_name(dtype: DType) -> str:
 
 def itemsize_bits(dtype: DType) -> int:
     """How many bits one element takes in a packed buffer (4 for int4)."""
+    if not isinstance(dtype, np.dtype):
+        dtype = parse(dtype)
     if dtype in NARROW:
         return int("".join(c for c in _NARROW_NAMES[dtype.name][1:].split("_")[0] if c.isdigit()))
     return 8 * int(dtype.itemsize)

@@ -9,6 +9,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from weft import lax
 from weft.core.trace import Tracer
 from weft.sharding import AbstractMesh
 
@@ -175,6 +176,62 @@ def test_what_goes_into_a_transformation_becomes_an_array(name, number):
         )(ones, np.float32(1.0)),
     }[name]()
     assert [kind(value) for value in seen] == ["array"]
+
+
+X, NUMBER = np.ones((2, 3), np.float32), np.float32(2)
+# Operations that have nothing to do.
+IDENTITIES = {
+    "block": lambda: wnp.block(X),
+    "broadcast": lambda: lax.broadcast(X, ()),
+    "broadcast_in_dim": lambda: lax.broadcast_in_dim(X, (2, 3), (0, 1)),
+    "broadcast_in_dim of a number": lambda: lax.broadcast_in_dim(NUMBER, (), ()),
+    "collapse": lambda: lax.collapse(X, 0, 1),
+    "concatenate": lambda: lax.concatenate([X], 0),
+    "convert_element_type": lambda: lax.convert_element_type(X, np.float32),
+    "dynamic_slice": lambda: lax.dynamic_slice(NUMBER, (), ()),
+    "dynamic_update_slice": lambda: lax.dynamic_update_slice(X, X[:0], (0, 0)),
+    "expand_dims": lambda: lax.expand_dims(X, ()),
+    "ix_": lambda: wnp.ix_(np.arange(2))[0],
+    "pad": lambda: lax.pad(X, NUMBER, ((0, 0, 0), (0, 0, 0))),
+    "polyder": lambda: wnp.polyder(X[0], 0),
+    "reduce": lambda: lax.reduce(X, NUMBER, lax.add, ()),
+    "reduce_and": lambda: lax.reduce_and(X > 0, ()),
+    "reduce_max": lambda: lax.reduce_max(X, ()),
+    "reduce_min": lambda: lax.reduce_min(X, ()),
+    "reduce_or": lambda: lax.reduce_or(X > 0, ()),
+    "reduce_prod": lambda: lax.reduce_prod(X, ()),
+    "reduce_sum": lambda: lax.reduce_sum(X, ()),
+    "reduce_xor": lambda: lax.reduce_xor(X > 0, ()),
+    "reshape": lambda: lax.reshape(X, (2, 3)),
+    "reshape of a number": lambda: lax.reshape(NUMBER, ()),
+    "rev": lambda: lax.rev(X, ()),
+    "roll": lambda: wnp.roll(X, (), ()),
+    "slice": lambda: lax.slice(X, (0, 0), (2, 3)),
+    "slice of a number": lambda: lax.slice(NUMBER, (), ()),
+    "slice_in_dim": lambda: lax.slice_in_dim(X, 0, 2),
+    "squeeze": lambda: lax.squeeze(X, ()),
+    "squeeze of a number": lambda: lax.squeeze(NUMBER, ()),
+    "stop_gradient": lambda: lax.stop_gradient(np.arange(2)),
+    "tile": lambda: lax.tile(X, (1, 1)),
+    "transpose": lambda: lax.transpose(X, (0, 1)),
+    "transpose of a number": lambda: lax.transpose(NUMBER, ()),
+}
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_what_has_nothing_to_do_returns_an_array(name):
+    assert kind(IDENTITIES[name]()) == "array"
+
+
+def test_what_has_nothing_to_do_keeps_the_dtype():
+    # The 1.0 is a number of float64 inside, which passes through derivatives of derivatives.
+    def f(x):
+        return wnp.where(x == 0, 1.0, x)
+
+    x = wnp.asarray(2.0, wnp.float64)
+    second = weft.jvp(lambda x: weft.jvp(f, (x,), (x,))[1], (x,), (x,))
+    assert [y.dtype for y in second] == ["float64", "float64"]
+    assert lax.reshape(np.float64(0.1), ()).dtype == lax.neg(np.float64(0.1)).dtype
 
 
 def test_what_is_no_array():

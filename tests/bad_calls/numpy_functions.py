@@ -144,6 +144,9 @@ CALLS = [
     BadCall(
         "get", lambda: jnp.asarray(V).at[9].get(fill_value=1), WeftValueError, ("mode='fill'",)
     ),
+    BadCall("sum", lambda: jnp.sum(V, where=np.array([1, 0, 1, 1])), DTypeError, ("mask",)),
+    BadCall("max", lambda: jnp.max(V, initial=V), ShapeError, ("initial",)),
+    BadCall("size", lambda: jnp.size(V, (0, 0)), AxisError, ("twice",)),
     BadCall("interp", lambda: jnp.interp(V, V, V, period=0), WeftValueError, ("period=0",)),
     BadCall("interp", lambda: jnp.interp(V, V, V, left="x"), WeftTypeError, ("left='x'",)),
     BadCall(

@@ -26,14 +26,17 @@ CALLS = [
         "linalg.block_diag", lambda: linalg.block_diag(M[None]), ShapeError, ("arrs[0]", "0 to 2")
     ),
     BadCall("linalg.block_diag", lambda: linalg.block_diag(M, [1.0]), WeftTypeError, ("list",)),
-    BadCall("linalg.toeplitz", lambda: linalg.toeplitz(2.0), ShapeError, ("c: ", "1 or more")),
+    BadCall("linalg.hankel", lambda: linalg.hankel(2.0), ShapeError, ("c: ", "1 or more")),
     BadCall("linalg.toeplitz", lambda: linalg.toeplitz([1.0]), WeftTypeError, ("list",)),
     BadCall("linalg.toeplitz", lambda: linalg.toeplitz(M, M[:3]), ShapeError, ("(4,)", "(3,)")),
     BadCall("linalg.hankel", lambda: linalg.hankel(V, 2.0), ShapeError, ("r: ",)),
     BadCall("linalg.circulant", lambda: linalg.circulant(SMALL), DTypeError, ("numbers",)),
     BadCall("linalg.companion", lambda: linalg.companion(V[:1]), ShapeError, ("at least 2",)),
     BadCall(
-        "linalg.fiedler_companion", lambda: linalg.fiedler_companion(V[:1]), ShapeError, ("2",)
+        "linalg.fiedler_companion",
+        lambda: linalg.fiedler_companion(2.0),
+        ShapeError,
+        ("1 or more",),
     ),
     BadCall("linalg.fiedler", lambda: linalg.fiedler(None), WeftTypeError, ("NoneType",)),
     BadCall("linalg.leslie", lambda: linalg.leslie(V, V), ShapeError, ("s of 3",)),
@@ -107,7 +110,7 @@ CALLS = [
     BadCall(
         "linalg.schur", lambda: linalg.schur(M, "both"), WeftValueError, ("output", "'complex'")
     ),
-    BadCall("linalg.rsf2csf", lambda: linalg.rsf2csf(M, M[:3, :3]), ShapeError, ("one shape",)),
+    BadCall("linalg.rsf2csf", lambda: linalg.rsf2csf(M, M[:3, :3]), ShapeError, ("one size",)),
     BadCall("linalg.hessenberg", lambda: linalg.hessenberg(WIDE), ShapeError, ("equal size",)),
     BadCall("linalg.polar", lambda: linalg.polar(WIDE), ShapeError, ("rows", "svd")),
     BadCall("linalg.polar", lambda: linalg.polar(M, "top"), WeftValueError, ("side", "'left'")),

@@ -501,5 +501,6 @@ def test_real_and_complex_parts():
 
 def test_bits_of_an_item():
     assert dtypes.itemsize_bits(np.dtype(ml_dtypes.int4)) == 4
+    assert dtypes.itemsize_bits("int4") == 4 and dtypes.itemsize_bits(jnp.bfloat16) == 16
     assert dtypes.itemsize_bits(np.dtype(ml_dtypes.float8_e4m3b11fnuz)) == 8
     assert dtypes.itemsize_bits(dtypes.complex128) == 128

@@ -293,6 +293,7 @@ def test_one_hot(axis):
 
 
 def test_one_hot_of_other_dtypes():
+    np.testing.assert_array_equal(nn.one_hot([0, 2], 3), np.eye(3)[[0, 2]])
     assert nn.one_hot(jnp.arange(2), 2, dtype="int8").dtype == np.int8
     assert nn.one_hot(True, 2).tolist() == [0, 1]
     assert nn.one_hot(2, 3).tolist() == [0, 0, 1]

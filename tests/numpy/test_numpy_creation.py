@@ -514,3 +514,17 @@ def test_arrays_like_another_lie_where_it_does(module, name):
         assert make(like, *fill).sharding == split
         x = weft.device_put(jnp.ones(4), device)
         assert make(x, *fill, device=other).devices() == {other}
+
+
+@pytest.mark.parametrize(("n", "m", "k"), [(3, 4, 1), (4, 3, -2), (3, 3, 0), (3, 3, 9), (2, 5, -9)])
+def test_the_number_of_a_diagonal_may_be_traced(n, m, k):
+    x = np.random.default_rng(0).normal(size=(2, n, m)).astype(np.float32)
+    for name in ("eye", "tri"):
+        want = getattr(np, name)(n, m, k)
+        function = getattr(jnp, name)
+        np.testing.assert_array_equal(function(n, m, k), want)
+        np.testing.assert_array_equal(weft.jit(lambda k, f=function: f(n, m, k))(k), want)
+    for name in ("tril", "triu"):
+        want = getattr(np, name)(x, k)
+        np.testing.assert_array_equal(getattr(jnp, name)(x, k), want)
+        np.testing.assert_array_equal(weft.jit(getattr(jnp, name))(x, k), want)

@@ -419,3 +419,18 @@ def test_positions_keep_their_dtype():
     found = jnp.unravel_index(x, (2, 3))
     assert [a.dtype for a in found] == [x.dtype] * 2
     np.testing.assert_array_equal(found, np.unravel_index(x, (2, 3)))
+
+
+@pytest.mark.parametrize("name", ["cumulative_sum", "cumulative_prod"])
+@pytest.mark.parametrize(
+    ("dtype", "wide"),
+    [("int8", "int32"), ("uint8", "uint32"), ("int16", "int32"), ("uint32", "uint32"),
+     ("int64", "int64"), ("float16", "float16")],
+)  # fmt: skip
+def test_cumulative_functions_of_the_standard_widen_narrow_integers(name, dtype, wide):
+    x = np.array([100, 100, 3], dtype)
+    with weft.enable_x64(False):
+        got = getattr(jnp, name)(jnp.asarray(x, dtype))
+    assert got.dtype == wide
+    want = getattr(np, name.replace("ulative_", ""))(x, dtype=wide)
+    np.testing.assert_array_equal(got, want)

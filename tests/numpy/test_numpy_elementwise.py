@@ -504,6 +504,8 @@ def test_comparison_of_whole_arrays():
     assert not jnp.array_equal(x, x) and jnp.array_equal(x, x, equal_nan=True)
     assert not jnp.array_equal(np.ones(2), np.ones((1, 2)))
     assert jnp.array_equiv(np.ones(2), np.ones((3, 2)))
+    assert jnp.array_equiv([1, 1], [[1.0, 1.0]]) and jnp.array_equal([1, 2], (1, 2))
+    assert not jnp.array_equal([1, 2], [1, 3])
     assert not jnp.array_equiv(np.ones(2), np.ones(3))
     assert jnp.allclose(np.arange(3), np.arange(3)) and jnp.isclose(1, 1 + 1j * 1e-9)
     assert jit(jnp.allclose)(x, x + 1).dtype == np.bool_
@@ -537,3 +539,18 @@ def test_functions_that_change_nothing_take_what_is_no_array_yet(name, x64):
             np.testing.assert_array_equal(np.asarray(eager), getattr(np, name)(x))
             np.testing.assert_array_equal(np.asarray(traced), np.asarray(eager))
             np.testing.assert_array_equal(np.asarray(mapped[1]), np.asarray(eager))
+
+
+@pytest.mark.parametrize(("name", "base"), [("logaddexp", np.e), ("logaddexp2", 2.0)])
+def test_logaddexp_of_complex_numbers(name, base):
+    random = np.random.default_rng(0)
+    x, y = (random.normal(size=(2, 200)) + 1j * random.normal(size=(2, 200))) * 5
+    scale = np.log(base)
+    want = np.log(np.exp(x * scale) + np.exp(y * scale)) / scale
+    function = getattr(jnp, name)
+    x, y = (jnp.asarray(v, jnp.complex128) for v in (x, y))
+    np.testing.assert_allclose(function(x, y), want, rtol=1e-12, atol=1e-12)
+    # No part overflows or becomes NaN.
+    far = function(jnp.array([1e4 + 1j, -jnp.inf, -jnp.inf]), jnp.array([1e4 + 1j, -jnp.inf, 2j]))
+    np.testing.assert_allclose(far, [1e4 + np.log(2) / scale + 1j, -np.inf, 2j], rtol=1e-6)
+    check_grads(function, (x[:3], y[:3]), order=2)

@@ -320,3 +320,40 @@ def test_axes_may_be_any_sequence():
         np.testing.assert_array_equal(jnp.transpose(x, axes), want)
         np.testing.assert_array_equal(jnp.permute_dims(x, axes), want)
         np.testing.assert_array_equal(jnp.asarray(x).transpose(axes), want)
+
+
+VECTOR, MATRIX = np.arange(6, dtype=np.float32), np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.mark.parametrize(
+    ("x", "obj", "values", "axis"),
+    [
+        (VECTOR, 2, 9.0, None),
+        (VECTOR, -1, 9.0, None),
+        (VECTOR, 6, 9.0, None),
+        (VECTOR, [1, 1, 4], [7.0, 8.0, 9.0], None),
+        (VECTOR, [-1, 0, 6, 3], 9.0, 0),
+        (MATRIX, 5, 9.0, None),
+        (MATRIX, 1, np.ones(4), 0),
+        (MATRIX, 1, np.ones((2, 3)), 1),
+        (MATRIX, [0, 3], [[5.0], [6.0]], 0),
+        (MATRIX, [2, 0, 2], 7.0, 1),
+    ],
+)
+def test_insert_before_places_known_or_traced(x, obj, values, axis):
+    obj, values = np.asarray(obj, np.int32), np.asarray(values, np.float32)
+    want = np.insert(x, obj, values, axis)
+    np.testing.assert_array_equal(jnp.insert(x, obj, values, axis), want)
+    insert = weft.jit(lambda obj, values: jnp.insert(x, obj, values, axis))
+    np.testing.assert_array_equal(insert(obj, values), want)
+
+
+@pytest.mark.parametrize(("obj", "axis"), [(2, None), (-1, 1), ([1, 3], 1), ([-1, 0, 4], None)])
+def test_delete_places_that_are_traced_and_differ(obj, axis):
+    obj = np.asarray(obj, np.int32)
+    delete = weft.jit(lambda x, o: jnp.delete(x, o, axis, assume_unique_indices=True))
+    np.testing.assert_array_equal(delete(MATRIX, obj), np.delete(MATRIX, obj, axis))
+    if obj.ndim == 0:
+        np.testing.assert_array_equal(
+            weft.jit(lambda o: jnp.delete(MATRIX, o, axis))(obj), np.delete(MATRIX, obj, axis)
+        )

@@ -10,7 +10,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft import config, dtypes
+from weft import config, dtypes, errors, nn, tree
 from weft.api.jit import make_jaxpr
 from weft.arrays.array import Array
 from weft.core.types import type_of
@@ -51,6 +51,40 @@ def test_weak_arrays_stay_weak(number):
     for out in (x + 1, 1 + x, x * 1.5, x / 2, -x):
         assert out.weak_type
     assert not (x * jnp.float32(1)).weak_type
+
+
+# These say something of how a number is held in its dtype.
+OF_THE_DTYPE = {"frexp", "ldexp", "spacing"}
+OF_NUMBERS = [
+    (name, f, numbers[: f.nin])
+    for name, f in sorted(vars(jnp).items())
+    if isinstance(f, jnp.ufunc) and name not in OF_THE_DTYPE
+    for numbers in ((0.5, 0.25), (7, 2), (0.5 + 1j, 2j))
+] + [
+    (name, getattr(nn, name), (0.5,))
+    for name in ("celu", "elu", "gelu", "hard_sigmoid", "hard_silu", "hard_tanh", "leaky_relu",
+                 "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign",
+                 "softplus", "sparse_plus", "squareplus")
+] + [
+    (name, getattr(jnp, name), (number,))
+    for name in ("around", "imag", "nan_to_num", "ones_like", "real", "sinc", "zeros_like")
+    for number in (0.5, 0.5 + 1j)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "numbers"), OF_NUMBERS, ids=[f"{c[0]}{c[2]}" for c in OF_NUMBERS]
+)
+def test_a_function_of_python_numbers_yields_as_they_do(name, function, numbers):
+    half = jnp.ones((), "bfloat16")
+    for called in (function, weft.jit(function)):
+        try:
+            found = tree.leaves(called(*numbers))
+        except errors.DTypeError:  # for example the order of complex numbers
+            return
+        for x in found:
+            wanted = jnp.complex64 if x.dtype == jnp.complex64 else jnp.bfloat16
+            assert (x * half).dtype == wanted
 
 
 def test_the_same_under_tracing():

@@ -386,3 +386,15 @@ def test_functions_are_applied_once_per_entry(indices):
         np.testing.assert_allclose(run(jnp.array(x), place), wanted, rtol=1e-6)
         found = weft.grad(lambda x: run(x, place).sum())(jnp.array(x))  # noqa: B023
         np.testing.assert_allclose(found, slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("left", [None, -5.0, "extrapolate"])
+@pytest.mark.parametrize("right", [None, 5.0, "extrapolate"])
+def test_interp_beyond_the_points(left, right):
+    x, xp, fp = np.array([-1.0, 0, 0.5, 3, 7]), np.array([0.0, 1, 3]), np.array([1.0, 4, 0])
+    want = np.interp(x, xp, fp, *(end if isinstance(end, float) else None for end in (left, right)))
+    if left == "extrapolate":
+        want[0] = 1 + (4 - 1) * -1.0
+    if right == "extrapolate":
+        want[-1] = 0 + (0 - 4) / 2 * (7 - 3)
+    np.testing.assert_allclose(jnp.interp(x, xp, fp, left, right), want, rtol=1e-6)

@@ -293,3 +293,10 @@ def test_quantiles_of_traced_fractions():
 def test_wrong_calls_raise(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_edges_that_are_given_come_back_as_arrays():
+    for edges in (np.array([0.0, 1.0, 2.0], np.float32), [0, 1, 2]):
+        for found in (jnp.histogram_bin_edges(V, edges), jnp.histogram(V, edges)[1]):
+            assert isinstance(found, weft.Array)
+            np.testing.assert_array_equal(found, [0.0, 1.0, 2.0])

@@ -99,3 +99,10 @@ def test_over_axes():
         close(jnp.apply_over_axes(jnp.cumsum, T, 1), np.cumsum(T, 1))
         check_grads(lambda x: jnp.apply_along_axis(jnp.cumprod, 1, x), (T,), order=2)
         close(jnp.apply_along_axis(lambda x, k, *, b: x * k + b, 0, T, 2.0, b=1.0), T * 2 + 1)
+
+
+def test_none_is_handed_to_every_call():
+    f = jnp.vectorize(lambda x, y, *, z=1: x if y is None and z is None else x + y)
+    x = jnp.arange(3.0)
+    np.testing.assert_array_equal(f(x, None, z=None), x)
+    np.testing.assert_array_equal(f(x[:, None], x), x[:, None] + x)

@@ -41,7 +41,7 @@ ROWS = [
     row("betaln", arity=2, draw=positive, ulps=24, floor=1.0),
     row("comb", arity=2, draw=(between(5, 9), between(0.3, 4)), ulps=50),
     row("poch", arity=2, draw=(between(0.5, 4), between(0.5, 3)), ulps=40),
-    row("zeta", arity=2, constant=(0,), draw=(between(1.5, 5), between(0.7, 5)), ulps=8),
+    row("zeta", arity=2, draw=(between(1.5, 5), between(0.7, 5)), ulps=8),
     row("xlogy", arity=2, draw=positive, ulps=4, floor=0.1, specials=True),
     row("xlog1py", arity=2, draw=positive, ulps=4, floor=0.1, specials=True),
     row("entr", draw=positive, ulps=4, floor=0.1, specials=True),

@@ -106,6 +106,13 @@ ROWS = [
         {"shape": (2, 3, 4), "broadcast_dimensions": (1, 2)},
     ),
     moved(
+        shape.broadcast_in_dim,
+        lambda x, shape, broadcast_dimensions: np.broadcast_to(x.T[:, :, None], shape),
+        (Arg((3, 1)),),
+        {"shape": (2, 3, 4), "broadcast_dimensions": (1, 0)},
+        "broadcast_in_dim out of order",
+    ),
+    moved(
         shape.broadcast,
         lambda x, sizes: np.broadcast_to(x, (2, 1, 2, 3)),
         (Arg(),),

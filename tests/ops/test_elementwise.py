@@ -317,3 +317,16 @@ def test_log1p_is_accurate_where_the_compiler_is_not():
     x = np.linspace(-0.42, -0.34, 1001)
     found = np.asarray(elementary.log1p(exact_array(x)))
     np.testing.assert_allclose(found, np.log1p(x), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype"),
+    [(2**100, "float32"), (2**33, "int64"), (3_000_000_000, "uint32"), (2**60 + 1, "float64"),
+     (-(2**70), "complex64")],
+)  # fmt: skip
+def test_a_large_python_integer_is_converted_at_once(number, dtype):
+    found = convert.convert_element_type(number, dtype)
+    assert found.dtype == dtype and not found.weak_type
+    assert np.asarray(found) == np.dtype(dtype).type(number)
+    with pytest.raises(OverflowError):
+        convert.convert_element_type(2**40, "int32")

@@ -367,3 +367,27 @@ def test_keys_made_of_keys_and_numbers_drawn_from_them_compile_in_seconds():
     compiled = jit(draw).lower(random.key(0)).compile()
     assert time.perf_counter() - start < 30
     np.testing.assert_array_equal(compiled(random.key(0)), draw(random.key(0)))
+
+
+def test_keys_are_compared():
+    keys = random.split(random.key(0), 3)
+    bits = np.asarray(random.key_data(keys))
+    equal = (bits[:, None] == bits[None]).all(-1)
+    pairs = lambda a, b: (a == b, wnp.not_equal(a, b), wnp.isclose(a, b))  # noqa: E731
+    for compare in (pairs, jit(pairs)):
+        same, other, close = compare(keys[:, None], keys[None])
+        np.testing.assert_array_equal(same, equal)
+        np.testing.assert_array_equal(other, ~equal)
+        np.testing.assert_array_equal(close, equal)
+    np.testing.assert_array_equal(vmap(lambda a: a == keys)(keys), equal)
+    for whole in (wnp.array_equal, wnp.array_equiv, wnp.allclose):
+        assert whole(keys, keys)
+        assert not whole(keys, keys[::-1])
+    with pytest.raises(DTypeError):
+        keys < keys  # noqa: B015
+
+
+def test_keys_are_fetched_as_they_are():
+    state = device_get({"key": random.key(3), "w": wnp.ones(2)})
+    assert type(state["w"]) is np.ndarray
+    assert state["key"] == random.key(3)

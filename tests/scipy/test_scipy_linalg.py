@@ -56,6 +56,11 @@ def test_matrices_of_elements():
     for name in ("circulant", "companion", "fiedler", "fiedler_companion"):
         for x in (V, V[:2], W, real(7), A):
             close(getattr(linalg, name)(x), getattr(reference, name)(x))
+    for name in ("circulant", "fiedler", "toeplitz"):
+        for x in (np.float64(2.5), V[:1]):
+            close(getattr(linalg, name)(x), getattr(reference, name)(x))
+    for n in (0, 1):
+        assert linalg.fiedler_companion(A[:2, :n]).shape == (2, 0, 0)
     for mode in ("full", "same", "valid"):
         for m in (3, 4):
             for n in (2, 4, 7):
@@ -152,6 +157,50 @@ def test_schur_hessenberg_polar(a):
     for driver in ("gesdd", "gesvd"):
         u, s, vh = linalg.svd(a, lapack_driver=driver)
         close(np.asarray(u) * np.asarray(s) @ vh, a)
+
+
+@pytest.mark.parametrize(
+    ("function", "operands"),
+    [
+        (linalg.cho_factor, (H,)),
+        (linalg.eigh, (S,)),
+        (linalg.expm, (A,)),
+        (linalg.hessenberg, (A,)),
+        (linalg.lu, (C,)),
+        (lambda a: linalg.lu_factor(a)[0], (A,)),
+        (linalg.polar, (A,)),
+        (lambda a: linalg.polar(a, "left"), (C[:3],)),
+        (linalg.qr, (C,)),
+        (linalg.qr_multiply, (A, B.T)),
+        (lambda a, c: linalg.qr_multiply(a, c, "left", pivoting=True), (C[:, :3], B[:3])),
+        (lambda a: linalg.qr_multiply(a, V), (A,)),
+        (lambda a: linalg.qr_multiply(a, W, "left"), (C[:, :3],)),
+        (linalg.rsf2csf, (A, S)),
+        (linalg.schur, (A,)),
+        (linalg.solve, (A, B)),
+        (linalg.solve_sylvester, (A, S[:2, :2], B)),
+        (lambda *x: linalg.solve_sylvester(*x, method="eigen"), (A, S, C)),
+        (linalg.solve_triangular, (A, B)),
+        (linalg.sqrtm, (A,)),
+        (linalg.svd, (C[:3],)),
+    ],
+)
+def test_batches_are_matrices_one_by_one(function, operands):
+    def nth(i):
+        return tuple(x + 0.01 * i * x * x for x in operands)
+
+    wanted = [function(*nth(i)) for i in range(4)]
+    # Two batch dimensions, of which the last operand may have but one.
+    stacked = [np.stack([x[k] for x in map(nth, range(4))]) for k in range(len(operands))]
+    stacked = [x.reshape(2, 2, *x.shape[1:]) for x in stacked]
+    got = tree.leaves(function(*stacked))
+    for i in range(4):
+        leaves = [x for x in tree.leaves(wanted[i]) if not isinstance(x, bool)]
+        close([x[divmod(i, 2)] for x in got if not isinstance(x, bool)], leaves)
+    shared = tree.leaves(function(*[x[0] for x in stacked[:-1]], stacked[-1]))
+    for i in range(2):
+        leaves = [x for x in tree.leaves(wanted[i]) if not isinstance(x, bool)]
+        close([x[0, i] for x in shared if not isinstance(x, bool)], leaves)
 
 
 def test_solving_with_factors():

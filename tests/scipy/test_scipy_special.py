@@ -331,3 +331,48 @@ def test_hyp1f1_is_a_number_only_where_half_of_the_digits_are():
         error = abs(got - want) / np.maximum(1, abs(want))
         assert (error[~lost] < 1e-7).all()
         assert np.isinf(special.hyp1f1(np.float32(2.5), np.float32(1), np.float32(100)))
+
+
+COMPLEX_FUNCTIONS = {"gamma": 1, "loggamma": 1, "erfcx": 1, "xlogy": 2, "xlog1py": 2}
+
+
+@pytest.mark.parametrize(("name", "count"), COMPLEX_FUNCTIONS.items())
+@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
+def test_functions_of_complex_numbers(name, count, scale):
+    random = np.random.default_rng(3)
+    shape = (count, 300)
+    points = (random.normal(size=shape) + 1j * random.normal(size=shape)) * scale
+    points[:, :3] = [0.5, -1.5 + 0j, complex(-2.5, -0.0)]  # both sides of the cut
+    if count == 2:
+        points[0, 5:8] = 0
+    for dtype, bound in (("complex64", 1e-5), ("complex128", 2e-13)):
+        args = [exact_array(x.astype(dtype)) for x in points]
+        want = getattr(reference, name)(*[np.asarray(x, complex) for x in args])
+        got = np.asarray(getattr(special, name)(*args))
+        assert got.dtype == dtype
+        counts = np.abs(want) < 1e30
+        error = np.abs(got - want) / np.maximum(np.abs(want), 0 if name == "gamma" else 1)
+        assert np.max(error[counts]) < bound
+    near = [jnp.asarray(x[10:13], jnp.complex128) for x in points / scale]
+    check_grads(getattr(special, name), near, order=1)
+
+
+def test_the_poles_of_gamma_among_complex_numbers():
+    for function in (special.gamma, special.loggamma):
+        assert np.isnan(function(np.array([0j, -1 + 0j, -7 + 0j]))).all()
+        assert np.isfinite(function(np.array([-1 + 1e-3j, 3 + 0j]))).all()
+        with pytest.raises(WeftTypeError):
+            function([1j])
+
+
+def test_the_derivative_of_zeta_in_its_exponent():
+    points = np.meshgrid([1.0625, 1.5, 2, 3, 7.5, 15], [0.125, 0.5, 1, 2, 7, 100])
+    x, q = (v.astype(np.float32).astype(float) for v in points)
+    zeta, h = reference.zeta, 1e-4 * x
+    # Finite differences of fourth order.
+    want = 8 * (zeta(x + h, q) - zeta(x - h, q)) - zeta(x + 2 * h, q) + zeta(x - 2 * h, q)
+    slope = weft.grad(lambda x, q: jnp.sum(special.zeta(x, q)))
+    for dtype, bound in (("float32", 3e-5), ("float64", 1e-6)):
+        got = slope(*(exact_array(v.astype(dtype)) for v in (x, q)))
+        compared(got, want / (12 * h), bound)
+    assert np.isnan(weft.grad(special.zeta)(3.0, -2.5))

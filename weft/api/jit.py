@@ -356,17 +356,14 @@ def device_get(x: Any) -> Any:
     >>> weft.device_get({"w": wnp.ones(2), "step": 3})
     {'step': 3, 'w': array([1., 1.], dtype=float32)}
     """
+
+    def numeric(leaf: Any) -> bool:
+        return type(leaf) is Array and not dtypes.is_extended(leaf.dtype)
+
     for leaf in tree.leaves(x):
-        if type(leaf) is Array:
+        if numeric(leaf):
             leaf.copy_to_host_async()
-    return tree.map(_on_host, x)
-
-
-def _on_host(leaf: Any) -> Any:
-    # Random keys have no numbers that NumPy could hold.
-    if type(leaf) is not Array or dtypes.is_extended(leaf.dtype):
-        return leaf
-    return np.asarray(leaf)
+    return tree.map(lambda leaf: np.asarray(leaf) if numeric(leaf) else leaf, x)
 
 
 def block_until_ready(x: T) -> T:

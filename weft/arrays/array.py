@@ -22,7 +22,7 @@ from weft.core.array_value import array_of_value, array_values
 from weft.core.operators import ArrayOperators
 from weft.core.rules import LinearOperand, not_linear
 from weft.core.shape_struct import ShapeDtypeStruct
-from weft.core.trace import Tracer
+from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, Typed, register_type_of, type_of
 from weft.errors import DeletedArrayError, Fix, WeftIndexError, WeftTypeError, WeftValueError
 from weft.runtime import client
@@ -641,6 +641,17 @@ def own_array(value: Any) -> Array:
     """A number or NumPy array as an array that is no other's: its user may delete or donate it."""
     of = type_of(value)
     return put(host_values(value, of), of) if isinstance(value, _NUMBERS) else array_of(value, of)
+
+
+def unchanged(operand: Any) -> Any:
+    """The result of an operation that has nothing to do: the operand, of NumPy's an array.
+
+    A number that is traced stays one, so that programs hold it and not an array of it.
+    """
+    if isinstance(operand, _NUMBERS):
+        return operand if current_trace() is not bottom_trace() else as_array(operand)
+    plain = isinstance(operand, np.ndarray) and operand.dtype != dtypes.float0
+    return as_array(operand) if plain else operand
 
 
 def array_of(value: Any, of: ArrayType) -> Array:

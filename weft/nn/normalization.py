@@ -28,6 +28,7 @@ from weft.numpy.arguments import (
     promoted,
 )
 from weft.numpy.compiled_functions import compiled
+from weft.numpy.creation import unlisted
 from weft.numpy.elementwise import add, constant, filled, maximum, multiply, subtract
 from weft.numpy.promotion import as_operand
 from weft.numpy.reductions import kept
@@ -337,7 +338,7 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1
     Array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)
     """
-    x = as_operand("one_hot", x)
+    x = as_operand("one_hot", unlisted(x))
     if isinstance(axis, str):
         message = "one_hot takes an integer axis, not the name of a mapped one"
         fix = Fix(

@@ -11,6 +11,7 @@ from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.numpy.arguments import broadcast_shape, broadcasted, check_flag, inexact, promoted
 from weft.numpy.compiled_functions import compiled
+from weft.numpy.creation import unlisted
 from weft.numpy.elementwise import constant, equal, together
 from weft.numpy.logic import logical_and, logical_or
 from weft.numpy.promotion import as_operand, meeting
@@ -128,7 +129,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     Array(True, dtype=bool)
     """
     check_flag(equal_nan, "array_equal", "equal_nan")
-    a1, a2 = as_operand("array_equal", a1), as_operand("array_equal", a2)
+    a1, a2 = (as_operand("array_equal", unlisted(a)) for a in (a1, a2))
     if type_of(a1).shape != type_of(a2).shape:
         return as_array(False)
     return _equal_elements(a1, a2, equal_nan)
@@ -140,7 +141,7 @@ def array_equiv(a1: Any, a2: Any) -> Array:
     >>> array_equiv(np.array([1, 1]), 1)
     Array(True, dtype=bool)
     """
-    a1, a2 = as_operand("array_equiv", a1), as_operand("array_equiv", a2)
+    a1, a2 = (as_operand("array_equiv", unlisted(a)) for a in (a1, a2))
     try:
         np.broadcast_shapes(type_of(a1).shape, type_of(a2).shape)
     except ValueError:

@@ -464,7 +464,7 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:
 
 
 def _constant(shape: tuple[int, ...], value: Any, dtype: Any, weak_type: bool = False) -> Any:
-    """An array of one concrete number. Only a constant made eagerly may be weakly typed."""
+    """An array of one concrete number, which is weakly typed in the dtype of a Python number."""
     scalar = dtype.type(value)
     size = 1
     for length in shape:
@@ -478,7 +478,8 @@ def _constant(shape: tuple[int, ...], value: Any, dtype: Any, weak_type: bool = 
         made = np.empty(shape, dtype)  # with fill, half the time of np.full
         made.fill(scalar)
         return put(made, of)
-    return broadcast_in_dim_p.bind(scalar, shape=shape, broadcast_dimensions=())
+    number = scalar.item() if weak_type else scalar
+    return broadcast_in_dim_p.bind(number, shape=shape, broadcast_dimensions=())
 
 
 def _float_or(dtype: Any, operation: str) -> Any:
@@ -551,7 +552,9 @@ def full(
     )
 
 
-def _filled(shape: tuple[int, ...], value: Any, dtype: Any, operation: str) -> Any:
+def _filled(
+    shape: tuple[int, ...], value: Any, dtype: Any, operation: str, weak: bool = False
+) -> Any:
     if isinstance(value, (list, tuple)):
         value = array(value)
     wanted = None if dtype is None else dtypes.parse(dtype)
@@ -566,7 +569,7 @@ def _filled(shape: tuple[int, ...], value: Any, dtype: Any, operation: str) -> A
         raise refusal(DTypeError, message, operation, got, "keys as values, or another dtype=")
     number = isinstance(value, (bool, int, float, complex, np.generic))
     if number and wanted is not None:
-        return _constant(shape, _numbers(_real_if(value, wanted), wanted)[()], wanted)
+        return _constant(shape, _numbers(_real_if(value, wanted), wanted)[()], wanted, weak)
     if wanted is not None:
         value = _in_dtype(value, wanted)
     elif number and not isinstance(value, np.generic) and is_eager() and prod(shape) <= _SMALL:
@@ -579,8 +582,8 @@ def _real_if(value: Any, dtype: Any) -> Any:
     return value.real if isinstance(value, complex) and dtype.kind != "c" else value
 
 
-def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ...], Any]:
-    """The shape and dtype of a `…_like` function."""
+def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ...], Any, bool]:
+    """The shape, dtype and weak type of a `…_like` function."""
     of = getattr(a, "type", None)
     if of is None:
         numpy_value = isinstance(a, np.generic | np.ndarray)
@@ -589,7 +592,10 @@ def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ..
         else:
             of = type_of(as_operand(operation, a))
     found = of.shape if shape is None else shape_of(shape, operation)
-    return found, of.dtype if dtype is None else dtypes.parse(dtype)
+    if dtype is not None:
+        return found, dtypes.parse(dtype), False
+    weak = of.weak_type and of.dtype == dtypes.of_scalar(of.dtype.type(0).item())
+    return found, of.dtype, weak
 
 
 def _placed_like(a: Any, made: Array, device: Any, out_sharding: Any) -> Array:
@@ -617,8 +623,8 @@ def zeros_like(
 def _number_like(
     a: Any, dtype: Any, shape: Any, operation: str, value: int, device: Any, out_sharding: Any
 ) -> Array:
-    found, wanted = _like(a, dtype, shape, operation)
-    made = _constant(found, value, _float_or(wanted, operation))
+    found, wanted, weak = _like(a, dtype, shape, operation)
+    made = _constant(found, value, _float_or(wanted, operation), weak)
     return _placed_like(a, made, device, out_sharding)
 
 
@@ -665,6 +671,6 @@ def full_like(
     >>> full_like(array([1, 2]), 7)
     Array([7, 7], dtype=int32)
     """
-    found, wanted = _like(a, dtype, shape, "full_like")
-    made = _filled(found, fill_value, wanted, "full_like")
+    found, wanted, weak = _like(a, dtype, shape, "full_like")
+    made = _filled(found, fill_value, wanted, "full_like", weak)
     return _placed_like(a, made, device, out_sharding)

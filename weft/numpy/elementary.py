@@ -11,11 +11,13 @@ from typing import Any
 from weft import dtypes
 from weft.core.types import type_of
 from weft.numpy.compiled_functions import compiled
-from weft.numpy.elementwise import constant, filled
+from weft.numpy.elementwise import constant, filled, together
 from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import complex as parts
 from weft.ops.elementwise import elementary, logarithms, powers, stable_sums
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
+from weft.ops.elementwise.rounding import is_finite
 from weft.ops.elementwise.selection import select
 from weft.ops.elementwise.special import bessel_i0e
 
@@ -132,10 +134,30 @@ cbrt: UnaryUfunc = unary_ufunc(
 )
 
 
+@compiled
+def _logaddexp(x: Any, y: Any) -> Any:
+    top = lax.max(*together(parts.real(x), parts.real(y)))
+    top = stop_gradient(select(is_finite(top), top, filled(0, top)))
+    top = convert_element_type(top, dtypes.to_complex(type_of(top).dtype))
+    return lax.add(lax.log(lax.add(lax.exp(lax.sub(x, top)), lax.exp(lax.sub(y, top)))), top)
+
+
+@compiled
+def _logaddexp2(x: Any, y: Any) -> Any:
+    ln2 = math.log(2.0)
+    return _scaled(_logaddexp.function(_scaled(x, ln2), _scaled(y, ln2)), 1.0 / ln2)
+
+
+def _scaled(x: Any, number: float) -> Any:
+    """Both parts times a number; among complex numbers an infinite part makes the other NaN."""
+    both = parts.real(x), parts.imag(x)
+    return parts.complex(*[lax.mul(part, constant(number, part)) for part in both])
+
+
 logaddexp: BinaryUfunc = binary_ufunc(
     "logaddexp",
-    {FLOATING: stable_sums.logaddexp_p.bind},
-    """log(exp(x1) + exp(x2)), elementwise, of real numbers, without overflow.
+    {FLOATING: stable_sums.logaddexp_p.bind, dtypes.COMPLEX: _logaddexp},
+    """log(exp(x1) + exp(x2)), elementwise, without overflow.
 
     >>> jnp.logaddexp(jnp.array([0.0]), jnp.array([0.0]))
     Array([0.6931472], dtype=float32)
@@ -146,8 +168,8 @@ logaddexp: BinaryUfunc = binary_ufunc(
 )
 logaddexp2: BinaryUfunc = binary_ufunc(
     "logaddexp2",
-    {FLOATING: stable_sums.logaddexp2_p.bind},
-    """log2(2**x1 + 2**x2), elementwise, of real numbers, without overflow.
+    {FLOATING: stable_sums.logaddexp2_p.bind, dtypes.COMPLEX: _logaddexp2},
+    """log2(2**x1 + 2**x2), elementwise, without overflow.
 
     >>> jnp.logaddexp2(jnp.array([1.0]), jnp.array([1.0]))
     Array([2.], dtype=float32)

@@ -13,6 +13,7 @@ from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import (
+    KEYS,
     Binary,
     BinaryUfunc,
     Unary,
@@ -51,9 +52,9 @@ def same(x: Any) -> Any:
 
 
 def constant(value: Any, like: Any) -> Any:
-    """A number in the dtype of another value."""
+    """A number in the dtype of another value, weakly typed where that is."""
     with np.errstate(over="ignore"):
-        return type_of(like).dtype.type(value)
+        return lax.scalar(value, like)
 
 
 def filled(value: Any, like: Any) -> Any:
@@ -506,8 +507,8 @@ float_power: BinaryUfunc = binary_ufunc(
 
 equal: BinaryUfunc = binary_ufunc(
     "equal",
-    {dtypes.ANY: lax.eq_p.bind},
-    """Whether x1 == x2, elementwise.
+    {dtypes.ANY: lax.eq_p.bind, KEYS: lax.eq},
+    """Whether x1 == x2, elementwise; of random keys too.
 
     >>> jnp.equal(jnp.array([1, 2]), 2)
     Array([False,  True], dtype=bool)
@@ -515,8 +516,8 @@ equal: BinaryUfunc = binary_ufunc(
 )
 not_equal: BinaryUfunc = binary_ufunc(
     "not_equal",
-    {dtypes.ANY: lax.ne_p.bind},
-    """Whether x1 != x2, elementwise.
+    {dtypes.ANY: lax.ne_p.bind, KEYS: lax.ne},
+    """Whether x1 != x2, elementwise; of random keys too.
 
     >>> jnp.not_equal(jnp.array([1, 2]), 2)
     Array([ True, False], dtype=bool)

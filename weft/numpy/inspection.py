@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy import get_printoptions, printoptions, set_printoptions
 from weft import dtypes
 from weft.core.types import type_of
 from weft.errors import WeftTypeError
-from weft.numpy.arguments import axis_of
+from weft.numpy.arguments import axes_of
 from weft.numpy.creation import asarray
 
 __all__ = [
@@ -97,10 +98,7 @@ def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
     of = _type(a)
     if axis is None:
         return int(of.size)
-    count = 1
-    for one in axis if isinstance(axis, tuple) else (axis,):
-        count *= of.shape[axis_of(one, of.ndim, "size")]
-    return count
+    return prod(of.shape[d] for d in axes_of(axis, of.ndim, "size"))
 
 
 def array_repr(

@@ -45,10 +45,14 @@ from weft.numpy.manipulation import as_operand, atleast_1d, atleast_2d, atleast_
 from weft.numpy.promotion import meeting, number_for
 from weft.numpy.repeated import repeated
 from weft.numpy.taking import take_axis
+from weft.ops.elementwise.arithmetic import add, eq, lt, mul
+from weft.ops.elementwise.selection import select
 from weft.ops.indexing import slicing
 from weft.ops.indexing.gather import GatherScatterMode
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter_add
 from weft.ops.reductions.cumulative import cumsum
+from weft.ops.reductions.reduce import reduce_or
+from weft.ops.reductions.sorting import sort
 from weft.ops.structural import shape as shapes
 from weft.ops.structural.joining import concatenate as join
 from weft.typing import ArrayLike
@@ -499,13 +503,47 @@ def _repeat_traced(x: Any, repeats: Any, *, axis: int, total: int) -> Any:
     return _take_places.function(x, cumsum(marks, 0), axis=axis)
 
 
+def _traced_integers(obj: Any) -> bool:
+    """Whether these are integers of which only the type is known."""
+    known = not isinstance(obj, Tracer) or obj.concrete() is not None
+    return not known and type_of(obj).dtype in dtypes.INTEGER
+
+
+@compiled
+def _order(places: Any, *, length: int, count: int) -> Any:
+    """The order of `length` elements and, behind them, of values that go in before `places`."""
+    places = broadcasted(_wrapped(places, length), (count,))
+    # Element i has the key 2 i + 1, between those of values that go in before and behind it.
+    keys = join([np.arange(1, 2 * length, 2, dtype=np.int32), mul(places, np.int32(2))], 0)
+    return sort((keys, np.arange(length + count, dtype=np.int32)), 0, num_keys=1)[1]
+
+
+def _wrapped(places: Any, length: int) -> Any:
+    places = convert(places, np.dtype(np.int32))
+    of = type_of(places)
+    negative = lt(places, broadcasted(np.int32(0), of.shape))
+    return select(negative, add(places, np.int32(length)), places)
+
+
+@compiled
+def _others(places: Any, *, length: int) -> Any:
+    """All positions but some, which differ."""
+    places = shapes.reshape(_wrapped(places, length), (type_of(places).size, 1))
+    shape = (type_of(places).shape[0], length)
+    numbers = broadcasted(np.arange(length, dtype=np.int32), shape)
+    gone = reduce_or(eq(numbers, broadcasted(places, shape)), (0,))
+    found = sort((gone, np.arange(length, dtype=np.int32)), 0, num_keys=1)[1]
+    return slicing.slice_in_dim(found, 0, length - shape[0])
+
+
 def delete(
     arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Array:
     """The array without the slices at indices `obj` along `axis` (None: of the flattened array).
 
-    obj: an integer, a slice, or an array of integers or booleans, known while tracing. Raises
-    IndexError for an index out of bounds.
+    obj: an integer, a slice, or an array of integers or booleans. An array is known while tracing,
+    unless its integers differ, which `assume_unique_indices` promises. Raises IndexError for an
+    index known to be out of bounds.
 
     >>> jnp.delete(jnp.array([4, 5, 6]), 1)
     Array([4, 6], dtype=int32)
@@ -514,6 +552,8 @@ def delete(
     check_flag(assume_unique_indices, "delete", "assume_unique_indices")
     of = type_of(arr)
     length = of.shape[place]
+    if _traced_integers(obj) and (assume_unique_indices or not type_of(obj).ndim):
+        return _take_places(as_operand(arr), _others(obj, length=length), axis=place)
     if not isinstance(obj, slice):
         listed = isinstance(obj, (list, tuple))
         obj = static_array(obj, "delete", "obj")
@@ -531,8 +571,8 @@ def delete(
 def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Array:
     """The array with values put in before indices `obj` along `axis` (None: flattened first).
 
-    obj: an integer, a slice or an array of integers, known while tracing, that count in the
-    original array. `values` broadcasts to what is put in. Raises IndexError out of bounds.
+    obj: an integer, a slice or an array of integers, that count in the original array. `values`
+    broadcasts to what is put in. Raises IndexError for a place known to be out of bounds.
 
     >>> jnp.insert(jnp.array([1, 3]), 1, 2)
     Array([1, 2, 3], dtype=int32)
@@ -544,10 +584,11 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     length = of.shape[place]
     if isinstance(obj, slice):
         obj = np.arange(*obj.indices(length))
-    places = static_array(obj, "insert", "obj")
+    traced = _traced_integers(obj)
+    places = obj if traced else static_array(obj, "insert", "obj")
     if places.dtype == np.bool_:
         places = np.nonzero(places)[0]
-    if places.size and (places.min() < -length or places.max() > length):
+    if not traced and places.size and (places.min() < -length or places.max() > length):
         message = f"insert: a place is out of bounds for axis {place} of length {length}"
         wanted = f"places between {-length} and {length}"
         raise refusal(WeftIndexError, message, "insert", f"obj={obj!r:.80} for {of}", wanted)
@@ -560,13 +601,7 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
         values = shapes.reshape(as_operand(values), padded)
         count = padded[0]
         values = shapes.move_dim(values, 0, place, count)
-    places = np.where(places < 0, places + length, places).reshape(-1)
-    places = np.repeat(places, count) if single else places
     target = (*of.shape[:place], count, *of.shape[place + 1 :])
-    # Each value is moved on by those that are put in before it.
-    where_new = places.astype(np.int64) + np.argsort(np.argsort(places, kind="stable"))
-    source = np.full(length + count, -1, np.int32)
-    source[where_new] = length + np.arange(count)
-    source[source < 0] = np.arange(length)
+    source = _order(places if traced else places.astype(np.int32), length=length, count=count)
     values = broadcasted(convert(values, of.dtype), target, "insert")
     return _take_places(concatenate([arr, values], place), source, axis=place)

@@ -427,8 +427,8 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
         message = f"roll got {len(shifts)} shifts for {len(axes)} axes"
         got = f"shift={shift!r}, axis={axis!r}"
         raise refusal(ShapeError, message, "roll", got, "one shift per axis")
-    n = max(len(shifts), len(axes))
-    shifts, axes = shifts * (n // len(shifts)), axes * (n // len(axes))
+    n = max(len(shifts), len(axes)) if shifts and axes else 0
+    shifts, axes = shifts * (n // max(len(shifts), 1)), axes * (n // max(len(axes), 1))
     if all(isinstance(s, (int, np.integer)) for s in shifts):
         total = dict.fromkeys(axes, 0)
         for s, d in zip(shifts, axes, strict=True):

@@ -28,7 +28,6 @@ from weft.numpy.arguments import (
 )
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
-from weft.ops.elementwise.arithmetic import eq, ne
 from weft.ops.elementwise.convert import convert_element_type_p
 from weft.ops.elementwise.families import refused_dtype
 from weft.ops.structural.shape import broadcast_in_dim
@@ -174,8 +173,8 @@ def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
     return convert
 
 
-# The elementwise functions that take random keys.
-_OF_KEYS: dict[str, Apply] = {"equal": eq, "not_equal": ne}
+# Among the cases of a function: the dtypes of random keys, which no set holds.
+KEYS: frozenset[Any] = frozenset()
 
 
 class Operation:
@@ -196,10 +195,8 @@ class Operation:
     def choose(self, dtype: Any, types: list[ArrayType]) -> Apply:
         """The primitive or function for a dtype. Raises DTypeError where there is none."""
         for accepted, apply in self.cases.items():
-            if dtype in accepted:
+            if dtype in accepted or (accepted is KEYS and dtypes.is_extended(dtype)):
                 return apply
-        if dtypes.is_extended(dtype) and self.name in _OF_KEYS:
-            return _OF_KEYS[self.name]
         accepted = frozenset().union(*self.cases)
         raise refused_dtype(self.name, dtype, tuple(types), accepted)
 

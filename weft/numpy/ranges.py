@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import invalid_type, refusal
 from weft.arrays.array import Array, put
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
@@ -473,21 +473,37 @@ def _lengths(operation: str, n: Any, m: Any) -> tuple[int, int]:
 
 
 @compiled
-def _banded(*, shape: tuple[int, int], k: int, dtype: Any, below: bool) -> Any:
-    rows, columns = (broadcasted_iota(dtypes.int32, shape, d) for d in (0, 1))
-    rows = lax.add(rows, np.int32(k))
-    inside = lax.ge(rows, columns) if below else lax.eq(rows, columns)
-    return convert_element_type(inside, dtype)
+def _banded(k: Any, *, shape: tuple[int, int], dtype: Any, below: bool) -> Any:
+    return convert_element_type(_inside(shape, k, below), dtype)
+
+
+def _inside(shape: tuple[int, ...], k: Any, below: bool) -> Any:
+    """Whether an element of a matrix lies on the k-th diagonal, or also below it."""
+    n = len(shape)
+    rows, columns = (broadcasted_iota(dtypes.int32, shape, d) for d in (n - 2, n - 1))
+    rows = lax.add(rows, k)
+    return lax.ge(rows, columns) if below else lax.eq(rows, columns)
+
+
+def _diagonal(k: Any, shape: tuple[int, ...], operation: str) -> Any:
+    """The number of a diagonal, which may be traced."""
+    if isinstance(k, Tracer) and k.concrete() is None:
+        of = type_of(k)
+        if of.shape or of.dtype not in dtypes.INTEGER:
+            message = f"{operation}: k is an integer"
+            raise invalid_type(message, operation, "k", k, "an integer without dimensions")
+        return convert_element_type(k, dtypes.int32)
+    # All offsets beyond the matrix have the same effect.
+    return np.int32(max(-shape[-2] - 1, min(integer_of(k, operation, "k"), shape[-1] + 1)))
 
 
 def _band(shape: tuple[int, int], k: Any, dtype: Any, below: bool, operation: str) -> Any:
     wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
-    # All offsets beyond the matrix have the same effect.
-    k = max(-shape[0] - 1, min(integer_of(k, operation, "k"), shape[1] + 1))
+    k = _diagonal(k, shape, operation)
     if is_eager() and shape[0] * shape[1] <= _SMALL:
-        made = np.tri(*shape, k) if below else np.eye(*shape, k)
+        made = np.tri(*shape, int(k)) if below else np.eye(*shape, int(k))
         return _on_device(made.astype(wanted))
-    return _banded(shape=shape, k=k, dtype=wanted, below=below)
+    return _banded(k, shape=shape, dtype=wanted, below=below)
 
 
 def eye(
@@ -528,11 +544,9 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
 
 
 @compiled
-def _triangle(m: Any, *, k: int, lower: bool) -> Any:
-    shape = type_of(m).shape
-    n = len(shape)
-    rows, columns = (broadcasted_iota(dtypes.int32, shape, d) for d in (n - 2, n - 1))
-    inside = lax.ge(lax.add(rows, np.int32(k)), columns)
+def _triangle(m: Any, k: Any, *, lower: bool) -> Any:
+    k = k if lower else lax.sub(k, np.int32(1))
+    inside = _inside(type_of(m).shape, k, below=True)
     zero = filled(0, m)
     return select(inside, m, zero) if lower else select(inside, zero, m)
 
@@ -548,8 +562,7 @@ def _triangle_of(m: Any, k: Any, lower: bool) -> Any:
         text = f"repeat it as rows: weft.numpy.broadcast_to(m, ({rows}, {rows}))"
         fix = Fix("reshape", text)
         raise refusal(ShapeError, message, operation, got, "at least two dimensions", fix)
-    k = integer_of(k, operation, "k") - (0 if lower else 1)
-    return _triangle(m, k=max(-shape[-2] - 1, min(k, shape[-1] + 1)), lower=lower)
+    return _triangle(m, _diagonal(k, shape, operation), lower=lower)
 
 
 @repeated

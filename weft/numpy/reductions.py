@@ -16,7 +16,7 @@ from weft import dtypes
 from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, WeftValueError
+from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
     axes_of,
     broadcasted,
@@ -105,11 +105,25 @@ def arguments(
     dtype: Any = None,
 ) -> tuple[list[Any], dict[str, Any]]:
     """The operands of a reduction, and its parameters: the axes, `keepdims`, and which of `initial`
-    and `where` are given. A Python number `initial` must fit in an integer `dtype`."""
+    and `where` are given.
+
+    A Python number `initial` must fit in an integer `dtype`. Raises ShapeError for an `initial`
+    with dimensions, and DTypeError for a mask that is not boolean.
+    """
     check_flag(keepdims, name, "keepdims")
     refuse_out(name, out)
     initial = number_for(name, initial, dtype)
     given = [operand(name, a), *[operand(name, x) for x in (initial, where) if x is not None]]
+    if initial is not None and type_of(initial).shape:
+        message = f"{name}: initial is a number"
+        fix = Fix("initial", "combine the arrays after the reduction", {"initial": None})
+        got, wanted = f"initial of type {type_of(initial)}", "a number, or an array of shape ()"
+        raise refusal(ShapeError, message, name, got, wanted, fix)
+    if hasattr(where, "dtype") and where.dtype != dtypes.bool_:
+        message = f"{name}: where is a mask"
+        fix = Fix("mask", "pass where=mask.astype(bool)", {"where": where.astype(bool)})
+        got = f"where of type {type_of(where)}"
+        raise refusal(DTypeError, message, name, got, "booleans", fix)
     return given, {
         "axes": axes_of(axis, type_of(given[0]).ndim, name),
         "keepdims": bool(keepdims),

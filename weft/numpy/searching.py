@@ -269,13 +269,16 @@ def isin(
     return _isin(element, test_elements, invert=bool(invert))
 
 
+_EXTRAPOLATE = "extrapolate"
+
+
 @compiled
-def _interp(x: Any, xp: Any, fp: Any, *ends: Any, given: tuple[bool, bool, bool]) -> Any:
+def _interp(x: Any, xp: Any, fp: Any, *ends: Any, given: tuple[Any, ...]) -> Any:
     dtype = inexact(dtypes.promote_types(type_of(x).dtype, type_of(xp).dtype))
     values = inexact(dtypes.promote_types(type_of(fp).dtype, dtype))
     x, xp, fp = convert(x, dtype), convert(xp, dtype), convert(fp, values)
     found = iter(ends)
-    left, right, period = (next(found) if flag else None for flag in given)
+    left, right, period = (next(found) if flag is True else None for flag in given)
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, absolute(convert(period, dtype)))
     n, shape = type_of(xp).shape[0], type_of(x).shape
@@ -291,10 +294,13 @@ def _interp(x: Any, xp: Any, fp: Any, *ends: Any, given: tuple[bool, bool, bool]
     if period is None:
         lowest_x, highest_x = _ends(xp)
         f_first, f_last = _ends(fp)
-        below = f_first if left is None else convert(left, values)
-        above = f_last if right is None else convert(right, values)
-        out = choose_elements(lt(x, lowest_x), broadcasted(below, shape), out)
-        out = choose_elements(lt(highest_x, x), broadcasted(above, shape), out)
+        # The first and the last line go on beyond the points.
+        if given[0] != _EXTRAPOLATE:
+            below = f_first if left is None else convert(left, values)
+            out = choose_elements(lt(x, lowest_x), broadcasted(below, shape), out)
+        if given[1] != _EXTRAPOLATE:
+            above = f_last if right is None else convert(right, values)
+            out = choose_elements(lt(highest_x, x), broadcasted(above, shape), out)
     return out
 
 
@@ -320,9 +326,10 @@ def interp(
 ) -> Array:
     """Linear interpolation at `x` between the points (xp, fp), of which xp rises.
 
-    left, right: the values below and above all points (by default those of the end points);
-    period: of the points, which then need no order. Raises ShapeError where xp and fp differ, and
-    WeftValueError for a period of 0 that is known.
+    left, right: the values below and above all points (by default those of the end points), or
+    "extrapolate" for the line through the two points at that end; period: of the points, which
+    then need no order. Raises ShapeError where xp and fp differ, and WeftValueError for a period of
+    0 that is known.
 
     x: any shape, which the result has; xp, fp: shape (n,).
 
@@ -337,19 +344,19 @@ def interp(
         raise refusal(ShapeError, message, "interp", f"xp {type_of(xp)} and fp {type_of(fp)}")
     ends = (left, right, period)
     for name, end in zip(("left", "right", "period"), ends, strict=True):
-        if end is not None:
+        if end is not None and not (end == _EXTRAPOLATE and name != "period"):
             check_number(end, "interp", name)
     if period is not None and not isinstance(period, Tracer) and not np.asarray(period):
         message = "interp: points of period 0 are all one"
         fix = Fix("period", "leave it out for points that do not repeat", {"period": None})
         raise invalid_value(message, "interp", "period", period, "a number other than 0", fix=fix)
-    given = tuple(end is not None for end in ends)
+    given = tuple(end if isinstance(end, str) else end is not None for end in ends)
     dtype = inexact(dtypes.promote_types(type_of(x).dtype, type_of(xp).dtype))
     values = inexact(dtypes.promote_types(type_of(fp).dtype, dtype))
     fp = number_for("interp", given_values, values)
     kept = [
         number_for("interp", end, of)
         for end, of in zip(ends, (values, values, dtype), strict=True)
-        if end is not None
+        if end is not None and not isinstance(end, str)
     ]
     return _interp(x, xp, fp, *kept, given=given)

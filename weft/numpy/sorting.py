@@ -283,6 +283,9 @@ def _cumulative_standard(
             raise refusal(WeftValueError, message, name, str(of), "axis")
         axis = 0
     place, target = axis_of(axis, of.ndim, name), None if dtype is None else dtypes.parse(dtype)
+    if target is None and of.dtype in dtypes.INTEGER:  # the standard widens narrow ones
+        default = dtypes.default_int() if of.dtype in dtypes.SIGNED else dtypes.default_uint()
+        target = dtypes.promote_types(of.dtype, default)
     return _cumulative(x, name=short, axis=place, dtype=target, initial=bool(include_initial))
 
 

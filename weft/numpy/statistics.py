@@ -305,7 +305,7 @@ def histogram_bin_edges(
     if isinstance(bins, (list, tuple)):
         bins = np.asarray(bins)
     if getattr(bins, "ndim", 0) == 1:
-        return convert(bins, inexact(type_of(bins).dtype))
+        return asarray(bins, dtype=inexact(type_of(bins).dtype))
     count = integer_of(bins, "histogram_bin_edges", "bins")
     if count < 1:
         message = "histogram: the number of bins is not positive"

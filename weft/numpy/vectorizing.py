@@ -59,7 +59,7 @@ def mapped(
     )
 
 
-def _over(
+def over(
     function: Callable[..., Any], values: Sequence[Any], ranks: Sequence[int], name: str
 ) -> Any:
     """Maps a function over all dimensions in front of the last `ranks` ones, broadcast together."""
@@ -136,9 +136,10 @@ def vectorize(
 
     signature: the dimensions that one call takes and gives, as in "(n,m),(m)->(n)"; the others are
     gone over. excluded: positions and keywords of arguments that every call gets whole, of any
-    class. `pyfunc` is traced once per call; under `jit`, once. Results are arrays, or with several
-    a tuple of them. Raises WeftValueError for a signature that cannot be read, ShapeError for
-    dimensions that do not fit, WeftTypeError for a wrong number of arguments or results.
+    class; without a signature, None counts as such. `pyfunc` is traced once per call; under `jit`,
+    once. Results are arrays, or with several a tuple of them. Raises WeftValueError for a signature
+    that cannot be read, ShapeError for dimensions that do not fit, WeftTypeError for a wrong number
+    of arguments or results.
 
     >>> mean = jnp.vectorize(lambda x, w: jnp.sum(x * w), signature="(n),(n)->()")
     >>> mean(jnp.ones((3, 4)), jnp.arange(4.0))
@@ -158,7 +159,9 @@ def vectorize(
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         places: list[int | str] = [i for i in range(len(args)) if i not in left_out]
         if core is None:
-            places += [key for key in kwargs if key not in left_out]
+            # None is no array: every call gets it as it is.
+            places = [i for i in places if isinstance(i, int) and args[i] is not None]
+            places += [key for key in kwargs if key not in left_out and kwargs[key] is not None]
         elif any(key not in left_out for key in kwargs):
             others = [key for key in kwargs if key not in left_out]
             text = f"pass them by position, or, if they are not mapped, excluded={others}"
@@ -176,7 +179,7 @@ def vectorize(
             return pyfunc(*full, **keywords)
 
         if core is None:
-            return _over(call, values, [0] * len(values), f"vectorize of {name}")
+            return over(call, values, [0] * len(values), f"vectorize of {name}")
         return _with_signature(call, values, core, name, str(signature))
 
     return functools.wraps(pyfunc)(vectorized) if hasattr(pyfunc, "__name__") else vectorized
@@ -207,7 +210,7 @@ def _with_signature(
             sizes.add(f"result {i}", shape, dims)
         return results[0] if len(outputs) == 1 else tuple(results)
 
-    return _over(checked, values, [len(dims) for dims in inputs], f"vectorize of {name}")
+    return over(checked, values, [len(dims) for dims in inputs], f"vectorize of {name}")
 
 
 def _check_excluded(excluded: Any) -> frozenset[int | str]:
@@ -255,7 +258,7 @@ def apply_along_axis(
     def one(line: Any) -> Any:
         return func1d(line, *args, **kwargs)
 
-    out = _over(one, [last], [1], "apply_along_axis")
+    out = over(one, [last], [1], "apply_along_axis")
     rest = of.ndim - 1
 
     def placed(x: Any) -> Any:

@@ -19,9 +19,16 @@ from weft.argument_errors import invalid_class, invalid_dtype
 from weft.arrays.array import scalar_array
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
-from weft.numpy.arguments import broadcast_shape, broadcasted, computing_dtype, convert, inexact
+from weft.numpy.arguments import (
+    broadcast_shape,
+    broadcasted,
+    computing_dtype,
+    convert,
+    inexact,
+    promoted,
+)
 from weft.numpy.compiled_functions import compiled, is_eager
-from weft.numpy.promotion import canonical_type, number_of
+from weft.numpy.promotion import canonical_type, meeting, number_of
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.formulas import kernel
 from weft.ops.operand_errors import to_dtype
@@ -106,11 +113,16 @@ def _bound(
     return list(bound.arguments.values())
 
 
-def elementwise(function: Callable[P, Result], name: str | None = None) -> Callable[P, Result]:
+def elementwise(
+    function: Callable[P, Result],
+    name: str | None = None,
+    of_complex: Callable[..., Any] | None = None,
+) -> Callable[P, Result]:
     """Makes a function of arrays and numbers from a formula of real arrays of one dtype.
 
-    The formula gets arrays of one shape, and scalars among them. name: the name
-    in errors, by default that of the function.
+    The formula gets arrays of one shape, and scalars among them. name: the name in errors, by
+    default that of the function. of_complex: the formula for complex arrays, with functions of
+    `weft.numpy`; without one they are refused.
     """
     chapter = function.__module__.rpartition(".stats.")
     name = name or function.__name__.strip("_")
@@ -129,11 +141,17 @@ def elementwise(function: Callable[P, Result], name: str | None = None) -> Calla
 
     program.__name__ = function.__name__
     run = compiled(program)
+    run_complex = None if of_complex is None else compiled(of_complex)
 
     @functools.wraps(function)
     def public(*args: Any, **keywords: Any) -> Any:
         if keywords or len(args) != len(names):
             args = tuple(_bound(operation, signature, args, keywords))
+        if run_complex is not None:
+            types = [operand_type(operation, n, x) for n, x in zip(names, args, strict=True)]
+            if any(of.dtype in dtypes.COMPLEX for of in types):
+                broadcast_shape(operation, *[of.shape for of in types])
+                return run_complex(*promoted(operation, *meeting(operation, *args)))
         operands, dtype = real_operands(operation, names, args)
         return run(*operands, dtype=dtype)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.argument_errors import integer_of
-from weft.arrays.array import Array
+from weft.arrays.array import Array, unchanged
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
@@ -44,6 +44,12 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     found = getattr(operand, "type", None)
     if type(found) is ArrayType and found.dtype == new_dtype and found.weak_type == weak_type:
         return operand
+    if type(operand) is int and not dtypes.fits(operand, dtypes.default_int()):
+        # Not by way of the default width, which does not hold it.
+        inexact = new_dtype in dtypes.INEXACT and operand.bit_length() < 1024
+        if inexact or (new_dtype in dtypes.INTEGER and dtypes.fits(operand, new_dtype)):
+            with np.errstate(over="ignore"):
+                operand = new_dtype.type(operand)
     return convert_element_type_p.bind(operand, new_dtype=new_dtype, weak_type=weak_type)
 
 
@@ -209,7 +215,9 @@ def stop_gradient(x: T) -> T:
     Array(3., dtype=float32, weak_type=True)
     """
     return tree.map(
-        lambda leaf: stop_gradient_p.bind(leaf) if type_of(leaf).dtype in dtypes.INEXACT else leaf,
+        lambda leaf: (
+            stop_gradient_p.bind(leaf) if type_of(leaf).dtype in dtypes.INEXACT else unchanged(leaf)
+        ),
         x,
     )
 

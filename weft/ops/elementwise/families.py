@@ -114,7 +114,8 @@ def elementwise_type(
                 raise unfit(DTypeError, name, takes, types, "equal dtypes", fix)
         shape = common_shape(name, types)
         out = result_dtype(dtype) if result_dtype else dtype
-        return result_type(types, shape, out, all(t.weak_type for t in types) and out == dtype)
+        weak = (out == dtype or out in dtypes.INEXACT) and all(t.weak_type for t in types)
+        return result_type(types, shape, out, weak)
 
     return rule
 

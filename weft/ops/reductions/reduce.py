@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.arrays.array import Array
+from weft.arrays.array import Array, unchanged
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
@@ -150,7 +150,7 @@ def check_dtype(name: str, x: ArrayType, accepts: frozenset[Any]) -> None:
 def bind_axes(made: Primitive, x: Any, axes: Sequence[int]) -> Any:
     """Applies a reduction; over no axes it is the identity."""
     axes = tuple(axes)
-    return made.bind(x, axes=axes) if axes else x
+    return made.bind(x, axes=axes) if axes else unchanged(x)
 
 
 # ---- maximum and minimum -----------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.argument_errors import integer_of, integers_of
-from weft.arrays.array import Array
+from weft.arrays.array import Array, unchanged
 from weft.core.access_pattern import same_dims, same_moves
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
@@ -215,7 +215,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     axes = integers_of(dimensions, "rev", "dimensions")
     if extended_dtypes.is_key(operand):
         return extended_dtypes.through_bits(operand, lambda bits: rev(bits, axes))
-    return rev_p.bind(operand, dimensions=axes) if axes else operand
+    return rev_p.bind(operand, dimensions=axes) if axes else unchanged(operand)
 
 
 def rev_type(x: ArrayType, *, dimensions: Ints) -> ArrayType:

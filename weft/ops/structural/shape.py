@@ -14,7 +14,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import integer_of, refuse_sharding
-from weft.arrays.array import Array
+from weft.arrays.array import Array, unchanged
 from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values
@@ -72,7 +72,8 @@ def broadcast_in_dim(
 ) -> Array:
     """Broadcasts to `shape`; dimension i of the operand becomes `broadcast_dimensions[i]`.
 
-    Operand dimensions have length 1 or that of their target. Raises ShapeError otherwise.
+    Operand dimensions have length 1 or that of their target, and no two have the same one. Raises
+    ShapeError otherwise.
 
     >>> lax.broadcast_in_dim(np.array([1, 2]), (2, 3), (0,))
     Array([[1, 1, 1],
@@ -80,8 +81,11 @@ def broadcast_in_dim(
     """
     refuse_sharding("broadcast_in_dim", out_sharding)
     shape, dims = tuple(shape), tuple(broadcast_dimensions)
+    if len(dims) == type_of(operand).ndim and (order := sorted(dims)) != list(dims):
+        operand = transpose(operand, sorted(range(len(dims)), key=dims.__getitem__))
+        dims = tuple(order)
     if type_of(operand).shape == shape and dims == tuple(range(len(shape))):
-        return operand
+        return unchanged(operand)
     if extended_dtypes.is_key(operand):
         tail = type_of(operand).dtype.key_shape
         whole = (*shape, *tail)
@@ -120,7 +124,7 @@ def broadcast_in_dim_type(x: ArrayType, *, shape: Ints, broadcast_dimensions: In
             f"with broadcast_dimensions={dims}",
             operation="broadcast_in_dim",
             got=f"{x}, shape={shape}, broadcast_dimensions={dims}",
-            wanted="one increasing target dimension per operand dimension, of equal length or "
+            wanted="one target dimension of its own per operand dimension, of equal length or "
             "where the operand's length is 1",
         )
     return result_type((x,), shape, x.dtype, x.weak_type)
@@ -182,7 +186,7 @@ def reshape(
     if dimensions is not None:
         operand = transpose(operand, dimensions)
     if type_of(operand).shape == new_sizes:
-        return operand
+        return unchanged(operand)
     if extended_dtypes.is_key(operand):
         tail = type_of(operand).dtype.key_shape
         return extended_dtypes.through_bits(
@@ -266,7 +270,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Array:
     """
     permutation = tuple(permutation)
     if permutation == tuple(range(type_of(operand).ndim)):
-        return operand
+        return unchanged(operand)
     if extended_dtypes.is_key(operand):
         return extended_dtypes.through_bits(
             operand,
@@ -327,7 +331,7 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: None = None) 
     """
     refuse_sharding("reduce_sum", out_sharding)
     axes = tuple(axes)
-    return reduce_sum_p.bind(operand, axes=axes) if axes else operand
+    return reduce_sum_p.bind(operand, axes=axes) if axes else unchanged(operand)
 
 
 def reduced_shape(x: ArrayType, axes: tuple[int, ...], operation: str) -> tuple[int, ...]:

@@ -13,13 +13,14 @@ from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg import factorizations as numpy_factorizations
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.linalg.polar import qdwh
+from weft.numpy.vectorizing import over
 from weft.ops.linalg import lu as lu_operation
 from weft.ops.linalg import qr as qr_operation
 from weft.ops.linalg import schur as schur_operation
 from weft.ops.linalg import svd as svd_operation
 from weft.ops.linalg.householder import householder_product, ormqr
 from weft.ops.linalg.matrices import adjoint, matmul, part, triangle
-from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape
+from weft.scipy.argument_checks import one_of, wrong_shape
 
 __all__ = [
     "cho_factor", "cholesky", "hessenberg", "lu", "lu_factor", "polar", "qr", "qr_multiply", "svd",
@@ -192,17 +193,21 @@ def qr(
 def _qr_multiply(a: Any, c: Any, *, left: bool, pivoting: bool, conjugate: bool) -> Any:
     dtype = jnp.result_type(a, c)
     a, c = (convert(x, computing_dtype(dtype)) for x in (a, c))
-    packed, taus, *order = (qr_operation.geqp3 if pivoting else qr_operation.geqrf)(a)
-    m, k = packed.shape[0], min(packed.shape)
-    c = jnp.conj(c) if conjugate else c
-    if left:
-        # Q has k columns: further ones would be multiplied by zeros.
-        c = jnp.pad(c, ((0, m - c.shape[0]), (0, 0)))
-    product = ormqr(part(packed, None, (0, k)), taus, c, left=left)
-    product = product if left else product[:, :k]
-    product = jnp.conj(product) if conjugate else product
-    upper = triangle(part(packed, (0, k)), False)
-    return returned(product, dtype), returned(upper, dtype), *order
+
+    def multiply(a: Any, c: Any) -> Any:
+        packed, taus, *order = (qr_operation.geqp3 if pivoting else qr_operation.geqrf)(a)
+        m, k = packed.shape[0], min(packed.shape)
+        c = jnp.conj(c) if conjugate else c
+        if left:
+            # Q has k columns: further ones would be multiplied by zeros.
+            c = jnp.pad(c, ((0, m - c.shape[0]), (0, 0)))
+        product = ormqr(part(packed, None, (0, k)), taus, c, left=left)
+        product = product if left else product[:, :k]
+        product = jnp.conj(product) if conjugate else product
+        upper = triangle(part(packed, (0, k)), False)
+        return returned(product, dtype), returned(upper, dtype), *order
+
+    return over(multiply, (a, c), (2, 2), "linalg.qr_multiply")
 
 
 @api_boundary
@@ -217,9 +222,10 @@ def qr_multiply(
 ) -> tuple[Array, ...]:
     """The product of c with the Q of a = Q R, which is not formed, and R.
 
-    a: shape (m, n), k the smaller of both, Q (m, k). mode: "right" gives c Q, c of shape (p, m) or
-    (m,); "left" Q c, c of shape (k, p) or (k,). conjugate: the conjugate of Q instead of Q.
-    pivoting: as for `qr`, with one more result. `overwrite_a` and `overwrite_c` have no effect.
+    a: shape (..., m, n), k the smaller of both, Q (..., m, k). mode: "right" gives c Q, c of shape
+    (..., p, m) or (m,); "left" Q c, c of shape (..., k, p) or (k,). conjugate: the conjugate of Q
+    instead of Q. pivoting: as for `qr`, with one more result. `overwrite_a` and `overwrite_c` have
+    no effect.
 
     Raises WeftValueError for another mode, ShapeError, DTypeError and WeftTypeError.
 
@@ -231,20 +237,20 @@ def qr_multiply(
     check_flag(pivoting, "linalg.qr_multiply", "pivoting")
     check_flag(conjugate, "linalg.qr_multiply", "conjugate")
     name = "linalg.qr_multiply"
-    check_dimensions(name, "a", a, 2, 2)
-    check_dimensions(name, "c", c, 1, 2)
+    check_matrices(name, "a", a)
+    check_matrices(name, "c", c, least=1)
     one_of(name, "mode", mode, ("right", "left"))
-    left, (m, n), shape = mode == "left", type_of(a).shape, type_of(c).shape
-    length, wanted = (shape[0], min(m, n)) if left else (shape[-1], m)
+    left, (m, n), shape = mode == "left", type_of(a).shape[-2:], type_of(c).shape
+    vector = len(shape) == 1
+    length, wanted = (shape[-1 if vector else -2], min(m, n)) if left else (shape[-1], m)
     if length != wanted:
         got = f"a: {type_of(a)}, c: {type_of(c)}, mode={mode!r}"
         raise wrong_shape(name, got, f"a c with {wanted} {'rows' if left else 'columns'}")
-    vector = len(shape) == 1
     matrix = jnp.expand_dims(c, 1 if left else 0) if vector else c
     product, *rest = _qr_multiply(
         a, matrix, left=left, pivoting=bool(pivoting), conjugate=bool(conjugate)
     )
-    return (jnp.ravel(product) if vector else product), *rest
+    return (jnp.squeeze(product, -1 if left else -2) if vector else product), *rest
 
 
 _DRIVERS = {
@@ -381,7 +387,11 @@ def _polar_svd(a: Any, *, right: bool) -> Any:
 @compiled
 def _polar_qdwh(a: Any, *, right: bool, eps: float | None, steps: int | None) -> Any:
     dtype, x = type_of(a).dtype, widened(a)
-    u, h, *_ = qdwh(x if right else adjoint(x), eps=eps, max_iterations=steps)
+
+    def factors(x: Any) -> Any:
+        return qdwh(x, eps=eps, max_iterations=steps)[:2]
+
+    u, h = over(factors, (x if right else adjoint(x),), (2,), "linalg.polar")
     return returned(u if right else adjoint(u), dtype), returned(h, dtype)
 
 
@@ -396,10 +406,10 @@ def polar(
 ) -> tuple[Array, Array]:
     """The factors of a = U P (side "right") or a = P U ("left"): P is Hermitian and not negative.
 
-    a: shape (m, n); U has the shape of a, with orthonormal columns or rows, and P is (n, n) or
-    (m, m). method: "qdwh", an iteration of products (Y. Nakatsukasa, Z. Bai and F. Gygi, 2010),
-    for a of full rank, with m >= n for "right" and m <= n for "left"; or "svd", for every a, batch
-    dimensions included. `eps` and `max_iterations` belong to the iteration; see
+    a: shape (..., m, n); U has the shape of a, with orthonormal columns or rows, and P is
+    (..., n, n) or (..., m, m). method: "qdwh", an iteration of products (Y. Nakatsukasa, Z. Bai and
+    F. Gygi, 2010), for a of full rank, with m >= n for "right" and m <= n for "left"; or "svd", for
+    every a. `eps` and `max_iterations` belong to the iteration; see
     `weft.lax.linalg.qdwh`.
 
     Raises WeftValueError for another side or method, ShapeError, DTypeError and WeftTypeError.
@@ -414,11 +424,10 @@ def polar(
     one_of(name, "side", side, ("right", "left"))
     one_of(name, "method", method, ("qdwh", "svd"))
     right = side == "right"
+    check_matrices(name, "a", a)
     if method == "svd":
-        check_matrices(name, "a", a)
         return _polar_svd(a, right=right)
-    check_dimensions(name, "a", a, 2, 2)
-    m, n = type_of(a).shape
+    m, n = type_of(a).shape[-2:]
     if (m < n) if right else (m > n):
         wanted = "at least as many rows as columns" if right else "no more rows than columns"
         raise wrong_shape(name, f"a: {type_of(a)}, side={side!r}", f'{wanted}, or method="svd"')

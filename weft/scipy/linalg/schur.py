@@ -13,9 +13,10 @@ from weft.errors import api_boundary
 from weft.numpy.arguments import convert, promoted
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_square, returned, widened
+from weft.numpy.vectorizing import over
 from weft.ops.linalg import schur as schur_operation
 from weft.ops.linalg.matrices import triangle
-from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape
+from weft.scipy.argument_checks import one_of, wrong_shape
 
 __all__ = ["complex_schur", "rsf2csf", "schur", "triangular_schur"]
 
@@ -76,6 +77,10 @@ def triangular_schur(a: Any) -> tuple[Any, Any]:
 
 @compiled
 def _triangular(t: Any, z: Any) -> Any:
+    return over(_triangular_matrix, (t, z), (2, 2), "linalg.rsf2csf")
+
+
+def _triangular_matrix(t: Any, z: Any) -> Any:
     n = t.shape[-1]
 
     def step(number: Any, state: Any) -> Any:
@@ -113,8 +118,8 @@ def _triangular(t: Any, z: Any) -> Any:
 def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
     """The complex Schur form of a real one: an upper triangular T, and its Z.
 
-    T and Z: shape (n, n), as `schur` gives them. `check_finite` has no effect. Each block of two
-    rows is made triangular by a rotation (G. H. Golub and C. F. Van Loan, Matrix Computations,
+    T and Z: shape (..., n, n), as `schur` gives them. `check_finite` has no effect. Each block of
+    two rows is made triangular by a rotation (G. H. Golub and C. F. Van Loan, Matrix Computations,
     7.4). Raises ShapeError, DTypeError and WeftTypeError.
 
     >>> import weft.numpy as jnp
@@ -126,9 +131,8 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
     name = "linalg.rsf2csf"
     for argument, x in (("T", T), ("Z", Z)):
         check_square(name, argument, x)
-        check_dimensions(name, argument, x, 2, 2)
-    if type_of(T).shape != type_of(Z).shape:
-        raise wrong_shape(name, f"T: {type_of(T)}, Z: {type_of(Z)}", "a T and a Z of one shape")
+    if type_of(T).shape[-1] != type_of(Z).shape[-1]:
+        raise wrong_shape(name, f"T: {type_of(T)}, Z: {type_of(Z)}", "a T and a Z of one size")
     t, z = promoted(name, widened(T), widened(Z))
     dtype = dtypes.to_complex(type_of(t).dtype)
     return _triangular(convert(t, dtype), convert(z, dtype))

@@ -71,6 +71,12 @@ def _first(operation: str, argument: str, x: Any, least: int = 0) -> int:
     return n
 
 
+def _vector(operation: str, argument: str, x: Any) -> Any:
+    """Vectors; a number is a vector of one element, as in SciPy. Raises as `check_dimensions`."""
+    check_dimensions(operation, argument, x, 0)
+    return jnp.atleast_1d(x)
+
+
 def _taken(x: Any, places: Any) -> Any:
     """Elements of the last dimension at the given indices."""
     return jnp.take(x, places, axis=-1, mode="clip")
@@ -107,19 +113,16 @@ def toeplitz(c: Any, r: Any = None) -> Array:
     """Matrices with equal elements along each diagonal.
 
     c: first columns, (..., n); r: first rows, (..., m), whose first elements are not used, by
-    default the conjugates of c. The result is (..., n, m). Raises ShapeError for operands without
-    dimensions and batch dimensions that do not broadcast, WeftTypeError, DTypeError.
+    default the conjugates of c. The result is (..., n, m). Raises ShapeError for batch dimensions
+    that do not broadcast, WeftTypeError, DTypeError.
 
     >>> import weft.numpy as jnp
     >>> toeplitz(jnp.array([1, 2]), jnp.array([1, 5, 6]))
     Array([[1, 5, 6],
            [2, 1, 5]], dtype=int32)
     """
-    _first("linalg.toeplitz", "c", c)
-    if r is None:
-        return _toeplitz(c, jnp.conj(c))
-    _first("linalg.toeplitz", "r", r)
-    return _toeplitz(c, r)
+    c = _vector("linalg.toeplitz", "c", c)
+    return _toeplitz(c, jnp.conj(c) if r is None else _vector("linalg.toeplitz", "r", r))
 
 
 @compiled
@@ -161,8 +164,7 @@ def _circulant(c: Any) -> Any:
 def circulant(c: Any) -> Array:
     """Matrices each of whose columns is the one before it, rotated down by one.
 
-    c: first columns, (..., n); the result is (..., n, n). Raises ShapeError, WeftTypeError and
-    DTypeError.
+    c: first columns, (..., n); the result is (..., n, n). Raises WeftTypeError and DTypeError.
 
     >>> import weft.numpy as jnp
     >>> circulant(jnp.array([1, 2, 3]))
@@ -170,8 +172,7 @@ def circulant(c: Any) -> Array:
            [2, 1, 3],
            [3, 2, 1]], dtype=int32)
     """
-    _first("linalg.circulant", "c", c)
-    return _circulant(c)
+    return _circulant(_vector("linalg.circulant", "c", c))
 
 
 def _below(first_row: Any, ones: Any) -> Any:
@@ -208,8 +209,10 @@ def companion(a: Any) -> Array:
 @compiled
 def _fiedler_companion(a: Any) -> Any:
     a = convert(a, inexact(a.dtype))
-    a = a / a[..., :1]
     n = a.shape[-1] - 1
+    if n < 1:
+        return jnp.zeros((*a.shape[:-1], 0, 0), a.dtype)
+    a = a / a[..., :1]
     rows: list[list[Any]] = [[None] * n for _ in range(n)]
     one, minus = jnp.ones(a.shape[:-1], a.dtype), -a
     rows[0][0] = minus[..., 1]
@@ -233,15 +236,16 @@ def _fiedler_companion(a: Any) -> Any:
 def fiedler_companion(a: Any) -> Array:
     """Companion matrices with five diagonals, of the same eigenvalues as those of `companion`.
 
-    a: (..., n), coefficients, highest power first, n at least 2; the result is
-    (..., n - 1, n - 1). By M. Fiedler, A note on companion matrices (2003). Raises as `companion`.
+    a: (..., n), coefficients, highest power first; the result is (..., n - 1, n - 1), for n = 0
+    too without elements. By M. Fiedler, A note on companion matrices (2003). Raises ShapeError,
+    WeftTypeError, DTypeError.
 
     >>> import weft.numpy as jnp
     >>> fiedler_companion(jnp.array([1.0, -3.0, 2.0]))
     Array([[ 3., -2.],
            [ 1.,  0.]], dtype=float32)
     """
-    _first("linalg.fiedler_companion", "a", a, 2)
+    _first("linalg.fiedler_companion", "a", a)
     return _fiedler_companion(a)
 
 
@@ -254,15 +258,14 @@ def _fiedler(a: Any) -> Any:
 def fiedler(a: Any) -> Array:
     """The magnitudes of the differences of all pairs: (..., n, n) for a of shape (..., n).
 
-    Raises ShapeError, WeftTypeError and DTypeError.
+    Raises WeftTypeError and DTypeError.
 
     >>> import weft.numpy as jnp
     >>> fiedler(jnp.array([1, 4]))
     Array([[0, 3],
            [3, 0]], dtype=int32)
     """
-    _first("linalg.fiedler", "a", a)
-    return _fiedler(a)
+    return _fiedler(_vector("linalg.fiedler", "a", a))
 
 
 @compiled

@@ -18,13 +18,14 @@ from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import computing_dtype, convert
 from weft.numpy.compiled_functions import compiled
-from weft.numpy.linalg.operands import check_square, returned
+from weft.numpy.linalg.operands import check_matrices, check_square, returned
 from weft.numpy.linalg.solving import solved
+from weft.numpy.vectorizing import over
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.eig import eig
 from weft.ops.linalg.matrices import adjoint, matmul, swapped
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape, wrong_value
+from weft.scipy.argument_checks import one_of, wrong_shape, wrong_value
 from weft.scipy.linalg.schur import complex_schur
 
 __all__ = ["solve_sylvester", "sylvester"]
@@ -97,16 +98,19 @@ def sylvester(a: Any, b: Any, c: Any, *, by_schur: bool = True, tol: float = 0.0
 def _solve_sylvester(a: Any, b: Any, c: Any, *, method: str, tol: float) -> Any:
     given = jnp.result_type(a, b, c)
     a, b, c = (convert(x, computing_dtype(given)) for x in (a, b, c))
-    if 0 in c.shape:
-        return returned(c, given)
-    return returned(sylvester(a, b, c, by_schur=method == "schur", tol=tol), given)
+
+    def solve(a: Any, b: Any, c: Any) -> Any:
+        return c if 0 in c.shape else sylvester(a, b, c, by_schur=method == "schur", tol=tol)
+
+    return returned(over(solve, (a, b, c), (2, 2, 2), "linalg.solve_sylvester"), given)
 
 
 @api_boundary
 def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Array:
     """The X for which A X + X B = C.
 
-    A: shape (m, m), B: (n, n), C and X: (m, n), promoted to one dtype. method: "schur", by R. H.
+    A: shape (..., m, m), B: (..., n, n), C and X: (..., m, n), promoted to one dtype, with batch
+    dimensions that broadcast. method: "schur", by R. H.
     Bartels and G. W. Stewart (1972), or "eigen", by eigenvectors, for A and B that have enough of
     them. Where an eigenvalue of A and one of B add up to no more than `tol` in magnitude, there is
     no single solution and X is NaN. Derivatives are solutions of such equations.
@@ -123,13 +127,12 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
     name = "linalg.solve_sylvester"
     for argument, x in (("A", A), ("B", B)):
         check_square(name, argument, x)
-        check_dimensions(name, argument, x, 2, 2)
-    check_dimensions(name, "C", C, 2, 2)
+    check_matrices(name, "C", C)
     one_of(name, "method", method, ("schur", "eigen"))
     if not isinstance(tol, (int, float)) or tol < 0:
         raise wrong_value(name, f"tol={tol!r:.80}", "a tol of 0 or more")
     a, b, c = (type_of(x) for x in (A, B, C))
-    if c.shape != (a.shape[0], b.shape[0]):
-        fitting = f"a C of shape {(a.shape[0], b.shape[0])}"
+    if c.shape[-2:] != (a.shape[-1], b.shape[-1]):
+        fitting = f"a C of shape {(*c.shape[:-2], a.shape[-1], b.shape[-1])}"
         raise wrong_shape(name, f"A: {a}, B: {b}, C: {c}", fitting)
     return _solve_sylvester(A, B, C, method=method, tol=float(tol))

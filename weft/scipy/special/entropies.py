@@ -5,7 +5,9 @@ Where a factor is 0 each takes its limit, and derivatives take theirs.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import weft.numpy as jnp
@@ -43,9 +45,15 @@ xlogy_p = kernel(
 )
 
 
-@elementwise
+def _product(function: Callable[[Any], Any], x: Any, y: Any) -> Any:
+    """x times a function of y, 0 where x is 0, of complex numbers."""
+    nothing = (x == 0) & ~jnp.isnan(y)
+    return jnp.where(nothing, 0, x * function(jnp.where(nothing, 0.5, y)))
+
+
+@functools.partial(elementwise, of_complex=lambda x, y: _product(jnp.log, x, y))
 def xlogy(x: Any, y: Any) -> Array:
-    """x log(y), which is 0 where x is 0.
+    """x log(y), which is 0 where x is 0; of complex numbers too.
 
     >>> xlogy(np.array([0.0, 2.0]), np.array([0.0, 1.0]))
     Array([0., 0.], dtype=float32)
@@ -66,9 +74,9 @@ xlog1py_p = kernel(
 )
 
 
-@elementwise
+@functools.partial(elementwise, of_complex=lambda x, y: _product(jnp.log1p, x, y))
 def xlog1py(x: Any, y: Any) -> Array:
-    """x log(1 + y), which is 0 where x is 0; precise for small y.
+    """x log(1 + y), which is 0 where x is 0; precise for small y. Of complex numbers too.
 
     >>> xlog1py(np.array([0.0, 2.0]), np.array([-1.0, 0.0]))
     Array([0., 0.], dtype=float32)

@@ -6,6 +6,7 @@ Weideman's rational expansion. DLMF is https://dlmf.nist.gov.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -96,9 +97,15 @@ def erfcx_formula(x: Term) -> Term:
 erfcx_p = kernel("erfcx", erfcx_formula, lambda t, y, x: t * (2.0 * x * y - _TWO_OVER_ROOT_PI))
 
 
-@elementwise
+def _complex_erfcx(x: Any) -> Any:
+    return _faddeeva(complex_of(-imag(x), real(x)))
+
+
+@functools.partial(elementwise, of_complex=_complex_erfcx)
 def erfcx(x: Any) -> Array:
     """exp(x^2) erfc(x), which neither overflows nor vanishes for large x (DLMF 7.2.3).
+
+    Of complex numbers too.
 
     >>> erfcx(np.array([0.0, 100.0]))
     Array([1.        , 0.00564161], dtype=float32)

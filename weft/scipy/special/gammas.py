@@ -26,6 +26,7 @@ from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, wh
 from weft.runtime import stablehlo
 from weft.scipy.real_functions import elementwise, kernel
 from weft.scipy.special.coefficients import LGAMMA
+from weft.scipy.special.complex_gammas import gamma_of_complex, loggamma_of_complex
 
 __all__ = [
     "bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc",
@@ -103,9 +104,11 @@ def gamma_formula(x: Term) -> Term:
 gamma_p = kernel("gamma", gamma_formula, lambda t, y, x: t * (y * special.digamma_p.bind(x)))
 
 
-@elementwise
+@functools.partial(elementwise, of_complex=gamma_of_complex)
 def gamma(x: Any) -> Array:
     """The gamma function; NaN at negative integers, an infinity at 0 (DLMF 5.2.1).
+
+    Of complex numbers too, and then NaN at 0.
 
     >>> gamma(np.array([0.5, 5.0]))
     Array([ 1.7724538, 23.999998 ], dtype=float32)
@@ -126,9 +129,11 @@ def gammaln(x: Any) -> Array:
     return gammaln_p.bind(x)
 
 
-@elementwise
+@functools.partial(elementwise, of_complex=loggamma_of_complex)
 def loggamma(x: Any) -> Array:
-    """The logarithm of the gamma function of real numbers; NaN below 0, infinite at the poles.
+    """The logarithm of the gamma function; of real numbers NaN below 0, infinite at the poles.
+
+    Of complex numbers it is continuous off the negative real axis, and NaN at the poles.
 
     >>> loggamma(np.array([0.5, -0.5]))
     Array([0.5723649,       nan], dtype=float32)
@@ -587,10 +592,29 @@ def hurwitz_formula(x: Term, q: Term) -> Term:
     return where(unknown, math.nan, where(pole | x.equals(1.0), math.inf, found))
 
 
+def _slope_in_x(x: Any, q: Any) -> Any:
+    """The derivative of Hurwitz' zeta function in x > 1, for q > 0, by the Euler-Maclaurin formula
+    (DLMF 25.11.28); NaN elsewhere."""
+    valid = (x > 1.0) & (q > 0.0)
+    x, q = jnp.where(valid, x, 2.0), jnp.where(valid, q, 1.0)
+    terms = [q + float(k) for k in range(_TERMS)]
+    found = -sum(jnp.log(term) * jnp.exp(-x * jnp.log(term)) for term in terms)
+    end = q + float(_TERMS)
+    log = jnp.log(end)
+    power = jnp.exp(-x * log)
+    found -= end * power * (log + 1.0 / (x - 1.0)) / (x - 1.0) + 0.5 * log * power
+    factor, slope = x * power / end, 1.0 / x - log
+    for j, coefficient in enumerate(_MACLAURIN, 1):
+        found += coefficient * factor * slope
+        for shift in (2.0 * j - 1, 2.0 * j):
+            factor, slope = factor * (x + shift) / end, slope + 1.0 / (x + shift)
+    return jnp.where(valid, found, math.nan)
+
+
 hurwitz_p: Primitive = kernel(
     "hurwitz_zeta",
     hurwitz_formula,
-    special.no_derivative("zeta", "x"),
+    lambda t, y, x, q: t * _slope_in_x(x, q),
     lambda t, y, x, q: t * (-x * hurwitz_p.bind(x + 1.0, q)),
 )
 
@@ -609,8 +633,8 @@ def _riemann(x: Any) -> Any:
 def zeta(x: Any, q: Any = None) -> Array:
     """The sum of (k + q)^(-x) over k = 0, 1, …: Hurwitz' zeta function (DLMF 25.11.1), for x > 1.
 
-    Without q: Riemann's zeta function of all real numbers (DLMF 25.2.1). Derivatives are available
-    in q; those in x raise WeftNotImplementedError.
+    Without q: Riemann's zeta function of all real numbers (DLMF 25.2.1), whose derivatives raise
+    WeftNotImplementedError: those in x are available for zeta(x, 1.0), and NaN for q below 0.
 
     >>> zeta(np.array([2.0, -1.0]))
     Array([ 1.644934  , -0.08333334], dtype=float32)

@@ -18,9 +18,9 @@ __all__ = ["logpdf", "pdf"]
 
 _family = Family(__name__).examples("""
     >>> logpdf(0.5, 3.0)
-    Array(-1.1609743, dtype=float32)
+    Array(-1.1609743, dtype=float32, weak_type=True)
     >>> pdf(0.0, 1.0)
-    Array(0.3183099, dtype=float32)
+    Array(0.3183099, dtype=float32, weak_type=True)
     """)
 
 

@@ -26,9 +26,9 @@ _family = Family(__name__).examples("""
     >>> logcdf(0.5, -1.0, 2.0)
     Array(-0.4294293, dtype=float32, weak_type=True)
     >>> sf(0.5, -1.0, 2.0)
-    Array(0.3491196, dtype=float32)
+    Array(0.3491196, dtype=float32, weak_type=True)
     >>> logsf(0.5, -1.0, 2.0)
-    Array(-1.0523407, dtype=float32)
+    Array(-1.0523407, dtype=float32, weak_type=True)
     """)
 
 
