@@ -539,14 +539,13 @@ def finfo(dtype: Any) -> ml_dtypes.finfo:
     """
     dtype = parse(dtype)
     if not is_inexact(dtype):
-        raise DTypeError(
-            "finfo takes a floating-point or complex dtype",
-            operation="finfo",
-            got=short_name(dtype),
-            fix=Fix("call", "use iinfo for integers", {"function": "iinfo"})
+        message = "finfo takes a floating-point or complex dtype"
+        fix = (
+            Fix("call", "use iinfo for integers", {"function": "iinfo"})
             if is_integer(dtype)
-            else None,
+            else None
         )
+        raise DTypeError(message, operation="finfo", got=short_name(dtype), fix=fix)
     return ml_dtypes.finfo(dtype)
 
 
@@ -560,14 +559,13 @@ def iinfo(int_type: Any) -> ml_dtypes.iinfo:
     """
     dtype = parse(int_type)
     if not is_integer(dtype):
-        raise DTypeError(
-            "iinfo takes an integer dtype",
-            operation="iinfo",
-            got=short_name(dtype),
-            fix=Fix("call", "use finfo for floating-point numbers", {"function": "finfo"})
+        message = "iinfo takes an integer dtype"
+        fix = (
+            Fix("call", "use finfo for floating-point numbers", {"function": "finfo"})
             if is_inexact(dtype)
-            else None,
+            else None
         )
+        raise DTypeError(message, operation="iinfo", got=short_name(dtype), fix=fix)
     return ml_dtypes.iinfo(dtype)
 
 

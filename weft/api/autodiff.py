@@ -95,12 +95,11 @@ def flat_function(
         aux = None
         if has_aux:
             if not isinstance(out, tuple) or len(out) != 2:
-                raise WeftTypeError(
-                    f"{what} with has_aux=True takes a function that returns a pair (result, aux)",
-                    operation=what,
-                    got=f"{type(out).__name__}",
-                    wanted="a tuple of two",
+                message = (
+                    f"{what} with has_aux=True takes a function that returns a pair (result, aux)"
                 )
+                got = f"{type(out).__name__}"
+                raise WeftTypeError(message, operation=what, got=got, wanted="a tuple of two")
             out, aux = out
             aux = tree.map(primal_of, aux)
         leaves_out, out_tree = tree.flatten(out)
@@ -181,11 +180,9 @@ def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
         tangent = vector(tangent, wanted, what)
         got_shape, got_dtype = type_of(tangent).shape, type_of(tangent).dtype
     if got_shape != wanted.shape:
+        message, got = f"{what}: the tangent has another shape", f"a tangent of shape {got_shape}"
         raise ShapeError(
-            f"{what}: the tangent has another shape",
-            operation="jvp",
-            got=f"a tangent of shape {got_shape}",
-            wanted=f"shape {wanted.shape}, that of the primal",
+            message, operation="jvp", got=got, wanted=f"shape {wanted.shape}, that of the primal"
         )
     if wanted.dtype == dtypes.float0:
         if got_dtype != dtypes.float0:

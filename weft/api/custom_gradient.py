@@ -84,14 +84,13 @@ class _Kept:
 def _checked_pair(fun: Callable[..., Any], pair: Any) -> tuple[Any, Callable[..., Any]]:
     if isinstance(pair, (tuple, list)) and len(pair) == 2 and callable(pair[1]):
         return pair[0], pair[1]
-    raise WeftTypeError(
+    message = (
         f"custom_gradient of {function_name(fun)}: the function returns no pair of a result and "
-        "the function of its gradient",
-        operation="custom_gradient",
-        got=f"{type(pair).__name__}",
-        wanted="(result, function from a cotangent to cotangents)",
-        fix=Fix("pair", "return (result, lambda ct: ...)"),
+        "the function of its gradient"
     )
+    got, wanted = f"{type(pair).__name__}", "(result, function from a cotangent to cotangents)"
+    fix = Fix("pair", "return (result, lambda ct: ...)")
+    raise WeftTypeError(message, operation="custom_gradient", got=got, wanted=wanted, fix=fix)
 
 
 @api_boundary

@@ -94,14 +94,13 @@ def _root(
         _, along_x = linearize(lambda value: residual(consts, value), x)
         leaves, out_tree = tree.flatten(tangent_solve(along_x, tree.map(neg, right)))
         if out_tree != x_tree:
-            raise TreeError(
+            message = (
                 f"custom_root: tangent_solve ({function_name(tangent_solve)}) returns another "
-                "structure than the root has",
-                operation="custom_root",
-                got=str(out_tree),
-                wanted=str(x_tree),
-                fix=Fix("same_structure", "return a tree like its second argument"),
+                "structure than the root has"
             )
+            got = str(out_tree)
+            fix = Fix("same_structure", "return a tree like its second argument")
+            raise TreeError(message, operation="custom_root", got=got, wanted=str(x_tree), fix=fix)
         aux = [instantiate(Zero(type_of(out).tangent())) for out in outs[n:]]
         return outs, [*leaves, *aux]
 

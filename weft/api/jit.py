@@ -67,13 +67,12 @@ def _both_forms(
     takes_any = any(p.kind is kinds.VAR_KEYWORD for p in parameters.values())
     for number in numbers:
         if not variadic and not -len(positional) <= number < len(positional):
-            raise WeftValueError(
+            message = (
                 f"jit: {what}_argnums has {number} and the function takes {len(positional)} "
-                "positional arguments",
-                operation="jit",
-                got=f"{what}_argnums={numbers}",
-                wanted=f"numbers below {len(positional)}",
+                "positional arguments"
             )
+            got, wanted = f"{what}_argnums={numbers}", f"numbers below {len(positional)}"
+            raise WeftValueError(message, operation="jit", got=got, wanted=wanted)
     for name in names:
         if name not in parameters and not takes_any:
             message = f"jit: {what}_argnames has {name!r} and the function has no such parameter"
@@ -130,11 +129,9 @@ def _options(fun: Callable[..., Any], given: Mapping[str, Any]) -> Options:
         raise invalid_value(message, "jit", "relayout", relayout, wanted, fix=fix)
     both = set(static[0]) & set(donated[0]) or set(static[1]) & set(donated[1])
     if both:
-        raise WeftValueError(
-            f"jit: arguments {sorted(both)} are both static and donated",
-            operation="jit",
-            fix=Fix("choose", "make each argument static or donated, not both"),
-        )
+        message = f"jit: arguments {sorted(both)} are both static and donated"
+        fix = Fix("choose", "make each argument static or donated, not both")
+        raise WeftValueError(message, operation="jit", fix=fix)
     compiler = tuple(sorted((given["compiler_options"] or {}).items()))
     limit = _limit(given["max_traces"])
     return Options(

@@ -191,13 +191,12 @@ def result_axes(transformation: str, name: str, out_axes: Any, out_tree: Any) ->
 def _move_result(out: Any, old: int | None, new: int | None, size: int, name: str) -> Any:
     if new is None:
         if old is not None:
-            raise WeftValueError(
-                f"vmap of {name}: a result that out_axes calls None depends on a mapped argument",
-                operation="vmap",
-                got=f"a mapped result of type {type_of(out)}",
-                wanted="an int in out_axes for it",
-                fix=Fix("out_axes", "give the result an axis in out_axes"),
+            message = (
+                f"vmap of {name}: a result that out_axes calls None depends on a mapped argument"
             )
+            got, wanted = f"a mapped result of type {type_of(out)}", "an int in out_axes for it"
+            fix = Fix("out_axes", "give the result an axis in out_axes")
+            raise WeftValueError(message, operation="vmap", got=got, wanted=wanted, fix=fix)
         return out
     ndim = type_of(out).ndim + (old is None)
     if not -ndim <= new < ndim:

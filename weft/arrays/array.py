@@ -209,12 +209,11 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         """
         parts = parts_of(self._place(), self.type)
         if not -len(parts.devices) <= index < len(parts.devices):
+            message = f"the array has parts on {len(parts.devices)} devices of this process"
+            wanted = f"an index below {len(parts.devices)}"
+            fix = Fix("index", "use index 0", {"index": 0})
             raise WeftIndexError(
-                f"the array has parts on {len(parts.devices)} devices of this process",
-                operation="addressable_data",
-                got=f"index {index}",
-                wanted=f"an index below {len(parts.devices)}",
-                fix=Fix("index", "use index 0", {"index": 0}),
+                message, operation="addressable_data", got=f"index {index}", wanted=wanted, fix=fix
             )
         device = parts.devices[index]
         buffer = client.backend().shards(self._live())[index]
@@ -237,11 +236,10 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         except AttributeError:
             pass
         if not isinstance(self.type.dtype, np.dtype):
+            message = f"an array of dtype {self.type.dtype} has no numbers to show"
+            wanted = "a numeric or boolean dtype; weft.random.key_data gives the bits of keys"
             raise WeftTypeError(
-                f"an array of dtype {self.type.dtype} has no numbers to show",
-                operation="conversion to a NumPy array",
-                got=str(self.type),
-                wanted="a numeric or boolean dtype; weft.random.key_data gives the bits of keys",
+                message, operation="conversion to a NumPy array", got=str(self.type), wanted=wanted
             )
         self._host = self._stored()
         return self._host
@@ -329,13 +327,9 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
             elif self.type.size:
                 first = ", ".join("0" * self.type.ndim)
                 fix = Fix("index", f"take one element, for example {convert}(x[{first}])")
-            raise WeftTypeError(
-                f"{convert}() takes an array without dimensions",
-                operation=f"{convert}()",
-                got=str(self.type),
-                wanted="an array without dimensions",
-                fix=fix,
-            )
+            message, got = f"{convert}() takes an array without dimensions", str(self.type)
+            wanted = "an array without dimensions"
+            raise WeftTypeError(message, operation=f"{convert}()", got=got, wanted=wanted, fix=fix)
         return self._value()[()]
 
     def __bool__(self) -> bool:

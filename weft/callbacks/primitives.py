@@ -344,16 +344,15 @@ def callback_lower(
     context: Any, *values: Any, callback: Any, result_types: Sequence[ArrayType], **params: Any
 ) -> list[Any]:
     if context.platform != "cpu":
+        message = f"{callback.what} in a program for {context.platform!r}"
+        got = f"the platform {context.platform!r}"
+        fix = Fix(
+            "platform",
+            "call the function outside of jit, or run on the CPU (WEFT_PLATFORMS=cpu)",
+            {"platform": "cpu"},
+        )
         raise WeftNotImplementedError(
-            f"{callback.what} in a program for {context.platform!r}",
-            operation=callback.what,
-            got=f"the platform {context.platform!r}",
-            wanted="a program for the CPU",
-            fix=Fix(
-                "platform",
-                "call the function outside of jit, or run on the CPU (WEFT_PLATFORMS=cpu)",
-                {"platform": "cpu"},
-            ),
+            message, operation=callback.what, got=got, wanted="a program for the CPU", fix=fix
         )
     types = context.result_ir_types()
     ordered = bool(context.effects)

@@ -205,13 +205,10 @@ def _check_branches(
         jaxpr, out_tree = body.jaxpr, body.out_tree
         one, other = (partial(_shown, names[k], functions[k]) for k in (0, i))
         if out_tree != first_tree:
-            raise TreeError(
-                f"{what}: the branches return different structures",
-                operation=what,
-                got=f"{one()} returns {first_tree}\n{other()} returns {out_tree}",
-                wanted="equal structures",
-                fix=Fix("same_structure", "return the same structure from every branch"),
-            )
+            message = f"{what}: the branches return different structures"
+            got = f"{one()} returns {first_tree}\n{other()} returns {out_tree}"
+            fix = Fix("same_structure", "return the same structure from every branch")
+            raise TreeError(message, operation=what, got=got, wanted="equal structures", fix=fix)
         columns = zip(leaf_paths(out_tree), first.out_types, jaxpr.out_types, strict=True)
         differ = [
             f"result{path}: {a} in {one()}, {b} in {other()}"

@@ -347,12 +347,11 @@ def linear_solve_transpose(cotangents: Values, *operands: Any, **params: Any) ->
     solve, b = unbind(operands, **params)
     n = len(operands) - len(b)
     if any(type(x) is LinearOperand for x in operands[:n]):
+        message = "custom_linear_solve is transposed, and is linear in its right-hand side only"
+        got, wanted = "a system that depends on the arguments", "a system that does not"
+        fix = Fix("linearize", "linearize first: weft.linearize(f, x)[1]")
         raise WeftTypeError(
-            "custom_linear_solve is transposed, and is linear in its right-hand side only",
-            operation="custom_linear_solve",
-            got="a system that depends on the arguments",
-            wanted="a system that does not",
-            fix=Fix("linearize", "linearize first: weft.linearize(f, x)[1]"),
+            message, operation="custom_linear_solve", got=got, wanted=wanted, fix=fix
         )
     found = bind_solve(solve.transpose(), [instantiate(ct) for ct in cotangents[: len(b)]])
     linear, _ = known_operands(b)

@@ -54,12 +54,10 @@ class JaxprBuilder:
     def input(self, type: ArrayType) -> Var:
         """Adds an argument and returns its variable. Raises WeftTypeError unless given a type."""
         if not isinstance(type, ArrayType):
+            message, got = "JaxprBuilder.input takes the type of the argument", f"{type!r:.100}"
+            fix = Fix("type", "pass type_of(x) for an array x like the argument")
             raise WeftTypeError(
-                "JaxprBuilder.input takes the type of the argument",
-                operation="JaxprBuilder.input",
-                got=f"{type!r:.100}",
-                wanted="an ArrayType",
-                fix=Fix("type", "pass type_of(x) for an array x like the argument"),
+                message, operation="JaxprBuilder.input", got=got, wanted="an ArrayType", fix=fix
             )
         var = Var(type)
         self._inputs.append(var)
@@ -75,12 +73,10 @@ class JaxprBuilder:
         an operand that is no array and no number, and JaxprError for a variable of another jaxpr.
         """
         if not isinstance(primitive, Primitive):
+            message, got = "JaxprBuilder.apply takes a primitive first", f"{primitive!r:.100}"
+            fix = Fix("primitive", "pass weft.extend.core.primitives[name]")
             raise WeftTypeError(
-                "JaxprBuilder.apply takes a primitive first",
-                operation="JaxprBuilder.apply",
-                got=f"{primitive!r:.100}",
-                wanted="a Primitive",
-                fix=Fix("primitive", "pass weft.extend.core.primitives[name]"),
+                message, operation="JaxprBuilder.apply", got=got, wanted="a Primitive", fix=fix
             )
         atoms = [self._atom(operand, primitive.name) for operand in operands]
         types = result_types(primitive, tuple(atom.type for atom in atoms), params)

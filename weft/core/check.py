@@ -178,8 +178,7 @@ def _check_results(eqn: Equation, where: str) -> None:
         wanted = [wanted]
     got = [var.type for var in eqn.outputs]
     if list(wanted) != got:
+        message = f"{where}: the results have the wrong types"
         raise JaxprError(
-            f"{where}: the results have the wrong types",
-            got=", ".join(map(repr, got)),
-            wanted=", ".join(map(repr, wanted)),
+            message, got=", ".join(map(repr, got)), wanted=", ".join(map(repr, wanted))
         )

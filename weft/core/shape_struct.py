@@ -87,11 +87,10 @@ class ShapeDtypeStruct(Typed):
         }
         unknown = sorted(changes.keys() - fields)
         if unknown:
+            message = f"ShapeDtypeStruct.update: there is no field {unknown[0]!r}"
+            got = ", ".join(unknown)
             raise WeftTypeError(
-                f"ShapeDtypeStruct.update: there is no field {unknown[0]!r}",
-                operation="ShapeDtypeStruct.update",
-                got=", ".join(unknown),
-                wanted=", ".join(fields),
+                message, operation="ShapeDtypeStruct.update", got=got, wanted=", ".join(fields)
             )
         return ShapeDtypeStruct(**(fields | changes))
 

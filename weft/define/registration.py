@@ -147,12 +147,11 @@ def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = N
     if platform is None:
         return register_from_outside(rules.lower, primitive, rule, checked_lowering)
     if platform not in _PLATFORMS:
+        message = f"a lowering of {primitive} for a platform that there is not"
+        got, wanted = f"platform={platform!r}", ", ".join(map(repr, _PLATFORMS))
+        fix = Fix("platform", "leave it out for a rule that serves all", {"platform": None})
         raise WeftValueError(
-            f"a lowering of {primitive} for a platform that there is not",
-            operation="register_lowering",
-            got=f"platform={platform!r}",
-            wanted=", ".join(map(repr, _PLATFORMS)),
-            fix=Fix("platform", "leave it out for a rule that serves all", {"platform": None}),
+            message, operation="register_lowering", got=got, wanted=wanted, fix=fix
         )
     if (primitive, platform) in rules.lower_for_platform:
         raise rules.registered_twice(primitive, f"lowering ({platform})")

@@ -39,14 +39,12 @@ def hashable_static(value: Any, place: int | str, name: str) -> StaticArgument:
         return StaticArgument(value)
     except TypeError:
         which = f"argument {place!r}"
+        message, got = f"jit of {name}: the static {which} cannot be hashed", described(value)
+        fix = Fix(
+            "hashable",
+            "pass a tuple instead of a list or an array, or do not make the argument static",
+            {"argument": which},
+        )
         raise WeftValueError(
-            f"jit of {name}: the static {which} cannot be hashed",
-            operation=f"jit of {name}",
-            got=described(value),
-            wanted="a hashable value",
-            fix=Fix(
-                "hashable",
-                "pass a tuple instead of a list or an array, or do not make the argument static",
-                {"argument": which},
-            ),
+            message, operation=f"jit of {name}", got=got, wanted="a hashable value", fix=fix
         ) from None

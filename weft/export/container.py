@@ -78,12 +78,11 @@ def unpack(data: Any) -> tuple[Fields, list[bytes]]:
     """The header and the sections of a file. Raises WeftValueError for other bytes, damaged ones,
     and another version of the format."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
+        message = "an exported program is read from bytes"
+        wanted = "bytes, as serialize() gives them"
+        fix = Fix("read", "read the file first: open(path, 'rb').read()")
         raise WeftTypeError(
-            "an exported program is read from bytes",
-            operation="export.deserialize",
-            got=type(data).__name__,
-            wanted="bytes, as serialize() gives them",
-            fix=Fix("read", "read the file first: open(path, 'rb').read()"),
+            message, operation="export.deserialize", got=type(data).__name__, wanted=wanted, fix=fix
         )
     data = bytes(data)
     start = len(MAGIC)

@@ -126,13 +126,12 @@ def _register(
     read: Callable[[bytes], Any] | None,
 ) -> None:
     if not isinstance(cls, type) or not pytree.is_node(cls) or cls in _BUILT_IN:
-        raise WeftTypeError(
-            "only container classes of a program's own are registered",
-            operation=operation,
-            got=f"{cls!r:.100}",
-            wanted="a class that weft.tree knows as a container, by tree.register_dataclass or "
-            "tree.register_node",
+        message = "only container classes of a program's own are registered"
+        wanted = (
+            "a class that weft.tree knows as a container, by tree.register_dataclass or "
+            "tree.register_node"
         )
+        raise WeftTypeError(message, operation=operation, got=f"{cls!r:.100}", wanted=wanted)
     if type(name) is not str or not name:
         message = "a class is written under a name"
         wanted = "a string that is not empty"

@@ -81,12 +81,11 @@ def orders(operation: str, name: str, given: Any, types: Sequence[ArrayType]) ->
         layout = entry if isinstance(entry, Layout) else Layout(entry)
         layout.check_rank(operation, f"{name}[{i}]", type.shape)
         if layout.tiling:
+            message = f"{operation}: {name}[{i}] has tiles, which the interface cannot say"
+            got = f"{layout}"
+            fix = Fix("layout", f"pass Layout({layout.major_to_minor})", {name: i})
             raise WeftNotImplementedError(
-                f"{operation}: {name}[{i}] has tiles, which the interface cannot say",
-                operation=operation,
-                got=f"{layout}",
-                wanted="an order of the dimensions",
-                fix=Fix("layout", f"pass Layout({layout.major_to_minor})", {name: i}),
+                message, operation=operation, got=got, wanted="an order of the dimensions", fix=fix
             )
         found.append(None if layout.is_row_major else layout.major_to_minor)
     return tuple(found)

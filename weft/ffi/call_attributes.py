@@ -64,12 +64,11 @@ def foreign_attributes(
     """The attributes of a call. Raises WeftTypeError, DTypeError and WeftValueError, naming the
     attribute, for values that the interface has no form for, and for all where it has none."""
     if untyped and values:
+        message = f"the foreign call of {target!r} is by the interface that has no attributes"
+        got, wanted = ", ".join(map(repr, values)), "a text, legacy_backend_config"
+        fix = Fix("legacy_backend_config", "pass them in legacy_backend_config")
         raise WeftValueError(
-            f"the foreign call of {target!r} is by the interface that has no attributes",
-            operation=f"ffi_call of {target}",
-            got=", ".join(map(repr, values)),
-            wanted="a text, legacy_backend_config",
-            fix=Fix("legacy_backend_config", "pass them in legacy_backend_config"),
+            message, operation=f"ffi_call of {target}", got=got, wanted=wanted, fix=fix
         )
     entries: list[tuple[str, str | Numbers | ForeignAttributes]] = []
     for name, value in values.items():

@@ -40,11 +40,9 @@ def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
             type_of(leaf)
         except WeftTypeError:
             path, _ = tree.leaves_with_path(out)[i]
-            raise WeftTypeError(
-                f"{what} returned a value that is no array"
-                + (f" at {tree.keystr(path)}" if path else ""),
-                operation=what,
-                got=described(leaf),
-                wanted="arrays, numbers, or a tree of those",
-            ) from None
+            message = f"{what} returned a value that is no array" + (
+                f" at {tree.keystr(path)}" if path else ""
+            )
+            got, wanted = described(leaf), "arrays, numbers, or a tree of those"
+            raise WeftTypeError(message, operation=what, got=got, wanted=wanted) from None
     return [user_value(leaf) for leaf in leaves]

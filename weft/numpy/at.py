@@ -222,13 +222,12 @@ def _check_shape(value: Any, plan: IndexPlan, operation: str) -> None:
     """Raises ShapeError where a value does not broadcast to what the index selects."""
     shape = type_of(value).shape
     if not _broadcasts(shape, plan.shape):
-        raise ShapeError(
+        message = (
             f".at[...].{operation}: a value of shape {shape} does not broadcast to the elements "
-            f"that the index selects, of shape {plan.shape}",
-            operation=f".at[...].{operation}",
-            got=f"shape {shape}",
-            wanted=f"a shape that broadcasts to {plan.shape}",
+            f"that the index selects, of shape {plan.shape}"
         )
+        got, wanted = f"shape {shape}", f"a shape that broadcasts to {plan.shape}"
+        raise ShapeError(message, operation=f".at[...].{operation}", got=got, wanted=wanted)
 
 
 def _prepared(x: Any, value: Any, operation: str) -> tuple[Any, Any]:

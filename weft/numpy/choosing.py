@@ -337,11 +337,8 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     Array([ 1, -1, -1], dtype=int32)
     """
     if len(condlist) != len(choicelist) or not condlist:
-        raise WeftValueError(
-            f"select got {len(condlist)} conditions and {len(choicelist)} choices",
-            operation="select",
-            wanted="as many, and at least one",
-        )
+        message = f"select got {len(condlist)} conditions and {len(choicelist)} choices"
+        raise WeftValueError(message, operation="select", wanted="as many, and at least one")
     conditions = operands("select", *condlist)
     return _select(*conditions, *meeting("select", *choicelist, default))
 
@@ -409,11 +406,8 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     if len(functions) == len(conditions):
         functions.append(0)
     elif len(functions) != len(conditions) + 1:
-        raise WeftValueError(
-            f"piecewise got {len(functions)} functions for {len(conditions)} conditions",
-            operation="piecewise",
-            wanted="as many, or one more",
-        )
+        message = f"piecewise got {len(functions)} functions for {len(conditions)} conditions"
+        raise WeftValueError(message, operation="piecewise", wanted="as many, or one more")
     dtype = type_of(x).dtype
 
     def value(function: Callable[..., Any] | Any) -> Any:

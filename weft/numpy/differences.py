@@ -234,11 +234,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     steps: Sequence[Any] = given or (1.0,)
     steps = list(steps) * len(axes) if len(steps) == 1 else list(steps)
     if len(steps) != len(axes):
-        raise WeftValueError(
-            f"gradient got {len(varargs)} steps for {len(axes)} axes",
-            operation="gradient",
-            wanted="none, one, or one per axis",
-        )
+        message = f"gradient got {len(varargs)} steps for {len(axes)} axes"
+        raise WeftValueError(message, operation="gradient", wanted="none, one, or one per axis")
     for step, d in zip(steps, axes, strict=True):
         if type_of(step).shape not in ((), (of.shape[d],)):
             message = f"gradient: the coordinates do not fit axis {d}"

@@ -112,13 +112,12 @@ class _Joined:
         numbers: list[int] = []
         for field in fields:
             if not field.strip().lstrip("-").isdigit() or len(fields) > 3:
-                raise WeftValueError(
-                    f"{self._name}: the text in front says how to join",
-                    operation=self._name,
-                    got=repr(text),
-                    wanted="'axis', 'axis,ndmin' or 'axis,ndmin,place' in integers; "
-                    "matrices ('r' and 'c') are not supported",
+                message = f"{self._name}: the text in front says how to join"
+                wanted = (
+                    "'axis', 'axis,ndmin' or 'axis,ndmin,place' in integers; "
+                    "matrices ('r' and 'c') are not supported"
                 )
+                raise WeftValueError(message, operation=self._name, got=repr(text), wanted=wanted)
             numbers.append(int(field))
         defaults = list(self._defaults)
         defaults[: len(numbers)] = numbers

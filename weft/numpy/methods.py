@@ -104,11 +104,9 @@ def _unfit(x: Any, wanted: str) -> ShapeError:
 def array_namespace(api_version: str | None = None) -> Any:
     """`weft.numpy`, which follows the Array API standard. Raises ValueError for another version."""
     if api_version is not None and api_version > ARRAY_API:
-        raise WeftValueError(
-            f"weft.numpy follows version {ARRAY_API} of the Array API standard",
-            got=f"api_version={api_version!r}",
-            wanted=f"at most {ARRAY_API!r}",
-        )
+        message = f"weft.numpy follows version {ARRAY_API} of the Array API standard"
+        got = f"api_version={api_version!r}"
+        raise WeftValueError(message, got=got, wanted=f"at most {ARRAY_API!r}")
     return sys.modules["weft.numpy"]
 
 

@@ -84,11 +84,9 @@ def _of_nothing(x: Any, shape: tuple[int, ...], mode: str, fill_value: Any) -> A
         return reshape(x, shape)
     dtype = type_of(x).dtype
     if mode != "fill" or dtype.kind == "K":
-        raise WeftIndexError(
-            "there are no elements to take from an axis of length 0",
-            got=f"positions for a result of shape {shape}",
-            wanted="no positions, or mode='fill'",
-        )
+        message = "there are no elements to take from an axis of length 0"
+        got = f"positions for a result of shape {shape}"
+        raise WeftIndexError(message, got=got, wanted="no positions, or mode='fill'")
     value = default_fill(dtype) if fill_value is None else fill_value
     return broadcasted(np.asarray(value).astype(dtype)[()], shape)
 

@@ -23,13 +23,10 @@ def check_flag(value: Any, operation: str, argument: str, *, none: bool = False)
     if getattr(value, "shape", None) == () and getattr(value, "dtype", None) == np.bool_:
         bool(value)  # raises for a traced value: the operation depends on the flag
         return
-    raise WeftTypeError(
-        f"{operation}: {argument} is True or False",
-        operation=operation,
-        got=f"{argument}={value!r:.80}",
-        wanted="True, False or None" if none else "True or False",
-        fix=Fix("flag", f"pass {argument}=True or {argument}=False", {"argument": argument}),
-    )
+    message, got = f"{operation}: {argument} is True or False", f"{argument}={value!r:.80}"
+    wanted = "True, False or None" if none else "True or False"
+    fix = Fix("flag", f"pass {argument}=True or {argument}=False", {"argument": argument})
+    raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def check_flags(operation: str, **flags: Any) -> dict[str, bool]:

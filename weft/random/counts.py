@@ -381,13 +381,12 @@ def _check_multinomial(operation: str, arrays: Arrays, static: Static) -> tuple[
     shape, dtype, unroll = static
     own = type_of(p).shape
     if not own:
-        raise ShapeError(
-            f"{operation}: p has a dimension, along which the probabilities of the outcomes stand",
-            operation=operation,
-            got=f"p of shape {own}",
-            wanted="an array of one dimension or more",
-            fix=Fix("dimension", "pass an array such as weft.numpy.array([0.5, 0.5])", {}),
+        message = (
+            f"{operation}: p has a dimension, along which the probabilities of the outcomes stand"
         )
+        got, wanted = f"p of shape {own}", "an array of one dimension or more"
+        fix = Fix("dimension", "pass an array such as weft.numpy.array([0.5, 0.5])", {})
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     shape = own if shape is None else check_shape(operation, shape)
     _check_p(operation, (key, p), (shape, dtype))
     _, (_, dtype) = _check_n(operation, (key, n), (shape[:-1], dtype))

@@ -77,13 +77,11 @@ def _check_categorical(operation: str, arrays: Arrays, static: Static) -> tuple[
     shape = batch if shape is None else check_shape(operation, shape)
     lead = len(shape) - len(batch)
     if lead < 0 or any(a not in (1, b) for a, b in zip(batch, shape[lead:], strict=True)):
-        raise ShapeError(
-            f"{operation}: shape does not end with that of the logits without the axis",
-            operation=operation,
-            got=f"shape={shape}, logits of shape {of.shape}, axis={axis}",
-            wanted=f"a shape that ends with {batch}",
-            fix=Fix("shape", f"pass shape=(n, *{batch})", {"batch": batch}),
-        )
+        message = f"{operation}: shape does not end with that of the logits without the axis"
+        got = f"shape={shape}, logits of shape {of.shape}, axis={axis}"
+        wanted = f"a shape that ends with {batch}"
+        fix = Fix("shape", f"pass shape=(n, *{batch})", {"batch": batch})
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     mode = check_mode(operation, "low" if mode is None else mode)
     if not replace and prod(shape[:lead]) > of.shape[axis]:
         raise WeftValueError(

@@ -178,16 +178,14 @@ def _checked(name: str, what: str, value: Any, shape: Shape, dtype: Any) -> Any:
     of = type_of(value)
     if of.shape != shape or of.dtype != dtype:
         wanted = ArrayType(shape, dtype)
+        message = f"the function {what} of the random generator {name!r} returned {of}"
+        fix = Fix(
+            "result",
+            f"return {wanted}: x.astype({dtype.name!r}).reshape({shape!r})",
+            {"shape": shape, "dtype": dtype.name},
+        )
         raise WeftTypeError(
-            f"the function {what} of the random generator {name!r} returned {of}",
-            operation=f"{what} of {name}",
-            got=str(of),
-            wanted=str(wanted),
-            fix=Fix(
-                "result",
-                f"return {wanted}: x.astype({dtype.name!r}).reshape({shape!r})",
-                {"shape": shape, "dtype": dtype.name},
-            ),
+            message, operation=f"{what} of {name}", got=str(of), wanted=str(wanted), fix=fix
         )
     return value
 

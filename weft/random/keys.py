@@ -78,20 +78,14 @@ def key_dtype(impl_spec: Any = None) -> KeyDType:
 def _generator(operation: str, impl: Any, dtype: Any = None) -> Generator:
     if isinstance(dtype, KeyDType):
         if impl is not None and _generator(operation, impl).dtype is not dtype:
-            raise WeftTypeError(
-                f"{operation}: impl and dtype name different generators",
-                operation=operation,
-                got=f"impl={impl!r}, dtype={dtype}",
-                wanted="one of them",
-            )
+            message = f"{operation}: impl and dtype name different generators"
+            got = f"impl={impl!r}, dtype={dtype}"
+            raise WeftTypeError(message, operation=operation, got=got, wanted="one of them")
         return dtype.implementation
     if dtype is not None:
-        raise DTypeError(
-            f"{operation}: {dtype!r} is no dtype of random keys",
-            operation=operation,
-            got=f"dtype={dtype!r}",
-            wanted="the dtype of a key, or weft.random.key_dtype()",
-        )
+        message = f"{operation}: {dtype!r} is no dtype of random keys"
+        wanted = "the dtype of a key, or weft.random.key_dtype()"
+        raise DTypeError(message, operation=operation, got=f"dtype={dtype!r}", wanted=wanted)
     if impl is None:
         return THREEFRY
     if isinstance(impl, Generator):

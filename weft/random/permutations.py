@@ -97,12 +97,9 @@ def _check_population(operation: str, name: str, x: Any) -> Any:
         except TypeError as error:
             if isinstance(x, Tracer) and isinstance(error, WeftTypeError):
                 raise  # a traced number of elements: the error says what to do
-            raise WeftTypeError(
-                f"{operation}: {name} is an integer, or an array of at least one dimension",
-                operation=operation,
-                got=f"{name} of type {type_of(x)}",
-                wanted="an int or an array",
-            ) from None
+            message = f"{operation}: {name} is an integer, or an array of at least one dimension"
+            got, wanted = f"{name} of type {type_of(x)}", "an int or an array"
+            raise WeftTypeError(message, operation=operation, got=got, wanted=wanted) from None
         if n < 0:
             message = f"{operation}: {name} is a number of elements and not negative"
             raise invalid_value(message, operation, name, n, "0 or more")
@@ -197,20 +194,14 @@ def _check_choice(operation: str, arrays: Arrays, static: Static) -> tuple[Array
     count = x if type(x) is int else type_of(x).shape[axis]
     draws = prod(shape)
     if draws and not count:
-        raise WeftValueError(
-            f"{operation}: there is nothing to choose from",
-            operation=operation,
-            got=f"0 elements, shape={shape}",
-            wanted="at least one element",
-        )
+        message, got = f"{operation}: there is nothing to choose from", f"0 elements, shape={shape}"
+        raise WeftValueError(message, operation=operation, got=got, wanted="at least one element")
     if not replace and draws > count:
-        raise WeftValueError(
-            f"{operation}: {draws} choices without replacement from {count} elements",
-            operation=operation,
-            got=f"shape={shape}, replace=False, {count} elements",
-            wanted="no more choices than elements",
-            fix=Fix("replace", "choose with replacement: replace=True", {"replace": True}),
-        )
+        message = f"{operation}: {draws} choices without replacement from {count} elements"
+        got = f"shape={shape}, replace=False, {count} elements"
+        wanted = "no more choices than elements"
+        fix = Fix("replace", "choose with replacement: replace=True", {"replace": True})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     mode = check_mode(operation, "low" if mode is None else mode)
     checked: Arrays = (key,) if type(x) is int else (key, x)
     if weighted:

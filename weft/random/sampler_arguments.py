@@ -96,12 +96,8 @@ def check_shape(operation: str, shape: Any) -> Shape:
         message = f"{operation}: a shape is an int or a tuple of ints"
         raise invalid_type(message, operation, "shape", shape, "a shape such as (3, 4)") from None
     if any(size < 0 for size in found):
-        raise ShapeError(
-            f"{operation}: the lengths of a shape are not negative",
-            operation=operation,
-            got=f"shape={found}",
-            wanted="lengths of 0 or more",
-        )
+        message, got = f"{operation}: the lengths of a shape are not negative", f"shape={found}"
+        raise ShapeError(message, operation=operation, got=got, wanted="lengths of 0 or more")
     return found
 
 
@@ -118,13 +114,11 @@ def check_dtype(
         raise
     if found not in accepts:
         name = default().name
-        raise DTypeError(
-            f"{operation} draws {kind}, which {dtypes.short_name(found)} does not hold",
-            operation=operation,
-            got=f"dtype={dtypes.short_name(found)}",
-            wanted="a dtype among " + ", ".join(sorted(d.name for d in accepts)),
-            fix=Fix("dtype", f"pass dtype={name!r}, or leave dtype out", {"dtype": name}),
-        )
+        message = f"{operation} draws {kind}, which {dtypes.short_name(found)} does not hold"
+        got = f"dtype={dtypes.short_name(found)}"
+        wanted = "a dtype among " + ", ".join(sorted(d.name for d in accepts))
+        fix = Fix("dtype", f"pass dtype={name!r}, or leave dtype out", {"dtype": name})
+        raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     return found
 
 
@@ -162,14 +156,13 @@ def check_shape_of_parameters(
         joined = None
     if joined is None or (shape is not None and joined != shape):
         described = ", ".join(f"{n} of shape {s}" for n, s in zip(names, shapes, strict=True))
-        raise ShapeError(
-            f"{operation}: the parameters do not broadcast "
-            + ("together" if shape is None else f"to shape {shape}"),
-            operation=operation,
-            got=described + ("" if shape is None else f", shape={shape}"),
-            wanted="shapes that broadcast together, and to the shape of the result",
-            fix=None if joined is None else Fix("shape", f"pass shape={joined}", {"shape": joined}),
+        message = f"{operation}: the parameters do not broadcast " + (
+            "together" if shape is None else f"to shape {shape}"
         )
+        got = described + ("" if shape is None else f", shape={shape}")
+        wanted = "shapes that broadcast together, and to the shape of the result"
+        fix = None if joined is None else Fix("shape", f"pass shape={joined}", {"shape": joined})
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     return joined
 
 

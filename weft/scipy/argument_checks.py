@@ -33,12 +33,10 @@ def refuse(operation: str, argument: str, value: Any, wanted: Any, instead: str)
     """Raises WeftNotImplementedError where an argument has another value than `wanted`."""
     if value is wanted:
         return
+    message, got = f"{operation} takes no {argument}= here", f"{argument}={value!r:.80}"
+    fix = Fix(argument, instead, {argument: wanted})
     raise WeftNotImplementedError(
-        f"{operation} takes no {argument}= here",
-        operation=operation,
-        got=f"{argument}={value!r:.80}",
-        wanted=f"{argument}={wanted!r}",
-        fix=Fix(argument, instead, {argument: wanted}),
+        message, operation=operation, got=got, wanted=f"{argument}={wanted!r}", fix=fix
     )
 
 
@@ -69,13 +67,10 @@ def check_numbers(operation: str, argument: str, x: Any, accepted: Any = dtypes.
     aval = type_of(x)
     if aval.dtype not in accepted:
         real = dtypes.complex64 not in accepted
-        raise DTypeError(
-            f"{operation} does not take {dtypes.short_name(aval.dtype)}",
-            operation=operation,
-            got=f"{argument}: {aval}",
-            wanted="real numbers" if real else "numbers",
-            fix=to_dtype(argument, aval.dtype, dtypes.float32),
-        )
+        message = f"{operation} does not take {dtypes.short_name(aval.dtype)}"
+        got, wanted = f"{argument}: {aval}", "real numbers" if real else "numbers"
+        fix = to_dtype(argument, aval.dtype, dtypes.float32)
+        raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def _of_dimensions(argument: str, shape: Sequence[int], least: int, most: int | None) -> Fix:
@@ -101,13 +96,10 @@ def check_dimensions(
     aval = type_of(x)
     if aval.ndim < least or (most is not None and aval.ndim > most):
         some = f"{least} or more" if most is None else f"{least} to {most}"
-        raise ShapeError(
-            f"{operation}: {argument} has {aval.ndim} dimensions",
-            operation=operation,
-            got=f"{argument}: {aval}",
-            wanted=f"{least if most == least else some} dimensions",
-            fix=_of_dimensions(argument, aval.shape, least, most),
-        )
+        message, got = f"{operation}: {argument} has {aval.ndim} dimensions", f"{argument}: {aval}"
+        wanted = f"{least if most == least else some} dimensions"
+        fix = _of_dimensions(argument, aval.shape, least, most)
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     check_numbers(operation, argument, x, accepted)
 
 

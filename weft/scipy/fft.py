@@ -180,13 +180,11 @@ def _several(
         for axis, size in zip(axes, sizes, strict=True)
     )
     if kind == 1 and 1 in lengths:
-        raise WeftValueError(
-            f"{operation}: the transform of type 1 takes two elements or more",
-            operation=operation,
-            got=f"x: {of}, lengths {lengths} along axes {axes}",
-            wanted="lengths of 2 or more, or another type",
-            fix=Fix("type", "pass type=2", {"type": 2}),
-        )
+        message = f"{operation}: the transform of type 1 takes two elements or more"
+        got = f"x: {of}, lengths {lengths} along axes {axes}"
+        wanted = "lengths of 2 or more, or another type"
+        fix = Fix("type", "pass type=2", {"type": 2})
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     return _transformed(
         x,
         axes=axes,

@@ -193,13 +193,9 @@ def _check_rising(operation: str, number: int, row: Any) -> None:
         )
         if np.unique(known).size < known.size:
             advice = f"leave out repeated numbers of {name}, and their values"
-        raise WeftValueError(
-            f"{operation}: the places of a grid rise",
-            operation=operation,
-            got=f"points[{number}]={known!r:.80}",
-            wanted="numbers each of which is larger than the one before",
-            fix=Fix("rise", advice),
-        )
+        message, got = f"{operation}: the places of a grid rise", f"points[{number}]={known!r:.80}"
+        wanted, fix = "numbers each of which is larger than the one before", Fix("rise", advice)
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def _taken_apart(x: RegularGridInterpolator) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

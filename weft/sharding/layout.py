@@ -124,13 +124,9 @@ def _integers(given: Any, name: str, wanted: str, example: str) -> tuple[int, ..
             raise TypeError
         return tuple(map(operator.index, numbers))
     except TypeError:
-        raise WeftTypeError(
-            f"Layout: {name} is a sequence of integers",
-            operation="Layout",
-            got=f"{name}={given!r:.200}",
-            wanted=wanted,
-            fix=Fix("sequence", f"pass {example}"),
-        ) from None
+        message, got = f"Layout: {name} is a sequence of integers", f"{name}={given!r:.200}"
+        fix = Fix("sequence", f"pass {example}")
+        raise WeftTypeError(message, operation="Layout", got=got, wanted=wanted, fix=fix) from None
 
 
 class Format(Interned):

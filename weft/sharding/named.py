@@ -75,12 +75,11 @@ class NamedSharding(Sharding):
             raise _no_spec(spec)
         check_known("NamedSharding", spec.axes() + spec.sum, spec, mesh.axis_names)
         if spec.sum:
+            message = "NamedSharding: arrays hold no sums that are still to be taken"
+            got = repr(spec)
+            fix = Fix("spec", "use spec.update(sum=())", {"spec": spec.update(sum=())})
             raise WeftValueError(
-                "NamedSharding: arrays hold no sums that are still to be taken",
-                operation="NamedSharding",
-                got=repr(spec),
-                wanted="a spec without sum",
-                fix=Fix("spec", "use spec.update(sum=())", {"spec": spec.update(sum=())}),
+                message, operation="NamedSharding", got=got, wanted="a spec without sum", fix=fix
             )
         short = _shortest(mesh, spec)
         return cls._made_of(

@@ -343,14 +343,13 @@ def _check_free(axis: AxisData, axes: tuple[str, ...], params: Params, specs: Sp
     if not bad:
         return
     free = [name for name in manual.axes if name not in used]
-    raise AxisError(
+    message = (
         f"vmap of shard_map of {params['name']}: spmd_axis_name takes mesh axes that the function "
-        "and its specs do not mention",
-        operation="vmap",
-        got=f"spmd_axis_name={axis.spmd_axis_name!r}, and specs {specs}",
-        wanted=f"axes among {free}",
-        fix=Fix("free_axis", "name another mesh axis, or leave spmd_axis_name out", {"axes": bad}),
+        "and its specs do not mention"
     )
+    got = f"spmd_axis_name={axis.spmd_axis_name!r}, and specs {specs}"
+    fix = Fix("free_axis", "name another mesh axis, or leave spmd_axis_name out", {"axes": bad})
+    raise AxisError(message, operation="vmap", got=got, wanted=f"axes among {free}", fix=fix)
 
 
 def _inner_axis(axis: AxisData, axes: tuple[str, ...], params: dict[str, Any]) -> AxisData:

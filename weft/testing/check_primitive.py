@@ -132,13 +132,10 @@ def check_primitive(primitive: Primitive, examples: Iterable[Any]) -> Report:
     []
     """
     if not isinstance(primitive, Primitive):
-        raise WeftTypeError(
-            "check_primitive takes a primitive first",
-            operation="check_primitive",
-            got=f"{primitive!r:.80} of class {type(primitive).__name__}",
-            wanted="a Primitive",
-            fix=Fix("primitive", "pass the primitive, not the function that binds it", {}),
-        )
+        message = "check_primitive takes a primitive first"
+        got, wanted = f"{primitive!r:.80} of class {type(primitive).__name__}", "a Primitive"
+        fix = Fix("primitive", "pass the primitive, not the function that binds it", {})
+        raise WeftTypeError(message, operation="check_primitive", got=got, wanted=wanted, fix=fix)
     cases = list(_examples(primitive, examples))
     sources = rule_sources(primitive)
     wrong: dict[str, str] = {}
@@ -169,13 +166,10 @@ def _examples(primitive: Primitive, examples: Iterable[Any]) -> Iterator[Example
             )
         found.append(example)
     if not found:
-        raise WeftTypeError(
-            f"check_primitive of {primitive.name}: there are no examples",
-            operation="check_primitive",
-            got="no examples",
-            wanted="at least one",
-            fix=Fix("example", "pass a list with one tuple of operands per example", {}),
-        )
+        message, got = f"check_primitive of {primitive.name}: there are no examples", "no examples"
+        wanted = "at least one"
+        fix = Fix("example", "pass a list with one tuple of operands per example", {})
+        raise WeftTypeError(message, operation="check_primitive", got=got, wanted=wanted, fix=fix)
     return iter(sorted(found, key=_size))
 
 

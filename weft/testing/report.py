@@ -93,17 +93,14 @@ class Report:
         wrong = [*self.failed, *(self.with_outcome("missing") if missing else [])]
         if wrong:
             change = "define" if wrong[0].outcome == "missing" else "correct"
-            raise JaxprError(
-                f"{self.primitive}: the {wrong[0].rule} rule is {wrong[0].outcome}",
-                operation=self.primitive,
-                got=repr(self),
-                wanted="rules that agree with each other",
-                fix=Fix(
-                    "rule",
-                    f"{change} the {wrong[0].rule} rule: {wrong[0].what}",
-                    {"primitive": self.primitive, "rule": wrong[0].rule},
-                ),
+            message = f"{self.primitive}: the {wrong[0].rule} rule is {wrong[0].outcome}"
+            got, wanted = repr(self), "rules that agree with each other"
+            fix = Fix(
+                "rule",
+                f"{change} the {wrong[0].rule} rule: {wrong[0].what}",
+                {"primitive": self.primitive, "rule": wrong[0].rule},
             )
+            raise JaxprError(message, operation=self.primitive, got=got, wanted=wanted, fix=fix)
         return self
 
     def __repr__(self) -> str:

@@ -275,13 +275,11 @@ def pbroadcast_type(x: ArrayType, *, axis_name: Names) -> ArrayType:
     if known:
         rest = tuple(name for name in axis_name if name not in known)
         drop = f"write lax.pbroadcast(x, {rest!r})" if rest else "write x: drop the pbroadcast"
-        raise AxisError(
-            "pbroadcast takes a value that is equal along the named axes",
-            operation="pbroadcast",
-            got=f"{x} and axis_name={axis_name}",
-            wanted=f"a value that does not vary along {sorted(map(str, known))}",
-            fix=Fix("drop", drop, {"axes": tuple(sorted(known))}),
-        )
+        message = "pbroadcast takes a value that is equal along the named axes"
+        got = f"{x} and axis_name={axis_name}"
+        wanted = f"a value that does not vary along {sorted(map(str, known))}"
+        fix = Fix("drop", drop, {"axes": tuple(sorted(known))})
+        raise AxisError(message, operation="pbroadcast", got=got, wanted=wanted, fix=fix)
     return x.update(varying=x.varying | set(axis_name))
 
 

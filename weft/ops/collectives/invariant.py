@@ -92,13 +92,9 @@ def _on_mesh(operation: str, names: Names) -> bool:
         kinds.setdefault(bound_axis(name).mesh is not None, []).append(name)
     if len(kinds) > 1:
         text = f"call {operation} over {kinds[True]} and over {kinds[False]}"
-        raise AxisError(
-            f"{operation} over axes of a mesh and axes of a vmap at once",
-            operation=operation,
-            got=f"axis_name={names}",
-            wanted="axes of one kind",
-            fix=Fix("separate", text, {"axes": names}),
-        )
+        message = f"{operation} over axes of a mesh and axes of a vmap at once"
+        got, fix = f"axis_name={names}", Fix("separate", text, {"axes": names})
+        raise AxisError(message, operation=operation, got=got, wanted="axes of one kind", fix=fix)
     return True in kinds
 
 
@@ -169,18 +165,16 @@ def pscatter_type(
 ) -> ArrayType:
     varying = x.varying & set(axis_name)
     if varying:
-        raise AxisError(
-            "pscatter takes a value that is equal on all devices along its axes",
-            operation="pscatter",
-            got=f"{x} and axis_name={axis_name}",
-            wanted=f"a value that does not vary along {sorted(varying)}",
-            fix=Fix(
-                "psum_scatter",
-                "use psum_scatter where the devices hold terms of a sum, or all_to_all to "
-                "exchange parts",
-                {"axes": tuple(sorted(varying))},
-            ),
+        message = "pscatter takes a value that is equal on all devices along its axes"
+        got = f"{x} and axis_name={axis_name}"
+        wanted = f"a value that does not vary along {sorted(varying)}"
+        fix = Fix(
+            "psum_scatter",
+            "use psum_scatter where the devices hold terms of a sum, or all_to_all to "
+            "exchange parts",
+            {"axes": tuple(sorted(varying))},
         )
+        raise AxisError(message, operation="pscatter", got=got, wanted=wanted, fix=fix)
     shape = scattered_shape("pscatter", x, dimension, prod(axis_sizes), tiled)
     return x.update(shape=shape, varying=x.varying | set(axis_name))
 

@@ -66,26 +66,23 @@ def divided(operation: str, x: ArrayType, dimension: int, parts: int) -> int:
     canonical_axis(dimension, x.ndim, operation)
     length = x.shape[dimension]
     if length % parts:
-        raise ShapeError(
-            f"{operation}: dimension {dimension} of {x} does not split into {parts} equal parts",
-            operation=operation,
-            got=f"length {length} for {parts} elements of the axis",
-            wanted=f"a multiple of {parts}",
-            fix=Fix("pad", f"pad the dimension to a multiple of {parts}", {"multiple": parts}),
+        message = (
+            f"{operation}: dimension {dimension} of {x} does not split into {parts} equal parts"
         )
+        got, wanted = f"length {length} for {parts} elements of the axis", f"a multiple of {parts}"
+        fix = Fix("pad", f"pad the dimension to a multiple of {parts}", {"multiple": parts})
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     return length // parts
 
 
 def check_untiled(operation: str, x: ArrayType, dimension: int, count: int) -> None:
     """Raises ShapeError where a dimension that is to be dropped is not as long as the axis."""
     if x.shape[dimension] != count:
-        raise ShapeError(
-            f"{operation}: dimension {dimension} of {x} is not as long as the axis",
-            operation=operation,
-            got=f"length {x.shape[dimension]} for an axis of length {count}",
-            wanted=f"length {count}, or tiled=True",
-            fix=Fix("tiled", "pass tiled=True to keep the dimension, divided", {"tiled": True}),
-        )
+        message = f"{operation}: dimension {dimension} of {x} is not as long as the axis"
+        got = f"length {x.shape[dimension]} for an axis of length {count}"
+        wanted = f"length {count}, or tiled=True"
+        fix = Fix("tiled", "pass tiled=True to keep the dimension, divided", {"tiled": True})
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def scattered_shape(

@@ -48,13 +48,9 @@ def axis_names(operation: str, axis_name: Any) -> Names:
     names = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
     if len(set(names)) != len(names):
         once = tuple(dict.fromkeys(names))
-        raise AxisError(
-            f"{operation}: an axis name is given twice",
-            operation=operation,
-            got=f"axis_name={axis_name!r}",
-            wanted="each name once",
-            fix=Fix("once", f"pass axis_name={once!r}", {"names": once}),
-        )
+        message, got = f"{operation}: an axis name is given twice", f"axis_name={axis_name!r}"
+        fix = Fix("once", f"pass axis_name={once!r}", {"names": once})
+        raise AxisError(message, operation=operation, got=got, wanted="each name once", fix=fix)
     return names
 
 
@@ -142,18 +138,15 @@ def check_varies(operation: str, x: ArrayType, names: Names) -> None:
     # Without the mean, a gradient of weights that devices share is the sum of the devices'.
     if operation == "pmean":
         drop += f"; if it is a gradient of what devices share, their sum, divide it by {count}"
-    raise AxisError(
-        f"{operation} over {axes} of a value that is equal on all devices along {axes}",
-        operation=operation,
-        got=f"{x}, which does not vary along {axes}",
-        wanted=f"a value that varies along {axes}",
-        fix=Fix(
-            "drop_or_pbroadcast",
-            f"if it has been reduced already, {drop}; if a sum of {count} equal copies is meant, "
-            f"write {operation}(lax.pbroadcast(x, {axes}), ...)",
-            {"axes": same, "rest": rest},
-        ),
+    message = f"{operation} over {axes} of a value that is equal on all devices along {axes}"
+    got, wanted = f"{x}, which does not vary along {axes}", f"a value that varies along {axes}"
+    fix = Fix(
+        "drop_or_pbroadcast",
+        f"if it has been reduced already, {drop}; if a sum of {count} equal copies is meant, "
+        f"write {operation}(lax.pbroadcast(x, {axes}), ...)",
+        {"axes": same, "rest": rest},
     )
+    raise AxisError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 # Primitives that name an axis and send nothing along it.

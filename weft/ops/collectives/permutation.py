@@ -100,13 +100,11 @@ def pshuffle(x: T, axis_name: Any, perm: Sequence[int]) -> T:
     """
     count = prod(axis_sizes_of(axis_names("pshuffle", axis_name)))
     if sorted(perm) != list(range(count)):
-        raise WeftValueError(
-            "pshuffle takes a permutation of all positions of the axis",
-            operation="pshuffle",
-            got=f"perm={list(perm)} over an axis of length {count}",
-            wanted=f"each of 0 to {count - 1} once",
-            fix=Fix("ppermute", "list each position once, or give lax.ppermute pairs of some"),
-        )
+        message = "pshuffle takes a permutation of all positions of the axis"
+        got = f"perm={list(perm)} over an axis of length {count}"
+        wanted = f"each of 0 to {count - 1} once"
+        fix = Fix("ppermute", "list each position once, or give lax.ppermute pairs of some")
+        raise WeftValueError(message, operation="pshuffle", got=got, wanted=wanted, fix=fix)
     return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
 
 

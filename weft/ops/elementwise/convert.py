@@ -55,14 +55,13 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
 
 def convert_element_type_type(x: ArrayType, *, new_dtype: Any, weak_type: bool) -> ArrayType:
     if x.dtype not in _CONVERTIBLE or new_dtype not in _CONVERTIBLE:
-        raise DTypeError(
+        message = (
             f"convert_element_type does not convert {dtypes.short_name(x.dtype)} to "
-            f"{dtypes.short_name(new_dtype)}",
-            operation="convert_element_type",
-            got=f"{x} to {dtypes.short_name(new_dtype)}",
-            wanted="numbers or booleans",
-            fix=Fix("key_data", "weft.random.key_data gives the bits of random keys"),
+            f"{dtypes.short_name(new_dtype)}"
         )
+        got, wanted = f"{x} to {dtypes.short_name(new_dtype)}", "numbers or booleans"
+        fix = Fix("key_data", "weft.random.key_data gives the bits of random keys")
+        raise DTypeError(message, operation="convert_element_type", got=got, wanted=wanted, fix=fix)
     return result_type((x,), x.shape, new_dtype, weak_type)
 
 
@@ -184,12 +183,10 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     exponent_bits = integer_of(exponent_bits, "reduce_precision", "exponent_bits")
     mantissa_bits = integer_of(mantissa_bits, "reduce_precision", "mantissa_bits")
     if exponent_bits < 1 or mantissa_bits < 0:
-        raise WeftValueError(
-            "reduce_precision takes at least one exponent bit and no negative number of bits",
-            operation="reduce_precision",
-            got=f"exponent_bits={exponent_bits}, mantissa_bits={mantissa_bits}",
-            wanted="exponent_bits >= 1 and mantissa_bits >= 0",
-        )
+        message = "reduce_precision takes at least one exponent bit and no negative number of bits"
+        got = f"exponent_bits={exponent_bits}, mantissa_bits={mantissa_bits}"
+        wanted = "exponent_bits >= 1 and mantissa_bits >= 0"
+        raise WeftValueError(message, operation="reduce_precision", got=got, wanted=wanted)
     return reduce_precision_p.bind(
         operand, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits
     )

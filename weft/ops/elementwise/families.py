@@ -67,13 +67,10 @@ def _number(name: str, value: Any, dtype: Any, weak: bool) -> Any:
     if dtype.kind not in _KINDS[type(value)] or (
         type(value) is int and dtype.kind in "iu" and not dtypes.fits(value, dtype)
     ):
-        raise DTypeError(
-            f"{name}: the Python number {value!r} does not fit among {dtype.name} operands",
-            operation=name,
-            got=f"{value!r} beside {dtype.name}",
-            wanted=f"a number that {dtype.name} can hold",
-            fix=_for_number(value, dtype),
-        )
+        message = f"{name}: the Python number {value!r} does not fit among {dtype.name} operands"
+        got, wanted = f"{value!r} beside {dtype.name}", f"a number that {dtype.name} can hold"
+        fix = _for_number(value, dtype)
+        raise DTypeError(message, operation=name, got=got, wanted=wanted, fix=fix)
     if weak and type_of(value).dtype == dtype:
         return value  # among weak operands alone the result is to be weak
     return dtype.type(value)
@@ -159,13 +156,10 @@ def _check_parameters(name: str, params: dict[str, Any], lower: str | Rule) -> N
     any_name = any(value.kind is value.VAR_KEYWORD for value in found.values())
     wrong = [key for key in params if key not in known]
     if wrong and not any_name:
-        raise WeftTypeError(
-            f"{name} has no parameter {wrong[0]!r}",
-            operation=name,
-            got=f"{wrong[0]}={params[wrong[0]]!r:.80}",
-            wanted=", ".join(known) or "no parameters",
-            fix=Fix("parameter", f"leave out {wrong[0]}", {"parameter": wrong[0]}),
-        )
+        message = f"{name} has no parameter {wrong[0]!r}"
+        got, wanted = f"{wrong[0]}={params[wrong[0]]!r:.80}", ", ".join(known) or "no parameters"
+        fix = Fix("parameter", f"leave out {wrong[0]}", {"parameter": wrong[0]})
+        raise WeftTypeError(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def align(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[list[Any], int]:

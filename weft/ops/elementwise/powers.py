@@ -126,13 +126,11 @@ _integer_pow_type = elementwise_type("integer_pow", dtypes.NUMERIC)
 
 def integer_pow_type(x: ArrayType, *, y: int) -> ArrayType:
     if y < 0 and x.dtype in dtypes.INTEGER:
-        raise DTypeError(
-            "integer_pow: a negative power of integers is not an integer",
-            operation="integer_pow",
-            got=f"{x} to the power {y}",
-            wanted="a power that is not negative, or floating-point numbers",
-            fix=to_dtype("x", x.dtype, dtypes.float32),
-        )
+        message = "integer_pow: a negative power of integers is not an integer"
+        got = f"{x} to the power {y}"
+        wanted = "a power that is not negative, or floating-point numbers"
+        fix = to_dtype("x", x.dtype, dtypes.float32)
+        raise DTypeError(message, operation="integer_pow", got=got, wanted=wanted, fix=fix)
     return _integer_pow_type(x)
 
 

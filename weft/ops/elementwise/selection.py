@@ -112,13 +112,11 @@ def select_n(which: Any, *cases: Any) -> Array:
         raise unfit(WeftTypeError, "select_n", "at least one case", ["no case"], wanted)
     dtype = type_of(which).dtype
     if not (dtype == dtypes.bool_ and len(cases) <= 2 or dtype == dtypes.int32):
-        raise DTypeError(
-            "select_n picks by booleans between two cases, or by int32 between any number",
-            operation="select_n",
-            got=f"{type_of(which)} and {len(cases)} cases",
-            wanted="bool with at most two cases, or int32",
-            fix=to_dtype("which", dtype, dtypes.int32),
-        )
+        message = "select_n picks by booleans between two cases, or by int32 between any number"
+        got = f"{type_of(which)} and {len(cases)} cases"
+        wanted = "bool with at most two cases, or int32"
+        fix = to_dtype("which", dtype, dtypes.int32)
+        raise DTypeError(message, operation="select_n", got=got, wanted=wanted, fix=fix)
     if len(cases) == 1:
         pred = which if dtype == dtypes.bool_ else ge(which, np.int32(0))
         return select(pred, cases[0], cases[0])

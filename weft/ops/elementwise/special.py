@@ -31,17 +31,15 @@ def no_derivative(operation: str, operand: str) -> Callable[..., Any]:
     """A jvp rule for an operand in which the derivative is not available: it raises."""
 
     def rule(t: Any, ans: Any, *values: Any) -> Any:
-        raise WeftNotImplementedError(
-            f"{operation} has no derivative in {operand} that weft can compute",
-            operation=operation,
-            got=f"a derivative in the operand {operand}",
-            wanted="a derivative in the other operands only",
-            fix=Fix(
-                "stop_gradient",
-                f"if {operand} is to count as constant, pass lax.stop_gradient({operand})",
-                {"operand": operand},
-            ),
+        message = f"{operation} has no derivative in {operand} that weft can compute"
+        got = f"a derivative in the operand {operand}"
+        wanted = "a derivative in the other operands only"
+        fix = Fix(
+            "stop_gradient",
+            f"if {operand} is to count as constant, pass lax.stop_gradient({operand})",
+            {"operand": operand},
         )
+        raise WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
     return rule
 

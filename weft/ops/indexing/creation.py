@@ -62,25 +62,18 @@ def _lengths(operation: str, shape: Sequence[int]) -> tuple[int, ...]:
     """Returns the shape as Python integers. Raises ShapeError for a negative length."""
     found = integers_of(shape, operation, "shape")
     if any(length < 0 for length in found):
-        raise ShapeError(
-            f"{operation}: a length is negative",
-            operation=operation,
-            got=f"shape {found}",
-            wanted="lengths of at least 0",
-        )
+        message, got = f"{operation}: a length is negative", f"shape {found}"
+        raise ShapeError(message, operation=operation, got=got, wanted="lengths of at least 0")
     return found
 
 
 def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
     """Converts a fill value to another dtype: numbers at once, arrays by an operation."""
     if dtypes.is_extended(dtype):
-        raise DTypeError(
-            f"{operation} cannot make random keys",
-            operation=operation,
-            got=f"dtype {dtypes.short_name(dtype)}",
-            wanted="a dtype of numbers or booleans",
-            fix=Fix("random_key", "make keys with weft.random.key and weft.random.split"),
-        )
+        message, got = f"{operation} cannot make random keys", f"dtype {dtypes.short_name(dtype)}"
+        wanted = "a dtype of numbers or booleans"
+        fix = Fix("random_key", "make keys with weft.random.key and weft.random.split")
+        raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if isinstance(value, (*_NUMBERS, np.generic)):
         number = value.real if isinstance(value, complex) and dtype.kind != "c" else value
         if type(number) is int and dtype in dtypes.INTEGER and not dtypes.fits(number, dtype):
@@ -179,19 +172,12 @@ def broadcasted_iota(
 
 def iota_type(*, dtype: Any, shape: tuple[int, ...], dimension: int) -> ArrayType:
     if dtype not in dtypes.NUMERIC:
-        raise DTypeError(
-            "iota makes numbers",
-            operation="iota",
-            got=f"dtype {dtypes.short_name(dtype)}",
-            wanted="an integer, floating or complex dtype",
-        )
+        got, wanted = f"dtype {dtypes.short_name(dtype)}", "an integer, floating or complex dtype"
+        raise DTypeError("iota makes numbers", operation="iota", got=got, wanted=wanted)
     if not 0 <= dimension < len(shape):
-        raise AxisError(
-            f"iota: there is no dimension {dimension} in shape {shape}",
-            operation="iota",
-            got=f"dimension {dimension}",
-            wanted=f"0 <= dimension < {len(shape)}",
-        )
+        message = f"iota: there is no dimension {dimension} in shape {shape}"
+        got = f"dimension {dimension}"
+        raise AxisError(message, operation="iota", got=got, wanted=f"0 <= dimension < {len(shape)}")
     return ArrayType(shape, dtype)
 
 
@@ -216,12 +202,8 @@ def index_vector(values: Sequence[int]) -> Any:
 
 def index_vector_type(*, values: tuple[int, ...]) -> ArrayType:
     if not all(isinstance(value, int) for value in values):
-        raise WeftTypeError(
-            "index_vector lists Python integers",
-            operation="index_vector",
-            got=repr(values)[:200],
-            wanted="a tuple of ints",
-        )
+        message, got = "index_vector lists Python integers", repr(values)[:200]
+        raise WeftTypeError(message, operation="index_vector", got=got, wanted="a tuple of ints")
     return ArrayType((len(values),), np.int32)
 
 

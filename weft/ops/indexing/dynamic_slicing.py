@@ -172,12 +172,10 @@ def dynamic_slice_type(
     if not len(slice_sizes) == len(starts) == operand.ndim or any(
         not 0 <= size <= length for size, length in zip(slice_sizes, operand.shape, strict=True)
     ):
-        raise ShapeError(
-            f"dynamic_slice: a block of shape {slice_sizes} does not fit into {operand}",
-            operation="dynamic_slice",
-            got=f"{operand}, {len(starts)} positions, slice_sizes={slice_sizes}",
-            wanted="0 <= size <= length, and one position, for every dimension",
-        )
+        message = f"dynamic_slice: a block of shape {slice_sizes} does not fit into {operand}"
+        got = f"{operand}, {len(starts)} positions, slice_sizes={slice_sizes}"
+        wanted = "0 <= size <= length, and one position, for every dimension"
+        raise ShapeError(message, operation="dynamic_slice", got=got, wanted=wanted)
     return result_type((operand, *starts), slice_sizes, operand.dtype, operand.weak_type)
 
 
@@ -287,22 +285,17 @@ def dynamic_update_slice_type(
 ) -> ArrayType:
     _check_positions("dynamic_update_slice", starts)
     if operand.dtype != update.dtype:
-        raise DTypeError(
-            "dynamic_update_slice takes an update of the operand's dtype",
-            operation="dynamic_update_slice",
-            got=f"{operand} and update {update}",
-            wanted="equal dtypes",
-            fix=to_dtype("update", update.dtype, operand.dtype),
-        )
+        message = "dynamic_update_slice takes an update of the operand's dtype"
+        got, wanted = f"{operand} and update {update}", "equal dtypes"
+        fix = to_dtype("update", update.dtype, operand.dtype)
+        raise DTypeError(message, operation="dynamic_update_slice", got=got, wanted=wanted, fix=fix)
     if not update.ndim == len(starts) == operand.ndim or any(
         size > length for size, length in zip(update.shape, operand.shape, strict=True)
     ):
-        raise ShapeError(
-            f"dynamic_update_slice: the update {update} does not fit into {operand}",
-            operation="dynamic_update_slice",
-            got=f"{operand}, update {update}, {len(starts)} positions",
-            wanted="an update of the operand's rank, nowhere longer, and a position per dimension",
-        )
+        message = f"dynamic_update_slice: the update {update} does not fit into {operand}"
+        got = f"{operand}, update {update}, {len(starts)} positions"
+        wanted = "an update of the operand's rank, nowhere longer, and a position per dimension"
+        raise ShapeError(message, operation="dynamic_update_slice", got=got, wanted=wanted)
     weak = operand.weak_type and update.weak_type
     return result_type((operand, update, *starts), operand.shape, operand.dtype, weak)
 
@@ -468,12 +461,10 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     place = canonical_axis(axis, len(shape), "index_in_dim")
     found, length = integer_of(index, "index_in_dim", "index"), shape[place]
     if not -length <= found < length:
-        raise WeftIndexError(
-            f"index_in_dim: index {found} is out of bounds for a dimension of length {length}",
-            operation="index_in_dim",
-            got=f"index {found} along dimension {place} of shape {shape}",
-            wanted=f"{-length} <= index < {length}",
-        )
+        message = f"index_in_dim: index {found} is out of bounds for a dimension of length {length}"
+        got = f"index {found} along dimension {place} of shape {shape}"
+        wanted = f"{-length} <= index < {length}"
+        raise WeftIndexError(message, operation="index_in_dim", got=got, wanted=wanted)
     found %= length
     out = slice_in_dim(operand, found, found + 1, axis=place)
     return out if keepdims else squeeze(out, (place,))

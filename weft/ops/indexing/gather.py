@@ -245,12 +245,9 @@ def gather_type(
         ):
             wrong = "offset_dims must be one dimension of the result per dimension kept, in order"
     if wrong is not None:
-        raise ShapeError(
-            f"gather: {wrong}",
-            operation="gather",
-            got=f"{operand}, indices {indices}, slice_sizes={slice_sizes}, {numbers}",
-            wanted="dimension numbers and block lengths that fit operand and indices",
-        )
+        got = f"{operand}, indices {indices}, slice_sizes={slice_sizes}, {numbers}"
+        wanted = "dimension numbers and block lengths that fit operand and indices"
+        raise ShapeError(f"gather: {wrong}", operation="gather", got=got, wanted=wanted)
     kept = (s for d, s in enumerate(slice_sizes) if d not in dropped)
     listed = iter(indices.shape[:-1])
     shape = [next(kept if d in numbers.offset_dims else listed) for d in range(rank)]

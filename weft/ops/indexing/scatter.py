@@ -211,12 +211,9 @@ def scatter_type(name: str, accepts: frozenset[Any]) -> Callable[..., ArrayType]
             )
         wrong = _wrong_numbers(operand, indices, updates, dimension_numbers)
         if wrong is not None:
-            raise ShapeError(
-                f"{name}: {wrong}",
-                operation=name,
-                got=f"{operand}, indices {indices}, updates {updates}, {dimension_numbers}",
-                wanted="dimension numbers that fit operand, indices and updates",
-            )
+            got = f"{operand}, indices {indices}, updates {updates}, {dimension_numbers}"
+            wanted = "dimension numbers that fit operand, indices and updates"
+            raise ShapeError(f"{name}: {wrong}", operation=name, got=got, wanted=wanted)
         weak = operand.weak_type and updates.weak_type
         return result_type((operand, indices, updates), operand.shape, operand.dtype, weak)
 

@@ -88,14 +88,13 @@ def check_reflections(operation: str, a: ArrayType, taus: ArrayType) -> None:
         or taus.shape[:-1] != a.shape[:-2]
         or taus.shape[-1] > min(a.shape[-2:])
     ):
-        raise ShapeError(
-            f"{operation}: taus do not belong to a",
-            operation=operation,
-            got=f"a {a} and taus {taus}",
-            wanted="taus of shape (..., k) with the batch dimensions of a, and k at most its "
-            f"number of rows and of columns, {min(a.shape[-2:])}",
-            fix=Fix("taus", "pass h.mT and taus of h, taus = weft.numpy.linalg.qr(x, mode='raw')"),
+        message, got = f"{operation}: taus do not belong to a", f"a {a} and taus {taus}"
+        wanted = (
+            "taus of shape (..., k) with the batch dimensions of a, and k at most its "
+            f"number of rows and of columns, {min(a.shape[-2:])}"
         )
+        fix = Fix("taus", "pass h.mT and taus of h, taus = weft.numpy.linalg.qr(x, mode='raw')")
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 # ---- the product itself ------------------------------------------------------------------------
@@ -121,13 +120,10 @@ def householder_product(a: Any, taus: Any) -> Array:
 def householder_product_type(a: ArrayType, taus: ArrayType) -> ArrayType:
     check_reflections("householder_product", a, taus)
     if a.shape[-2] < a.shape[-1]:
-        raise ShapeError(
-            "householder_product: the matrix is too wide",
-            operation="householder_product",
-            got=f"a {a}",
-            wanted="at least as many rows as columns",
-            fix=Fix("slice", "leave columns out: a[..., :a.shape[-2]]"),
-        )
+        message, got = "householder_product: the matrix is too wide", f"a {a}"
+        wanted = "at least as many rows as columns"
+        fix = Fix("slice", "leave columns out: a[..., :a.shape[-2]]")
+        raise ShapeError(message, operation="householder_product", got=got, wanted=wanted, fix=fix)
     return result_type((a, taus), a.shape, a.dtype)
 
 
@@ -196,13 +192,10 @@ def ormqr_type(
         or c.shape[:-2] != a.shape[:-2]
         or c.shape[-2 if left else -1] != a.shape[-2]
     ):
-        raise ShapeError(
-            "ormqr: the operands do not fit together",
-            operation="ormqr",
-            got=f"a {a} and c {c}, left={left}",
-            wanted=f"the batch dimensions of a, and {a.shape[-2]} {'rows' if left else 'columns'}",
-            fix=Fix("left", "pass left=True for Q c, left=False for c Q"),
-        )
+        message, got = "ormqr: the operands do not fit together", f"a {a} and c {c}, left={left}"
+        wanted = f"the batch dimensions of a, and {a.shape[-2]} {'rows' if left else 'columns'}"
+        fix = Fix("left", "pass left=True for Q c, left=False for c Q")
+        raise ShapeError(message, operation="ormqr", got=got, wanted=wanted, fix=fix)
     return result_type((a, taus, c), c.shape, c.dtype)
 
 

@@ -47,13 +47,10 @@ ACCEPTED = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.c
 def check_matrix(operation: str, x: ArrayType, square: bool = False) -> None:
     """Raises DTypeError and ShapeError for a type that is not of matrices that LAPACK takes."""
     if x.dtype not in ACCEPTED:
-        raise DTypeError(
-            f"{operation} does not take {x.dtype}",
-            operation=operation,
-            got=str(x),
-            wanted="float32, float64, complex64 or complex128",
-            fix=to_dtype("x", x.dtype, dtypes.float32),
-        )
+        message = f"{operation} does not take {x.dtype}"
+        wanted = "float32, float64, complex64 or complex128"
+        fix = to_dtype("x", x.dtype, dtypes.float32)
+        raise DTypeError(message, operation=operation, got=str(x), wanted=wanted, fix=fix)
     if x.ndim < 2:
         rows = math.isqrt(x.size) if square else x.size
         columns = rows if square else 1
@@ -73,15 +70,13 @@ def check_matrix(operation: str, x: ArrayType, square: bool = False) -> None:
 def check_dtypes(operation: str, first: str, x: ArrayType, second: str, y: ArrayType) -> None:
     """Raises DTypeError for two operands, given with their names, of different dtypes."""
     if x.dtype != y.dtype:
-        raise DTypeError(
-            f"{operation} takes operands of one dtype",
-            operation=operation,
-            got=f"{first} {x} and {second} {y}",
-            wanted="equal dtypes",
-            fix=to_dtype(first, x.dtype, y.dtype)
+        message, got = f"{operation} takes operands of one dtype", f"{first} {x} and {second} {y}"
+        fix = (
+            to_dtype(first, x.dtype, y.dtype)
             if dtypes.is_complex(y.dtype)
-            else to_dtype(second, y.dtype, x.dtype),
+            else to_dtype(second, y.dtype, x.dtype)
         )
+        raise DTypeError(message, operation=operation, got=got, wanted="equal dtypes", fix=fix)
 
 
 def made_of(x: ArrayType, *results: tuple[Sequence[int], Any]) -> list[ArrayType]:
@@ -147,13 +142,11 @@ def lapack_call(
     """
     if context.platform != "cpu":
         name = context.primitive.name
-        raise WeftNotImplementedError(
-            f"{name} is not there on {context.platform}",
-            operation=name,
-            got=f"a program for {context.platform}",
-            wanted="a program for the CPU, where LAPACK computes it",
-            fix=Fix("cpu", "compute it on a CPU: jit(f, backend='cpu')", {"platform": "cpu"}),
-        )
+        message = f"{name} is not there on {context.platform}"
+        got = f"a program for {context.platform}"
+        wanted = "a program for the CPU, where LAPACK computes it"
+        fix = Fix("cpu", "compute it on a CPU: jit(f, backend='cpu')", {"platform": "cpu"})
+        raise WeftNotImplementedError(message, operation=name, got=got, wanted=wanted, fix=fix)
     batch = tuple(max((x.type.shape for x in operands), key=len)[:-2])
     return lapack.call(
         routine,

@@ -48,12 +48,9 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     check_matrix("cholesky_update", r, square=True)
     check_dtypes("cholesky_update", "r_matrix", r, "w_vector", w)
     if w.shape != r.shape[:-1]:
-        raise ShapeError(
-            "cholesky_update: the vector does not fit the matrix",
-            operation="cholesky_update",
-            got=f"r_matrix {r} and w_vector {w}",
-            wanted=f"w_vector of shape {r.shape[:-1]}",
-        )
+        message = "cholesky_update: the vector does not fit the matrix"
+        got, wanted = f"r_matrix {r} and w_vector {w}", f"w_vector of shape {r.shape[:-1]}"
+        raise ShapeError(message, operation="cholesky_update", got=got, wanted=wanted)
     row = conjugate(expand_dims(w_vector, (w.ndim - 1,)))
     # The part below the diagonal is not read.
     stacked = concatenate([triangle(r_matrix, False), row], r.ndim - 2)
@@ -90,12 +87,10 @@ def symmetric_product(
     check_matrix("symmetric_product", a)
     check_dtypes("symmetric_product", "a_matrix", a, "c_matrix", c)
     if c.shape != (*a.shape[:-1], a.shape[-2]):
-        raise ShapeError(
-            "symmetric_product: the matrices do not fit together",
-            operation="symmetric_product",
-            got=f"a_matrix {a} and c_matrix {c}",
-            wanted=f"c_matrix of shape {(*a.shape[:-1], a.shape[-2])}",
-        )
+        message = "symmetric_product: the matrices do not fit together"
+        got = f"a_matrix {a} and c_matrix {c}"
+        wanted = f"c_matrix of shape {(*a.shape[:-1], a.shape[-2])}"
+        raise ShapeError(message, operation="symmetric_product", got=got, wanted=wanted)
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not isinstance(value, (int, float)):
             text = "leave both out: alpha * symmetric_product(a_matrix, c_matrix) + beta * c_matrix"

@@ -138,13 +138,9 @@ def svd(
     check_matrix("svd", type_of(x))
     chosen = index_range("svd", subset_by_index, min(type_of(x).shape[-2:]))
     if chosen is not None and full_matrices and compute_uv:
-        raise WeftValueError(
-            "svd: subset_by_index and full_matrices exclude one another",
-            operation="svd",
-            got=f"subset_by_index={subset_by_index!r} and full_matrices=True",
-            wanted="one of them",
-            fix=pass_thin(),
-        )
+        message = "svd: subset_by_index and full_matrices exclude one another"
+        got, wanted = f"subset_by_index={subset_by_index!r} and full_matrices=True", "one of them"
+        raise WeftValueError(message, operation="svd", got=got, wanted=wanted, fix=pass_thin())
     routine = _ROUTINES[algorithm]
     if not compute_uv:
         [s] = svd_p.bind(x, full_matrices=False, compute_uv=False, routine=routine)

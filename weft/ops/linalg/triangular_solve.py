@@ -76,17 +76,15 @@ def triangular_solve_type(a: ArrayType, b: ArrayType, *, left_side: bool, **_: A
     shared = b.shape[-2 if left_side else -1] if b.ndim > 1 else None
     if a.shape[:-2] != b.shape[:-2] or a.ndim != b.ndim or shared != a.shape[-1]:
         side = "b has as many rows as a" if left_side else "b has as many columns as a has rows"
-        raise ShapeError(
-            "triangular_solve: the operands do not fit together",
-            operation="triangular_solve",
-            got=f"a {a} and b {b}, left_side={left_side}",
-            wanted=f"equal batch dimensions, and {side}",
-            fix=Fix(
-                "left_side",
-                "pass left_side=True for a x = b, left_side=False for x a = b; "
-                "weft.numpy.broadcast_to gives equal batch dimensions",
-            ),
+        message = "triangular_solve: the operands do not fit together"
+        got = f"a {a} and b {b}, left_side={left_side}"
+        wanted = f"equal batch dimensions, and {side}"
+        fix = Fix(
+            "left_side",
+            "pass left_side=True for a x = b, left_side=False for x a = b; "
+            "weft.numpy.broadcast_to gives equal batch dimensions",
         )
+        raise ShapeError(message, operation="triangular_solve", got=got, wanted=wanted, fix=fix)
     return result_type((a, b), b.shape, b.dtype)
 
 

@@ -113,24 +113,18 @@ def tridiagonal_solve_type(
     if b.dtype not in ACCEPTED or not dl.dtype == d.dtype == du.dtype == b.dtype:
         whole = any(dtypes.is_complex(x.dtype) for x in (dl, d, du, b))
         target = "complex64" if whole else "float32"
-        raise DTypeError(
-            f"{operation} takes operands of one dtype, which is one of LAPACK's",
-            operation=operation,
-            got=types,
-            wanted="float32, float64, complex64 or complex128, four times the same",
-            fix=Fix("convert", f"convert each: dl.astype({target!r})", {"dtype": target}),
-        )
+        message = f"{operation} takes operands of one dtype, which is one of LAPACK's"
+        wanted = "float32, float64, complex64 or complex128, four times the same"
+        fix = Fix("convert", f"convert each: dl.astype({target!r})", {"dtype": target})
+        raise DTypeError(message, operation=operation, got=types, wanted=wanted, fix=fix)
     if not dl.shape == d.shape == du.shape == b.shape[:-1]:
         text = "for one right-hand side pass b[..., None]"
         if dl.shape != d.shape or du.shape != d.shape:
             text = "fill up with zeros: weft.numpy.pad(dl, (1, 0)), weft.numpy.pad(du, (0, 1))"
-        raise ShapeError(
-            f"{operation}: the operands do not fit together",
-            operation=operation,
-            got=types,
-            wanted="dl, d and du of shape (..., m), and b of shape (..., m, n)",
-            fix=Fix("expand_dims", text),
-        )
+        message = f"{operation}: the operands do not fit together"
+        wanted = "dl, d and du of shape (..., m), and b of shape (..., m, n)"
+        fix = Fix("expand_dims", text)
+        raise ShapeError(message, operation=operation, got=types, wanted=wanted, fix=fix)
     check_matrix(operation, b)
     return result_type((dl, d, du, b), b.shape, b.dtype)
 

@@ -74,13 +74,10 @@ def conv_dimension_numbers(
         return dimension_numbers
     ndim = len(lhs_shape)
     if len(rhs_shape) != ndim or ndim < 2:
-        raise ShapeError(
-            "a convolution takes an array and a kernel of one rank, 2 or more",
-            operation="conv_general_dilated",
-            got=f"shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}",
-            wanted="equal ranks",
-            fix=_of_one_rank(ndim, len(rhs_shape)),
-        )
+        message = "a convolution takes an array and a kernel of one rank, 2 or more"
+        got, wanted = f"shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}", "equal ranks"
+        fix = _of_one_rank(ndim, len(rhs_shape))
+        raise ShapeError(message, operation="conv_general_dilated", got=got, wanted=wanted, fix=fix)
     if dimension_numbers is None:
         order = tuple(range(ndim))
         return ConvDimensionNumbers(order, order, order)
@@ -243,20 +240,15 @@ def check_numbers(
     ndim = lhs.ndim
     order = list(range(ndim))
     if rhs.ndim != ndim or ndim < 2 or any(sorted(spec) != order for spec in numbers):
-        raise ShapeError(
-            "conv_general_dilated: the dimension numbers do not fit the operands",
-            operation="conv_general_dilated",
-            got=f"{lhs} and {rhs}, {numbers}",
-            wanted="each dimension once in each specification",
-        )
+        message = "conv_general_dilated: the dimension numbers do not fit the operands"
+        got, wanted = f"{lhs} and {rhs}, {numbers}", "each dimension once in each specification"
+        raise ShapeError(message, operation="conv_general_dilated", got=got, wanted=wanted)
     for name, values in window.items():
         if len(values) != ndim - 2:
-            raise ShapeError(
-                f"conv_general_dilated: {name} needs one entry per spatial dimension",
-                operation="conv_general_dilated",
-                got=f"{name}={values} for {ndim - 2} spatial dimensions",
-                wanted=f"{ndim - 2} entries",
-            )
+            message = f"conv_general_dilated: {name} needs one entry per spatial dimension"
+            got = f"{name}={values} for {ndim - 2} spatial dimensions"
+            wanted = f"{ndim - 2} entries"
+            raise ShapeError(message, operation="conv_general_dilated", got=got, wanted=wanted)
         if name != "padding" and any(value < 1 for value in values):
             operation, wanted = "conv_general_dilated", "numbers of 1 or more"
             raise invalid_value(f"{operation}: {name} is positive", operation, name, values, wanted)

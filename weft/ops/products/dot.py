@@ -110,12 +110,9 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
         if preferred in dtypes.FLOATING and type.dtype in dtypes.NARROW_FLOATING:
             x, y = (t.update(dtype=preferred) if t is type else t for t in (x, y))
         elif type.dtype not in dtypes.ANY:
-            raise DTypeError(
-                f"{operation} does not take operands of dtype {dtypes.short_name(type.dtype)}",
-                operation=operation,
-                got=f"{x} and {y}",
-                wanted="numbers or booleans",
-            )
+            message = f"{operation} does not take operands of dtype {dtypes.short_name(type.dtype)}"
+            got = f"{x} and {y}"
+            raise DTypeError(message, operation=operation, got=got, wanted="numbers or booleans")
     met = x.dtype if x.dtype == y.dtype else dtypes.promote_types(x.dtype, y.dtype)
     if preferred is None or preferred == met:
         return met
@@ -130,13 +127,11 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
     if narrower or loses or preferred not in dtypes.ANY:
         part = dtypes.is_complex(met) and preferred != dtypes.bool_
         converted = "product.real" if part else f"product.astype({preferred.name!r})"
-        raise DTypeError(
-            f"{operation}: {dtypes.short_name(preferred)} cannot hold the product",
-            operation=operation,
-            got=f"{x} and {y}, preferred_element_type={dtypes.short_name(preferred)}",
-            wanted=f"{dtypes.short_name(met)} or wider",
-            fix=Fix("convert", f"leave it out, and convert the product: {converted}"),
-        )
+        message = f"{operation}: {dtypes.short_name(preferred)} cannot hold the product"
+        got = f"{x} and {y}, preferred_element_type={dtypes.short_name(preferred)}"
+        wanted = f"{dtypes.short_name(met)} or wider"
+        fix = Fix("convert", f"leave it out, and convert the product: {converted}")
+        raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     return preferred
 
 
@@ -233,13 +228,11 @@ def dot_general_type(
         if len(left) != len(right) or any(
             lhs.shape[i] != rhs.shape[j] for i, j in zip(left, right, strict=False)
         ):
-            raise ShapeError(
-                f"dot_general: the {what} dimensions of the operands do not fit together",
-                operation="dot_general",
-                got=f"dimensions {left} of {lhs} and {right} of {rhs}",
-                wanted="as many on both sides, of pairwise equal lengths",
-                fix=Fix("reshape", "name equal lengths, or swap them: y.swapaxes(-1, -2)"),
-            )
+            message = f"dot_general: the {what} dimensions of the operands do not fit together"
+            got = f"dimensions {left} of {lhs} and {right} of {rhs}"
+            wanted = "as many on both sides, of pairwise equal lengths"
+            fix = Fix("reshape", "name equal lengths, or swap them: y.swapaxes(-1, -2)")
+            raise ShapeError(message, operation="dot_general", got=got, wanted=wanted, fix=fix)
     shape = [lhs.shape[d] for d in batch_l]
     shape += [lhs.shape[d] for d in rest(lhs.ndim, contract_l, batch_l)]
     shape += [rhs.shape[d] for d in rest(rhs.ndim, contract_r, batch_r)]

@@ -62,12 +62,8 @@ def arg_type(name: str, x: ArrayType, axis: int, index_dtype: Any) -> ArrayType:
     axis = canonical_axis(axis, x.ndim, name)
     length = x.shape[axis]
     if not length:
-        raise ShapeError(
-            f"{name}: an axis without elements has no extremum",
-            operation=name,
-            got=f"axis {axis} of {x}",
-            wanted="an axis of length 1 or more",
-        )
+        message, got = f"{name}: an axis without elements has no extremum", f"axis {axis} of {x}"
+        raise ShapeError(message, operation=name, got=got, wanted="an axis of length 1 or more")
     if index_dtype not in dtypes.INTEGER or not dtypes.fits(length - 1, index_dtype):
         raise DTypeError(
             f"{name}: positions along an axis of length {length} do not fit in "

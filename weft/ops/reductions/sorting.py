@@ -112,13 +112,11 @@ def sort_random_keys(
 ) -> list[Any]:
     """Sorts operands that include random keys: these have no order and only follow the others."""
     if any(extended_dtypes.is_key(x) for x in operands[:num_keys]):
-        raise DTypeError(
-            "sort: random keys have no order",
-            operation="sort",
-            got=", ".join(str(type_of(x)) for x in operands),
-            wanted=f"numbers or booleans as the first {num_keys} operands",
-            fix=Fix("key_data", "by bits: sort((weft.random.key_data(keys)[..., 0], keys))[1]"),
-        )
+        message = "sort: random keys have no order"
+        got = ", ".join(str(type_of(x)) for x in operands)
+        wanted = f"numbers or booleans as the first {num_keys} operands"
+        fix = Fix("key_data", "by bits: sort((weft.random.key_data(keys)[..., 0], keys))[1]")
+        raise DTypeError(message, operation="sort", got=got, wanted=wanted, fix=fix)
     first = operands[:num_keys]
     found = sort((*first, positions(type_of(first[0]), axis)), axis, is_stable, num_keys)
     return [*found[:-1], *(take_along(x, found[-1], axis, True) for x in operands[num_keys:])]
@@ -319,12 +317,9 @@ def top_k_type(x: ArrayType, *, k: int, axis: int) -> list[ArrayType]:
     check_dtype("top_k", x, dtypes.ORDERED)
     axis = canonical_axis(axis, x.ndim, "top_k")
     if not 0 <= k <= x.shape[axis]:
-        raise WeftValueError(
-            f"top_k: k={k} is out of range for an axis of length {x.shape[axis]}",
-            operation="top_k",
-            got=f"k={k}, axis {axis} of {x}",
-            wanted=f"0 <= k <= {x.shape[axis]}",
-        )
+        message = f"top_k: k={k} is out of range for an axis of length {x.shape[axis]}"
+        got, wanted = f"k={k}, axis {axis} of {x}", f"0 <= k <= {x.shape[axis]}"
+        raise WeftValueError(message, operation="top_k", got=got, wanted=wanted)
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
     return [result_type((x,), shape, x.dtype, x.weak_type), result_type((x,), shape, dtypes.int32)]
 

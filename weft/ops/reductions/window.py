@@ -78,12 +78,9 @@ def check_window(shape: Sequence[int], *, padding: Pads, **params: Ints) -> None
     """Raises ShapeError or WeftValueError where parameters do not fit an array's shape."""
     for name, values in (*params.items(), ("padding", padding)):
         if len(values) != len(shape):
-            raise ShapeError(
-                f"a windowed reduction needs one entry of {name} per dimension",
-                operation="reduce_window",
-                got=f"{name}={values} for shape {tuple(shape)}",
-                wanted=f"{len(shape)} entries",
-            )
+            message = f"a windowed reduction needs one entry of {name} per dimension"
+            got, wanted = f"{name}={values} for shape {tuple(shape)}", f"{len(shape)} entries"
+            raise ShapeError(message, operation="reduce_window", got=got, wanted=wanted)
     for name, steps in params.items():
         if any(step < 1 for step in steps):
             message = f"a windowed reduction needs positive {name}"
@@ -416,12 +413,9 @@ def select_and_scatter_add_type(
     check_dtype("select_and_scatter_add", source, dtypes.NUMERIC)
     shape = window_shape(operand.shape, **params)
     if source.shape != shape:
-        raise ShapeError(
-            "select_and_scatter_add takes one source element per window",
-            operation="select_and_scatter_add",
-            got=f"{source} for windows of {operand}",
-            wanted=f"shape {shape}",
-        )
+        message = "select_and_scatter_add takes one source element per window"
+        got, wanted = f"{source} for windows of {operand}", f"shape {shape}"
+        raise ShapeError(message, operation="select_and_scatter_add", got=got, wanted=wanted)
     return result_type((source, operand), operand.shape, source.dtype, source.weak_type)
 
 

@@ -47,11 +47,8 @@ class KeyDType:
     @property
     def type(self) -> Any:
         """Raises DTypeError: NumPy has no scalars of random keys."""
-        raise DTypeError(
-            "random keys are no numbers",
-            got=f"dtype {self.name}",
-            wanted="a dtype of numbers or booleans",
-        )
+        message = "random keys are no numbers"
+        raise DTypeError(message, got=f"dtype {self.name}", wanted="a dtype of numbers or booleans")
 
     def __repr__(self) -> str:
         return self.name
@@ -96,12 +93,9 @@ def key_bits_type(keys: ArrayType) -> ArrayType:
 def wrap_key_bits_type(bits: ArrayType, *, dtype: KeyDType) -> ArrayType:
     n = len(dtype.key_shape)
     if bits.dtype != np.uint32 or bits.ndim < n or bits.shape[bits.ndim - n :] != dtype.key_shape:
-        raise ShapeError(
-            f"{bits} does not hold the bits of {dtype.name} keys",
-            operation="wrap_key_bits",
-            got=str(bits),
-            wanted=f"u32[..., {', '.join(map(str, dtype.key_shape))}]",
-        )
+        message = f"{bits} does not hold the bits of {dtype.name} keys"
+        wanted = f"u32[..., {', '.join(map(str, dtype.key_shape))}]"
+        raise ShapeError(message, operation="wrap_key_bits", got=str(bits), wanted=wanted)
     return bits.update(shape=bits.shape[: bits.ndim - n], dtype=dtype, weak_type=False)
 
 

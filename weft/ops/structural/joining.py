@@ -81,12 +81,10 @@ def concatenate_type(*types: ArrayType, dimension: int) -> ArrayType:
     rest = first.shape[:dimension] + first.shape[dimension + 1 :]
     for t in types:
         if t.ndim != first.ndim or t.shape[:dimension] + t.shape[dimension + 1 :] != rest:
-            raise ShapeError(
-                f"concatenate: the arrays differ in more than dimension {dimension}",
-                operation="concatenate",
-                got=", ".join(map(str, types)),
-                wanted=f"shapes that agree except in dimension {dimension}",
-            )
+            message = f"concatenate: the arrays differ in more than dimension {dimension}"
+            got = ", ".join(map(str, types))
+            wanted = f"shapes that agree except in dimension {dimension}"
+            raise ShapeError(message, operation="concatenate", got=got, wanted=wanted)
     total = sum(t.shape[dimension] for t in types)
     shape = (*first.shape[:dimension], total, *first.shape[dimension + 1 :])
     return result_type(types, shape, dtype, all(t.weak_type for t in types))
@@ -156,12 +154,10 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
 def split_type(x: ArrayType, *, sizes: Ints, axis: int) -> list[ArrayType]:
     canonical_axis(axis, x.ndim, "split")
     if any(size < 0 for size in sizes) or sum(sizes) != x.shape[axis]:
-        raise ShapeError(
-            f"split: the sizes do not add up to the length of dimension {axis} of {x}",
-            operation="split",
-            got=f"sizes {sizes} with sum {sum(sizes)}",
-            wanted=f"sizes of at least 0 with sum {x.shape[axis]}",
-        )
+        message = f"split: the sizes do not add up to the length of dimension {axis} of {x}"
+        got = f"sizes {sizes} with sum {sum(sizes)}"
+        wanted = f"sizes of at least 0 with sum {x.shape[axis]}"
+        raise ShapeError(message, operation="split", got=got, wanted=wanted)
     return [
         result_type((x,), (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype, x.weak_type)
         for size in sizes
@@ -220,12 +216,9 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
 
 def rev_type(x: ArrayType, *, dimensions: Ints) -> ArrayType:
     if len(set(dimensions)) != len(dimensions) or not all(0 <= d < x.ndim for d in dimensions):
-        raise AxisError(
-            f"rev: the dimensions {dimensions} do not fit {x}",
-            operation="rev",
-            got=f"dimensions {dimensions} of {x}",
-            wanted=f"each of 0 to {x.ndim - 1} at most once",
-        )
+        message = f"rev: the dimensions {dimensions} do not fit {x}"
+        got, wanted = f"dimensions {dimensions} of {x}", f"each of 0 to {x.ndim - 1} at most once"
+        raise AxisError(message, operation="rev", got=got, wanted=wanted)
     return result_type((x,), x.shape, x.dtype, x.weak_type)
 
 
@@ -261,13 +254,10 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """
     counts, of = integers_of(reps, "tile", "reps"), type_of(operand)
     if len(counts) != of.ndim or any(count < 0 for count in counts):
-        raise ShapeError(
-            f"tile: {counts} does not fit {of}",
-            operation="tile",
-            got=f"reps {counts} and {of}",
-            wanted="one number of repetitions for each dimension",
-            fix=use_numpy("tile", "adds dimensions") if min(counts, default=0) >= 0 else None,
-        )
+        message, got = f"tile: {counts} does not fit {of}", f"reps {counts} and {of}"
+        wanted = "one number of repetitions for each dimension"
+        fix = use_numpy("tile", "adds dimensions") if min(counts, default=0) >= 0 else None
+        raise ShapeError(message, operation="tile", got=got, wanted=wanted, fix=fix)
     pairs = [size for pair in zip(counts, of.shape, strict=True) for size in pair]
     spread = broadcast_in_dim(operand, pairs, tuple(range(1, 2 * of.ndim, 2)))
     return reshape(spread, tuple(c * s for c, s in zip(counts, of.shape, strict=True)))
@@ -302,12 +292,9 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     """
     shape = type_of(x).shape
     if len(shape) > rank:
-        raise ShapeError(
-            f"broadcast_to_rank: an array of {len(shape)} dimensions cannot have {rank}",
-            operation="broadcast_to_rank",
-            got=f"shape {shape}",
-            wanted=f"at most {rank} dimensions",
-        )
+        message = f"broadcast_to_rank: an array of {len(shape)} dimensions cannot have {rank}"
+        got, wanted = f"shape {shape}", f"at most {rank} dimensions"
+        raise ShapeError(message, operation="broadcast_to_rank", got=got, wanted=wanted)
     return reshape(x, (*(1,) * (rank - len(shape)), *shape))
 
 
@@ -325,11 +312,9 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     for lengths in zip(*padded, strict=True):
         found = {length for length in lengths if length != 1}
         if len(found) > 1:
-            raise ShapeError(
-                "the shapes do not broadcast to one",
-                operation="broadcast_shapes",
-                got=", ".join(str(tuple(shape)) for shape in shapes),
-                wanted="in each dimension, counted from the last, equal lengths or 1",
-            )
+            message = "the shapes do not broadcast to one"
+            got = ", ".join(str(tuple(shape)) for shape in shapes)
+            wanted = "in each dimension, counted from the last, equal lengths or 1"
+            raise ShapeError(message, operation="broadcast_shapes", got=got, wanted=wanted)
         out.append(found.pop() if found else 1)
     return tuple(out)

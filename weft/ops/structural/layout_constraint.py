@@ -85,13 +85,9 @@ def check_tiles(layout: Layout, operation: str) -> None:
     if not layout.tiling or client.backend().platform != "cpu":
         return
     plain = Layout(layout.major_to_minor)
-    raise WeftValueError(
-        f"{operation}: CPUs do not store arrays in tiles",
-        operation=operation,
-        got=f"{layout}",
-        wanted="a layout without tiling",
-        fix=Fix("tiling", f"pass weft.layout.{plain}", {"layout": plain}),
-    )
+    message, wanted = f"{operation}: CPUs do not store arrays in tiles", "a layout without tiling"
+    fix = Fix("tiling", f"pass weft.layout.{plain}", {"layout": plain})
+    raise WeftValueError(message, operation=operation, got=f"{layout}", wanted=wanted, fix=fix)
 
 
 def no_layout(given: Any, operation: str, what: str, ndim: int) -> WeftTypeError:

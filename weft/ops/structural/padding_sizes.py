@@ -53,13 +53,12 @@ def padtype_to_pads(
     """
     name = padding.upper()
     if not len(in_shape) == len(window_shape) == len(window_strides):
-        raise ShapeError(
-            "windows need a length and a stride for each dimension they slide over",
-            operation="padding",
-            got=f"shape {tuple(in_shape)}, window {tuple(window_shape)}, "
-            f"strides {tuple(window_strides)}",
-            wanted="as many of each",
+        message = "windows need a length and a stride for each dimension they slide over"
+        got = (
+            f"shape {tuple(in_shape)}, window {tuple(window_shape)}, "
+            f"strides {tuple(window_strides)}"
         )
+        raise ShapeError(message, operation="padding", got=got, wanted="as many of each")
     if name == "VALID":
         return ((0, 0),) * len(in_shape)
     if name not in ("SAME", "SAME_LOWER"):
@@ -91,11 +90,9 @@ def windows(
     for size, reach, stride, (low, high) in zip(sizes, window, strides, padding, strict=True):
         extent = size + low + high
         if extent < 0:
-            raise ShapeError(
-                f"{operation}: the padding cuts off more than there is",
-                operation=operation,
-                got=f"padding {(low, high)} of a dimension of length {size}",
-                wanted="a padded length of 0 or more",
-            )
+            message = f"{operation}: the padding cuts off more than there is"
+            got = f"padding {(low, high)} of a dimension of length {size}"
+            wanted = "a padded length of 0 or more"
+            raise ShapeError(message, operation=operation, got=got, wanted=wanted)
         counts.append(0 if extent < reach else (extent - reach) // stride + 1)
     return tuple(counts)

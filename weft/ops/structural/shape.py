@@ -38,12 +38,9 @@ def canonical_axis(axis: int, ndim: int, operation: str) -> int:
     """Returns an axis between 0 and ndim - 1. Raises AxisError where `axis` is out of range."""
     index = integer_of(axis, operation, "an axis")
     if not -ndim <= index < ndim:
-        raise AxisError(
-            f"{operation}: axis {axis} is out of range for an array of {ndim} dimensions",
-            operation=operation,
-            got=f"axis {axis}",
-            wanted=f"{-ndim} <= axis < {ndim}",
-        )
+        message = f"{operation}: axis {axis} is out of range for an array of {ndim} dimensions"
+        got = f"axis {axis}"
+        raise AxisError(message, operation=operation, got=got, wanted=f"{-ndim} <= axis < {ndim}")
     return index % ndim if ndim else 0
 
 
@@ -54,12 +51,9 @@ def canonical_axes(axes: int | Sequence[int] | None, ndim: int, operation: str) 
     given = (axes,) if not isinstance(axes, (tuple, list)) else tuple(axes)
     found = tuple(canonical_axis(axis, ndim, operation) for axis in given)
     if len(set(found)) != len(found):
-        raise AxisError(
-            f"{operation}: an axis is given twice",
-            operation=operation,
-            got=f"axes {given} of an array of {ndim} dimensions",
-            wanted="each axis once",
-        )
+        message = f"{operation}: an axis is given twice"
+        got = f"axes {given} of an array of {ndim} dimensions"
+        raise AxisError(message, operation=operation, got=got, wanted="each axis once")
     return found
 
 
@@ -217,27 +211,20 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     shape = type_of(array).shape
     dropped = set(canonical_axes(tuple(dimensions), len(shape), "squeeze"))
     if any(shape[d] != 1 for d in dropped):
-        raise ShapeError(
-            "squeeze: only dimensions of length 1 can be dropped, "
-            f"not {sorted(dropped)} of {shape}",
-            operation="squeeze",
-            got=f"shape {shape}, dimensions {sorted(dropped)}",
-            wanted="dimensions of length 1",
+        message = (
+            f"squeeze: only dimensions of length 1 can be dropped, not {sorted(dropped)} of {shape}"
         )
+        got = f"shape {shape}, dimensions {sorted(dropped)}"
+        raise ShapeError(message, operation="squeeze", got=got, wanted="dimensions of length 1")
     return reshape(array, tuple(s for i, s in enumerate(shape) if i not in dropped))
 
 
 def reshape_type(x: ArrayType, *, shape: Ints) -> ArrayType:
     if prod(shape) != x.size or any(s < 0 for s in shape):
-        raise ShapeError(
-            f"reshape: {x} has {x.size} elements and shape {shape} has {prod(shape)}",
-            operation="reshape",
-            got=f"{x} and shape {shape}",
-            wanted=f"a shape of {x.size} elements",
-            fix=Fix(
-                "reshape", f"use a shape of {x.size} elements, such as (-1,)", {"size": x.size}
-            ),
-        )
+        message = f"reshape: {x} has {x.size} elements and shape {shape} has {prod(shape)}"
+        got, wanted = f"{x} and shape {shape}", f"a shape of {x.size} elements"
+        fix = Fix("reshape", f"use a shape of {x.size} elements, such as (-1,)", {"size": x.size})
+        raise ShapeError(message, operation="reshape", got=got, wanted=wanted, fix=fix)
     return result_type((x,), shape, x.dtype, x.weak_type)
 
 
@@ -281,12 +268,9 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Array:
 
 def transpose_type(x: ArrayType, *, permutation: Ints) -> ArrayType:
     if sorted(permutation) != list(range(x.ndim)):
-        raise ShapeError(
-            f"transpose: {permutation} is no permutation of the dimensions of {x}",
-            operation="transpose",
-            got=f"{x} and permutation {permutation}",
-            wanted=f"each of 0 to {x.ndim - 1} once",
-        )
+        message = f"transpose: {permutation} is no permutation of the dimensions of {x}"
+        got, wanted = f"{x} and permutation {permutation}", f"each of 0 to {x.ndim - 1} once"
+        raise ShapeError(message, operation="transpose", got=got, wanted=wanted)
     return result_type((x,), tuple(x.shape[d] for d in permutation), x.dtype, x.weak_type)
 
 
@@ -342,13 +326,9 @@ def reduced_shape(x: ArrayType, axes: tuple[int, ...], operation: str) -> tuple[
 
 def reduce_sum_type(x: ArrayType, *, axes: Ints) -> ArrayType:
     if x.dtype not in dtypes.NUMERIC:
-        raise DTypeError(
-            f"reduce_sum: {x} does not hold numbers",
-            operation="reduce_sum",
-            got=str(x),
-            wanted="numbers",
-            fix=to_dtype("x", x.dtype, dtypes.int32),
-        )
+        message = f"reduce_sum: {x} does not hold numbers"
+        fix = to_dtype("x", x.dtype, dtypes.int32)
+        raise DTypeError(message, operation="reduce_sum", got=str(x), wanted="numbers", fix=fix)
     return result_type((x,), reduced_shape(x, axes, "reduce_sum"), x.dtype, x.weak_type)
 
 

@@ -68,17 +68,14 @@ def as_format(
         return as_sharding(place, operation), None
     layout = place.layout
     if layout is Layout.AUTO and not auto:
-        raise WeftValueError(
-            f"{operation}: only a compiled function can choose a layout",
-            operation=operation,
-            got=repr(place),
-            wanted="a Format with a Layout, or with None",
-            fix=Fix(
-                "layout",
-                "compile the function that reads the array with in_shardings=Format(Layout.AUTO), "
-                "and take the format from its input_formats",
-            ),
+        message = f"{operation}: only a compiled function can choose a layout"
+        wanted = "a Format with a Layout, or with None"
+        fix = Fix(
+            "layout",
+            "compile the function that reads the array with in_shardings=Format(Layout.AUTO), "
+            "and take the format from its input_formats",
         )
+        raise WeftValueError(message, operation=operation, got=repr(place), wanted=wanted, fix=fix)
     if isinstance(layout, Layout):
         if shape is not None:
             layout.check_rank(operation, what, tuple(shape))
@@ -158,13 +155,10 @@ def constrain_sharding(x: Any, how: Any, operation: str, what: str) -> Any:
     if how is None:
         return x
     if not isinstance(how, Sharding):
-        raise WeftTypeError(
-            f"{operation}: a device is no sharding over a mesh",
-            operation=operation,
-            got=f"{how} for {what}",
-            wanted="a NamedSharding or a PartitionSpec",
-            fix=Fix("device_put", "use weft.device_put(x, device)", {"device": how}),
-        )
+        message, got = f"{operation}: a device is no sharding over a mesh", f"{how} for {what}"
+        wanted = "a NamedSharding or a PartitionSpec"
+        fix = Fix("device_put", "use weft.device_put(x, device)", {"device": how})
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     how.check_shape(operation, what, type_of(x).shape)
     check_automatic(how, operation, what)
     if unless_simulated(how) is None:

@@ -98,13 +98,10 @@ def enumerated(kind: str, value: str) -> ir.Attribute:
     if value not in known:
         upper = str(value).upper()
         likely = upper if upper in known else known[0]
-        raise WeftValueError(
-            f"there is no {kind} {value!r} in StableHLO",
-            operation=kind,
-            got=repr(value),
-            wanted="one of " + ", ".join(map(repr, known)),
-            fix=Fix("choose", f"write {likely!r}, for example", {"value": likely}),
-        )
+        message = f"there is no {kind} {value!r} in StableHLO"
+        wanted = "one of " + ", ".join(map(repr, known))
+        fix = Fix("choose", f"write {likely!r}, for example", {"value": likely})
+        raise WeftValueError(message, operation=kind, got=repr(value), wanted=wanted, fix=fix)
     return getattr(hlo, f"{kind}Attr").get(value, context=context())
 
 
@@ -162,11 +159,9 @@ def to_attribute(value: Any) -> ir.Attribute:
         return dictionary(value)
     if isinstance(value, Sequence):
         return ir.ArrayAttr.get([to_attribute(entry) for entry in value], context())
-    raise WeftTypeError(
-        "this value cannot be an attribute of an operation",
-        got=f"{type(value).__name__}: {value!r}",
-        wanted="a bool, int, float, str, NumPy scalar or array, or a sequence or mapping of those",
-    )
+    message = "this value cannot be an attribute of an operation"
+    wanted = "a bool, int, float, str, NumPy scalar or array, or a sequence or mapping of those"
+    raise WeftTypeError(message, got=f"{type(value).__name__}: {value!r}", wanted=wanted)
 
 
 def _numpy_scalar(value: np.generic[Any]) -> ir.Attribute:

@@ -142,11 +142,8 @@ def _make_element_type(dtype: np.dtype[Any]) -> ir.Type:
         if dtype in (np.dtype(np.complex64), np.dtype(np.complex128)):
             part = ir.F32Type if dtype.itemsize == 8 else ir.F64Type
             return ir.ComplexType.get(part.get())
-    raise DTypeError(
-        "XLA has no element type for this dtype",
-        got=dtype,
-        wanted="a boolean, integer, floating-point or complex dtype of a width that XLA supports",
-    )
+    wanted = "a boolean, integer, floating-point or complex dtype of a width that XLA supports"
+    raise DTypeError("XLA has no element type for this dtype", got=dtype, wanted=wanted)
 
 
 def dtype_of(element: ir.Type) -> np.dtype[Any]:

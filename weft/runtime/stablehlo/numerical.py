@@ -257,14 +257,11 @@ def callback(
     around = ir.InsertionPoint.current.block.owner.operation
     while around is not None and around.name != "func.func":
         if around.name not in _MAY_CALL:
+            message = "a callback in a function that combines elements, inside one operation of XLA"
+            got = "a callback"
+            fix = Fix("scan", "combine the elements with weft.lax.scan", {"operation": around.name})
             raise WeftNotImplementedError(
-                "a callback in a function that combines elements, inside one operation of XLA",
-                operation=around.name,
-                got="a callback",
-                wanted="a function of arithmetic",
-                fix=Fix(
-                    "scan", "combine the elements with weft.lax.scan", {"operation": around.name}
-                ),
+                message, operation=around.name, got=got, wanted="a function of arithmetic", fix=fix
             )
         around = around.parent.operation if around.parent is not None else None
     return custom_call(

@@ -68,12 +68,8 @@ def portable_artifact(module: ir.Module) -> tuple[bytes, str]:
             return bytes(_jax.mlir.serialize_portable_artifact(code, version, mixed)), version
         except (ValueError, RuntimeError, ir.MLIRError) as error:
             failure = error
-    raise WeftError(
-        "StableHLO cannot write this program as a portable artifact",
-        operation="export",
-        got=str(failure),
-        wanted="operations of StableHLO and CHLO",
-    )
+    message, got = "StableHLO cannot write this program as a portable artifact", str(failure)
+    raise WeftError(message, operation="export", got=got, wanted="operations of StableHLO and CHLO")
 
 
 def from_portable_artifact(data: bytes) -> ir.Module:
@@ -83,13 +79,11 @@ def from_portable_artifact(data: bytes) -> ir.Module:
         if module is None or not module.operation.verify():
             raise ValueError("the module is invalid")
     except (ValueError, RuntimeError, ir.MLIRError) as error:
-        raise WeftValueError(
-            "a section is no StableHLO program that this release of jaxlib reads",
-            operation="export",
-            got=str(error)[:300],
-            wanted=f"a portable artifact of StableHLO {current_version()} or older",
-            fix=Fix("export_again", "export the program again", {}),
-        ) from None
+        message = "a section is no StableHLO program that this release of jaxlib reads"
+        got = str(error)[:300]
+        wanted = f"a portable artifact of StableHLO {current_version()} or older"
+        fix = Fix("export_again", "export the program again", {})
+        raise WeftValueError(message, operation="export", got=got, wanted=wanted, fix=fix) from None
     return module
 
 

@@ -42,12 +42,9 @@ def constant(
     target = array.shape if shape is None else tuple(shape)
     compact = attrs.dense_value(array, dtype)
     if compact.shape != target and compact.size != 1:
-        raise WeftValueError(
-            "a constant has as many elements as its shape, or one",
-            operation="constant",
-            got=f"{array.size} elements",
-            wanted=f"shape {target}",
-        )
+        message = "a constant has as many elements as its shape, or one"
+        got = f"{array.size} elements"
+        raise WeftValueError(message, operation="constant", got=got, wanted=f"shape {target}")
     config = {"value": attrs.elements(compact, target)}
     return op1("stablehlo.constant", (), tensor_type(target, compact.dtype), config)
 

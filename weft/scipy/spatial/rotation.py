@@ -37,13 +37,10 @@ def _floating(operation: str, dtype: Any) -> Any:
         error.operation = operation
         raise
     if found not in dtypes.FLOATING:
-        raise DTypeError(
-            f"{operation}: quaternions are floating-point numbers",
-            operation=operation,
-            got=f"dtype={dtypes.short_name(found)}",
-            wanted="a dtype such as 'float32'",
-            fix=Fix("dtype", "pass dtype='float32', or leave it out", {"dtype": "float32"}),
-        )
+        message = f"{operation}: quaternions are floating-point numbers"
+        got, wanted = f"dtype={dtypes.short_name(found)}", "a dtype such as 'float32'"
+        fix = Fix("dtype", "pass dtype='float32', or leave it out", {"dtype": "float32"})
+        raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     return found
 
 
@@ -253,12 +250,11 @@ class Rotation(NamedTuple):
 def _check_row(rotation: Rotation, method: str, what: str) -> None:
     """Raises WeftTypeError for one rotation, which has no elements."""
     if rotation.single:
+        message = f"a Rotation that is one rotation has no {what}"
+        got = f"quat: {type_of(rotation.quat)}"
+        fix = Fix("single", "use r, or a row of it: Rotation.from_quat(r.as_quat()[None])")
         raise WeftTypeError(
-            f"a Rotation that is one rotation has no {what}",
-            operation=f"Rotation.{method}",
-            got=f"quat: {type_of(rotation.quat)}",
-            wanted="a row of rotations",
-            fix=Fix("single", "use r, or a row of it: Rotation.from_quat(r.as_quat()[None])"),
+            message, operation=f"Rotation.{method}", got=got, wanted="a row of rotations", fix=fix
         )
 
 

@@ -51,13 +51,10 @@ def _checked(operation: str, x: Any, alpha: Any) -> Any:
     of, parameters = (type_of(value) for value in operands)
     name = f"weft.scipy.stats.{operation}"
     if parameters.ndim != 1 or not parameters.shape[0]:
-        raise ShapeError(
-            f"{operation} takes a vector alpha",
-            operation=operation,
-            got=f"alpha of type {parameters}",
-            wanted="one dimension, with a parameter for each number",
-            fix=Fix("vmap", f"map over several: weft.vmap({name}, (None, 0))(x, alpha)"),
-        )
+        message, got = f"{operation} takes a vector alpha", f"alpha of type {parameters}"
+        wanted = "one dimension, with a parameter for each number"
+        fix = Fix("vmap", f"map over several: weft.vmap({name}, (None, 0))(x, alpha)")
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     count = parameters.shape[0]
     if not of.ndim or of.shape[0] not in (count, count - 1):
         fix = Fix("transpose", "pass x.T: the numbers stand along the last dimension")

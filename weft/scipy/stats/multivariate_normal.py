@@ -53,12 +53,10 @@ def _checked(operation: str, x: Any, mean: Any, cov: Any) -> Any:
             message = f"{operation} takes a number or square matrices as cov"
             raise invalid_shape(message, operation, "cov", shapes[2], "shape () or (..., n, n)")
         if not joint or joint[-1] not in (1, shapes[2][-1]):
-            raise ShapeError(
-                f"{operation}: x and mean are vectors of the length of cov",
-                operation=operation,
-                got=f"x of shape {shapes[0]}, mean of shape {shapes[1]}, cov of shape {shapes[2]}",
-                wanted=f"a last dimension of length {shapes[2][-1]}",
-            )
+            message = f"{operation}: x and mean are vectors of the length of cov"
+            got = f"x of shape {shapes[0]}, mean of shape {shapes[1]}, cov of shape {shapes[2]}"
+            wanted = f"a last dimension of length {shapes[2][-1]}"
+            raise ShapeError(message, operation=operation, got=got, wanted=wanted)
         broadcast_shape(operation, joint[:-1], shapes[2][:-2])
     return _log_density(*operands, dtype=dtype)
 
