@@ -75,11 +75,8 @@ def _several(rule: NamedRule, values: Any, what: str, count: int | None) -> Sequ
             )
         return [values]
     if not isinstance(values, (tuple, list)):
-        raise rule.error(
-            f"answers with no list of {what}s, and the primitive has several results",
-            _shown(values),
-            f"a list of {what}s",
-        )
+        message = f"answers with no list of {what}s, and the primitive has several results"
+        raise rule.error(message, _shown(values), f"a list of {what}s")
     if count is not None and len(values) != count:
         raise rule.error(
             f"answers with the wrong number of {what}s", len(values), f"{count} {what}s"
@@ -114,11 +111,8 @@ def _array_or_zero(rule: NamedRule, value: Any, what: str, wanted: ArrayType) ->
     if type(value) is not Zero:
         _array(rule, value, what, wanted)
     elif not isinstance(value.type, ArrayType) or not fits(value.type, wanted):
-        raise rule.error(
-            f"answers with {what} of the wrong type",
-            f"Zero({value.type!r:.80})",
-            f"{_plain(wanted)} as {what}",
-        )
+        message = f"answers with {what} of the wrong type"
+        raise rule.error(message, f"Zero({value.type!r:.80})", f"{_plain(wanted)} as {what}")
 
 
 def _result_types(
@@ -194,16 +188,14 @@ def _check_transpose(
 ) -> Any:
     """One cotangent of the right type (or None) per operand."""
     if not isinstance(found, (tuple, list)):
+        message = "answers with no list of cotangents"
         raise rule.error(
-            "answers with no list of cotangents",
-            type(found).__name__,
-            "a list with one cotangent (or None) per operand",
+            message, type(found).__name__, "a list with one cotangent (or None) per operand"
         )
     if len(found) != len(operands):
+        message = "answers with the wrong number of cotangents"
         raise rule.error(
-            "answers with the wrong number of cotangents",
-            len(found),
-            f"{len(operands)} cotangents, one (or None) per operand",
+            message, len(found), f"{len(operands)} cotangents, one (or None) per operand"
         )
     for i, (cotangent, operand) in enumerate(zip(found, operands, strict=True)):
         if cotangent is not None and type(operand) is LinearOperand:
@@ -281,11 +273,8 @@ def _marks(rule: NamedRule, found: Any, count: int, of: str) -> Sequence[bool]:
             f"{count} marks, one per {of}",
         )
     if any(type(mark) is not bool for mark in found):
-        raise rule.error(
-            f"answers with marks of {of}s that are no booleans",
-            f"{found!r:.80}",
-            f"True or False for each {of}",
-        )
+        message = f"answers with marks of {of}s that are no booleans"
+        raise rule.error(message, f"{found!r:.80}", f"True or False for each {of}")
     return found
 
 
@@ -302,11 +291,8 @@ def _check_partial_eval(
     marks = _marks(rule, found.unknown_out, len(eqn.outputs), "result")
     for part in (found.known, found.unknown, *found.before):
         if part is not None and not isinstance(part, Equation):
-            raise rule.error(
-                "answers with a part that is no equation",
-                type(part).__name__,
-                "an Equation, or None, as each part",
-            )
+            message = "answers with a part that is no equation"
+            raise rule.error(message, type(part).__name__, "an Equation, or None, as each part")
     _check_split(rule, eqn, found, marks)
     _check_reads(rule, eqn, unknown, found)
     return found
@@ -386,17 +372,15 @@ def _check_dce(
     bound = set() if smaller is None else set(smaller.outputs)
     lost = [i for i, use in enumerate(used) if use and eqn.outputs[i] not in bound]
     if lost:
+        message = "drops results that are read"
         raise rule.error(
-            "drops results that are read",
-            f"results {lost}",
-            "an equation that binds every result that is marked as used",
+            message, f"results {lost}", "an equation that binds every result that is marked as used"
         )
     kept = {x for x, mark in zip(eqn.inputs, marks, strict=True) if mark}
     if smaller is not None and not _variables(smaller) <= kept:
+        message = "answers with an equation that reads inputs which it does not mark"
         raise rule.error(
-            "answers with an equation that reads inputs which it does not mark",
-            f"marks {list(marks)}",
-            "True for every input that the equation reads",
+            message, f"marks {list(marks)}", "True for every input that the equation reads"
         )
     return marks, smaller
 

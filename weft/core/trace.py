@@ -333,18 +333,17 @@ def leaked(tracer: Tracer) -> LeakedTracerError:
     """The error for a tracer that is used after its transformed call has returned."""
     of = f" of {tracer._trace.function}" if tracer._trace.function else ""
     held = "".join(f"\nheld by {phrase}" for phrase in leak_report(tracer))
-    return LeakedTracerError(
-        f"a value of class Tracer escaped from {tracer._trace.name}{of}",
-        got=f"a traced {tracer.type!r}, made at {sources.describe(tracer.created)}{held}",
-        wanted="only values that the transformed function returned",
-        fix=Fix(
-            "return_value",
-            "return the value from the transformed function instead of storing it in a global, "
-            "an attribute or a list",
-            {
-                "transformation": tracer._trace.name,
-                "function": tracer._trace.function,
-                "alive": tracer._trace.alive,
-            },
-        ),
+    message = f"a value of class Tracer escaped from {tracer._trace.name}{of}"
+    got = f"a traced {tracer.type!r}, made at {sources.describe(tracer.created)}{held}"
+    wanted = "only values that the transformed function returned"
+    fix = Fix(
+        "return_value",
+        "return the value from the transformed function instead of storing it in a global, "
+        "an attribute or a list",
+        {
+            "transformation": tracer._trace.name,
+            "function": tracer._trace.function,
+            "alive": tracer._trace.alive,
+        },
     )
+    return LeakedTracerError(message, got=got, wanted=wanted, fix=fix)

@@ -193,17 +193,16 @@ class CustomFunction(Generic[P, R]):
         return bound.args
 
     def _unplaced(self, names: list[str]) -> WeftTypeError:
-        return WeftTypeError(
-            f"{self._what}: keyword arguments that have no position cannot be handed to a rule",
-            operation=self.kind,
-            got=f"keyword arguments {names}",
-            wanted="arguments that can be given by position",
-            fix=Fix(
-                "positional",
-                "make them ordinary parameters of the function (no bare *, no **kwargs)",
-                {"names": names},
-            ),
+        message = (
+            f"{self._what}: keyword arguments that have no position cannot be handed to a rule"
         )
+        got, wanted = f"keyword arguments {names}", "arguments that can be given by position"
+        fix = Fix(
+            "positional",
+            "make them ordinary parameters of the function (no bare *, no **kwargs)",
+            {"names": names},
+        )
+        return WeftTypeError(message, operation=self.kind, got=got, wanted=wanted, fix=fix)
 
     def _split(self, full: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
         """Returns the argnums of the arguments without derivatives, and the other arguments."""

@@ -91,12 +91,11 @@ def _no_place(x: Any) -> ConcretizationError | WeftTypeError:
             wanted="an array with values",
             fix=Fix("outside", "call it on the result of the function"),
         )
+    message = "visualize_array_sharding takes an array on devices"
+    got = f"{x!r:.100} ({type(x).__name__})"
+    fix = Fix("device_put", "put it on a device with weft.device_put(x, sharding)")
     return WeftTypeError(
-        "visualize_array_sharding takes an array on devices",
-        operation="visualize_array_sharding",
-        got=f"{x!r:.100} ({type(x).__name__})",
-        wanted="a weft.Array",
-        fix=Fix("device_put", "put it on a device with weft.device_put(x, sharding)"),
+        message, operation="visualize_array_sharding", got=got, wanted="a weft.Array", fix=fix
     )
 
 

@@ -85,11 +85,8 @@ def _check_answers(
                 "values that are computed from its operands, where it runs",
             )
         if value.type != expected:
-            raise error(
-                f"answers with a value of the wrong type as result {i}",
-                f"{value.type}, of {_shown(value.owner)}",
-                str(expected),
-            )
+            message = f"answers with a value of the wrong type as result {i}"
+            raise error(message, f"{value.type}, of {_shown(value.owner)}", str(expected))
 
 
 def _of_mlir(failure: Exception) -> bool:
@@ -153,23 +150,18 @@ def _verify(
     in front of it, `near`: what the rule's operations compute and were given."""
     for i, operand in enumerate(op.operation.operands):
         if operand not in near and not _visible(operand, block):
-            raise error(
-                f"emits an operation with a value of another function or region as operand {i}",
-                _shown(op),
-                "operations on the values that it is given",
+            message = (
+                f"emits an operation with a value of another function or region as operand {i}"
             )
+            raise error(message, _shown(op), "operations on the values that it is given")
         if operand in near and operand not in seen:
-            raise error(
-                f"emits an operation in front of the one that computes its operand {i}",
-                _shown(op),
-                "operations in the order in which they compute",
-            )
+            message = f"emits an operation in front of the one that computes its operand {i}"
+            raise error(message, _shown(op), "operations in the order in which they compute")
     name = op.operation.name
     if name.endswith(".return"):
+        message = "emits an operation that ends the function around it"
         raise error(
-            "emits an operation that ends the function around it",
-            _shown(op),
-            "no such operation: the one that ends a function comes by itself",
+            message, _shown(op), "no such operation: the one that ends a function comes by itself"
         )
     try:
         op.operation.verify()
@@ -181,11 +173,8 @@ def _verify(
             "operations that keep the rules of their dialect",
         ) from None
     if name == "func.call" and not _is_declared(op):
-        raise error(
-            "emits a call of a function that the module does not have",
-            _shown(op),
-            "a call that context.call_jaxpr emits, with the function",
-        )
+        message = "emits a call of a function that the module does not have"
+        raise error(message, _shown(op), "a call that context.call_jaxpr emits, with the function")
 
 
 def _is_declared(call: Any) -> bool:

@@ -134,13 +134,9 @@ def mismatch_error(name: str, found: Sequence[Mismatch]) -> WeftError:
         fixes = tuple(mismatch.fix for mismatch in found)
         texts = dict.fromkeys(f"{mismatch.path}: {mismatch.fix.text}" for mismatch in found)
         fix = Fix("arguments", "\n".join(texts), {"fixes": fixes})
-    return error(
-        message,
-        operation=name,
-        got="\n".join(f"{mismatch.path}: {mismatch.got}" for mismatch in found),
-        wanted="\n".join(f"{mismatch.path}: {mismatch.wanted}" for mismatch in found),
-        fix=fix,
-    )
+    got = "\n".join(f"{mismatch.path}: {mismatch.got}" for mismatch in found)
+    wanted = "\n".join(f"{mismatch.path}: {mismatch.wanted}" for mismatch in found)
+    return error(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def warn_of_copies(name: str, found: Sequence[Mismatch]) -> None:

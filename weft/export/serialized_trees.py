@@ -307,10 +307,9 @@ def _class_from_data(kind: str, fields: Fields, count: int, what: str) -> tuple[
     except WeftError:
         raise
     except Exception as error:
+        message = f"the deserialize_auxdata of {known.cls.__qualname__} does not take the data"
         raise refused(
-            f"the deserialize_auxdata of {known.cls.__qualname__} does not take the data",
-            f"{type(error).__name__}: {error}",
-            "data as its serialize_auxdata writes it",
+            message, f"{type(error).__name__}: {error}", "data as its serialize_auxdata writes it"
         ) from error
 
 

@@ -292,18 +292,17 @@ def implicit_cast(
 ) -> AxisError:
     """The error for operands that vary differently where casts must be explicit."""
     names = tuple(sorted(axes))
-    return AxisError(
+    message = (
         f"{primitive.name}: the operands vary along different mesh axes, and casts are explicit "
-        "here (auto_pbroadcast=False)",
-        operation=primitive.name,
-        got=", ".join(map(str, types)),
-        wanted=f"all of them varying along {list(names)}",
-        fix=Fix(
-            "pbroadcast",
-            f"cast the operand of type {of}: lax.pbroadcast(x, {names!r})",
-            {"axes": names, "type": of},
-        ),
+        "here (auto_pbroadcast=False)"
     )
+    got, wanted = ", ".join(map(str, types)), f"all of them varying along {list(names)}"
+    fix = Fix(
+        "pbroadcast",
+        f"cast the operand of type {of}: lax.pbroadcast(x, {names!r})",
+        {"axes": names, "type": of},
+    )
+    return AxisError(message, operation=primitive.name, got=got, wanted=wanted, fix=fix)
 
 
 def function_name(function: Any) -> str:

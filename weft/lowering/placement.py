@@ -188,15 +188,14 @@ def outside_mesh(
     what = name or "an array"
     # Closed-over arrays have no name that could be written in code.
     moved = name if name and " " not in name else "x"
-    return WeftValueError(
-        f"{operation} refers to a mesh, and {what} was put on other devices than that",
-        operation=operation,
-        got=f"{what} on {_with_devices(place)}",
-        wanted=f"arrays on the devices of {_with_devices(named)}, or such as were put nowhere on "
-        "purpose",
-        fix=Fix(
-            "device_put",
-            f"move it there: weft.device_put({moved}, {there!r:.200}){also}",
-            {"device": there},
-        ),
+    message = f"{operation} refers to a mesh, and {what} was put on other devices than that"
+    got = f"{what} on {_with_devices(place)}"
+    wanted = (
+        f"arrays on the devices of {_with_devices(named)}, or such as were put nowhere on purpose"
     )
+    fix = Fix(
+        "device_put",
+        f"move it there: weft.device_put({moved}, {there!r:.200}){also}",
+        {"device": there},
+    )
+    return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)

@@ -417,10 +417,8 @@ def ravel_multi_index(
     shape = shape_of(tuple(dims), "ravel_multi_index")
     values = operands("ravel_multi_index", *multi_index)
     if len(values) != len(shape):
-        raise ShapeError(
-            f"ravel_multi_index got {len(values)} positions for {len(shape)} dimensions",
-            operation="ravel_multi_index",
-        )
+        message = f"ravel_multi_index got {len(values)} positions for {len(shape)} dimensions"
+        raise ShapeError(message, operation="ravel_multi_index")
     if mode not in ("raise", "clip", "wrap") or order not in ("C", "F"):
         message = "ravel_multi_index: mode is 'raise', 'clip' or 'wrap', order 'C' or 'F'"
         got = f"mode={mode!r}, order={order!r}"

@@ -275,10 +275,8 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     of = type_of(y)
     place = axis_of(axis, of.ndim, "trapezoid")
     if x is not None and type_of(x).ndim == 1 and type_of(x).shape[0] != of.shape[place]:
-        raise ShapeError(
-            f"trapezoid: {type_of(x).shape[0]} coordinates for {of.shape[place]} samples",
-            operation="trapezoid",
-        )
+        message = f"trapezoid: {type_of(x).shape[0]} coordinates for {of.shape[place]} samples"
+        raise ShapeError(message, operation="trapezoid")
     if x is not None:
         broadcast_shape("trapezoid", of.shape, type_of(x).shape if type_of(x).ndim > 1 else ())
     if not of.shape[place]:

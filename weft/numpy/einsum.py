@@ -39,13 +39,11 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _wrong(message: str, subscripts: Any) -> WeftValueError:
-    return WeftValueError(
-        f"einsum: {message}",
-        operation="einsum",
-        got=repr(subscripts),
-        wanted="terms of letters separated by commas, as many as operands, and perhaps '->' and a "
-        "result",
+    got = repr(subscripts)
+    wanted = (
+        "terms of letters separated by commas, as many as operands, and perhaps '->' and a result"
     )
+    return WeftValueError(f"einsum: {message}", operation="einsum", got=got, wanted=wanted)
 
 
 def _read(operation: str, subscripts: Any, operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:

@@ -92,13 +92,10 @@ def _wrong_groups(operation: str, groups: Any, sizes: tuple[int, ...]) -> WeftVa
         fitting = [list(range(i, i + half)) for i in range(0, sizes[0], half)]
         data = {"axis_index_groups": fitting}
         fix = Fix("groups", f"for example axis_index_groups={fitting}", data)
-    return WeftValueError(
-        f"{operation}: axis_index_groups must split one axis into groups of equal size",
-        operation=operation,
-        got=f"axis_index_groups={groups!r:.200} for axes of lengths {sizes}",
-        wanted=f"each of 0 to {prod(sizes) - 1} in exactly one of the groups, over one axis",
-        fix=fix,
-    )
+    message = f"{operation}: axis_index_groups must split one axis into groups of equal size"
+    got = f"axis_index_groups={groups!r:.200} for axes of lengths {sizes}"
+    wanted = f"each of 0 to {prod(sizes) - 1} in exactly one of the groups, over one axis"
+    return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def group_size(groups: Groups, sizes: tuple[int, ...]) -> int:

@@ -141,13 +141,11 @@ def refused_dtype(
     if dtype in dtypes.INTEGER or dtype in dtypes.BOOLEAN:
         usual = [dtypes.int32, *usual]
     target = next((one for one in usual if one in accepts), dtypes.bool_)
-    return DTypeError(
-        f"{name} does not take operands of dtype {dtypes.short_name(dtype)}",
-        operation=name,
-        got=", ".join(map(str, types)),
-        wanted="a dtype among " + ", ".join(sorted(map(dtypes.short_name, accepts))),
-        fix=to_dtype("x", dtype, target),
-    )
+    message = f"{name} does not take operands of dtype {dtypes.short_name(dtype)}"
+    got = ", ".join(map(str, types))
+    wanted = "a dtype among " + ", ".join(sorted(map(dtypes.short_name, accepts)))
+    fix = to_dtype("x", dtype, target)
+    return DTypeError(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def _check_parameters(name: str, params: dict[str, Any], lower: str | Rule) -> None:

@@ -218,12 +218,8 @@ def not_differentiated(operation: str) -> Callable[..., Any]:
 
 def linear_only(operation: str, operand: str, other: str) -> WeftTypeError:
     """The error for a transpose in other operands than the one that an operation is linear in."""
-    return WeftTypeError(
-        f"{operation} is linear in {operand} only",
-        operation=operation,
-        got=f"a transpose in {other}",
-        wanted=f"a transpose in {operand}",
-    )
+    message, got = f"{operation} is linear in {operand} only", f"a transpose in {other}"
+    return WeftTypeError(message, operation=operation, got=got, wanted=f"a transpose in {operand}")
 
 
 def pass_thin() -> Fix:
@@ -233,13 +229,9 @@ def pass_thin() -> Fix:
 
 def no_such_way(operation: str, got: str, wanted: str) -> WeftNotImplementedError:
     """The error for an algorithm that is not implemented; `got` is the argument with its value."""
-    return WeftNotImplementedError(
-        f"{operation} is not computed that way here",
-        operation=operation,
-        got=got,
-        wanted=wanted,
-        fix=Fix("leave_out", f"leave out {got.partition('=')[0]}: LAPACK computes it"),
-    )
+    message = f"{operation} is not computed that way here"
+    fix = Fix("leave_out", f"leave out {got.partition('=')[0]}: LAPACK computes it")
+    return WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def matmul(x: Any, y: Any) -> Any:

@@ -281,12 +281,9 @@ def refused(name: str, operands: Any, error: Exception, where: str = "") -> Exce
         fix = "make a number or an array a value with constant(it, shape, dtype)"
         if isinstance(wrong[0], (list, tuple)):
             got, fix = f"a {type(wrong[0]).__name__}", "take the values out of the list"
+    message = f"{name}{where} takes {wanted}"
     return WeftTypeError(
-        f"{name}{where} takes {wanted}",
-        operation=name,
-        got=got,
-        wanted=wanted,
-        fix=Fix("value", fix, {"operation": name}),
+        message, operation=name, got=got, wanted=wanted, fix=Fix("value", fix, {"operation": name})
     )
 
 
@@ -426,11 +423,9 @@ def verify(module: ir.Module) -> None:
         module.operation.verify()
     except ir.MLIRError as error:
         for diagnostic in error.error_diagnostics:
-            raise WeftError(
-                f"the generated program is invalid: {diagnostic.message}",
-                got="\n".join(str(note.message) for note in diagnostic.notes) or None,
-                where=str(diagnostic.location),
-            ) from error
+            message = f"the generated program is invalid: {diagnostic.message}"
+            got = "\n".join(str(note.message) for note in diagnostic.notes) or None
+            raise WeftError(message, got=got, where=str(diagnostic.location)) from error
         raise
 
 
