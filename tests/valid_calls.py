@@ -218,7 +218,8 @@ def _networks() -> Any:
     calls = dict.fromkeys([*names.split(), "tanh"], (M,))
     yield from _calls(
         "weft.nn",
-        dot_product_attention=(Q, Q, Q), glu=T, one_hot=(N4, 4), new="one_hot", **calls,
+        dot_product_attention=(Q, Q, Q), glu=T, one_hot=(N4, 4), new="one_hot",
+        lists="one_hot:x", **calls,
     )  # fmt: skip
     segments = {f"segment_{kind}": (V, N4) for kind in ("max", "min", "prod", "sum")}
     yield from _calls("weft.ops", **segments)

@@ -70,6 +70,13 @@ def own_gradient(pair):
 
 GRADIENTS = [
     Fixed(
+        "give the arguments a floating-point dtype",
+        wrong=lambda: weft.linear_transpose(lambda x: x * 2.0, jnp.arange(3))(jnp.ones(3)),
+        fixed=lambda fix: weft.linear_transpose(lambda x: x * 2.0, jnp.arange(3.0))(jnp.ones(3)),
+        value=[np.full(3, 2.0)],
+        error=DTypeError,
+    ),
+    Fixed(
         "pass argnums from 0 to 1",
         wrong=lambda: weft.grad(product, 2)(3.0, 5.0),
         fixed=lambda fix: weft.grad(product, **fix.data)(3.0, 5.0),

@@ -162,8 +162,8 @@ MAKING = [
 JOINING = [
     Fixed(
         "compute obj outside of the traced function, or with NumPy inside it",
-        wrong=lambda: weft.jit(lambda x, i: jnp.delete(x, i + 1))(X, 0),
-        fixed=lambda fix: [deletes(0 + 1)(X), weft.jit(lambda x: jnp.delete(x, np.add(0, 1)))(X)],
+        wrong=lambda: weft.jit(lambda x: jnp.delete(x, x == 1))(X),
+        fixed=lambda fix: [deletes(X == 1)(X), deletes(np.arange(4) == 1)(X)],
         value=[np.array([0, 2, 3])] * 2,
         error=ConcretizationError,
     ),

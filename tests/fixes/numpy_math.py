@@ -179,6 +179,20 @@ TRANSFORMS = [
 
 REDUCTIONS = [
     Fixed(
+        "combine the arrays after the reduction",
+        wrong=lambda: jnp.sum(ROWS, 0, initial=jnp.ones(3)),
+        fixed=lambda fix: jnp.sum(ROWS, 0, **fix.data) + jnp.ones(3),
+        value=np.array([4, 6, 8]),
+        error=ShapeError,
+    ),
+    Fixed(
+        "pass where=mask.astype(bool)",
+        wrong=lambda: jnp.sum(X, where=jnp.array([1, 0, 1, 1])),
+        fixed=lambda fix: [jnp.sum(X, **fix.data), jnp.sum(X, where=N.astype(bool))],
+        value=[5, 6],
+        error=DTypeError,
+    ),
+    Fixed(
         "pass initial=, the value of an empty reduction",
         wrong=lambda: jnp.max(X[:0]),
         fixed=lambda fix: jnp.max(X[:0], initial=-1.0),

@@ -235,11 +235,11 @@ SPECS = [
         error=TreeError,
     ),
     Fixed(
-        "bind it with functools.partial or a closure",
+        "give it the spec None, or bind it with functools.partial",
         wrong=lambda: over(scaled, X, "two", in_specs=(P("i"), P())),
         fixed=lambda fix: [
+            over(scaled, X, "two", in_specs=(P("i"), None)),
             over(functools.partial(scaled, by="two"), X),
-            over(lambda x: scaled(x, "two"), X),
         ],
         value=[2 * X, 2 * X],
         error=WeftTypeError,

@@ -207,8 +207,7 @@ def fori_loop(
         return run_loop("fori_loop", step, carry, None, length, False, rounds)[0][1]
     if unroll is not None:
         message = f"fori_loop of {name}: only a loop with known bounds can be unrolled"
-        got = f"unroll={unroll} and a traced bound"
-        wanted = "bounds that are Python integers"
+        got, wanted = f"unroll={unroll} and a traced bound", "bounds that are Python integers"
         fix = Fix("unroll", "leave unroll out, or make the bounds static arguments")
         raise WeftValueError(message, operation="fori_loop", got=got, wanted=wanted, fix=fix)
 

@@ -61,14 +61,9 @@ def _skipping(function: Callable[..., Any], fill: str, a: Any, **options: Any) -
 
 @repeated
 def nansum(
-    a: ArrayLike,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Array:
+    a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    initial: Any = None, where: Any = None,
+) -> Array:  # fmt: skip
     """The sum along `axis` of the elements that are not NaN.
 
     >>> jnp.nansum(jnp.array([jnp.nan, 1.0, 3.0]))
@@ -80,14 +75,9 @@ def nansum(
 
 @repeated
 def nanprod(
-    a: ArrayLike,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Array:
+    a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    initial: Any = None, where: Any = None,
+) -> Array:  # fmt: skip
     """The product along `axis` of the elements that are not NaN.
 
     >>> jnp.nanprod(jnp.array([jnp.nan, 2.0, 3.0]))
@@ -112,13 +102,9 @@ def _nan_extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: bool,
 
 @repeated
 def nanmax(
-    a: ArrayLike,
-    axis: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
     where: Any = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """The largest element along `axis` that is not NaN; NaN where there is none.
 
     >>> jnp.nanmax(jnp.array([jnp.nan, 1.0, 3.0]))
@@ -130,13 +116,9 @@ def nanmax(
 
 @repeated
 def nanmin(
-    a: ArrayLike,
-    axis: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
     where: Any = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """The smallest element along `axis` that is not NaN; NaN where there is none.
 
     >>> jnp.nanmin(jnp.array([jnp.nan, 1.0, 3.0]))
@@ -171,13 +153,9 @@ def _over_numbers(
 
 @repeated
 def nanmean(
-    a: ArrayLike,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
+    a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
     where: Any = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """The mean along `axis` of the elements that are not NaN.
 
     >>> jnp.nanmean(jnp.array([jnp.nan, 1.0, 3.0]))
@@ -189,15 +167,9 @@ def nanmean(
 
 @repeated
 def nanvar(
-    a: ArrayLike,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: Any = 0,
-    keepdims: bool = False,
-    where: Any = None,
-    mean: None = None,
-) -> Array:
+    a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims:
+    bool = False, where: Any = None, mean: None = None,
+) -> Array:  # fmt: skip
     """The variance along `axis` of the elements that are not NaN.
 
     >>> jnp.nanvar(jnp.array([jnp.nan, 1.0, 3.0]))
@@ -210,15 +182,9 @@ def nanvar(
 
 @repeated
 def nanstd(
-    a: ArrayLike,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: Any = 0,
-    keepdims: bool = False,
-    where: Any = None,
-    mean: None = None,
-) -> Array:
+    a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims:
+    bool = False, where: Any = None, mean: None = None,
+) -> Array:  # fmt: skip
     """The standard deviation along `axis` of the elements that are not NaN.
 
     >>> jnp.nanstd(jnp.array([jnp.nan, 1.0, 3.0]))

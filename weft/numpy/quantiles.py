@@ -264,16 +264,9 @@ def _check_fractions(name: str, q: Any, scale: int) -> None:
 
 
 def _fraction(
-    name: str,
-    a: Any,
-    q: Any,
-    axis: Any,
-    out: Any,
-    overwrite_input: bool,
-    method: str,
-    keepdims: bool,
-    weights: Any = None,
-) -> Any:
+    name: str, a: Any, q: Any, axis: Any, out: Any, overwrite_input: bool, method: str, keepdims:
+    bool, weights: Any = None,
+) -> Any:  # fmt: skip
     check_flag(keepdims, name, "keepdims")
     refuse_out(name, out)
     scale = 100 if name.endswith("percentile") else 1
@@ -308,16 +301,9 @@ def _fraction(
 
 @repeated
 def quantile(
-    a: ArrayLike,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Array:
+    a: ArrayLike, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method:
+    str = "linear", keepdims: bool = False, *, weights: Any = None,
+) -> Array:  # fmt: skip
     """The values below which the fractions `q` of the elements along `axis` lie.
 
     q: numbers between 0 and 1, whose dimension comes first in the result; method: the value between
@@ -332,16 +318,9 @@ def quantile(
 
 
 def nanquantile(
-    a: ArrayLike,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Array:
+    a: ArrayLike, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method:
+    str = "linear", keepdims: bool = False, *, weights: Any = None,
+) -> Array:  # fmt: skip
     """`quantile` of the elements that are not NaN.
 
     Shapes, dtypes and errors are those of `quantile`.
@@ -354,17 +333,9 @@ def nanquantile(
 
 @repeated
 def percentile(
-    a: ArrayLike,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-    out_sharding: None = None,
-) -> Array:
+    a: ArrayLike, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method:
+    str = "linear", keepdims: bool = False, *, weights: Any = None, out_sharding: None = None,
+) -> Array:  # fmt: skip
     """`quantile` with `q` in percent.
 
     Shapes, dtypes and errors are those of `quantile`.
@@ -377,16 +348,9 @@ def percentile(
 
 
 def nanpercentile(
-    a: ArrayLike,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Array:
+    a: ArrayLike, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method:
+    str = "linear", keepdims: bool = False, *, weights: Any = None,
+) -> Array:  # fmt: skip
     """`percentile` of the elements that are not NaN.
 
     Shapes, dtypes and errors are those of `quantile`.

@@ -55,15 +55,9 @@ def cg(
 ) -> tuple[Tree, None]: ...  # fmt: skip
 @api_boundary
 def cg(
-    A: Any,
-    b: Any,
-    x0: Any = None,
-    *,
-    tol: Any = 1e-5,
-    atol: Any = 0.0,
-    maxiter: int | None = None,
+    A: Any, b: Any, x0: Any = None, *, tol: Any = 1e-5, atol: Any = 0.0, maxiter: int | None = None,
     M: Any = None,
-) -> tuple[Any, None]:
+) -> tuple[Any, None]:  # fmt: skip
     """Solves A x = b by conjugate gradients, A Hermitian and positive definite.
 
     A: a function that maps trees like b linearly to trees like b, or a matrix of shape (n, n) where
@@ -133,15 +127,9 @@ def bicgstab(
 ) -> tuple[Tree, None]: ...  # fmt: skip
 @api_boundary
 def bicgstab(
-    A: Any,
-    b: Any,
-    x0: Any = None,
-    *,
-    tol: Any = 1e-5,
-    atol: Any = 0.0,
-    maxiter: int | None = None,
+    A: Any, b: Any, x0: Any = None, *, tol: Any = 1e-5, atol: Any = 0.0, maxiter: int | None = None,
     M: Any = None,
-) -> tuple[Any, None]:
+) -> tuple[Any, None]:  # fmt: skip
     """Solves A x = b by stabilized biconjugate gradients, for any regular A.
 
     Arguments, results, derivatives and errors are those of `cg`; neither A nor M has to be
