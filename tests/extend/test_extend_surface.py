@@ -51,6 +51,8 @@ MAKERS = {
 INSIDE = {
     "weft.argument_errors": "how weft words its errors for arguments",
     "weft.arrays.array.array_at": "an array that shows its sharding as it was spelled",
+    "weft.core.shape_struct.described_type": "what weft's transformations take for an argument",
+    "weft.interpreters.vmap.element_type": "`mapped_type` backwards, for functions still to trace",
     "weft.arrays.array.unchanged": "what weft's own operations return that have nothing to do",
     "weft.base.facades": "how weft's facades take their chapters",
     "weft.dtypes.KEYS_FIX": "what weft says where a random key is no number",

@@ -238,13 +238,12 @@ def test_another_class_gets_its_turn():
         (operator.neg, np.array([True])),
         (operator.invert, np.array([1.5])),
         (jnp.floor, np.array([1j])),
-        (jnp.logaddexp, np.array([1j])),
     ],
 )
 def test_dtypes_that_a_function_does_not_take(function, operand):
     x = jnp.asarray(operand)
     with pytest.raises(DTypeError) as caught:
-        function(*([x] if function is not jnp.logaddexp else [x, x]))
+        function(x)
     assert caught.value.operation
     assert caught.value.fix is not None
 

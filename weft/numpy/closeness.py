@@ -53,7 +53,7 @@ def isclose(
 
 def _are_keys(*values: Any) -> bool:
     """Whether all values are random keys, which are close where they are equal."""
-    return all(dtypes.is_extended(getattr(x, "dtype", None)) for x in values)
+    return all(hasattr(x, "dtype") and dtypes.is_extended(x.dtype) for x in values)
 
 
 def _together_inexact(operation: str, a: Any, b: Any) -> tuple[Any, Any]:
