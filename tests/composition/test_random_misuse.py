@@ -272,7 +272,10 @@ TRANSFORMED = {
     "scan of xs": lambda w, x: lax.scan(lambda c, y: (c, y), x, w),
     "scan(unroll)": lambda w, x: lax.scan(lambda c, y: (c, y), 0.0, x, unroll=w),
     "scan(reverse)": lambda w, x: lax.scan(lambda c, y: (c, y), 0.0, x, reverse=w),
-    "while's condition": lambda w, x: lax.while_loop(lambda c: w, lambda c: (c[0], x), (0, x)),
+    # Traced only: a condition that is always true is no mistake, and does not end.
+    "while's condition": lambda w, x: weft.eval_shape(
+        lambda x: lax.while_loop(lambda c: w, lambda c: (c[0], x), (0, x)), x
+    ),
     "while's body": lambda w, x: lax.while_loop(lambda c: jnp.sum(x) < 0, lambda c: w, x),
     "fori's body": lambda w, x: lax.fori_loop(0, 2, lambda i, c: w, x),
     "cond's predicate": lambda w, x: lax.cond(w, jnp.sin, jnp.cos, x),

@@ -6,6 +6,7 @@ rounded once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import comb
 from typing import Any
 
@@ -367,10 +368,9 @@ def hadamard(n: int, dtype: Any = int) -> Array:
     count = at_least("linalg.hadamard", "n", n, 1)
     if count & (count - 1):
         raise wrong_value("linalg.hadamard", f"n={count}", "an n that is a power of two")
-    found = np.array([[1]])
-    while len(found) < count:
-        found = np.block([[found, found], [found, -found]])
-    return jnp.asarray(found, dtype=dtype)
+    place = np.arange(count)
+    odd = np.bitwise_count(place[:, None] & place) % 2
+    return jnp.asarray(1 - 2 * odd.astype(int), dtype=dtype)
 
 
 @api_boundary
@@ -406,6 +406,14 @@ def hilbert(n: int) -> Array:
     return _floating(1.0 / (count[:, None] + count + 1))
 
 
+def _elements(n: int, element: Callable[[int, int], float]) -> Array:
+    """The matrix of `element(i, j)`, for which memory is taken before anything is computed."""
+    found = np.empty((n, n))
+    for place in np.ndindex(n, n):
+        found[place] = element(*place)
+    return _floating(found)
+
+
 @api_boundary
 def invhilbert(n: int) -> Array:
     """The inverse of `hilbert(n)`, whose elements are integers, each rounded once.
@@ -423,8 +431,7 @@ def invhilbert(n: int) -> Array:
         value = (s + 1) * comb(n + i, n - j - 1) * comb(n + j, n - i - 1) * comb(s, i) ** 2
         return float((-1) ** s * value)
 
-    values = [[element(i, j) for j in range(n)] for i in range(n)]
-    return _floating(np.array(values, np.float64).reshape(n, n))
+    return _elements(n, element)
 
 
 def _pascal_kind(operation: str, kind: Any) -> str:
@@ -453,8 +460,7 @@ def pascal(n: int, kind: str | None = None) -> Array:
         "lower": comb,
         "upper": lambda i, j: comb(j, i),
     }[which]
-    values = [[float(element(i, j)) for j in range(n)] for i in range(n)]
-    return _floating(np.array(values, np.float64).reshape(n, n))
+    return _elements(n, element)
 
 
 @api_boundary
@@ -473,5 +479,4 @@ def invpascal(n: int, kind: str | None = None) -> Array:
         return sum(comb(k, i) * comb(k, j) for k in range(max(i, j), n))
 
     element = {"symmetric": symmetric, "lower": comb, "upper": lambda i, j: comb(j, i)}[which]
-    values = [[float((-1) ** (i + j) * element(i, j)) for j in range(n)] for i in range(n)]
-    return _floating(np.array(values, np.float64).reshape(n, n))
+    return _elements(n, lambda i, j: (-1) ** (i + j) * element(i, j))

@@ -19,6 +19,7 @@ from weft import dtypes
 from weft.argument_errors import invalid_value, not_taken
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
+from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import check_flag, integer_of
 from weft.ops.elementwise import regularized, special
@@ -483,9 +484,9 @@ def _multigammaln(count: int) -> Callable[..., Any]:
     """The function for one dimension."""
 
     def multigammaln(a: Any) -> Any:
-        total = count * (count - 1) / 4 * math.log(math.pi)
-        for i in range(count):
-            total = gammaln_p.bind(a - i / 2) + total
+        halves = jnp.arange(count, dtype=type_of(a).dtype) / 2
+        total = jnp.sum(gammaln_p.bind(jnp.expand_dims(a, -1) - halves), -1)
+        total = total + count * (count - 1) / 4 * math.log(math.pi)
         return jnp.where(a <= (count - 1) / 2, math.nan, total)
 
     return elementwise(multigammaln)
