@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from weft import dtypes
+import weft
+from weft import dtypes, lax
 from weft.api.autodiff import grad, jvp, linear_transpose, vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.api.vmap import vmap
@@ -330,3 +331,50 @@ def test_a_large_python_integer_is_converted_at_once(number, dtype):
     assert np.asarray(found) == np.dtype(dtype).type(number)
     with pytest.raises(OverflowError):
         convert.convert_element_type(2**40, "int32")
+
+
+# ---- integers divided by a zero that is computed from constants --------------------------------
+
+# XLA's folders end the process for these, where they are left to them.
+ZEROS = {
+    "a literal": lambda dtype: dtype(0),
+    "a difference": lambda dtype: lax.sub(dtype(2), dtype(2)),
+    "a product": lambda dtype: lax.mul(dtype(2), dtype(0)),
+    "a conversion": lambda dtype: lax.convert_element_type(0.0, dtype),
+    "a maximum": lambda dtype: lax.max(dtype(0), lax.min(dtype(0), dtype(1))),
+    "an element": lambda dtype: lax.iota(dtype, 1)[0],
+    "a sum": lambda dtype: lax.reduce_sum(lax.full((3,), dtype(0)), (0,)),
+}
+
+
+@pytest.mark.parametrize("zero", ZEROS)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64, np.uint64])
+def test_constants_are_divided_by_zero_as_arrays_are(dtype, zero):
+    five, by = dtype(5), ZEROS[zero]
+
+    def by_one():
+        return lax.mul(five, dtype(1))
+
+    programs = {
+        "quotient": lambda: lax.div(five, by(dtype)),
+        "remainder": lambda: lax.rem(five, by(dtype)),
+        "sum": lambda: lax.add(lax.div(five, by(dtype)), dtype(1)),
+        "array": lambda: lax.div(lax.full((3,), five), lax.full((3,), by(dtype))),
+        "branch": lambda: lax.cond(True, lambda: lax.div(five, by(dtype)), by_one),
+        "scan": lambda: lax.scan(lambda c, _: (lax.div(c, by(dtype)), None), by_one(), None, 1)[0],
+    }
+    ones = np.array(0, dtype) - np.array(1, dtype)
+    want = {"quotient": ones, "remainder": five, "sum": dtype(0), "array": np.full(3, ones)}
+    want |= {"branch": ones, "scan": ones}
+    for name, program in programs.items():
+        np.testing.assert_array_equal(weft.jit(program)(), want[name], err_msg=name)
+    # As for arrays that no compiler knows.
+    arrays = exact_array(np.array(five)), exact_array(np.array(0, dtype))
+    np.testing.assert_array_equal(weft.jit(lax.div)(*arrays), ones)
+    np.testing.assert_array_equal(weft.jit(lax.rem)(*arrays), five)
+
+
+def test_a_known_divisor_costs_nothing():
+    three, seven = np.int32(3), np.int32(7)
+    program = weft.jit(lambda x, n: (lax.div(x, three), lax.rem(x, three), lax.div(three, n)))
+    assert "select" not in program.lower(seven, three).as_text()

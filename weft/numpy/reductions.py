@@ -94,16 +94,9 @@ def accumulator(dtype: Any) -> Any:
 
 
 def arguments(
-    name: str,
-    a: Any,
-    axis: Any,
-    out: Any,
-    keepdims: Any,
-    *,
-    initial: Any = None,
-    where: Any = None,
-    dtype: Any = None,
-) -> tuple[list[Any], dict[str, Any]]:
+    name: str, a: Any, axis: Any, out: Any, keepdims: Any, *, initial: Any = None, where: Any =
+    None, dtype: Any = None,
+) -> tuple[list[Any], dict[str, Any]]:  # fmt: skip
     """The operands of a reduction, and its parameters: the axes, `keepdims`, and which of `initial`
     and `where` are given.
 
@@ -188,14 +181,9 @@ def _prod(*operands: Any, **how: Any) -> Any:
 
 
 def _total(
-    name: str,
-    compute: CompiledFunction,
-    a: Any,
-    dtype: Any,
-    promote_integers: Any,
-    initial: Any,
+    name: str, compute: CompiledFunction, a: Any, dtype: Any, promote_integers: Any, initial: Any,
     **rest: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     """A sum or product; `rest` are further arguments of `arguments`."""
     check_flag(promote_integers, name, "promote_integers")
     a = operand(name, a)
@@ -208,15 +196,9 @@ def _total(
 
 @repeated
 def sum(
-    a: ArrayLike,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-    promote_integers: bool = True,
-) -> Array:
+    a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    initial: Any = None, where: Any = None, promote_integers: bool = True,
+) -> Array:  # fmt: skip
     """The sum of the elements along `axis`: an integer, several, or None for all.
 
     dtype: of the result and the additions; initial: added to it; where: a mask of the elements that
@@ -236,15 +218,9 @@ def sum(
 
 @repeated
 def prod(
-    a: ArrayLike,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-    promote_integers: bool = True,
-) -> Array:
+    a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    initial: Any = None, where: Any = None, promote_integers: bool = True,
+) -> Array:  # fmt: skip
     """The product of the elements along `axis`; the arguments are those of `sum`.
 
     >>> jnp.prod(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
@@ -298,13 +274,9 @@ def extreme(
 
 @repeated
 def max(
-    a: ArrayLike,
-    axis: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
     where: Any = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """The largest element along `axis` (None: of all); NaN where there is one.
 
     Raises ValueError for no elements without `initial`.
@@ -321,13 +293,9 @@ def max(
 
 @repeated
 def min(
-    a: ArrayLike,
-    axis: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
     where: Any = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """The smallest element along `axis` (None: of all); NaN where there is one.
 
     Raises ValueError for no elements without `initial`.
@@ -434,14 +402,9 @@ def _mean(a: Any, *extra: Any, axes: Any, dtype: Any, keepdims: bool, given: Any
 
 @repeated
 def mean(
-    a: ArrayLike,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
+    a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
     where: Any = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """The mean of the elements along `axis`; of integers, a float.
 
     >>> jnp.mean(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
@@ -461,15 +424,9 @@ def _spread_about(x: Any, center: Any, shape: Any, axes: Any) -> Any:
 
 @compiled
 def _var(
-    a: Any,
-    correction: Any,
-    *extra: Any,
-    axes: Any,
-    dtype: Any,
-    keepdims: bool,
-    given: Any,
-    root: bool,
-) -> Any:
+    a: Any, correction: Any, *extra: Any, axes: Any, dtype: Any, keepdims: bool, given: Any, root:
+    bool,
+) -> Any:  # fmt: skip
     where = _split(extra, given)[1]
     shape, source = type_of(a).shape, type_of(a).dtype
     computed = inexact(source) if dtype is None else dtypes.promote_types(dtype, inexact(source))
@@ -499,17 +456,9 @@ def _correction(name: str, ddof: Any, correction: Any) -> Any:
 
 
 def _variance(
-    name: str,
-    a: Any,
-    axis: Any,
-    dtype: Any,
-    out: Any,
-    ddof: Any,
-    keepdims: bool,
-    where: Any,
-    mean: Any,
-    correction: Any,
-) -> Any:
+    name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: bool, where: Any, mean:
+    Any, correction: Any,
+) -> Any:  # fmt: skip
     if mean is not None:
         why = "the mean is computed along with the squares, and costs no pass of its own"
         raise not_taken(name, "mean", mean, why, "leave it out")
@@ -526,17 +475,9 @@ def _variance(
 
 @repeated
 def var(
-    a: ArrayLike,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: Any = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = None,
-    mean: None = None,
-    correction: Any = None,
-) -> Array:
+    a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims:
+    bool = False, *, where: Any = None, mean: None = None, correction: Any = None,
+) -> Array:  # fmt: skip
     """The variance along `axis`: the mean squared distance from the mean, a real number.
 
     ddof (or correction): what is subtracted from the number of elements that the sum is divided by.
@@ -549,17 +490,9 @@ def var(
 
 @repeated
 def std(
-    a: ArrayLike,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: Any = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = None,
-    mean: None = None,
-    correction: Any = None,
-) -> Array:
+    a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0, keepdims:
+    bool = False, *, where: Any = None, mean: None = None, correction: Any = None,
+) -> Array:  # fmt: skip
     """The standard deviation along `axis`: the square root of `var`.
 
     >>> jnp.std(jnp.array([1.0, 3.0, 5.0, 7.0])).round(3)

@@ -149,7 +149,7 @@ div_p = binary(
     accepts=dtypes.NUMERIC,
     jvp=div_jvp,
     transpose=(lambda ct, x, y: div(ct, y), None),
-    lower="stablehlo.divide",
+    lower=emit_with(stablehlo.divide),
 )
 
 
@@ -170,7 +170,10 @@ def rem_jvp_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
 
 
 rem_p = binary(
-    "rem", accepts=dtypes.REAL, jvp=(lambda t, ans, x, y: t, rem_jvp_y), lower="stablehlo.remainder"
+    "rem",
+    accepts=dtypes.REAL,
+    jvp=(lambda t, ans, x, y: t, rem_jvp_y),
+    lower=emit_with(stablehlo.remainder),
 )
 
 

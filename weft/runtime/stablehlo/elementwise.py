@@ -47,6 +47,66 @@ def _binary(name: str) -> Binary:
     return _named(emit, name)
 
 
+def _division(name: str, by_zero: Callable[[ir.Value, ir.Value], ir.Value]) -> Binary:
+    """A division, of which XLA folds no integers by a divisor that may be 0.
+
+    Its folders compute a division of constants with the processor's, which ends the process for a
+    divisor of 0. So a divisor that is computed from constants alone is compared with 0 first,
+    unless it is one other than 0, and `by_zero` of the dividend and 0 is the result there.
+    """
+    emit = _binary(name)
+
+    def emit_safely(x: ir.Value, y: ir.Value) -> ir.Value:
+        element = getattr(y.type, "element_type", None)
+        if not isinstance(element, ir.IntegerType) or not _may_be_zero(y):
+            return emit(x, y)
+        zero, one = (
+            _create("stablehlo.constant", (y.type,), (), {"value": splat}).result
+            for splat in [
+                ir.DenseElementsAttr.get_splat(y.type, ir.IntegerAttr.get(element, number))
+                for number in (0, 1)
+            ]
+        )
+        none = compare(y, zero, "EQ")
+        return select(none, by_zero(x, zero), emit(x, select(none, one, y)))
+
+    return _named(emit_safely, name)
+
+
+def _all_ones(x: ir.Value, zero: ir.Value) -> ir.Value:
+    """What a compiled division by 0 gives: -1, or the greatest number without a sign."""
+    return not_(zero)
+
+
+_MOST_LOOKED_AT = 64
+
+
+def _may_be_zero(divisor: ir.Value) -> bool:
+    """Whether a value is computed from constants alone, and is not one other than 0."""
+    made = divisor.owner
+    while not isinstance(made, ir.Block) and made.name == "stablehlo.broadcast_in_dim":
+        made = made.operands[0].owner
+    if not isinstance(made, ir.Block) and made.name == "stablehlo.constant":
+        return _has_zero(made)
+    pending = [made]
+    for _ in range(_MOST_LOOKED_AT):
+        if not pending:
+            return True
+        made = pending.pop()
+        if isinstance(made, ir.Block):
+            return False  # an argument
+        pending += [operand.owner for operand in made.operands]
+    return True
+
+
+def _has_zero(constant: ir.Operation) -> bool:
+    value = constant.attributes["value"]
+    try:
+        return not np.all(np.array(value))
+    except (TypeError, ValueError):  # integers of fewer than eight bits
+        return True
+
+
 def _named(function: Callable[..., ir.Value], name: str) -> Callable[..., ir.Value]:
     function.__name__ = function.__qualname__ = name.partition(".")[2]
     function.__doc__ = f"Emits `{name}`."
@@ -73,7 +133,7 @@ cbrt = _unary("stablehlo.cbrt")
 ceil = _unary("stablehlo.ceil")
 cosine = _unary("stablehlo.cosine")
 count_leading_zeros = _unary("stablehlo.count_leading_zeros")
-divide = _binary("stablehlo.divide")
+divide = _division("stablehlo.divide", _all_ones)
 exponential = _unary("stablehlo.exponential")
 exponential_minus_one = _unary("stablehlo.exponential_minus_one")
 floor = _unary("stablehlo.floor")
@@ -91,7 +151,7 @@ or_ = _binary("stablehlo.or")
 popcnt = _unary("stablehlo.popcnt")
 power = _binary("stablehlo.power")
 real = _unary("stablehlo.real", _real)
-remainder = _binary("stablehlo.remainder")
+remainder = _division("stablehlo.remainder", lambda x, zero: x)
 round_nearest_afz = _unary("stablehlo.round_nearest_afz")
 round_nearest_even = _unary("stablehlo.round_nearest_even")
 rsqrt = _unary("stablehlo.rsqrt")
