@@ -21,7 +21,7 @@ ROWS = [
     *(f"E{i}" for i in range(1, 6)),
     *(f"F{i}" for i in range(1, 8)),
     "F7a",
-    *(f"F{i}" for i in range(8, 12)),
+    *(f"F{i}" for i in range(8, 13)),
 ]
 
 
