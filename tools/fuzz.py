@@ -27,6 +27,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The file of tests of each family; every Hypothesis test of a file belongs to its family.
 FAMILIES = {
@@ -66,8 +68,6 @@ def run_round(
     before: called with the arguments of each program before it runs. Raises what the test raises,
     with the smallest program that Hypothesis finds in the notes of the error.
     """
-    import hypothesis  # after the settings of tests
-
     drawn, inner = 0, test.hypothesis.inner_test
 
     def counted(*args: Any, **kwargs: Any) -> None:

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal
+from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, api_boundary
-from weft.numpy.arguments import check_arrays, check_flags, check_number, convert, integer_of
+from weft.numpy.arguments import check_arrays, check_flags, check_number, convert
 from weft.numpy.compiled_functions import compiled
 from weft.ops.elementwise.arithmetic import add, div, exp, ge, le, log, lt, mul, sub
 from weft.ops.elementwise.bits import bitwise_and

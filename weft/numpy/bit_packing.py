@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal
+from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
-from weft.numpy.arguments import along, convert, integer_of
+from weft.numpy.arguments import along, convert
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import unlisted
 from weft.ops.elementwise.arithmetic import ne

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import integer_of, refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
@@ -19,7 +19,6 @@ from weft.numpy.arguments import (
     broadcasted,
     check_flag,
     convert,
-    integer_of,
     length_of,
     operand,
     operands,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from weft import dtypes
-from weft.argument_errors import not_taken, refusal
+from weft.argument_errors import integer_of, not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
@@ -20,7 +20,6 @@ from weft.numpy.arguments import (
     check_choice,
     convert,
     inexact,
-    integer_of,
     operand,
     operands,
     promoted,

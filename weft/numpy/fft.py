@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, invalid_value, refusal, unknown_option
+from weft.argument_errors import integer_of, invalid_type, invalid_value, refusal, unknown_option
 from weft.arrays.array import Array, put
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
@@ -25,7 +25,6 @@ from weft.numpy.arguments import (
     computing_dtype,
     convert,
     inexact,
-    integer_of,
     operand,
 )
 from weft.numpy.compiled_functions import compiled

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal, refuse_sharding
+from weft.argument_errors import integer_of, invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
@@ -32,7 +32,6 @@ from weft.numpy.arguments import (
     check_flag,
     common_shape,
     convert,
-    integer_of,
     length_of,
     operand,
     operands,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal, refuse_sharding
+from weft.argument_errors import integer_of, invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
@@ -21,7 +21,6 @@ from weft.numpy.arguments import (
     combined,
     common_shape,
     convert,
-    integer_of,
     promoted,
     refuse_out,
 )

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from weft.argument_errors import refusal, refuse_sharding, unknown_option
+from weft.argument_errors import integer_of, refusal, refuse_sharding, unknown_option
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
@@ -21,7 +21,6 @@ from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
     check_flag,
-    integer_of,
     operand,
     operands,
     sequence_of,

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal, unknown_option
+from weft.argument_errors import integer_of, invalid_value, refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
-from weft.numpy.arguments import broadcasted, check_arrays, convert, inexact, integer_of, operand
+from weft.numpy.arguments import broadcasted, check_arrays, convert, inexact, operand
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.manipulation import as_operand
 from weft.numpy.promotion import number_for

@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_dtype, invalid_value, negative_value, refusal
+from weft.argument_errors import integer_of, invalid_dtype, invalid_value, negative_value, refusal
 from weft.arrays.array import Array
 from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
@@ -24,7 +24,6 @@ from weft.numpy.arguments import (
     computing_dtype,
     convert,
     inexact,
-    integer_of,
     operand,
     promoted,
 )

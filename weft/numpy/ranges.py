@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, refusal
+from weft.argument_errors import integer_of, invalid_type, refusal
 from weft.arrays.array import Array, put
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
@@ -26,7 +26,6 @@ from weft.numpy.arguments import (
     check_flag,
     check_flags,
     inexact,
-    integer_of,
     promoted,
 )
 from weft.numpy.compiled_functions import compiled, is_eager

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import not_taken, refusal
+from weft.argument_errors import integer_of, not_taken, refusal
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
@@ -22,7 +22,6 @@ from weft.numpy.arguments import (
     check_flag,
     check_flags,
     convert,
-    integer_of,
     operand,
     operands,
     refuse_out,

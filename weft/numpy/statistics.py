@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal, refuse_sharding
+from weft.argument_errors import integer_of, invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -22,7 +22,6 @@ from weft.numpy.arguments import (
     convert,
     expanded,
     inexact,
-    integer_of,
     length_of,
     operand,
     operands,

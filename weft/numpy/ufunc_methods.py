@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import not_a_function, refusal
+from weft.argument_errors import integer_of, not_a_function, refusal
 from weft.control_flow.associative_scan import associative_scan
 from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
@@ -31,15 +31,7 @@ from weft.errors import (
 )
 from weft.function_keys import register_parts
 from weft.interpreters.staging import trace_to_jaxpr
-from weft.numpy.arguments import (
-    axes_of,
-    axis_of,
-    broadcasted,
-    convert,
-    integer_of,
-    promoted,
-    refuse_out,
-)
+from weft.numpy.arguments import axes_of, axis_of, broadcasted, convert, promoted, refuse_out
 from weft.numpy.compiled_functions import CompiledFunction, compiled
 from weft.numpy.creation import asarray, unlisted
 from weft.numpy.promotion import as_operand

@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from weft import tree
-from weft.argument_errors import invalid_type, invalid_value, not_a_function, refusal
+from weft.argument_errors import integer_of, invalid_type, invalid_value, not_a_function, refusal
 from weft.arrays.array import Array
 from weft.core.rules import AxisData
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
-from weft.numpy.arguments import axes_of, axis_of, check_arrays, integer_of, operand
+from weft.numpy.arguments import axes_of, axis_of, check_arrays, operand
 from weft.numpy.creation import asarray, unlisted
 from weft.numpy.manipulation import expand_dims
 from weft.ops.structural.shape import move_dim, reshape

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
+from weft.argument_errors import integer_of, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, ShapeError
-from weft.numpy.arguments import computing_dtype, convert, inexact, integer_of, operand
+from weft.numpy.arguments import computing_dtype, convert, inexact, operand
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import asarray
 from weft.ops.elementwise.arithmetic import abs as abs_

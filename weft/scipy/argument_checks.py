@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import close_name, unknown_option
+from weft.argument_errors import close_name, integer_of, unknown_option
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, WeftValueError
-from weft.numpy.arguments import check_arrays, integer_of
+from weft.numpy.arguments import check_arrays
 from weft.ops.operand_errors import to_dtype
 
 __all__ = [

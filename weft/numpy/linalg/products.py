@@ -8,12 +8,12 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from weft.argument_errors import refusal
+from weft.argument_errors import integer_of, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.numpy import diagonals, linear_algebra
-from weft.numpy.arguments import axis_of, check_arrays, integer_of
+from weft.numpy.arguments import axis_of, check_arrays
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.linalg.solving import identities, solved

@@ -13,12 +13,12 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal
+from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, api_boundary
-from weft.numpy.arguments import axes_of, broadcast_shape, broadcasted, integer_of, promoted
+from weft.numpy.arguments import axes_of, broadcast_shape, broadcasted, promoted
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.promotion import meeting

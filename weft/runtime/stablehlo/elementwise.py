@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.runtime.stablehlo import attributes as attrs
 from weft.runtime.stablehlo.mlir import dtype_of, element_type, ir, op1, ranked, refused
+from weft.runtime.stablehlo.structural import constant
 
 Unary = Callable[[ir.Value], ir.Value]
 Binary = Callable[[ir.Value, ir.Value], ir.Value]
@@ -60,13 +61,7 @@ def _division(name: str, by_zero: Callable[[ir.Value, ir.Value], ir.Value]) -> B
         element = getattr(y.type, "element_type", None)
         if not isinstance(element, ir.IntegerType) or not _may_be_zero(y):
             return emit(x, y)
-        zero, one = (
-            _create("stablehlo.constant", (y.type,), (), {"value": splat}).result
-            for splat in [
-                ir.DenseElementsAttr.get_splat(y.type, ir.IntegerAttr.get(element, number))
-                for number in (0, 1)
-            ]
-        )
+        zero, one = (constant(number, y.type.shape, dtype_of(element)) for number in (0, 1))
         none = compare(y, zero, "EQ")
         return select(none, by_zero(x, zero), emit(x, select(none, one, y)))
 

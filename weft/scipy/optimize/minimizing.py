@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import weft.numpy as jnp
 from weft import dtypes
 from weft.api.autodiff import value_and_grad
-from weft.argument_errors import close_name, invalid_type, unknown_option
+from weft.argument_errors import close_name, integer_of, invalid_type, unknown_option
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import while_loop
 from weft.core.axes import mesh_axes
 from weft.core.types import type_of
 from weft.errors import Fix, api_boundary
-from weft.numpy.arguments import convert, inexact, integer_of
+from weft.numpy.arguments import convert, inexact
 from weft.ops.collectives.all_reduce import pbroadcast
 from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape, wrong_value
 from weft.scipy.optimize.line_search import line_search

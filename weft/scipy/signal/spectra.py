@@ -15,7 +15,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import close_name, unknown_option
+from weft.argument_errors import close_name, integer_of, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
@@ -27,7 +27,6 @@ from weft.numpy.arguments import (
     computing_dtype,
     convert,
     inexact,
-    integer_of,
     promoted,
 )
 from weft.numpy.compiled_functions import compiled

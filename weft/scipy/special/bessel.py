@@ -14,14 +14,14 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import invalid_dtype, invalid_value, not_taken
+from weft.argument_errors import integer_of, invalid_dtype, invalid_value, not_taken
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import fori_loop
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
 from weft.errors import Fix, WeftTypeError, api_boundary
-from weft.numpy.arguments import broadcast_shape, computing_dtype, convert, integer_of
+from weft.numpy.arguments import broadcast_shape, computing_dtype, convert
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise import special

@@ -14,12 +14,12 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import invalid_dtype, invalid_value
+from weft.argument_errors import integer_of, invalid_dtype, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
 from weft.errors import Fix, api_boundary
-from weft.numpy.arguments import inexact, integer_of
+from weft.numpy.arguments import inexact
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise import special

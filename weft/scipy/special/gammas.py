@@ -16,12 +16,12 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import invalid_value, not_taken
+from weft.argument_errors import integer_of, invalid_value, not_taken
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import check_flag, integer_of
+from weft.numpy.arguments import check_flag
 from weft.ops.elementwise import regularized, special
 from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, where
 from weft.runtime import stablehlo
