@@ -92,6 +92,8 @@ LAYER_OF = {
     "weft.random": "random",
     "weft.image": "image",
     "weft.api": "api",
+    "weft.custom_batching": "api",
+    "weft.flatten_util": "api",
     "weft.nn": "nn",
     "weft.scipy": "scipy",
     # Written with derivatives of the user's functions.
@@ -124,6 +126,7 @@ FOR_TYPE_CHECKERS = {"weft.tree": "weft.typing"}
 # facade over its own package, and holds names only.
 PACKAGE_FACADES = dict.fromkeys(
     (
+        "weft.custom_derivatives",
         "weft.debug",
         "weft.experimental",
         "weft.export",
