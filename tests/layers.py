@@ -37,7 +37,10 @@ FLOORS = (
     ("scipy",),
     ("solvers",),
     ("builtin",),
+    # Libraries of JAX's that are written with everything below.
+    ("experimental",),
     ("facade",),
+    ("as_jax",),
 )
 HEIGHT = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -98,12 +101,14 @@ LAYER_OF = {
     "weft.profiler": "profiler",
     "weft.testing": "testing",
     "weft.builtin_primitives": "builtin",
+    "weft.experimental": "experimental",
+    "weft.experimental.layout": "facade",
+    "weft.as_jax": "as_jax",
     # Facades: what users import; names only.
     "weft": "facade",
     "weft.lax": "facade",
     "weft.extend": "facade",
     "weft.ad_checkpoint": "facade",
-    "weft.experimental": "facade",
     "weft.tree_util": "facade",
     "weft.layout": "facade",
 }
@@ -117,6 +122,7 @@ FOR_TYPE_CHECKERS = {"weft.tree": "weft.typing"}
 PACKAGE_FACADES = dict.fromkeys(
     (
         "weft.debug",
+        "weft.experimental",
         "weft.export",
         "weft.ffi",
         "weft.numpy",
@@ -143,6 +149,7 @@ LAZY_TABLES = frozenset({"_LAZY_MODULES", "_LAZY_NAMES"})
 
 # Modules that import by names which others pass, with the reason.
 PASSED_NAMES = {
+    "weft.as_jax.overlay": "imports the modules of weft that its table names for those of JAX",
     "weft.base.facades": "imports the chapters that a facade names in its _LAZY_MODULES",
     "weft.builtin_primitives": "imports every module that makes primitives, and stands above all",
     "weft.runtime.jaxlib.lazy": "makes the lazy modules themselves",
@@ -283,7 +290,7 @@ def upward(module: str, needed: str) -> str | None:
         return None  # the test of unknown modules speaks of these
     if mine == "facade" or mine == theirs:
         return None
-    if theirs == "facade":
+    if theirs == "facade" and HEIGHT[mine] < HEIGHT[theirs]:
         return f"{needed} is a facade, which nothing inside imports"
     if (mine, theirs) in STRANGERS:
         return f"{mine} knows nothing of {theirs}"
