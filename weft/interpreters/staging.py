@@ -65,6 +65,7 @@ class StagingTrace(Trace):
         "inputs",
         "linear",
         "makers",
+        "references",
         "sorted_eqns",
     )
 
@@ -84,6 +85,8 @@ class StagingTrace(Trace):
         self.sorted_eqns = 0
         # NumPy arrays, by identity, and the copy that was made of each.
         self.captured: dict[int, tuple[np.ndarray[Any, Any], Array]] = {}
+        # References from outside, by identity, and what stands for each (see `weft.refs`).
+        self.references: dict[int, Any] = {}
 
     def new_input(self, type: ArrayType, created: Any = None) -> StagingTracer:
         """A tracer for one more input of the jaxpr."""
