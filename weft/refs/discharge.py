@@ -16,13 +16,13 @@ from weft.base import source as sources
 from weft.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from weft.core.references import RefType
 from weft.core.types import type_of
-from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError
+from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.interpreters.staging import function_name, rebuild
 from weft.refs.primitives import addupdate_p, swap_p
 from weft.refs.reference import Ref, boxed, contents
 
 __all__ = [
-    "Discharged", "PureCall", "as_closure", "check_distinct", "check_no_references", "discharge",
+    "Discharged", "PureCall", "as_closure", "check_distinct", "discharge",
     "has_references", "lent", "pure_call", "refuse_returned",
 ]  # fmt: skip
 
@@ -156,18 +156,6 @@ def refuse_returned(what: str, out: Any, leaves: Sequence[Any]) -> None:
             fix = Fix("return_value", "return its array, weft.freeze(ref) or ref[...]")
             wanted = "arrays: a reference does not leave the function that made it"
             raise WeftValueError(message, operation=what, got=got, wanted=wanted, fix=fix)
-
-
-def check_no_references(what: str, consts: Sequence[Any]) -> None:
-    """Raises WeftNotImplementedError where a function closes over references that its operation
-    has no place for."""
-    for value in consts:
-        if type(value) is Ref:
-            message = f"{what}: the function uses a reference from outside"
-            got = f"a reference of type {value.type}, made at {sources.describe(value.created)}"
-            fix = Fix("value", "read it before, x = ref[...], and use the array")
-            wanted = "a function of arrays"
-            raise WeftNotImplementedError(message, operation=what, got=got, wanted=wanted, fix=fix)
 
 
 class lent:

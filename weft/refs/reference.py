@@ -29,6 +29,7 @@ from weft.refs.primitives import addupdate_p, get_p, index_with, split_index, sw
 __all__ = ["Ref", "boxed", "contents", "new_ref", "root_of", "staged"]
 
 _current = current_variable.get
+_NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def root_of(trace: Trace | None) -> StagingTrace | None:
@@ -119,7 +120,19 @@ class Ref:
         else:
             _recorded_add(place, index, value)
 
+    def _array(self) -> Any:
+        """The array itself, where nothing is traced. Nobody keeps it who might use it later."""
+        if self._gone is not None or self._root is not None:
+            _place(self)
+        check_alive(self._value)
+        return self._value
+
     # ---- what it is ---------------------------------------------------------------------------
+
+    @property
+    def signature(self) -> Any:
+        """What an executable that uses it depends on."""
+        return RefType, self._array().signature
 
     @property
     def aval(self) -> RefType:
@@ -302,7 +315,7 @@ def fitted(ref: Ref, value: Any, operation: str) -> Any:
         raise unread(value)
     value = user_value(value)
     of, wanted = type_of(value), ref.type.inner
-    if not isinstance(value, (Array, Tracer)):
+    if isinstance(value, np.ndarray):
         value = as_array(value)
     _check_visible(ref, value, operation)
     if of.dtype != wanted.dtype:
@@ -314,6 +327,9 @@ def fitted(ref: Ref, value: Any, operation: str) -> Any:
             raise WeftValueError(
                 message, operation=operation, got=str(of), wanted=f"a value of {name}", fix=fix
             )
+    if isinstance(value, _NUMBERS):
+        value = wanted.dtype.type(value)
+        return value.item() if wanted.weak_type else value
     if of.dtype != wanted.dtype or of.weak_type != wanted.weak_type:
         value = convert_element_type(value, wanted.dtype, wanted.weak_type)
     return value
@@ -385,7 +401,7 @@ def _store(ref: Ref, value: Any) -> None:
     if of is not wanted and of.weak_type != wanted.weak_type:
         value = convert_element_type(value, wanted.dtype, wanted.weak_type)
     _check_visible(ref, value, "ref[...] = value")
-    ref._value = value
+    ref._value = value if isinstance(value, (Array, Tracer)) else as_array(value)
     ref._sole = False
 
 
