@@ -22,7 +22,7 @@ from weft.refs.primitives import addupdate_p, swap_p
 from weft.refs.reference import Ref, boxed, contents
 
 __all__ = [
-    "Discharged", "PureCall", "as_closure", "check_distinct", "discharge",
+    "Discharged", "PureCall", "array_in", "as_closure", "check_distinct", "discharge",
     "has_references", "lent", "pure_call", "refuse_returned",
 ]  # fmt: skip
 
@@ -90,6 +90,11 @@ def has_references(values: Sequence[Any]) -> bool:
     return any(type(value) is Ref for value in values)
 
 
+def array_in(value: Any) -> Any:
+    """The array of a reference; any other value itself."""
+    return contents(value) if type(value) is Ref else value
+
+
 @dataclasses.dataclass(frozen=True)
 class PureCall:
     """A pure program with the values of its closed-over inputs, read now, and what it writes."""
@@ -111,7 +116,7 @@ def pure_call(jaxpr: Jaxpr, consts: Sequence[Any]) -> PureCall:
     if not has_references(consts):
         return PureCall(jaxpr, list(consts), [])
     found = discharge(jaxpr)
-    values = [contents(value) if type(value) is Ref else value for value in consts]
+    values = [array_in(value) for value in consts]
     return PureCall(found.jaxpr, values, [consts[i] for i in found.written])
 
 
