@@ -12,6 +12,8 @@ __all__ = ["MODULES", "anchor", "is_overlay"]
 # Modules of JAX that are modules of weft, at the same place.
 _SAME = """
 ad_checkpoint
+custom_batching
+custom_derivatives
 debug
 dtypes
 errors
@@ -21,6 +23,7 @@ export
 extend
 extend.core
 ffi
+flatten_util
 image
 lax
 lax.linalg
