@@ -145,7 +145,7 @@ LAZY_CYCLES = {
     ),
     ("weft.numpy.ufuncs", "weft.numpy.ufunc_methods"): (
         "methods such as `reduce` are made of functions that are ufuncs themselves"
-    )
+    ),
 }
 
 # What imports a module by its name, and the modules that facades hand to

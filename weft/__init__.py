@@ -66,23 +66,60 @@ if TYPE_CHECKING:
     from weft.custom_derivatives.custom_jvp import custom_jvp
     from weft.custom_derivatives.custom_vjp import custom_vjp
     from weft.profiler.session import named_scope
+    from weft.setting_blocks import (
+        allow_f16_reductions,
+        array_garbage_collection_guard,
+        auto_pcast,
+        check_tracer_leaks,
+        checking_leaks,
+        default_device,
+        default_matmul_precision,
+        default_prng_impl,
+        disable_jit,
+        enable_checks,
+        enable_custom_prng,
+        explain_cache_misses,
+        jax2tf_associative_scan_reductions,
+        legacy_prng_key,
+        log_compiles,
+        make_user_context,
+        no_execution,
+        no_tracing,
+        numpy_dtype_promotion,
+        numpy_rank_promotion,
+        remove_size_one_mesh_axis_from_type,
+        softmax_custom_jvp,
+        thread_guard,
+        threefry_partitionable,
+        transfer_guard,
+        transfer_guard_device_to_device,
+        transfer_guard_device_to_host,
+        transfer_guard_host_to_device,
+    )
     from weft.spmd.shard_map import shard_map
 
 
 # fmt: off
 __all__ = [
-    "Array", "NamedSharding", "P", "ShapeDtypeStruct", "ad_checkpoint", "block_until_ready",
-    "checkpoint", "checkpoint_name", "checkpoint_policies", "clear_caches", "closure_convert",
-    "config", "custom_gradient", "custom_jvp", "custom_vjp", "debug", "debug_infs",
-    "debug_key_reuse", "debug_nans", "default_backend", "device_count", "device_get",
-    "device_put", "devices", "dtypes", "effects_barrier", "enable_x64", "eval_shape",
-    "experimental", "export", "extend", "ffi", "float0", "grad", "hessian", "image",
-    "io_callback", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "layout",
-    "linear_transpose", "linearize", "local_device_count", "local_devices",
-    "make_array_from_callback", "make_array_from_single_device_arrays", "make_jaxpr",
-    "make_mesh", "named_scope", "nn", "numpy", "ops", "pmap", "process_count", "process_index",
-    "profiler", "pure_callback", "random", "remat", "scipy", "set_mesh", "shard_map",
-    "sharding", "simulate", "stages", "tree", "tree_util", "typeof", "use_mesh",
+    "Array", "NamedSharding", "P", "ShapeDtypeStruct", "ad_checkpoint", "allow_f16_reductions",
+    "array_garbage_collection_guard", "auto_pcast", "block_until_ready", "check_tracer_leaks",
+    "checking_leaks", "checkpoint", "checkpoint_name", "checkpoint_policies", "clear_caches",
+    "closure_convert", "config", "custom_gradient", "custom_jvp", "custom_vjp", "debug",
+    "debug_infs", "debug_key_reuse", "debug_nans", "default_backend", "default_device",
+    "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",
+    "devices", "disable_jit", "dtypes", "effects_barrier", "enable_checks",
+    "enable_custom_prng", "enable_x64", "eval_shape", "experimental", "explain_cache_misses",
+    "export", "extend", "ffi", "float0", "grad", "hessian", "image", "io_callback", "jacfwd",
+    "jacobian", "jacrev", "jax2tf_associative_scan_reductions", "jit", "jvp", "lax", "layout",
+    "legacy_prng_key", "linear_transpose", "linearize", "local_device_count", "local_devices",
+    "log_compiles", "make_array_from_callback", "make_array_from_single_device_arrays",
+    "make_jaxpr", "make_mesh", "make_user_context", "named_scope", "nn", "no_execution",
+    "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion", "ops", "pmap",
+    "process_count", "process_index", "profiler", "pure_callback", "random", "remat",
+    "remove_size_one_mesh_axis_from_type", "scipy", "set_mesh", "shard_map", "sharding",
+    "simulate", "softmax_custom_jvp", "stages", "thread_guard", "threefry_partitionable",
+    "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "use_mesh",
     "value_and_grad", "vjp", "vmap",
 ]
 # fmt: on
@@ -122,6 +159,17 @@ _LAZY_NAMES = {
     "weft.custom_derivatives.custom_jvp": "custom_jvp",
     "weft.custom_derivatives.custom_vjp": "custom_vjp",
     "weft.profiler.session": "named_scope",
+    "weft.setting_blocks": (
+        "allow_f16_reductions array_garbage_collection_guard auto_pcast "
+        "check_tracer_leaks checking_leaks default_device default_matmul_precision "
+        "default_prng_impl disable_jit enable_checks enable_custom_prng "
+        "explain_cache_misses jax2tf_associative_scan_reductions legacy_prng_key "
+        "log_compiles make_user_context no_execution no_tracing numpy_dtype_promotion "
+        "numpy_rank_promotion remove_size_one_mesh_axis_from_type softmax_custom_jvp "
+        "thread_guard threefry_partitionable transfer_guard "
+        "transfer_guard_device_to_device transfer_guard_device_to_host "
+        "transfer_guard_host_to_device"
+    ),
     "weft.spmd.shard_map": "shard_map",
 }
 

@@ -128,7 +128,9 @@ class HostSettings:
         )
 
 
-_FIELDS = {field.name: field for cls in (Settings, HostSettings) for field in dataclasses.fields(cls)}
+_FIELDS = {
+    field.name: field for cls in (Settings, HostSettings) for field in dataclasses.fields(cls)
+}
 _OF_HOST = frozenset(field.name for field in dataclasses.fields(HostSettings))
 _T = TypeVar("_T", Settings, HostSettings)
 _values = {

@@ -77,7 +77,9 @@ def default_matmul_precision(new_val: str | None = None) -> Block:
 
     >>> import weft
     >>> with weft.default_matmul_precision("tensorfloat32"):
-    ...     print(weft.make_jaxpr(weft.numpy.dot)(np.ones(2), np.ones(2)).eqns[0].params["precision"])
+    ...     print(
+    ...         weft.make_jaxpr(weft.numpy.dot)(np.ones(2), np.ones(2)).eqns[0].params["precision"]
+    ...     )
     ('HIGH', 'HIGH')
     """
     return config.override(default_matmul_precision=new_val)
