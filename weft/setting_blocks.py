@@ -35,8 +35,8 @@ def disable_jit(disable: bool = True) -> Block:
     `jit` calls its function; `scan`, `map`, `fori_loop`, `while_loop`, `cond` and `switch` run
     their functions in Python as often as the values say, so that a debugger, `print` and Python's
     own `if` see what happens. A condition that is traced all the same (inside of `vmap` or
-    `make_jaxpr`) is traced as ever. Each operation is still compiled. A scan of no steps raises
-    WeftValueError: no step tells the type of its results.
+    `make_jaxpr`) is traced as ever, and so is a scan of no steps, whose results only tracing tells
+    the types of. Each operation is still compiled.
 
     >>> import weft
     >>> @weft.jit
@@ -51,7 +51,7 @@ def disable_jit(disable: bool = True) -> Block:
 
 
 def default_device(new_val: Any = None) -> Block:
-    """A `with` block in which arrays are made on a device, and what is committed to none runs there.
+    """A `with` block in which arrays are made, and uncommitted ones computed, on another device.
 
     `new_val` is a device (an entry of `weft.devices()`), the name of a platform, which stands for
     its first device, or None for the first device of all. Arrays that are made so are not
@@ -323,7 +323,7 @@ def transfer_guard_host_to_device(new_val: str) -> Block:
     ...     weft.numpy.sin(np.ones(5))
     Traceback (most recent call last):
         ...
-    weft.errors.TransferError: a copy from the host to a device is not allowed here...
+    weft.errors.GuardError: a copy from the host to a device is not allowed here...
       ...
     """
     return config.override(transfer_guard_host_to_device=new_val)
