@@ -159,8 +159,7 @@ def allow_f16_reductions(new_val: bool = True) -> Block:
 
 def default_prng_impl(new_val: str) -> Block:
     """A `with` block in which keys that name no generator are of this one: "threefry2x32", "rbg",
-    "unsafe_rbg", or one defined by `weft.extend.random`. An unknown name raises where a key is
-    made.
+    "unsafe_rbg", or one defined by `weft.extend.random`. Raises ValueError for an unknown name.
 
     >>> import weft
     >>> with weft.default_prng_impl("rbg"):

@@ -34,7 +34,8 @@ __all__ = [
     "along", "axes_of", "axis_of", "broadcast_shape", "broadcasted", "check_arrays", "check_choice",
     "check_fill", "check_fits", "check_flag", "check_flags", "check_number", "check_ranks",
     "combined", "common_shape", "computing_dtype", "convert", "does_not_fit", "expanded",
-    "fill_unread", "inexact", "integer_of", "length_of", "no_common_shape", "operand", "operands", "promoted",
+    "fill_unread", "inexact", "integer_of", "length_of", "no_common_shape", "operand", "operands",
+    "promoted",
     "refuse_out", "sequence_of", "shape_of", "strong",
 ]  # fmt: skip
 
