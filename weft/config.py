@@ -128,7 +128,9 @@ class HostSettings:
         )
 
 
-_FIELDS = {field.name: field for cls in (Settings, HostSettings) for field in dataclasses.fields(cls)}
+_FIELDS = {
+    field.name: field for cls in (Settings, HostSettings) for field in dataclasses.fields(cls)
+}
 _OF_HOST = frozenset(field.name for field in dataclasses.fields(HostSettings))
 _T = TypeVar("_T", Settings, HostSettings)
 _values = {
@@ -188,6 +190,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "transfer_guard_device_to_device": GUARD_LEVELS,
     "transfer_guard_device_to_host": GUARD_LEVELS,
 }
+# The names of random generators; `weft.random` adds those that users define.
+generators = {"threefry2x32", "rbg", "unsafe_rbg"}
 _TEXTS = {"cache_dir": "a path as text", "platforms": "names of platforms as text"}
 
 
@@ -204,8 +208,8 @@ def _check(name: str, value: Any) -> None:
         raise TypeError(f"the setting {name!r} is None or {_TEXTS[name]}, not {value!r}")
     elif name in _CHOICES and value not in _CHOICES[name]:
         raise ValueError(f"the setting {name!r} is one of {_CHOICES[name]}, not {value!r}")
-    elif name == "default_prng_impl" and not isinstance(value, str):
-        raise TypeError(f"the setting {name!r} is the name of a generator, not {value!r}")
+    elif name == "default_prng_impl" and value not in generators:
+        raise ValueError(f"the setting {name!r} is one of {sorted(generators)}, not {value!r}")
     elif name == "default_device":
         device = hasattr(value, "platform") and hasattr(value, "id")
         if not (value is None or device or value in PLATFORMS):

@@ -22,7 +22,7 @@ from weft.base import source
 # fmt: off
 __all__ = [
     "ArrayProtocolError", "AxisError", "ConcretizationError", "ConcretizationTypeError",
-    "DTypeError", "DeletedArrayError", "Fix", "JaxprError", "KeyReuseError",
+    "DTypeError", "DeletedArrayError", "Fix", "GuardError", "JaxprError", "KeyReuseError",
     "LeakedTracerError", "MissingDerivativeError", "MissingRuleError", "NoMeshError",
     "NonConcreteBooleanIndexError", "NonFiniteError", "ProfilerError", "RetracingWarning",
     "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
@@ -291,6 +291,11 @@ class NonFiniteError(WeftError, FloatingPointError):
         rebuild, (cls, message, fields, called) = super().__reduce__()
         own = {name: getattr(self, name) for name in ("kind", "within", "backward", "device")}
         return rebuild, (cls, message, fields | own, called)
+
+
+class GuardError(WeftError, RuntimeError):
+    """What a setting forbids was about to happen: a copy between the host and a device
+    (`transfer_guard`), a trace (`no_tracing`) or an execution (`no_execution`)."""
 
 
 class ProfilerError(WeftError, RuntimeError):

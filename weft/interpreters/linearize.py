@@ -21,7 +21,14 @@ from weft.core.check import checked, result_types
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, check_marks, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import Zero
-from weft.core.trace import Trace, current_trace, function_as_parameter, running, using_trace
+from weft.core.trace import (
+    Trace,
+    current_trace,
+    function_as_parameter,
+    leaks_checked,
+    running,
+    using_trace,
+)
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
 from weft.interpreters.dce import dce_equations
@@ -142,6 +149,7 @@ def share_captured(trace: Trace | None, linear: StagingTrace) -> None:
         trace = trace.parent
 
 
+@leaks_checked
 def linearize_flat(
     function: Callable[..., Sequence[Any]],
     primals: Sequence[Any],
