@@ -39,6 +39,12 @@ class Settings:
     default_matmul_precision: str | None = None
     # "strict" refuses to mix types that differ, for code that writes every conversion.
     numpy_dtype_promotion: str = "standard"
+    # "jax" cuts 64-bit dtypes that are asked for to 32 bits unless enable_x64 is set, and keeps the
+    # low bits of integers that do not fit, for programs that were written for these rules.
+    dtype_rule: str = "weft"
+    # "jax" takes arguments that mean nothing or that have no effect where JAX takes them: programs
+    # written for it pass them.
+    argument_rule: str = "weft"
     # Checking every result costs time, and some programs compute with NaNs or infinities.
     debug_nans: bool = False
     debug_infs: bool = False
@@ -91,8 +97,10 @@ def _parse(name: str, text: str) -> Any:
 
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
+    "argument_rule": ("weft", "jax"),
     "compile_effort": ("full", "least"),
     "default_matmul_precision": (None, "default", "high", "highest"),
+    "dtype_rule": ("weft", "jax"),
     "numpy_dtype_promotion": ("standard", "strict"),
 }
 
