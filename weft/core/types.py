@@ -373,6 +373,8 @@ def user_value(value: Any) -> Any:
     if dtype == value.dtype:
         return value
     if dtype.kind in "iu" and not dtypes.fits(int(value), dtype):
+        if dtypes.keeps_low_bits():
+            return dtypes.low_bits(int(value), dtype)
         raise OverflowError(
             f"the integer {value} does not fit in {dtype.name}; make it an array of an explicit "
             "dtype, or set enable_x64"
