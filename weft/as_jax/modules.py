@@ -18,8 +18,10 @@ errors
 experimental
 experimental.layout
 export
+api_util
 extend
-extend.core
+extend.linear_util
+extend.source_info_util
 ffi
 image
 lax
@@ -84,12 +86,13 @@ MODULES: dict[str, tuple[str, ...]] = {
     **{f"jax.{path}": (f"weft.{path}",) for path in _SAME.split()},
     "jax": ("weft.as_jax.root", "weft"),
     "jax.version": ("weft.as_jax.release",),
-    "jax.core": ("weft.extend.core",),
+    "jax.core": ("weft.as_jax.core", "weft.extend.core", "weft"),
+    "jax.extend.core": ("weft.as_jax.core", "weft.extend.core"),
     "jax.extend.core.primitives": ("weft.builtin_primitives",),
     "jax.interpreters": ("weft.extend.interpreters",),
     "jax.interpreters.ad": ("weft.extend.interpreters.ad",),
     "jax.interpreters.batching": ("weft.extend.interpreters.batching",),
-    "jax.interpreters.mlir": ("weft.extend.interpreters.mlir",),
+    "jax.interpreters.mlir": ("weft.as_jax.lowering", "weft.extend.interpreters.mlir"),
     "jax.interpreters.partial_eval": ("weft.extend.interpreters.partial_eval",),
     "jax.stages": ("weft.dispatch.stages",),
 }

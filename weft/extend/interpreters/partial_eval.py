@@ -1,5 +1,8 @@
 """Transforming jaxprs: partial evaluation, dead code, staging, retyping; and their rules."""
 
+from typing import TYPE_CHECKING
+
+from weft.base.facades import handed_on
 from weft.core.jaxpr import SplitEquation
 from weft.core.rules import dce as dce_rules
 from weft.core.rules import effects as effects_rules
@@ -26,12 +29,5 @@ from weft.interpreters.retype import join_types, retype_program, retype_together
 from weft.interpreters.retype import pvary_jaxpr as widened
 from weft.ops.structural.constants import inline_consts as embedded
 
-# fmt: off
-__all__ = [
-    "SplitEquation", "again_rules", "dce_equations", "dce_jaxpr", "dce_rules", "effects_rules",
-    "embedded", "fit", "join_types", "partial_eval_jaxpr", "partial_eval_rules", "register",
-    "register_again", "register_dce", "register_effects", "register_retype", "register_stage",
-    "register_steps", "retype_program", "retype_rules", "retype_together", "silenced",
-    "silenced_equation", "stage_rules", "steps_rules", "widened",
-]
-# fmt: on
+if not TYPE_CHECKING:  # A type checker takes a list that is computed for an empty one.
+    __all__ = handed_on(globals())
