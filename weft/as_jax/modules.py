@@ -7,6 +7,8 @@ which weft keeps elsewhere, because the import system writes these into their pa
 
 from __future__ import annotations
 
+from weft.as_jax.private.modules import PRIVATE
+
 __all__ = ["MODULES", "anchor", "is_overlay"]
 
 # Modules of JAX that are modules of weft, at the same place.
@@ -20,6 +22,7 @@ experimental.layout
 export
 api_util
 extend
+extend.backend
 extend.linear_util
 extend.source_info_util
 ffi
@@ -93,7 +96,13 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax.interpreters.ad": ("weft.extend.interpreters.ad",),
     "jax.interpreters.batching": ("weft.extend.interpreters.batching",),
     "jax.interpreters.mlir": ("weft.as_jax.lowering", "weft.extend.interpreters.mlir"),
-    "jax.interpreters.partial_eval": ("weft.extend.interpreters.partial_eval",),
+    "jax.interpreters.partial_eval": (
+        "weft.as_jax.partial_eval",
+        "weft.extend.interpreters.partial_eval",
+    ),
+    "jax.interpreters.pxla": ("weft.as_jax.interpreters",),
+    "jax.interpreters.xla": ("weft.as_jax.interpreters",),
+    **PRIVATE,
     "jax.stages": ("weft.dispatch.stages",),
 }
 

@@ -11,6 +11,7 @@ from weft.core.rules import rebind as again_rules
 from weft.core.rules import retype as retype_rules
 from weft.core.rules import stage as stage_rules
 from weft.core.rules import stepwise as steps_rules
+from weft.define.partial_evaluation import *
 from weft.define.registration import (
     register_again,
     register_dce,
@@ -20,6 +21,10 @@ from weft.define.registration import (
     register_steps,
 )
 from weft.define.registration import register_partial_eval as register
+from weft.define.rule_mappings import (
+    custom_partial_eval_rules,
+    partial_eval_jaxpr_custom_rules,
+)
 from weft.interpreters.dce import dce_equations, dce_jaxpr
 from weft.interpreters.dce import drop_debug_effects as silenced
 from weft.interpreters.dce import without_debug_effects as silenced_equation
