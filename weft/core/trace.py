@@ -246,10 +246,26 @@ class Tracer(Typed, ArrayOperators[Any]):
         self.type = type
         self.created = sources.current()
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "aval" in vars(cls):
+            # A class written for JAX: it says its type so, and need not call `__init__`.
+            cls.type = property(lambda self: self.aval)  # type: ignore[assignment]
+            cls.created = property(lambda self: None, lambda self, line: None)  # type: ignore
+
     @property
     def aval(self) -> ArrayType:
         """The type of the value."""
         return self.type
+
+    @property
+    def trace(self) -> Trace:
+        """The trace that made it."""
+        return self._trace
+
+    def full_lower(self) -> Any:
+        """The value itself, where it is known without this tracer; else the tracer."""
+        return self
 
     def concrete(self) -> Any:
         """The array that this tracer is known to hold, or None where only its type is known."""
