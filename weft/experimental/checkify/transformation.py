@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
-import numpy as np
-
 from weft import dtypes, tree
 from weft.argument_errors import described
 from weft.base import source as sources
