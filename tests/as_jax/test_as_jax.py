@@ -93,8 +93,10 @@ def test_missing_names_and_modules_are_explained() -> None:
     assert not hasattr(jax, "no_such_name")
     with pytest.raises(AttributeError, match=r"weft has no jax\.no_such_name: docs/parity\.md#jax"):
         _ = jax.no_such_name
-    with pytest.raises(ModuleNotFoundError, match=r"weft has no module jax\.no_such_module"):
+    with pytest.raises(ModuleNotFoundError, match=r"weft has no jax\.no_such_module: docs/parity"):
         importlib.import_module("jax.no_such_module")
+    with pytest.raises(ImportError, match=r"weft has no jax\.no_such_name: docs/parity\.md#jax "):
+        from jax import no_such_name  # noqa: F401
 
 
 def test_the_real_jax_must_not_come_first(tmp_path: pathlib.Path) -> None:

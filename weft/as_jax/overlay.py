@@ -116,12 +116,10 @@ class Finder(importlib.abc.MetaPathFinder):
         if fullname != "jax" and not fullname.startswith("jax."):
             return None
         if fullname not in MODULES:
-            parent = fullname.rpartition(".")[0]
-            raise MissingJaxModule(
-                f"weft has no module {fullname}: docs/parity.md lists the names of JAX {VERSION} "
-                f"that are missing ({anchor(parent)}), why, and what to use",
-                name=fullname,
-            )
+            # Without `name=`: of an error that has the name of the module, `from jax import x`
+            # takes no notice, and says only that it cannot import the name.
+            parent, _, name = fullname.rpartition(".")
+            raise MissingJaxModule(missing(parent, name))
         # An alias of a package is one itself: `import jax.a.b` asks its parent for a path.
         return importlib.machinery.ModuleSpec(fullname, _Loader(), is_package=is_overlay(fullname))
 
