@@ -16,6 +16,7 @@ debug
 dtypes
 errors
 experimental
+experimental.checkify
 experimental.layout
 export
 extend

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,10 +30,11 @@ from weft.ops.structural.tangents import zeros
 __all__ = [
     "BatchedError", "CheckFailure", "DivisionByZeroError", "Error", "ErrorCategory",
     "FailedCheckError", "Failure", "Form", "JaxRuntimeError", "NaNError", "NO_FAILURE", "OOBError",
-    "Site", "first_failure", "init_error",
+    "Out", "Site", "first_failure", "init_error",
 ]  # fmt: skip
 
 Types = tuple[ArrayType, ...]
+Out = TypeVar("Out")
 
 
 class JaxRuntimeError(WeftValueError):

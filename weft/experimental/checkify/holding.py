@@ -21,10 +21,10 @@ from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Params, Values, Zero
 from weft.core.types import type_of
-from weft.custom_derivatives.custom_jvp import custom_jvp_p
+from weft.custom_derivatives.custom_jvp_rule import custom_jvp_p
 from weft.custom_derivatives.custom_primitive import Rule, mapped_at_front
-from weft.custom_derivatives.custom_vjp import custom_vjp_p
-from weft.experimental.checkify.check_primitive import first_element
+from weft.custom_derivatives.custom_vjp_rules import custom_vjp_p
+from weft.experimental.checkify.failed_check import first_element
 from weft.experimental.checkify.check_trace import (
     Categories,
     CheckTrace,
