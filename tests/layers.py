@@ -133,6 +133,7 @@ PACKAGE_FACADES = dict.fromkeys(
         "weft.custom_derivatives",
         "weft.debug",
         "weft.experimental",
+        "weft.experimental.checkify",
         "weft.export",
         "weft.ffi",
         "weft.numpy",

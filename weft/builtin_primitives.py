@@ -46,6 +46,7 @@ _HOMES = (
     "weft.custom_batching",
     "weft.custom_derivatives",
     "weft.dispatch.debug_nans",
+    "weft.experimental.checkify",
     "weft.export.call_exported",
     "weft.ffi.call",
     "weft.ops",

@@ -20,6 +20,7 @@ debug
 dtypes
 errors
 experimental
+experimental.checkify
 experimental.layout
 export
 api_util
