@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from weft.control_flow.checkpoint import checkpoint
     from weft.control_flow.checkpoint import checkpoint as remat
     from weft.control_flow.checkpoint_policies import checkpoint_name
-    from weft.custom_derivatives.custom_jvp import custom_jvp
-    from weft.custom_derivatives.custom_vjp import custom_vjp
+    from weft.custom_derivatives.custom_jvp_rule import custom_jvp
+    from weft.custom_derivatives.custom_vjp_rules import custom_vjp
     from weft.profiler.session import named_scope
     from weft.spmd.shard_map import shard_map
 
@@ -91,11 +91,14 @@ __all__ = [
 _LAZY_MODULES = (
     "weft.ad_checkpoint",
     "weft.control_flow.checkpoint_policies",
+    "weft.custom_batching",
+    "weft.custom_derivatives",
     "weft.debug",
     "weft.experimental",
     "weft.export",
     "weft.extend",
     "weft.ffi",
+    "weft.flatten_util",
     "weft.image",
     "weft.lax",
     "weft.layout",
@@ -119,8 +122,8 @@ _LAZY_NAMES = {
     "weft.callbacks.primitives": "effects_barrier io_callback pure_callback",
     "weft.control_flow.checkpoint": "checkpoint",
     "weft.control_flow.checkpoint_policies": "checkpoint_name",
-    "weft.custom_derivatives.custom_jvp": "custom_jvp",
-    "weft.custom_derivatives.custom_vjp": "custom_vjp",
+    "weft.custom_derivatives.custom_jvp_rule": "custom_jvp",
+    "weft.custom_derivatives.custom_vjp_rules": "custom_vjp",
     "weft.profiler.session": "named_scope",
     "weft.spmd.shard_map": "shard_map",
 }

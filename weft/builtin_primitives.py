@@ -16,8 +16,10 @@ __all__ = ["BuiltinPrimitives", "primitives"]
 # The modules and packages that make primitives. They are imported at the first look-up by name:
 # some are otherwise not imported before an operation of theirs is used.
 _HOMES = (
+    "weft.api.linear_functions",
     "weft.callbacks.primitives",
     "weft.control_flow",
+    "weft.custom_batching",
     "weft.custom_derivatives",
     "weft.dispatch.debug_nans",
     "weft.export.call_exported",

@@ -332,7 +332,7 @@ def trim(error: E) -> E:
     Returns `error` itself. With the setting `full_traceback` nothing is removed. An error that is
     no WeftError keeps its innermost frame even inside weft: it shows where a fault is.
     """
-    if not config.settings().full_traceback:
+    if not config.host_settings().full_traceback:
         _trim_chain(error)
     return error
 
@@ -398,7 +398,7 @@ def install_excepthook() -> None:
     def excepthook(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        if not config.settings().full_traceback and traceback is not None:
+        if not config.host_settings().full_traceback and traceback is not None:
             kept = _user_frames(traceback, keep_last=not isinstance(error, WeftError))
             if (
                 kept is not None
