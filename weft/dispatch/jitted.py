@@ -28,6 +28,7 @@ from weft.core.rules import Types
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch import stages
+from weft.dispatch.debug_nans import no_execution
 from weft.dispatch.executable_calls import CompiledCall
 from weft.dispatch.jit_shardings import JitShardings, check_arguments, placed_alike, placed_around
 from weft.dispatch.reference_calls import reference_call
@@ -205,6 +206,11 @@ class Jitted(Generic[P, R_co]):
         return len(self._traces) + len(self._closures)
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        settings = _settings()
+        if settings.disable_jit:
+            return self._function(*args, **kwargs)
+        if settings.no_execution and current_trace() is bottom_trace():
+            raise no_execution(f"jit of {self._name}")
         static, dynamic = self._split(args, kwargs)
         leaves, in_tree = tree.flatten(dynamic)
         if current_trace() is not bottom_trace():

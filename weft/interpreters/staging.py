@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.arrays.array import Array, as_array
 from weft.base import source as sources
 from weft.base.util import collection_paused
@@ -23,9 +23,9 @@ from weft.core.check import checked, equally_varying, result_types
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, Types, not_linear
-from weft.core.trace import Trace, Tracer, function_as_parameter, leaked, running
+from weft.core.trace import Trace, Tracer, function_as_parameter, leaked, leaks_checked, running
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, Fix, WeftError, WeftNotImplementedError
+from weft.errors import AxisError, Fix, GuardError, WeftError, WeftNotImplementedError
 from weft.ops.collectives.all_reduce import pbroadcast_p
 from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.shape import broadcast_in_dim_p, reshape_p, transpose_p
@@ -314,6 +314,14 @@ def function_name(function: Any) -> str:
     return name if isinstance(name, str) else type(function).__name__
 
 
+def _no_tracing(transformation: str, name: str) -> GuardError:
+    message = f"{transformation} of {name} is about to be traced, and the setting no_tracing is on"
+    wanted = "a call that is served by a trace made before"
+    fix = Fix("setting", "trace it before: call it once, with arguments of the same types")
+    return GuardError(message, operation=transformation, got=name, wanted=wanted, fix=fix)
+
+
+@leaks_checked
 def trace_to_jaxpr(
     function: Callable[..., Sequence[Any]],
     in_types: Sequence[ArrayType],
@@ -338,6 +346,8 @@ def trace_to_jaxpr(
         c:f32[2] = mul a b
       in (c,) }
     """
+    if config.host_settings().no_tracing:
+        raise _no_tracing(transformation, name)
     trace = StagingTrace(None, transformation, name)
     created = sources.current()
     tracers = [trace.new_input(type, created) for type in in_types]
