@@ -16,7 +16,7 @@ from weft.base import source as sources
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.references import RefType
 from weft.core.types import type_of
-from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError
 from weft.interpreters.function_results import leaf_paths
 from weft.interpreters.staging import function_name, rebuild
 from weft.refs.primitives import addupdate_p, swap_p
@@ -24,7 +24,8 @@ from weft.refs.reference import Ref, boxed, contents
 
 __all__ = [
     "Discharged", "PureCall", "array_in", "as_closure", "boxed_call", "check_distinct", "discharge",
-    "has_references", "lent", "pure_call", "refuse_returned",
+    "has_references", "lent", "not_carried", "passed_and_closed_over", "pure_call",
+    "refuse_returned", "value_type", "written_inside",
 ]  # fmt: skip
 
 _WRITES = (swap_p, addupdate_p)
@@ -205,6 +206,15 @@ def as_closure(
 
     closed.__name__ = function_name(function)
     return closed, rest
+
+
+def written_inside(what: str, ref: Ref) -> WeftNotImplementedError:
+    """The error for a function that writes a reference where its operation only lets it read."""
+    message = f"{what}: the function writes a reference from outside while it is traced"
+    got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
+    fix = Fix("return_value", "return the value, and write it after the call")
+    wanted = "a function that reads references, or writes those that it made"
+    return WeftNotImplementedError(message, operation=what, got=got, wanted=wanted, fix=fix)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -104,6 +104,9 @@ class _Accumulating:
         return structure.unflatten(results)
 
 
+# What comes out of a transformed function is a tree without leaves.
+for _mark in (GradRef, DidntWant):
+    pending_nodes.append((_mark, lambda mark: ((), None), lambda _, __, made=_mark: made(), None))
 pending_nodes.append(
     (
         Pullback,

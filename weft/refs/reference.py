@@ -306,6 +306,10 @@ def _leaked(ref: Ref) -> LeakedTracerError:
     got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
     fix = Fix("return_value", "return its array from the function: weft.freeze(ref)")
     wanted = "references that are made outside, and passed in or closed over"
+    if ref._tracer is not None:
+        message = f"a reference that a function under {name} was given is used after it was traced"
+        text = "where a derivative's rule uses it, differentiate inside of what is traced: "
+        fix = Fix("order", f"{text}jit(grad(f)), not grad(jit(f))")
     return LeakedTracerError(message, got=got, wanted=wanted, fix=fix)
 
 
@@ -360,7 +364,8 @@ def _check_visible(ref: Ref, value: Any, operation: str) -> None:
     check_alive(value)
     trace = ref._owner
     while trace is not None:
-        if trace is value._trace:
+        # A derivative's rule works on tangents, which are recorded beside the trace it runs under.
+        if trace is value._trace or getattr(trace, "linear", None) is value._trace:
             return
         trace = trace.parent
     by = value._trace.name
