@@ -15,7 +15,7 @@ from weft.arrays.array import Array
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.references import RefType
 from weft.core.shape_struct import ShapeDtypeStruct, described_type
-from weft.core.types import ArrayType, type_of, user_value
+from weft.core.types import type_of, user_value
 from weft.dispatch.jit_shardings import JitShardings
 from weft.dispatch.jitted import Jitted, Options
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary, install_excepthook

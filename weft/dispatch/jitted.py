@@ -252,10 +252,7 @@ class Jitted(Generic[P, R_co]):
         else:
             donated = (False,) * jaxpr.num_consts + self._donated(in_tree)
             outs = jit_p.bind(
-                *values,
-                jaxpr=jaxpr,
-                name=self._name,
-                donated=donated if any(donated) else (),
+                *values, jaxpr=jaxpr, name=self._name, donated=donated if any(donated) else ()
             )
         return traced.out_tree.unflatten(outs)
 
