@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 
 from weft import config, dtypes
-from weft.arrays.shards import gathered, moved, parts_of, put_blocks, relaid, shares
+from weft.arrays.shards import gathered, moved, parts_of, placement_text, put_blocks, relaid, shares
+from weft.arrays.uncommitted import Uncommitted, default_place
 from weft.base import source as sources
 from weft.base.program_caches import BoundedCache, on_clear
 from weft.core.array_value import array_of_value, array_values
@@ -26,12 +27,12 @@ from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, Typed, register_type_of, type_of
 from weft.errors import DeletedArrayError, Fix, WeftIndexError, WeftTypeError, WeftValueError
 from weft.runtime import client
-from weft.sharding import Format, Layout, NamedSharding, Sharding, SingleDeviceSharding
+from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
 from weft.sharding.layout import unless_row_major
 
 __all__ = [
     "Array", "Shard", "array_at", "array_of", "as_array", "as_stored", "deleted", "donatable",
-    "donate_to_place", "host_values", "own_array", "placement_text", "put", "scalar_array",
+    "donate_to_place", "host_values", "own_array", "put", "scalar_array",
     "signature_of", "to_format", "to_layout", "to_place",
 ]  # fmt: skip
 
@@ -111,6 +112,11 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
 
     def _committed_place(self) -> Any:
         """The device or sharding that the array is committed to; None for an uncommitted array."""
+        place = self._kept_place()
+        return None if type(place) is Uncommitted else place
+
+    def _kept_place(self) -> Any:
+        """The place in the signature: the same, or where an uncommitted array lies elsewhere."""
         signature = self.signature
         return None if signature is self.type else signature[1]
 
@@ -478,6 +484,8 @@ def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:
     """The signature of an array of this type and layout, committed to `place` unless it is None."""
     if isinstance(place, Sharding):
         place = place.canonical
+    elif isinstance(place, Uncommitted):
+        place = place.unless_first
     if unless_row_major(layout) is None:
         return type if place is None else (type, place)
     return type, place, layout
@@ -491,17 +499,6 @@ def array_at(buffer: Any, type: ArrayType, place: Any, layout: Layout | None = N
     return made
 
 
-def placement_text(layout: Any, place: Any) -> str:
-    """The part of a text for a layout that is not row-major, and for several devices; it begins
-    with a comma."""
-    layout = unless_row_major(layout)
-    order = getattr(layout, "major_to_minor", layout)  # Layout.AUTO has none
-    text = f", layout={order}" if layout is not None else ""
-    if isinstance(place, NamedSharding):
-        return f"{text}, sharding={place.spec}"
-    return f"{text}, sharding={place}" if isinstance(place, Sharding) else text
-
-
 def put(
     value: np.ndarray[Any, Any], type: ArrayType, place: Any = None, copy: bool = True
 ) -> Array:
@@ -510,6 +507,8 @@ def put(
     With `copy=False` the devices may read the array's own memory from now on. Raises ShapeError
     where the sharding cannot split the array.
     """
+    if place is None and config.operations_vary:
+        place = default_place()
     if type.dtype == dtypes.float0:  # There are no elements: booleans hold the shape.
         held = put(np.zeros(type.shape, np.bool_), ArrayType(type.shape, np.bool_), place)
         return Array(held._buffer, type, signature_of(type, place, None))
@@ -517,7 +516,8 @@ def put(
         return Array(client.backend().put(value, type, copy=copy), type, type)
     if isinstance(place, Sharding):
         return array_at(put_blocks(value, type, place, copy), type, place)
-    return Array(client.backend().put(value, type, place, copy=copy), type, (type, place))
+    device = place.device if isinstance(place, Uncommitted) else place
+    return Array(client.backend().put(value, type, device, copy=copy), type, (type, place))
 
 
 def as_stored(
@@ -527,7 +527,9 @@ def as_stored(
     if isinstance(place, Sharding):
         return to_layout(put(values, type, place), layout)
     made = put(values, ArrayType(values.shape, values.dtype), place)
-    return to_layout(Array(made._buffer, type, signature_of(type, place, None)), layout)
+    return to_layout(
+        Array(made._buffer, type, signature_of(type, made._kept_place(), None)), layout
+    )
 
 
 def to_place(array: Array, place: Any, copy: bool = False) -> Array:
@@ -553,7 +555,7 @@ def to_layout(array: Array, layout: Layout | None) -> Array:
         return array
     place = array._place()
     buffer = relaid(array._live(), parts_of(place, array.type), old, layout)
-    return array_at(buffer, array.type, array._shown_place(), layout)
+    return array_at(buffer, array.type, array._shown_place() or array._kept_place(), layout)
 
 
 def to_format(array: Array, place: Any, layout: Layout | None, copy: bool = False) -> Array:
@@ -594,7 +596,9 @@ _PLAIN = frozenset({bool, int, float})
 def scalar_array(value: Any, type: ArrayType) -> Array:
     """A number as an array, cached: the same few numbers are used again and again."""
     # Equal numbers of one type are the same number, but for the sign of a zero: text tells those.
-    key = (type, value if value and type.dtype.kind != "c" else str(value))
+    key: Any = (type, value if value and type.dtype.kind != "c" else str(value))
+    if config.operations_vary:
+        key = (*key, default_place())
     found: Array | None = _scalars.get(key)
     if found is None or found.is_deleted():
         with np.errstate(all="ignore"):  # 1e300 in float32 is infinity

@@ -18,12 +18,13 @@ from weft.arrays.relayout import copied, reordered, stored_type
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftValueError
 from weft.runtime import client
-from weft.sharding import Layout, Sharding
+from weft.sharding import Layout, NamedSharding, Sharding
+from weft.sharding.layout import unless_row_major
 from weft.sharding.sharding import block_slices
 
 __all__ = [
-    "Parts", "gathered", "join", "moved", "parts_of", "put_blocks", "put_parts", "relaid", "shares",
-    "stored_type",
+    "Parts", "gathered", "join", "moved", "parts_of", "placement_text", "put_blocks", "put_parts",
+    "relaid", "shares", "stored_type",
 ]  # fmt: skip
 
 Buffer = Any
@@ -317,3 +318,14 @@ def _host_blocks(shards: Sequence[Buffer], steps: Sequence[Step], new: Parts) ->
             joined[to] = _block(values[holder], index)
         found[number] = joined
     return found
+
+
+def placement_text(layout: Any, place: Any) -> str:
+    """The part of a text for a layout that is not row-major, and for several devices; it begins
+    with a comma."""
+    layout = unless_row_major(layout)
+    order = getattr(layout, "major_to_minor", layout)  # Layout.AUTO has none
+    text = f", layout={order}" if layout is not None else ""
+    if isinstance(place, NamedSharding):
+        return f"{text}, sharding={place.spec}"
+    return f"{text}, sharding={place}" if isinstance(place, Sharding) else text

@@ -17,6 +17,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
+from weft.arrays.uncommitted import Uncommitted
 from weft.base import source as sources
 from weft.base.program_caches import BoundedCache
 from weft.base.timing import charged
@@ -34,7 +35,8 @@ from weft.sharding import Layout, Mesh, NamedSharding, Sharding, TiledSharding, 
 from weft.sharding.layout import unless_row_major
 
 __all__ = [
-    "LITTLE", "LoweredProgram", "Program", "compile_lowered", "compile_program", "explain_failure",
+    "LITTLE", "LoweredProgram", "Program", "compile_lowered", "compile_program", "device_for",
+    "explain_failure",
     "lower_program", "run_program",
 ]  # fmt: skip
 
@@ -313,8 +315,8 @@ def lower_program(
     compiler chooses; such an input is moved there from the default device. For the layouts see
     `settled_layouts`. The platform is that of the current backend, unless another one is named.
     """
-    backend = client.backend()
-    devices = place if type(place) is tuple else (place or backend.default_device,)
+    devices = place if type(place) is tuple else (device_for(place),)
+    backend = client.backend_of(devices[0])
     in_shardings = in_shardings or (None,) * len(jaxpr.inputs)
     out_shardings = out_shardings or (None,) * len(jaxpr.outputs)
     platform = platform or backend.platform
@@ -339,6 +341,13 @@ def lower_program(
     )
 
 
+def device_for(place: Place) -> Any:
+    """The device of a place of one."""
+    if isinstance(place, Uncommitted):
+        return place.device
+    return client.backend().default_device if place is None else place
+
+
 @charged("compiling")
 def compile_lowered(
     lowered: LoweredProgram,
@@ -348,8 +357,8 @@ def compile_lowered(
     compiler_options: Any = None,
 ) -> Program:
     """Compiles a module that was lowered for the current backend."""
-    backend = client.backend()
     jaxpr, devices, callbacks = lowered.jaxpr, lowered.devices, lowered.context.callbacks
+    backend = client.backend_of(devices[0])
     options = CompileOptions(
         num_partitions=len(devices),
         fast_compile=fast_compile or config.settings().compile_effort == "least",
@@ -364,9 +373,11 @@ def compile_lowered(
     layouts = chosen_layouts(lowered.layouts, executable, jaxpr)
     program = Program(executable, jaxpr.out_types, lowered.place, multiple_results, layouts=layouts)
     execute = outside_calls(lowered, executable) or program.execute
-    if devices[0] is not backend.default_device:
+    if lowered.place is not None and (
+        isinstance(lowered.place, Uncommitted) or devices[0] is not client.backend().default_device
+    ):
         in_types = [physical_type(type) for type in jaxpr.in_types]
-        execute = moving(execute, in_types, lowered.place)
+        execute = moving(execute, in_types, devices[0])
     program._run_by(execute)
     return program
 
@@ -414,8 +425,8 @@ def compile_program(
 
 def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -> Program:
     """Compiles a module for several devices (or a mesh of one)."""
-    backend = client.backend()
     jaxpr, devices = lowered.jaxpr, lowered.devices
+    backend = client.backend_of(devices[0])
     in_shardings, out_shardings = lowered.in_shardings, lowered.out_shardings
     given = [how for how in (*in_shardings, *out_shardings) if isinstance(how, NamedSharding)]
     named = dict.fromkeys([*(how.mesh for how in given), *program_places(jaxpr)])

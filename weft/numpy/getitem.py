@@ -88,6 +88,8 @@ def getitem(x: Any, index: Any) -> Any:
                 key = (x.signature, *_bounds(index))
             else:
                 key = (x.signature, _quick_key(index))
+            if config.operations_vary:
+                key = (*key, config.settings().of_operations)
             run, starts = _eager[key]
         except (KeyError, TypeError):
             run = None
@@ -147,12 +149,16 @@ def _remembered(x: Array, index: Any) -> Any:
     """The key under which `getitem` looks a static index up, or None for other indices."""
     try:
         if type(index) is int:
-            return x.signature, index
-        if type(index) is slice:
-            return x.signature, *_bounds(index)
-        return (x.signature, _quick_key(index)) if type(index) is tuple else None
+            key: Any = (x.signature, index)
+        elif type(index) is slice:
+            key = (x.signature, *_bounds(index))
+        elif type(index) is tuple:
+            key = (x.signature, _quick_key(index))
+        else:
+            return None
     except TypeError:
         return None
+    return (*key, config.settings().of_operations) if config.operations_vary else key
 
 
 def _is_mask(index: Any, x: Array) -> bool:

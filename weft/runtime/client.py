@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from weft.runtime.backends.pjrt import Distributed, JaxlibBackend
 
 __all__ = [
-    "backend", "backend_for", "default_backend", "device_count", "devices", "host_count", "host_id",
-    "host_ids", "is_started", "local_device_count", "local_devices", "process_count",
-    "process_index", "process_indices", "set_distributed", "use_backend",
+    "backend", "backend_for", "backend_of", "default_backend", "device_count", "devices",
+    "host_count", "host_id", "host_ids", "is_started", "local_device_count", "local_devices",
+    "process_count", "process_index", "process_indices", "set_distributed", "use_backend",
 ]  # fmt: skip
 
 Device = Any
@@ -128,6 +128,13 @@ def backend_for(platform: str | None = None) -> Backend:
         fix = Fix("platform", f"use platform={current.platform!r}", {"platform": current.platform})
         raise WeftValueError(message, got=platform, wanted=wanted, fix=fix)
     return _platform(name)
+
+
+def backend_of(device: Device) -> Backend:
+    """The backend whose device it is."""
+    current, platform = backend(), str(device.platform)
+    same = _ALIASES.get(platform, platform) == _ALIASES.get(current.platform, current.platform)
+    return current if same else backend_for(platform)
 
 
 def devices(backend: str | None = None) -> list[Device]:
