@@ -96,6 +96,8 @@ LAYER_OF = {
     "weft.random": "random",
     "weft.image": "image",
     "weft.api": "api",
+    "weft.custom_batching": "api",
+    "weft.flatten_util": "api",
     "weft.nn": "nn",
     "weft.scipy": "scipy",
     # Written with derivatives of the user's functions.
@@ -128,8 +130,10 @@ FOR_TYPE_CHECKERS = {"weft.tree": "weft.typing"}
 # facade over its own package, and holds names only.
 PACKAGE_FACADES = dict.fromkeys(
     (
+        "weft.custom_derivatives",
         "weft.debug",
         "weft.experimental",
+        "weft.experimental.checkify",
         "weft.export",
         "weft.ffi",
         "weft.numpy",

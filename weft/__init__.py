@@ -73,8 +73,8 @@ if TYPE_CHECKING:
     from weft.control_flow.checkpoint import checkpoint
     from weft.control_flow.checkpoint import checkpoint as remat
     from weft.control_flow.checkpoint_policies import checkpoint_name
-    from weft.custom_derivatives.custom_jvp import custom_jvp
-    from weft.custom_derivatives.custom_vjp import custom_vjp
+    from weft.custom_derivatives.custom_jvp_rule import custom_jvp
+    from weft.custom_derivatives.custom_vjp_rules import custom_vjp
     from weft.profiler.session import named_call, named_scope
     from weft.runtime.client import host_count, host_id, host_ids, process_indices
     from weft.runtime.devices import Device
@@ -145,6 +145,8 @@ __all__ = [
 _LAZY_MODULES = (
     "weft.ad_checkpoint",
     "weft.control_flow.checkpoint_policies",
+    "weft.custom_batching",
+    "weft.custom_derivatives",
     "weft.debug",
     "weft.distributed",
     "weft.dlpack",
@@ -152,6 +154,7 @@ _LAZY_MODULES = (
     "weft.export",
     "weft.extend",
     "weft.ffi",
+    "weft.flatten_util",
     "weft.image",
     "weft.lax",
     "weft.layout",
@@ -185,8 +188,8 @@ _LAZY_NAMES = {
     "weft.callbacks.primitives": "effects_barrier io_callback pure_callback",
     "weft.control_flow.checkpoint": "checkpoint",
     "weft.control_flow.checkpoint_policies": "checkpoint_name",
-    "weft.custom_derivatives.custom_jvp": "custom_jvp",
-    "weft.custom_derivatives.custom_vjp": "custom_vjp",
+    "weft.custom_derivatives.custom_jvp_rule": "custom_jvp",
+    "weft.custom_derivatives.custom_vjp_rules": "custom_vjp",
     "weft.profiler.session": "named_call named_scope",
     "weft.setting_blocks": (
         "allow_f16_reductions array_garbage_collection_guard auto_pcast "

@@ -44,6 +44,12 @@ class Settings:
     # "warn" and "raise" speak up where arrays of different ranks are broadcast: a missing axis is
     # a frequent mistake, and a frequent idiom.
     numpy_rank_promotion: str = "allow"
+    # "jax" cuts 64-bit dtypes that are asked for to 32 bits unless enable_x64 is set, and keeps the
+    # low bits of integers that do not fit, for programs that were written for these rules.
+    dtype_rule: str = "weft"
+    # "jax" takes arguments that mean nothing or that have no effect where JAX takes them: programs
+    # written for it pass them.
+    argument_rule: str = "weft"
     # Checking every result costs time, and some programs compute with NaNs or infinities.
     debug_nans: bool = False
     debug_infs: bool = False
@@ -181,8 +187,10 @@ MATMUL_PRECISIONS = (
     "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
 )  # fmt: skip
 _CHOICES: dict[str, tuple[Any, ...]] = {
+    "argument_rule": ("weft", "jax"),
     "compile_effort": ("full", "least"),
     "default_matmul_precision": (None, *MATMUL_PRECISIONS),
+    "dtype_rule": ("weft", "jax"),
     "numpy_dtype_promotion": ("standard", "strict"),
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "legacy_prng_key": ("allow", "warn", "error"),

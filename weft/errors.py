@@ -195,8 +195,11 @@ class ShapeError(WeftTypeError, ValueError):
     """Shapes do not fit together (a TypeError and a ValueError: users expect either)."""
 
 
-class DTypeError(WeftTypeError):
-    """A dtype is unknown, not accepted by an operation, or has no common type with another."""
+class DTypeError(WeftTypeError, ValueError):
+    """A dtype is unknown, not accepted by an operation, or has no common type with another.
+
+    A TypeError and a ValueError: users expect either.
+    """
 
 
 class WeftValueError(WeftError, ValueError):

@@ -389,7 +389,7 @@ def _check_part(
 def _dtype(operation: str, asked: Any, types: Sequence[ArrayType]) -> Any:
     """The dtype that was asked for, or that of the parts."""
     if asked is not None:
-        return dtypes.parse(asked)
+        return dtypes.requested(asked)
     if types:
         return types[0].dtype
     message = f"{operation}: without parts in this process the dtype is not known"

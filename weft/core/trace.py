@@ -94,6 +94,36 @@ class Trace:
         """Ends the trace: its tracers are leaked from now on."""
         self.alive = False
 
+    # Names under which programs written for JAX read traces.
+
+    @property
+    def main(self) -> Trace:
+        """The trace itself."""
+        return self
+
+    @property
+    def parent_trace(self) -> Trace | None:
+        """The trace that interprets what this one passes on (`parent`)."""
+        return self.parent
+
+    @parent_trace.setter
+    def parent_trace(self, trace: Trace | None) -> None:
+        self.parent = trace
+
+    def is_valid(self) -> bool:
+        """Whether the transformed call is still running (`alive`)."""
+        return self.alive
+
+    def invalidate(self) -> None:
+        """Ends the trace (`finish`)."""
+        self.finish()
+
+    def stage_value(self, value: Any) -> Any:
+        """A value as an operand under this trace: the value itself, which every trace takes."""
+        return value
+
+    full_raise = stage_value
+
 
 def function_as_parameter(
     self: Trace,
@@ -215,6 +245,27 @@ class Tracer(Typed, ArrayOperators[Any]):
         self._trace = trace
         self.type = type
         self.created = sources.current()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "aval" in vars(cls):
+            # A class written for JAX: it says its type so, and need not call `__init__`.
+            cls.type = property(lambda self: self.aval)  # type: ignore[assignment]
+            cls.created = property(lambda self: None, lambda self, line: None)  # type: ignore
+
+    @property
+    def aval(self) -> ArrayType:
+        """The type of the value."""
+        return self.type
+
+    @property
+    def trace(self) -> Trace:
+        """The trace that made it."""
+        return self._trace
+
+    def full_lower(self) -> Any:
+        """The value itself, where it is known without this tracer; else the tracer."""
+        return self
 
     def concrete(self) -> Any:
         """The array that this tracer is known to hold, or None where only its type is known."""

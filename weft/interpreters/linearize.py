@@ -39,7 +39,7 @@ from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.tangents import instantiate
 
 __all__ = [
-    "LinearizeTrace", "Linearized", "linear_program", "linearize_flat", "linearize_jaxpr",
+    "LinearizeTrace", "Linearized", "UserRuleTrace", "linear_program", "linearize_flat", "linearize_jaxpr",
     "record_linear", "user_rule",
 ]  # fmt: skip
 
@@ -74,7 +74,7 @@ class _RuleTrace(Trace):
     process_call = function_as_parameter
 
 
-class _UserRuleTrace(_RuleTrace):
+class UserRuleTrace(_RuleTrace):
     """The trace under which a user's rule runs. Such a rule may apply a primitive that holds jaxprs
     to primals and tangents together (a jitted rule does): the part that needs primals only runs at
     once, the rest is recorded. weft's own rules bind linear jaxprs, which need no splitting."""
@@ -105,7 +105,7 @@ def user_rule() -> Any:
     """A context manager for running a user's rule, which `linearize` may have called."""
     trace = current_trace()
     if type(trace) is _RuleTrace:
-        return using_trace(_UserRuleTrace(trace.parent, trace.linear))
+        return using_trace(UserRuleTrace(trace.parent, trace.linear))
     return contextlib.nullcontext()
 
 

@@ -100,7 +100,9 @@ def does_not_fit(operation: str, value: int, dtype: Any) -> OverflowError:
 
 def check_fits(operation: str, value: Any, dtype: Any) -> None:
     """Raises OverflowError for a Python integer that does not fit in an integer dtype."""
-    if type(value) is int and dtype in dtypes.INTEGER and not dtypes.fits(value, dtype):
+    if type(value) is not int or dtype not in dtypes.INTEGER or dtypes.fits(value, dtype):
+        return
+    if not dtypes.keeps_low_bits(value):
         raise does_not_fit(operation, value, dtype)
 
 

@@ -218,7 +218,8 @@ def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arra
     key = check_key(operation, key)
     if isinstance(data, (int, np.integer, np.bool_)):
         lowest = -(1 << 31) if isinstance(data, np.integer) else 0
-        if not lowest <= int(data) < 1 << 32:
+        fits = lowest <= int(data) < 1 << 32
+        if not fits and not (isinstance(data, np.integer) and dtypes.keeps_low_bits()):
             raise OverflowError(
                 f"fold_in: {int(data)} does not fit in 32 bits without a sign; "
                 "fold larger numbers in piece by piece"

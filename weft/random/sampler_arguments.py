@@ -124,7 +124,7 @@ def check_dtype(
     if dtype is None:
         return default()
     try:
-        found = dtypes.parse(dtype)
+        found = dtypes.requested(dtype)
     except DTypeError as error:
         error.operation = operation
         raise

@@ -107,7 +107,7 @@ def _bad_precision(precision: Any, operation: str) -> WeftValueError:
 
 def canonical_element_type(dtype: Any) -> Any:
     """The dtype that the caller prefers for the result, or None."""
-    return None if dtype is None else dtypes.parse(dtype)
+    return None if dtype is None else dtypes.requested(dtype)
 
 
 def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) -> Any:
