@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from weft import dtypes, tree
+from weft import config, dtypes, tree
 from weft.argument_errors import not_an_array
 from weft.arrays.array import (
     Array,
@@ -23,6 +23,7 @@ from weft.arrays.array import (
     to_place,
 )
 from weft.arrays.shards import Parts, join, parts_of, put_parts
+from weft.arrays.transfers import explicit_transfers
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
@@ -84,6 +85,13 @@ def device_put(
     >>> [shard.data.tolist() for shard in x.addressable_shards]
     [[0, 1, 2], [3, 4, 5]]
     """
+    if config.guarding:
+        with explicit_transfers():
+            return _put(x, device, donate, may_alias)
+    return _put(x, device, donate, may_alias)
+
+
+def _put(x: Any, device: Any, donate: Any, may_alias: Any) -> Any:
     if type(x) in _LEAVES and is_place(device) and type(donate) is bool:
         return _put_leaf(x, device, donate, may_alias, x)
     leaves, structure = tree.flatten(x)

@@ -8,7 +8,6 @@ the tuple has the layout as its third entry (and None as the second one for an u
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.shards import gathered, moved, parts_of, placement_text, put_blocks, relaid, shares
+from weft.arrays.transfers import guard
 from weft.arrays.uncommitted import Uncommitted, default_place
 from weft.base import source as sources
 from weft.base.program_caches import BoundedCache, on_clear
@@ -35,21 +35,6 @@ __all__ = [
     "donate_to_place", "host_values", "own_array", "put", "scalar_array",
     "signature_of", "to_format", "to_layout", "to_place",
 ]  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Shard:
-    """The part of an array that one device holds.
-
-    `index` says which part it is, as slices of the whole array. Devices that hold equal parts are
-    told apart by `replica_id`, which counts them from 0. `data` is the part as an array on its
-    device; None where the device belongs to another process.
-    """
-
-    device: Any
-    index: tuple[slice, ...]
-    replica_id: int
-    data: Array | None
 
 
 class _ArrayMeta(type):
@@ -259,6 +244,8 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         """The stored values, of random keys their bits, as a read-only NumPy array."""
         buffer = self._live()
         place = self._committed_place()
+        if config.guarding and client.backend().platform != "cpu":
+            guard("device_to_host", self.type, place)
         if isinstance(place, Sharding):
             return gathered(buffer, parts_of(place, self.type))
         return client.backend().to_numpy(buffer)
@@ -512,6 +499,8 @@ def put(
     With `copy=False` the devices may read the array's own memory from now on. Raises ShapeError
     where the sharding cannot split the array.
     """
+    if config.guarding:
+        guard("host_to_device", type, place)
     if place is None and config.operations_vary:
         place = default_place()
     if type.dtype == dtypes.float0:  # There are no elements: booleans hold the shape.
@@ -547,6 +536,8 @@ def to_place(array: Array, place: Any, copy: bool = False) -> Array:
         place = place.device
     if array._shown_place() == place and not copy:
         return array
+    if config.guarding:
+        guard("device_to_device", array.type, place)
     layout = array._layout()
     buffer = moved(array._live(), array.type, array._place(), place, copy, layout)
     return array_at(buffer, array.type, place, layout)
@@ -604,6 +595,8 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
     key: Any = (type, value if value and type.dtype.kind != "c" else str(value))
     if config.operations_vary:
         key = (*key, default_place())
+    if config.guarding:  # Also where the array is there already: it depends on what ran before.
+        guard("host_to_device", type, None)
     found: Array | None = _scalars.get(key)
     if found is None or found.is_deleted():
         with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
@@ -629,7 +622,7 @@ def as_array(value: Any) -> Array:
     """
     if type(value) is Array:
         return value
-    if type(value) not in _PLAIN:
+    if type(value) not in _PLAIN or config.guarding:
         return array_of(value, type_of(value))
     key = (type(value), value if value else str(value), config.settings())
     found: Array | None = _plain_numbers.get(key)

@@ -7,10 +7,11 @@ once and cached; the functions here work on buffers of the runtime and on NumPy 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +23,11 @@ from weft.sharding import Layout, NamedSharding, Sharding
 from weft.sharding.layout import unless_row_major
 from weft.sharding.sharding import block_slices
 
+if TYPE_CHECKING:
+    from weft.arrays.array import Array
+
 __all__ = [
-    "Parts", "gathered", "join", "moved", "parts_of", "placement_text", "put_blocks", "put_parts",
+    "Parts", "Shard", "gathered", "join", "moved", "parts_of", "placement_text", "put_blocks", "put_parts",
     "relaid", "shares", "stored_type",
 ]  # fmt: skip
 
@@ -329,3 +333,18 @@ def placement_text(layout: Any, place: Any) -> str:
     if isinstance(place, NamedSharding):
         return f"{text}, sharding={place.spec}"
     return f"{text}, sharding={place}" if isinstance(place, Sharding) else text
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shard:
+    """The part of an array that one device holds.
+
+    `index` says which part it is, as slices of the whole array. Devices that hold equal parts are
+    told apart by `replica_id`, which counts them from 0. `data` is the part as an array on its
+    device; None where the device belongs to another process.
+    """
+
+    device: Any
+    index: tuple[slice, ...]
+    replica_id: int
+    data: Array | None

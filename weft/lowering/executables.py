@@ -17,6 +17,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
+from weft.arrays.transfers import guard
 from weft.arrays.uncommitted import Uncommitted
 from weft.base import source as sources
 from weft.base.program_caches import BoundedCache
@@ -613,16 +614,15 @@ def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:
     """The function that runs an executable on a device that is not the default one: uncommitted
     operands, which are on the default device, are copied there first."""
 
-    def run(operands: Sequence[Any]) -> Any:
+    def brought(x: Any, type: ArrayType) -> Any:
         backend = client.backend()
-        return execute(
-            [
-                x if backend.device_of(x) == device else backend.copy_to_device(x, type, device)
-                for x, type in zip(operands, in_types, strict=True)
-            ]
-        )
+        if backend.device_of(x) == device:
+            return x
+        if config.guarding:
+            guard("device_to_device", type, device)
+        return backend.copy_to_device(x, type, device)
 
-    return run
+    return lambda operands: execute(list(map(brought, operands, in_types)))
 
 
 def bringing_first(execute: Any, moves: Sequence[tuple[int, Callable[[Any], Any]]]) -> Any:
