@@ -14,7 +14,16 @@ from typing import Any, Literal
 import numpy as np
 
 from weft import config, dtypes
-from weft.arrays.shards import gathered, moved, parts_of, placement_text, put_blocks, relaid, shares
+from weft.arrays.shards import (
+    Shard,
+    gathered,
+    moved,
+    parts_of,
+    placement_text,
+    put_blocks,
+    relaid,
+    shares,
+)
 from weft.arrays.transfers import guard
 from weft.arrays.uncommitted import Uncommitted, default_place
 from weft.base import source as sources
@@ -32,8 +41,8 @@ from weft.sharding.layout import unless_row_major
 
 __all__ = [
     "Array", "Shard", "array_at", "array_of", "as_array", "as_stored", "deleted", "donatable",
-    "donate_to_place", "host_values", "own_array", "put", "scalar_array",
-    "signature_of", "to_format", "to_layout", "to_place",
+    "donate_to_place", "host_values", "own_array", "put", "scalar_array", "signature_of",
+    "to_format", "to_layout", "to_place",
 ]  # fmt: skip
 
 
@@ -491,6 +500,14 @@ def array_at(buffer: Any, type: ArrayType, place: Any, layout: Layout | None = N
     return made
 
 
+def _spelled(array: Array, place: SingleDeviceSharding) -> Array:
+    """The array of the same buffer that shows this sharding of its device."""
+    made = Array(array._buffer, array.type, array.signature)
+    if place.canonical is not place:
+        made._spelling = place
+    return made
+
+
 def put(
     value: np.ndarray[Any, Any], type: ArrayType, place: Any = None, copy: bool = True
 ) -> Array:
@@ -508,6 +525,8 @@ def put(
         return Array(held._buffer, type, signature_of(type, place, None))
     if place is None:
         return Array(client.backend().put(value, type, copy=copy), type, type)
+    if isinstance(place, SingleDeviceSharding):
+        return _spelled(put(value, type, place.device, copy), place)
     if isinstance(place, Sharding):
         return array_at(put_blocks(value, type, place, copy), type, place)
     device = place.device if isinstance(place, Uncommitted) else place
@@ -532,10 +551,11 @@ def to_place(array: Array, place: Any, copy: bool = False) -> Array:
     It keeps its layout. Memory that lies where it should is shared by both arrays, unless `copy`.
     Raises ShapeError where the sharding cannot split the array.
     """
-    if isinstance(place, SingleDeviceSharding):
-        place = place.device
     if array._shown_place() == place and not copy:
         return array
+    if isinstance(place, SingleDeviceSharding):
+        there = to_place(array, place.device, copy)
+        return there if place.canonical is place else _spelled(there, place)
     if config.guarding:
         guard("device_to_device", array.type, place)
     layout = array._layout()

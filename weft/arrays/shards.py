@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from weft.arrays.array import Array
 
 __all__ = [
-    "Parts", "Shard", "gathered", "join", "moved", "parts_of", "placement_text", "put_blocks", "put_parts",
-    "relaid", "shares", "stored_type",
+    "Parts", "Shard", "gathered", "join", "moved", "parts_of", "placement_text", "put_blocks",
+    "put_parts", "relaid", "shares", "stored_type",
 ]  # fmt: skip
 
 Buffer = Any

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import logging
 import operator
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -40,6 +42,8 @@ __all__ = [
     "explain_failure",
     "lower_program", "run_program",
 ]  # fmt: skip
+
+_log = logging.getLogger("weft")
 
 # Scalars that have been copied from the default device to several devices.
 _numbers = BoundedCache(1024)
@@ -349,7 +353,6 @@ def device_for(place: Place) -> Any:
     return client.backend().default_device if place is None else place
 
 
-@charged("compiling")
 def compile_lowered(
     lowered: LoweredProgram,
     *,
@@ -357,7 +360,22 @@ def compile_lowered(
     multiple_results: bool = True,
     compiler_options: Any = None,
 ) -> Program:
-    """Compiles a module that was lowered for the current backend."""
+    """Compiles a module that was lowered for the backend of its devices."""
+    if not config.host_settings().log_compiles:
+        return _compiled(lowered, fast_compile, multiple_results, compiler_options)
+    types = ", ".join(map(str, lowered.jaxpr.in_types))
+    _log.warning("compiling %s for (%s)", lowered.jaxpr.name, types)
+    before = time.perf_counter()
+    program = _compiled(lowered, fast_compile, multiple_results, compiler_options)
+    seconds = time.perf_counter() - before
+    _log.warning("compiling %s took %.3f ms", lowered.jaxpr.name, 1e3 * seconds)
+    return program
+
+
+@charged("compiling")
+def _compiled(
+    lowered: LoweredProgram, fast_compile: bool, multiple_results: bool, compiler_options: Any
+) -> Program:
     jaxpr, devices, callbacks = lowered.jaxpr, lowered.devices, lowered.context.callbacks
     backend = client.backend_of(devices[0])
     options = CompileOptions(
