@@ -55,6 +55,7 @@ LAYER_OF = {
     "weft.config": "config",
     "weft.errors": "errors",
     "weft.argument_errors": "errors",
+    "weft.dtype_kinds": "dtypes",
     "weft.dtypes": "dtypes",
     "weft.tree": "tree",
     "weft.function_keys": "function_keys",
