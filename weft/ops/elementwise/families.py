@@ -296,10 +296,10 @@ def nary(
     """An elementwise primitive of several operands of one dtype.
 
     `accepts` is a set of dtypes (see `weft.dtypes`), to which belong the narrow ones of their kinds
-    unless `narrow` says that these may not be computed in a wider one; `lower` the name of a StableHLO operation, or
-    a lowering rule; `jvp` has a rule `(tangent, result, *operands, **params)` for each operand, or
-    is one for all, `(primals, tangents, **params)`, and `transpose` has one `(cotangent, *operands,
-    **params)`; `result_dtype` maps the operands' dtype to the result's. Type rule, vmap and how an
+    unless `narrow` is False, because a wider one would not do; `lower` the name of a StableHLO
+    operation, or a lowering rule; `jvp` has a rule `(tangent, result, *operands, **params)` for
+    each operand, or is one for all, `(primals, tangents, **params)`, and `transpose` has one
+    `(cotangent, *operands, **params)`; `result_dtype` maps the operands' dtype to the result's. Type rule, vmap and how an
     operand without dimensions is repeated follow.
 
     >>> from weft import dtypes
