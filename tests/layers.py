@@ -19,6 +19,7 @@ from source_files import nodes
 FLOORS = (
     ("base", "config", "jaxlib"),
     ("errors", "function_keys"),
+    ("settings",),
     ("dtypes", "sharding", "tree", "stablehlo"),
     ("backends",),
     ("core", "runtime"),
@@ -53,6 +54,12 @@ LAYER_OF = {
     "weft.base": "base",
     "weft.version": "base",
     "weft.config": "config",
+    "weft.monitoring": "base",
+    "weft.memory": "base",
+    "weft.distributed": "profiler",
+    "weft.dlpack": "api",
+    "weft.jax_settings": "settings",
+    "weft.setting_blocks": "settings",
     "weft.errors": "errors",
     "weft.argument_errors": "errors",
     "weft.dtype_kinds": "dtypes",
@@ -90,6 +97,8 @@ LAYER_OF = {
     "weft.random": "random",
     "weft.image": "image",
     "weft.api": "api",
+    "weft.custom_batching": "api",
+    "weft.flatten_util": "api",
     "weft.nn": "nn",
     "weft.scipy": "scipy",
     # Written with derivatives of the user's functions.
@@ -122,8 +131,10 @@ FOR_TYPE_CHECKERS = {"weft.tree": "weft.typing"}
 # facade over its own package, and holds names only.
 PACKAGE_FACADES = dict.fromkeys(
     (
+        "weft.custom_derivatives",
         "weft.debug",
         "weft.experimental",
+        "weft.experimental.checkify",
         "weft.export",
         "weft.ffi",
         "weft.numpy",
@@ -138,9 +149,12 @@ PACKAGE_FACADES = dict.fromkeys(
 
 # Imports by name that close a cycle: (who asks, for what), with the reason.
 LAZY_CYCLES = {
+    ("weft.config", "weft.jax_settings"): (
+        "JAX's names of settings are loaded when one is used, and change weft's own"
+    ),
     ("weft.numpy.ufuncs", "weft.numpy.ufunc_methods"): (
         "methods such as `reduce` are made of functions that are ufuncs themselves"
-    )
+    ),
 }
 
 # What imports a module by its name, and the modules that facades hand to

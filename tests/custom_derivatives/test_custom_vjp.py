@@ -12,7 +12,7 @@ import weft.numpy as jnp
 from weft import lax
 from weft.core.check import check_jaxpr
 from weft.custom_derivatives.custom_function import SymbolicZero
-from weft.custom_derivatives.custom_vjp import CustomVJPPrimal
+from weft.custom_derivatives.custom_vjp_rules import CustomVJPPrimal
 from weft.errors import (
     DTypeError,
     LeakedTracerError,

@@ -19,8 +19,8 @@ from weft.config import debug_infs, debug_nans
 from weft.control_flow.checkpoint import checkpoint
 from weft.control_flow.loops import scan
 from weft.control_flow.while_loop import fori_loop, while_loop
-from weft.custom_derivatives.custom_jvp import custom_jvp
-from weft.custom_derivatives.custom_vjp import custom_vjp
+from weft.custom_derivatives.custom_jvp_rule import custom_jvp
+from weft.custom_derivatives.custom_vjp_rules import custom_vjp
 from weft.errors import NonFiniteError
 from weft.profiler.session import named_scope
 from weft.runtime import stablehlo
@@ -486,7 +486,7 @@ def test_the_environment_variable(text, raises):
 
 
 def test_evaluation_asks_for_the_settings_only_where_somebody_looks(monkeypatch):
-    monkeypatch.setattr(config, "effort_varies", False)  # as where no other effort is asked for
+    monkeypatch.setattr(config, "operations_vary", False)  # as where no other effort is asked for
     x = wnp.ones(3)
     weft.lax.sin(x)
     asked = []

@@ -15,7 +15,7 @@ from weft.base.marked_lists import merge, partition
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.trace import Tracer
 from weft.core.types import type_of
-from weft.custom_derivatives.custom_vjp import custom_vjp
+from weft.custom_derivatives.custom_vjp_rules import custom_vjp
 from weft.errors import Fix, TreeError, WeftTypeError, api_boundary
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.tracing.closure_lifting import TracedValues

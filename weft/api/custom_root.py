@@ -18,7 +18,7 @@ from weft.control_flow.loops import typed_leaves
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.rules import Zero
 from weft.core.types import type_of
-from weft.custom_derivatives.custom_jvp import custom_jvp
+from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, TreeError, api_boundary
 from weft.interpreters.function_results import check_function
 from weft.interpreters.staging import function_name

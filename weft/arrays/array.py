@@ -100,6 +100,11 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
     # ---- what it is ---------------------------------------------------------------------------
 
     @property
+    def aval(self) -> ArrayType:
+        """The type of the array."""
+        return self.type
+
+    @property
     def itemsize(self) -> int:
         """Bytes per element."""
         return int(self.type.dtype.itemsize)

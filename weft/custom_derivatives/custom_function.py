@@ -41,8 +41,9 @@ from weft.ops.structural.tangents import zeros
 from weft.tracing.closure_lifting import TracedValues
 
 __all__ = [
-    "Application", "CustomFunction", "SymbolicZero", "array_of_zero", "check_rule",
-    "check_structure", "class_and_length", "fitted", "is_float0", "vector",
+    "Application", "CustomFunction", "PositionalFunction", "SymbolicZero", "array_of_zero",
+    "check_rule", "check_structure", "class_and_length", "fitted", "is_float0", "vector",
+    "zero_from_primal",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -57,12 +58,26 @@ class SymbolicZero:
     """A tangent or cotangent that is known to be zero, as rules with `symbolic_zeros` see it.
 
     It has the shape and dtype of the zeros it stands for, and no values.
+
+    >>> from weft.custom_derivatives import SymbolicZero
+    >>> SymbolicZero.from_primal_value(jnp.arange(3.0))
+    SymbolicZero(f32[3])
     """
 
     __slots__ = ("_type",)
 
-    def __init__(self, type: ArrayType) -> None:
-        self._type = type
+    def __init__(self, aval: ArrayType) -> None:
+        self._type = aval
+
+    @classmethod
+    def from_primal_value(cls, val: Any) -> SymbolicZero:
+        """The zero tangent of a value; of integers and booleans it has the dtype float0."""
+        return cls(type_of(user_value(val)).tangent())
+
+    @property
+    def aval(self) -> ArrayType:
+        """The type of the zeros."""
+        return self._type
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -84,26 +99,23 @@ class SymbolicZero:
         """The number of zeros."""
         return self._type.size
 
+    @property
+    def weak_type(self) -> bool:
+        """Whether the zeros yield to other dtypes, as Python numbers do."""
+        return self._type.weak_type
+
     def __repr__(self) -> str:
         return f"SymbolicZero({self._type})"
 
 
-class CustomFunction(Generic[P, R]):
-    """The base of `custom_jvp` and `custom_vjp`: the function, its arguments, and its rules, which
-    the method named `_define` sets."""
+class PositionalFunction(Generic[P, R]):
+    """A function whose calls, however written, become calls by position: keyword arguments and
+    defaults are resolved by its signature, so that a rule of the user's gets each argument at its
+    place."""
 
-    kind = "custom derivative"
-    _define: str
-    _primitive: Primitive
-    _rules: tuple[Callable[..., Any], ...] = ()
-    _symbolic_zeros = False
+    kind: str
 
-    def __init__(
-        self,
-        fun: Callable[P, R],
-        nondiff_argnums: int | Sequence[int] = (),
-        nondiff_argnames: str | Sequence[str] = (),
-    ) -> None:
+    def __init__(self, fun: Callable[P, R]) -> None:
         self._name = check_function(self.kind, fun)
         functools.update_wrapper(self, fun)
         self._function = fun
@@ -117,20 +129,14 @@ class CustomFunction(Generic[P, R]):
         star = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
         # The number of arguments of a call; None where the signature does not fix it.
         self._count = None if star or self._signature is None else len(self._names)
-        self._places = self._nondiff_places(nondiff_argnums, nondiff_argnames)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of one call."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _call")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            if not self._rules:
-                message = f"{self._what} is called, and has no rule for its derivative yet"
-                wanted = f"a rule, set with {self._define}"
-                text = f"set the rule with .{self._define}(...) before the first call"
-                fix = Fix(self._define, text)
-                got = "no rule"
-                raise MissingDerivativeError(
-                    message, operation=self.kind, got=got, wanted=wanted, fix=fix
-                )
-            result: R = self._apply(args, kwargs)
+            result: R = self._call(args, kwargs)
             return result
         except Exception as error:
             trim(error)
@@ -140,39 +146,13 @@ class CustomFunction(Generic[P, R]):
     def __get__(self, instance: None, owner: Any = None) -> Self: ...
     @overload
     def __get__(
-        self: CustomFunction[Concatenate[Any, Q], R], instance: object, owner: Any = None
+        self: PositionalFunction[Concatenate[Any, Q], R], instance: object, owner: Any = None
     ) -> Callable[Q, R]: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
         return f"<{self._what}>"
-
-    def _nondiff_places(self, numbers: Any, names: Any) -> tuple[int, ...]:
-        try:
-            numbers = [operator.index(numbers)]
-        except TypeError:
-            numbers = [operator.index(i) for i in numbers]
-        for name in [names] if isinstance(names, str) else names:
-            if name not in self._names:
-                message = f"{self._what}: there is no positional parameter {name!r}"
-                got = f"nondiff_argnames={names!r}"
-                wanted = f"names among {self._names}"
-                fix = Fix("remove", f"leave {name!r} out of nondiff_argnames", {"name": name})
-                raise WeftValueError(message, operation=self.kind, got=got, wanted=wanted, fix=fix)
-            numbers.append(self._names.index(name))
-        if self._count is None:
-            return tuple(numbers)
-        return tuple(sorted({self._place(i, self._count) for i in numbers}))
-
-    def _place(self, number: int, count: int) -> int:
-        if not -count <= number < count:
-            message = f"{self._what}: nondiff_argnums has {number}, and there are {count} arguments"
-            got = f"nondiff_argnums with {number}"
-            wanted = f"numbers from 0 to {count - 1}"
-            fix = Fix("remove", f"leave {number} out of nondiff_argnums", {"number": number})
-            raise WeftValueError(message, operation=self.kind, got=got, wanted=wanted, fix=fix)
-        return number % count
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Returns all arguments by position, defaults applied."""
@@ -203,6 +183,63 @@ class CustomFunction(Generic[P, R]):
             {"names": names},
         )
         return WeftTypeError(message, operation=self.kind, got=got, wanted=wanted, fix=fix)
+
+
+class CustomFunction(PositionalFunction[P, R]):
+    """The base of `custom_jvp` and `custom_vjp`: the function, its arguments, and its rules, which
+    the method named `_define` sets."""
+
+    kind = "custom derivative"
+    _define: str
+    _primitive: Primitive
+    _rules: tuple[Callable[..., Any], ...] = ()
+    _symbolic_zeros = False
+
+    def __init__(
+        self,
+        fun: Callable[P, R],
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None:
+        super().__init__(fun)
+        self._places = self._nondiff_places(nondiff_argnums, nondiff_argnames)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self._rules:
+            message = f"{self._what} is called, and has no rule for its derivative yet"
+            wanted = f"a rule, set with {self._define}"
+            text = f"set the rule with .{self._define}(...) before the first call"
+            fix = Fix(self._define, text)
+            raise MissingDerivativeError(
+                message, operation=self.kind, got="no rule", wanted=wanted, fix=fix
+            )
+        return self._apply(args, kwargs)
+
+    def _nondiff_places(self, numbers: Any, names: Any) -> tuple[int, ...]:
+        try:
+            numbers = [operator.index(numbers)]
+        except TypeError:
+            numbers = [operator.index(i) for i in numbers]
+        for name in [names] if isinstance(names, str) else names:
+            if name not in self._names:
+                message = f"{self._what}: there is no positional parameter {name!r}"
+                got = f"nondiff_argnames={names!r}"
+                wanted = f"names among {self._names}"
+                fix = Fix("remove", f"leave {name!r} out of nondiff_argnames", {"name": name})
+                raise WeftValueError(message, operation=self.kind, got=got, wanted=wanted, fix=fix)
+            numbers.append(self._names.index(name))
+        if self._count is None:
+            return tuple(numbers)
+        return tuple(sorted({self._place(i, self._count) for i in numbers}))
+
+    def _place(self, number: int, count: int) -> int:
+        if not -count <= number < count:
+            message = f"{self._what}: nondiff_argnums has {number}, and there are {count} arguments"
+            got = f"nondiff_argnums with {number}"
+            wanted = f"numbers from 0 to {count - 1}"
+            fix = Fix("remove", f"leave {number} out of nondiff_argnums", {"number": number})
+            raise WeftValueError(message, operation=self.kind, got=got, wanted=wanted, fix=fix)
+        return number % count
 
     def _split(self, full: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
         """Returns the argnums of the arguments without derivatives, and the other arguments."""
@@ -434,6 +471,18 @@ def class_and_length(value: Any) -> str:
     """The class of a value, and the length of a tuple or a list, for the `got` of errors."""
     length = f" of length {len(value)}" if isinstance(value, (tuple, list)) else ""
     return type(value).__name__ + length
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangent of a value: an array of zeros (of integers with dtype float0), or a
+    `SymbolicZero` where `symbolic_zeros` asks for one.
+
+    >>> from weft.custom_derivatives import zero_from_primal
+    >>> zero_from_primal(jnp.arange(2.0)), zero_from_primal(jnp.arange(2.0), True)
+    (Array([0., 0.], dtype=float32), SymbolicZero(f32[2]))
+    """
+    found = SymbolicZero.from_primal_value(val)
+    return found if symbolic_zeros else array_of_zero(found)
 
 
 def is_float0(value: Any) -> bool:

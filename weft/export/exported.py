@@ -20,7 +20,7 @@ from weft.arrays.array import Array, as_stored
 from weft.base.marked_lists import marked, spread
 from weft.core.axes import mesh_axes
 from weft.core.types import ArrayType, type_of, user_value
-from weft.custom_derivatives.custom_vjp import custom_vjp
+from weft.custom_derivatives.custom_vjp_rules import custom_vjp
 from weft.errors import (
     Fix,
     ShapeError,

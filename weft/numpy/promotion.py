@@ -21,6 +21,7 @@ from weft.errors import DTypeError, WeftTypeError
 from weft.numpy.arguments import (
     check_arrays,
     check_fits,
+    check_ranks,
     does_not_fit,
     inexact,
     no_common_shape,
@@ -214,6 +215,8 @@ class Operation:
         if self.inexact and dtype not in dtypes.NARROW_FLOATING and dtype.kind != "K":
             dtype = inexact(dtype)
         apply = self.choose(dtype, types)
+        shapes = [of.shape for of in types]
+        check_ranks(self.name, shapes)
         shape = broadcast_shape(self.name, types)
         pairs = list(zip(values, types, strict=True))
         hosts = [self.host_step(value, of, dtype, weak) for value, of in pairs]
@@ -268,6 +271,8 @@ class Operation:
         types = [type_of(x) for x in values if not _is_number(x)]
         if not types or any(isinstance(x, (np.generic, np.ndarray)) for x in values):
             return False
+        if len({of.ndim for of in types if of.shape}) > 1:
+            return False  # The setting of ranks decides whether there is a plan.
         dtype = types[0].dtype
         if any(of.dtype != dtype for of in types) or dtype not in dtypes.ANY:
             return False
@@ -380,7 +385,9 @@ def _by_settings(operation: Operation) -> Apply:
         settings = _settings()
         found = plans.get(settings)
         if found is None:
-            found = plans[settings] = operation.plan(values)
+            found = operation.plan(values)
+            if settings.numpy_rank_promotion != "warn":  # A plan made anew warns anew.
+                plans[settings] = found
         return found(*values)
 
     return plan

@@ -15,7 +15,7 @@ from weft.argument_errors import integer_of, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.control_flow.associative_scan import associative_scan
 from weft.core.types import ArrayType, type_of
-from weft.custom_derivatives.custom_jvp import custom_jvp
+from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
 from weft.numpy.arguments import check_flags, operands
 from weft.numpy.compiled_functions import compiled

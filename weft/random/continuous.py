@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.arrays.array import Array
 from weft.ops.elementwise.arithmetic import abs, exp, log, lt, mul, sign, sqrt, sub
 from weft.ops.elementwise.bits import bitwise_or, clz, shift_left, shift_right_logical
@@ -154,7 +154,9 @@ _check_real = parametric("real numbers")
 
 def _check_gumbel(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
     *rest, mode = static
-    mode = check_mode(operation, "low" if mode is None else mode, GUMBEL_MODES)
+    if mode is None:
+        mode = "high" if config.settings().high_dynamic_range_gumbel else "low"
+    mode = check_mode(operation, mode, GUMBEL_MODES)
     arrays, (shape, dtype) = _check_real(operation, arrays, tuple(rest))
     return arrays, (shape, dtype, mode)
 

@@ -17,7 +17,7 @@ from weft import dtypes
 from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.custom_derivatives.custom_jvp import custom_jvp
+from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftNotImplementedError, api_boundary
 from weft.numpy.arguments import convert
 from weft.numpy.compiled_functions import compiled

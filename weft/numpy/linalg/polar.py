@@ -13,7 +13,7 @@ from weft.control_flow.cond import cond
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
-from weft.custom_derivatives.custom_jvp import custom_jvp
+from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import (

@@ -299,8 +299,8 @@ def nary(
     unless `narrow` is False, because a wider one would not do; `lower` the name of a StableHLO
     operation, or a lowering rule; `jvp` has a rule `(tangent, result, *operands, **params)` for
     each operand, or is one for all, `(primals, tangents, **params)`, and `transpose` has one
-    `(cotangent, *operands, **params)`; `result_dtype` maps the operands' dtype to the result's. Type rule, vmap and how an
-    operand without dimensions is repeated follow.
+    `(cotangent, *operands, **params)`; `result_dtype` maps the operands' dtype to the result's.
+    Type rule, vmap and how an operand without dimensions is repeated follow.
 
     >>> from weft import dtypes
     >>> from weft.extend import elementwise

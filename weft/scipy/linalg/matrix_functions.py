@@ -16,7 +16,7 @@ from weft.arrays.array import Array
 from weft.control_flow.loops import map as map_
 from weft.control_flow.while_loop import fori_loop
 from weft.core.types import type_of
-from weft.custom_derivatives.custom_jvp import custom_jvp
+from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, api_boundary
 from weft.numpy.arguments import check_arrays, check_flag, convert
 from weft.numpy.compiled_functions import compiled

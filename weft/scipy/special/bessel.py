@@ -19,7 +19,7 @@ from weft.arrays.array import Array
 from weft.control_flow.while_loop import fori_loop
 from weft.core.trace import Tracer
 from weft.core.types import type_of
-from weft.custom_derivatives.custom_jvp import custom_jvp
+from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.numpy.arguments import broadcast_shape, computing_dtype, convert
 from weft.numpy.compiled_functions import compiled

@@ -12,7 +12,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft import dtypes, tree
+from weft import dtypes
+from weft import tree as trees
 from weft.base.marked_lists import marked, merge, unmarked
 from weft.core.rules import AxisData, Derived, Dims, Values, Zero
 from weft.core.trace import Tracer
@@ -48,7 +49,7 @@ from weft.ops.structural.tangents import zeros
 from weft.runtime import pytree
 from weft.tracing.closure_lifting import register_closure
 
-__all__ = ["CustomVJPPrimal", "custom_vjp", "custom_vjp_p"]
+__all__ = ["CustomVJPPrimal", "custom_vjp", "custom_vjp_p", "custom_vjp_primal_tree_values"]
 
 custom_vjp_p = custom_primitive("custom_vjp")
 
@@ -62,6 +63,17 @@ class CustomVJPPrimal:
 
     value: Any
     perturbed: bool
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The tree with the value of each `CustomVJPPrimal` in its place: the arguments of a forward
+    rule with `symbolic_zeros` as those of a rule without. Other leaves stay.
+
+    >>> from weft.custom_derivatives import CustomVJPPrimal, custom_vjp_primal_tree_values
+    >>> custom_vjp_primal_tree_values({"a": CustomVJPPrimal(1.0, True)})
+    {'a': 1.0}
+    """
+    return trees.map(lambda x: x.value if type(x) is CustomVJPPrimal else x, tree)
 
 
 class custom_vjp(CustomFunction[P, R]):
@@ -218,12 +230,12 @@ class UsersPullback(Pullback):
     ) -> None:
         super().__init__(function_name(application.functions[2]), application.name)
         self.application, self.in_types, self.out_types = application, in_types, out_types
-        leaves, self.residual_tree = tree.flatten(residuals)
+        leaves, self.residual_tree = trees.flatten(residuals)
         self.is_array = [_is_array(x) for x in leaves]
         self.fixed = unmarked(self.is_array, leaves)
 
     def arrays(self, residuals: Any) -> list[Any]:
-        return marked(self.is_array, tree.leaves(residuals))
+        return marked(self.is_array, trees.leaves(residuals))
 
     def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         application = self.application
@@ -257,7 +269,7 @@ class UsersPullback(Pullback):
         if not _spread(tuple(found), dummy, leaves):
             fault = "the bwd rule returns cotangents of another structure than the arguments"
             raise check_structure(tuple(found), in_tree, f"{what}: {fault}", "custom_vjp")
-        paths = tree.leaves_with_path(dummy)
+        paths = trees.leaves_with_path(dummy)
         return [
             self.checked_leaf(leaf, of, f"{what}: the cotangent of {application.place(path)}")
             for leaf, of, (path, _) in zip(leaves, self.in_types, paths, strict=True)
@@ -300,13 +312,13 @@ def _spread(value: Any, wanted: Any, leaves: list[Any]) -> bool:
     """Appends the leaves of a tree to `leaves`, None for each leaf of a subtree of `wanted` where
     it has None; returns False where the two differ in structure."""
     if value is None or type(value) is SymbolicZero:
-        leaves.extend([None] * len(tree.leaves(wanted)))
+        leaves.extend([None] * len(trees.leaves(wanted)))
         return True
     children, structure = pytree.flatten(value, lambda x: x is not value)
     others, other = pytree.flatten(wanted, lambda x: x is not wanted)
     if structure != other:
         return False
-    if tree.treedef_is_leaf(structure):
+    if trees.treedef_is_leaf(structure):
         leaves.append(value)
         return True
     return all(_spread(x, y, leaves) for x, y in zip(children, others, strict=True))
