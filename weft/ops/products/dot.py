@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from weft import config, dtypes
 from weft.argument_errors import refuse_sharding, unknown_option
@@ -24,12 +24,25 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.operand_errors import unfit, use_numpy
+from weft.ops.products.dot_algorithms import (
+    DotAlgorithm,
+    DotAlgorithmPreset,
+    algorithm_of,
+    emit_with_algorithm,
+)
 from weft.ops.structural.shape import canonical_axes, canonical_axis, inverse_permutation, transpose
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = ["DotDimensionNumbers", "Precision", "batch_matmul", "dot", "dot_general"]
+__all__ = [
+    "DotDimensionNumbers",
+    "Precision",
+    "PrecisionLike",
+    "batch_matmul",
+    "dot",
+    "dot_general",
+]
 
 Axes = tuple[int, ...]
 DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
@@ -53,6 +66,16 @@ class Precision(enum.Enum):
         return self.name
 
 
+PrecisionLike: TypeAlias = (
+    Precision
+    | str
+    | tuple[Precision | str, Precision | str]
+    | DotAlgorithm
+    | DotAlgorithmPreset
+    | None
+)
+"""What products take as their `precision`."""
+
 _PRECISIONS: dict[Any, str] = {
     "default": "DEFAULT",
     "fastest": "DEFAULT",
@@ -63,6 +86,14 @@ _PRECISIONS: dict[Any, str] = {
     "highest": "HIGHEST",
     "float32": "HIGHEST",
 }
+
+
+def precision_or_algorithm(precision: Any, operation: str) -> Any:
+    """As `canonical_precision`, but for algorithms, which stay."""
+    found = algorithm_of(precision)
+    if found is None:
+        return canonical_precision(precision, operation)
+    return None if found is DotAlgorithmPreset.DEFAULT else found
 
 
 def canonical_precision(precision: Any, operation: str) -> tuple[str, str] | None:
@@ -196,7 +227,7 @@ def dot_general(
         lhs,
         rhs,
         dimension_numbers=numbers,
-        precision=canonical_precision(precision, "dot_general"),
+        precision=precision_or_algorithm(precision, "dot_general"),
         preferred_element_type=canonical_element_type(preferred_element_type),
     )
 
@@ -269,7 +300,7 @@ def dot_general_transpose(
     if type(lhs) is LinearOperand:
         return [transpose_one(ct, lhs.type, rhs, dimension_numbers, precision, right=False), None]
     # The cotangent is the left operand now, with the precision that the right one had.
-    pair = None if precision is None else precision[::-1]
+    pair = precision[::-1] if type(precision) is tuple else precision
     numbers = ((contract_r, contract_l), (batch_r, batch_l))
     return [None, transpose_one(ct, rhs.type, lhs, numbers, pair, right=True)]
 
@@ -279,7 +310,7 @@ def transpose_one(
     wanted: ArrayType,
     other: Any,
     numbers: DotDimensionNumbers,
-    precision: tuple[str, str] | None,
+    precision: Any,
     *,
     right: bool,
 ) -> Any:
@@ -350,6 +381,8 @@ def dot_general_lower(
     context: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, **preferred: Any
 ) -> Any:
     out = context.out_types[0]
+    if precision is not None and type(precision) is not tuple:
+        return emit_with_algorithm(context, [lhs, rhs], dimension_numbers, precision, out.dtype)
     lhs, rhs, summed = product_operands(context, lhs, rhs, out.dtype)
     contracting, batch = dimension_numbers
     found = stablehlo.dot_general(lhs, rhs, contracting, batch, precision, summed)

@@ -8,7 +8,7 @@ https://github.com/openxla/stablehlo/blob/main/docs/spec.md.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -55,9 +55,12 @@ def dot_general(
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
     precision: str | tuple[str, str] | None = None,
     dtype: DTypeLike | None = None,
+    algorithm: tuple[Any, ...] | None = None,
 ) -> ir.Value:
     """Sums products over the contracted dimensions; the result has the batch dimensions first, then
-    what remains of lhs, then what remains of rhs. `dtype` is the result's, by default lhs's."""
+    what remains of lhs, then what remains of rhs. `dtype` is the result's, by default lhs's.
+    `algorithm` has the parameters of StableHLO's in their order: three dtypes ("tf32" is one),
+    three numbers and a boolean."""
     pairs = (tuple(contracting[0]), tuple(contracting[1]))
     batches = (tuple(batch[0]), tuple(batch[1]))
     left, right = lhs.type.shape, rhs.type.shape
@@ -69,7 +72,15 @@ def dot_general(
         "dot_dimension_numbers": _dot_numbers(pairs, batches),
         "precision_config": _precision(precision),
     }
+    if algorithm is not None:
+        kinds = [tf32() if x == "tf32" else element_type(x) for x in algorithm[:3]]
+        config["algorithm"] = hlo.DotAlgorithm.get(*kinds, *algorithm[3:], ctx=context())
     return op1("stablehlo.dot_general", (lhs, rhs), ranked(shape, element), config)
+
+
+def tf32() -> ir.Type:
+    """The type of numbers with the range of float32 and 10 bits of mantissa."""
+    return ir.FloatTF32Type.get(context())
 
 
 class ConvDimensions(NamedTuple):
@@ -191,6 +202,33 @@ def call(
 ) -> list[ir.Value]:
     """Calls a function of the module."""
     return op("func.call", operands, result_types, {"callee": attrs.symbol(symbol)})
+
+
+def composite(
+    name: str,
+    operands: Sequence[ir.Value],
+    result_types: Sequence[ir.Type],
+    decomposition: str,
+    version: int,
+    attributes: Mapping[str, Any],
+) -> list[ir.Value]:
+    """The operation of a name, with the function of the module that says what it computes."""
+    config = {
+        "name": attrs.string(name),
+        "decomposition": attrs.symbol(decomposition),
+        "version": attrs.integer(version, 32),
+        "composite_attributes": attrs.dictionary(attributes),
+    }
+    return op("stablehlo.composite", operands, result_types, config)
+
+
+def rng_uniform(low: ir.Value, high: ir.Value, shape: Sequence[int], dtype: DTypeLike) -> ir.Value:
+    """Random numbers from low on and below high, from a state that the runtime holds."""
+    config = {"rng_distribution": attrs.enumerated("RngDistribution", "UNIFORM")}
+    lengths = np.asarray(shape, np.int64)
+    value = {"value": attrs.elements(lengths, lengths.shape)}
+    extents = op1("stablehlo.constant", (), tensor_type(lengths.shape, lengths.dtype), value)
+    return op1("stablehlo.rng", (low, high, extents), tensor_type(shape, dtype), config)
 
 
 def optimization_barrier(values: Sequence[ir.Value]) -> list[ir.Value]:
