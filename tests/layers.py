@@ -19,6 +19,7 @@ from source_files import nodes
 FLOORS = (
     ("base", "config", "jaxlib"),
     ("errors", "function_keys"),
+    ("settings",),
     ("dtypes", "sharding", "tree", "stablehlo"),
     ("backends",),
     ("core", "runtime"),
@@ -37,7 +38,10 @@ FLOORS = (
     ("scipy",),
     ("solvers",),
     ("builtin",),
+    # Libraries of JAX's that are written with everything below.
+    ("experimental",),
     ("facade",),
+    ("as_jax",),
 )
 HEIGHT = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -50,6 +54,12 @@ LAYER_OF = {
     "weft.base": "base",
     "weft.version": "base",
     "weft.config": "config",
+    "weft.monitoring": "base",
+    "weft.memory": "base",
+    "weft.distributed": "profiler",
+    "weft.dlpack": "api",
+    "weft.jax_settings": "settings",
+    "weft.setting_blocks": "settings",
     "weft.errors": "errors",
     "weft.argument_errors": "errors",
     "weft.dtypes": "dtypes",
@@ -100,12 +110,14 @@ LAYER_OF = {
     "weft.profiler": "profiler",
     "weft.testing": "testing",
     "weft.builtin_primitives": "builtin",
+    "weft.experimental": "experimental",
+    "weft.experimental.layout": "facade",
+    "weft.as_jax": "as_jax",
     # Facades: what users import; names only.
     "weft": "facade",
     "weft.lax": "facade",
     "weft.extend": "facade",
     "weft.ad_checkpoint": "facade",
-    "weft.experimental": "facade",
     "weft.tree_util": "facade",
     "weft.layout": "facade",
 }
@@ -120,6 +132,8 @@ PACKAGE_FACADES = dict.fromkeys(
     (
         "weft.custom_derivatives",
         "weft.debug",
+        "weft.experimental",
+        "weft.experimental.checkify",
         "weft.export",
         "weft.ffi",
         "weft.numpy",
@@ -134,9 +148,12 @@ PACKAGE_FACADES = dict.fromkeys(
 
 # Imports by name that close a cycle: (who asks, for what), with the reason.
 LAZY_CYCLES = {
+    ("weft.config", "weft.jax_settings"): (
+        "JAX's names of settings are loaded when one is used, and change weft's own"
+    ),
     ("weft.numpy.ufuncs", "weft.numpy.ufunc_methods"): (
         "methods such as `reduce` are made of functions that are ufuncs themselves"
-    )
+    ),
 }
 
 # What imports a module by its name, and the modules that facades hand to
@@ -146,6 +163,7 @@ LAZY_TABLES = frozenset({"_LAZY_MODULES", "_LAZY_NAMES"})
 
 # Modules that import by names which others pass, with the reason.
 PASSED_NAMES = {
+    "weft.as_jax.overlay": "imports the modules of weft that its table names for those of JAX",
     "weft.base.facades": "imports the chapters that a facade names in its _LAZY_MODULES",
     "weft.builtin_primitives": "imports every module that makes primitives, and stands above all",
     "weft.runtime.jaxlib.lazy": "makes the lazy modules themselves",
@@ -286,7 +304,7 @@ def upward(module: str, needed: str) -> str | None:
         return None  # the test of unknown modules speaks of these
     if mine == "facade" or mine == theirs:
         return None
-    if theirs == "facade":
+    if theirs == "facade" and HEIGHT[mine] < HEIGHT[theirs]:
         return f"{needed} is a facade, which nothing inside imports"
     if (mine, theirs) in STRANGERS:
         return f"{mine} knows nothing of {theirs}"

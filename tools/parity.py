@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from tools import api_reference, update_surface
+from weft.as_jax.modules import MODULES
 from weft.base.missing_names import REASONS, reason
 
 ROOT = update_surface.ROOT
@@ -85,13 +86,22 @@ def compare(library: str) -> Iterator[Comparison]:
     """The modules of a library, in order, those without names left out."""
     root, ours, _ = LIBRARIES[library]
     for module, kinds in recorded(library)["modules"].items():
-        path = ours + module.removeprefix(root)
+        path, *overlaid = (
+            sources(module) if library == "jax" else [ours + module.removeprefix(root)]
+        )
         functions = tuple(kinds.get("function", ()))
         others = tuple(sorted([*kinds.get("class", ()), *kinds.get("value", ())]))
-        found = load(path)
-        present = frozenset(name for name in (*functions, *others) if has(found, name))
+        found = [load(place) for place in (path, *overlaid)]
+        present = frozenset(
+            name for name in (*functions, *others) if any(has(place, name) for place in found)
+        )
         if functions or others:
             yield Comparison(library, module, path, functions, others, present)
+
+
+def sources(module: str) -> list[str]:
+    """The modules of weft behind one of JAX; the last is the first to look for pages in."""
+    return list(reversed(MODULES.get(module, (module.replace("jax", "weft", 1),))))
 
 
 def unexplained(comparisons: list[Comparison]) -> list[str]:
@@ -105,7 +115,7 @@ def unexplained(comparisons: list[Comparison]) -> list[str]:
     missing = {one.module: one.missing for one in comparisons}
     for module, groups in REASONS.items():
         for pattern in (pattern for names, _ in groups for pattern in names.split()):
-            if not fnmatch.filter(missing.get(module, []), pattern):
+            if pattern != "*" and not fnmatch.filter(missing.get(module, []), pattern):
                 problems.append(f"{module}.{pattern}: a reason, but nothing of the name is missing")
     return problems
 

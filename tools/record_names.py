@@ -11,11 +11,13 @@ with; nothing else in the project needs that library. weft is not imported.
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import inspect
 import json
 import pathlib
 import sys
+from collections.abc import Iterable
 from types import ModuleType
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "data"
@@ -24,26 +26,30 @@ FOLDER = pathlib.Path(__file__).resolve().parent / "data"
 MODULES = {
     "numpy": ("numpy", "numpy.fft", "numpy.linalg"),
     "array_api_strict": ("array_api_strict", "array_api_strict.fft", "array_api_strict.linalg"),
-    "jax": (
-        "jax",
-        "jax.debug",
-        "jax.export",
-        "jax.ffi",
-        "jax.image",
-        "jax.lax",
-        "jax.lax.linalg",
-        "jax.nn",
-        "jax.nn.initializers",
-        "jax.numpy",
-        "jax.numpy.fft",
-        "jax.numpy.linalg",
-        "jax.ops",
-        "jax.profiler",
-        "jax.random",
-        "jax.scipy",
-        "jax.sharding",
-        "jax.tree",
-        "jax.tree_util",
+    "jax": tuple(
+        """
+        jax jax.ad_checkpoint jax.api_util jax.core jax.custom_batching jax.custom_derivatives
+        jax.debug jax.distributed jax.dlpack jax.dtypes jax.errors
+        jax.example_libraries.optimizers jax.example_libraries.stax jax.experimental
+        jax.experimental.buffer_callback jax.experimental.checkify
+        jax.experimental.colocated_python
+        jax.experimental.compilation_cache.compilation_cache jax.experimental.compute_on
+        jax.experimental.custom_partitioning jax.experimental.hijax jax.experimental.jet
+        jax.experimental.layout jax.experimental.mesh_utils jax.experimental.multihost_utils
+        jax.experimental.ode jax.experimental.pjit jax.experimental.profiler
+        jax.experimental.random jax.experimental.rnn jax.experimental.scheduling_groups
+        jax.experimental.serialize_executable jax.experimental.shard_alike
+        jax.experimental.shard_map jax.experimental.sparse jax.experimental.sparse.linalg
+        jax.experimental.topologies jax.experimental.xla_metadata jax.export
+        jax.extend.backend jax.extend.core jax.extend.core.primitives jax.extend.linear_util
+        jax.extend.mlir jax.extend.random jax.extend.sharding jax.extend.source_info_util
+        jax.ffi jax.flatten_util jax.image jax.interpreters.ad jax.interpreters.batching
+        jax.interpreters.mlir jax.interpreters.partial_eval jax.interpreters.pxla
+        jax.interpreters.xla jax.lax jax.lax.linalg jax.monitoring jax.nn
+        jax.nn.initializers jax.numpy jax.numpy.fft jax.numpy.linalg jax.ops jax.profiler
+        jax.random jax.ref jax.scipy jax.sharding jax.stages jax.test_util jax.tree
+        jax.tree_util jax.typing
+        """.split()
     ),
 }
 
@@ -86,12 +92,29 @@ def inner_modules(module: ModuleType) -> list[str]:
 def names_of(module: ModuleType) -> dict[str, list[str]]:
     """The public names of a module by kind, in order; modules are left out."""
     found: dict[str, list[str]] = {}
-    for name in sorted(getattr(module, "__all__", vars(module))):
+    for name in sorted(public_names(module)):
         value = getattr(module, name, None)
         private = name.startswith("_") or is_of_the_library_alone(name)
         if not private and not inspect.ismodule(value) and not is_leftover(value):
             found.setdefault(kind_of(value), []).append(name)
     return found
+
+
+def public_names(module: ModuleType) -> Iterable[str]:
+    """What a module declares; without an `__all__`, what it does not merely import to use it.
+
+    `from a import b as b` is how a module hands a name on.
+    """
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    used = {
+        alias.name
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname is None
+    }
+    return vars(module).keys() - used
 
 
 def is_leftover(value: object) -> bool:
@@ -109,9 +132,10 @@ def find(path: str) -> ModuleType:
     library, *inner = path.split(".")
     module = importlib.import_module(library)
     for name in inner:
-        if not hasattr(module, name):
-            importlib.import_module(f"{module.__name__}.{name}")
-        module = getattr(module, name)
+        below = f"{module.__name__}.{name}"
+        if not inspect.ismodule(getattr(module, name, None)):
+            importlib.import_module(below)
+        module = sys.modules.get(below) or getattr(module, name)
     return module
 
 

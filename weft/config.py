@@ -1,8 +1,11 @@
-"""Settings of weft: one immutable object holds all of them.
+"""Settings of weft: one immutable object holds all that programs depend on.
 
 `settings()` returns the settings in force in this thread or task. Equal settings are one object, so
-a cache may use the object itself as part of its key. A setting is changed for good by `update` (or
-by an environment variable `WEFT_<NAME>` before the import) and for a block of code by `override`.
+a cache may use the object itself as part of its key. What no program depends on (where executables
+are kept, what is logged) stands in a second object, `host_settings()`, so that a change of it costs
+no executable. A setting is changed for good by `update` (or by an environment variable
+`WEFT_<NAME>` before the import) and for a block of code by `override`. JAX's names of settings,
+with and without `jax_`, are taken too: see `weft.jax_settings`.
 """
 
 from __future__ import annotations
@@ -10,28 +13,27 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import importlib
+import operator
 import os
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
-    "Settings", "debug_infs", "debug_key_reuse", "debug_nans", "enable_x64", "override", "settings",
-    "update",
+    "HostSettings", "Settings", "debug_infs", "debug_key_reuse", "debug_nans", "enable_x64",
+    "host_settings", "override", "parse_flags_with_absl", "read", "settings", "update",
 ]  # fmt: skip
 
 
 # Compared and hashed by identity, which is free in a cache key: equal settings are one object.
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Settings:
-    """All settings; each has a comment why weft cannot decide it for the user."""
+    """The settings that programs depend on; each has a comment why weft cannot decide it for the
+    user."""
 
     # 64-bit numbers cost twice the memory; only the user knows whether they are needed.
     enable_x64: bool = False
-    # Internal frames help those who change weft and hide the mistake from those who use it.
-    full_traceback: bool = False
-    # Explanations of retracing go to the log only for those who look for them.
-    explain_cache_misses: bool = False
     # Checking every jaxpr costs time; weft's own tests turn it on. The results of weft's own rules
     # are checked too where it is on when they are registered: when weft is imported.
     check_jaxprs: bool = False
@@ -39,39 +41,124 @@ class Settings:
     default_matmul_precision: str | None = None
     # "strict" refuses to mix types that differ, for code that writes every conversion.
     numpy_dtype_promotion: str = "standard"
+    # "warn" and "raise" speak up where arrays of different ranks are broadcast: a missing axis is
+    # a frequent mistake, and a frequent idiom.
+    numpy_rank_promotion: str = "allow"
+    # "jax" cuts 64-bit dtypes that are asked for to 32 bits unless enable_x64 is set, and keeps the
+    # low bits of integers that do not fit, for programs that were written for these rules.
+    dtype_rule: str = "weft"
+    # "jax" takes arguments that mean nothing or that have no effect where JAX takes them: programs
+    # written for it pass them.
+    argument_rule: str = "weft"
     # Checking every result costs time, and some programs compute with NaNs or infinities.
     debug_nans: bool = False
     debug_infs: bool = False
     # Following every random key costs time, and some programs reuse a key deliberately.
     debug_key_reuse: bool = False
+    # "least" leaves out most of XLA's optimizations on a CPU: only the user knows that a program
+    # runs too seldom to earn back the cost of these. weft's own tests are such programs.
+    compile_effort: str = "full"
+    # Step by step, jitted functions and loops can be followed with a debugger, and are slow.
+    disable_jit: bool = False
+    # Which device makes arrays and runs what is committed to none: a device, the name of a
+    # platform, or None for the first device.
+    default_device: Any = None
+    # The generator of random keys that name none, and how seeds, keys and bits are made.
+    default_prng_impl: str = "threefry2x32"
+    threefry_partitionable: bool = True
+    random_seed_offset: int = 0
+    high_dynamic_range_gumbel: bool = False
+    # Whether `PRNGKey` makes typed keys, and what is said of keys without a type.
+    enable_custom_prng: bool = False
+    legacy_prng_key: str = "allow"
+    # Looking for leaked tracers after every trace costs time.
+    check_tracer_leaks: bool = False
+    # An index that is known when a program is traced, and lies outside of the array, is a mistake:
+    # it raises. Without the check it is clamped to the bounds, as a traced one is.
+    check_static_indices: bool = True
+    # Sums of float16 lose digits and range; some programs are to have none.
+    allow_f16_reductions: bool = True
+    # Compiled code may be checked for running nothing.
+    no_execution: bool = False
+    # The values of `make_user_context` that differ from their defaults.
+    user_contexts: tuple[tuple[Any, Any], ...] = ()
+
+    @property
+    def looks_at_results(self) -> bool:
+        """Whether results are searched for NaNs or infinities, keys are followed, or nothing runs:
+        whether operations need more than to be executed."""
+        return self.debug_nans or self.debug_infs or self.debug_key_reuse or self.no_execution
+
+    @property
+    def of_operations(self) -> Any:
+        """What the executable of a single operation depends on: the part of its key where
+        `operations_vary`."""
+        return self.compile_effort, self.default_device
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class HostSettings:
+    """The settings that no program depends on; comments as in `Settings`."""
+
+    # Internal frames help those who change weft and hide the mistake from those who use it.
+    full_traceback: bool = False
+    # Explanations of retracing go to the log only for those who look for them.
+    explain_cache_misses: bool = False
+    # So do lines about everything that is traced and compiled.
+    log_compiles: bool = False
+    # Some programs are to be traced before a certain point only.
+    no_tracing: bool = False
     # The directory that keeps executables between processes: the user's own cache directory for
     # None, none for "". Only the user knows which disk is fast, private and large enough.
     cache_dir: str | None = None
     cache_max_bytes: int = 2 << 30
-    # "least" leaves out most of XLA's optimizations on a CPU: only the user knows that a program
-    # runs too seldom to earn back the cost of these. weft's own tests are such programs.
-    compile_effort: str = "full"
+    # Values that are copied between the host and devices unasked cost time: "log" says where,
+    # "disallow" refuses them, the "_explicit" forms also where a program asks for the copy.
+    transfer_guard_host_to_device: str = "allow"
+    transfer_guard_device_to_device: str = "allow"
+    transfer_guard_device_to_host: str = "allow"
+    # The platforms to use, the default one first ("cuda,cpu"), and how many devices the host is to
+    # show as: both are read when the first device is asked for.
+    platforms: str | None = None
+    num_cpu_devices: int = 0
+    # Values of JAX's settings that change nothing here, as (name, value) pairs.
+    of_jax: tuple[tuple[str, Any], ...] = ()
 
     @property
-    def looks_at_results(self) -> bool:
-        """Whether results are searched for NaNs or infinities, or keys are followed."""
-        return self.debug_nans or self.debug_infs or self.debug_key_reuse
+    def guards_transfers(self) -> bool:
+        """Whether copies between the host and devices are watched."""
+        return (
+            self.transfer_guard_host_to_device != "allow"
+            or self.transfer_guard_device_to_device != "allow"
+            or self.transfer_guard_device_to_host != "allow"
+        )
 
 
-_FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
-_interned: dict[tuple[object, ...], Settings] = {}
+_FIELDS = {
+    field.name: field for cls in (Settings, HostSettings) for field in dataclasses.fields(cls)
+}
+_OF_HOST = frozenset(field.name for field in dataclasses.fields(HostSettings))
+_T = TypeVar("_T", Settings, HostSettings)
+_values = {
+    cls: operator.attrgetter(*[field.name for field in dataclasses.fields(cls)])
+    for cls in (Settings, HostSettings)
+}
+_interned: dict[Any, Any] = {}
 _lock = threading.Lock()
-# Whether settings with another compile effort than the full one exist in this process. Caches of
-# executables whose keys lack the settings, such as those of single operations, add the effort from
-# then on. It is set before anything can see such settings, and never taken back.
-effort_varies = False
+# Whether settings with another compile effort or default device than the usual ones exist in this
+# process. Caches of executables whose keys lack the settings, such as those of single operations,
+# add these from then on. It is set before anything can see such settings, and never taken back.
+operations_vary = False
 
 
-def _intern(value: Settings) -> Settings:
-    global effort_varies
+def _intern(value: _T) -> _T:
+    global operations_vary
+    key = _values[type(value)](value)
     with _lock:
-        effort_varies = effort_varies or value.compile_effort != "full"
-        return _interned.setdefault(dataclasses.astuple(value), value)
+        if type(value) is Settings:
+            operations_vary = operations_vary or value.of_operations != ("full", None)
+        found: _T = _interned.setdefault((type(value), key), value)
+        return found
 
 
 def _parse(name: str, text: str) -> Any:
@@ -90,68 +177,155 @@ def _parse(name: str, text: str) -> Any:
     return text if name == "cache_dir" else text or None
 
 
+GUARD_LEVELS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
+PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
+MATMUL_PRECISIONS = (
+    "default", "fastest", "bfloat16", "high", "bfloat16_3x", "tensorfloat32", "highest", "float32",
+    "ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY",
+    "ANY_F8_ANY_F8_ANY_FAST_ACCUM", "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16",
+    "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "BF16_BF16_F32_X9", "TF32_TF32_F32",
+    "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
+)  # fmt: skip
 _CHOICES: dict[str, tuple[Any, ...]] = {
+    "argument_rule": ("weft", "jax"),
     "compile_effort": ("full", "least"),
-    "default_matmul_precision": (None, "default", "high", "highest"),
+    "default_matmul_precision": (None, *MATMUL_PRECISIONS),
+    "dtype_rule": ("weft", "jax"),
     "numpy_dtype_promotion": ("standard", "strict"),
+    "numpy_rank_promotion": ("allow", "warn", "raise"),
+    "legacy_prng_key": ("allow", "warn", "error"),
+    "transfer_guard_host_to_device": GUARD_LEVELS,
+    "transfer_guard_device_to_device": GUARD_LEVELS,
+    "transfer_guard_device_to_host": GUARD_LEVELS,
 }
+# The names of random generators; `weft.random` adds those that users define.
+generators = {"threefry2x32", "rbg", "unsafe_rbg"}
+_TEXTS = {"cache_dir": "a path as text", "platforms": "names of platforms as text"}
 
 
 def _check(name: str, value: Any) -> None:
-    field = _FIELDS.get(name)
-    if field is None:
-        own = str(name).removeprefix("jax_")
-        rest = f"weft calls it {own!r}" if own in _FIELDS else f"there are: {', '.join(_FIELDS)}"
-        raise AttributeError(f"no setting is named {name!r}; {rest}")
-    if isinstance(field.default, bool) and not isinstance(value, bool):
-        raise TypeError(f"the setting {name!r} is True or False, not {value!r}")
-    if name == "cache_max_bytes" and (type(value) is not int or value < 0):
-        raise TypeError(f"the setting {name!r} is a whole number of bytes, not {value!r}")
-    if name == "cache_dir" and not (value is None or isinstance(value, str)):
-        raise TypeError(f"the setting {name!r} is None or a path as text, not {value!r}")
-    if name in _CHOICES and value not in _CHOICES[name]:
+    default = _FIELDS[name].default
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise TypeError(f"the setting {name!r} is True or False, not {value!r}")
+    elif isinstance(default, int):
+        if type(value) is not int or (value < 0 and name != "random_seed_offset"):
+            kind = "a whole number of bytes" if name == "cache_max_bytes" else "a whole number"
+            raise TypeError(f"the setting {name!r} is {kind}, not {value!r}")
+    elif name in _TEXTS and not (value is None or isinstance(value, str)):
+        raise TypeError(f"the setting {name!r} is None or {_TEXTS[name]}, not {value!r}")
+    elif name in _CHOICES and value not in _CHOICES[name]:
         raise ValueError(f"the setting {name!r} is one of {_CHOICES[name]}, not {value!r}")
+    elif name == "default_prng_impl" and value not in generators:
+        raise ValueError(f"the setting {name!r} is one of {sorted(generators)}, not {value!r}")
+    elif name == "default_device":
+        device = hasattr(value, "platform") and hasattr(value, "id")
+        if not (value is None or device or value in PLATFORMS):
+            raise ValueError(
+                f"the setting {name!r} is a device (an entry of weft.devices()), the name of a "
+                f"platform such as 'cpu', or None, not {value!r}"
+            )
 
 
-def _from_environment() -> Settings:
-    found = {}
-    for name in _FIELDS:
-        text = os.environ.get("WEFT_" + name.upper())
-        if text is not None:
-            value = _parse(name, text)
-            _check(name, value)
+def _changes(given: dict[str, Any]) -> dict[str, Any]:
+    """The changes under weft's names of settings, checked. Raises AttributeError for an unknown
+    name, and what `_check` does."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in _FIELDS:
+            found |= _jax_settings().changes(name, value)
+        else:
             found[name] = value
-    return Settings(**found)
+    for name, value in found.items():
+        _check(name, value)
+    return found
+
+
+def _jax_settings() -> Any:
+    return importlib.import_module("weft.jax_settings")
+
+
+def _from_environment(cls: type[_T] = Settings) -> _T:  # type: ignore[assignment]
+    found = {}
+    for field in dataclasses.fields(cls):
+        text = os.environ.get("WEFT_" + field.name.upper())
+        if text is not None:
+            value = _parse(field.name, text)
+            if value is not None or field.default is None:
+                _check(field.name, value)
+                found[field.name] = value
+    return cls(**found)
 
 
 _global = _intern(_from_environment())
+_host = _intern(_from_environment(HostSettings))
 # The number of active `override` blocks, in any thread, whose settings check results.
 _looking_blocks = 0
 # Whether results may have to be checked somewhere in this process. An operation reads only this
 # where no setting asks for it: finding the settings in force takes much longer.
 looking = _global.looks_at_results
+# Whether copies between host and devices may have to be refused; never taken back.
+guarding = _host.guards_transfers
 _local: contextvars.ContextVar[Settings | None] = contextvars.ContextVar(
     "weft_settings", default=None
+)
+_local_host: contextvars.ContextVar[HostSettings | None] = contextvars.ContextVar(
+    "weft_host_settings", default=None
 )
 
 
 def settings() -> Settings:
-    """The settings in force here."""
+    """The settings in force here that programs depend on."""
     return _local.get() or _global
 
 
-def update(name: str, value: Any) -> None:
-    """Changes one setting for the whole process.
+def host_settings() -> HostSettings:
+    """The settings in force here that no program depends on.
 
-    Raises AttributeError for an unknown name, TypeError or ValueError for a value it cannot take.
+    >>> import weft
+    >>> with weft.config.override(log_compiles=True):
+    ...     weft.config.host_settings().log_compiles
+    True
     """
-    global _global
-    _check(name, value)
-    _global = _intern(dataclasses.replace(_global, **{name: value}))
-    _count_looking(0)
-    inner = _local.get()
-    if inner is not None:
-        _local.set(_intern(dataclasses.replace(inner, **{name: value})))
+    return _local_host.get() or _host
+
+
+def read(name: str) -> Any:
+    """The value in force of one setting, by weft's name or by JAX's.
+
+    Raises AttributeError for an unknown name.
+
+    >>> import weft
+    >>> weft.config.read("numpy_rank_promotion"), weft.config.read("jax_debug_nans")
+    ('allow', False)
+    """
+    if name in _FIELDS:
+        return getattr(host_settings() if name in _OF_HOST else settings(), name)
+    return _jax_settings().read(name)
+
+
+def update(name: str, value: Any) -> None:
+    """Changes one setting for the whole process; JAX's names are taken too.
+
+    Raises AttributeError for an unknown name, TypeError or ValueError for a value it cannot take,
+    and WeftNotImplementedError for a value of one of JAX's settings that weft does not have.
+    """
+    global _global, _host, guarding
+    changes = _changes({name: value})
+    mine = {name: value for name, value in changes.items() if name not in _OF_HOST}
+    host = {name: value for name, value in changes.items() if name in _OF_HOST}
+    if mine:
+        _global = _intern(dataclasses.replace(_global, **mine))
+        _count_looking(0)
+        inner = _local.get()
+        if inner is not None:
+            _local.set(_intern(dataclasses.replace(inner, **mine)))
+    if host:
+        _host = _intern(dataclasses.replace(_host, **host))
+        guarding = guarding or _host.guards_transfers
+        inner_host = _local_host.get()
+        if inner_host is not None:
+            _local_host.set(_intern(dataclasses.replace(inner_host, **host)))
 
 
 def _count_looking(change: int) -> None:
@@ -163,10 +337,32 @@ def _count_looking(change: int) -> None:
 
 @contextlib.contextmanager
 def override(**changes: Any) -> Iterator[None]:
-    """Changes settings within a `with` block, in this thread or task only."""
-    for name, value in changes.items():
-        _check(name, value)
-    inner = _intern(dataclasses.replace(settings(), **changes))
+    """Changes settings within a `with` block, in this thread or task only; also a decorator.
+
+    Raises what `update` does.
+    """
+    global guarding
+    found = _changes(changes)
+    host = {name: found.pop(name) for name in list(found) if name in _OF_HOST}
+    token = None
+    if host:
+        inner_host = _intern(dataclasses.replace(host_settings(), **host))
+        guarding = guarding or inner_host.guards_transfers
+        token = _local_host.set(inner_host)
+    try:
+        if found:
+            with using(_intern(dataclasses.replace(settings(), **found))):
+                yield
+        else:
+            yield
+    finally:
+        if token is not None:
+            _local_host.reset(token)
+
+
+@contextlib.contextmanager
+def using(inner: Settings) -> Iterator[None]:
+    """Puts settings that were in force elsewhere in force within a `with` block."""
     token = _local.set(inner)
     counted = int(inner.looks_at_results)
     _count_looking(counted)
@@ -175,6 +371,21 @@ def override(**changes: Any) -> Iterator[None]:
     finally:
         _local.reset(token)
         _count_looking(-counted)
+
+
+def parse_flags_with_absl() -> None:
+    """Takes settings from the command line: `--jax_debug_nans`, `--jax_enable_x64=true` and so on,
+    for programs that were written so. Other arguments are left alone.
+
+    Raises ValueError for a value that a setting cannot take.
+    """
+    _jax_settings().parse_flags()
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_") and name != "_value":
+        raise AttributeError(f"module 'weft.config' has no attribute {name!r}")
+    return _jax_settings().attribute(name)
 
 
 def enable_x64(new_val: bool = True) -> contextlib.AbstractContextManager[None]:

@@ -22,7 +22,7 @@ from weft.base import source
 # fmt: off
 __all__ = [
     "ArrayProtocolError", "AxisError", "ConcretizationError", "ConcretizationTypeError",
-    "DTypeError", "DeletedArrayError", "Fix", "JaxprError", "KeyReuseError",
+    "DTypeError", "DeletedArrayError", "Fix", "GuardError", "JaxprError", "KeyReuseError",
     "LeakedTracerError", "MissingDerivativeError", "MissingRuleError", "NoMeshError",
     "NonConcreteBooleanIndexError", "NonFiniteError", "ProfilerError", "RetracingWarning",
     "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
@@ -195,8 +195,11 @@ class ShapeError(WeftTypeError, ValueError):
     """Shapes do not fit together (a TypeError and a ValueError: users expect either)."""
 
 
-class DTypeError(WeftTypeError):
-    """A dtype is unknown, not accepted by an operation, or has no common type with another."""
+class DTypeError(WeftTypeError, ValueError):
+    """A dtype is unknown, not accepted by an operation, or has no common type with another.
+
+    A TypeError and a ValueError: users expect either.
+    """
 
 
 class WeftValueError(WeftError, ValueError):
@@ -293,6 +296,11 @@ class NonFiniteError(WeftError, FloatingPointError):
         return rebuild, (cls, message, fields | own, called)
 
 
+class GuardError(WeftError, RuntimeError):
+    """What a setting forbids was about to happen: a copy between the host and a device
+    (`transfer_guard`), a trace (`no_tracing`) or an execution (`no_execution`)."""
+
+
 class ProfilerError(WeftError, RuntimeError):
     """A profile was started while one was being taken, or stopped where none was."""
 
@@ -332,7 +340,7 @@ def trim(error: E) -> E:
     Returns `error` itself. With the setting `full_traceback` nothing is removed. An error that is
     no WeftError keeps its innermost frame even inside weft: it shows where a fault is.
     """
-    if not config.settings().full_traceback:
+    if not config.host_settings().full_traceback:
         _trim_chain(error)
     return error
 
@@ -398,7 +406,7 @@ def install_excepthook() -> None:
     def excepthook(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        if not config.settings().full_traceback and traceback is not None:
+        if not config.host_settings().full_traceback and traceback is not None:
             kept = _user_frames(traceback, keep_last=not isinstance(error, WeftError))
             if (
                 kept is not None

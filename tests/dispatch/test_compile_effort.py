@@ -74,7 +74,7 @@ def test_an_update_holds_for_all_threads():
     before = config.settings().compile_effort
     try:
         config.update("compile_effort", "least")
-        assert config.settings().compile_effort == "least" and config.effort_varies
+        assert config.settings().compile_effort == "least" and config.operations_vary
     finally:
         config.update("compile_effort", before)
 
@@ -86,10 +86,10 @@ def test_an_unknown_effort_is_refused():
 
 def test_keys_of_operations_name_no_effort_until_one_is_chosen():
     code = (
-        "import weft.config as config; assert not config.effort_varies\n"
-        "with config.override(enable_x64=True): assert not config.effort_varies\n"
-        "with config.override(compile_effort='least'): assert config.effort_varies\n"
-        "assert config.effort_varies"
+        "import weft.config as config; assert not config.operations_vary\n"
+        "with config.override(enable_x64=True): assert not config.operations_vary\n"
+        "with config.override(compile_effort='least'): assert config.operations_vary\n"
+        "assert config.operations_vary"
     )
     environment = {k: v for k, v in os.environ.items() if k != "WEFT_COMPILE_EFFORT"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

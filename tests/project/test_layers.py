@@ -154,13 +154,17 @@ def test_only_the_runtime_imports_jaxlib():
     )
 
 
+# Folders of tests in which `import jax` is answered by weft: their conftest.py sees to it.
+SERVED_BY_WEFT = {"as_jax", "ecosystem"}
+
+
 def test_nothing_imports_jax():
     report(
         [
             f"{relative(path)}:{found.line}: imports {found.module}"
             for path in python_files("weft", "tests", "examples", "tools", "benchmarks", "docs")
             for found in imports(path)
-            if found.module.split(".")[0] == "jax"
+            if found.module.split(".")[0] == "jax" and not SERVED_BY_WEFT & set(path.parts)
         ]
     )
 

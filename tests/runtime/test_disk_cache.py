@@ -603,11 +603,11 @@ def test_a_directory_is_a_text():
 def test_settings_from_the_environment(monkeypatch):
     monkeypatch.setenv("WEFT_CACHE_DIR", "")
     monkeypatch.setenv("WEFT_CACHE_MAX_BYTES", "12345")
-    found = config._from_environment()
+    found = config._from_environment(config.HostSettings)
     assert found.cache_dir == "" and found.cache_max_bytes == 12345
     monkeypatch.setenv("WEFT_CACHE_MAX_BYTES", "2 GiB")
     with pytest.raises(ValueError, match="whole number"):
-        config._from_environment()
+        config._from_environment(config.HostSettings)
     monkeypatch.delenv("WEFT_CACHE_DIR")
     monkeypatch.delenv("WEFT_CACHE_MAX_BYTES")
-    assert config._from_environment().cache_dir is None
+    assert config._from_environment(config.HostSettings).cache_dir is None

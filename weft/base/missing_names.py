@@ -67,7 +67,7 @@ NUMPY = (
 )
 
 JAX = (
-    ("Ref empty_ref free_ref freeze new_ref ad", REFERENCES),
+    ("Ref empty_ref free_ref freeze new_ref", REFERENCES),
     ("Shard", "`Array.addressable_shards` has such objects; their class is not public"),
     ("allow_f16_reductions auto_pcast *_guard transfer_guard_*", SETTING),
     ("check_tracer_leaks checking_leaks", "leaked tracers are explained without a setting"),
@@ -122,7 +122,64 @@ LAX = (
     ("stage", INTERNAL),
 )  # fmt: skip
 
+# Modules whose missing names all have the same reason.
+_WHOLE = """
+jax.ad_checkpoint
+jax.api_util
+jax.core
+jax.custom_batching
+jax.custom_derivatives
+jax.distributed
+jax.dlpack
+jax.dtypes
+jax.errors
+jax.example_libraries.optimizers
+jax.example_libraries.stax
+jax.experimental
+jax.experimental.buffer_callback
+jax.experimental.checkify
+jax.experimental.colocated_python
+jax.experimental.compilation_cache.compilation_cache
+jax.experimental.compute_on
+jax.experimental.custom_partitioning
+jax.experimental.hijax
+jax.experimental.jet
+jax.experimental.mesh_utils
+jax.experimental.multihost_utils
+jax.experimental.ode
+jax.experimental.profiler
+jax.experimental.random
+jax.experimental.rnn
+jax.experimental.scheduling_groups
+jax.experimental.serialize_executable
+jax.experimental.shard_alike
+jax.experimental.sparse
+jax.experimental.sparse.linalg
+jax.experimental.topologies
+jax.experimental.xla_metadata
+jax.extend.backend
+jax.extend.core
+jax.extend.core.primitives
+jax.extend.linear_util
+jax.extend.mlir
+jax.extend.random
+jax.extend.sharding
+jax.extend.source_info_util
+jax.flatten_util
+jax.interpreters.ad
+jax.interpreters.batching
+jax.interpreters.mlir
+jax.interpreters.partial_eval
+jax.interpreters.pxla
+jax.interpreters.xla
+jax.monitoring
+jax.ref
+jax.stages
+jax.test_util
+"""
+
 REASONS: dict[str, tuple[tuple[str, str], ...]] = {
+    **dict.fromkeys(_WHOLE.split(), (("*", NOT_YET),)),
     "numpy": NUMPY,
     "numpy.linalg": (
         ("LinAlgError", "what has no result is NaN: a compiled program does not raise"),

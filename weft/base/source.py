@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 __all__ = [
     "Location", "Scope", "Source", "backward", "called", "current", "describe", "entered_scope",
     "here", "in_backward_pass", "locate", "new_program", "override", "placed", "register_internal",
-    "scope_of", "user_frames", "warn",
+    "register_internal_file", "scope_of", "user_frames", "warn", "without_scope",
 ]  # fmt: skip
 
 
@@ -58,6 +58,12 @@ class Location(NamedTuple):
 def register_internal(directory: str) -> None:
     """Makes frames of files below `directory` count as a library's, not as the user's."""
     _internal_prefixes.append(os.path.join(os.path.abspath(directory), ""))
+    _internal.clear()
+
+
+def register_internal_file(path: str) -> None:
+    """Makes frames of one file count as a library's, not as the user's."""
+    _internal_prefixes.append(os.path.abspath(path))
     _internal.clear()
 
 
@@ -244,6 +250,17 @@ class entered_scope(_Activation):
         if active is None or type(active) is Scope:
             return scope
         return active[0], active[1], scope  # type: ignore[return-value]
+
+
+class without_scope(_Activation):
+    """`with without_scope():` captures inside carry none of the names around them."""
+
+    __slots__ = ()
+
+    def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
+        if active is None or type(active) is Scope:
+            return None
+        return active[0], active[1]
 
 
 class user_frames(_Activation):

@@ -78,7 +78,7 @@ class HostFunction:
         """The settings under which the callback was traced, also in a thread of the runtime."""
         if config.settings() is self.settings:
             return contextlib.nullcontext()
-        return config.override(**dataclasses.asdict(self.settings))
+        return config.using(self.settings)
 
     def results(self, result: Any, out_types: Sequence[ArrayType]) -> list[Stored]:
         """The leaves of a result as they are stored, checked against the types."""

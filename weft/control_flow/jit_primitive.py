@@ -60,7 +60,7 @@ def placed_program(
     """Returns the executable of a jaxpr, cached; `how` has the further arguments of
     `compile_program`, by name. It is compiled from `lowered`, if given, which was lowered with
     these arguments."""
-    effort = config.settings().compile_effort
+    effort = config.settings().of_operations
     # What is empty or None is the default.
     said = sorted(pair for pair in how.items() if pair[1])
     given = how.get("in_shardings")

@@ -17,14 +17,16 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import source as sources
+from weft.base.source_info import DebugInfo, SourceInfo
 from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftTypeError
 
 __all__ = [
-    "ClosedJaxpr", "Equation", "Jaxpr", "Literal", "SplitEquation", "Var", "check_marks",
-    "eval_jaxpr", "jaxprs_in", "map_jaxprs", "show_jaxpr",
+    "ClosedJaxpr", "DropVar", "Equation", "Jaxpr", "Literal", "SplitEquation", "Var", "check_marks",
+    "eval_jaxpr", "jaxpr_as_fun", "jaxprs_in", "map_jaxprs", "new_jaxpr_eqn", "show_jaxpr",
+    "subjaxprs",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -40,8 +42,19 @@ class Var:
     def __init__(self, type: ArrayType) -> None:
         self.type = type
 
+    @property
+    def aval(self) -> ArrayType:
+        """The type of the value."""
+        return self.type
+
     def __repr__(self) -> str:
         return f"Var({self.type!r})"
+
+
+class DropVar(Var):
+    """A result that nothing reads, in equations made by hand; recorded ones have plain variables."""
+
+    __slots__ = ()
 
 
 class Literal:
@@ -52,6 +65,16 @@ class Literal:
     def __init__(self, value: Any, type: ArrayType) -> None:
         self.value = value
         self.type = type
+
+    @property
+    def aval(self) -> ArrayType:
+        """The type of the number."""
+        return self.type
+
+    @property
+    def val(self) -> Any:
+        """The number."""
+        return self.value
 
     def __repr__(self) -> str:
         return f"Literal({self.value!r}, {self.type!r})"
@@ -90,10 +113,74 @@ class Equation:
         self.source = source
         self.effects = effects
 
+    @property
+    def invars(self) -> Sequence[Atom]:
+        """The operands."""
+        return self.inputs
+
+    @property
+    def outvars(self) -> Sequence[Var]:
+        """The variables of the results."""
+        return self.outputs
+
+    @property
+    def source_info(self) -> SourceInfo:
+        """The user's line and the names around it."""
+        return SourceInfo.of(self.source)
+
+    @property
+    def ctx(self) -> None:
+        """The settings of the equation: None, since weft's equations hold theirs as parameters."""
+        return None
+
     def replace(self, **changes: Any) -> Equation:
-        """The same equation with some fields changed; its effects are those of the new one."""
+        """The same equation with some fields changed; its effects are those of the new one.
+
+        `inputs`, `outputs` and `source` may be given as `invars`, `outvars` and `source_info`.
+        """
         fields = {name: getattr(self, name) for name in Equation.__slots__ if name != "effects"}
-        return Equation(**(fields | changes))
+        return Equation(**(fields | _own_names(changes)))
+
+    def __repr__(self) -> str:
+        return _Writer(False).equation(self, "")
+
+
+def _own_names(changes: dict[str, Any]) -> dict[str, Any]:
+    """Changes of an equation under the names of its fields."""
+    own = {"invars": "inputs", "outvars": "outputs", "source_info": "source"}
+    found = {own.get(name, name): value for name, value in changes.items() if name != "ctx"}
+    if isinstance(found.get("source"), SourceInfo):
+        found["source"] = found["source"].source()
+    if "outputs" in found:
+        found["outputs"] = [_kept(var) for var in found["outputs"]]
+    return found
+
+
+def _kept(var: Var) -> Var:
+    """A variable that a jaxpr may hold, for one that stands for a dropped result."""
+    return Var(var.type) if type(var) is DropVar else var
+
+
+def new_jaxpr_eqn(
+    invars: Sequence[Atom],
+    outvars: Sequence[Var],
+    primitive: Primitive,
+    params: dict[str, Any],
+    effects: Any = None,
+    source_info: SourceInfo | None = None,
+    ctx: None = None,
+) -> Equation:
+    """An equation, with its fields in JAX's order and under JAX's names.
+
+    >>> from weft.extend.core import ArrayType, Var, new_jaxpr_eqn, primitives
+    >>> x, y = (Var(ArrayType((3,), "float32")) for _ in range(2))
+    >>> new_jaxpr_eqn([x], [y], primitives.sin_p, {})
+    a:f32[3] = sin ?
+    """
+    source = None if source_info is None else source_info.source()
+    own = None if effects is None else frozenset(effects)
+    outputs = [_kept(var) for var in outvars]
+    return Equation(primitive, list(invars), params, outputs, source, own)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,6 +260,80 @@ class Jaxpr:
         """The types of the results."""
         return self.out_types
 
+    @property
+    def constvars(self) -> list[Var]:
+        """The inputs that stand for closed-over arrays."""
+        return self.inputs[: self.num_consts]
+
+    @property
+    def invars(self) -> list[Var]:
+        """The inputs that are not closed-over arrays."""
+        return self.inputs[self.num_consts :]
+
+    @property
+    def outvars(self) -> list[Atom]:
+        """The results."""
+        return self.outputs
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """This jaxpr with all of its inputs as `invars`.
+
+        In the parameters of an equation every input has an operand. There interpreters may expect
+        a closed jaxpr, and read its `jaxpr` and `consts`.
+        """
+        if not self.num_consts:
+            return self
+        return self.memoize("opened", lambda: self.replace(constvars=(), invars=self.inputs))
+
+    @property
+    def consts(self) -> list[Any]:
+        """The values that go with `jaxpr`: none, as it has no inputs for closed-over arrays."""
+        return []
+
+    literals = consts
+
+    @property
+    def debug_info(self) -> DebugInfo:
+        """The name of the function that was recorded."""
+        return DebugInfo("jaxpr", self.name or "unknown")
+
+    @property
+    def is_high(self) -> bool:
+        """False: every type in it is one of arrays."""
+        return False
+
+    def replace(self, **changes: Any) -> Jaxpr:
+        """The same jaxpr with some of `constvars`, `invars`, `outvars`, `eqns`, `effects` and
+        `debug_info` changed. Effects are those of the equations where they are not given.
+
+        >>> jaxpr = weft.make_jaxpr(lambda x: (lax.sin(x), x))(1.0).jaxpr
+        >>> jaxpr.replace(outvars=jaxpr.outvars[:1])
+        { lambda ; a:f32[]. let
+            b:f32[] = sin a
+          in (b,) }
+        """
+        consts = list(changes.pop("constvars", self.constvars))
+        inputs = changes.pop("invars", self.invars)
+        eqns = changes.pop("eqns", self.eqns)
+        outputs = changes.pop("outvars", self.outputs)
+        effects = changes.pop("effects", None if eqns is not self.eqns else self.effects)
+        info = changes.pop("debug_info", None)
+        changes.pop("is_high", None)
+        if changes:
+            raise TypeError(f"a jaxpr has no fields {', '.join(changes)}")
+        name = self.name if info is None else info.func_name
+        own = None if effects is None else frozenset(effects)
+        return Jaxpr([*consts, *inputs], eqns, outputs, len(consts), name, own)
+
+    def map_jaxpr(self, function: Callable[[Jaxpr], Jaxpr]) -> Jaxpr:
+        """`function(self.jaxpr)`, as `ClosedJaxpr.map_jaxpr`."""
+        return function(self.jaxpr)
+
+    def pretty_print(self, *, source_info: bool = False, **_: Any) -> str:
+        """The text of the jaxpr; with `source_info`, each equation followed by the user's line."""
+        return show_jaxpr(self, source_info)
+
     def memoize(self, key: Any, make: Callable[[], T]) -> T:
         """The result of `make`, cached under `key` for the life of this jaxpr."""
         found: T | None = self.memo.get(key)
@@ -226,6 +387,50 @@ class ClosedJaxpr:
         """The effects of the jaxpr."""
         return self.jaxpr.effects
 
+    @property
+    def constvars(self) -> list[Var]:
+        """The inputs that stand for `consts`."""
+        return self.jaxpr.constvars
+
+    @property
+    def invars(self) -> list[Var]:
+        """The inputs that are arguments."""
+        return self.jaxpr.invars
+
+    @property
+    def outvars(self) -> list[Atom]:
+        """The results."""
+        return self.jaxpr.outputs
+
+    @property
+    def literals(self) -> list[Any]:
+        """The values of the closed-over inputs."""
+        return self.consts
+
+    @property
+    def debug_info(self) -> DebugInfo:
+        """The name of the function that was recorded."""
+        return self.jaxpr.debug_info
+
+    @property
+    def is_high(self) -> bool:
+        """False: every type in it is one of arrays."""
+        return False
+
+    def replace(self, *, jaxpr: Jaxpr | None = None, consts: Any = None) -> ClosedJaxpr:
+        """The same with another jaxpr or other values of its closed-over inputs."""
+        return ClosedJaxpr(
+            self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts
+        )
+
+    def map_jaxpr(self, function: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
+        """The same with `function(jaxpr)` in place of the jaxpr."""
+        return ClosedJaxpr(function(self.jaxpr), self.consts)
+
+    def pretty_print(self, *, source_info: bool = False, **_: Any) -> str:
+        """The text of the jaxpr; with `source_info`, each equation followed by the user's line."""
+        return show_jaxpr(self, source_info)
+
     def __call__(self, *args: Any) -> list[Any]:
         """Evaluates the jaxpr under the current trace and returns a flat list of results."""
         return eval_jaxpr(self.jaxpr, self.consts, *args)
@@ -256,6 +461,18 @@ def jaxprs_in(params: dict[str, Any]) -> list[Jaxpr]:
             elif isinstance(item, ClosedJaxpr):
                 found.append(item.jaxpr)
     return found
+
+
+def subjaxprs(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[Jaxpr]:
+    """The jaxprs that the equations of a jaxpr hold, one after the other; not those inside them.
+
+    >>> from weft.extend.core import subjaxprs
+    >>> program = weft.make_jaxpr(lambda x: weft.jit(lax.sin)(x))(1.0)
+    >>> [inner.name for inner in subjaxprs(program.jaxpr)]
+    ['sin']
+    """
+    for eqn in jaxpr.eqns:
+        yield from jaxprs_in(eqn.params)
 
 
 def map_jaxprs(function: Callable[[Jaxpr], Jaxpr], params: dict[str, Any]) -> dict[str, Any]:
@@ -311,11 +528,31 @@ def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
     return out[::-1]
 
 
-def eval_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
+def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr | Jaxpr) -> Callable[..., list[Any]]:
+    """The function that evaluates a program: from its arguments to a flat list of its results.
+
+    >>> from weft.extend.core import jaxpr_as_fun
+    >>> jaxpr_as_fun(weft.make_jaxpr(lambda x: (x + 1.0, x))(1.0))(2.0)
+    [Array(3., dtype=float32, weak_type=True), 2.0]
+    """
+
+    def evaluated(*args: Any) -> list[Any]:
+        return eval_jaxpr(closed_jaxpr, closed_jaxpr.consts, *args)
+
+    return evaluated
+
+
+def eval_jaxpr(
+    jaxpr: Jaxpr | ClosedJaxpr,
+    consts: Sequence[Any],
+    *args: Any,
+    propagate_source_info: bool = True,
+) -> list[Any]:
     """Evaluates a jaxpr by binding its equations one by one, under the current trace.
 
     Any transformation may be active, so this is itself traceable. Values are dropped after their
-    last use. Raises TypeError where the number of arguments is not the jaxpr's.
+    last use. Without `propagate_source_info` operations belong to the line of the call, not to
+    those that were recorded. Raises TypeError where the number of arguments is not the jaxpr's.
 
     >>> from weft.extend.core import eval_jaxpr
     >>> program = weft.make_jaxpr(lambda x: lax.sin(x) * 2.0)(1.0)
@@ -342,7 +579,7 @@ def eval_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any], *args: Any) ->
     for eqn, finished in zip(jaxpr.eqns, dead, strict=True):
         args_in = [x.value if isinstance(x, Literal) else env[x] for x in eqn.inputs]
         apply = rebind.get(eqn.primitive) or eqn.primitive.bind
-        with sources.override(eqn.source):
+        with sources.override(eqn.source if propagate_source_info else None):
             out = apply(*args_in, **eqn.params)
         if eqn.primitive.multiple_results:
             for var, value in zip(eqn.outputs, out, strict=True):

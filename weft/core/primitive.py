@@ -72,6 +72,39 @@ class Primitive(Immutable):
         trace = _get(None) or bottom_trace()
         return trace.process_call(self, function, args, params)
 
+    def bind_with_trace(self, trace: Any, args: Any, /, *rest: Any) -> Any:
+        """Applies the primitive under a given trace; the parameters come last, in a dictionary.
+
+        What may stand before them, the types of the operands, is not read.
+        """
+        return trace.process_primitive(self, args, rest[-1])
+
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters of an equation as `bind` takes them: the same."""
+        return dict(params)
+
+    def impl(self, /, *args: Any, **params: Any) -> Any:
+        """Evaluates the primitive at once, whichever trace is current."""
+        own = rules.impl.get(self)
+        if own is not None:
+            return own(*args, **params)
+        return bottom_trace().process_primitive(self, args, params)
+
+    def abstract_eval(self, /, *types: Any, **params: Any) -> tuple[Any, frozenset[Any]]:
+        """The result type (or types) of an application to operands of these types, and its own
+        effects."""
+        own = rules.effects.get(self)
+        found = rules.type_rule[self](*types, **params)
+        return found, frozenset() if own is None else own(params)
+
+    def is_effectful(self, params: dict[str, Any]) -> bool:
+        """Whether an application has effects of its own."""
+        own = rules.effects.get(self)
+        return own is not None and bool(own(params))
+
+    # What programs written for JAX ask of a primitive: it applies to arrays, not to functions.
+    call_primitive = map_primitive = is_high = skip_canonicalization = ref_primitive = False
+
     def def_impl(self, function: Rule) -> Rule:
         """Evaluates the primitive by a Python function instead of compiling it."""
         return rules.register_from_outside(rules.impl, self, function)

@@ -17,7 +17,7 @@ from typing import Any
 
 from weft import config
 from weft.base import source as sources
-from weft.core.types import ArrayType
+from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, JaxprError, MissingRuleError, WeftError, WeftTypeError, WeftValueError
 
 __all__ = [
@@ -337,6 +337,26 @@ class Zero:
     def __init__(self, type: ArrayType) -> None:
         self.type = type
 
+    @property
+    def aval(self) -> ArrayType:
+        """The type."""
+        return self.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the elements."""
+        return self.type.dtype
+
+    @staticmethod
+    def from_primal_value(value: Any) -> Zero:
+        """The zero tangent of a value."""
+        return Zero(type_of(value).tangent())
+
     def __repr__(self) -> str:
         return f"Zero({self.type!r})"
 
@@ -347,6 +367,11 @@ class LinearOperand:
 
     type: ArrayType
     operation: str = ""
+
+    @property
+    def aval(self) -> ArrayType:
+        """The type."""
+        return self.type
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -390,6 +415,16 @@ class AxisData:
     spmd_axis_name: Any = None
     spread: frozenset[Any] = frozenset()
     devices: bool = False
+
+    @property
+    def spmd_name(self) -> Any:
+        """The mesh axes over which the mapped axis is to be laid out (`spmd_axis_name`)."""
+        return self.spmd_axis_name
+
+    @property
+    def explicit_mesh_axis(self) -> None:
+        """None: no mesh axis is explicit."""
+        return None
 
     def key(self) -> tuple[Any, ...]:
         """A cache key: equal for axes that are alike."""

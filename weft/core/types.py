@@ -121,6 +121,41 @@ class ArrayType(Immutable):
             self._tangent = found
         return found
 
+    # Names under which interpreters written for JAX read types.
+
+    @property
+    def vma(self) -> frozenset[str]:
+        """The manual mesh axes along which devices may hold different values (`varying`)."""
+        return self.varying
+
+    @property
+    def is_high(self) -> bool:
+        """False: a type of arrays."""
+        return False
+
+    def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
+        """Dtype and lengths as text; `short_dtypes` abbreviates the dtype.
+
+        >>> ArrayType((2, 3), np.float32).str_short(), ArrayType((2,), "int8").str_short(True)
+        ('float32[2,3]', 'i8[2]')
+        """
+        name = dtypes.short_name(self.dtype) if short_dtypes else getattr(self.dtype, "name", "")
+        return f"{name}[{','.join(map(str, self.shape))}]"
+
+    def to_tangent_aval(self) -> ArrayType:
+        """The type of a tangent (`tangent`), not weak."""
+        return self.tangent()
+
+    to_cotangent_aval = to_ct_aval = at_least_vspace = to_tangent_aval
+
+    def strip_weak_type(self) -> ArrayType:
+        """The same type, not weak (`strong`)."""
+        return self.strong()
+
+    def update_weak_type(self, weak_type: bool) -> ArrayType:
+        """The same type, weak or not."""
+        return self.update(weak_type=weak_type)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return ArrayType, (self.shape, self.dtype, self.weak_type, self.varying, self.unreduced)
 
@@ -172,7 +207,7 @@ class Typed:
 values_of_class: dict[type, Callable[[Any], Any]] = {}
 
 # Class -> function from a value of that class to its type. Values with a `.type` need no entry.
-_type_of: dict[type, Callable[[Any], ArrayType]] = {}
+types_by_class: dict[type, Callable[[Any], ArrayType]] = {}
 
 
 def _check_shape(shape: tuple[int, ...], dtype: Any) -> None:
@@ -200,7 +235,7 @@ def _check_shape(shape: tuple[int, ...], dtype: Any) -> None:
 
 def register_type_of(cls: type, function: Callable[[Any], ArrayType]) -> None:
     """Sets the function that returns the type of values of a class without a `.type`."""
-    _type_of[cls] = function
+    types_by_class[cls] = function
 
 
 def type_of(value: Any) -> ArrayType:
@@ -215,11 +250,11 @@ def type_of(value: Any) -> ArrayType:
     found = getattr(value, "type", None)
     if type(found) is ArrayType:
         return found
-    function = _type_of.get(type(value))
+    function = types_by_class.get(type(value))
     if function is not None:
         return function(value)
     for cls in type(value).__mro__:
-        function = _type_of.get(cls)
+        function = types_by_class.get(cls)
         if function is not None:
             check_unmasked(value)
             return function(value)
@@ -338,6 +373,8 @@ def user_value(value: Any) -> Any:
     if dtype == value.dtype:
         return value
     if dtype.kind in "iu" and not dtypes.fits(int(value), dtype):
+        if dtypes.keeps_low_bits():
+            return dtypes.low_bits(int(value), dtype)
         raise OverflowError(
             f"the integer {value} does not fit in {dtype.name}; make it an array of an explicit "
             "dtype, or set enable_x64"

@@ -48,8 +48,8 @@ class EvalTrace(Trace):
             return self._look(primitive, args, params)
         try:
             key = [x.signature for x in args]  # As in operation_key, without its call.
-            if config.effort_varies:
-                key.append(config.settings().compile_effort)
+            if config.operations_vary:
+                key.append(config.settings().of_operations)
             if params:
                 key.append(tuple(params.items()))
             run = primitive.eager_cache[tuple(key)]._run
@@ -104,8 +104,8 @@ def operation_key(arrays: Sequence[Array], params: dict[str, Any]) -> tuple[Any,
     """The key in a primitive's `eager_cache`. The parameters come last: caches of primitives from
     outside look for them there (`ParameterCache`)."""
     key: list[Any] = [x.signature for x in arrays]
-    if config.effort_varies:
-        key.append(config.settings().compile_effort)
+    if config.operations_vary:
+        key.append(config.settings().of_operations)
     if params:
         key.append(tuple(params.items()))
     return tuple(key)

@@ -37,9 +37,9 @@ from weft.ops.indexing.dynamic_slicing import dynamic_slice_in_dim, dynamic_upda
 from weft.ops.operand_errors import unfit
 from weft.ops.products.dot import (
     canonical_element_type,
+    canonical_precision,
     dot_general,
     narrowed,
-    precision_or_algorithm,
     product_dtype,
     rest,
 )
@@ -137,7 +137,7 @@ def ragged_dot_general(
         raise unfit(DTypeError, "ragged_dot", takes, [type_of(sizes)], "i32[g]", fix)
     plan = planned(type_of(x), type_of(w), ragged_dot_dimension_numbers)
     how = {
-        "precision": precision_or_algorithm(precision, "ragged_dot"),
+        "precision": canonical_precision(precision, "ragged_dot"),
         "preferred_element_type": canonical_element_type(preferred_element_type),
     }
     if plan.kind == "batch":

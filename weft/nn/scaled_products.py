@@ -45,9 +45,8 @@ def scaled_dot(
     >>> lax.scaled_dot(x, x.T, lhs_scale=scale, preferred_element_type="float32")
     Array([[22.]], dtype=float32)
     """
-    dtype = dtypes.parse(
-        dtypes.bfloat16 if preferred_element_type is None else preferred_element_type
-    )
+    wanted = dtypes.bfloat16 if preferred_element_type is None else preferred_element_type
+    dtype = dtypes.requested(wanted)
     left, right = type_of(lhs), type_of(rhs)
     if dimension_numbers is None:
         if left.ndim != right.ndim or left.ndim < 2:

@@ -77,7 +77,7 @@ def rng_bit_generator(
         wanted = "a lax.RandomAlgorithm"
         raise unknown_option("rng_bit_generator", "algorithm", algorithm, wanted) from None
     state, bits = rng_bit_generator_p.bind(
-        user_value(key), shape=lengths, dtype=dtypes.parse(dtype), algorithm=_ALGORITHMS[chosen]
+        user_value(key), shape=lengths, dtype=dtypes.requested(dtype), algorithm=_ALGORITHMS[chosen]
     )
     return state, bits
 

@@ -235,9 +235,9 @@ class BlockTrace(BlocksTrace):
         free: tuple[bool, ...] = ()
         if self.manual.explicit:
             free = tuple(x.constant is not None for x in tracers)
-        effort = config.effort_varies and config.settings().compile_effort
+        varying = config.operations_vary and config.settings().of_operations
         rest = tuple(params.items())  # last, see ParameterCache
-        key = (self.manual, types, free, layouts, effort, rest)
+        key = (self.manual, types, free, layouts, varying, rest)
         if primitive.memoise:
             cache = primitive.eager_cache
         else:

@@ -358,7 +358,7 @@ class Miss:
         call = self.call(self)
         earlier = _remember((_identity(self.function), self.options), call)
         location = sources.locate(self._source)
-        asked = config.settings().explain_cache_misses
+        asked = config.host_settings().explain_cache_misses
         times = 0 if asked or location is None else self._programs_lost(call, cost, location)
         if not times and not (asked and (earlier or self._tells_of_first)):
             return

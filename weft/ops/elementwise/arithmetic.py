@@ -118,7 +118,7 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = None) -> Array:
     Array([10000], dtype=int32)
     """
     if out_dtype is not None:
-        dtype = dtypes.parse(out_dtype)
+        dtype = dtypes.requested(out_dtype)
         wide = functools.reduce(dtypes.promote_types, [type_of(x).dtype, type_of(y).dtype], dtype)
         product = mul(*(convert_element_type(value, wide) for value in (x, y)))
         return convert_element_type(product, dtype)

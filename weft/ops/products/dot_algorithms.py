@@ -9,13 +9,11 @@ from __future__ import annotations
 import enum
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from weft import dtypes
 from weft.errors import Fix, WeftValueError
 from weft.runtime import stablehlo
 
-__all__ = ["DotAlgorithm", "DotAlgorithmPreset", "algorithm_of", "emit_with_algorithm"]
+__all__ = ["DotAlgorithm", "DotAlgorithmPreset", "precision_by_name"]
 
 
 class DotAlgorithm(NamedTuple):
@@ -26,9 +24,10 @@ class DotAlgorithm(NamedTuple):
     component_count parts each, which takes num_primitive_operations products;
     allow_imprecise_accumulation lets a device sum in fewer bits now and then.
 
-    Devices have a few of them, see `DotAlgorithmPreset`. The dtype of the result is not changed.
+    Devices have those of `DotAlgorithmPreset`. The dtype of the result is not changed.
 
-    >>> lax.dot(np.ones(3), np.ones(3), precision=lax.DotAlgorithmPreset.F32_F32_F32)
+    >>> half = lax.DotAlgorithm("float16", "float16", "float16")
+    >>> lax.dot(np.ones(3), np.ones(3), precision=half)
     Array(3., dtype=float32)
     """
 
@@ -68,79 +67,27 @@ class DotAlgorithmPreset(enum.Enum):
         return self.name
 
 
-_NAMES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64", "TF32": "tf32"}
-# What XLA's compiler for CPUs has.
-_ON_CPU = frozenset(
-    "F16_F16_F16 BF16_BF16_F32 BF16_BF16_F32_X3 BF16_BF16_F32_X6 F32_F32_F32 F64_F64_F64".split()
-)
+_SHORT = {"float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64"}
 
 
-def algorithm_of(precision: Any) -> DotAlgorithm | DotAlgorithmPreset | None:
-    """The algorithm that a precision, or its name, stands for; None for any other precision."""
-    if isinstance(precision, str) and precision in DotAlgorithmPreset.__members__:
-        precision = DotAlgorithmPreset[precision]
+def precision_by_name(precision: Any, operation: str) -> Any:
+    """The name of an algorithm ("default" for DotAlgorithmPreset.DEFAULT); what is no algorithm
+    stays. Raises WeftValueError for one that no device has."""
     if isinstance(precision, DotAlgorithmPreset):
+        return "default" if precision is DotAlgorithmPreset.DEFAULT else precision.name
+    if not isinstance(precision, DotAlgorithm):
         return precision
-    if isinstance(precision, DotAlgorithm):
-        return precision._replace(
-            **{key: np.dtype(getattr(precision, key)) for key in DotAlgorithm._fields[:3]}
-        )
-    return None
-
-
-def emit_with_algorithm(
-    context: Any, operands: list[Any], numbers: Any, algorithm: Any, out: Any
-) -> Any:
-    """The product of values by an algorithm, in the dtype of the result."""
-    given = [of.dtype for of in context.in_types[:2]]
-    spelled = parts(algorithm, given, out)
-    _check_platform(context, algorithm)
-    factors = [
-        x if dtype in (own, spelled.accumulation_type) else stablehlo.convert(x, own)
-        for x, dtype, own in zip(operands, given, _stored(spelled), strict=True)
-    ]
-    types = [stablehlo.dtype_of(x.type.element_type) for x in factors]
-    if types[0] != types[1]:
-        factors = [stablehlo.convert(x, spelled.accumulation_type) for x in factors]
-    found = stablehlo.dot_general(
-        *factors, *numbers, None, spelled.accumulation_type, tuple(_for_xla(spelled))
-    )
-    return stablehlo.convert(found, out)
-
-
-def parts(algorithm: Any, given: list[Any], out: Any) -> DotAlgorithm:
-    """The parameters of an algorithm for operands and a result of these dtypes."""
-    if isinstance(algorithm, DotAlgorithm):
-        return algorithm
-    name = algorithm.name
-    fast = name.endswith("_FAST_ACCUM")
-    if name.startswith("ANY_F8"):
-        summed = np.dtype(np.float32) if name.startswith("ANY_F8_ANY_F8_F32") else out
-        return DotAlgorithm(*given, summed, allow_imprecise_accumulation=fast)
-    left, right, summed, *count = name.split("_")
-    first, second, third = (_NAMES[x] for x in (left, right, summed))
-    times = int(count[0][1:]) if count else 1
-    return DotAlgorithm(first, second, dtypes.parse(third), num_primitive_operations=times)
-
-
-def _stored(algorithm: DotAlgorithm) -> list[Any]:
-    """The dtypes in which factors are handed over: tf32 is none of them, and is held in float32."""
-    own = (algorithm.lhs_precision_type, algorithm.rhs_precision_type)
-    return [np.dtype(np.float32) if x == "tf32" else dtypes.parse(x) for x in own]
-
-
-def _for_xla(algorithm: DotAlgorithm) -> DotAlgorithm:
-    kinds = algorithm[:3]
-    return DotAlgorithm(*[k if k == "tf32" else dtypes.parse(k) for k in kinds], *algorithm[3:])
-
-
-def _check_platform(context: Any, algorithm: Any) -> None:
-    if context.platform != "cpu" or getattr(algorithm, "name", None) in _ON_CPU:
-        return
+    kinds = [dtypes.parse(of).name for of in precision[:3]]
+    name = "_".join(_SHORT.get(kind, kind) for kind in kinds)
+    if precision.num_primitive_operations > 1:
+        name += f"_X{precision.num_primitive_operations}"
+    plain = precision[3:5] == (1, 1) and not precision.allow_imprecise_accumulation
+    if plain and name in stablehlo.DOT_ALGORITHMS:
+        return name
     raise WeftValueError(
-        f"products on CPUs have no algorithm {algorithm}",
-        operation="dot_general",
-        got=f"precision={algorithm}",
-        wanted=f"one of {', '.join(sorted(_ON_CPU))}",
-        fix=Fix("precision", "leave precision out, or pass one of these", {"precision": None}),
+        f"{operation}: devices have no such algorithm",
+        operation=operation,
+        got=f"precision={precision}",
+        wanted="one of lax.DotAlgorithmPreset",
+        fix=Fix("precision", "pass precision=lax.DotAlgorithmPreset.F32_F32_F32, or leave it out"),
     )

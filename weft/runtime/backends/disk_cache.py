@@ -423,7 +423,7 @@ def current() -> ProgramCache | None:
 
     A directory that cannot be used is refused with one warning.
     """
-    settings = config.settings()
+    settings = config.host_settings()
     if settings.cache_dir == "":
         return None
     wanted = settings.cache_dir, settings.cache_max_bytes

@@ -1,0 +1,24 @@
+"""Tests in which `import jax` gives weft, under JAX's rules; other tests keep weft's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from weft import config
+
+_before = config.settings()
+
+from weft.as_jax.settings import SETTINGS  # noqa: E402
+
+# Importing it has changed the settings of this process, which runs other tests as well.
+for _name in SETTINGS:
+    config.update(_name, getattr(_before, _name))
+
+
+@pytest.fixture(autouse=True)
+def jax_rules() -> Iterator[None]:
+    """JAX's rules for one test."""
+    with config.override(**SETTINGS):
+        yield

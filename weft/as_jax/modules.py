@@ -1,0 +1,127 @@
+"""Which modules of weft stand behind the names `jax` and `jax.*`.
+
+A JAX module with one module of weft is that module itself: `jax.numpy is weft.numpy`. One with
+several is an overlay, which looks a name up in each in turn; so is one that has modules below it
+which weft keeps elsewhere, because the import system writes these into their parent.
+"""
+
+from __future__ import annotations
+
+from weft.as_jax.private.modules import PRIVATE
+
+__all__ = ["MODULES", "anchor", "is_overlay"]
+
+# Modules of JAX that are modules of weft, at the same place.
+_SAME = """
+ad_checkpoint
+custom_batching
+custom_derivatives
+debug
+dtypes
+errors
+experimental
+experimental.checkify
+experimental.layout
+export
+api_util
+extend
+extend.backend
+extend.linear_util
+extend.source_info_util
+ffi
+flatten_util
+image
+lax
+lax.linalg
+nn
+nn.initializers
+numpy
+numpy.fft
+numpy.linalg
+ops
+profiler
+random
+scipy
+scipy.cluster
+scipy.cluster.vq
+scipy.fft
+scipy.integrate
+scipy.interpolate
+scipy.linalg
+scipy.ndimage
+scipy.optimize
+scipy.signal
+scipy.sparse
+scipy.sparse.linalg
+scipy.spatial
+scipy.spatial.transform
+scipy.special
+scipy.stats
+scipy.stats.bernoulli
+scipy.stats.beta
+scipy.stats.betabinom
+scipy.stats.binom
+scipy.stats.cauchy
+scipy.stats.chi2
+scipy.stats.dirichlet
+scipy.stats.expon
+scipy.stats.gamma
+scipy.stats.gennorm
+scipy.stats.geom
+scipy.stats.gumbel_l
+scipy.stats.gumbel_r
+scipy.stats.laplace
+scipy.stats.logistic
+scipy.stats.multinomial
+scipy.stats.multivariate_normal
+scipy.stats.nbinom
+scipy.stats.norm
+scipy.stats.pareto
+scipy.stats.poisson
+scipy.stats.t
+scipy.stats.truncnorm
+scipy.stats.uniform
+scipy.stats.vonmises
+scipy.stats.wrapcauchy
+sharding
+tree
+tree_util
+typing
+"""
+
+MODULES: dict[str, tuple[str, ...]] = {
+    **{f"jax.{path}": (f"weft.{path}",) for path in _SAME.split()},
+    "jax": ("weft.as_jax.root", "weft"),
+    "jax.version": ("weft.as_jax.release",),
+    "jax.core": ("weft.as_jax.core", "weft.extend.core", "weft"),
+    "jax.extend.core": ("weft.as_jax.core", "weft.extend.core"),
+    "jax.extend.core.primitives": ("weft.builtin_primitives",),
+    "jax.interpreters": ("weft.extend.interpreters",),
+    "jax.interpreters.ad": ("weft.extend.interpreters.ad",),
+    "jax.interpreters.batching": ("weft.extend.interpreters.batching",),
+    "jax.interpreters.mlir": ("weft.as_jax.lowering", "weft.extend.interpreters.mlir"),
+    "jax.interpreters.partial_eval": (
+        "weft.as_jax.partial_eval",
+        "weft.extend.interpreters.partial_eval",
+    ),
+    "jax.interpreters.pxla": ("weft.as_jax.interpreters",),
+    "jax.interpreters.xla": ("weft.as_jax.interpreters",),
+    **PRIVATE,
+    "jax.stages": ("weft.dispatch.stages",),
+}
+
+
+def is_overlay(name: str) -> bool:
+    """Whether a JAX module needs an object of its own."""
+    sources = MODULES[name]
+    (first,) = sources if len(sources) == 1 else (None,)
+    below = [other for other in MODULES if other.rpartition(".")[0] == name]
+    return first is None or any(
+        MODULES[other] != (f"{first}.{other.rpartition('.')[2]}",) or is_overlay(other)
+        for other in below
+    )
+
+
+def anchor(name: str) -> str:
+    """The section of docs/parity.md that speaks of a JAX module."""
+    return "docs/parity.md#" + name.replace(".", "")

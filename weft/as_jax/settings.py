@@ -1,0 +1,20 @@
+"""The settings under which weft follows JAX's rules where its own differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from weft import config
+
+__all__ = ["SETTINGS", "follow_jax"]
+
+# By name, as `weft.config.update` takes them; docs/ecosystem.md says what each changes.
+SETTINGS: Mapping[str, Any] = MappingProxyType({"dtype_rule": "jax", "argument_rule": "jax"})
+
+
+def follow_jax() -> None:
+    """Makes JAX's rules those of this process."""
+    for name, value in SETTINGS.items():
+        config.update(name, value)

@@ -1,0 +1,136 @@
+"""Batching rules declared by kind, and what rules are written with, under the names of
+`jax.interpreters.batching`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+from weft.core.primitive import Primitive
+from weft.core.types import type_of
+from weft.define.rule_mappings import primitive_batchers
+from weft.errors import WeftNotImplementedError
+from weft.ops.structural.shape import broadcast_in_dim, move_dim
+
+__all__ = [
+    "bdim_at_front", "broadcast", "defbroadcasting", "defreducer", "defvectorized", "is_vmappable",
+    "moveaxis", "not_mapped", "register_vmappable", "unregister_vmappable",
+]  # fmt: skip
+
+Values = Sequence[Any]
+Dims = Sequence[int | None]
+
+# The dimension of an operand that is not mapped.
+not_mapped = None
+
+
+def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
+    """The array repeated `sz` times along a new dimension `axis`.
+
+    >>> from weft.extend.interpreters import batching
+    >>> batching.broadcast(np.array([1.0, 2.0]), 3, 0).shape
+    (3, 2)
+    """
+    shape = list(type_of(x).shape)
+    axis %= len(shape) + 1
+    shape.insert(axis, sz)
+    return broadcast_in_dim(x, tuple(shape), tuple(i for i in range(len(shape)) if i != axis))
+
+
+def moveaxis(x: Any, src: int | None, dst: int) -> Any:
+    """The array with the dimension `src` moved to `dst`; the array itself where `src` is None."""
+    return x if src is None else move_dim(x, src % type_of(x).ndim, dst % type_of(x).ndim, 0)
+
+
+def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) -> Any:
+    """The array with its mapped dimension in front; repeated where it is not mapped."""
+    return broadcast(x, size, 0) if bdim is None else moveaxis(x, bdim, 0)
+
+
+def _size(args: Values, dims: Dims) -> int:
+    pairs = zip(args, dims, strict=True)
+    return next(type_of(x).shape[dim] for x, dim in pairs if dim is not None)
+
+
+def _results(primitive: Primitive, outs: Any, dim: int) -> Any:
+    return (outs, [dim] * len(outs)) if primitive.multiple_results else (outs, dim)
+
+
+def _vectorized(primitive: Primitive, args: Values, dims: Dims, **params: Any) -> Any:
+    first = next(dim for dim in dims if dim is not None)
+    if any(dim != first for dim in dims):
+        args, first = [bdim_at_front(x, d, _size(args, dims)) for x, d in zip(args, dims)], 0
+    return _results(primitive, primitive.bind(*args, **params), first)
+
+
+def defvectorized(prim: Primitive) -> None:
+    """Sets the batching rule of a primitive that works on arrays of any rank elementwise.
+
+    >>> from weft.extend.core import UncheckedPrimitive
+    >>> from weft.extend.interpreters import batching
+    >>> double_p = UncheckedPrimitive("double")
+    >>> _ = double_p.def_impl(lambda x: x * 2)
+    >>> batching.defvectorized(double_p)
+    >>> weft.vmap(double_p.bind)(np.array([1, 2]))
+    Array([2, 4], dtype=int32)
+    """
+    primitive_batchers[prim] = partial(_vectorized, prim)
+
+
+def _broadcasting(primitive: Primitive, args: Values, dims: Dims, **params: Any) -> Any:
+    size = _size(args, dims)
+    rank = max(type_of(x).ndim - (d is not None) for x, d in zip(args, dims))
+    moved = []
+    for x, dim in zip(args, dims):
+        if dim is None and not type_of(x).ndim:
+            moved.append(broadcast(x, size, 0) if not rank else x)
+            continue
+        front = bdim_at_front(x, dim, size)
+        shape = type_of(front).shape
+        if dim is not None and 0 < rank != len(shape) - 1:
+            # A number per element: a dimension of length 1 for each of the others'.
+            front = broadcast_in_dim(
+                front,
+                (size,) + (1,) * (rank - len(shape) + 1) + shape[1:],
+                (0, *range(rank - len(shape) + 2, rank + 1)),
+            )
+        moved.append(front)
+    return _results(primitive, primitive.bind(*moved, **params), 0)
+
+
+def defbroadcasting(prim: Primitive) -> None:
+    """Sets the batching rule of a primitive of several operands that broadcasts dimensions of
+    length 1, and operands without dimensions."""
+    primitive_batchers[prim] = partial(_broadcasting, prim)
+
+
+def _reducing(primitive: Primitive, args: Values, dims: Dims, axes: Any, **params: Any) -> Any:
+    (x,), (dim,) = args, dims
+    assert dim is not None
+    moved = tuple(axis + (axis >= dim) for axis in axes)
+    out = primitive.bind(x, axes=moved, **params)
+    return out, dim - sum(axis < dim for axis in moved)
+
+
+def defreducer(prim: Primitive) -> None:
+    """Sets the batching rule of a primitive that reduces one array along its parameter `axes`."""
+    primitive_batchers[prim] = partial(_reducing, prim)
+
+
+def is_vmappable(data_type: Any) -> bool:
+    """Whether a class of the user's was registered to be mapped as a whole: none can be."""
+    return False
+
+
+def register_vmappable(data_type: type, *_: Any) -> NoReturn:
+    """Raises WeftNotImplementedError: classes of the user's are mapped as trees of arrays."""
+    raise WeftNotImplementedError(
+        f"register_vmappable: values of class {data_type.__name__} cannot be mapped as a whole",
+        operation="register_vmappable",
+        wanted="a class registered as a tree node, whose arrays are mapped",
+    )
+
+
+def unregister_vmappable(data_type: type) -> None:
+    """Does nothing: no class can be registered (`register_vmappable`)."""
