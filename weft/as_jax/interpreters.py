@@ -66,7 +66,7 @@ class _NoMesh:
     empty = True
     size = 0
     axis_names: tuple[str, ...] = ()
-    shape: dict[str, int] = {}  # noqa: RUF012
+    shape: dict[str, int] = {}
 
 
 _NO_MESH = _NoMesh()

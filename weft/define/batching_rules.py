@@ -90,7 +90,11 @@ def _broadcasting(primitive: Primitive, args: Values, dims: Dims, **params: Any)
         shape = type_of(front).shape
         if dim is not None and 0 < rank != len(shape) - 1:
             # A number per element: a dimension of length 1 for each of the others'.
-            front = broadcast_in_dim(front, (size,) + (1,) * (rank - len(shape) + 1) + shape[1:], (0, *range(rank - len(shape) + 2, rank + 1)))
+            front = broadcast_in_dim(
+                front,
+                (size,) + (1,) * (rank - len(shape) + 1) + shape[1:],
+                (0, *range(rank - len(shape) + 2, rank + 1)),
+            )
         moved.append(front)
     return _results(primitive, primitive.bind(*moved, **params), 0)
 

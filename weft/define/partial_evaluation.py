@@ -180,4 +180,6 @@ def dce_jaxpr_closed_call_rule(
     used_outputs: Sequence[bool], eqn: Equation
 ) -> tuple[list[bool], Equation | None]:
     """The rule for dead code of a primitive that calls the closed jaxpr `call_jaxpr`."""
-    return _smaller_call(used_outputs, eqn, closed=isinstance(eqn.params["call_jaxpr"], ClosedJaxpr))
+    return _smaller_call(
+        used_outputs, eqn, closed=isinstance(eqn.params["call_jaxpr"], ClosedJaxpr)
+    )

@@ -82,7 +82,9 @@ def discharge(jaxpr: Jaxpr) -> Discharged:
         types: list[Any] = [type.inner if type.__class__ is RefType else type for type in of]
         pure = rebuild(function, types, jaxpr.name, "discharge")
         consts = jaxpr.num_consts
-        return Discharged(Jaxpr(pure.inputs, pure.eqns, pure.outputs, consts, jaxpr.name), refs, written)
+        return Discharged(
+            Jaxpr(pure.inputs, pure.eqns, pure.outputs, consts, jaxpr.name), refs, written
+        )
 
     return jaxpr.memoize("discharged", make)
 

@@ -523,4 +523,3 @@ for _name in _ARITHMETIC.split():
     setattr(Ref, f"__r{_name}__", _refused)
 for _name in "neg pos abs invert lt le gt ge".split():
     setattr(Ref, f"__{_name}__", _refused)
-
