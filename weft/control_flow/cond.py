@@ -25,11 +25,11 @@ from weft.control_flow.branch_references import pure_branches
 from weft.control_flow.branch_residuals import ResidualSlots
 from weft.control_flow.in_python import in_python, known_number
 from weft.control_flow.mapped_choice import derived_where_taken, one_by_one, select_rows
+from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
-from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
@@ -267,7 +267,7 @@ def _share_consts(traced: Sequence[TracedBody]) -> tuple[Branches, list[Any]]:
     return branches, list(union.values())
 
 
-cond_p = Primitive("cond", multiple_results=True, memoise=False)
+cond_p = ProgramPrimitive("cond")
 
 
 def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
