@@ -17,6 +17,7 @@ dtypes
 errors
 experimental
 experimental.checkify
+experimental.jet
 experimental.layout
 export
 extend

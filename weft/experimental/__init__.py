@@ -8,11 +8,12 @@ from weft.experimental import layout
 
 if TYPE_CHECKING:
     from weft.experimental import checkify as checkify
+    from weft.experimental import jet as jet
 
-__all__ = ["checkify", "io_callback", "layout"]
+__all__ = ["checkify", "io_callback", "jet", "layout"]
 
 # Imported on first use.
-_LAZY_MODULES = ("weft.experimental.checkify",)
+_LAZY_MODULES = ("weft.experimental.checkify", "weft.experimental.jet")
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = load_on_first_use(__name__, globals(), _LAZY_MODULES)

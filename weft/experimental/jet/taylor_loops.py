@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from weft.base.marked_lists import marked
@@ -101,9 +100,8 @@ def scanned(
     consts_t, carry_t, xs_t = loop.split(terms)
     fixed, stepped = flags_of(consts_t), flags_of(xs_t)
     flags, (program, marks) = carried(jaxpr, order, fixed, flags_of(carry_t), stepped)
-    counts = [
-        len(consts), sum(fixed) * order, len(carry), sum(flags) * order, len(xs), sum(stepped) * order
-    ]  # fmt: skip
+    moved = [sum(own) * order for own in (fixed, flags, stepped)]
+    counts = [len(consts), moved[0], len(carry), moved[1], len(xs), moved[2]]
     n = loop.num_carry
 
     def body(*values: Any) -> list[Any]:

@@ -16,6 +16,7 @@ from weft.experimental.jet.taylor_trace import instantiated, jet_flat, scaled
 from weft.interpreters.function_results import check_function, check_results
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim
+from weft.ops.structural.tangents import zeros
 
 __all__ = ["jet", "jet2"]
 
@@ -76,13 +77,7 @@ def jet(
         return check_results(out, leaves, f"jet of {name}")
 
     outs, found = jet_flat(flat, values, coefficients, order, name)
-    columns = [
-        [
-            scaled(factor, term)
-            for factor, term in zip(factors, instantiated(own, x), strict=True)
-        ]
-        for x, own in zip(outs, found, strict=True)
-    ]
+    columns = [_derivatives(x, own, factors) for x, own in zip(outs, found, strict=True)]
     return structure.unflatten(outs), structure.unflatten(columns)
 
 
@@ -94,6 +89,14 @@ def jet2(fun: Callable[..., Any], primals: Any, series: Any, **more: Any) -> tup
     0.5
     """
     return jet(fun, primals, series, factorial_scaled=False, **more)
+
+
+def _derivatives(x: Any, terms: Any, factors: Sequence[int]) -> list[Any]:
+    """The derivatives of a result; zeros of its own dtype for one that is no floating number."""
+    if type_of(x).dtype not in dtypes.INEXACT:
+        return [zeros(type_of(x)) for _ in factors]
+    pairs = zip(factors, instantiated(terms, x), strict=True)
+    return [scaled(factor, term) for factor, term in pairs]
 
 
 def _argument(i: int, x: Any) -> Any:

@@ -18,12 +18,7 @@ from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.rules import Params, Values, Zero
 from weft.core.types import type_of
-from weft.experimental.jet.taylor_trace import (
-    Coefficients,
-    JetTrace,
-    scaled,
-    series_rules,
-)
+from weft.experimental.jet.taylor_trace import Coefficients, JetTrace, scaled, series_rules
 from weft.ops.collectives.all_reduce import pbroadcast_p, psum_p
 from weft.ops.collectives.invariant import all_gather_invariant_p, assume_invariant_p, pscatter_p
 from weft.ops.collectives.movement import all_gather_p, all_to_all_p, psum_scatter_p
@@ -103,9 +98,7 @@ def minus(x: Sum, y: Sum) -> Sum:
     return neg(y) if x is None else sub(x, y)
 
 
-def convolved(
-    times: Callable[[Any, Any], Any], xs: Coefficients, ys: Coefficients, k: int
-) -> Sum:
+def convolved(times: Callable[[Any, Any], Any], xs: Coefficients, ys: Coefficients, k: int) -> Sum:
     """The k-th coefficient of a product, of coefficients from the zeroth on."""
     total = None
     for i in range(k + 1):

@@ -3,8 +3,8 @@
 A `JetTracer` holds the value at zero and the coefficients of the powers, of which those known to be
 zero are None. Basic functions have recurrences for the coefficients of their results
 (`taylor_rules`), loops and branches carry coefficients along (`taylor_loops`). Any other operation
-is derived from its jvp rule: where y(t) = f(x(t)), the derivative y'(t) is the jvp rule of f applied
-to the polynomials x(t) and x'(t), which is Taylor arithmetic of one order less.
+is derived from its jvp rule: where y(t) = f(x(t)), the derivative y'(t) is the jvp rule of f
+applied to the polynomials x(t) and x'(t), which is Taylor arithmetic of one order less.
 
 Griewank, Walther: Evaluating Derivatives (2008), chapter 13.
 """
@@ -118,7 +118,10 @@ class JetTrace(Trace):
 
         def coefficients(place: int) -> Coefficients:
             if not found:
-                found.append(derived(self, primitive, primals, [self.terms(x) for x in args], params))
+                terms = [self.terms(x) for x in args]
+                if all(term is None for own in terms for term in own):
+                    return [None] * self.order
+                found.append(derived(self, primitive, primals, terms, params))
             return found[0][place]
 
         rest = {key: value for key, value in params.items() if key != "function"}
@@ -136,8 +139,8 @@ class JetTrace(Trace):
         return boxed if primitive.multiple_results else boxed[0]
 
     def box(self, primal: Any, terms: Coefficients) -> Any:
-        """A tracer, or the value itself where every coefficient is zero."""
-        if all(term is None for term in terms):
+        """A tracer, or the value itself where every coefficient is zero, as of an integer."""
+        if type_of(primal).dtype not in dtypes.INEXACT or all(term is None for term in terms):
             return primal
         return JetTracer(self, primal, lambda: terms)
 
@@ -188,7 +191,7 @@ def derived(
         first = instantiated(slope[:1], primal)[0]
         values.append(inner.box(primal, own[: n - 1]))
         tangents.append(inner.box(first, slope[1:]))
-    with running(inner) as _:
+    with running(inner):
         _, found = rules.jvp[primitive](values, tangents, **params)
         outs = found if primitive.multiple_results else [found]
         slopes = [
