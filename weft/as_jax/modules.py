@@ -21,6 +21,7 @@ dtypes
 errors
 experimental
 experimental.checkify
+experimental.hijax
 experimental.jet
 experimental.layout
 export
