@@ -139,6 +139,7 @@ PACKAGE_FACADES = dict.fromkeys(
         "weft.debug",
         "weft.experimental",
         "weft.experimental.checkify",
+        "weft.experimental.jet",
         "weft.export",
         "weft.ffi",
         "weft.numpy",
