@@ -54,6 +54,10 @@ LAYER_OF = {
     "weft.base": "base",
     "weft.version": "base",
     "weft.config": "config",
+    "weft.monitoring": "base",
+    "weft.memory": "base",
+    "weft.distributed": "profiler",
+    "weft.dlpack": "api",
     "weft.jax_settings": "settings",
     "weft.setting_blocks": "settings",
     "weft.errors": "errors",
@@ -129,6 +133,7 @@ PACKAGE_FACADES = dict.fromkeys(
         "weft.custom_derivatives",
         "weft.debug",
         "weft.experimental",
+        "weft.experimental.checkify",
         "weft.export",
         "weft.ffi",
         "weft.numpy",
@@ -148,7 +153,7 @@ LAZY_CYCLES = {
     ),
     ("weft.numpy.ufuncs", "weft.numpy.ufunc_methods"): (
         "methods such as `reduce` are made of functions that are ufuncs themselves"
-    )
+    ),
 }
 
 # What imports a module by its name, and the modules that facades hand to

@@ -19,6 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from weft import config
+from weft.base import source
 from weft.errors import DTypeError, Fix
 
 # fmt: off
@@ -302,6 +303,58 @@ def parse(dtype_like: Any) -> DType:
     if isinstance(inner, np.dtype) or isinstance(getattr(inner, "short_name", None), str):
         return parse(inner)
     return _parse_numpy(dtype_like)
+
+
+def requested(dtype_like: Any) -> DType:
+    """The dtype of which a user asked for an array: what `parse` says, under the dtype rule.
+
+    With the setting `dtype_rule="jax"` and without `enable_x64` a 64-bit dtype is cut to 32 bits.
+    That is said in a warning, unless the dtype is one of Python's numbers.
+    """
+    found = parse(dtype_like)
+    cut = allowed(found)
+    if cut is found:
+        return found
+    called = source.called()
+    # Programs filter this warning by its first words, which are those of JAX.
+    text = f"Explicitly requested dtype {found.name}{f' requested in {called}' if called else ''}"
+    source.warn(
+        f"{text} is not available, and will be truncated to dtype {cut.name}: 64-bit numbers are "
+        "there with the setting enable_x64"
+    )
+    return cut
+
+
+def allowed(dtype: DType) -> DType:
+    """A dtype, cut to 32 bits where the setting `dtype_rule="jax"` says so."""
+    if dtype not in _HALVED:
+        return dtype
+    in_force = config.settings()
+    honoured = in_force.dtype_rule == "weft" or in_force.enable_x64
+    return dtype if honoured else _HALVED[dtype]
+
+
+def keeps_low_bits(*values: int) -> bool:
+    """Whether integers that do not fit in a dtype lose their high bits there; else they are errors.
+
+    They do with the setting `dtype_rule="jax"`. Python integers, which `values` are, have to fit in
+    the default width all the same.
+    """
+    if config.settings().dtype_rule == "weft":
+        return False
+    width = default_int()
+    return all(fits(value, width) for value in values)
+
+
+def low_bits(value: int, dtype: DType) -> Any:
+    """An integer as a NumPy scalar of an integer dtype, which keeps its lowest bits.
+
+    >>> int(low_bits(300, uint8)), int(low_bits(200, int8))
+    (44, -56)
+    """
+    limits = iinfo(dtype)
+    low, size = int(limits.min), int(limits.max) - int(limits.min) + 1
+    return dtype.type((value - low) % size + low)
 
 
 def _parse_numpy(dtype_like: Any) -> _NumPy:

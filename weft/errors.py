@@ -22,7 +22,7 @@ from weft.base import source
 # fmt: off
 __all__ = [
     "ArrayProtocolError", "AxisError", "ConcretizationError", "ConcretizationTypeError",
-    "DTypeError", "DeletedArrayError", "Fix", "JaxprError", "KeyReuseError",
+    "DTypeError", "DeletedArrayError", "Fix", "GuardError", "JaxprError", "KeyReuseError",
     "LeakedTracerError", "MissingDerivativeError", "MissingRuleError", "NoMeshError",
     "NonConcreteBooleanIndexError", "NonFiniteError", "ProfilerError", "RetracingWarning",
     "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
@@ -195,8 +195,11 @@ class ShapeError(WeftTypeError, ValueError):
     """Shapes do not fit together (a TypeError and a ValueError: users expect either)."""
 
 
-class DTypeError(WeftTypeError):
-    """A dtype is unknown, not accepted by an operation, or has no common type with another."""
+class DTypeError(WeftTypeError, ValueError):
+    """A dtype is unknown, not accepted by an operation, or has no common type with another.
+
+    A TypeError and a ValueError: users expect either.
+    """
 
 
 class WeftValueError(WeftError, ValueError):
@@ -291,6 +294,11 @@ class NonFiniteError(WeftError, FloatingPointError):
         rebuild, (cls, message, fields, called) = super().__reduce__()
         own = {name: getattr(self, name) for name in ("kind", "within", "backward", "device")}
         return rebuild, (cls, message, fields | own, called)
+
+
+class GuardError(WeftError, RuntimeError):
+    """What a setting forbids was about to happen: a copy between the host and a device
+    (`transfer_guard`), a trace (`no_tracing`) or an execution (`no_execution`)."""
 
 
 class ProfilerError(WeftError, RuntimeError):

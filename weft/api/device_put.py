@@ -29,11 +29,14 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueErr
 from weft.ops.structural.layout_constraint import constrain_layout
 from weft.ops.structural.sharding_constraint import as_format, constrain, is_place, unless_simulated
 from weft.runtime import client
-from weft.sharding import Layout, Sharding
+from weft.sharding import Layout, NamedSharding, PartitionSpec, Sharding
 from weft.sharding.sharding import checked_shape
 from weft.typing import ArrayLike
 
-__all__ = ["device_put", "make_array_from_callback", "make_array_from_single_device_arrays"]
+__all__ = [
+    "device_put", "make_array_from_callback", "make_array_from_process_local_data",
+    "make_array_from_single_device_arrays", "reshard",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -248,6 +251,73 @@ def make_array_from_single_device_arrays(
     return _joined([found[device] for device in parts.devices], parts, layout)
 
 
+@api_boundary
+def make_array_from_process_local_data(
+    sharding: Any, local_data: Any, global_shape: Sequence[int] | None = None
+) -> Any:
+    """An array from what this process has of it: with one process, all of it.
+
+    `local_data` is a NumPy array or a tree of them, and `sharding` and `global_shape` are tree
+    prefixes: how the arrays are split, and their shapes, which without it are those of the data. A
+    dimension of `global_shape` that is longer than that of the data raises ShapeError: one process
+    has all parts. Otherwise raises what `make_array_from_callback` does.
+
+    >>> import weft
+    >>> where = weft.NamedSharding(weft.make_mesh((2,), ("i",)), weft.P("i"))
+    >>> weft.make_array_from_process_local_data(where, np.arange(4.0)).addressable_data(1)
+    Array([2., 3.], dtype=float32)
+    """
+    leaves, structure = tree.flatten(local_data)
+    operation = "make_array_from_process_local_data"
+    places = tree.prefix_leaves(f"{operation}: sharding", sharding, structure, is_leaf=is_place)
+    shapes: list[Any] = [None] * len(leaves)
+    if global_shape is not None:
+        shapes = tree.prefix_leaves(
+            f"{operation}: global_shape",
+            global_shape,
+            structure,
+            is_leaf=lambda x: isinstance(x, (tuple, list)) and all(type(n) is int for n in x),
+        )
+    rows = zip(leaves, places, shapes, strict=True)
+    return structure.unflatten([_from_all(operation, *row) for row in rows])
+
+
+def _from_all(operation: str, values: Any, place: Any, shape: Any) -> Array:
+    host = np.asarray(user_value(values))
+    if shape is not None and tuple(shape) != host.shape:
+        message = f"{operation}: one process has all parts of an array"
+        got = f"data of shape {host.shape} for global_shape={tuple(shape)}"
+        fix = Fix("shape", "leave global_shape out", {"shape": host.shape})
+        raise ShapeError(message, operation=operation, got=got, wanted="equal shapes", fix=fix)
+    dtype = dtypes.canonical(host.dtype)
+    return make_array_from_callback(host.shape, place, lambda index: host[index], dtype=dtype)
+
+
+@api_boundary
+def reshard(xs: T, out_shardings: Any) -> T:
+    """Puts the arrays of a tree in other shardings: NamedShardings, or PartitionSpecs over the
+    mesh in force; a tree prefix.
+
+    Outside of traced functions arrays are moved, inside they are constrained (see
+    `with_sharding_constraint`). Raises WeftTypeError for other kinds of places, and what
+    `device_put` does.
+
+    >>> import weft, weft.numpy as wnp
+    >>> where = weft.NamedSharding(weft.make_mesh((2,), ("i",)), weft.P("i"))
+    >>> weft.reshard(wnp.arange(4), where).sharding.spec
+    P('i')
+    """
+    for leaf in tree.leaves(out_shardings, is_leaf=is_place):
+        if not isinstance(leaf, (NamedSharding, PartitionSpec)):
+            message = "reshard takes NamedShardings and PartitionSpecs"
+            fix = Fix("device_put", "use weft.device_put(x, place)", {"device": leaf})
+            wanted = "a NamedSharding or a PartitionSpec"
+            raise WeftTypeError(
+                message, operation="reshard", got=f"{leaf!r:.100}", wanted=wanted, fix=fix
+            )
+    return device_put(xs, out_shardings)
+
+
 def _joined(blocks: Sequence[Array], parts: Parts, layout: Layout | None) -> Array:
     """The array made of blocks that lie on their devices, in a layout, or in that of the blocks if
     they have the same."""
@@ -319,7 +389,7 @@ def _check_part(
 def _dtype(operation: str, asked: Any, types: Sequence[ArrayType]) -> Any:
     """The dtype that was asked for, or that of the parts."""
     if asked is not None:
-        return dtypes.parse(asked)
+        return dtypes.requested(asked)
     if types:
         return types[0].dtype
     message = f"{operation}: without parts in this process the dtype is not known"

@@ -13,6 +13,7 @@ from weft import dtypes, tree
 from weft.argument_errors import invalid_value, not_a_function, not_taken
 from weft.arrays.array import Array
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.references import RefType
 from weft.core.shape_struct import ShapeDtypeStruct, described_type
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch.jit_shardings import JitShardings
@@ -21,6 +22,8 @@ from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary, instal
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.lowering.result_layouts import known_formats
+from weft.refs.discharge import refuse_returned
+from weft.refs.reference import Ref, staged
 from weft.runtime import client
 from weft.tracing.argument_names import argument_names
 
@@ -271,19 +274,23 @@ def make_jaxpr(
         out_trees: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:
-            given, given_kwargs = in_tree.unflatten(values)
+            given, given_kwargs = in_tree.unflatten(
+                [staged(x) if type(x.type) is RefType else x for x in values]
+            )
             full = [args[i] if i in numbers else x for i, x in enumerate(given)]
             out = fun(*full, **given_kwargs)
             outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
+            refuse_returned(f"make_jaxpr of {name}", out, outs)
             return check_results(out, outs, f"make_jaxpr of {name}")
 
         jaxpr, consts = trace_to_jaxpr(
             flat,
-            [described_type(x) for x in leaves],
+            [x.type if type(x) is Ref else described_type(x) for x in leaves],
             transformation="make_jaxpr",
             name=name,
             input_names=lambda: argument_names(fun, in_tree),
+            references=True,
         )
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:
@@ -329,9 +336,9 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return shapes
 
 
-def typeof(x: Any) -> ArrayType:
+def typeof(x: Any) -> Any:
     """The type of an array, a tracer, a NumPy array or a number: shape, dtype, weak type, and the
-    mesh axes along which it varies.
+    mesh axes along which it varies. That of a reference is `Ref{...}` around its array's.
 
     Raises WeftTypeError for anything else.
 
@@ -339,7 +346,7 @@ def typeof(x: Any) -> ArrayType:
     >>> weft.typeof(wnp.ones((2, 3)))
     f32[2,3]
     """
-    return type_of(user_value(x))
+    return x.type if type(x) is Ref else type_of(user_value(x))
 
 
 @overload

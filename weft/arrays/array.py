@@ -685,7 +685,7 @@ def host_values(value: Any, of: ArrayType) -> np.ndarray[Any, Any]:
 
 def _narrow(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
     """A NumPy array in the default width. Raises OverflowError for an integer that does not fit."""
-    if dtype.kind in "iu" and value.size:
+    if dtype.kind in "iu" and value.size and not dtypes.keeps_low_bits():
         info = np.iinfo(dtype)
         low, high = value.min(), value.max()
         if low < info.min or high > info.max:

@@ -7,6 +7,8 @@ which weft keeps elsewhere, because the import system writes these into their pa
 
 from __future__ import annotations
 
+from weft.as_jax.private.modules import PRIVATE
+
 __all__ = ["MODULES", "anchor", "is_overlay"]
 
 # Modules of JAX that are modules of weft, at the same place.
@@ -18,10 +20,14 @@ debug
 dtypes
 errors
 experimental
+experimental.checkify
 experimental.layout
 export
+api_util
 extend
-extend.core
+extend.backend
+extend.linear_util
+extend.source_info_util
 ffi
 flatten_util
 image
@@ -87,13 +93,20 @@ MODULES: dict[str, tuple[str, ...]] = {
     **{f"jax.{path}": (f"weft.{path}",) for path in _SAME.split()},
     "jax": ("weft.as_jax.root", "weft"),
     "jax.version": ("weft.as_jax.release",),
-    "jax.core": ("weft.extend.core",),
+    "jax.core": ("weft.as_jax.core", "weft.extend.core", "weft"),
+    "jax.extend.core": ("weft.as_jax.core", "weft.extend.core"),
     "jax.extend.core.primitives": ("weft.builtin_primitives",),
     "jax.interpreters": ("weft.extend.interpreters",),
     "jax.interpreters.ad": ("weft.extend.interpreters.ad",),
     "jax.interpreters.batching": ("weft.extend.interpreters.batching",),
-    "jax.interpreters.mlir": ("weft.extend.interpreters.mlir",),
-    "jax.interpreters.partial_eval": ("weft.extend.interpreters.partial_eval",),
+    "jax.interpreters.mlir": ("weft.as_jax.lowering", "weft.extend.interpreters.mlir"),
+    "jax.interpreters.partial_eval": (
+        "weft.as_jax.partial_eval",
+        "weft.extend.interpreters.partial_eval",
+    ),
+    "jax.interpreters.pxla": ("weft.as_jax.interpreters",),
+    "jax.interpreters.xla": ("weft.as_jax.interpreters",),
+    **PRIVATE,
     "jax.stages": ("weft.dispatch.stages",),
 }
 

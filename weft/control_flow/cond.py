@@ -22,6 +22,7 @@ from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import marked, partition
 from weft.control_flow.body_tracing import permuted, trace_body
 from weft.control_flow.branch_residuals import ResidualSlots
+from weft.control_flow.in_python import in_python, known_number
 from weft.control_flow.mapped_choice import derived_where_taken, one_by_one, select_rows
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
@@ -114,6 +115,8 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
         message = "cond takes a boolean scalar as its predicate"
         fix = Fix("reduce", "reduce it with .any() or .all(), or use weft.numpy.where")
         raise WeftTypeError(message, operation="cond", got=str(of), wanted="bool[]", fix=fix)
+    if in_python() and (known := known_number(pred)) is not None:
+        return (true_fun if known else false_fun)(*operands)
     if of.dtype != dtypes.bool_:
         pred = ne(pred, of.dtype.type(0))
     index = convert_element_type(pred, dtypes.int32)
@@ -163,6 +166,8 @@ def switch(
             advice = "convert the index: weft.numpy.int32(index)"
         fix = Fix("convert", advice)
         raise WeftTypeError(message, operation="switch", got=str(of), wanted="i32[]", fix=fix)
+    if in_python() and (known := known_number(index)) is not None:
+        return branches[min(max(known, 0), len(branches) - 1)](*operands)
     inside = clamp(of.dtype.type(0), index, of.dtype.type(np.int32(len(branches) - 1)))
     index = convert_element_type(inside, dtypes.int32)
     names = tuple(f"branch {i}" for i in range(len(branches)))

@@ -10,6 +10,7 @@ from weft import tree
 from weft.argument_errors import invalid_type, invalid_value, not_an_array
 from weft.arrays.array import Array
 from weft.control_flow.body_tracing import check_carry_structure, trace_loop_body
+from weft.control_flow.in_python import in_python, run_scan
 from weft.control_flow.loop_parts import Loop
 from weft.control_flow.scan import bind_scan
 from weft.core.rules import AxisData
@@ -93,6 +94,8 @@ def run_loop(
     carry_leaves, carry_types, carry_tree = typed_leaves(what, name, "init", init)
     x_leaves, x_types, x_tree = typed_leaves(what, name, "xs", xs)
     length = _length(what, name, xs, x_types, length)
+    if in_python() and length:
+        return run_scan(what, f, init, x_tree.unflatten(x_leaves), length, bool(reverse))
     x_types = [t.update(shape=t.shape[1:]) for t in x_types]
     body = trace_once(
         _traces,

@@ -26,6 +26,7 @@ from weft.control_flow.body_tracing import (
     trace_body,
     trace_loop_body,
 )
+from weft.control_flow.in_python import in_python, run_fori, run_while
 from weft.control_flow.loop_parts import fixpoint, is_mapped, moved_to_front
 from weft.control_flow.loops import run_loop, typed_leaves
 from weft.control_flow.mapped_choice import one_by_one, select_rows
@@ -102,6 +103,10 @@ def while_loop(
     """
     for what, function in (("condition", cond_fun), ("body", body_fun)):
         check_function("while_loop", function, f"as its {what}", "a function of the carried values")
+    if in_python():
+        init_val, ended = run_while(cond_fun, body_fun, init_val)
+        if ended:
+            return init_val
     return _run_while("while_loop", cond_fun, body_fun, init_val)
 
 
@@ -189,6 +194,9 @@ def fori_loop(
     lower, upper = user_value(lower), user_value(upper)
     dtype, weak = _bounds_type(lower, upper)
     first, last = (_known(name, bound, dtype) for bound in (lower, upper))
+    integers = isinstance(first, int) and isinstance(last, int)
+    if integers and in_python():
+        return run_fori(first, last, body_fun, init_val)
     one = 1.0 if dtype in dtypes.FLOATING else 1  # of the kind of the index, which stays weak
     if first is not None and last is not None:
 

@@ -52,14 +52,10 @@ from weft.ops.elementwise.regularized import *
 from weft.ops.elementwise.rounding import *
 from weft.ops.elementwise.selection import *
 from weft.ops.elementwise.special import *
-from weft.ops.indexing.creation import broadcasted_iota as broadcasted_iota
-from weft.ops.indexing.creation import empty as empty
-from weft.ops.indexing.creation import full as full
-from weft.ops.indexing.creation import full_like as full_like
-from weft.ops.indexing.creation import iota as iota
 from weft.ops.indexing.creation import zeros_like_array as zeros_like_array
 from weft.ops.indexing.dynamic_slicing import *
 from weft.ops.indexing.gather import *
+from weft.ops.indexing.requested_dtypes import *
 from weft.ops.indexing.scatter import *
 from weft.ops.indexing.slicing import *
 from weft.ops.products.convolution import *

@@ -52,7 +52,9 @@ class Initializer(Protocol):
 Draw = Callable[[Any, tuple[int, ...], Any], Any]
 
 
-def _initializer(name: str, draw: Draw, dtype: Any, **numbers: Any) -> Initializer:
+def _initializer(
+    name: str, draw: Draw, dtype: Any, accepts: frozenset[Any] = dtypes.INEXACT, **numbers: Any
+) -> Initializer:
     """Makes an initializer that checks its arguments and draws.
 
     The dtype and the numbers are checked at once, so that an error points to the line with them.
@@ -61,13 +63,13 @@ def _initializer(name: str, draw: Draw, dtype: Any, **numbers: Any) -> Initializ
     for argument, value in numbers.items():
         check_number(value, name, argument)
     if dtype is not None:
-        check_dtype(name, dtype, dtypes.INEXACT, dtypes.default_float, "parameters")
+        check_dtype(name, dtype, accepts, dtypes.default_float, "parameters")
 
     @api_boundary
     def init(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
         refuse_sharding(name, out_sharding)
         chosen = default if dtype is None else dtype
-        found = check_dtype(name, chosen, dtypes.INEXACT, dtypes.default_float, "parameters")
+        found = check_dtype(name, chosen, accepts, dtypes.default_float, "parameters")
         return draw(key, check_shape(name, shape), found)
 
     init.__name__ = name
@@ -104,7 +106,9 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     Array([0.5, 0.5], dtype=float32)
     """
     check_arrays("constant", value, argument="value")
-    return _initializer("constant", lambda key, shape, of: full(shape, value, of), dtype)
+    return _initializer(
+        "constant", lambda key, shape, of: full(shape, value, of), dtype, dtypes.ANY | dtypes.NARROW
+    )
 
 
 @api_boundary

@@ -171,11 +171,13 @@ def _pair(value: Any) -> tuple[Any, Any]:
     if isinstance(value, type) and value in _PYTHON_KINDS:
         return _PYTHON_KINDS[value](), True
     if isinstance(value, (str, type, np.dtype, ScalarType)):
-        return dtypes.parse(value), False
+        return dtypes.requested(value), False
+    if type(value) is int:
+        return dtypes.default_int(), True
     try:
         of = type_of(value)
     except WeftTypeError:
-        return dtypes.parse(value), False
+        return dtypes.requested(value), False
     return (of.dtype if hasattr(value, "type") else dtypes.canonical(of.dtype)), of.weak_type
 
 

@@ -21,6 +21,7 @@ from weft.errors import DTypeError, WeftTypeError
 from weft.numpy.arguments import (
     check_arrays,
     check_fits,
+    check_ranks,
     does_not_fit,
     inexact,
     no_common_shape,
@@ -149,6 +150,8 @@ def number_of(value: Any, dtype: Any, operation: str) -> Any:
     Raises OverflowError for an integer that does not fit.
     """
     if dtype.kind in "iu" and not dtypes.fits(value, dtype):
+        if dtypes.keeps_low_bits(*(() if isinstance(value, np.generic) else (value,))):
+            return dtypes.low_bits(int(value), dtype)
         raise does_not_fit(operation, value, dtype)
     with np.errstate(all="ignore"):  # 1e300 in float32 is infinity, as it is for an array
         return dtype.type(value)
@@ -211,6 +214,8 @@ class Operation:
         if self.inexact and dtype not in dtypes.NARROW and dtype.kind != "K":
             dtype = inexact(dtype)
         apply = self.choose(dtype, types)
+        shapes = [of.shape for of in types]
+        check_ranks(self.name, shapes)
         shape = broadcast_shape(self.name, types)
         pairs = list(zip(values, types, strict=True))
         hosts = [self.host_step(value, of, dtype, weak) for value, of in pairs]
@@ -237,7 +242,7 @@ class Operation:
             return _number_step(_number_converter(dtype, self.name), ArrayType((), dtype))
         if isinstance(value, (np.ndarray, np.generic)):
             step = _number_step(_number_converter(dtype, self.name), ArrayType((), dtype))
-            return lambda x: step(x.item())
+            return lambda x: step(_item(x, of.dtype))
         return None
 
     def device_step(
@@ -265,6 +270,8 @@ class Operation:
         types = [type_of(x) for x in values if not _is_number(x)]
         if not types or any(isinstance(x, (np.generic, np.ndarray)) for x in values):
             return False
+        if len({of.ndim for of in types if of.shape}) > 1:
+            return False  # The setting of ranks decides whether there is a plan.
         dtype = types[0].dtype
         if any(of.dtype != dtype for of in types) or dtype not in dtypes.ANY:
             return False
@@ -275,6 +282,13 @@ class Operation:
             return True
         top = max(_RANK[dtypes.of_scalar(x).kind] for x in numbers)
         return top <= _RANK[dtype.kind] and not all(of.weak_type for of in types)
+
+
+def _item(value: Any, dtype: Any) -> Any:
+    """The number of a NumPy scalar or array, which keeps what fits in the default width."""
+    if dtype != value.dtype and dtype.kind in "iu" and dtypes.keeps_low_bits():
+        return dtypes.low_bits(value.item(), dtype).item()
+    return value.item()
 
 
 def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
@@ -322,7 +336,7 @@ def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
         if _trace(None) is not None or value.__class__ is complex:
             return convert(value)
         if checked:
-            convert(value)  # raises where it does not fit
+            value = int(convert(value))  # raises where it does not fit
         return scalar_array(value, scalar)
 
     return step
@@ -370,7 +384,9 @@ def _by_settings(operation: Operation) -> Apply:
         settings = _settings()
         found = plans.get(settings)
         if found is None:
-            found = plans[settings] = operation.plan(values)
+            found = operation.plan(values)
+            if settings.numpy_rank_promotion != "warn":  # A plan made anew warns anew.
+                plans[settings] = found
         return found(*values)
 
     return plan

@@ -149,7 +149,7 @@ def masked(x: Any, where: Any, fill: Any) -> Any:
 
 
 def result_dtype(name: str, dtype: Any) -> Any:
-    found = None if dtype is None else dtypes.parse(dtype)
+    found = None if dtype is None else dtypes.requested(dtype)
     if found is not None and found not in dtypes.ANY:
         raise DTypeError(f"{name} does not compute in this dtype", operation=name, got=str(found))
     return found

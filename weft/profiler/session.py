@@ -21,8 +21,8 @@ from weft.errors import Fix, ProfilerError, WeftTypeError, WeftValueError, api_b
 from weft.runtime import profiler
 
 __all__ = [
-    "ProfileOptions", "StepTraceAnnotation", "TraceAnnotation", "annotate_function", "named_scope",
-    "start_server", "start_trace", "stop_server", "stop_trace", "trace",
+    "ProfileOptions", "StepTraceAnnotation", "TraceAnnotation", "annotate_function", "named_call",
+    "named_scope",    "start_server", "start_trace", "stop_server", "stop_trace", "trace",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -84,6 +84,20 @@ class named_scope:
                 return function(*args, **kwargs)
 
         return named
+
+
+def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
+    """A function whose operations stand in the `named_scope` of its own name, or of `name`.
+
+    Raises WeftTypeError or WeftValueError where that is not a string of one character or more.
+
+    >>> import weft
+    >>> halve = weft.named_call(lambda x: x / 2.0, name="halve")
+    >>> "halve/div" in weft.jit(lambda x: halve(x)).lower(1.0).as_text(debug_info=True)
+    True
+    """
+    found = getattr(fun, "__name__", type(fun).__name__) if name is None else name
+    return named_scope(_checked_name(found, "named_call"))(fun)
 
 
 class TraceAnnotation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.arrays.array import Array
 from weft.ops.elementwise.arithmetic import abs, exp, log, sign, sqrt
 from weft.ops.elementwise.elementary import log1p, tan
@@ -130,7 +130,9 @@ _check_real = parametric("real numbers")
 
 def _check_gumbel(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
     *rest, mode = static
-    mode = check_mode(operation, "low" if mode is None else mode)
+    if mode is None:
+        mode = "high" if config.settings().high_dynamic_range_gumbel else "low"
+    mode = check_mode(operation, mode)
     arrays, (shape, dtype) = _check_real(operation, arrays, tuple(rest))
     return arrays, (shape, dtype, mode)
 

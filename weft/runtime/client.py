@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from weft.runtime.backends.pjrt import Distributed, JaxlibBackend
 
 __all__ = [
-    "backend", "backend_for", "default_backend", "device_count", "devices", "is_started",
-    "local_device_count", "local_devices", "process_count", "process_index", "set_distributed",
-    "use_backend",
+    "backend", "backend_for", "default_backend", "device_count", "devices", "host_count", "host_id",
+    "host_ids", "is_started", "local_device_count", "local_devices", "process_count",
+    "process_index", "process_indices", "set_distributed", "use_backend",
 ]  # fmt: skip
 
 Device = Any
@@ -142,16 +142,20 @@ def devices(backend: str | None = None) -> list[Device]:
     return backend_for(backend).devices()
 
 
-def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:
+def local_devices(
+    process_index: int | None = None, backend: str | None = None, host_id: int | None = None
+) -> list[Device]:
     """The devices of this process or of another, of the default platform or of a named one.
 
-    Raises WeftValueError for a platform that is unknown or not installed.
+    `host_id` is an older name of `process_index`. Raises WeftValueError for a platform that is
+    unknown or not installed.
 
     >>> import weft
     >>> weft.local_devices(backend="cpu")[0].process_index
     0
     """
     found = backend_for(backend)
+    process_index = host_id if process_index is None else process_index
     if process_index is None:
         return found.local_devices()
     return [device for device in found.devices() if device.process_index == process_index]
@@ -195,6 +199,46 @@ def process_count(backend: str | None = None) -> int:
     1
     """
     return backend_for(backend).process_count
+
+
+def process_indices(backend: str | None = None) -> list[int]:
+    """The numbers of all processes that work together; arguments as of `devices`.
+
+    >>> import weft
+    >>> weft.process_indices()
+    [0]
+    """
+    return list(range(process_count(backend)))
+
+
+def host_count(backend: str | None = None) -> int:
+    """An older name of `process_count`.
+
+    >>> import weft
+    >>> weft.host_count()
+    1
+    """
+    return process_count(backend)
+
+
+def host_id(backend: str | None = None) -> int:
+    """An older name of `process_index`.
+
+    >>> import weft
+    >>> weft.host_id()
+    0
+    """
+    return process_index(backend)
+
+
+def host_ids(backend: str | None = None) -> list[int]:
+    """An older name of `process_indices`.
+
+    >>> import weft
+    >>> weft.host_ids()
+    [0]
+    """
+    return process_indices(backend)
 
 
 def default_backend() -> str:

@@ -57,6 +57,8 @@ def operands(name: str, *values: Any) -> Sequence[Any]:
 
 
 def _number(name: str, value: Any, dtype: Any, weak: bool) -> Any:
+    if type(value) is int and dtypes.keeps_low_bits():
+        type_of(value)  # raises OverflowError
     kind = _WIDE.get(type(value))
     if kind is not None:
         narrower = dtype.kind == kind and dtype != value.dtype

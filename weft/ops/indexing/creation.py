@@ -77,6 +77,8 @@ def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
     if isinstance(value, (*_NUMBERS, np.generic)):
         number = value.real if isinstance(value, complex) and dtype.kind != "c" else value
         if type(number) is int and dtype in dtypes.INTEGER and not dtypes.fits(number, dtype):
+            if dtypes.keeps_low_bits():
+                return dtypes.low_bits(number, dtype)
             raise OverflowError(
                 f"{operation}: the Python integer {number} does not fit in {dtype.name}"
             )

@@ -28,6 +28,7 @@ from weft.ops.products.dot import (
     product_dtype,
     product_of,
     product_operands,
+    unless_algorithm,
 )
 from weft.ops.structural.joining import rev
 from weft.ops.structural.padding_sizes import Pads, dilated, padding_of, padtype_to_pads, windows
@@ -182,7 +183,7 @@ def conv_general_dilated(
         dimension_numbers=numbers,
         feature_group_count=integer_of(feature_group_count, name, "feature_group_count"),
         batch_group_count=integer_of(batch_group_count, name, "batch_group_count"),
-        precision=canonical_precision(precision, name),
+        precision=unless_algorithm(canonical_precision(precision, name)),
         preferred_element_type=canonical_element_type(preferred_element_type),
     )
 

@@ -53,7 +53,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
 def bind_arg(made: Primitive, x: Any, axis: int, index_dtype: Any) -> Any:
     """Applies argmax or argmin, with the axis counted from the front."""
     axis = canonical_axis(axis, type_of(x).ndim, made.name)
-    return made.bind(x, axis=axis, index_dtype=dtypes.parse(index_dtype))
+    return made.bind(x, axis=axis, index_dtype=dtypes.requested(index_dtype))
 
 
 def arg_type(name: str, x: ArrayType, axis: int, index_dtype: Any) -> ArrayType:
