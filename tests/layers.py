@@ -62,6 +62,7 @@ LAYER_OF = {
     "weft.setting_blocks": "settings",
     "weft.errors": "errors",
     "weft.argument_errors": "errors",
+    "weft.dtype_kinds": "dtypes",
     "weft.dtypes": "dtypes",
     "weft.tree": "tree",
     "weft.function_keys": "function_keys",

@@ -202,6 +202,10 @@ class DTypeError(WeftTypeError, ValueError):
     """
 
 
+class TypePromotionError(DTypeError):
+    """Operands have dtypes without a common one."""
+
+
 class WeftValueError(WeftError, ValueError):
     """An argument is of the right kind and has a value that the operation cannot take."""
 

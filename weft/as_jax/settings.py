@@ -11,9 +11,7 @@ from weft import config
 __all__ = ["SETTINGS", "follow_jax"]
 
 # By name, as `weft.config.update` takes them; docs/ecosystem.md says what each changes.
-SETTINGS: Mapping[str, Any] = MappingProxyType(
-    {"dtype_rule": "jax", "argument_rule": "jax"}
-)
+SETTINGS: Mapping[str, Any] = MappingProxyType({"dtype_rule": "jax", "argument_rule": "jax"})
 
 
 def follow_jax() -> None:

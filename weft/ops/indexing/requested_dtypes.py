@@ -1,7 +1,7 @@
 """The operations that make values of a dtype which is named, as users call them.
 
-weft's own code calls those that they are made of: it means every dtype that it names, and has 64-bit
-numbers also where a user's dtypes are cut to 32 bits (see the setting `dtype_rule`).
+weft's own code calls those that they are made of: it means every dtype that it names, also
+where a user's dtypes are cut to 32 bits (see the setting `dtype_rule`).
 """
 
 from __future__ import annotations
