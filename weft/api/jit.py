@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from weft import dtypes, tree
 from weft.argument_errors import invalid_value, not_a_function
 from weft.arrays.array import Array
 from weft.arrays.transfers import explicit_transfers
+from weft.core.axes import extend_axis
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.references import RefType
 from weft.core.shape_struct import ShapeDtypeStruct, described_type
