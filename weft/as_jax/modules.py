@@ -23,6 +23,8 @@ dtypes
 errors
 experimental
 experimental.checkify
+experimental.hijax
+experimental.jet
 experimental.layout
 export
 api_util

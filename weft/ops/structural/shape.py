@@ -23,6 +23,7 @@ from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import emit_reduction, linear_jvp, primitive, result_type
 from weft.ops.operand_errors import to_dtype
 from weft.ops.structural import extended_dtypes
+from weft.ops.structural.narrow import in_wide, with_narrow
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -336,7 +337,7 @@ def reduced_shape(x: ArrayType, axes: tuple[int, ...], operation: str) -> tuple[
 
 
 def reduce_sum_type(x: ArrayType, *, axes: Ints) -> ArrayType:
-    if x.dtype not in dtypes.NUMERIC:
+    if x.dtype not in with_narrow(dtypes.NUMERIC):
         message = f"reduce_sum: {x} does not hold numbers"
         fix = to_dtype("x", x.dtype, dtypes.int32)
         raise DTypeError(message, operation="reduce_sum", got=str(x), wanted="numbers", fix=fix)
@@ -413,5 +414,5 @@ reduce_sum_p = primitive(
     transpose=reduce_sum_transpose,
     vmap=reduce_sum_vmap,
     reads=reduction_access_pattern,
-    lower=reduce_sum_lower,
+    lower=in_wide(reduce_sum_lower),
 )
