@@ -6,6 +6,7 @@ other. Outside of transformations all of it happens at once.
 
 from __future__ import annotations
 
+import logging
 import os
 import pdb
 import string
@@ -25,7 +26,9 @@ from weft.core.types import type_of
 from weft.errors import Fix, WeftError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.extended_dtypes import KeyDType
 
-__all__ = ["debug_breakpoint", "debug_callback", "debug_print"]
+__all__ = ["debug_breakpoint", "debug_callback", "debug_log", "debug_print"]
+
+_logger = logging.getLogger("weft.debug")
 
 
 @api_boundary
@@ -90,6 +93,27 @@ def debug_print(
 
     show.__name__ = f"{fmt:.40}"
     bind_debug_callback("debug.print", show, args, kwargs, ordered)
+
+
+@api_boundary
+def debug_log(
+    fmt: str, /, *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
+) -> None:
+    """Logs values when the program runs, with the level INFO and the logger "weft.debug".
+
+    Format and arguments are those of `debug.print`, and so is what is raised.
+
+    >>> import logging, weft
+    >>> weft.jit(lambda x: weft.debug.log("x = {}", x))(1.5)
+    """
+    _refuse_parts("debug.log", partitioned)
+    check_format(fmt, args, kwargs)
+
+    def log(*values: Any, **named: Any) -> None:
+        _logger.info("%s", _Formatter().vformat(fmt, values, named))
+
+    log.__name__ = f"{fmt:.40}"
+    bind_debug_callback("debug.log", log, args, kwargs, ordered)
 
 
 def _refuse_parts(operation: str, partitioned: bool) -> None:
