@@ -36,7 +36,6 @@ _NEVER_APPLIED = frozenset(
     "select_and_scatter_p squeeze_p swap_p stack_p stage_p symmetric_product_p tile_p unstack_p "
     "core_call_p infeed_p outfeed_p".split()
 )
-)
 
 # The modules and packages that make primitives. They are imported at the first look-up by name:
 # some are otherwise not imported before an operation of theirs is used.

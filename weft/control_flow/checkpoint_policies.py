@@ -53,7 +53,7 @@ Recompute = Answer("Recompute", False)
 
 
 class Offloadable(NamedTuple):
-    """The answer of a policy that saves a value in another kind of memory than it is computed in."""
+    """The answer of a policy that saves a value in another kind of memory than it was made in."""
 
     src: str
     dst: str
