@@ -160,7 +160,7 @@ class _CustomJVP(NamedTuple):
 
 
 class TraceTag:
-    """Tells the tracers of one transformation from those of another: each is equal to itself only."""
+    """Tells the tracers of one transformation from those of another; equal to itself only."""
 
     __slots__ = ("__weakref__",)
 

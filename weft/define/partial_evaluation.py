@@ -126,8 +126,8 @@ def trace_to_jaxpr_dynamic(
 def with_instantiated_inputs(
     jaxpr: Jaxpr, used_outputs: bool | Sequence[bool], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Jaxpr, list[bool]]:
-    """The jaxpr without what computes only unused results, and which arguments it still takes: those
-    that are read, and those marked in `instantiate`. Closed-over inputs stay.
+    """The jaxpr without what computes only unused results, and which arguments it still takes:
+    those that are read, and those marked in `instantiate`. Closed-over inputs stay.
 
     >>> from weft.extend.interpreters import partial_eval as pe
     >>> jaxpr = weft.make_jaxpr(lambda x, y: (lax.sin(x), lax.cos(y)))(1.0, 2.0).jaxpr

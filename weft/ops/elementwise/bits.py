@@ -120,7 +120,9 @@ def population_count(x: ArrayLike) -> Array:
     return population_count_p.bind(x)
 
 
-population_count_p = unary("population_count", accepts=dtypes.INTEGER, lower="stablehlo.popcnt")
+population_count_p = unary(
+    "population_count", accepts=dtypes.INTEGER, lower="stablehlo.popcnt", narrow=False
+)
 
 
 def clz(x: ArrayLike) -> Array:
@@ -132,7 +134,7 @@ def clz(x: ArrayLike) -> Array:
     return clz_p.bind(x)
 
 
-clz_p = unary("clz", accepts=dtypes.INTEGER, lower="stablehlo.count_leading_zeros")
+clz_p = unary("clz", accepts=dtypes.INTEGER, lower="stablehlo.count_leading_zeros", narrow=False)
 
 
 def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
@@ -171,5 +173,8 @@ def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 shift_right_logical_p = binary(
-    "shift_right_logical", accepts=dtypes.INTEGER, lower="stablehlo.shift_right_logical"
+    "shift_right_logical",
+    accepts=dtypes.INTEGER,
+    lower="stablehlo.shift_right_logical",
+    narrow=False,
 )

@@ -30,6 +30,7 @@ from weft.ops.elementwise.families import (
 )
 from weft.ops.elementwise.selection import select
 from weft.ops.operand_errors import to_dtype
+from weft.ops.structural.narrow import in_wide
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -126,11 +127,11 @@ def _divide_one(x: Any) -> Any:
 
 
 _inverse = mended(_divide_one, reciprocal_mended)
-_integer_pow_type = elementwise_type("integer_pow", dtypes.NUMERIC)
+_integer_pow_type = elementwise_type("integer_pow", dtypes.NUMERIC, narrow=True)
 
 
 def integer_pow_type(x: ArrayType, *, y: int) -> ArrayType:
-    if y < 0 and x.dtype in dtypes.INTEGER:
+    if y < 0 and dtypes.is_integer(x.dtype):
         message = "integer_pow: a negative power of integers is not an integer"
         got = f"{x} to the power {y}"
         wanted = "a power that is not negative, or floating-point numbers"
@@ -147,7 +148,7 @@ primitive(
     transpose=integer_pow_transpose,
     vmap=elementwise_vmap(integer_pow_p.bind),
     reads=elementwise_reads,
-    lower=integer_pow_lower,
+    lower=in_wide(integer_pow_lower),
 )
 
 

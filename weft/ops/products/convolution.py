@@ -31,6 +31,7 @@ from weft.ops.products.dot import (
     unless_algorithm,
 )
 from weft.ops.structural.joining import rev
+from weft.ops.structural.narrow import wide_dtype
 from weft.ops.structural.padding_sizes import Pads, dilated, padding_of, padtype_to_pads, windows
 from weft.ops.structural.shape import move_dim, reshape
 from weft.ops.structural.tangents import zeros
@@ -498,7 +499,7 @@ def conv_lower(
     out = context.out_types[0]
     if any(0 in type.shape for type in (out, *context.in_types)):
         return stablehlo.full(0, out.shape, out.dtype)
-    lhs, rhs, summed = product_operands(context, lhs, rhs, out.dtype)
+    lhs, rhs, summed = product_operands(context, lhs, rhs, wide_dtype(out.dtype))
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     unsplit = unsplit_dimensions(dimension_numbers, **params)
     lhs = context.module.keep_whole(lhs, unsplit.lhs_spec)

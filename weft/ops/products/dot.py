@@ -25,6 +25,7 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.operand_errors import unfit, use_numpy
 from weft.ops.products.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, precision_by_name
+from weft.ops.structural.narrow import wide_dtype
 from weft.ops.structural.shape import canonical_axes, canonical_axis, inverse_permutation, transpose
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
@@ -132,7 +133,7 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
     for type in (x, y):
         if preferred in dtypes.FLOATING and type.dtype in dtypes.NARROW_FLOATING:
             x, y = (t.update(dtype=preferred) if t is type else t for t in (x, y))
-        elif type.dtype not in dtypes.ANY:
+        elif type.dtype not in dtypes.ANY | dtypes.NARROW:
             message = f"{operation} does not take operands of dtype {dtypes.short_name(type.dtype)}"
             got = f"{x} and {y}"
             raise DTypeError(message, operation=operation, got=got, wanted="numbers or booleans")
@@ -377,7 +378,7 @@ def dot_general_lower(
     if isinstance(precision, str):
         found = by_algorithm(context, lhs, rhs, contracting, batch, precision, out.dtype)
         return stablehlo.convert(found, out.dtype)
-    lhs, rhs, summed = product_operands(context, lhs, rhs, out.dtype)
+    lhs, rhs, summed = product_operands(context, lhs, rhs, wide_dtype(out.dtype))
     found = stablehlo.dot_general(lhs, rhs, contracting, batch, precision, summed)
     return stablehlo.convert(found, out.dtype)
 
