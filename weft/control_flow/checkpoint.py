@@ -47,6 +47,7 @@ from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
 from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
+from weft.refs.discharge import as_closure, has_references, pure_call
 from weft.runtime import stablehlo
 from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache
@@ -89,6 +90,8 @@ def checkpoint(
     def rematerialized(*args: P.args, **kwargs: P.kwargs) -> R:
         static = {_place(i, args, name) for i in numbers}
         given = [x for i, x in enumerate(args) if i not in static]
+        if has_references(tree.leaves((given, kwargs))):
+            return with_references(args, kwargs, static)
         leaves, in_tree = tree.flatten((given, kwargs))
         leaves = [user_value(x) for x in leaves]
 
@@ -102,14 +105,29 @@ def checkpoint(
             _traces,
             fun,
             (in_tree, len(args), tuple(sorted(static)), *types),
-            lambda closed: trace_body("checkpoint", fun, in_tree, types, closed, with_static),
+            lambda closed: trace_body(
+                "checkpoint", fun, in_tree, types, closed, with_static, references=True
+            ),
             tuple(args[i] for i in sorted(static)),
         )
         # `again` marks a jaxpr that computes something a second time.
         params = {"policy": policy, "prevent_cse": prevent_cse, "again": False}
-        outs = remat_p.bind(*traced.consts, *leaves, jaxpr=traced.jaxpr, **params)
-        result: R = traced.out_tree.unflatten(outs)
+        call = pure_call(traced.jaxpr, traced.consts)
+        outs = remat_p.bind(*call.consts, *leaves, jaxpr=call.jaxpr, **params)
+        result: R = traced.out_tree.unflatten(call.finish(outs))
         return result
+
+    def with_references(args: Any, kwargs: Any, static: Any) -> R:
+        marked = [(None if i in static else x) for i, x in enumerate(args)]
+
+        def full(dynamic: Any, keywords: Any) -> R:
+            values = [args[i] if i in static else x for i, x in enumerate(dynamic)]
+            return fun(*values, **keywords)
+
+        full.__name__ = name
+        function, rest = as_closure("checkpoint", full, (marked, kwargs))
+        again: R = checkpoint(function, prevent_cse=prevent_cse, policy=policy)(*rest)
+        return again
 
     return functools.wraps(fun)(rematerialized) if hasattr(fun, "__name__") else rematerialized
 
