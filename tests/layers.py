@@ -30,6 +30,7 @@ FLOORS = (
     ("ops.products", "ops.reductions"),
     ("ops.collectives", "ops.linalg"),
     ("interpreters",),
+    ("refs",),
     ("tracing", "callbacks"),
     ("control_flow", "custom_derivatives", "spmd"),
     ("dispatch", "define", "ffi", "numpy"),
@@ -62,6 +63,7 @@ LAYER_OF = {
     "weft.setting_blocks": "settings",
     "weft.errors": "errors",
     "weft.argument_errors": "errors",
+    "weft.dtype_kinds": "dtypes",
     "weft.dtypes": "dtypes",
     "weft.tree": "tree",
     "weft.function_keys": "function_keys",
@@ -84,6 +86,7 @@ LAYER_OF = {
     "weft.ops.linalg": "ops.linalg",
     "weft.lowering": "lowering",
     "weft.interpreters": "interpreters",
+    "weft.refs": "refs",
     "weft.tracing": "tracing",
     "weft.callbacks": "callbacks",
     "weft.control_flow": "control_flow",
@@ -120,6 +123,8 @@ LAYER_OF = {
     "weft.ad_checkpoint": "facade",
     "weft.tree_util": "facade",
     "weft.layout": "facade",
+    "weft.ad": "facade",
+    "weft.ref": "facade",
 }
 
 # What only a type checker imports, in `if TYPE_CHECKING`: `weft.tree` says in annotations that a
