@@ -16,9 +16,12 @@ __all__ = [
 
 DType: TypeAlias = np.dtype[Any]
 DTypeLike: TypeAlias = Any
-ExtendedDType: TypeAlias = Any
 Shape: TypeAlias = tuple[int, ...]
 SupportsDType: TypeAlias = Any
+
+
+class ExtendedDType:
+    """A base class for dtypes of a library's own; weft makes no arrays of them."""
 
 
 def to_complex_dtype(dtype: Any) -> Any:
