@@ -12,10 +12,11 @@ import numpy as np
 from weft import dtypes, tree
 from weft.argument_errors import invalid_value, not_a_function, not_taken
 from weft.arrays.array import Array
+from weft.arrays.transfers import explicit_transfers
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.references import RefType
 from weft.core.shape_struct import ShapeDtypeStruct, described_type
-from weft.core.types import ArrayType, type_of, user_value
+from weft.core.types import type_of, user_value
 from weft.dispatch.jit_shardings import JitShardings
 from weft.dispatch.jitted import Jitted, Options
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary, install_excepthook
@@ -364,10 +365,11 @@ def device_get(x: Any) -> Any:
     def numeric(leaf: Any) -> bool:
         return type(leaf) is Array and not dtypes.is_extended(leaf.dtype)
 
-    for leaf in tree.leaves(x):
-        if numeric(leaf):
-            leaf.copy_to_host_async()
-    return tree.map(lambda leaf: np.asarray(leaf) if numeric(leaf) else leaf, x)
+    with explicit_transfers():
+        for leaf in tree.leaves(x):
+            if numeric(leaf):
+                leaf.copy_to_host_async()
+        return tree.map(lambda leaf: np.asarray(leaf) if numeric(leaf) else leaf, x)
 
 
 def block_until_ready(x: T) -> T:

@@ -17,10 +17,14 @@ ad_checkpoint
 custom_batching
 custom_derivatives
 debug
+distributed
+dlpack
 dtypes
 errors
 experimental
 experimental.checkify
+experimental.hijax
+experimental.jet
 experimental.layout
 export
 api_util
@@ -33,6 +37,7 @@ flatten_util
 image
 lax
 lax.linalg
+monitoring
 nn
 nn.initializers
 numpy
@@ -83,7 +88,6 @@ scipy.stats.truncnorm
 scipy.stats.uniform
 scipy.stats.vonmises
 scipy.stats.wrapcauchy
-sharding
 tree
 tree_util
 typing
@@ -107,6 +111,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax.interpreters.pxla": ("weft.as_jax.interpreters",),
     "jax.interpreters.xla": ("weft.as_jax.interpreters",),
     **PRIVATE,
+    "jax.cloud_tpu_init": ("weft.as_jax.cloud_tpu_init",),
+    "jax.lib": ("weft.as_jax.lib",),
+    "jax.sharding": ("weft.as_jax.sharding", "weft.sharding"),
     "jax.stages": ("weft.dispatch.stages",),
 }
 

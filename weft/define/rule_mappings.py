@@ -218,8 +218,8 @@ class _Unreadable(RuleMapping):
 
     def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
         raise WeftNotImplementedError(
-            f"a partial evaluation rule of {primitive} in JAX's protocol cannot be used: weft splits "
-            "an equation without tracers",
+            f"a partial evaluation rule of {primitive} in JAX's protocol cannot be used: weft "
+            "splits an equation without tracers",
             operation=primitive.name,
             wanted="a rule for weft.extend.interpreters.partial_eval.register",
         )

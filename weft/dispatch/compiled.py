@@ -26,8 +26,8 @@ from weft.dispatch.specialization import Specialization
 from weft.dispatch.staged_call import Stage, StagedCall
 from weft.dispatch.static_arguments import hashable_static
 from weft.errors import DeletedArrayError, Fix, WeftTypeError, api_boundary, trim
-from weft.lowering.executables import LoweredProgram
-from weft.runtime import client, pytree
+from weft.lowering.executables import LoweredProgram, device_for
+from weft.runtime import pytree
 from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
 
 __all__ = ["Compiled", "specialization_of"]
@@ -296,7 +296,7 @@ def as_user_sharding(place: Any) -> Sharding:
     """A device or a sharding as a sharding; None is the default device."""
     if isinstance(place, Sharding):
         return place
-    return SingleDeviceSharding(client.backend().default_device if place is None else place)
+    return SingleDeviceSharding(device_for(place))
 
 
 def format_of(sharding: Sharding, layout: Layout | None, array: Array) -> Format:

@@ -8,10 +8,13 @@ import numpy as np
 
 from weft import dtypes
 from weft.errors import DTypeError as TypePromotionError
+from weft.numpy import finfo as finfo
+from weft.numpy import iinfo as iinfo
+from weft.numpy import issubdtype as issubdtype
 
 __all__ = [
     "DType", "DTypeLike", "ExtendedDType", "Shape", "SupportsDType", "TypePromotionError",
-    "to_complex_dtype",
+    "extended", "finfo", "iinfo", "issubdtype", "to_complex_dtype",
 ]  # fmt: skip
 
 DType: TypeAlias = np.dtype[Any]
@@ -21,7 +24,11 @@ SupportsDType: TypeAlias = Any
 
 
 class ExtendedDType:
-    """A base class for dtypes of a library's own; weft makes no arrays of them."""
+    """The class from which programs derive dtypes of their own; arrays of weft never have one."""
+
+
+class extended(np.generic):
+    """The kind of the dtypes that are none of NumPy's, such as those of random keys."""
 
 
 def to_complex_dtype(dtype: Any) -> Any:
