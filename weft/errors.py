@@ -18,19 +18,23 @@ from typing import Any, ParamSpec, TypeVar
 
 from weft import config
 from weft.base import source
+from weft.runtime.jaxlib.lazy import LazyModule
 
 # fmt: off
 __all__ = [
     "ArrayProtocolError", "AxisError", "ConcretizationError", "ConcretizationTypeError",
-    "DTypeError", "DeletedArrayError", "Fix", "GuardError", "JaxprError", "KeyReuseError",
-    "LeakedTracerError", "MissingDerivativeError", "MissingRuleError", "NoMeshError",
-    "NonConcreteBooleanIndexError", "NonFiniteError", "ProfilerError", "RetracingWarning",
-    "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "TreeError", "UnboundAxisError", "UnexpectedTracerError",
-    "WeftError", "WeftIndexError", "WeftNotImplementedError", "WeftTypeError", "WeftValueError",
-    "api_boundary", "install_excepthook", "trim",
+    "DTypeError", "DeletedArrayError", "Fix", "GuardError", "InconclusiveDimensionOperation",
+    "JAXIndexError", "JAXTypeError", "JaxRuntimeError", "JaxprError", "JaxprTypeError",
+    "KeyReuseError", "LeakedTracerError", "MissingDerivativeError", "MissingRuleError",
+    "NoMeshError", "NonConcreteBooleanIndexError", "NonFiniteError", "ProfilerError",
+    "RetracingWarning", "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "TreeError", "TypePromotionError", "UnboundAxisError",
+    "UnexpectedTracerError", "WeftError", "WeftIndexError", "WeftNotImplementedError",
+    "WeftTypeError", "WeftValueError", "api_boundary", "install_excepthook", "trim",
 ]
 # fmt: on
+
+native: Any = LazyModule("weft.runtime.jaxlib.native")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -202,6 +206,10 @@ class DTypeError(WeftTypeError, ValueError):
     """
 
 
+class TypePromotionError(DTypeError):
+    """Operands have dtypes without a common one."""
+
+
 class WeftValueError(WeftError, ValueError):
     """An argument is of the right kind and has a value that the operation cannot take."""
 
@@ -250,7 +258,7 @@ class DeletedArrayError(WeftError, RuntimeError):
     """An array was used after its buffer had been donated or deleted."""
 
 
-class KeyReuseError(WeftError, RuntimeError):
+class KeyReuseError(WeftError, RuntimeError, TypeError):
     """A random key was used twice, with `debug_key_reuse`."""
 
 
@@ -313,6 +321,10 @@ class MissingDerivativeError(WeftTypeError, AttributeError):
     """A function with a custom derivative is called before its rule is set."""
 
 
+class InconclusiveDimensionOperation(WeftError):
+    """What is asked of a symbolic dimension is true for some of its lengths and not for others."""
+
+
 class NoMeshError(WeftValueError, RuntimeError):
     """A PartitionSpec is used where no mesh is in force that its names refer to."""
 
@@ -332,6 +344,16 @@ class RetracingWarning(UserWarning):
 # The names that programs written for JAX catch.
 ConcretizationTypeError = ConcretizationError
 UnexpectedTracerError = LeakedTracerError
+JAXIndexError = WeftIndexError
+JAXTypeError = WeftTypeError
+JaxprTypeError = JaxprError
+
+
+def __getattr__(name: str) -> Any:
+    # The runtime's own class, so that its errors are caught by this name; most programs need none.
+    if name == "JaxRuntimeError":
+        return native.extension.JaxRuntimeError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def trim(error: E) -> E:

@@ -27,10 +27,41 @@ from weft.refs.discharge import array_in, boxed_call, has_references
 from weft.refs.reference import Ref, new_ref
 from weft.tracing.argument_names import argument_path
 
-__all__ = ["vmap"]
+__all__ = ["mapped_classes", "vmap"]
+
+# Classes of tree nodes that keep a shape beside their arrays, as sparse arrays do: for each what
+# makes of a node, mapped along an axis, one element, and of an element the whole of a length.
+mapped_classes: dict[type, tuple[Callable[[Any, int], Any], Callable[[Any, int, int], Any]]] = {}
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def _change_nodes(values: Any, dims: Sequence[int | None], change: Callable[..., Any]) -> Any:
+    """A tree with `change(node, axis)` for each node of a class in `mapped_classes` that is mapped,
+    given the axis of every leaf of the tree."""
+    nodes, structure = tree.flatten(values, is_leaf=lambda x: type(x) in mapped_classes)
+    changed, place = [], 0
+    for node in nodes:
+        axis = None
+        if type(node) in mapped_classes:
+            count = len(tree.leaves(node))
+            axis = next((d for d in dims[place : place + count] if d is not None), None)
+            place += count
+        else:
+            place += 1
+        changed.append(node if axis is None else change(node, axis))
+    return structure.unflatten(changed)
+
+
+def _elements(inputs: Any, dims: Sequence[int | None]) -> Any:
+    return _change_nodes(inputs, dims, lambda node, axis: mapped_classes[type(node)][0](node, axis))
+
+
+def _stacked(out: Any, dims: Sequence[int | None], size: int) -> Any:
+    return _change_nodes(
+        out, dims, lambda node, axis: mapped_classes[type(node)][1](node, size, axis)
+    )
 
 
 def _is_axis(value: Any) -> bool:
@@ -74,6 +105,8 @@ def vmap(
 
         def flat(*values: Any) -> list[Any]:
             inner_args, inner_kwargs = in_tree.unflatten(values)
+            if mapped_classes:
+                inner_args, inner_kwargs = _elements((inner_args, inner_kwargs), dims)
             try:
                 out = fun(*inner_args, **inner_kwargs)
             except WeftError as error:
@@ -82,6 +115,9 @@ def vmap(
                         error.got = value.origin(argument_path(fun, path))
                 raise
             outs, out_tree = tree.flatten(out)
+            if mapped_classes:
+                places = result_axes("vmap", name, out_axes, out_tree)
+                out_tree = tree.structure(_stacked(out, places, size))
             out_trees.append(out_tree)
             made.extend(i for i, x in enumerate(outs) if type(x) is Ref)
             return check_results(out, [array_in(x) for x in outs], f"vmap of {name}")

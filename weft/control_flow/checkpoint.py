@@ -22,6 +22,7 @@ from weft.control_flow.checkpoint_policies import MAKERS_BY_NAME, Policy, saveab
 from weft.control_flow.cond import cond_p
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import stacked_type
+from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.control_flow.scan import scan_p
 from weft.core import rules
 from weft.core.check import checked
@@ -35,7 +36,6 @@ from weft.core.jaxpr import (
     eval_jaxpr,
     map_jaxprs,
 )
-from weft.core.primitive import Primitive
 from weft.core.rules import Derived, Values
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
@@ -57,7 +57,7 @@ __all__ = ["checkpoint", "remat_p"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-remat_p = Primitive("checkpoint", multiple_results=True, memoise=False)
+remat_p = ProgramPrimitive("checkpoint")
 
 
 _traces = TraceCache(512, "checkpoint")

@@ -44,6 +44,7 @@ def scan(
     length: int | None = ...,
     reverse: bool = ...,
     unroll: int | bool = ...,
+    _split_transpose: bool = ...,
 ) -> tuple[Array, Y]: ...
 @overload
 def scan(
@@ -53,6 +54,7 @@ def scan(
     length: int | None = ...,
     reverse: bool = ...,
     unroll: int | bool = ...,
+    _split_transpose: bool = ...,
 ) -> tuple[Carry, Y]: ...
 @api_boundary
 def scan(
@@ -62,6 +64,7 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
     """Runs `carry, y = f(carry, x)` along `xs`; returns the last carry and all `y`, stacked.
 
@@ -69,8 +72,9 @@ def scan(
     `length`), and each `y` is stacked along a new leading axis: all of them any trees. The carry
     keeps its structure, shapes and dtypes; Python numbers in `init` take the dtype that comes out.
     `reverse` goes from the last element to the first, with each `y` at the index of its `x`.
-    `unroll` says how many steps one round of the compiled loop takes (True: all of them). `f` is
-    traced once, and the loop can be differentiated in both modes.
+    `unroll` says how many steps one round of the compiled loop takes (True or 0: all of them). `f`
+    is traced once, and the loop can be differentiated in both modes. `_split_transpose` changes
+    nothing: it names a variant of JAX's backward loop, which computes the same.
 
     Raises TreeError or WeftTypeError for a carry that changes (leaf by leaf), ShapeError for `xs`
     of different lengths, WeftValueError for a negative or missing length.
@@ -222,7 +226,7 @@ def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: i
 
 
 def _unroll(what: str, unroll: int | bool, length: int) -> int:
-    if unroll is True:
+    if unroll is True or (unroll is not False and unroll == 0):
         return max(1, length)
     steps = 1 if unroll is False else _positive(what, "unroll", unroll, "an int or a bool")
     return max(1, min(steps, length))

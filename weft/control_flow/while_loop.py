@@ -31,11 +31,11 @@ from weft.control_flow.in_python import in_python, run_fori, run_while
 from weft.control_flow.loop_parts import fixpoint, is_mapped, moved_to_front
 from weft.control_flow.loops import run_loop, typed_leaves
 from weft.control_flow.mapped_choice import one_by_one, select_rows
+from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
-from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
@@ -72,7 +72,7 @@ __all__ = ["fori_loop", "while_loop", "while_p"]
 
 Carry = TypeVar("Carry")
 
-while_p = Primitive("while", multiple_results=True, memoise=False)
+while_p = ProgramPrimitive("while")
 
 
 _bodies = TraceCache(512, "a loop")

@@ -276,6 +276,9 @@ def type_of(value: Any) -> ArrayType:
     )
 
 
+dtypes.register_operand_type(type_of)
+
+
 # Cached, since every call with a Python number needs its type, and unused types are freed.
 @functools.cache
 def _number_type(dtype: Any, weak_type: bool = True) -> ArrayType:

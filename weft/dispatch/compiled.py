@@ -34,8 +34,8 @@ from weft.errors import (
     api_boundary,
     trim,
 )
-from weft.lowering.executables import LoweredProgram
-from weft.runtime import client, pytree
+from weft.lowering.executables import LoweredProgram, device_for
+from weft.runtime import pytree
 from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
 
 __all__ = ["Compiled", "specialization_of"]
@@ -310,7 +310,7 @@ def as_user_sharding(place: Any) -> Sharding:
     """A device or a sharding as a sharding; None is the default device."""
     if isinstance(place, Sharding):
         return place
-    return SingleDeviceSharding(client.backend().default_device if place is None else place)
+    return SingleDeviceSharding(device_for(place))
 
 
 def format_of(sharding: Sharding, layout: Layout | None, array: Array) -> Format:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from weft import tree
 from weft.arrays.array import Array, array_at
@@ -26,7 +26,25 @@ from weft.runtime import client
 from weft.sharding import Sharding
 from weft.tracing.argument_names import argument_path
 
-__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "trace"]
+__all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped", "trace"]
+
+CompilerOptions = dict[str, str | bool | int | float]
+"""Options of XLA by name, for `jit` and `Lowered.compile`."""
+
+
+@runtime_checkable
+class Wrapped(Protocol):
+    """What `weft.jit` returns, for annotations: a callable that can also be staged by hand."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the compiled function."""
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Traces without running."""
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Traces and lowers without running."""
+
 
 _PLATFORMS = frozenset({"cpu", "cuda", "rocm", "tpu"})
 _ALIASES = {"gpu": "cuda"}

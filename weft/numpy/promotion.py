@@ -31,6 +31,7 @@ from weft.numpy.compiled_functions import compiled
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.elementwise.convert import convert_element_type_p
 from weft.ops.elementwise.families import refused_dtype
+from weft.ops.structural.narrow import with_narrow
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.typing import ArrayLike
 
@@ -149,7 +150,7 @@ def number_of(value: Any, dtype: Any, operation: str) -> Any:
 
     Raises OverflowError for an integer that does not fit.
     """
-    if dtype.kind in "iu" and not dtypes.fits(value, dtype):
+    if dtypes.is_integer(dtype) and not dtypes.fits(value, dtype):
         if dtypes.keeps_low_bits(*(() if isinstance(value, np.generic) else (value,))):
             return dtypes.low_bits(int(value), dtype)
         raise does_not_fit(operation, value, dtype)
@@ -164,7 +165,7 @@ def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
         return make
     if dtype.kind == "c":
         return lambda value: number_of(value, dtype, operation)
-    cls: Any = int if dtype.kind in "iu" else float
+    cls: Any = int if dtypes.is_integer(dtype) else float
     limits = dtypes.iinfo(dtype) if cls is int else dtypes.finfo(dtype)
     low, high = cls(limits.min), cls(limits.max)
 
@@ -198,7 +199,7 @@ class Operation:
     def choose(self, dtype: Any, types: list[ArrayType]) -> Apply:
         """The primitive or function for a dtype. Raises DTypeError where there is none."""
         for accepted, apply in self.cases.items():
-            if dtype in accepted or (accepted is KEYS and dtypes.is_extended(dtype)):
+            if dtype in with_narrow(accepted) or (accepted is KEYS and dtypes.is_extended(dtype)):
                 return apply
         accepted = frozenset().union(*self.cases)
         raise refused_dtype(self.name, dtype, tuple(types), accepted)
@@ -211,7 +212,7 @@ class Operation:
         except DTypeError as error:
             error.operation = self.name
             raise
-        if self.inexact and dtype not in dtypes.NARROW and dtype.kind != "K":
+        if self.inexact and dtype not in dtypes.NARROW_FLOATING and dtype.kind != "K":
             dtype = inexact(dtype)
         apply = self.choose(dtype, types)
         shapes = [of.shape for of in types]
@@ -330,7 +331,7 @@ def _after_host(apply: Apply, hosts: list[Unary | None]) -> Apply:
 def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
     """Returns a function that makes an operand of a number: a literal of a jaxpr, or in eager calls
     a cached array on the device."""
-    checked = scalar.dtype.kind in "iu"
+    checked = dtypes.is_integer(scalar.dtype)
 
     def step(value: Any) -> Any:
         if _trace(None) is not None or value.__class__ is complex:

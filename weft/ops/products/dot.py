@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from weft import config, dtypes
 from weft.argument_errors import refuse_sharding, unknown_option
@@ -24,12 +24,16 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.operand_errors import unfit, use_numpy
+from weft.ops.products.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, precision_by_name
+from weft.ops.structural.narrow import wide_dtype
 from weft.ops.structural.shape import canonical_axes, canonical_axis, inverse_permutation, transpose
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = ["DotDimensionNumbers", "Precision", "batch_matmul", "dot", "dot_general"]
+__all__ = [
+    "DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot", "dot_general",
+]  # fmt: skip
 
 Axes = tuple[int, ...]
 DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
@@ -53,6 +57,16 @@ class Precision(enum.Enum):
         return self.name
 
 
+PrecisionLike: TypeAlias = (
+    Precision
+    | str
+    | tuple[Precision | str, Precision | str]
+    | DotAlgorithm
+    | DotAlgorithmPreset
+    | None
+)
+"""What products take as their `precision`."""
+
 _PRECISIONS: dict[Any, str] = {
     "default": "DEFAULT",
     "fastest": "DEFAULT",
@@ -69,13 +83,14 @@ def canonical_precision(precision: Any, operation: str) -> Any:
     """The precision of each operand, the name of an algorithm for both, or None; None takes the
     setting `default_matmul_precision`.
 
-    Takes a `Precision`, its name, a pair of those, or the name of an algorithm. Raises
+    Takes a `Precision`, its name, a pair of those, or an algorithm or its name. Raises
     WeftValueError for anything else.
     """
     if precision is None:
         precision = config.settings().default_matmul_precision
         if precision is None:
             return None
+    precision = precision_by_name(precision, operation)
     if isinstance(precision, str) and precision in stablehlo.DOT_ALGORITHMS:
         return precision
     pair = precision if isinstance(precision, (tuple, list)) else (precision, precision)
@@ -118,7 +133,7 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
     for type in (x, y):
         if preferred in dtypes.FLOATING and type.dtype in dtypes.NARROW_FLOATING:
             x, y = (t.update(dtype=preferred) if t is type else t for t in (x, y))
-        elif type.dtype not in dtypes.ANY:
+        elif type.dtype not in dtypes.ANY | dtypes.NARROW:
             message = f"{operation} does not take operands of dtype {dtypes.short_name(type.dtype)}"
             got = f"{x} and {y}"
             raise DTypeError(message, operation=operation, got=got, wanted="numbers or booleans")
@@ -363,7 +378,7 @@ def dot_general_lower(
     if isinstance(precision, str):
         found = by_algorithm(context, lhs, rhs, contracting, batch, precision, out.dtype)
         return stablehlo.convert(found, out.dtype)
-    lhs, rhs, summed = product_operands(context, lhs, rhs, out.dtype)
+    lhs, rhs, summed = product_operands(context, lhs, rhs, wide_dtype(out.dtype))
     found = stablehlo.dot_general(lhs, rhs, contracting, batch, precision, summed)
     return stablehlo.convert(found, out.dtype)
 
