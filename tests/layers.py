@@ -30,6 +30,7 @@ FLOORS = (
     ("ops.products", "ops.reductions"),
     ("ops.collectives", "ops.linalg"),
     ("interpreters",),
+    ("refs",),
     ("tracing", "callbacks"),
     ("control_flow", "custom_derivatives", "spmd"),
     ("dispatch", "define", "ffi", "numpy"),
@@ -54,10 +55,15 @@ LAYER_OF = {
     "weft.base": "base",
     "weft.version": "base",
     "weft.config": "config",
+    "weft.monitoring": "base",
+    "weft.memory": "base",
+    "weft.distributed": "profiler",
+    "weft.dlpack": "api",
     "weft.jax_settings": "settings",
     "weft.setting_blocks": "settings",
     "weft.errors": "errors",
     "weft.argument_errors": "errors",
+    "weft.dtype_kinds": "dtypes",
     "weft.dtypes": "dtypes",
     "weft.tree": "tree",
     "weft.function_keys": "function_keys",
@@ -80,6 +86,7 @@ LAYER_OF = {
     "weft.ops.linalg": "ops.linalg",
     "weft.lowering": "lowering",
     "weft.interpreters": "interpreters",
+    "weft.refs": "refs",
     "weft.tracing": "tracing",
     "weft.callbacks": "callbacks",
     "weft.control_flow": "control_flow",
@@ -116,6 +123,8 @@ LAYER_OF = {
     "weft.ad_checkpoint": "facade",
     "weft.tree_util": "facade",
     "weft.layout": "facade",
+    "weft.ad": "facade",
+    "weft.ref": "facade",
 }
 
 # What only a type checker imports, in `if TYPE_CHECKING`: `weft.tree` says in annotations that a
@@ -129,6 +138,8 @@ PACKAGE_FACADES = dict.fromkeys(
         "weft.custom_derivatives",
         "weft.debug",
         "weft.experimental",
+        "weft.experimental.checkify",
+        "weft.experimental.jet",
         "weft.export",
         "weft.ffi",
         "weft.numpy",
@@ -148,7 +159,7 @@ LAZY_CYCLES = {
     ),
     ("weft.numpy.ufuncs", "weft.numpy.ufunc_methods"): (
         "methods such as `reduce` are made of functions that are ufuncs themselves"
-    )
+    ),
 }
 
 # What imports a module by its name, and the modules that facades hand to

@@ -65,6 +65,7 @@ UNCHECKED = {
     "sharding_constraint": "needs a mesh; tests/dispatch/test_jit_shardings.py has all its rules",
     "call_exported": "holds an exported program; tests/export/test_export.py has all its rules",
     "ffi_call": "needs compiled code; tests/ffi/test_ffi.py has all its rules",
+    "check": "has no results; tests/experimental/test_checkify.py has all its rules",
     "constant": "has no operand; tests/custom_derivatives/test_custom_rules_with_programs.py",
     "index_vector": "has no operand; made where the groups of a collective are looked up",
     "clone_key": "for debug_key_reuse only; tests/random/test_random_key_reuse.py",

@@ -18,6 +18,8 @@ from weft.config import debug_infs, debug_key_reuse, debug_nans, enable_x64
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.dispatch import stages
 from weft.dtypes import float0
+from weft.refs.index import dslice as ds
+from weft.refs.reference import Ref, new_ref
 from weft.runtime.client import (
     default_backend,
     device_count,
@@ -32,17 +34,23 @@ from weft.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from weft import (
+        ad,
         ad_checkpoint,
         debug,
+        distributed,
+        dlpack,
         experimental,
         export,
         extend,
         ffi,
         lax,
         layout,
+        memory,
+        monitoring,
         nn,
         profiler,
         random,
+        ref,
         tree_util,
     )
     from weft import image as image
@@ -50,13 +58,19 @@ if TYPE_CHECKING:
     from weft import scipy as scipy
     from weft import testing as testing
     from weft import typing as typing
+    from weft.api.compile_time import ensure_compile_time_eval
     from weft.api.custom_gradient import closure_convert, custom_gradient
     from weft.api.device_put import (
         device_put,
         make_array_from_callback,
+        make_array_from_process_local_data,
         make_array_from_single_device_arrays,
+        reshard,
     )
+    from weft.api.environment import copy_to_host_async, live_arrays, print_environment_info
+    from weft.api.forward_backward import fwd_and_bwd
     from weft.api.pmap import pmap
+    from weft.arrays.array import Shard
     from weft.base.program_caches import clear_caches
     from weft.callbacks.primitives import effects_barrier, io_callback, pure_callback
     from weft.control_flow import checkpoint_policies
@@ -65,35 +79,82 @@ if TYPE_CHECKING:
     from weft.control_flow.checkpoint_policies import checkpoint_name
     from weft.custom_derivatives.custom_jvp_rule import custom_jvp
     from weft.custom_derivatives.custom_vjp_rules import custom_vjp
-    from weft.profiler.session import named_scope
+    from weft.profiler.session import named_call, named_scope
+    from weft.runtime.client import host_count, host_id, host_ids, process_indices
+    from weft.runtime.devices import Device
+    from weft.setting_blocks import (
+        allow_f16_reductions,
+        array_garbage_collection_guard,
+        auto_pcast,
+        check_tracer_leaks,
+        checking_leaks,
+        default_device,
+        default_matmul_precision,
+        default_prng_impl,
+        disable_jit,
+        enable_checks,
+        enable_custom_prng,
+        explain_cache_misses,
+        jax2tf_associative_scan_reductions,
+        legacy_prng_key,
+        log_compiles,
+        make_user_context,
+        no_execution,
+        no_tracing,
+        numpy_dtype_promotion,
+        numpy_rank_promotion,
+        remove_size_one_mesh_axis_from_type,
+        softmax_custom_jvp,
+        thread_guard,
+        threefry_partitionable,
+        transfer_guard,
+        transfer_guard_device_to_device,
+        transfer_guard_device_to_host,
+        transfer_guard_host_to_device,
+    )
     from weft.spmd.shard_map import shard_map
+    from weft.spmd.smap import smap
 
 
 # fmt: off
 __all__ = [
-    "Array", "NamedSharding", "P", "ShapeDtypeStruct", "ad_checkpoint", "block_until_ready",
-    "checkpoint", "checkpoint_name", "checkpoint_policies", "clear_caches", "closure_convert",
-    "config", "custom_gradient", "custom_jvp", "custom_vjp", "debug", "debug_infs",
-    "debug_key_reuse", "debug_nans", "default_backend", "device_count", "device_get",
-    "device_put", "devices", "dtypes", "effects_barrier", "enable_x64", "eval_shape",
-    "experimental", "export", "extend", "ffi", "float0", "grad", "hessian", "image",
-    "io_callback", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "layout",
-    "linear_transpose", "linearize", "local_device_count", "local_devices",
-    "make_array_from_callback", "make_array_from_single_device_arrays", "make_jaxpr",
-    "make_mesh", "named_scope", "nn", "numpy", "ops", "pmap", "process_count", "process_index",
-    "profiler", "pure_callback", "random", "remat", "scipy", "set_mesh", "shard_map",
-    "sharding", "simulate", "stages", "tree", "tree_util", "typeof", "use_mesh",
-    "value_and_grad", "vjp", "vmap",
+    "Array", "Device", "NamedSharding", "P", "Ref", "ShapeDtypeStruct", "Shard", "ad",
+    "ad_checkpoint", "allow_f16_reductions", "array_garbage_collection_guard", "auto_pcast",
+    "block_until_ready", "check_tracer_leaks", "checking_leaks", "checkpoint", "checkpoint_name",
+    "checkpoint_policies", "clear_caches", "closure_convert", "config", "copy_to_host_async",
+    "custom_gradient", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_key_reuse",
+    "debug_nans", "default_backend", "default_device", "default_matmul_precision",
+    "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit",
+    "distributed", "dlpack", "ds", "dtypes", "effects_barrier", "empty_ref", "enable_checks",
+    "enable_custom_prng", "enable_x64", "ensure_compile_time_eval", "eval_shape", "experimental",
+    "explain_cache_misses", "export", "extend", "ffi", "float0", "free_ref", "freeze",
+    "fwd_and_bwd", "grad", "hessian", "host_count", "host_id", "host_ids", "image", "io_callback",
+    "jacfwd", "jacobian", "jacrev", "jax2tf_associative_scan_reductions", "jit", "jvp", "lax",
+    "layout", "legacy_prng_key", "linear_transpose", "linearize", "live_arrays",
+    "local_device_count", "local_devices", "log_compiles", "make_array_from_callback",
+    "make_array_from_process_local_data", "make_array_from_single_device_arrays", "make_jaxpr",
+    "make_mesh", "make_user_context", "memory", "monitoring", "named_call", "named_scope",
+    "new_ref", "nn", "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion",
+    "numpy_rank_promotion", "ops", "pmap", "print_environment_info", "process_count",
+    "process_index", "process_indices", "profiler", "pure_callback", "random", "ref", "remat",
+    "remove_size_one_mesh_axis_from_type", "reshard", "scipy", "set_mesh", "shard_map", "sharding",
+    "simulate", "smap", "softmax_custom_jvp", "stages", "thread_guard", "threefry_partitionable",
+    "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "use_mesh", "value_and_grad",
+    "vjp", "vmap",
 ]
 # fmt: on
 
 # Imported on first use, so that `import weft` stays cheap.
 _LAZY_MODULES = (
+    "weft.ad",
     "weft.ad_checkpoint",
     "weft.control_flow.checkpoint_policies",
     "weft.custom_batching",
     "weft.custom_derivatives",
     "weft.debug",
+    "weft.distributed",
+    "weft.dlpack",
     "weft.experimental",
     "weft.export",
     "weft.extend",
@@ -102,10 +163,13 @@ _LAZY_MODULES = (
     "weft.image",
     "weft.lax",
     "weft.layout",
+    "weft.memory",
+    "weft.monitoring",
     "weft.nn",
     "weft.ops",
     "weft.profiler",
     "weft.random",
+    "weft.ref",
     "weft.scipy",
     "weft.testing",
     "weft.tree_util",
@@ -114,9 +178,17 @@ _LAZY_MODULES = (
 _LAZY_NAMES = {
     "weft.ad_checkpoint": "remat",
     "weft.api.custom_gradient": "closure_convert custom_gradient",
+    "weft.api.compile_time": "ensure_compile_time_eval",
     "weft.api.device_put": (
-        "device_put make_array_from_callback make_array_from_single_device_arrays"
+        "device_put make_array_from_callback make_array_from_process_local_data "
+        "make_array_from_single_device_arrays reshard"
     ),
+    "weft.api.environment": "copy_to_host_async live_arrays print_environment_info",
+    "weft.api.forward_backward": "fwd_and_bwd",
+    "weft.arrays.array": "Shard",
+    "weft.runtime.client": "host_count host_id host_ids process_indices",
+    "weft.runtime.devices": "Device",
+    "weft.spmd.smap": "smap",
     "weft.api.pmap": "pmap",
     "weft.base.program_caches": "clear_caches",
     "weft.callbacks.primitives": "effects_barrier io_callback pure_callback",
@@ -124,7 +196,19 @@ _LAZY_NAMES = {
     "weft.control_flow.checkpoint_policies": "checkpoint_name",
     "weft.custom_derivatives.custom_jvp_rule": "custom_jvp",
     "weft.custom_derivatives.custom_vjp_rules": "custom_vjp",
-    "weft.profiler.session": "named_scope",
+    "weft.profiler.session": "named_call named_scope",
+    "weft.setting_blocks": (
+        "allow_f16_reductions array_garbage_collection_guard auto_pcast "
+        "check_tracer_leaks checking_leaks default_device default_matmul_precision "
+        "default_prng_impl disable_jit enable_checks enable_custom_prng "
+        "explain_cache_misses jax2tf_associative_scan_reductions legacy_prng_key "
+        "log_compiles make_user_context no_execution no_tracing numpy_dtype_promotion "
+        "numpy_rank_promotion remove_size_one_mesh_axis_from_type softmax_custom_jvp "
+        "thread_guard threefry_partitionable transfer_guard "
+        "transfer_guard_device_to_device transfer_guard_device_to_host "
+        "transfer_guard_host_to_device"
+    ),
+    "weft.refs.functions": "empty_ref free_ref freeze",
     "weft.spmd.shard_map": "shard_map",
 }
 

@@ -13,17 +13,45 @@ from weft.core.primitive import Primitive
 
 __all__ = ["BuiltinPrimitives", "primitives"]
 
+# JAX's names of primitives that weft names otherwise; for these see `__getattr__`.
+_NAMED_OTHERWISE = {
+    "add_any_p": "add_tangents",
+    "add_jaxvals_p": "add_tangents",
+    "custom_jvp_call_p": "custom_jvp",
+    "custom_lin_p": "custom_vjp_tangents",
+    "custom_vjp_call_p": "custom_vjp",
+    "pjit_p": "jit",
+    "pvary_p": "pbroadcast",
+    "reduce_scatter_p": "psum_scatter",
+    "remat_p": "checkpoint",
+    "select_n_p": "select",
+}
+
+# JAX's primitives of which weft has none: what they do, other primitives do. They can be compared
+# with, and rules can be set for them; applied they raise MissingRuleError.
+_NEVER_APPLIED = frozenset(
+    "after_all_p approx_top_k_p call_p cholesky_update_p closed_call_p copy_p create_token_p "
+    "device_put_p empty2_p eq_to_p get_p le_to_p lt_to_p ragged_all_to_all_p random_bits_p "
+    "random_fold_in_p random_seed_p random_split_p random_unwrap_p random_wrap_p "
+    "select_and_scatter_p squeeze_p swap_p stack_p stage_p symmetric_product_p tile_p unstack_p "
+    "core_call_p infeed_p outfeed_p".split()
+)
+
 # The modules and packages that make primitives. They are imported at the first look-up by name:
 # some are otherwise not imported before an operation of theirs is used.
 _HOMES = (
+    "weft.api.composite",
     "weft.api.linear_functions",
     "weft.callbacks.primitives",
     "weft.control_flow",
     "weft.custom_batching",
     "weft.custom_derivatives",
+    "weft.debug.array_shardings",
     "weft.dispatch.debug_nans",
+    "weft.experimental.checkify",
     "weft.export.call_exported",
     "weft.ffi.call",
+    "weft.nn.ragged_products",
     "weft.ops",
     "weft.random",
     "weft.scipy.special",
@@ -101,3 +129,23 @@ class BuiltinPrimitives(Mapping[str, Primitive]):
 
 
 primitives = BuiltinPrimitives()
+
+
+def __getattr__(name: str) -> Any:
+    """A primitive by JAX's name of it, `sin_p` or `remat_p`.
+
+    One that weft has no counterpart of is made on first use: no jaxpr ever holds it.
+
+    >>> from weft import builtin_primitives
+    >>> builtin_primitives.remat_p, builtin_primitives.squeeze_p
+    (checkpoint, squeeze)
+    """
+    if not name.endswith("_p"):
+        raise AttributeError(f"module 'weft.builtin_primitives' has no attribute {name!r}")
+    own = _NAMED_OTHERWISE.get(name, name[:-2])
+    if own in primitives:
+        return primitives[own]
+    if name not in _NEVER_APPLIED:
+        raise AttributeError(primitives._unknown(own))
+    made = globals()[name] = Primitive(own, multiple_results=name in ("call_p", "closed_call_p"))
+    return made

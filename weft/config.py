@@ -17,7 +17,7 @@ import importlib
 import operator
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 __all__ = [
@@ -44,6 +44,12 @@ class Settings:
     # "warn" and "raise" speak up where arrays of different ranks are broadcast: a missing axis is
     # a frequent mistake, and a frequent idiom.
     numpy_rank_promotion: str = "allow"
+    # "jax" cuts 64-bit dtypes that are asked for to 32 bits unless enable_x64 is set, and keeps the
+    # low bits of integers that do not fit, for programs that were written for these rules.
+    dtype_rule: str = "weft"
+    # "jax" takes arguments that mean nothing or that have no effect where JAX takes them: programs
+    # written for it pass them.
+    argument_rule: str = "weft"
     # Checking every result costs time, and some programs compute with NaNs or infinities.
     debug_nans: bool = False
     debug_infs: bool = False
@@ -128,7 +134,9 @@ class HostSettings:
         )
 
 
-_FIELDS = {field.name: field for cls in (Settings, HostSettings) for field in dataclasses.fields(cls)}
+_FIELDS = {
+    field.name: field for cls in (Settings, HostSettings) for field in dataclasses.fields(cls)
+}
 _OF_HOST = frozenset(field.name for field in dataclasses.fields(HostSettings))
 _T = TypeVar("_T", Settings, HostSettings)
 _values = {
@@ -179,8 +187,10 @@ MATMUL_PRECISIONS = (
     "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
 )  # fmt: skip
 _CHOICES: dict[str, tuple[Any, ...]] = {
+    "argument_rule": ("weft", "jax"),
     "compile_effort": ("full", "least"),
     "default_matmul_precision": (None, *MATMUL_PRECISIONS),
+    "dtype_rule": ("weft", "jax"),
     "numpy_dtype_promotion": ("standard", "strict"),
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "legacy_prng_key": ("allow", "warn", "error"),
@@ -188,6 +198,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "transfer_guard_device_to_device": GUARD_LEVELS,
     "transfer_guard_device_to_host": GUARD_LEVELS,
 }
+# The names of random generators; `weft.random` adds those that users define.
+generators = {"threefry2x32", "rbg", "unsafe_rbg"}
 _TEXTS = {"cache_dir": "a path as text", "platforms": "names of platforms as text"}
 
 
@@ -204,8 +216,8 @@ def _check(name: str, value: Any) -> None:
         raise TypeError(f"the setting {name!r} is None or {_TEXTS[name]}, not {value!r}")
     elif name in _CHOICES and value not in _CHOICES[name]:
         raise ValueError(f"the setting {name!r} is one of {_CHOICES[name]}, not {value!r}")
-    elif name == "default_prng_impl" and not isinstance(value, str):
-        raise TypeError(f"the setting {name!r} is the name of a generator, not {value!r}")
+    elif name == "default_prng_impl" and value not in generators:
+        raise ValueError(f"the setting {name!r} is one of {sorted(generators)}, not {value!r}")
     elif name == "default_device":
         device = hasattr(value, "platform") and hasattr(value, "id")
         if not (value is None or device or value in PLATFORMS):
@@ -213,6 +225,11 @@ def _check(name: str, value: Any) -> None:
                 f"the setting {name!r} is a device (an entry of weft.devices()), the name of a "
                 f"platform such as 'cpu', or None, not {value!r}"
             )
+
+
+# What is asked before a setting changes, by name: modules that a change comes too late for are
+# loaded later than this one.
+objections: dict[str, Callable[[Any], None]] = {}
 
 
 def _changes(given: dict[str, Any]) -> dict[str, Any]:
@@ -226,6 +243,8 @@ def _changes(given: dict[str, Any]) -> dict[str, Any]:
             found[name] = value
     for name, value in found.items():
         _check(name, value)
+        if name in objections:
+            objections[name](value)
     return found
 
 

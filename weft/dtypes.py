@@ -12,165 +12,82 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
 from weft import config
-from weft.errors import DTypeError, Fix
+from weft.base import source
+from weft.dtype_kinds import (
+    ABSTRACT,
+    ANY,
+    BITS,
+    BOOLEAN,
+    BY_NAME,
+    COMPLEX,
+    FLOATING,
+    INEXACT,
+    INTEGER,
+    NARROW,
+    NARROW_FLOATING,
+    NARROW_INTEGER,
+    NARROW_NAMES,
+    NUMERIC,
+    ORDERED,
+    REAL,
+    SHORT,
+    SIGNED,
+    UNSIGNED,
+    DType,
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    extended,
+    float0,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    is_boolean,
+    is_complex,
+    is_extended,
+    is_floating,
+    is_inexact,
+    is_integer,
+    is_numeric,
+    is_real,
+    is_signed,
+    is_unsigned,
+    prng_key,
+    short_name,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from weft.errors import DTypeError, Fix, TypePromotionError, WeftTypeError, WeftValueError
 
 # fmt: off
 __all__ = [
     "ANY", "BITS", "BOOLEAN", "COMPLEX", "FLOATING", "INEXACT", "INTEGER", "NARROW",
     "NARROW_FLOATING", "NARROW_INTEGER", "NUMERIC", "ORDERED", "REAL", "SIGNED", "UNSIGNED",
-    "DType", "bfloat16", "bool_", "canonical", "common_kind", "complex64", "complex128",
-    "default_complex", "default_float", "default_int", "default_uint", "finfo", "fits",
-    "float0", "float16", "float32", "float64", "iinfo", "int8", "int16", "int32", "int64",
-    "is_boolean", "is_complex", "is_extended", "is_floating", "is_inexact", "is_integer",
-    "is_numeric", "is_real", "is_signed", "is_unsigned", "issubdtype", "itemsize_bits",
-    "of_scalar", "parse", "promote", "promote_types", "short_name", "tangent_dtype",
-    "to_complex", "to_real", "uint8", "uint16", "uint32", "uint64",
+    "DType", "TypePromotionError", "allowed", "bfloat16", "bool_", "canonical",
+    "canonicalize_dtype", "common_kind", "complex64", "complex128", "default_complex",
+    "default_float", "default_int", "default_uint", "extended", "finfo", "fits", "float0",
+    "float16", "float32", "float64", "iinfo", "int8", "int16", "int32", "int64", "is_boolean",
+    "is_complex", "is_extended", "is_floating", "is_inexact", "is_integer", "is_numeric",
+    "is_real", "is_signed", "is_unsigned", "issubdtype", "itemsize_bits", "keeps_low_bits",
+    "low_bits", "of_scalar", "parse", "prng_key", "promote", "promote_types",
+    "register_operand_type", "requested", "result_type", "scalar_type_of", "short_name",
+    "tangent_dtype", "to_complex", "to_real", "uint8", "uint16", "uint32", "uint64",
 ]
 # fmt: on
-
-# A NumPy dtype, or an extended dtype, of which this module uses only `short_name`.
-DType: TypeAlias = Any
-_NumPy: TypeAlias = np.dtype[Any]
-_Set: TypeAlias = frozenset[_NumPy]
-
-bool_: _NumPy = np.dtype(np.bool_)
-int8: _NumPy = np.dtype(np.int8)
-int16: _NumPy = np.dtype(np.int16)
-int32: _NumPy = np.dtype(np.int32)
-int64: _NumPy = np.dtype(np.int64)
-uint8: _NumPy = np.dtype(np.uint8)
-uint16: _NumPy = np.dtype(np.uint16)
-uint32: _NumPy = np.dtype(np.uint32)
-uint64: _NumPy = np.dtype(np.uint64)
-float16: _NumPy = np.dtype(np.float16)
-bfloat16: _NumPy = np.dtype(ml_dtypes.bfloat16)
-float32: _NumPy = np.dtype(np.float32)
-float64: _NumPy = np.dtype(np.float64)
-complex64: _NumPy = np.dtype(np.complex64)
-complex128: _NumPy = np.dtype(np.complex128)
-# The dtype of tangents of values without derivatives; it holds no bits.
-float0: _NumPy = np.dtype([("float0", np.void, 0)])
-
-BOOLEAN: _Set = frozenset({bool_})
-SIGNED: _Set = frozenset({int8, int16, int32, int64})
-UNSIGNED: _Set = frozenset({uint8, uint16, uint32, uint64})
-INTEGER: _Set = SIGNED | UNSIGNED
-FLOATING: _Set = frozenset({float16, bfloat16, float32, float64})
-COMPLEX: _Set = frozenset({complex64, complex128})
-INEXACT: _Set = FLOATING | COMPLEX
-NUMERIC: _Set = INTEGER | INEXACT
-REAL: _Set = INTEGER | FLOATING
-ORDERED: _Set = REAL | BOOLEAN
-BITS: _Set = INTEGER | BOOLEAN
-ANY: _Set = NUMERIC | BOOLEAN
-
-# The types that arrays can be converted to and from, and that no arithmetic takes.
-_NARROW_NAMES = {
-    name: name.replace("float", "f").replace("uint", "u").replace("int", "i")
-    for name in (
-        "int2 uint2 int4 uint4 float4_e2m1fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz "
-        "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
-    ).split()
-}
-_narrow_integers: dict[str, _NumPy] = {}
-_narrow_floats: dict[str, _NumPy] = {}
-for _name in _NARROW_NAMES:
-    if hasattr(ml_dtypes, _name):
-        _group = _narrow_integers if "int" in _name else _narrow_floats
-        _group[_name] = np.dtype(getattr(ml_dtypes, _name))
-NARROW_INTEGER: _Set = frozenset(_narrow_integers.values())
-NARROW_FLOATING: _Set = frozenset(_narrow_floats.values())
-NARROW: _Set = NARROW_INTEGER | NARROW_FLOATING
-
-_BY_NAME: dict[str, _NumPy] = {
-    **{dtype.name: dtype for dtype in ANY},
-    **_narrow_integers,
-    **_narrow_floats,
-    "float0": float0,
-}
-
-_SHORT: dict[Any, str] = {
-    bool_: "bool",
-    bfloat16: "bf16",
-    float0: "float0",
-    **{dtype: f"i{8 * dtype.itemsize}" for dtype in SIGNED},
-    **{dtype: f"u{8 * dtype.itemsize}" for dtype in UNSIGNED},
-    **{dtype: f"f{8 * dtype.itemsize}" for dtype in FLOATING - {bfloat16}},
-    **{dtype: f"c{8 * dtype.itemsize}" for dtype in COMPLEX},
-    **{dtype: _NARROW_NAMES[dtype.name] for dtype in NARROW},
-}
-
-
-# Predicates and names
-
-
-def is_extended(dtype: DType) -> bool:
-    """Whether this is not a NumPy dtype, such as the dtype of random keys."""
-    return not isinstance(dtype, np.dtype)
-
-
-def is_boolean(dtype: DType) -> bool:
-    """Whether the values are False and True."""
-    return dtype in BOOLEAN
-
-
-def is_signed(dtype: DType) -> bool:
-    """Whether the values are signed integers."""
-    return dtype in SIGNED or (dtype in NARROW_INTEGER and dtype.name.startswith("int"))
-
-
-def is_unsigned(dtype: DType) -> bool:
-    """Whether the values are unsigned integers (booleans are not)."""
-    return dtype in UNSIGNED or (dtype in NARROW_INTEGER and dtype.name.startswith("uint"))
-
-
-def is_integer(dtype: DType) -> bool:
-    """Whether the values are integers (booleans are not)."""
-    return dtype in INTEGER or dtype in NARROW_INTEGER
-
-
-def is_floating(dtype: DType) -> bool:
-    """Whether the values are real floating-point numbers."""
-    return dtype in FLOATING or dtype in NARROW_FLOATING
-
-
-def is_complex(dtype: DType) -> bool:
-    """Whether the values are complex numbers."""
-    return dtype in COMPLEX
-
-
-def is_inexact(dtype: DType) -> bool:
-    """Whether the values are real or complex floating-point numbers: those with a derivative."""
-    return dtype in INEXACT or dtype in NARROW_FLOATING
-
-
-def is_real(dtype: DType) -> bool:
-    """Whether the values are integers or real floating-point numbers."""
-    return is_integer(dtype) or is_floating(dtype)
-
-
-def is_numeric(dtype: DType) -> bool:
-    """Whether the values are numbers (booleans are not)."""
-    return is_real(dtype) or is_complex(dtype)
-
-
-def short_name(dtype: DType) -> str:
-    """The name by which jaxprs and errors show a dtype.
-
-    >>> short_name(float32), short_name(bfloat16), short_name(bool_)
-    ('f32', 'bf16', 'bool')
-    """
-    found = _SHORT.get(dtype) if isinstance(dtype, np.dtype) else None
-    if found is not None:
-        return found
-    return str(getattr(dtype, "short_name", dtype))
 
 
 def itemsize_bits(dtype: DType) -> int:
@@ -178,63 +95,76 @@ def itemsize_bits(dtype: DType) -> int:
     if not isinstance(dtype, np.dtype):
         dtype = parse(dtype)
     if dtype in NARROW:
-        return int("".join(c for c in _NARROW_NAMES[dtype.name][1:].split("_")[0] if c.isdigit()))
+        return int("".join(c for c in NARROW_NAMES[dtype.name][1:].split("_")[0] if c.isdigit()))
     return 8 * int(dtype.itemsize)
-
-
-_ABSTRACT: dict[type, _Set] = {
-    np.generic: ANY | NARROW,
-    np.number: NUMERIC | NARROW,
-    np.integer: INTEGER | NARROW_INTEGER,
-    np.signedinteger: SIGNED | {d for n, d in _narrow_integers.items() if n.startswith("int")},
-    np.unsignedinteger: UNSIGNED | {d for n, d in _narrow_integers.items() if n[0] == "u"},
-    np.inexact: INEXACT | NARROW_FLOATING,
-    np.floating: FLOATING | NARROW_FLOATING,
-    np.complexfloating: COMPLEX,
-}
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
     """Whether the dtype `arg1` is of a category (`np.floating`, `np.integer`, …), or is a dtype.
 
-    Unlike NumPy's function of this name it knows that bfloat16 is a floating-point type.
+    Unlike NumPy's function of this name it knows that bfloat16 is a floating-point type, and what
+    random keys are (`prng_key`). Python's numbers mean NumPy's dtypes of 64 bits here, and None
+    float64. Raises DTypeError for what names no dtype.
 
     >>> issubdtype(bfloat16, np.floating), issubdtype("int32", np.int32)
     (True, True)
     """
-    if isinstance(arg1, type) and arg1 in _ABSTRACT:
-        return isinstance(arg2, type) and issubclass(arg1, arg2)
-    if isinstance(arg2, type) and arg2 in _ABSTRACT:
-        return parse(arg1) in _ABSTRACT[arg2]
-    if isinstance(arg2, type) and issubclass(arg2, np.flexible | np.character):
-        return False
-    return bool(parse(arg1) == parse(arg2))
+    first, second = _category(arg1), _category(arg2)
+    if not isinstance(second, type):
+        return bool(first == second)
+    if isinstance(first, type):
+        return issubclass(first, second)
+    if second in ABSTRACT and first in SHORT:
+        return first in ABSTRACT[second]
+    return issubclass(first.type, second)
+
+
+def _category(dtype_like: Any) -> Any:
+    """What `issubdtype` compares: a dtype, or a class of several."""
+    if isinstance(dtype_like, np.dtype):
+        return dtype_like
+    if isinstance(dtype_like, type):
+        several = dtype_like in ABSTRACT or issubclass(
+            dtype_like, extended | np.flexible | np.character
+        )
+        if several and dtype_like is not np.void:
+            return dtype_like
+        if issubclass(dtype_like, np.generic | bool | int | float | complex | str):
+            return np.dtype(dtype_like)
+    if dtype_like is None or dtype_like is object:
+        return np.dtype(dtype_like)
+    return parse(dtype_like)
 
 
 # Default widths
 
 
-def default_int() -> _NumPy:
+def default_int() -> np.dtype[Any]:
     """The dtype of an integer that asks for no width: int32, or int64 with `enable_x64`."""
     return int64 if config.settings().enable_x64 else int32
 
 
-def default_uint() -> _NumPy:
+def default_uint() -> np.dtype[Any]:
     """The dtype of an unsigned integer that asks for no width."""
     return uint64 if config.settings().enable_x64 else uint32
 
 
-def default_float() -> _NumPy:
+def default_float() -> np.dtype[Any]:
     """The dtype of a real number that asks for no width: float32, or float64 with `enable_x64`."""
     return float64 if config.settings().enable_x64 else float32
 
 
-def default_complex() -> _NumPy:
+def default_complex() -> np.dtype[Any]:
     """The dtype of a complex number that asks for no width."""
     return complex128 if config.settings().enable_x64 else complex64
 
 
-_HALVED: dict[Any, _NumPy] = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
+_HALVED: dict[Any, np.dtype[Any]] = {
+    int64: int32,
+    uint64: uint32,
+    float64: float32,
+    complex128: complex64,
+}
 
 
 def canonical(dtype: DType) -> DType:
@@ -255,7 +185,7 @@ _BY_PYTHON_TYPE = {int: default_int, float: default_float, complex: default_comp
 _BY_WORD = {"uint": default_uint} | {c.__name__: default for c, default in _BY_PYTHON_TYPE.items()}
 
 
-def of_scalar(value: bool | int | float | complex) -> _NumPy:
+def of_scalar(value: bool | int | float | complex) -> np.dtype[Any]:
     """The dtype of a Python number.
 
     >>> of_scalar(True), of_scalar(1.5)
@@ -280,7 +210,7 @@ def parse(dtype_like: Any) -> DType:
     (dtype(bfloat16), dtype('float64'), dtype('float32'))
     """
     if isinstance(dtype_like, np.dtype):
-        if dtype_like in _SHORT:
+        if dtype_like in SHORT:
             return dtype_like
         _refuse(dtype_like)
     if isinstance(dtype_like, type):
@@ -293,7 +223,7 @@ def parse(dtype_like: Any) -> DType:
         default = _BY_WORD.get(dtype_like)
         if default is not None:
             return default()
-        named = _BY_NAME.get(dtype_like)
+        named = BY_NAME.get(dtype_like)
         if named is not None:
             return named
     elif isinstance(getattr(dtype_like, "short_name", None), str):
@@ -304,13 +234,83 @@ def parse(dtype_like: Any) -> DType:
     return _parse_numpy(dtype_like)
 
 
-def _parse_numpy(dtype_like: Any) -> _NumPy:
+def requested(dtype_like: Any) -> DType:
+    """The dtype of which a user asked for an array: what `parse` says, under the dtype rule.
+
+    With the setting `dtype_rule="jax"` and without `enable_x64` a 64-bit dtype is cut to 32 bits.
+    That is said in a warning, unless the dtype is one of Python's numbers.
+    """
+    found = parse(dtype_like)
+    cut = allowed(found)
+    if cut is found:
+        return found
+    called = source.called()
+    # Programs filter this warning by its first words, which are those of JAX.
+    text = f"Explicitly requested dtype {found.name}{f' requested in {called}' if called else ''}"
+    source.warn(
+        f"{text} is not available, and will be truncated to dtype {cut.name}: 64-bit numbers are "
+        "there with the setting enable_x64"
+    )
+    return cut
+
+
+def allowed(dtype: DType) -> DType:
+    """A dtype, cut to 32 bits where the setting `dtype_rule="jax"` says so."""
+    if dtype not in _HALVED:
+        return dtype
+    in_force = config.settings()
+    honoured = in_force.dtype_rule == "weft" or in_force.enable_x64
+    return dtype if honoured else _HALVED[dtype]
+
+
+def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
+    """The dtype that an array gets where 64 bits are no more than the default: without `enable_x64`
+    a 64-bit dtype gives the one of 32 bits.
+
+    Raises DTypeError for what names no dtype, and for the dtype of random keys unless
+    `allow_extended_dtype`.
+
+    >>> canonicalize_dtype("float64"), canonicalize_dtype(int)
+    (dtype('float32'), dtype('int32'))
+    """
+    found = default_float() if dtype is None else canonical(parse(dtype))
+    if is_extended(found) and not allow_extended_dtype:
+        message = f"{short_name(found)} is the dtype of random keys"
+        fix = Fix("argument", "pass allow_extended_dtype=True", {"allow_extended_dtype": True})
+        raise DTypeError(message, operation="canonicalize_dtype", got=str(found), fix=fix)
+    return found
+
+
+def keeps_low_bits(*values: int) -> bool:
+    """Whether integers that do not fit in a dtype lose their high bits there; else they are errors.
+
+    They do with the setting `dtype_rule="jax"`. Python integers, which `values` are, have to fit in
+    the default width all the same.
+    """
+    if config.settings().dtype_rule == "weft":
+        return False
+    width = default_int()
+    return all(fits(value, width) for value in values)
+
+
+def low_bits(value: int, dtype: DType) -> Any:
+    """An integer as a NumPy scalar of an integer dtype, which keeps its lowest bits.
+
+    >>> int(low_bits(300, uint8)), int(low_bits(200, int8))
+    (44, -56)
+    """
+    limits = iinfo(dtype)
+    low, size = int(limits.min), int(limits.max) - int(limits.min) + 1
+    return dtype.type((value - low) % size + low)
+
+
+def _parse_numpy(dtype_like: Any) -> np.dtype[Any]:
     # NumPy would read None as float64 and an abstract class such as np.floating as one of its kind.
-    if dtype_like is None or (isinstance(dtype_like, type) and dtype_like in _ABSTRACT):
+    if dtype_like is None or (isinstance(dtype_like, type) and dtype_like in ABSTRACT):
         _refuse(dtype_like)
     if isinstance(dtype_like, type) and not issubclass(dtype_like, np.generic):
         # NumPy would read any other class as `object`; the scalars of ml_dtypes are such classes.
-        named = _BY_NAME.get(dtype_like.__name__)
+        named = BY_NAME.get(dtype_like.__name__)
         if named is None or named.type is not dtype_like:
             _refuse(dtype_like)
         return named
@@ -318,7 +318,7 @@ def _parse_numpy(dtype_like: Any) -> _NumPy:
         found = np.dtype(dtype_like)
     except (TypeError, ValueError):
         _refuse(dtype_like)
-    if found not in _SHORT:
+    if found not in SHORT:
         _refuse(dtype_like, found)
     return found
 
@@ -326,7 +326,7 @@ def _parse_numpy(dtype_like: Any) -> _NumPy:
 def _refuse(dtype_like: Any, found: Any = None) -> NoReturn:
     found = dtype_like if found is None else found
     fix = Fix("dtype", "name one of them, for example dtype='float32'", {"dtype": "float32"})
-    if isinstance(found, np.dtype) and found.newbyteorder("=") in _SHORT:
+    if isinstance(found, np.dtype) and found.newbyteorder("=") in SHORT:
         native = found.newbyteorder("=")
         text = f"use the byte order of this machine: dtype={native.name!r}"
         fix = Fix("dtype", text, {"dtype": native.name})
@@ -491,7 +491,7 @@ def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
         text = f"convert the operands to one dtype, for example x.astype({target.name!r})"
         fix = Fix("cast", text, {"dtype": target.name})
     message = "the operands have no common dtype"
-    raise DTypeError(message, got=" and ".join(names), wanted=wanted, fix=fix)
+    raise TypePromotionError(message, got=" and ".join(names), wanted=wanted, fix=fix)
 
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:
@@ -505,6 +505,64 @@ def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     """
     pairs = [(parse(x), isinstance(x, type) and x in _BY_PYTHON_TYPE) for x in (a, b)]
     return _promote(tuple(pairs), config.settings().enable_x64, False)[0]
+
+
+_operand_type: list[Callable[[Any], Any]] = []
+
+
+def register_operand_type(function: Callable[[Any], Any]) -> None:
+    """Sets the function that gives the type of an operand, with `dtype` and `weak_type`."""
+    _operand_type[:] = [function]
+
+
+def _pair(value: Any) -> tuple[DType, bool]:
+    """The dtype and weak type of an array or number, or of what names a dtype."""
+    if value is None:
+        return default_float(), False
+    if isinstance(value, type) and value in _BY_PYTHON_TYPE:
+        return _BY_PYTHON_TYPE[value](), True
+    if type(value) is int:  # of any size
+        return default_int(), True
+    if not isinstance(value, (str, type, np.dtype)):
+        try:
+            of = _operand_type[0](value)
+        except WeftTypeError:
+            return requested(value), False
+        return (of.dtype if hasattr(value, "type") else canonical(of.dtype)), of.weak_type
+    return requested(value), False
+
+
+def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
+    """The dtype to which arrays, numbers and dtypes promote. Python numbers yield to the others,
+    and None stands for the default floating-point dtype.
+
+    With `return_weak_type_flag` the result is a pair: the dtype, and whether a value of it would
+    yield to others. Raises WeftValueError without arguments and TypePromotionError where there is
+    no common dtype.
+
+    >>> result_type(np.int8, 1.0), result_type("bfloat16", 2)
+    (dtype('float32'), dtype(bfloat16))
+    >>> result_type(1, return_weak_type_flag=True)
+    (dtype('int32'), True)
+    """
+    if not args:
+        message = "result_type takes at least one array or dtype"
+        wanted = "arrays, numbers or dtypes"
+        raise WeftValueError(message, operation="result_type", got="no arguments", wanted=wanted)
+    found = promote(*[_pair(value) for value in args])
+    return found if return_weak_type_flag else found[0]
+
+
+def scalar_type_of(x: Any) -> type:
+    """The class of Python's numbers to which an element of an array, or a dtype, belongs.
+
+    Raises DTypeError for random keys and for what has no dtype.
+
+    >>> scalar_type_of("int8"), scalar_type_of(1j)
+    (<class 'int'>, <class 'complex'>)
+    """
+    kind = common_kind(_pair(x)[0])
+    return {"boolean": bool, "integer": int, "floating": float, "complex": complex}[kind]
 
 
 _KINDS = ("boolean", "integer", "floating", "complex")

@@ -18,19 +18,23 @@ from typing import Any, ParamSpec, TypeVar
 
 from weft import config
 from weft.base import source
+from weft.runtime.jaxlib.lazy import LazyModule
 
 # fmt: off
 __all__ = [
     "ArrayProtocolError", "AxisError", "ConcretizationError", "ConcretizationTypeError",
-    "DTypeError", "DeletedArrayError", "Fix", "JaxprError", "KeyReuseError",
-    "LeakedTracerError", "MissingDerivativeError", "MissingRuleError", "NoMeshError",
-    "NonConcreteBooleanIndexError", "NonFiniteError", "ProfilerError", "RetracingWarning",
-    "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "TreeError", "UnboundAxisError", "UnexpectedTracerError",
-    "WeftError", "WeftIndexError", "WeftNotImplementedError", "WeftTypeError", "WeftValueError",
-    "api_boundary", "install_excepthook", "trim",
+    "DTypeError", "DeletedArrayError", "Fix", "GuardError", "InconclusiveDimensionOperation",
+    "JAXIndexError", "JAXTypeError", "JaxRuntimeError", "JaxprError", "JaxprTypeError",
+    "KeyReuseError", "LeakedTracerError", "MissingDerivativeError", "MissingRuleError",
+    "NoMeshError", "NonConcreteBooleanIndexError", "NonFiniteError", "ProfilerError",
+    "RetracingWarning", "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "TreeError", "TypePromotionError", "UnboundAxisError",
+    "UnexpectedTracerError", "WeftError", "WeftIndexError", "WeftNotImplementedError",
+    "WeftTypeError", "WeftValueError", "api_boundary", "install_excepthook", "trim",
 ]
 # fmt: on
+
+native: Any = LazyModule("weft.runtime.jaxlib.native")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -195,8 +199,15 @@ class ShapeError(WeftTypeError, ValueError):
     """Shapes do not fit together (a TypeError and a ValueError: users expect either)."""
 
 
-class DTypeError(WeftTypeError):
-    """A dtype is unknown, not accepted by an operation, or has no common type with another."""
+class DTypeError(WeftTypeError, ValueError):
+    """A dtype is unknown, not accepted by an operation, or has no common type with another.
+
+    A TypeError and a ValueError: users expect either.
+    """
+
+
+class TypePromotionError(DTypeError):
+    """Operands have dtypes without a common one."""
 
 
 class WeftValueError(WeftError, ValueError):
@@ -247,7 +258,7 @@ class DeletedArrayError(WeftError, RuntimeError):
     """An array was used after its buffer had been donated or deleted."""
 
 
-class KeyReuseError(WeftError, RuntimeError):
+class KeyReuseError(WeftError, RuntimeError, TypeError):
     """A random key was used twice, with `debug_key_reuse`."""
 
 
@@ -293,6 +304,11 @@ class NonFiniteError(WeftError, FloatingPointError):
         return rebuild, (cls, message, fields | own, called)
 
 
+class GuardError(WeftError, RuntimeError):
+    """What a setting forbids was about to happen: a copy between the host and a device
+    (`transfer_guard`), a trace (`no_tracing`) or an execution (`no_execution`)."""
+
+
 class ProfilerError(WeftError, RuntimeError):
     """A profile was started while one was being taken, or stopped where none was."""
 
@@ -303,6 +319,10 @@ class WeftNotImplementedError(WeftError, NotImplementedError):
 
 class MissingDerivativeError(WeftTypeError, AttributeError):
     """A function with a custom derivative is called before its rule is set."""
+
+
+class InconclusiveDimensionOperation(WeftError):
+    """What is asked of a symbolic dimension is true for some of its lengths and not for others."""
 
 
 class NoMeshError(WeftValueError, RuntimeError):
@@ -324,6 +344,16 @@ class RetracingWarning(UserWarning):
 # The names that programs written for JAX catch.
 ConcretizationTypeError = ConcretizationError
 UnexpectedTracerError = LeakedTracerError
+JAXIndexError = WeftIndexError
+JAXTypeError = WeftTypeError
+JaxprTypeError = JaxprError
+
+
+def __getattr__(name: str) -> Any:
+    # The runtime's own class, so that its errors are caught by this name; most programs need none.
+    if name == "JaxRuntimeError":
+        return native.extension.JaxRuntimeError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def trim(error: E) -> E:

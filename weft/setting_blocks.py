@@ -35,8 +35,8 @@ def disable_jit(disable: bool = True) -> Block:
     `jit` calls its function; `scan`, `map`, `fori_loop`, `while_loop`, `cond` and `switch` run
     their functions in Python as often as the values say, so that a debugger, `print` and Python's
     own `if` see what happens. A condition that is traced all the same (inside of `vmap` or
-    `make_jaxpr`) is traced as ever. Each operation is still compiled. A scan of no steps raises
-    WeftValueError: no step tells the type of its results.
+    `make_jaxpr`) is traced as ever, and so is a scan of no steps, whose results only tracing tells
+    the types of. Each operation is still compiled.
 
     >>> import weft
     >>> @weft.jit
@@ -51,7 +51,7 @@ def disable_jit(disable: bool = True) -> Block:
 
 
 def default_device(new_val: Any = None) -> Block:
-    """A `with` block in which arrays are made on a device, and what is committed to none runs there.
+    """A `with` block in which arrays are made, and uncommitted ones computed, on another device.
 
     `new_val` is a device (an entry of `weft.devices()`), the name of a platform, which stands for
     its first device, or None for the first device of all. Arrays that are made so are not
@@ -77,7 +77,9 @@ def default_matmul_precision(new_val: str | None = None) -> Block:
 
     >>> import weft
     >>> with weft.default_matmul_precision("tensorfloat32"):
-    ...     print(weft.make_jaxpr(weft.numpy.dot)(np.ones(2), np.ones(2)).eqns[0].params["precision"])
+    ...     print(
+    ...         weft.make_jaxpr(weft.numpy.dot)(np.ones(2), np.ones(2)).eqns[0].params["precision"]
+    ...     )
     ('HIGH', 'HIGH')
     """
     return config.override(default_matmul_precision=new_val)
@@ -157,8 +159,7 @@ def allow_f16_reductions(new_val: bool = True) -> Block:
 
 def default_prng_impl(new_val: str) -> Block:
     """A `with` block in which keys that name no generator are of this one: "threefry2x32", "rbg",
-    "unsafe_rbg", or one defined by `weft.extend.random`. An unknown name raises where a key is
-    made.
+    "unsafe_rbg", or one defined by `weft.extend.random`. Raises ValueError for an unknown name.
 
     >>> import weft
     >>> with weft.default_prng_impl("rbg"):
@@ -321,7 +322,7 @@ def transfer_guard_host_to_device(new_val: str) -> Block:
     ...     weft.numpy.sin(np.ones(5))
     Traceback (most recent call last):
         ...
-    weft.errors.TransferError: a copy from the host to a device is not allowed here...
+    weft.errors.GuardError: a copy from the host to a device is not allowed here...
       ...
     """
     return config.override(transfer_guard_host_to_device=new_val)

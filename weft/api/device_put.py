@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from weft import dtypes, tree
+from weft import config, dtypes, tree
 from weft.argument_errors import not_an_array
 from weft.arrays.array import (
     Array,
@@ -23,17 +23,24 @@ from weft.arrays.array import (
     to_place,
 )
 from weft.arrays.shards import Parts, join, parts_of, put_parts
+from weft.arrays.transfers import explicit_transfers
+from weft.arrays.uncommitted import default_place
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.lowering.executables import device_for
+from weft.memory import Space
 from weft.ops.structural.layout_constraint import constrain_layout
 from weft.ops.structural.sharding_constraint import as_format, constrain, is_place, unless_simulated
 from weft.runtime import client
-from weft.sharding import Layout, Sharding
+from weft.sharding import Layout, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from weft.sharding.sharding import checked_shape
 from weft.typing import ArrayLike
 
-__all__ = ["device_put", "make_array_from_callback", "make_array_from_single_device_arrays"]
+__all__ = [
+    "device_put", "make_array_from_callback", "make_array_from_process_local_data",
+    "make_array_from_single_device_arrays", "reshard",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -81,6 +88,13 @@ def device_put(
     >>> [shard.data.tolist() for shard in x.addressable_shards]
     [[0, 1, 2], [3, 4, 5]]
     """
+    if config.guarding:
+        with explicit_transfers():
+            return _put(x, device, donate, may_alias)
+    return _put(x, device, donate, may_alias)
+
+
+def _put(x: Any, device: Any, donate: Any, may_alias: Any) -> Any:
     if type(x) in _LEAVES and is_place(device) and type(donate) is bool:
         return _put_leaf(x, device, donate, may_alias, x)
     leaves, structure = tree.flatten(x)
@@ -100,6 +114,8 @@ def _put_leaf(
     leaf: Any, device: Any, donate: bool, may_alias: bool | None, whole: Any, number: int = 0
 ) -> Any:
     """Puts leaf `number` of the tree `whole` on a device or in a sharding."""
+    if isinstance(device, Space):
+        device = _in_memory(leaf, device)
     place, layout = as_format(device, "device_put")
     if donate and may_alias:
         message = f"device_put: {_name(whole, number)} cannot be donated and aliased at once"
@@ -136,6 +152,16 @@ def _put_leaf(
     values = host_values(leaf, aval)
     made = put(values, aval, place, copy=values is leaf and may_alias is not True)
     return to_layout(made, layout)
+
+
+def _in_memory(leaf: Any, space: Space) -> Any:
+    """The sharding of a leaf in another kind of memory; None where it stays as it is."""
+    if space is Space.Any or isinstance(leaf, Tracer):
+        return None
+    if type(leaf) is Array:
+        return leaf.sharding.with_memory_kind(space.value)
+    place = SingleDeviceSharding(device_for(default_place()))
+    return None if space is Space.Device else place.with_memory_kind(space.value)
 
 
 def _leaf_type(leaf: Any, whole: Any, number: int) -> ArrayType:
@@ -248,6 +274,73 @@ def make_array_from_single_device_arrays(
     return _joined([found[device] for device in parts.devices], parts, layout)
 
 
+@api_boundary
+def make_array_from_process_local_data(
+    sharding: Any, local_data: Any, global_shape: Sequence[int] | None = None
+) -> Any:
+    """An array from what this process has of it: with one process, all of it.
+
+    `local_data` is a NumPy array or a tree of them, and `sharding` and `global_shape` are tree
+    prefixes: how the arrays are split, and their shapes, which without it are those of the data. A
+    dimension of `global_shape` that is longer than that of the data raises ShapeError: one process
+    has all parts. Otherwise raises what `make_array_from_callback` does.
+
+    >>> import weft
+    >>> where = weft.NamedSharding(weft.make_mesh((2,), ("i",)), weft.P("i"))
+    >>> weft.make_array_from_process_local_data(where, np.arange(4.0)).addressable_data(1)
+    Array([2., 3.], dtype=float32)
+    """
+    leaves, structure = tree.flatten(local_data)
+    operation = "make_array_from_process_local_data"
+    places = tree.prefix_leaves(f"{operation}: sharding", sharding, structure, is_leaf=is_place)
+    shapes: list[Any] = [None] * len(leaves)
+    if global_shape is not None:
+        shapes = tree.prefix_leaves(
+            f"{operation}: global_shape",
+            global_shape,
+            structure,
+            is_leaf=lambda x: isinstance(x, (tuple, list)) and all(type(n) is int for n in x),
+        )
+    rows = zip(leaves, places, shapes, strict=True)
+    return structure.unflatten([_from_all(operation, *row) for row in rows])
+
+
+def _from_all(operation: str, values: Any, place: Any, shape: Any) -> Array:
+    host = np.asarray(user_value(values))
+    if shape is not None and tuple(shape) != host.shape:
+        message = f"{operation}: one process has all parts of an array"
+        got = f"data of shape {host.shape} for global_shape={tuple(shape)}"
+        fix = Fix("shape", "leave global_shape out", {"shape": host.shape})
+        raise ShapeError(message, operation=operation, got=got, wanted="equal shapes", fix=fix)
+    dtype = dtypes.canonical(host.dtype)
+    return make_array_from_callback(host.shape, place, lambda index: host[index], dtype=dtype)
+
+
+@api_boundary
+def reshard(xs: T, out_shardings: Any) -> T:
+    """Puts the arrays of a tree in other shardings: NamedShardings, or PartitionSpecs over the
+    mesh in force; a tree prefix.
+
+    Outside of traced functions arrays are moved, inside they are constrained (see
+    `with_sharding_constraint`). Raises WeftTypeError for other kinds of places, and what
+    `device_put` does.
+
+    >>> import weft, weft.numpy as wnp
+    >>> where = weft.NamedSharding(weft.make_mesh((2,), ("i",)), weft.P("i"))
+    >>> weft.reshard(wnp.arange(4), where).sharding.spec
+    P('i')
+    """
+    for leaf in tree.leaves(out_shardings, is_leaf=is_place):
+        if not isinstance(leaf, (NamedSharding, PartitionSpec)):
+            message = "reshard takes NamedShardings and PartitionSpecs"
+            fix = Fix("device_put", "use weft.device_put(x, place)", {"device": leaf})
+            wanted = "a NamedSharding or a PartitionSpec"
+            raise WeftTypeError(
+                message, operation="reshard", got=f"{leaf!r:.100}", wanted=wanted, fix=fix
+            )
+    return device_put(xs, out_shardings)
+
+
 def _joined(blocks: Sequence[Array], parts: Parts, layout: Layout | None) -> Array:
     """The array made of blocks that lie on their devices, in a layout, or in that of the blocks if
     they have the same."""
@@ -319,7 +412,7 @@ def _check_part(
 def _dtype(operation: str, asked: Any, types: Sequence[ArrayType]) -> Any:
     """The dtype that was asked for, or that of the parts."""
     if asked is not None:
-        return dtypes.parse(asked)
+        return dtypes.requested(asked)
     if types:
         return types[0].dtype
     message = f"{operation}: without parts in this process the dtype is not known"

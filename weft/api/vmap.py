@@ -23,6 +23,8 @@ from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.structural.shape import move_dim
+from weft.refs.discharge import array_in, boxed_call, has_references
+from weft.refs.reference import Ref, new_ref
 from weft.tracing.argument_names import argument_path
 
 __all__ = ["mapped_classes", "vmap"]
@@ -95,6 +97,8 @@ def vmap(
     @api_boundary
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, in_tree = tree.flatten((args, kwargs))
+        if has_references(leaves):
+            return over_references(leaves, in_tree)
         leaves = [user_value(x) for x in leaves]
         dims, size = mapped_axes("vmap", fun, in_axes, (args, kwargs), leaves, axis_size)
         out_trees: list[Any] = []
@@ -115,18 +119,44 @@ def vmap(
                 places = result_axes("vmap", name, out_axes, out_tree)
                 out_tree = tree.structure(_stacked(out, places, size))
             out_trees.append(out_tree)
-            return check_results(out, outs, f"vmap of {name}")
+            made.extend(i for i, x in enumerate(outs) if type(x) is Ref)
+            return check_results(out, [array_in(x) for x in outs], f"vmap of {name}")
 
+        made: list[int] = []
         axis = AxisData(axis_name, size, spmd_axis_name)
         outs, found = vmap_flat(flat, axis, leaves, dims, name)
         out_tree = out_trees[0]
         wanted = result_axes("vmap", name, out_axes, out_tree)
-        result: R = out_tree.unflatten(
-            [
-                _move_result(out, old, new, size, name)
-                for out, old, new in zip(outs, found, wanted, strict=True)
-            ]
-        )
+        results = [
+            _move_result(out, old, new, size, name)
+            for out, old, new in zip(outs, found, wanted, strict=True)
+        ]
+        for i in made:
+            results[i] = new_ref(results[i])
+        result: R = out_tree.unflatten(results)
+        return result
+
+    def over_references(leaves: Sequence[Any], in_tree: Any) -> R:
+        arrays = in_tree.unflatten([array_in(x) for x in leaves])
+        values = tree.leaves(arrays)
+        dims, _ = mapped_axes("vmap", fun, in_axes, arrays, values, axis_size)
+        kept = [i for i, dim in enumerate(dims) if dim is None and type(leaves[i]) is Ref]
+
+        def called(args: Any, kwargs: Any) -> Any:
+            return fun(*args, **kwargs)
+
+        called.__name__ = name
+        call = boxed_call("vmap", called, leaves, in_tree, kept=kept)
+        out, last = vmap(
+            lambda *values: call.function(values),
+            tuple(dims),
+            (out_axes, [dims[i] for i in call.places]),
+            axis_name,
+            axis_size,
+            spmd_axis_name,
+        )(*values)
+        call.write(last)
+        result: R = out
         return result
 
     return like(fun, mapped)

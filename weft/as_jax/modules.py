@@ -7,23 +7,36 @@ which weft keeps elsewhere, because the import system writes these into their pa
 
 from __future__ import annotations
 
+from weft.as_jax.private.modules import PRIVATE
+
 __all__ = ["MODULES", "anchor", "is_overlay"]
 
 # Modules of JAX that are modules of weft, at the same place.
 _SAME = """
 ad_checkpoint
-debug
+custom_batching
+custom_derivatives
+distributed
+dlpack
 dtypes
 errors
 experimental
+experimental.checkify
+experimental.hijax
+experimental.jet
 experimental.layout
 export
+api_util
 extend
-extend.core
+extend.backend
+extend.linear_util
+extend.source_info_util
 ffi
+flatten_util
 image
 lax
 lax.linalg
+monitoring
 nn
 nn.initializers
 numpy
@@ -74,23 +87,48 @@ scipy.stats.truncnorm
 scipy.stats.uniform
 scipy.stats.vonmises
 scipy.stats.wrapcauchy
-sharding
 tree
 tree_util
 typing
 """
 
+_DIALECTS = "arith builtin chlo func math memref mpmd scf sdy sparse_tensor stablehlo vector"
+
 MODULES: dict[str, tuple[str, ...]] = {
     **{f"jax.{path}": (f"weft.{path}",) for path in _SAME.split()},
     "jax": ("weft.as_jax.root", "weft"),
     "jax.version": ("weft.as_jax.release",),
-    "jax.core": ("weft.extend.core",),
+    "jax.core": ("weft.as_jax.core", "weft.extend.core", "weft"),
+    "jax.debug": ("weft.as_jax.debugging", "weft.debug"),
+    "jax.extend.core": ("weft.as_jax.core", "weft.extend.core"),
     "jax.extend.core.primitives": ("weft.builtin_primitives",),
+    "jax.extend.ifrt_programs": ("weft.as_jax.extend_xla",),
+    "jax.extend.lowering": ("weft.as_jax.extend_xla",),
+    "jax.extend.mlir": ("weft.as_jax.extend_mlir",),
+    "jax.extend.mlir.ir": ("jaxlib.mlir.ir",),
+    "jax.extend.mlir.passmanager": ("jaxlib.mlir.passmanager",),
+    "jax.extend.mlir.dialects": ("jaxlib.mlir.dialects",),
+    **{
+        f"jax.extend.mlir.dialects.{name}": (f"jaxlib.mlir.dialects.{name}",)
+        for name in _DIALECTS.split()
+    },
+    "jax.extend.sharding": ("weft.as_jax.extend_sharding", "weft.extend.sharding"),
+    "jax.extend.xla": ("weft.as_jax.extend_xla",),
+    "jax.extend.random": ("weft.as_jax.extend_random", "weft.extend.random"),
     "jax.interpreters": ("weft.extend.interpreters",),
     "jax.interpreters.ad": ("weft.extend.interpreters.ad",),
     "jax.interpreters.batching": ("weft.extend.interpreters.batching",),
-    "jax.interpreters.mlir": ("weft.extend.interpreters.mlir",),
-    "jax.interpreters.partial_eval": ("weft.extend.interpreters.partial_eval",),
+    "jax.interpreters.mlir": ("weft.as_jax.lowering", "weft.extend.interpreters.mlir"),
+    "jax.interpreters.partial_eval": (
+        "weft.as_jax.partial_eval",
+        "weft.extend.interpreters.partial_eval",
+    ),
+    "jax.interpreters.pxla": ("weft.as_jax.interpreters",),
+    "jax.interpreters.xla": ("weft.as_jax.interpreters",),
+    **PRIVATE,
+    "jax.cloud_tpu_init": ("weft.as_jax.cloud_tpu_init",),
+    "jax.lib": ("weft.as_jax.lib",),
+    "jax.sharding": ("weft.as_jax.sharding", "weft.sharding"),
     "jax.stages": ("weft.dispatch.stages",),
 }
 

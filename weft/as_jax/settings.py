@@ -7,14 +7,18 @@ from types import MappingProxyType
 from typing import Any
 
 from weft import config
+from weft.jax_settings import read_environment
 
 __all__ = ["SETTINGS", "follow_jax"]
 
 # By name, as `weft.config.update` takes them; docs/ecosystem.md says what each changes.
-SETTINGS: Mapping[str, Any] = MappingProxyType({})
+SETTINGS: Mapping[str, Any] = MappingProxyType(
+    {"dtype_rule": "jax", "argument_rule": "jax", "check_static_indices": False}
+)
 
 
 def follow_jax() -> None:
     """Makes JAX's rules those of this process."""
     for name, value in SETTINGS.items():
         config.update(name, value)
+    read_environment()

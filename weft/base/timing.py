@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, ParamSpec, TypeVar
 
+from weft import monitoring
+
 __all__ = ["Spent", "charged", "spent"]
 
 
@@ -39,6 +41,12 @@ class Spent(NamedTuple):
 
 
 _KINDS = ("tracing", "lowering", "compiling", "loading")
+# What listeners are told of the first kinds, under JAX's names.
+_EVENTS = (
+    "/jax/core/compile/jaxpr_trace_duration",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+)
 
 
 class _Clock(threading.local):
@@ -69,18 +77,22 @@ class charged:
     """`with charged("lowering"):` charges the block's time in this thread to a kind; so does
     `@charged("lowering")` for a function."""
 
-    __slots__ = ("_before", "_kind")
+    __slots__ = ("_before", "_kind", "_start")
 
     def __init__(self, kind: str) -> None:
         self._kind = _KINDS.index(kind)
 
     def __enter__(self) -> None:
         self._before = _clock.switch(self._kind)
+        self._start = _clock.since
 
     def __exit__(self, failed: object, *_: object) -> None:
         # A block that failed does not count as done.
         _clock.done[self._kind] += failed is None
         _clock.switch(self._before)
+        if self._kind < len(_EVENTS) and failed is None:
+            seconds = time.perf_counter() - self._start
+            monitoring.record_event_duration_secs(_EVENTS[self._kind], seconds)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         kind = _KINDS[self._kind]

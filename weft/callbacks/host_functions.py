@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from weft import config, dtypes, tree
+from weft import config, dtypes, errors, tree
 from weft.argument_errors import described
 from weft.arrays.array import Array, as_stored
 from weft.base import source as sources
@@ -64,7 +65,18 @@ class HostFunction:
 
     def __call__(self, arrays: Sequence[Stored], in_types: Types, out_types: Types) -> list[Stored]:
         """Calls the function. Raises what it raises, and an error for a result that does not have
-        the promised structure, shapes and dtypes."""
+        the promised structure, shapes and dtypes; under the setting `argument_rule="jax"` a
+        JaxRuntimeError for each of these, with the text of their traceback."""
+        if self.settings.argument_rule == "weft":
+            return self.call(arrays, in_types, out_types)
+        try:
+            return self.call(arrays, in_types, out_types)
+        except Exception as error:
+            text = "".join(traceback.format_exception(error))
+            raise errors.JaxRuntimeError(f"INTERNAL: a callback failed: {text.rstrip()}") from error
+
+    def call(self, arrays: Sequence[Stored], in_types: Types, out_types: Types) -> list[Stored]:
+        """Calls the function and checks what it returns."""
         leaves = list(map(handed_over, arrays, in_types))
         for place, value in self.static:
             leaves.insert(place, value)

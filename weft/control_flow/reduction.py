@@ -25,7 +25,7 @@ from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Values
 from weft.core.trace import Tracer
-from weft.core.types import ArrayType, type_of
+from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, ShapeError, WeftTypeError, WeftValueError
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.retype import retype_together
@@ -176,6 +176,8 @@ def initial_values(inits: Sequence[Any], types: Sequence[ArrayType]) -> list[Any
     for init, of in zip(inits, types, strict=True):
         if isinstance(init, (bool, int, float, complex)):
             init = of.dtype.type(init)
+        elif isinstance(init, np.generic) and init.dtype != of.dtype:
+            init = user_value(init)
         if type_of(init).shape:
             message = "an initial value has no dimensions"
             wanted = f"{dtypes.short_name(of.dtype)}[]"

@@ -77,10 +77,7 @@ class Primitive(Immutable):
 
         What may stand before them, the types of the operands, is not read.
         """
-        params = rest[-1]
-        if "subfuns" in params:
-            return trace.bind_functions(self, args, params)
-        return trace.process_primitive(self, args, params)
+        return trace.process_primitive(self, args, rest[-1])
 
     def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
         """The parameters of an equation as `bind` takes them: the same."""

@@ -120,13 +120,22 @@ class ShapeDtypeStruct(Typed):
 
 
 def described_type(value: Any) -> ArrayType:
-    """The type of an array, of a number, or of a value that has the `shape` and `dtype` of one."""
+    """The type of an array, of a number, or of a value that has the `shape` and `dtype` of one.
+
+    What only describes an array is as wide as dtypes may be under the dtype rule.
+    """
     try:
-        return type_of(user_value(value))
+        found = type_of(user_value(value))
     except WeftTypeError:
         if not hasattr(value, "shape") or not hasattr(value, "dtype"):
             raise
-    return _checked_type(value.shape, value.dtype, bool(getattr(value, "weak_type", False)))
+        weak = bool(getattr(value, "weak_type", False))
+        found = _checked_type(value.shape, value.dtype, weak)
+    else:
+        if not isinstance(value, ShapeDtypeStruct):
+            return found
+    dtype = dtypes.allowed(found.dtype)
+    return found if dtype is found.dtype else found.update(dtype=dtype)
 
 
 def _checked_type(shape: Any, dtype: Any, weak_type: bool) -> ArrayType:

@@ -9,9 +9,12 @@ variable, so threads and tasks do not see each other's.
 from __future__ import annotations
 
 import contextvars
+import functools
+import gc
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
+from weft import config
 from weft.base import source as sources
 from weft.core.leak_report import leak_report
 from weft.core.operators import ArrayOperators
@@ -27,9 +30,13 @@ from weft.errors import (
 )
 
 __all__ = [
-    "Trace", "Tracer", "bottom_trace", "check_alive", "current_trace", "leaked", "running",
-    "set_bottom", "set_current", "trace_of", "using_trace",
+    "Trace", "Tracer", "bottom_trace", "check_alive", "current_trace", "leaked", "leaks_checked",
+    "running", "set_bottom", "set_current", "trace_of", "using_trace",
 ]  # fmt: skip
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Trace:
@@ -186,6 +193,40 @@ class running(using_trace):
     def __exit__(self, *_: object) -> None:
         current_variable.reset(self._token)
         self._trace.finish()
+        ended = _ended.get()
+        if ended is not None:
+            ended.append(self._trace)
+
+
+# The traces that have ended, where leaked tracers are looked for.
+_ended: contextvars.ContextVar[list[Trace] | None] = contextvars.ContextVar(
+    "weft_ended", default=None
+)
+
+
+def leaks_checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Makes a function that runs a user's function under a new trace look for tracers that outlive
+    the trace, under the setting `check_tracer_leaks`. It raises LeakedTracerError for one."""
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not config.settings().check_tracer_leaks:
+            return function(*args, **kwargs)
+        ended: list[Trace] = []
+        token = _ended.set(ended)
+        try:
+            out = function(*args, **kwargs)
+        finally:
+            _ended.reset(token)
+        if ended:
+            gc.collect()
+        for trace in ended:
+            for held in gc.get_referrers(trace):
+                if isinstance(held, Tracer) and held._trace is trace:
+                    raise leaked(held)
+        return out
+
+    return checked
 
 
 class Tracer(Typed, ArrayOperators[Any]):
@@ -205,10 +246,26 @@ class Tracer(Typed, ArrayOperators[Any]):
         self.type = type
         self.created = sources.current()
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "aval" in vars(cls):
+            # A class written for JAX: it says its type so, and need not call `__init__`.
+            cls.type = property(lambda self: self.aval)  # type: ignore[assignment]
+            cls.created = property(lambda self: None, lambda self, line: None)  # type: ignore
+
     @property
     def aval(self) -> ArrayType:
         """The type of the value."""
         return self.type
+
+    @property
+    def trace(self) -> Trace:
+        """The trace that made it."""
+        return self._trace
+
+    def full_lower(self) -> Any:
+        """The value itself, where it is known without this tracer; else the tracer."""
+        return self
 
     def concrete(self) -> Any:
         """The array that this tracer is known to hold, or None where only its type is known."""

@@ -207,7 +207,7 @@ class Typed:
 values_of_class: dict[type, Callable[[Any], Any]] = {}
 
 # Class -> function from a value of that class to its type. Values with a `.type` need no entry.
-_type_of: dict[type, Callable[[Any], ArrayType]] = {}
+types_by_class: dict[type, Callable[[Any], ArrayType]] = {}
 
 
 def _check_shape(shape: tuple[int, ...], dtype: Any) -> None:
@@ -235,7 +235,7 @@ def _check_shape(shape: tuple[int, ...], dtype: Any) -> None:
 
 def register_type_of(cls: type, function: Callable[[Any], ArrayType]) -> None:
     """Sets the function that returns the type of values of a class without a `.type`."""
-    _type_of[cls] = function
+    types_by_class[cls] = function
 
 
 def type_of(value: Any) -> ArrayType:
@@ -250,11 +250,11 @@ def type_of(value: Any) -> ArrayType:
     found = getattr(value, "type", None)
     if type(found) is ArrayType:
         return found
-    function = _type_of.get(type(value))
+    function = types_by_class.get(type(value))
     if function is not None:
         return function(value)
     for cls in type(value).__mro__:
-        function = _type_of.get(cls)
+        function = types_by_class.get(cls)
         if function is not None:
             check_unmasked(value)
             return function(value)
@@ -274,6 +274,9 @@ def type_of(value: Any) -> ArrayType:
         if hasattr(type(value), "__weft_array__")
         else None,
     )
+
+
+dtypes.register_operand_type(type_of)
 
 
 # Cached, since every call with a Python number needs its type, and unused types are freed.
@@ -373,6 +376,8 @@ def user_value(value: Any) -> Any:
     if dtype == value.dtype:
         return value
     if dtype.kind in "iu" and not dtypes.fits(int(value), dtype):
+        if dtypes.keeps_low_bits():
+            return dtypes.low_bits(int(value), dtype)
         raise OverflowError(
             f"the integer {value} does not fit in {dtype.name}; make it an array of an explicit "
             "dtype, or set enable_x64"

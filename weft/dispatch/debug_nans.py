@@ -24,11 +24,11 @@ from weft.core.rules import Params, Values
 from weft.core.trace import bottom_trace, set_bottom, using_trace
 from weft.core.types import user_value
 from weft.dispatch.nonfinite import Watch, nonfinite_error, watch_of
-from weft.errors import NonFiniteError
+from weft.errors import Fix, GuardError, NonFiniteError
 from weft.lowering.eval_trace import EvalTrace
 from weft.runtime.jaxlib.lazy import LazyModule
 
-__all__ = ["LookingTrace", "look_at_call"]
+__all__ = ["LookingTrace", "look_at_call", "no_execution"]
 
 # It imports the loops, so it is loaded only where keys are followed.
 key_reuse: Any = LazyModule("weft.dispatch.key_reuse")
@@ -50,9 +50,18 @@ class LookingTrace(EvalTrace):
 set_bottom(LookingTrace(None, "eval"))
 
 
+def no_execution(operation: str) -> GuardError:
+    """The error for what is about to run under the setting `no_execution`."""
+    message = f"{operation} is about to be executed, and the setting no_execution is on"
+    fix = Fix("setting", "leave the block, or trace it: weft.eval_shape, weft.make_jaxpr")
+    return GuardError(message, operation=operation, wanted="functions that are traced", fix=fix)
+
+
 def look_at_primitive(trace: EvalTrace, primitive: Primitive, args: Values, params: Params) -> Any:
     """Evaluates an application. Raises NonFiniteError where settings refuse its results."""
     settings = config.settings()
+    if settings.no_execution:
+        raise no_execution(primitive.name)
     if settings.debug_key_reuse and "function" not in params:
         outs = evaluate(primitive, args, params)
         key_reuse.follow_application(primitive, args, params, outs)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import logging
+import time
 import types as python_types
 import weakref
 from collections.abc import Callable, Sequence
@@ -23,18 +25,30 @@ from weft.base.timing import charged
 from weft.control_flow.jit_primitive import jit_p
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.references import RefType
 from weft.core.rules import Types
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch import stages
+from weft.dispatch.debug_nans import no_execution
 from weft.dispatch.executable_calls import CompiledCall
 from weft.dispatch.jit_shardings import JitShardings, check_arguments, placed_alike, placed_around
+from weft.dispatch.reference_calls import reference_call
 from weft.dispatch.specialization import Specialization
 from weft.dispatch.static_arguments import hashable_static
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
 from weft.function_keys import named_parts, register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.refs.discharge import (
+    check_distinct,
+    has_references,
+    passed_and_closed_over,
+    pure_call,
+    refuse_returned,
+    value_type,
+)
+from weft.refs.reference import Ref, staged
 from weft.runtime import pytree
 from weft.sharding.current import in_force
 from weft.tracing import explain_misses
@@ -56,6 +70,7 @@ Q = ParamSpec("Q")
 R_co = TypeVar("R_co", covariant=True)
 
 NO_SHARDINGS = JitShardings()
+_log = logging.getLogger("weft")
 _settings = config.settings
 _trace = current_variable.get
 
@@ -90,7 +105,14 @@ def _signature(value: Any) -> Any:
     """The key, in the cache of executables, of a leaf that is no array."""
     if isinstance(value, Tracer):
         raise leaked(value)
+    if type(value) is Ref:
+        return value.signature
     return type_of(user_value(value))
+
+
+def _operand(value: Any) -> Any:
+    """A leaf of the arguments as an operand; references are handed on."""
+    return value if type(value) is Ref else user_value(value)
 
 
 class Jitted(Generic[P, R_co]):
@@ -187,6 +209,11 @@ class Jitted(Generic[P, R_co]):
         return len(self._traces) + len(self._closures)
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        settings = _settings()
+        if settings.disable_jit:
+            return self._function(*args, **kwargs)
+        if settings.no_execution and current_trace() is bottom_trace():
+            raise no_execution(f"jit of {self._name}")
         static, dynamic = self._split(args, kwargs)
         leaves, in_tree = tree.flatten(dynamic)
         if current_trace() is not bottom_trace():
@@ -197,7 +224,7 @@ class Jitted(Generic[P, R_co]):
             raise self._bad_argument(dynamic, error) from None
         key = (in_tree if self._simple else (static, in_tree), _settings(), in_force(), *signatures)
         call = self._calls.get(key)
-        arrays = [as_array(user_value(x)) for x in leaves]
+        arrays = [x if type(x) is Ref else as_array(user_value(x)) for x in leaves]
         if call is None:
             with self._miss(static, in_tree, [x.type for x in arrays], signatures):
                 call = self._calls[key] = self._compile(static, arrays, in_tree)
@@ -207,8 +234,8 @@ class Jitted(Generic[P, R_co]):
     def _bind(self, static: Any, leaves: list[Any], in_tree: Any) -> Any:
         """Binds the primitive, under whatever transformation is active."""
         try:
-            leaves = [user_value(x) for x in leaves]
-            in_types = [type_of(x) for x in leaves]
+            leaves = [_operand(x) for x in leaves]
+            in_types = [value_type(x) for x in leaves]
         except WeftTypeError as error:
             raise self._bad_argument(tree.unflatten(in_tree, leaves), error) from None
         key, traced = self._known(static, in_types, in_tree)
@@ -220,24 +247,39 @@ class Jitted(Generic[P, R_co]):
 
     def _apply(self, traced: TracedBody, leaves: list[Any], in_tree: Any) -> Any:
         jaxpr = traced.jaxpr
-        if self._options.inline:
-            outs = eval_jaxpr(jaxpr, traced.consts, *leaves)
+        values = [*traced.consts, *leaves]
+        if has_references(values):
+            outs = self._apply_with_references(traced, values, in_tree)
+        elif self._options.inline:
+            outs = eval_jaxpr(jaxpr, (), *values)
         else:
             donated = (False,) * jaxpr.num_consts + self._donated(in_tree)
             outs = jit_p.bind(
-                *traced.consts,
-                *leaves,
-                jaxpr=jaxpr,
-                name=self._name,
-                donated=donated if any(donated) else (),
+                *values, jaxpr=jaxpr, name=self._name, donated=donated if any(donated) else ()
             )
         return traced.out_tree.unflatten(outs)
+
+    def _apply_with_references(
+        self, traced: TracedBody, values: Sequence[Any], in_tree: Any
+    ) -> list[Any]:
+        consts, leaves = traced.consts, values[len(traced.consts) :]
+        what = f"jit of {self._name}"
+        check_distinct(what, leaves, lambda: argument_names(self._function, in_tree))
+        for i, value in enumerate(leaves):
+            if type(value) is Ref and any(value is const for const in consts):
+                name = argument_names(self._function, in_tree)[i]
+                raise passed_and_closed_over(what, value, name)
+        call = pure_call(traced.jaxpr, values)
+        outs = jit_p.bind(*call.consts, jaxpr=call.jaxpr, name=self._name, donated=())
+        return call.finish(outs)
 
     def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> CompiledCall:
         shardings, options = self._shardings, self._options.compiler_options
         formats = shardings.argument_formats(self._name, static, in_tree)
         # Traced first: the error for a shape that cannot be split then names the argument.
         traced = self._traced(static, [x.type for x in arrays], in_tree)
+        if has_references([*traced.consts, *arrays]):
+            return reference_call(self, traced, in_tree, arrays, options)
         if not shardings.said:
             return Specialization(self, traced, in_tree, arrays).compile(options).call
         check_arguments(self, arrays, formats, in_tree, "in_shardings says")
@@ -274,8 +316,12 @@ class Jitted(Generic[P, R_co]):
             miss.closed = traced_types(closed.found)
             if full:
                 raise self._too_many(miss)
+            before = time.perf_counter()
             with charged("tracing"):
                 traced = self.trace_call(static, in_types, in_tree, places, closed)
+            if config.host_settings().log_compiles:
+                took = 1e3 * (time.perf_counter() - before)
+                _log.warning("tracing %s took %.3f ms", self._name, took)
             miss.traced = True
             return traced
 
@@ -297,6 +343,8 @@ class Jitted(Generic[P, R_co]):
         if traced.jaxpr in self._closures:
             return traced
         closed_over = traced_types(traced.consts)
+        if any(type(x) is Ref and x._root is not None for x in traced.consts):
+            closed_over = (*closed_over, traced.jaxpr.in_types[0])
         if full:
             miss.closed = closed_over
             raise self._too_many(miss)
@@ -351,10 +399,12 @@ class Jitted(Generic[P, R_co]):
         def flat(*values: Any) -> list[Any]:
             function, *fixed = closed.replaced(held, values[:n])
             leaves = self._shardings.constrain_arguments(self, values[n:], in_tree, places)
+            leaves = [staged(x) if type(x.type) is RefType else x for x in leaves]
             args, kwargs = self._join(static, fixed, tree.unflatten(in_tree, leaves))
             out = function(*args, **kwargs)
             outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
+            refuse_returned(f"jit of {self._name}", out, outs)
             outs = check_results(out, outs, f"jit of {self._name}")
             return list(self._shardings.constrain_results(self, outs, out_tree, places))
 
@@ -365,6 +415,7 @@ class Jitted(Generic[P, R_co]):
             transformation="jit",
             name=self._name,
             input_names=lambda: argument_names(self._function, in_tree),
+            references=True,
         )
         if n:
             jaxpr = Jaxpr(jaxpr.inputs, jaxpr.eqns, jaxpr.outputs, len(consts) + n, jaxpr.name)

@@ -91,6 +91,11 @@ class Specialization:
         """The names of the leaves of the arguments in messages."""
         return argument_names(self.function._function, self.in_tree)
 
+    def of_inputs(self) -> list[str]:
+        """The names of the inputs of the jaxpr in messages."""
+        count = len(self.traced.consts)
+        return input_names(self.function._function, self.in_tree, count, self.reads)
+
     def lower(self, platform: str) -> LoweredProgram:
         """Lowers the jaxpr to a module."""
         return lower_program(
@@ -138,8 +143,5 @@ class Specialization:
             else None,
         )
         if looking:
-            of_inputs = input_names(
-                self.function._function, self.in_tree, len(self.traced.consts), self.reads
-            )
-            call = checked_call(call, self.jaxpr, self.name, of_inputs)
+            call = checked_call(call, self.jaxpr, self.name, self.of_inputs())
         return Ready(program, call, donation)

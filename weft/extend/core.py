@@ -1,25 +1,33 @@
 """Primitives, types, jaxprs and traces, for packages that extend weft."""
 
+from weft.base.source_info import DebugInfo
 from weft.builtin_primitives import BuiltinPrimitives, primitives
 from weft.core.array_value import ArrayValue, register_array_value
 from weft.core.axes import *
 from weft.core.builder import JaxprBuilder
 from weft.core.check import check_jaxpr, checked, equally_varying, result_types
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect, any_ordered
+from weft.core.jaxpr import NO_EFFECTS as no_effects
 from weft.core.jaxpr import (
     Atom,
     ClosedJaxpr,
+    DropVar,
     Equation,
     Jaxpr,
     Literal,
     Var,
     effects_of,
     eval_jaxpr,
+    jaxpr_as_fun,
     jaxprs_in,
     last_uses,
     map_jaxprs,
+    new_jaxpr_eqn,
     show_jaxpr,
+    subjaxprs,
 )
+from weft.core.jaxpr import Equation as JaxprEqn
+from weft.core.jaxpr import jaxprs_in as jaxprs_in_params
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Table, Zero, registered_twice
 from weft.core.rules import impl as impl_rules
@@ -41,7 +49,23 @@ from weft.core.trace import (
 )
 from weft.core.types import ArrayType, Typed, register_type_of, type_of, user_value
 from weft.core.types import ArrayType as ShapedArray
+from weft.core.types import type_of as get_aval
+from weft.define.abstract_values import (
+    AbstractToken,
+    AbstractValue,
+    Effects,
+    ParamDict,
+    Value,
+    array_types,
+    gensym,
+    physical_aval,
+    primal_dtype_to_tangent_dtype,
+    pytype_aval_mappings,
+)
 from weft.define.define_primitive import define_primitive
+from weft.define.foreign_traces import *
+from weft.define.unchecked_primitive import UncheckedPrimitive
+from weft.errors import JaxprError as JaxprTypeError
 from weft.interpreters.staging import (
     StagingTrace,
     StagingTracer,
@@ -58,20 +82,27 @@ from weft.ops.structural.shape import canonical_axes, canonical_axis, reduced_sh
 
 # fmt: off
 __all__ = [
-    "ArrayType", "ArrayValue", "Atom", "AxisData", "BoundAxis", "BuiltinPrimitives",
-    "ClosedJaxpr", "DEBUG", "Effect", "Equation", "EvalTrace", "IO", "Jaxpr", "JaxprBuilder",
-    "LinearOperand", "Literal", "ORDERED_DEBUG", "ORDERED_IO", "Primitive", "ShapeDtypeStruct",
-    "ShapedArray", "StagingTrace", "StagingTracer", "Table", "Trace", "Tracer", "Typed", "Var",
-    "Zero", "any_ordered", "axis_environment", "axis_length", "bottom_trace", "bound_axis",
+    "AbstractToken", "AbstractValue", "ArrayType", "ArrayValue", "Atom", "AxisData",
+    "BoundAxis", "BuiltinPrimitives", "ClosedJaxpr", "DEBUG", "DebugInfo", "DropVar", "Effect",
+    "Effects", "Equation", "EvalTrace", "ForeignTrace", "IO", "Jaxpr", "JaxprBuilder",
+    "JaxprEqn", "JaxprTypeError", "LinearOperand", "Literal", "ORDERED_DEBUG", "ORDERED_IO",
+    "OpaqueTraceState", "ParamDict", "Primitive", "ShapeDtypeStruct", "ShapedArray",
+    "StagingTrace", "StagingTracer", "Table", "Trace", "TraceTag", "Tracer", "Typed",
+    "UncheckedPrimitive", "Value", "Var", "Zero", "any_ordered", "array_types",
+    "axis_environment", "axis_length", "axis_names_in_force", "bottom_trace", "bound_axis",
     "canonical_axes", "canonical_axis", "check_alive", "check_jaxpr", "check_silent", "checked",
-    "communication", "current_trace", "current_variable", "declare", "define_primitive",
-    "effects_of", "equally_varying", "eval_jaxpr", "extend_axis", "extend_mesh",
-    "function_as_parameter", "function_name", "impl_rules", "implicit_cast", "jaxprs_in",
+    "communication", "concrete_or_error", "current_trace", "current_variable", "declare",
+    "define_primitive", "effects_of", "equally_varying", "eval_context", "eval_jaxpr",
+    "extend_axis", "extend_mesh", "find_top_trace", "full_lower", "function_as_parameter",
+    "function_name", "gensym", "get_aval", "get_opaque_trace_state", "has_axis_names",
+    "impl_rules", "implicit_cast", "jaxpr_as_fun", "jaxprs_in", "jaxprs_in_params",
     "join_varying", "last_uses", "leaked", "linear_jvp", "linear_operands", "map_jaxprs",
-    "mesh_axes", "names_axis", "one_operation", "over_mesh_in_force", "primitives",
-    "reduced_shape", "register_array_value", "register_type_of", "registered_twice",
-    "reset_current", "result_type", "result_types", "set_current", "show_jaxpr", "trace_of",
-    "trace_to_jaxpr", "type_of", "type_rules", "user_value", "using_trace", "vary",
-    "with_environment",
+    "mapped_aval", "mesh_axes", "names_axis", "new_jaxpr_eqn", "no_effects", "one_operation",
+    "over_mesh_in_force", "physical_aval", "primal_dtype_to_tangent_dtype", "primitives",
+    "pytype_aval_mappings", "reduced_shape", "register_array_value", "register_type_of",
+    "registered_twice", "reset_current", "result_type", "result_types", "set_current",
+    "set_current_trace", "show_jaxpr", "subjaxprs", "take_current_trace", "trace_of",
+    "trace_state_clean", "trace_to_jaxpr", "type_of", "type_rules", "under_jit", "under_vmap",
+    "unmapped_aval", "user_value", "using_trace", "valid_jaxtype", "vary", "with_environment",
 ]
 # fmt: on

@@ -22,6 +22,7 @@ from weft.core.trace import (
     check_alive,
     current_trace,
     function_as_parameter,
+    leaks_checked,
     reset_current,
     running,
     set_current,
@@ -130,6 +131,7 @@ class JVPTrace(DualTrace):
         self.around_rules = parent
 
 
+@leaks_checked
 def jvp_flat(
     function: Callable[..., Sequence[Any]],
     primals: Sequence[Any],

@@ -21,7 +21,14 @@ from weft.core.check import checked, result_types
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, check_marks, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import Zero
-from weft.core.trace import Trace, current_trace, function_as_parameter, running, using_trace
+from weft.core.trace import (
+    Trace,
+    current_trace,
+    function_as_parameter,
+    leaks_checked,
+    running,
+    using_trace,
+)
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
 from weft.interpreters.dce import dce_equations
@@ -32,8 +39,8 @@ from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.tangents import instantiate
 
 __all__ = [
-    "LinearizeTrace", "Linearized", "linear_program", "linearize_flat", "linearize_jaxpr",
-    "record_linear", "user_rule",
+    "LinearizeTrace", "Linearized", "UserRuleTrace", "linear_program", "linearize_flat",
+    "linearize_jaxpr", "record_linear", "user_rule",
 ]  # fmt: skip
 
 
@@ -67,7 +74,7 @@ class _RuleTrace(Trace):
     process_call = function_as_parameter
 
 
-class _UserRuleTrace(_RuleTrace):
+class UserRuleTrace(_RuleTrace):
     """The trace under which a user's rule runs. Such a rule may apply a primitive that holds jaxprs
     to primals and tangents together (a jitted rule does): the part that needs primals only runs at
     once, the rest is recorded. weft's own rules bind linear jaxprs, which need no splitting."""
@@ -98,7 +105,7 @@ def user_rule() -> Any:
     """A context manager for running a user's rule, which `linearize` may have called."""
     trace = current_trace()
     if type(trace) is _RuleTrace:
-        return using_trace(_UserRuleTrace(trace.parent, trace.linear))
+        return using_trace(UserRuleTrace(trace.parent, trace.linear))
     return contextlib.nullcontext()
 
 
@@ -142,6 +149,7 @@ def share_captured(trace: Trace | None, linear: StagingTrace) -> None:
         trace = trace.parent
 
 
+@leaks_checked
 def linearize_flat(
     function: Callable[..., Sequence[Any]],
     primals: Sequence[Any],

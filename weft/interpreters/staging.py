@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.arrays.array import Array, as_array
 from weft.base import source as sources
 from weft.base.util import collection_paused
@@ -23,9 +23,9 @@ from weft.core.check import checked, equally_varying, result_types
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, Types, not_linear
-from weft.core.trace import Trace, Tracer, function_as_parameter, leaked, running
+from weft.core.trace import Trace, Tracer, function_as_parameter, leaked, leaks_checked, running
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, Fix, WeftError
+from weft.errors import AxisError, Fix, GuardError, WeftError, WeftNotImplementedError
 from weft.ops.collectives.all_reduce import pbroadcast_p
 from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.shape import broadcast_in_dim_p, reshape_p, transpose_p
@@ -65,6 +65,7 @@ class StagingTrace(Trace):
         "inputs",
         "linear",
         "makers",
+        "references",
         "sorted_eqns",
     )
 
@@ -84,6 +85,8 @@ class StagingTrace(Trace):
         self.sorted_eqns = 0
         # NumPy arrays, by identity, and the copy that was made of each.
         self.captured: dict[int, tuple[np.ndarray[Any, Any], Array]] = {}
+        # References from outside, by identity, and what stands for each (see `weft.refs`).
+        self.references: dict[int, Any] = {}
 
     def new_input(self, type: ArrayType, created: Any = None) -> StagingTracer:
         """A tracer for one more input of the jaxpr."""
@@ -279,8 +282,13 @@ class StagingTrace(Trace):
             return value._var
         return self.constant(value)
 
-    def build(self, outputs: Sequence[Atom], name: str = "") -> tuple[Jaxpr, list[Any]]:
-        """The finished jaxpr and the values of its closed-over inputs."""
+    def build(
+        self, outputs: Sequence[Atom], name: str = "", references: bool = False
+    ) -> tuple[Jaxpr, list[Any]]:
+        """The finished jaxpr and the values of its closed-over inputs. Raises
+        WeftNotImplementedError for a reference among these, unless `references`."""
+        if self.references and not references:
+            raise no_references(self)
         consts = list(self.consts.values())
         inputs = [var for var, _ in consts] + self.inputs
         jaxpr = checked(Jaxpr(inputs, self.eqns, outputs, len(consts), name))
@@ -311,6 +319,14 @@ def function_name(function: Any) -> str:
     return name if isinstance(name, str) else type(function).__name__
 
 
+def _no_tracing(transformation: str, name: str) -> GuardError:
+    message = f"{transformation} of {name} is about to be traced, and the setting no_tracing is on"
+    wanted = "a call that is served by a trace made before"
+    fix = Fix("setting", "trace it before: call it once, with arguments of the same types")
+    return GuardError(message, operation=transformation, got=name, wanted=wanted, fix=fix)
+
+
+@leaks_checked
 def trace_to_jaxpr(
     function: Callable[..., Sequence[Any]],
     in_types: Sequence[ArrayType],
@@ -318,10 +334,12 @@ def trace_to_jaxpr(
     transformation: str,
     name: str,
     input_names: Callable[[], Sequence[str]] | None = None,
+    references: bool = False,
 ) -> tuple[Jaxpr, list[Any]]:
     """Records a function from a flat list of values to a flat list of values.
 
-    The closed-over values that come with the jaxpr may be tracers of an enclosing trace.
+    The closed-over values that come with the jaxpr may be tracers of an enclosing trace, and with
+    `references` references from outside (see `weft.refs`), of which each is refused otherwise.
     `input_names` gives the names of the last inputs, for errors.
 
     >>> from weft.extend.core import ArrayType, trace_to_jaxpr
@@ -333,6 +351,8 @@ def trace_to_jaxpr(
         c:f32[2] = mul a b
       in (c,) }
     """
+    if config.host_settings().no_tracing:
+        raise _no_tracing(transformation, name)
     trace = StagingTrace(None, transformation, name)
     created = sources.current()
     tracers = [trace.new_input(type, created) for type in in_types]
@@ -343,7 +363,19 @@ def trace_to_jaxpr(
             if error._tracer is not None and input_names is not None:
                 trace.name_origins(error, input_names())
             raise
-        return trace.build([trace.atom(out) for out in outs], name)
+        return trace.build([trace.atom(out) for out in outs], name, references)
+
+
+def no_references(trace: StagingTrace) -> WeftNotImplementedError:
+    """The error for a function that uses a reference where its operation has no place for one."""
+    value = next(ref for _, ref in trace.consts.values() if id(ref) in trace.references)
+    of = f" of {trace.function}" if trace.function else ""
+    message = f"{trace.name}{of}: the function uses a reference from outside"
+    got = f"a reference of type {value.type}, made at {sources.describe(value.created)}"
+    fix = Fix("value", "read it before, x = ref[...], and use the array")
+    wanted = "a function of arrays"
+    operation = trace.name
+    return WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def rebuild(function: Callable[..., Sequence[Any]], types: Types, name: str, what: str) -> Jaxpr:

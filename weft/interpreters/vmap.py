@@ -22,6 +22,7 @@ from weft.core.trace import (
     check_alive,
     current_trace,
     function_as_parameter,
+    leaks_checked,
     reset_current,
     running,
     set_current,
@@ -129,6 +130,7 @@ class BatchTrace(Trace):
         return value, None
 
 
+@leaks_checked
 def vmap_flat(
     function: Callable[..., Sequence[Any]],
     axis: AxisData,

@@ -19,6 +19,7 @@ import numpy as np
 
 from weft.arrays.relayout import layout_mode
 from weft.base import source as sources
+from weft.base.source_info import NameStack
 from weft.base.timing import charged
 from weft.base.util import collection_paused
 from weft.core import rules
@@ -89,6 +90,33 @@ class ModuleContext:
         # The mesh whose axes are manual where operations are written now, if any are.
         self.manual: ManualMesh | None = None
         self.channels = 0
+
+    # Names under which rules written for JAX read the context.
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platform, as a tuple."""
+        return (self.platform,)
+
+    @property
+    def context(self) -> Any:
+        """The MLIR context."""
+        return stablehlo.context()
+
+    @property
+    def ip(self) -> Any:
+        """The insertion point at the end of the module, for what stands beside functions."""
+        return self.module.insertion_point()
+
+    @property
+    def keepalives(self) -> list[Any]:
+        """Objects that live as long as the executable."""
+        return self.callbacks
+
+    def add_keepalive(self, kept: Any) -> None:
+        """Keeps an object for as long as the executable lives; None needs nothing."""
+        if kept is not None:
+            self.callbacks.append(kept)
 
     def new_channel(self) -> int:
         """A channel number for a collective, unique in the module."""
@@ -170,6 +198,48 @@ class LoweringContext:
         """The name of the platform that the module is for."""
         return self.module.platform
 
+    # Names under which rules written for JAX read the context.
+
+    @property
+    def avals_in(self) -> Sequence[ArrayType]:
+        """The types of the operands."""
+        return self.in_types
+
+    @property
+    def avals_out(self) -> Sequence[ArrayType]:
+        """The types of the results."""
+        return self.out_types
+
+    @property
+    def module_context(self) -> ModuleContext:
+        """The context of the module."""
+        return self.module
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platform, as a tuple."""
+        return self.module.platforms
+
+    @property
+    def name_stack(self) -> NameStack:
+        """The names around the equation."""
+        return NameStack(tuple(self.scope.split("/")) if self.scope else ())
+
+    @property
+    def dim_var_values(self) -> tuple[Any, ...]:
+        """The values of symbolic lengths: there are none in a module."""
+        return ()
+
+    def is_forward_compat(self) -> bool:
+        """Whether the module has to be read by older releases: no, `weft.export` converts it."""
+        return False
+
+    def replace(self, **changes: Any) -> LoweringContext:
+        """The same with some fields changed; `avals_in` and `avals_out` are `in_types` and
+        `out_types`."""
+        own = {"avals_in": "in_types", "avals_out": "out_types", "module_context": "module"}
+        return dataclasses.replace(self, **{own.get(k, k): v for k, v in changes.items()})
+
     def result_ir_types(self) -> list[Any]:
         """The MLIR types of the equation's results."""
         return ir_types(self.out_types)
@@ -179,14 +249,19 @@ class LoweringContext:
         inner = f"{self.scope}/{scope}" if self.scope and scope else self.scope or scope
         return lower_equations(self.module, jaxpr, values, inner)
 
-    def call_jaxpr(self, jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> list[Any]:
-        """Emits a call of the function that a jaxpr becomes."""
+    def function_of(self, jaxpr: Jaxpr, name: str) -> str:
+        """The symbol of the function that a jaxpr becomes, which the module has once."""
         manual = self.module.manual
         key = (jaxpr, name, None if manual is None else manual.key())
         symbol = self.module.functions.get(key)
         if symbol is None:
             symbol = lower_function(self.module, jaxpr, name, public=False)
             self.module.functions[key] = symbol
+        return symbol
+
+    def call_jaxpr(self, jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> list[Any]:
+        """Emits a call of the function that a jaxpr becomes."""
+        symbol = self.function_of(jaxpr, name)
         types = ir_types(jaxpr.out_types)
         if not jaxpr.effects:
             return stablehlo.call(symbol, values, types)

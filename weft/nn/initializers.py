@@ -52,7 +52,9 @@ class Initializer(Protocol):
 Draw = Callable[[Any, tuple[int, ...], Any], Any]
 
 
-def _initializer(name: str, draw: Draw, dtype: Any, **numbers: Any) -> Initializer:
+def _initializer(
+    name: str, draw: Draw, dtype: Any, accepts: frozenset[Any] = dtypes.INEXACT, **numbers: Any
+) -> Initializer:
     """Makes an initializer that checks its arguments and draws.
 
     The dtype and the numbers are checked at once, so that an error points to the line with them.
@@ -61,13 +63,13 @@ def _initializer(name: str, draw: Draw, dtype: Any, **numbers: Any) -> Initializ
     for argument, value in numbers.items():
         check_number(value, name, argument)
     if dtype is not None:
-        check_dtype(name, dtype, dtypes.INEXACT, dtypes.default_float, "parameters")
+        check_dtype(name, dtype, accepts, dtypes.default_float, "parameters")
 
     @api_boundary
     def init(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
         refuse_sharding(name, out_sharding)
         chosen = default if dtype is None else dtype
-        found = check_dtype(name, chosen, dtypes.INEXACT, dtypes.default_float, "parameters")
+        found = check_dtype(name, chosen, accepts, dtypes.default_float, "parameters")
         return draw(key, check_shape(name, shape), found)
 
     init.__name__ = name
@@ -104,7 +106,9 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     Array([0.5, 0.5], dtype=float32)
     """
     check_arrays("constant", value, argument="value")
-    return _initializer("constant", lambda key, shape, of: full(shape, value, of), dtype)
+    return _initializer(
+        "constant", lambda key, shape, of: full(shape, value, of), dtype, dtypes.ANY | dtypes.NARROW
+    )
 
 
 @api_boundary
@@ -242,14 +246,14 @@ def _fans(shape: tuple[int, ...], *axes: Axes) -> tuple[float, float]:
     groups = [
         tuple(axis_of(axis, len(shape), operation) for axis in _listed(group)) for group in axes
     ]
-    flat = [axis for group in groups for axis in group]
-    if len(set(flat)) != len(flat):
+    if any(len(set(group)) != len(group) for group in groups):
         message = f"{operation}: an axis is named twice"
         got = f"in_axis={axes[0]}, out_axis={axes[1]}, batch_axis={axes[2]} of shape {shape}"
         raise refusal(AxisError, message, operation, got, "each axis once")
-    inputs, outputs, _ = (math.prod(shape[axis] for axis in group) for group in groups)
-    field = math.prod(n for axis, n in enumerate(shape) if axis not in flat)
-    return inputs * field, outputs * field
+    # An axis may be one of inputs and of outputs: a table of vectors has no axis of inputs alone.
+    inputs, outputs, batch = (math.prod(shape[axis] for axis in group) for group in groups)
+    size = math.prod(shape)
+    return size / (outputs * batch or 1), size / (inputs * batch or 1)
 
 
 def _listed(axes: Axes) -> tuple[int, ...]:

@@ -350,7 +350,7 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1
     of = type_of(x)
     if of.dtype in dtypes.BOOLEAN or of.dtype.itemsize < 4:  # to count to any number of classes
         x = convert_element_type(x, dtypes.float32 if of.dtype in dtypes.FLOATING else dtypes.int32)
-    wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
+    wanted = dtypes.default_float() if dtype is None else dtypes.requested(dtype)
     return _one_hot(
         x,
         classes=length_of(num_classes, "one_hot", "num_classes"),

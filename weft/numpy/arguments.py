@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 import operator
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import (
     integer_of,
     integers_of,
@@ -31,9 +32,10 @@ from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonica
 
 __all__ = [
     "along", "axes_of", "axis_of", "broadcast_shape", "broadcasted", "check_arrays", "check_choice",
-    "check_fill", "check_fits", "check_flag", "check_flags", "check_number", "combined",
-    "common_shape", "computing_dtype", "convert", "does_not_fit", "expanded", "fill_unread",
-    "inexact", "integer_of", "length_of", "no_common_shape", "operand", "operands", "promoted",
+    "check_fill", "check_fits", "check_flag", "check_flags", "check_number", "check_ranks",
+    "combined", "common_shape", "computing_dtype", "convert", "does_not_fit", "expanded",
+    "fill_unread", "inexact", "integer_of", "length_of", "no_common_shape", "operand", "operands",
+    "promoted",
     "refuse_out", "sequence_of", "shape_of", "strong",
 ]  # fmt: skip
 
@@ -98,7 +100,9 @@ def does_not_fit(operation: str, value: int, dtype: Any) -> OverflowError:
 
 def check_fits(operation: str, value: Any, dtype: Any) -> None:
     """Raises OverflowError for a Python integer that does not fit in an integer dtype."""
-    if type(value) is int and dtype in dtypes.INTEGER and not dtypes.fits(value, dtype):
+    if type(value) is not int or dtype not in dtypes.INTEGER or dtypes.fits(value, dtype):
+        return
+    if not dtypes.keeps_low_bits(value):
         raise does_not_fit(operation, value, dtype)
 
 
@@ -283,6 +287,28 @@ def broadcast_shape(
     if out is None:
         raise no_common_shape(operation, shapes, ", ".join(str(tuple(s)) for s in shapes), what)
     return out
+
+
+def check_ranks(operation: str, shapes: Sequence[Sequence[int]]) -> None:
+    """Applies the setting `numpy_rank_promotion`: under "warn" or "raise", a UserWarning or a
+    ShapeError for arrays of different ranks; those without dimensions are of all."""
+    setting = config.settings().numpy_rank_promotion
+    if setting == "allow":
+        return
+    ranks = {len(shape) for shape in shapes if len(shape)}
+    if len(ranks) < 2:
+        return
+    message = f"{operation}: the operands have different ranks"
+    got = ", ".join(str(tuple(shape)) for shape in shapes)
+    if setting == "warn":
+        warnings.warn(f"{message}, {got}, and are broadcast", UserWarning, stacklevel=3)
+        return
+    wanted = "equal ranks, because the setting numpy_rank_promotion is 'raise'"
+    which = min(range(len(shapes)), key=lambda i: len(shapes[i]) or max(ranks))
+    missing = ", ".join(["None"] * (max(ranks) - len(shapes[which])))
+    text = f"write the new axes: y[{missing}], where y is operand {which}"
+    fix = Fix("reshape", text, {"operand": which, "forms": [missing]})
+    raise refusal(ShapeError, f"{message}, {got}", operation, got, wanted, fix)
 
 
 _ORDINALS = ("first", "second", "third", "fourth")

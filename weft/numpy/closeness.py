@@ -9,7 +9,14 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
-from weft.numpy.arguments import broadcast_shape, broadcasted, check_flag, inexact, promoted
+from weft.numpy.arguments import (
+    broadcast_shape,
+    broadcasted,
+    check_flag,
+    check_ranks,
+    inexact,
+    promoted,
+)
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import unlisted
 from weft.numpy.elementwise import constant, equal, together
@@ -60,6 +67,7 @@ def _together_inexact(operation: str, a: Any, b: Any) -> tuple[Any, Any]:
     """Two arguments as real or complex numbers of one dtype and one shape."""
     a, b = promoted(operation, *meeting(operation, a, b))
     dtype = inexact(type_of(a).dtype)
+    check_ranks(operation, [type_of(a).shape, type_of(b).shape])
     shape = broadcast_shape(operation, type_of(a).shape, type_of(b).shape)
     a, b = (broadcasted(convert_element_type(x, dtype), shape) for x in (a, b))
     return a, b

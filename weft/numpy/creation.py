@@ -73,7 +73,7 @@ def array(
         fix = Fix("order", "leave order out: it says nothing of the values", {"order": None})
         raise invalid_value(message, "array", "order", order, "'K', 'A' or 'C'", fix=fix)
     check_flag(copy, "array", "copy", none=True)
-    wanted = None if dtype is None else dtypes.parse(dtype)
+    wanted = None if dtype is None else dtypes.requested(dtype)
     found = _make(object, wanted)
     if copy and found is object:
         found = _copied(found)
@@ -340,7 +340,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     """
     check_arrays("astype", x)
     check_flag(copy, "astype", "copy")
-    wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
+    wanted = dtypes.default_float() if dtype is None else dtypes.requested(dtype)
     found = _make(x, wanted)
     if copy and found is x:
         found = _copied(found)
@@ -451,7 +451,8 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 def _read(function: Any, source: Any, dtype: Any, **options: Any) -> np.ndarray[Any, Any]:
     # Bytes are read in the width that NumPy gives to `float` and `int`, and narrowed afterwards.
-    return np.asarray(function(source, dtype=getattr(dtype, "dtype", dtype), **options))
+    read = dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype)
+    return np.asarray(function(source, dtype=read, **options))
 
 
 def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:
@@ -460,7 +461,7 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:
     >>> fromiter(range(3), "int32")
     Array([0, 1, 2], dtype=int32)
     """
-    return asarray(np.fromiter(iter, dtype=dtypes.parse(dtype), count=count), dtype)
+    return asarray(np.fromiter(iter, dtype=dtypes.requested(dtype), count=count), dtype)
 
 
 def _constant(shape: tuple[int, ...], value: Any, dtype: Any, weak_type: bool = False) -> Any:
@@ -485,7 +486,7 @@ def _constant(shape: tuple[int, ...], value: Any, dtype: Any, weak_type: bool = 
 def _float_or(dtype: Any, operation: str) -> Any:
     if dtype is None:
         return dtypes.default_float()
-    found = dtypes.parse(dtype)
+    found = dtypes.requested(dtype)
     if dtypes.is_extended(found):
         message = f"{operation} makes no random keys"
         got = dtypes.short_name(found)
@@ -557,7 +558,7 @@ def _filled(
 ) -> Any:
     if isinstance(value, (list, tuple)):
         value = array(value)
-    wanted = None if dtype is None else dtypes.parse(dtype)
+    wanted = None if dtype is None else dtypes.requested(dtype)
     if wanted is None:
         value = as_operand(operation, value)
     else:  # the given number is rounded to it once
@@ -569,7 +570,10 @@ def _filled(
         raise refusal(DTypeError, message, operation, got, "keys as values, or another dtype=")
     number = isinstance(value, (bool, int, float, complex, np.generic))
     if number and wanted is not None:
-        return _constant(shape, _numbers(_real_if(value, wanted), wanted)[()], wanted, weak)
+        value = _real_if(value, wanted)
+        if wanted in dtypes.INTEGER and isinstance(value, int) and dtypes.keeps_low_bits():
+            value = dtypes.low_bits(value, wanted)
+        return _constant(shape, _numbers(value, wanted)[()], wanted, weak)
     if wanted is not None:
         value = _in_dtype(value, wanted)
     elif number and not isinstance(value, np.generic) and is_eager() and prod(shape) <= _SMALL:
@@ -593,7 +597,7 @@ def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ..
             of = type_of(as_operand(operation, a))
     found = of.shape if shape is None else shape_of(shape, operation)
     if dtype is not None:
-        return found, dtypes.parse(dtype), False
+        return found, dtypes.requested(dtype), False
     weak = of.weak_type and of.dtype == dtypes.of_scalar(of.dtype.type(0).item())
     return found, of.dtype, weak
 

@@ -345,7 +345,7 @@ def indices(
     """
     check_flag(sparse, "indices", "sparse")
     shape = shape_of(tuple(dimensions), "indices")
-    target = dtypes.default_int() if dtype is None else dtypes.parse(dtype)
+    target = dtypes.default_int() if dtype is None else dtypes.requested(dtype)
     if not shape:
         return () if sparse else as_array(np.zeros((0,), target))
     if sparse:
@@ -432,7 +432,7 @@ def ravel_multi_index(
                 got = f"{found.min()} to {found.max()}"
                 raise refusal(WeftValueError, message, "ravel_multi_index", got, f"0 to {size - 1}")
     found = _ravel_index(*values, shape=shape, mode=mode, fortran=order == "F")
-    return found if dtype is None else convert(found, dtypes.parse(dtype))
+    return found if dtype is None else convert(found, dtypes.requested(dtype))
 
 
 @compiled

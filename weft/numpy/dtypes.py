@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
-from weft.core.types import type_of
-from weft.dtypes import finfo, iinfo, issubdtype
-from weft.errors import DTypeError, WeftTypeError, WeftValueError
+from weft.dtypes import finfo, iinfo, issubdtype, result_type
+from weft.errors import DTypeError
 from weft.numpy.creation import array
 
 __all__ = [
@@ -45,8 +44,9 @@ def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     return dtypes.promote(*pairs)[0]
 
 
-class ScalarType:
-    """A dtype under its public name; called, it makes an array of that dtype.
+class ScalarType(type):
+    """The class of the dtypes under their public names, which are classes themselves: as those of
+    NumPy they may be called, and make an array.
 
     >>> float32(3)
     Array(3., dtype=float32)
@@ -54,54 +54,56 @@ class ScalarType:
     (dtype('float32'), True)
     """
 
-    __slots__ = ("__name__", "_dtype")
+    _dtype: Any
 
-    def __init__(self, name: str, dtype: Any) -> None:
-        self.__name__ = name
-        self._dtype = dtype
+    def __new__(cls, name: str, dtype: Any) -> ScalarType:
+        """A class of a name and a dtype."""
+        doc = f"Called, it makes an array of dtype {name}."
+        made = super().__new__(cls, name, (), {"__module__": "weft.numpy", "__doc__": doc})
+        made._dtype = dtype
+        return made
+
+    def __init__(cls, name: str, dtype: Any) -> None:
+        super().__init__(name, (), {})
 
     @property
-    def dtype(self) -> Any:
+    def dtype(cls) -> Any:
         """The NumPy dtype."""
-        return self._dtype
+        return cls._dtype
 
-    def __call__(self, x: Any) -> Array:
-        return array(x, dtype=self.dtype)
+    def __call__(cls, x: Any) -> Array:
+        return array(x, dtype=cls.dtype)
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(cls, other: object) -> Any:
         try:
-            return dtypes.parse(other) == self.dtype
+            return dtypes.parse(other) == cls.dtype
         except DTypeError:
             return NotImplemented
 
-    def __hash__(self) -> int:
-        return hash(self.dtype.type)
+    def __hash__(cls) -> int:
+        return hash(cls.dtype.type)
 
-    def __instancecheck__(self, value: object) -> Any:
-        return isinstance(value, self.dtype.type)
+    def __instancecheck__(cls, value: object) -> Any:
+        return isinstance(value, cls.dtype.type)
 
-    def __repr__(self) -> str:
-        return f"weft.numpy.{self.__name__}"
-
-    def __reduce__(self) -> str:
-        return self.__name__
+    def __repr__(cls) -> str:
+        return f"weft.numpy.{cls.__name__}"
 
 
 class DefaultScalarType(ScalarType):
     """A dtype without a width in its name: 32 bits, or 64 with `enable_x64`."""
 
-    __slots__ = ()
-
     _dtype: Callable[[], Any]
 
     @property
-    def dtype(self) -> Any:
+    def dtype(cls) -> Any:
         """The NumPy dtype under the settings in force."""
-        return self._dtype()
+        return cls._dtype()
 
 
 def _scalar(name: str) -> ScalarType:
-    return ScalarType(name, dtypes.parse(name.rstrip("_")))
+    found = dtypes.parse(name.rstrip("_"))
+    return ScalarType(found.name, found)
 
 
 bool_ = _scalar("bool_")
@@ -157,39 +159,6 @@ object_ = np.object_
 signedinteger = np.signedinteger
 unsignedinteger = np.unsignedinteger
 dtype = np.dtype
-
-
-_PYTHON_KINDS = {
-    int: dtypes.default_int,
-    float: dtypes.default_float,
-    complex: dtypes.default_complex,
-}
-
-
-def _pair(value: Any) -> tuple[Any, Any]:
-    """The dtype and weak type of an array or number, or of a class, string or dtype."""
-    if isinstance(value, type) and value in _PYTHON_KINDS:
-        return _PYTHON_KINDS[value](), True
-    if isinstance(value, (str, type, np.dtype, ScalarType)):
-        return dtypes.parse(value), False
-    try:
-        of = type_of(value)
-    except WeftTypeError:
-        return dtypes.parse(value), False
-    return (of.dtype if hasattr(value, "type") else dtypes.canonical(of.dtype)), of.weak_type
-
-
-def result_type(*args: Any) -> np.dtype[Any]:
-    """The dtype to which arrays, numbers and dtypes promote. Python numbers yield to the others.
-
-    >>> result_type(np.int8, 1.0), result_type("bfloat16", 2)
-    (dtype('float32'), dtype(bfloat16))
-    """
-    if not args:
-        message = "result_type takes at least one array or dtype"
-        got = "no arguments"
-        raise refusal(WeftValueError, message, "result_type", got, "arrays, numbers or dtypes")
-    return dtypes.promote(*[_pair(value) for value in args])[0]
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> builtins.bool:

@@ -8,11 +8,11 @@ and the order is found, once per subscripts and shapes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft import dtypes
-from weft.argument_errors import not_taken, refusal, refuse_sharding
+from weft.argument_errors import refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import ShapeError, WeftValueError
@@ -166,9 +166,19 @@ def sum_out(x: Any, labels: str, keep: set[str]) -> tuple[Any, str]:
 
 
 def contract_pair(
-    x: Any, left: str, y: Any, right: str, keep: set[str], precision: Any, preferred: Any
+    x: Any,
+    left: str,
+    y: Any,
+    right: str,
+    keep: set[str],
+    precision: Any,
+    preferred: Any,
+    multiply: Callable[..., Any] = dot_general,
 ) -> tuple[Any, str]:
-    """Multiplies two operands and sums over the shared labels that are not kept."""
+    """Multiplies two operands and sums over the shared labels that are not kept.
+
+    `multiply` takes what `dot_general` takes.
+    """
     x, left = sum_out(x, left, keep | set(right))
     y, right = sum_out(y, right, keep | set(left))
     # A shared label of length 1 in one operand alone broadcasts: there that operand lacks it.
@@ -181,7 +191,7 @@ def contract_pair(
         (tuple(map(left.index, summed)), tuple(map(right.index, summed))),
         (tuple(map(left.index, batch)), tuple(map(right.index, batch))),
     )
-    out = dot_general(x, y, numbers, precision, preferred)
+    out = multiply(x, y, numbers, precision, preferred_element_type=preferred)
     rest = [c for c in left if c not in shared] + [c for c in right if c not in shared]
     return sum_out(out, "".join(batch + rest), keep)
 
@@ -197,10 +207,16 @@ def _drop_ones(x: Any, left: str, y: Any, right: str) -> tuple[Any, str]:
     return reshape(x, shape), "".join(c for c in left if c not in gone)
 
 
-@compiled
-def _einsum(
-    *operands: Any, terms: Any, out: str, order: Any, precision: Any, preferred: Any
+def _contracted(
+    *operands: Any,
+    terms: Any,
+    out: str,
+    order: Any,
+    precision: Any,
+    preferred: Any,
+    multiply: Callable[..., Any] = dot_general,
 ) -> Any:
+    """The whole sum, one pair of operands after the other."""
     values = promoted("einsum", *operands)
     work = [without_repeats(x, labels) for x, labels in zip(values, terms, strict=True)]
     for step in order:
@@ -212,11 +228,14 @@ def _einsum(
             x, left = sum_out(x, left, later)
         for n, (y, right) in enumerate(taken[1:], 1):
             keep = later.union(*(labels for _, labels in taken[n + 1 :]))
-            x, left = contract_pair(x, left, y, right, keep, precision, preferred)
+            x, left = contract_pair(x, left, y, right, keep, precision, preferred, multiply)
         work.append((x, left))
     ((x, left),) = work
     x = transpose(x, [left.index(c) for c in out])
     return x if preferred is None else convert(x, preferred)
+
+
+_einsum = compiled(_contracted)
 
 
 def einsum(
@@ -236,17 +255,15 @@ def einsum(
     not have are summed over. Also einsum(x, [0, 1], y, [1, 2], [0, 2]). optimize: how the order of
     contractions is found (opt_einsum's names; False for left to right, or a list of pairs).
     preferred_element_type: the dtype of the sums and of the result; precision: "default", "high",
-    "highest". Raises ValueError for subscripts that cannot be read, ShapeError for lengths.
+    "highest". _dot_general: the function that multiplies, by default `weft.lax.dot_general`; it is
+    called with the operands, the dimension numbers, the precision and preferred_element_type=.
+    Raises ValueError for subscripts that cannot be read, ShapeError for lengths.
 
     >>> jnp.einsum("ij,j->i", jnp.ones((2, 3)), jnp.arange(3.0))
     Array([3., 3.], dtype=float32)
     """
     refuse_sharding("einsum", out_sharding)
     refuse_out("einsum", out)
-    if _dot_general is not None:
-        why = "the products are those of weft.lax.dot_general"
-        fix = "leave it out; preferred_element_type= and precision= say how they are computed"
-        raise not_taken("einsum", "_dot_general", _dot_general, why, fix)
     subscripts, values = _read("einsum", subscripts, operands)
     values = [user_value(x) for x in meeting("einsum", *values)]
     if not values:
@@ -259,14 +276,11 @@ def einsum(
         # The list that `einsum_path` returns begins with its name.
         optimize = tuple(tuple(step) for step in optimize if not isinstance(step, str))
     order = contraction_order(terms, result, shapes, optimize)
-    return _einsum(
-        *values,
-        terms=terms,
-        out=result,
-        order=order,
-        precision=precision,
-        preferred=preferred_dtype(preferred_element_type),
-    )
+    how = {"terms": terms, "out": result, "order": order, "precision": precision}
+    how["preferred"] = preferred_dtype(preferred_element_type)
+    if _dot_general is None or _dot_general is dot_general:
+        return _einsum(*values, **how)
+    return _contracted(*values, **how, multiply=_dot_general)
 
 
 # opt_einsum's names; it is imported only where an order is looked for.

@@ -460,7 +460,7 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
 
 def _frequencies(operation: str, n: Any, d: Any, dtype: Any, device: Any, halved: bool) -> Any:
     count = length_of(operation, "n", n)
-    target = None if dtype is None else dtypes.parse(dtype)
+    target = None if dtype is None else dtypes.requested(dtype)
     if target is not None and target not in dtypes.INEXACT:
         message = f"{operation}: frequencies have fractions"
         got = f"dtype={dtype!r}"

@@ -68,7 +68,7 @@ def fromfunction(function: Callable[..., R], shape: Any, *, dtype: Any = float, 
            [1, 2]], dtype=int32)
     """
     lengths = shape_of(shape, "fromfunction")
-    wanted = dtypes.parse(dtype)
+    wanted = dtypes.requested(dtype)
     return function(
         *[_indices(shape=lengths, dimension=d, dtype=wanted) for d in range(len(lengths))], **kwargs
     )

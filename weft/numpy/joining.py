@@ -94,13 +94,15 @@ def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
         raise refusal(WeftValueError, message, operation, "no arrays")
     if dtype is None:
         return list(meeting(operation, *values))
-    target = dtypes.parse(dtype)
+    target = dtypes.requested(dtype)
     return [number_for(operation, x, target) for x in operands(operation, *values)]
 
 
 def _check_one_list(operation: str, argument: str, value: Any) -> None:
     """Raises ShapeError where another argument is an array or a list of them: the arrays were
     not passed as one list."""
+    if isinstance(value, type):  # such as np.float32, a class of which the values have a shape
+        return
     several = isinstance(value, (list, tuple)) and any(hasattr(x, "shape") for x in value)
     if several or getattr(value, "shape", ()) != ():
         message = f"{operation} takes the arrays as one list"
@@ -146,7 +148,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
         fix = Fix("stack", "use weft.numpy.stack, or pass arrays with dimensions", {})
         raise refusal(WeftValueError, message, "concatenate", str(type_of(values[0])), wanted, fix)
     place = axis_of(axis, ndim, "concatenate")
-    target = None if dtype is None else dtypes.parse(dtype)
+    target = None if dtype is None else dtypes.requested(dtype)
     return _join(*values, axis=place, dtype=target)
 
 
@@ -178,7 +180,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
             got = ", ".join(str(type_of(v)) for v in values)
             fix = _to_one_shape([type_of(v).shape for v in values])
             raise refusal(ShapeError, message, "stack", got, "equal shapes", fix)
-    target = None if dtype is None else dtypes.parse(dtype)
+    target = None if dtype is None else dtypes.requested(dtype)
     return _stack(*values, axis=axis_of(axis, first.ndim + 1, "stack"), dtype=target)
 
 

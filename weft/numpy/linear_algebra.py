@@ -46,7 +46,7 @@ Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], 
 
 def preferred_dtype(preferred: Any) -> Any:
     """The dtype in which a product is summed on the caller's request, or None."""
-    return None if preferred is None else dtypes.parse(preferred)
+    return None if preferred is None else dtypes.requested(preferred)
 
 
 def product(

@@ -50,7 +50,7 @@ def view(x: Any, dtype: Any = None, type: None = None) -> Any:
     if type is not None:
         raise not_taken("view", "type", type, "arrays have one class", "leave it out")
     aval = type_of(x)
-    wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
+    wanted = dtypes.default_float() if dtype is None else dtypes.requested(dtype)
     if aval.dtype == wanted:
         return x
     if aval.dtype in dtypes.BOOLEAN:

@@ -21,6 +21,7 @@ from weft.errors import DTypeError, WeftTypeError
 from weft.numpy.arguments import (
     check_arrays,
     check_fits,
+    check_ranks,
     does_not_fit,
     inexact,
     no_common_shape,
@@ -30,6 +31,7 @@ from weft.numpy.compiled_functions import compiled
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.elementwise.convert import convert_element_type_p
 from weft.ops.elementwise.families import refused_dtype
+from weft.ops.structural.narrow import with_narrow
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.typing import ArrayLike
 
@@ -148,7 +150,9 @@ def number_of(value: Any, dtype: Any, operation: str) -> Any:
 
     Raises OverflowError for an integer that does not fit.
     """
-    if dtype.kind in "iu" and not dtypes.fits(value, dtype):
+    if dtypes.is_integer(dtype) and not dtypes.fits(value, dtype):
+        if dtypes.keeps_low_bits(*(() if isinstance(value, np.generic) else (value,))):
+            return dtypes.low_bits(int(value), dtype)
         raise does_not_fit(operation, value, dtype)
     with np.errstate(all="ignore"):  # 1e300 in float32 is infinity, as it is for an array
         return dtype.type(value)
@@ -161,7 +165,7 @@ def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
         return make
     if dtype.kind == "c":
         return lambda value: number_of(value, dtype, operation)
-    cls: Any = int if dtype.kind in "iu" else float
+    cls: Any = int if dtypes.is_integer(dtype) else float
     limits = dtypes.iinfo(dtype) if cls is int else dtypes.finfo(dtype)
     low, high = cls(limits.min), cls(limits.max)
 
@@ -195,7 +199,7 @@ class Operation:
     def choose(self, dtype: Any, types: list[ArrayType]) -> Apply:
         """The primitive or function for a dtype. Raises DTypeError where there is none."""
         for accepted, apply in self.cases.items():
-            if dtype in accepted or (accepted is KEYS and dtypes.is_extended(dtype)):
+            if dtype in with_narrow(accepted) or (accepted is KEYS and dtypes.is_extended(dtype)):
                 return apply
         accepted = frozenset().union(*self.cases)
         raise refused_dtype(self.name, dtype, tuple(types), accepted)
@@ -208,9 +212,11 @@ class Operation:
         except DTypeError as error:
             error.operation = self.name
             raise
-        if self.inexact and dtype not in dtypes.NARROW and dtype.kind != "K":
+        if self.inexact and dtype not in dtypes.NARROW_FLOATING and dtype.kind != "K":
             dtype = inexact(dtype)
         apply = self.choose(dtype, types)
+        shapes = [of.shape for of in types]
+        check_ranks(self.name, shapes)
         shape = broadcast_shape(self.name, types)
         pairs = list(zip(values, types, strict=True))
         hosts = [self.host_step(value, of, dtype, weak) for value, of in pairs]
@@ -237,7 +243,7 @@ class Operation:
             return _number_step(_number_converter(dtype, self.name), ArrayType((), dtype))
         if isinstance(value, (np.ndarray, np.generic)):
             step = _number_step(_number_converter(dtype, self.name), ArrayType((), dtype))
-            return lambda x: step(x.item())
+            return lambda x: step(_item(x, of.dtype))
         return None
 
     def device_step(
@@ -265,6 +271,8 @@ class Operation:
         types = [type_of(x) for x in values if not _is_number(x)]
         if not types or any(isinstance(x, (np.generic, np.ndarray)) for x in values):
             return False
+        if len({of.ndim for of in types if of.shape}) > 1:
+            return False  # The setting of ranks decides whether there is a plan.
         dtype = types[0].dtype
         if any(of.dtype != dtype for of in types) or dtype not in dtypes.ANY:
             return False
@@ -275,6 +283,13 @@ class Operation:
             return True
         top = max(_RANK[dtypes.of_scalar(x).kind] for x in numbers)
         return top <= _RANK[dtype.kind] and not all(of.weak_type for of in types)
+
+
+def _item(value: Any, dtype: Any) -> Any:
+    """The number of a NumPy scalar or array, which keeps what fits in the default width."""
+    if dtype != value.dtype and dtype.kind in "iu" and dtypes.keeps_low_bits():
+        return dtypes.low_bits(value.item(), dtype).item()
+    return value.item()
 
 
 def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
@@ -316,13 +331,13 @@ def _after_host(apply: Apply, hosts: list[Unary | None]) -> Apply:
 def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
     """Returns a function that makes an operand of a number: a literal of a jaxpr, or in eager calls
     a cached array on the device."""
-    checked = scalar.dtype.kind in "iu"
+    checked = dtypes.is_integer(scalar.dtype)
 
     def step(value: Any) -> Any:
         if _trace(None) is not None or value.__class__ is complex:
             return convert(value)
         if checked:
-            convert(value)  # raises where it does not fit
+            value = int(convert(value))  # raises where it does not fit
         return scalar_array(value, scalar)
 
     return step
@@ -370,7 +385,9 @@ def _by_settings(operation: Operation) -> Apply:
         settings = _settings()
         found = plans.get(settings)
         if found is None:
-            found = plans[settings] = operation.plan(values)
+            found = operation.plan(values)
+            if settings.numpy_rank_promotion != "warn":  # A plan made anew warns anew.
+                plans[settings] = found
         return found(*values)
 
     return plan

@@ -107,7 +107,7 @@ def arange(
         start, stop = 0, start
     if type(start) is type(stop) is int and (step is None or type(step) is int):
         first, last, by = start, stop, 1 if step is None else step
-        wanted = dtypes.default_int() if dtype is None else dtypes.parse(dtype)
+        wanted = dtypes.default_int() if dtype is None else dtypes.requested(dtype)
     elif dtype is None and {type(start), type(stop), type(step)} <= _PLAIN:
         for number in (start, stop, step):
             if type(number) is int:
@@ -118,7 +118,7 @@ def arange(
         first, last = _static(start, "start"), _static(stop, "stop")
         by = 1 if step is None else _static(step, "step")
         given = [first, last] if step is None else [first, last, by]
-        wanted = _range_dtype(given) if dtype is None else dtypes.parse(dtype)
+        wanted = _range_dtype(given) if dtype is None else dtypes.requested(dtype)
         first, last, by = (x.item() if hasattr(x, "item") else x for x in (first, last, by))
     if by == 0:
         raise ZeroDivisionError("arange: the step is 0")
@@ -150,7 +150,8 @@ def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
     end = first + (size - 1) * by
     if dtype.kind in "iu":
         low, high = _limits(dtype)
-        if size and not (low <= first <= high and low <= end <= high):
+        fits = low <= first <= high and low <= end <= high
+        if size and not fits and not dtypes.keeps_low_bits():
             raise OverflowError(
                 f"arange: {end if low <= first <= high else first} does not fit in {dtype.name}; "
                 "give a wider dtype, or set enable_x64"
@@ -270,7 +271,7 @@ def linspace(
         made, step = _known(start, stop, num, bool(endpoint), dtype)
         found = _placed(_on_device(made), device)
         return (found, _on_device(step)) if retstep else found
-    wanted = None if dtype is None else dtypes.parse(dtype)
+    wanted = None if dtype is None else dtypes.requested(dtype)
     start, stop = _given("linspace", wanted, start, stop)
     axis = integer_of(axis, "linspace", "axis")
     out = _between(start, stop, num=num, endpoint=bool(endpoint), axis=axis, dtype=wanted)
@@ -293,7 +294,7 @@ _REAL = (int, float)
 
 def _known(start: float, stop: float, num: int, endpoint: bool, dtype: Any) -> tuple[Any, Any]:
     """`linspace` between two concrete numbers, exact to rounding, and the distance."""
-    wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
+    wanted = dtypes.default_float() if dtype is None else dtypes.requested(dtype)
     real = wanted if wanted in dtypes.FLOATING else dtypes.default_float()
     # 1e300 in float32 is infinity, and so is the distance of -1e308 and 1e308.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -341,7 +342,7 @@ def _ends(operation: str, start: Any, stop: Any, dtype: Any) -> tuple[list[Any],
     start, stop = as_operand(operation, start), as_operand(operation, stop)
     ends = promoted(operation, start, stop)
     computed = inexact(type_of(ends[0]).dtype)
-    wanted = computed if dtype is None else dtypes.parse(dtype)
+    wanted = computed if dtype is None else dtypes.requested(dtype)
     if wanted in dtypes.INEXACT:
         computed = dtypes.promote((computed, False), (wanted, False))[0]
     shape = broadcast_shape(operation, *[type_of(x).shape for x in ends])
@@ -399,7 +400,7 @@ def logspace(
     """
     check_flag(endpoint, "logspace", "endpoint")
     num = _count(num, "logspace")
-    dtype = None if dtype is None else dtypes.parse(dtype)
+    dtype = None if dtype is None else dtypes.requested(dtype)
     start, stop, base = _given("logspace", dtype, start, stop, base)
     axis = integer_of(axis, "logspace", "axis")
     return _powers(start, stop, base, num=num, endpoint=bool(endpoint), axis=axis, dtype=dtype)
@@ -428,7 +429,7 @@ def geomspace(
     """
     check_flag(endpoint, "geomspace", "endpoint")
     num = _count(num, "geomspace")
-    dtype = None if dtype is None else dtypes.parse(dtype)
+    dtype = None if dtype is None else dtypes.requested(dtype)
     start, stop = _given("geomspace", dtype, start, stop)
     axis = integer_of(axis, "geomspace", "axis")
     return _proportional(start, stop, num=num, endpoint=bool(endpoint), axis=axis, dtype=dtype)
@@ -497,7 +498,7 @@ def _diagonal(k: Any, shape: tuple[int, ...], operation: str) -> Any:
 
 
 def _band(shape: tuple[int, int], k: Any, dtype: Any, below: bool, operation: str) -> Any:
-    wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
+    wanted = dtypes.default_float() if dtype is None else dtypes.requested(dtype)
     k = _diagonal(k, shape, operation)
     if is_eager() and shape[0] * shape[1] <= _SMALL:
         made = np.tri(*shape, int(k)) if below else np.eye(*shape, int(k))

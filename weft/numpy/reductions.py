@@ -35,7 +35,6 @@ from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import add, div, le, mul, ne, sqrt, square, sub
 from weft.ops.elementwise.complex import conj, imag, real
 from weft.ops.elementwise.selection import select
-from weft.ops.operand_errors import to_dtype
 from weft.ops.reductions.reduce import (
     highest,
     lowest,
@@ -149,7 +148,7 @@ def masked(x: Any, where: Any, fill: Any) -> Any:
 
 
 def result_dtype(name: str, dtype: Any) -> Any:
-    found = None if dtype is None else dtypes.parse(dtype)
+    found = None if dtype is None else dtypes.requested(dtype)
     if found is not None and found not in dtypes.ANY:
         raise DTypeError(f"{name} does not compute in this dtype", operation=name, got=str(found))
     return found
@@ -257,11 +256,6 @@ def extreme(
     """The largest or smallest element, after `name`; `rest` is as of `arguments`."""
     a = operand(name, a)
     aval = type_of(a)
-    if aval.dtype in dtypes.NARROW:
-        message = f"{name} does not take operands of dtype {dtypes.short_name(aval.dtype)}"
-        wide = dtypes.int8 if aval.dtype in dtypes.NARROW_INTEGER else dtypes.float32
-        fix = to_dtype("x", aval.dtype, wide)
-        raise refusal(DTypeError, message, name, str(aval), "a dtype in which is computed", fix)
     given, how = arguments(name, a, initial=initial, where=where, dtype=aval.dtype, **rest)
     if initial is None:
         if where is not None:

@@ -113,7 +113,7 @@ def argsort(
     _check_kind("argsort", kind, order)
     a, place = along("argsort", a, axis)
     found = _argsort(a, axis=place, stable=bool(stable), descending=bool(descending))
-    return found if dtype is None else convert(found, dtypes.parse(dtype))
+    return found if dtype is None else convert(found, dtypes.requested(dtype))
 
 
 def sort_complex(a: ArrayLike) -> Array:
@@ -226,7 +226,7 @@ def _cumulative(a: Any, *, name: str, axis: int, dtype: Any, initial: bool) -> A
 def _accumulate(name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
     refuse_out(name, out)
     a, place = along(name, a, axis)
-    target = None if dtype is None else dtypes.parse(dtype)
+    target = None if dtype is None else dtypes.requested(dtype)
     return _cumulative(a, name=name, axis=place, dtype=target, initial=False)
 
 
@@ -281,7 +281,7 @@ def _cumulative_standard(
             message = f"{name}: an array of several dimensions needs axis="
             raise refusal(WeftValueError, message, name, str(of), "axis")
         axis = 0
-    place, target = axis_of(axis, of.ndim, name), None if dtype is None else dtypes.parse(dtype)
+    place, target = axis_of(axis, of.ndim, name), None if dtype is None else dtypes.requested(dtype)
     if target is None and of.dtype in dtypes.INTEGER:  # the standard widens narrow ones
         default = dtypes.default_int() if of.dtype in dtypes.SIGNED else dtypes.default_uint()
         target = dtypes.promote_types(of.dtype, default)

@@ -92,7 +92,7 @@ def folded_operand(function: ufunc, name: str, a: Any, dtype: Any) -> Any:
     """
     a = as_operand(name, unlisted(a))
     if dtype is not None:
-        a = convert(a, dtypes.parse(dtype))
+        a = convert(a, dtypes.requested(dtype))
     elif function.__name__ in _WIDENED:
         a = convert(a, summed_dtype(type_of(a).dtype))
     of = type_of(a)

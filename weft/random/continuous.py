@@ -9,18 +9,23 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft import dtypes
+import numpy as np
+
+from weft import config, dtypes
 from weft.arrays.array import Array
-from weft.ops.elementwise.arithmetic import abs, exp, log, sign, sqrt
+from weft.ops.elementwise.arithmetic import abs, exp, log, lt, mul, sign, sqrt, sub
+from weft.ops.elementwise.bits import bitwise_or, clz, shift_left, shift_right_logical
+from weft.ops.elementwise.convert import bitcast_convert_type, convert_element_type
 from weft.ops.elementwise.elementary import log1p, tan
 from weft.ops.elementwise.powers import pow
 from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import full_like
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.shape import reshape
 from weft.random.sampler import sampler
 from weft.random.sampler_arguments import Arrays, Shape, Static, parametric
 from weft.random.streams import Stream, full_operand, repeated, stream_of
-from weft.random.uniforms import check_mode
+from weft.random.uniforms import GUMBEL_MODES, check_mode
 
 __all__ = [
     "cauchy", "exponential", "exponential_of", "gumbel", "gumbel_of", "laplace", "logistic",
@@ -103,7 +108,8 @@ def gumbel(
 ) -> Array:
     """Gumbel distributed numbers: density exp(-(x + exp(-x))).
 
-    `mode` "high" draws twice as many bits, which reaches further into the upper tail.
+    `mode` "high" draws twice as many bits, which reaches further into the upper tail; "highest"
+    also keeps all of them that float32 has room for, near both ends.
 
     >>> weft.random.gumbel(weft.random.key(0), (2,)).round(3)
     Array([2.923    , 3.8330002], dtype=float32)
@@ -116,6 +122,8 @@ def gumbel_of(stream: Stream, shape: Shape, dtype: Any, mode: str) -> Any:
     tiny = dtype.type(dtypes.finfo(dtype).tiny)
     if mode == "low":
         return -log(-log(stream.uniform(shape, dtype, tiny, dtype.type(1))))
+    if mode == "highest" and dtype == dtypes.float32:
+        return _gumbel_of_words(stream.random_bits(32, (2, *shape)), shape)
     both = stream.unit((2, *shape), dtype)
     coarse, fine = (reshape(slice_in_dim(both, i, i + 1), shape) for i in (0, 1))
     step = dtype.type(2.0 ** -int(dtypes.finfo(dtype).nmant))
@@ -125,12 +133,30 @@ def gumbel_of(stream: Stream, shape: Shape, dtype: Any, mode: str) -> Any:
     return -log(-log1p(-x))
 
 
+def _gumbel_of_words(words: Any, shape: Shape) -> Any:
+    """Gumbel distributed numbers from two words of 32 bits each: the bits of a fraction u, of which
+    -log(-log(1 - u)) is taken. What is smaller of u and 1 - u is kept to 24 significant bits."""
+    high, low = (reshape(slice_in_dim(words, i, i + 1), shape) for i in (0, 1))
+    near_zero = lt(high, np.uint32(1 << 31))
+    wide = shift_left(convert_element_type(high, dtypes.uint64), np.uint64(32))
+    bits = bitwise_or(wide, convert_element_type(low, dtypes.uint64))
+    bits = select(near_zero, bits, sub(full_like(bits, 0), bits))
+    zeros = clz(bits)
+    digits = shift_right_logical(shift_left(bits, zeros), np.uint64(40))
+    exponent = sub(np.uint32(127 - 24), convert_element_type(zeros, dtypes.uint32))
+    scale = bitcast_convert_type(shift_left(exponent, np.uint32(23)), dtypes.float32)
+    x = mul(convert_element_type(digits, dtypes.float32), scale)
+    return -log(-select(near_zero, log1p(-x), log(x)))
+
+
 _check_real = parametric("real numbers")
 
 
 def _check_gumbel(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
     *rest, mode = static
-    mode = check_mode(operation, "low" if mode is None else mode)
+    if mode is None:
+        mode = "high" if config.settings().high_dynamic_range_gumbel else "low"
+    mode = check_mode(operation, mode, GUMBEL_MODES)
     arrays, (shape, dtype) = _check_real(operation, arrays, tuple(rest))
     return arrays, (shape, dtype, mode)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft import config
 from weft.argument_errors import close_name, invalid_class, invalid_type, invalid_value
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
@@ -76,6 +77,7 @@ def register(generator: Generator) -> Generator:
                 ),
             )
     _by_name[generator.name] = generator
+    config.generators.add(generator.name)
     return generator
 
 

@@ -18,6 +18,7 @@ from weft.arrays.array import Array, as_array, put, signature_of, to_layout
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.ops.elementwise.arithmetic import add
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.extended_dtypes import KeyDType, clone_key
@@ -26,7 +27,7 @@ from weft.random.philox import RBG, UNSAFE_RBG
 from weft.random.sampler import sampler
 from weft.random.sampler_arguments import Arrays, Static, check_key, check_keys, check_shape
 from weft.random.streams import stream_of
-from weft.random.threefry import THREEFRY
+from weft.random.threefry import THREEFRY, default_generator
 from weft.sharding import Sharding
 
 __all__ = [
@@ -43,8 +44,9 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """A random key from a seed, which is an integer or an integer array without dimensions.
 
     Of a Python integer the low 32 bits count, or with `enable_x64` all 64. `impl` names the
-    generator: "threefry2x32" (the default), "rbg" or "unsafe_rbg", whose bits are Philox's, or one
-    defined by `weft.extend.random`; `dtype`, a dtype of keys, does the same.
+    generator: "threefry2x32" (the default: see the setting `default_prng_impl`), "rbg" or
+    "unsafe_rbg", whose bits are Philox's, or one defined by `weft.extend.random`; `dtype`, a dtype
+    of keys, does the same.
     Raises OverflowError for a seed of more than 64 bits, WeftTypeError for one that is no integer.
 
     >>> import weft
@@ -63,7 +65,8 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     >>> weft.random.PRNGKey(7)
     Array([0, 7], dtype=uint32)
     """
-    return _seeded("PRNGKey", seed, _generator("PRNGKey", impl), False)
+    typed = config.settings().enable_custom_prng
+    return _seeded("PRNGKey", seed, _generator("PRNGKey", impl), typed)
 
 
 def key_dtype(impl_spec: Any = None) -> KeyDType:
@@ -87,7 +90,7 @@ def _generator(operation: str, impl: Any, dtype: Any = None) -> Generator:
         wanted = "the dtype of a key, or weft.random.key_dtype()"
         raise DTypeError(message, operation=operation, got=f"dtype={dtype!r}", wanted=wanted)
     if impl is None:
-        return THREEFRY
+        return default_generator()
     if isinstance(impl, Generator):
         return impl
     if isinstance(impl, KeyDType):
@@ -129,12 +132,17 @@ def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any
         wanted = "an integer array without dimensions"
         fix = Fix("vmap", f"map over the seeds: weft.vmap(weft.random.{operation})(seeds)", {})
         raise ShapeError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
+    if offset := config.settings().random_seed_offset:
+        moved = of.dtype.type(offset % (1 << dtypes.itemsize_bits(of.dtype)))
+        seed = add(seed, moved)
     return _seed((seed,), (generator, typed))
 
 
 def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
+    settings = config.settings()
+    number += settings.random_seed_offset
     # Python's integers have no width: `enable_x64` determines how many bits count.
-    if config.settings().enable_x64:
+    if settings.enable_x64:
         seed: Any = np.uint64(number & 0xFFFFFFFFFFFFFFFF)
     else:
         seed = np.uint32(number & 0xFFFFFFFF)
@@ -210,7 +218,8 @@ def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arra
     key = check_key(operation, key)
     if isinstance(data, (int, np.integer, np.bool_)):
         lowest = -(1 << 31) if isinstance(data, np.integer) else 0
-        if not lowest <= int(data) < 1 << 32:
+        fits = lowest <= int(data) < 1 << 32
+        if not fits and not (isinstance(data, np.integer) and dtypes.keeps_low_bits()):
             raise OverflowError(
                 f"fold_in: {int(data)} does not fit in 32 bits without a sign; "
                 "fold larger numbers in piece by piece"
@@ -304,7 +313,7 @@ def _on_one_device(value: Any) -> bool:
 def _view(array: Array, type: ArrayType) -> Array:
     """The same buffer as an array of another type with equal storage."""
     array = to_layout(array, None)
-    return Array(array._live(), type, signature_of(type, array._committed_place(), None))
+    return Array(array._live(), type, signature_of(type, array._kept_place(), None))
 
 
 def key_impl(keys: Any) -> str:
@@ -315,5 +324,7 @@ def key_impl(keys: Any) -> str:
     """
     keys, _ = check_keys("key_impl", keys)
     dtype = type_of(keys).dtype
-    generator: Generator = dtype.implementation if isinstance(dtype, KeyDType) else THREEFRY
+    generator: Generator = (
+        dtype.implementation if isinstance(dtype, KeyDType) else default_generator()
+    )
     return generator.name

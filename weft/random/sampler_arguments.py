@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import invalid_class, invalid_dtype, invalid_shape, invalid_type
 from weft.arrays.array import as_array
 from weft.core.types import type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.ops.structural.extended_dtypes import KeyDType
-from weft.random.threefry import THREEFRY
+from weft.random.threefry import default_generator
 
 __all__ = [
     "check_dtype", "check_key", "check_keys", "check_parameter", "check_shape",
@@ -46,7 +47,7 @@ def check_keys(operation: str, keys: Any) -> tuple[Any, Shape]:
     of = type_of(keys)
     if isinstance(of.dtype, KeyDType):
         return keys, of.shape
-    inner = THREEFRY.key_shape
+    inner = default_generator().key_shape
     if of.dtype != np.uint32 or of.shape[-len(inner) :] != inner:
         raise DTypeError(
             f"{operation} takes a random key first, not {of}",
@@ -55,7 +56,22 @@ def check_keys(operation: str, keys: Any) -> tuple[Any, Shape]:
             wanted=f"{wanted} (or its bits, of type u32[{','.join(map(str, inner))}])",
             fix=_MAKE,
         )
+    if (said := config.settings().legacy_prng_key) != "allow":
+        _speak_of_bits(operation, said, of)
     return keys, of.shape[: -len(inner)]
+
+
+def _speak_of_bits(operation: str, said: str, of: Any) -> None:
+    """Warns, or raises WeftValueError, as the setting `legacy_prng_key` says of keys without a
+    type."""
+    message = f"{operation} takes a random key first, not the bits of one"
+    if said == "warn":
+        warnings.warn(f"{message}; make it by weft.random.key", UserWarning, stacklevel=4)
+        return
+    wanted = "a typed key, because the setting legacy_prng_key is 'error'"
+    text = "make it by weft.random.key, or wrap the bits: weft.random.wrap_key_data(key)"
+    fix = Fix("key", text, {"seed": 0})
+    raise WeftValueError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
 
 
 def _described(value: Any) -> str:
@@ -108,7 +124,7 @@ def check_dtype(
     if dtype is None:
         return default()
     try:
-        found = dtypes.parse(dtype)
+        found = dtypes.requested(dtype)
     except DTypeError as error:
         error.operation = operation
         raise

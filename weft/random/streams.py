@@ -23,7 +23,7 @@ from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.random.generator import Generator
-from weft.random.threefry import THREEFRY
+from weft.random.threefry import default_generator
 
 __all__ = ["Stream", "filled", "full_operand", "repeated", "stream_of"]
 
@@ -73,11 +73,12 @@ class Stream:
 
 
 def stream_of(key: Any) -> Stream:
-    """The stream of a key that has been checked: a typed one, or the bits of a threefry key."""
+    """The stream of a key that has been checked: a typed one, or the bits of one of
+    the default generator."""
     dtype = type_of(key).dtype
     if isinstance(dtype, extended_dtypes.KeyDType):
         return Stream(dtype.implementation, extended_dtypes.key_bits(key))
-    return Stream(THREEFRY, key)
+    return Stream(default_generator(), key)
 
 
 def full_operand(x: Any, shape: Shape, dtype: Any) -> Any:

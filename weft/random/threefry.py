@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import invalid_type
 from weft.core.types import type_of
 from weft.errors import Fix
@@ -32,12 +32,13 @@ from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reshape
 from weft.random.ciphers import cipher, whole
-from weft.random.generator import Generator, register
+from weft.random.generator import Generator, generator_named, register
+from weft.random.sequential_threefry import sequential_random_bits, sequential_split
 from weft.runtime import stablehlo
 
 __all__ = [
-    "THREEFRY", "row_major_index", "threefry_2x32", "threefry_fold_in", "threefry_seed",
-    "threefry_split",
+    "THREEFRY", "default_generator", "row_major_index", "threefry_2x32", "threefry_fold_in",
+    "threefry_seed", "threefry_split",
 ]  # fmt: skip
 
 Shape = tuple[int, ...]
@@ -211,6 +212,8 @@ def threefry_seed(seed: Any) -> Any:
 
 def threefry_split(bits: Any, shape: Shape) -> Any:
     """The keys that the cipher makes of the positions."""
+    if not config.settings().threefry_partitionable:
+        return sequential_split(threefry_2x32, _words(bits), shape)
     return _pair(*threefry_2x32(_words(bits), _positions(shape)))
 
 
@@ -221,6 +224,8 @@ def threefry_fold_in(bits: Any, data: Any) -> Any:
 
 def threefry_random_bits(bits: Any, width: int, shape: Shape) -> Any:
     """Random bits: what the cipher makes of the positions, two words joined to 64 or 32 bits."""
+    if not config.settings().threefry_partitionable:
+        return sequential_random_bits(threefry_2x32, _words, bits, width, shape)
     high, low = threefry_2x32(_words(bits), _positions(shape))
     if width == 64:
         return joined(low, high)
@@ -239,3 +244,9 @@ THREEFRY = register(
         random_bits=threefry_random_bits,
     )
 )
+
+
+def default_generator() -> Generator:
+    """The generator of keys that name none: that of the setting `default_prng_impl`."""
+    name = config.settings().default_prng_impl
+    return THREEFRY if name == THREEFRY.name else generator_named(name, "default_prng_impl")

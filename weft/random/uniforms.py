@@ -32,8 +32,8 @@ from weft.random.sampler_arguments import (
 from weft.random.streams import Stream, full_operand, repeated, stream_of
 
 __all__ = [
-    "bernoulli", "bits", "check_mode", "draw_signs", "integers_below", "rademacher", "randint",
-    "uniform",
+    "GUMBEL_MODES", "bernoulli", "bits", "check_mode", "draw_signs", "integers_below",
+    "rademacher", "randint", "uniform",
 ]  # fmt: skip
 
 
@@ -248,12 +248,16 @@ def _check_bernoulli(operation: str, arrays: Arrays, static: Static) -> tuple[Ar
     return (key, p), (check_shape_of_parameters(operation, shape, ("p",), (p,)), mode)
 
 
-def check_mode(operation: str, mode: Any) -> Any:
-    """The mode. Raises WeftValueError unless it is "low" or "high"."""
-    if mode not in ("low", "high"):
-        message = f"{operation}: mode is 'low' or 'high'"
+GUMBEL_MODES = ("low", "high", "highest")
+
+
+def check_mode(operation: str, mode: Any, modes: tuple[str, ...] = ("low", "high")) -> Any:
+    """The mode. Raises WeftValueError unless it is one of those."""
+    if mode not in modes:
+        wanted = f"{', '.join(map(repr, modes[:-1]))} or {modes[-1]!r}"
+        message = f"{operation}: mode is {wanted}"
         fix = Fix("mode", "leave mode out", {"mode": "low"})
-        raise invalid_value(message, operation, "mode", mode, "'low' or 'high'", fix=fix)
+        raise invalid_value(message, operation, "mode", mode, wanted, fix=fix)
     return mode
 
 

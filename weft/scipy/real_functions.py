@@ -22,6 +22,7 @@ from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
 from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
+    check_ranks,
     computing_dtype,
     convert,
     inexact,
@@ -82,6 +83,7 @@ def real_operands(
     types = [operand_type(operation, n, v) for n, v in zip(names, values, strict=True)]
     dtype, weak = _real_dtype(operation, names, types)
     if broadcast and len({of.shape for of in types}) > 1:
+        check_ranks(operation, [of.shape for of in types])
         broadcast_shape(operation, *[of.shape for of in types])
     arrays = is_eager() or not any(hasattr(value, "type") or np.ndim(value) for value in values)
     operands = []

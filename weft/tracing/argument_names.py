@@ -56,6 +56,8 @@ def place_text(signature: Any) -> str:
     """The device or sharding and the layout in an array's signature, as text."""
     if isinstance(signature, ArrayType):
         return "on the default device"
+    if not isinstance(signature[0], ArrayType):  # that of a reference
+        return place_text(signature[1])
     place, *layout = signature[1:]
     where = "on the default device" if place is None else f"on {place}"
     return f"{where} in {layout[0]}" if layout else where

@@ -32,6 +32,7 @@ from weft.function_keys import (
 )
 from weft.function_keys.walk import register
 from weft.interpreters.staging import function_name
+from weft.refs.reference import Ref
 from weft.runtime.jaxlib.lazy import LazyModule
 from weft.sharding.current import in_force
 from weft.tracing.explain_misses import MissOfBody
@@ -41,6 +42,7 @@ __all__ = ["Counts", "TraceCache", "TracedBody", "cached_trace"]
 pytree: Any = LazyModule("weft.runtime.jaxlib.pytree")
 
 register_by_identity(Array)
+_HELD = (Array, Ref)
 register_uncacheable(Tracer, "a value of an enclosing transformation")
 register_uncacheable(LinearOperand)
 
@@ -99,7 +101,7 @@ class _Entry:
         guards = {id(guard) for guard in key.guards}
         self.consts: list[Any] = []
         for value in traced.consts:
-            reference = weakref.ref(value) if type(value) is Array else None
+            reference = weakref.ref(value) if type(value) in _HELD else None
             self.consts.append(reference if id(reference) in guards else value)
         self.key = key
         self.witnesses = witnesses

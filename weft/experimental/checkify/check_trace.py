@@ -54,6 +54,9 @@ class CheckTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
+        if "function" in params:  # An application that another trace passes on.
+            rest = {key: value for key, value in params.items() if key != "function"}
+            return self.process_call(primitive, params["function"], args, rest)
         rule = applied_rules.get(primitive)
         with using_trace(self.parent):
             if rule is not None:

@@ -11,27 +11,30 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from weft import tree
+from weft.arrays.array import as_array
 from weft.base import source as sources
 from weft.base.util import Immutable
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import WeftValueError
-from weft.ops.elementwise.arithmetic import ne
+from weft.ops.elementwise.arithmetic import eq, ne
+from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.selection import select
 from weft.ops.structural.tangents import zeros
 
 __all__ = [
     "BatchedError", "CheckFailure", "DivisionByZeroError", "Error", "ErrorCategory",
     "FailedCheckError", "Failure", "Form", "JaxRuntimeError", "NaNError", "NO_FAILURE", "OOBError",
-    "Site", "first_failure", "init_error",
+    "Out", "Site", "first_failure", "init_error",
 ]  # fmt: skip
 
 Types = tuple[ArrayType, ...]
+Out = TypeVar("Out")
 
 
 class JaxRuntimeError(WeftValueError):
@@ -71,7 +74,7 @@ class FailedCheckError(CheckFailure):
 
     @classmethod
     def text(cls, site: Site, values: Sequence[Any]) -> str:
-        args, kwargs = site.structure.unflatten(values)
+        args, kwargs = site.structure.unflatten(map(as_array, values))
         return f"{site.details[0].format(*args, **kwargs)} (`check` failed)"
 
 
@@ -206,6 +209,21 @@ class Failure:
         for types in form.slots:
             out += self.slots[types] if types in self.slots else [zeros(type) for type in types]
         return out
+
+    def restricted(self, form: Form) -> Failure:
+        """The failure as far as a form may name it."""
+        own = self.form
+        numbers = tuple(n for n in own.numbers if n in form.numbers)
+        if numbers == own.numbers:
+            return self
+        if not numbers:
+            return NO_FAILURE
+        slots = {types: values for types, values in self.slots.items() if types in form.slots}
+        kept = eq(self.number, np.int32(numbers[0]))
+        for number in numbers[1:]:
+            kept = bitwise_or(kept, eq(self.number, np.int32(number)))
+        number = select(kept, self.number, np.int32(0))
+        return Failure(Form(numbers, tuple(t for t in own.slots if t in slots)), number, slots)
 
 
 NO_FAILURE = Failure(Form(), np.int32(0), {})

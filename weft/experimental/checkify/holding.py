@@ -21,10 +21,9 @@ from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Params, Values, Zero
 from weft.core.types import type_of
-from weft.custom_derivatives.custom_jvp import custom_jvp_p
+from weft.custom_derivatives.custom_jvp_rule import custom_jvp_p
 from weft.custom_derivatives.custom_primitive import Rule, mapped_at_front
-from weft.custom_derivatives.custom_vjp import custom_vjp_p
-from weft.experimental.checkify.check_primitive import first_element
+from weft.custom_derivatives.custom_vjp_rules import custom_vjp_p
 from weft.experimental.checkify.check_trace import (
     Categories,
     CheckTrace,
@@ -34,7 +33,8 @@ from weft.experimental.checkify.check_trace import (
     checked_run,
     checked_when,
 )
-from weft.experimental.checkify.failures import Failure, Form, first_failure
+from weft.experimental.checkify.failed_check import first_element
+from weft.experimental.checkify.failures import FailedCheckError, Failure, Form, first_failure
 from weft.interpreters.staging import rebuild
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.collectives.all_reduce import vary
@@ -159,30 +159,44 @@ def with_inputs(jaxpr: Jaxpr, types: Sequence[Any]) -> Jaxpr:
 class CheckedRule(Rule):
     """The rule of a custom derivative whose function returns its failure before its results.
 
-    `failed` computes the failure alone, from all operands; it has no derivative.
+    `failed` computes that failure alone, from all operands; it has no derivative. The user's checks
+    in the rule itself are noted where they stand in the function too, as when it calls that. Other
+    checks are not made in it: they would compare tangents, which is not linear.
     """
 
-    def __init__(self, rule: Rule, failed: Callable[..., list[Any]]) -> None:
+    def __init__(self, rule: Rule, categories: Categories, failed: Callable[..., Failure]) -> None:
         super().__init__(rule.name)
         self.rule, self.failed, self.own_tangents = rule, failed, rule.own_tangents
+        self.categories = categories & {FailedCheckError}
 
     def jvp(self, primals: Values, tangents: Values) -> Derived:
-        return self._with_failure(primals, self.rule.jvp(primals, tangents))
+        return self._checked(self.rule.jvp, primals, tangents)
 
     def linearize(self, primals: Values, tangents: Values) -> Derived:
-        return self._with_failure(primals, self.rule.linearize(primals, tangents))
+        return self._checked(self.rule.linearize, primals, tangents)
 
-    def _with_failure(self, primals: Values, derived: Derived) -> Derived:
-        failed = self.failed(*primals)
+    def _checked(self, derive: Callable[..., Derived], *args: Values) -> Derived:
+        failure = self.failed(*args[0])
+        found, (outs, tangents) = checked_run(self.categories, derive, args, self.name)
+        form = failure.form
+        failed = first_failure(failure, found.restricted(form)).leaves(form)
         zeros = [Zero(type_of(x).tangent()) for x in failed]
-        return [*failed, *derived[0]], [*zeros, *derived[1]]
+        return [*failed, *outs], [*zeros, *tangents]
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
-        def failed(*values: Any) -> list[Any]:
-            found, places = vmap_flat(self.failed, axis, values, dims, self.name)
-            return mapped_at_front(found, places, axis)
+        def failed(*values: Any) -> Failure:
+            form = Form()
 
-        return CheckedRule(self.rule.mapped(axis, dims), failed)
+            def leaves(*elements: Any) -> list[Any]:
+                nonlocal form
+                failure = self.failed(*elements)
+                form = failure.form
+                return failure.leaves()
+
+            found, places = vmap_flat(leaves, axis, values, dims, self.name)
+            return form.failure(mapped_at_front(found, places, axis))
+
+        return CheckedRule(self.rule.mapped(axis, dims), self.categories, failed)
 
 
 def call_custom(
@@ -200,16 +214,16 @@ def call_custom(
         form = failure.form
         return [*failure.leaves(), *outs]
 
-    rest = params | {"rule": CheckedRule(params["rule"], failure_of(trace.categories, function))}
-    outs = primitive.call(checked, *args, **rest)
+    # The function does not run where the rule does.
+    def failed(*values: Any) -> Failure:
+        nonlocal form
+        failure = checked_run(trace.categories, function, values)[0]
+        form = failure.form
+        return failure
+
+    rule = CheckedRule(params["rule"], trace.categories, failed)
+    outs = primitive.call(checked, *args, **(params | {"rule": rule}))
     return trace.take(form, outs)
-
-
-def failure_of(
-    categories: Categories, function: Callable[..., Any]
-) -> Callable[..., list[Any]]:
-    """The function that returns the failure alone."""
-    return lambda *values: checked_run(categories, function, values)[0].leaves()
 
 
 def check_custom(
@@ -219,9 +233,13 @@ def check_custom(
     checked, form = checked_program(jaxpr, trace.categories)
     if not form:
         return list(primitive.bind(*args, **params))
-    failed = failure_of(trace.categories, partial(eval_jaxpr, jaxpr, ()))
-    more = {"jaxpr": checked, "rule": CheckedRule(params["rule"], failed)}
-    return trace.take(form, primitive.bind(*args, **(params | more)))
+    function = partial(eval_jaxpr, jaxpr, ())
+
+    def failed(*values: Any) -> Failure:
+        return checked_run(trace.categories, function, values)[0]
+
+    rule = CheckedRule(params["rule"], trace.categories, failed)
+    return trace.take(form, primitive.bind(*args, **(params | {"jaxpr": checked, "rule": rule})))
 
 
 def check_shard_map(trace: CheckTrace, args: Values, params: Params) -> list[Any]:

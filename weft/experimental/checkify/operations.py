@@ -15,12 +15,11 @@ import numpy as np
 from weft import dtypes
 from weft.base import source as sources
 from weft.core import rules
-from weft.core.jaxpr import jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.rules import Params, Values
 from weft.core.types import ArrayType, type_of
-from weft.experimental.checkify.check_primitive import check_p
 from weft.experimental.checkify.check_trace import CheckTrace, operation_rule
+from weft.experimental.checkify.failed_check import check_p
 from weft.experimental.checkify.failures import (
     DivisionByZeroError,
     ErrorCategory,
@@ -30,7 +29,18 @@ from weft.experimental.checkify.failures import (
     Site,
     at_site,
 )
-from weft.ops.elementwise.arithmetic import abs_p, div_p, eq, gt, lt, max_p, min_p, ne, neg_p, sign_p
+from weft.ops.elementwise.arithmetic import (
+    abs_p,
+    div_p,
+    eq,
+    gt,
+    lt,
+    max_p,
+    min_p,
+    ne,
+    neg_p,
+    sign_p,
+)
 from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.complex import complex_p, conj_p, imag_p, real_p
 from weft.ops.elementwise.convert import (
@@ -80,9 +90,7 @@ PASSING_ON = frozenset(
 )  # fmt: skip
 
 
-def check_operation(
-    trace: CheckTrace, primitive: Primitive, args: Values, params: Params
-) -> Any:
+def check_operation(trace: CheckTrace, primitive: Primitive, args: Values, params: Params) -> Any:
     """Applies any other primitive, with the checks that it has."""
     if primitive is check_p:
         return discharge(trace, args, **params)
@@ -93,7 +101,7 @@ def check_operation(
     out = primitive.bind(*args, **params)
     if primitive in INDEXED and OOBError in categories:
         check_bounds(trace, primitive, args, params)
-    if NaNError in categories and primitive not in PASSING_ON and not jaxprs_in(params):
+    if NaNError in categories and primitive not in PASSING_ON:
         outs = out if primitive.multiple_results else [out]
         floats = [x for x in outs if type_of(x).dtype in dtypes.INEXACT]
         if floats:
@@ -109,16 +117,7 @@ operation_rule.append(check_operation)
 
 def discharge(trace: CheckTrace, leaves: Values, form: Form, debug: bool) -> list[Any]:
     """Notes a check of the user's if its category is asked for; it is gone otherwise."""
-    failure = form.failure(leaves)
-    kept = form.only(trace.categories)
-    if kept == form:
-        trace.add(failure)
-    elif kept:
-        asked = eq(failure.number, np.int32(kept.numbers[0]))
-        for number in kept.numbers[1:]:
-            asked = bitwise_or(asked, eq(failure.number, np.int32(number)))
-        number = select(asked, failure.number, np.int32(0))
-        trace.add(kept.failure([number, *failure.leaves(kept)[1:]]))
+    trace.add(form.failure(leaves).restricted(form.only(trace.categories)))
     return []
 
 
@@ -166,7 +165,8 @@ def check_bounds(trace: CheckTrace, primitive: Primitive, args: Values, params: 
     rows = [
         (position, axis)
         for position, axis in zip(positions, axes, strict=True)
-        if not isinstance(position, (int, np.generic)) or not 0 <= position <= shape[axis] - sizes[axis]
+        if not isinstance(position, (int, np.generic))
+        or not 0 <= position <= shape[axis] - sizes[axis]
     ]
     if rows and prod(type_of(rows[0][0]).shape):
         record_outside(trace, shape, [(p, axis, shape[axis] - sizes[axis]) for p, axis in rows])

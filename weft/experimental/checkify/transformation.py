@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
-import numpy as np
-
 from weft import dtypes, tree
 from weft.argument_errors import described
 from weft.base import source as sources
@@ -15,8 +13,8 @@ from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.experimental.checkify import holding as holding  # its rules are registered at import
 from weft.experimental.checkify import operations as operations
-from weft.experimental.checkify.check_primitive import bind_check
 from weft.experimental.checkify.check_trace import checked_run
+from weft.experimental.checkify.failed_check import bind_check
 from weft.experimental.checkify.failures import (
     CheckFailure,
     DivisionByZeroError,

@@ -8,6 +8,7 @@ from weft.core.rules import rebind as again_rules
 from weft.core.rules import retype as retype_rules
 from weft.core.rules import stage as stage_rules
 from weft.core.rules import stepwise as steps_rules
+from weft.define.partial_evaluation import *
 from weft.define.registration import (
     register_again,
     register_dce,
@@ -17,6 +18,7 @@ from weft.define.registration import (
     register_steps,
 )
 from weft.define.registration import register_partial_eval as register
+from weft.define.rule_mappings import custom_partial_eval_rules, partial_eval_jaxpr_custom_rules
 from weft.interpreters.dce import dce_equations, dce_jaxpr
 from weft.interpreters.dce import drop_debug_effects as silenced
 from weft.interpreters.dce import without_debug_effects as silenced_equation
@@ -28,10 +30,13 @@ from weft.ops.structural.constants import inline_consts as embedded
 
 # fmt: off
 __all__ = [
-    "SplitEquation", "again_rules", "dce_equations", "dce_jaxpr", "dce_rules", "effects_rules",
-    "embedded", "fit", "join_types", "partial_eval_jaxpr", "partial_eval_rules", "register",
-    "register_again", "register_dce", "register_effects", "register_retype", "register_stage",
-    "register_steps", "retype_program", "retype_rules", "retype_together", "silenced",
-    "silenced_equation", "stage_rules", "steps_rules", "widened",
+    "DynamicJaxprTracer", "JaxprTracer", "PartialVal", "SplitEquation", "Val", "again_rules",
+    "custom_partial_eval_rules", "dce_equations", "dce_jaxpr", "dce_jaxpr_call_rule",
+    "dce_jaxpr_closed_call_rule", "dce_jaxpr_consts", "dce_rules", "effects_rules", "embedded",
+    "fit", "join_types", "partial_eval_jaxpr", "partial_eval_jaxpr_custom_rules",
+    "partial_eval_rules", "register", "register_again", "register_dce", "register_effects",
+    "register_retype", "register_stage", "register_steps", "retype_program", "retype_rules",
+    "retype_together", "silenced", "silenced_equation", "stage_rules", "steps_rules",
+    "trace_to_jaxpr_dynamic", "trace_to_jaxpr_nounits", "widened", "with_instantiated_inputs",
 ]
 # fmt: on

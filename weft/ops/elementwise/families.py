@@ -22,11 +22,20 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import primitive, result_type
 from weft.ops.operand_errors import to_dtype, unfit, use_numpy
+from weft.ops.structural.narrow import in_wide, with_narrow
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
 
-__all__ = ["comparison", "elementwise_type", "elementwise_vmap", "nary", "operands", "unary"]
+__all__ = [
+    "applied",
+    "comparison",
+    "elementwise_type",
+    "elementwise_vmap",
+    "nary",
+    "operands",
+    "unary",
+]
 
 Rule = Callable[..., Any]
 DTypes = frozenset[np.dtype[Any]]
@@ -56,7 +65,41 @@ def operands(name: str, *values: Any) -> Sequence[Any]:
     return [_number(name, v, dtype, weak) if type(v) in _NUMBERS else v for v in values]
 
 
+def applied(made: Primitive, *values: Any) -> Any:
+    """Applies an elementwise primitive to what a user passed: numbers take the dtype of arrays (see
+    `operands`), and dimensions of length 1 are repeated where operands have equally many."""
+    for value in values:
+        if type(value) in _NUMBERS:
+            values = tuple(operands(made.name, *values))
+            break
+    try:
+        return made.bind(*values)
+    except ShapeError:
+        repeated = ones_repeated(values)
+        if repeated is None:
+            raise
+    return made.bind(*repeated)
+
+
+def ones_repeated(values: Sequence[Any]) -> list[Any] | None:
+    """The values with dimensions of length 1 repeated to those of the others; None where the others
+    differ, or in the number of dimensions. Values without dimensions stay as they are."""
+    shapes = {type_of(x).shape for x in values} - {()}
+    if len({len(shape) for shape in shapes}) != 1:
+        return None
+    lengths = [set(sizes) - {1} for sizes in zip(*shapes, strict=True)]
+    if len(shapes) == 1 or any(len(sizes) > 1 for sizes in lengths):
+        return None
+    whole = tuple([min(sizes, default=1) for sizes in lengths])
+    return [
+        x if type_of(x).shape in ((), whole) else broadcast_in_dim(x, whole, range(len(whole)))
+        for x in values
+    ]
+
+
 def _number(name: str, value: Any, dtype: Any, weak: bool) -> Any:
+    if type(value) is int and dtypes.keeps_low_bits():
+        type_of(value)  # raises OverflowError
     kind = _WIDE.get(type(value))
     if kind is not None:
         narrower = dtype.kind == kind and dtype != value.dtype
@@ -90,11 +133,14 @@ def elementwise_type(
     result_dtype: Rule | None = None,
     arity: int = 1,
     lower: str | Rule | None = None,
+    narrow: bool = False,
 ) -> Rule:
     """The type rule of an elementwise primitive; `result_dtype` maps the operand dtype.
 
     With `lower`, only the parameters that the lowering rule names are accepted.
     """
+
+    taken = with_narrow(accepts) if narrow else accepts
 
     def rule(*types: ArrayType, **params: Any) -> ArrayType:
         if params and lower is not None:
@@ -104,7 +150,7 @@ def elementwise_type(
             raise unfit(WeftTypeError, name, takes, types, wanted)
         dtype = types[0].dtype
         for type in types:
-            if type.dtype not in accepts:
+            if type.dtype not in taken:
                 raise refused_dtype(name, type.dtype, types, accepts)
             if type.dtype != dtype:
                 takes, fix = "operands of one dtype", use_numpy("", "promotes")
@@ -285,14 +331,16 @@ def nary(
     jvp: Sequence[Rule | None] | Rule | None = None,
     transpose: Sequence[Rule | None] | None = None,
     result_dtype: Rule | None = None,
+    narrow: bool = True,
 ) -> Primitive:
     """An elementwise primitive of several operands of one dtype.
 
-    `accepts` is a set of dtypes (see `weft.dtypes`); `lower` the name of a StableHLO operation, or
-    a lowering rule; `jvp` has a rule `(tangent, result, *operands, **params)` for each operand, or
-    is one for all, `(primals, tangents, **params)`, and `transpose` has one `(cotangent, *operands,
-    **params)`; `result_dtype` maps the operands' dtype to the result's. Type rule, vmap and how an
-    operand without dimensions is repeated follow.
+    `accepts` is a set of dtypes (see `weft.dtypes`), to which belong the narrow ones of their kinds
+    unless `narrow` is False, because a wider one would not do; `lower` the name of a StableHLO
+    operation, or a lowering rule; `jvp` has a rule `(tangent, result, *operands, **params)` for
+    each operand, or is one for all, `(primals, tangents, **params)`, and `transpose` has one
+    `(cotangent, *operands, **params)`; `result_dtype` maps the operands' dtype to the result's.
+    Type rule, vmap and how an operand without dimensions is repeated follow.
 
     >>> from weft import dtypes
     >>> from weft.extend import elementwise
@@ -304,14 +352,15 @@ def nary(
     """
     made = Primitive(name)
     bind = made.bind
+    rule = elementwise_lower(lower) if isinstance(lower, str) else lower
     return primitive(
         made,
-        type_rule=elementwise_type(name, accepts, result_dtype, arity, lower),
+        type_rule=elementwise_type(name, accepts, result_dtype, arity, lower, narrow),
         jvp=jvp if callable(jvp) else nary_jvp(bind, jvp or (None,) * arity),
         transpose=nary_transpose(transpose) if transpose else None,
         vmap=elementwise_vmap(bind),
         reads=elementwise_reads,
-        lower=elementwise_lower(lower) if isinstance(lower, str) else lower,
+        lower=in_wide(rule) if narrow else rule,
     )
 
 
@@ -323,6 +372,7 @@ def unary(
     jvp: Rule | None = None,
     transpose: Rule | None = None,
     result_dtype: Rule | None = None,
+    narrow: bool = True,
 ) -> Primitive:
     """An elementwise primitive of one operand; `jvp(tangent, result, x)`, `transpose(ct, x)`.
 
@@ -347,6 +397,7 @@ def unary(
         jvp=(jvp,),
         transpose=(transpose,) if transpose else None,
         result_dtype=result_dtype,
+        narrow=narrow,
     )
 
 

@@ -13,34 +13,38 @@ from weft.core.rules import Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
 from weft.ops.declare import primitive
+from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
 from weft.ops.elementwise.arithmetic import div, eq, log, mul, scalar, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.branch_cuts import mended, reciprocal_mended, signed
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import (
+    applied,
     elementwise_type,
     elementwise_vmap,
     floating,
     inexact,
     nary_jvp,
-    operands,
     repeat_scalars,
     repeated,
 )
 from weft.ops.elementwise.selection import select
 from weft.ops.operand_errors import to_dtype
+from weft.ops.structural.narrow import in_wide
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = ["cbrt", "integer_pow", "pow", "reciprocal", "rsqrt"]
 
 
-def cbrt(x: ArrayLike) -> Array:
+def cbrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise real cube root of floating-point numbers.
 
     >>> lax.cbrt(np.array([8.0, -27.0]))
     Array([ 2., -3.], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("cbrt", accuracy)
     return cbrt_p.bind(x)
 
 
@@ -49,12 +53,14 @@ cbrt_p = floating(
 )
 
 
-def rsqrt(x: ArrayLike) -> Array:
+def rsqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise 1 / sqrt(x).
 
     >>> lax.rsqrt(np.array([4.0, 16.0]))
     Array([0.5 , 0.25], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("rsqrt", accuracy)
     return rsqrt_p.bind(x)
 
 
@@ -121,11 +127,11 @@ def _divide_one(x: Any) -> Any:
 
 
 _inverse = mended(_divide_one, reciprocal_mended)
-_integer_pow_type = elementwise_type("integer_pow", dtypes.NUMERIC)
+_integer_pow_type = elementwise_type("integer_pow", dtypes.NUMERIC, narrow=True)
 
 
 def integer_pow_type(x: ArrayType, *, y: int) -> ArrayType:
-    if y < 0 and x.dtype in dtypes.INTEGER:
+    if y < 0 and dtypes.is_integer(x.dtype):
         message = "integer_pow: a negative power of integers is not an integer"
         got = f"{x} to the power {y}"
         wanted = "a power that is not negative, or floating-point numbers"
@@ -142,7 +148,7 @@ primitive(
     transpose=integer_pow_transpose,
     vmap=elementwise_vmap(integer_pow_p.bind),
     reads=elementwise_reads,
-    lower=integer_pow_lower,
+    lower=in_wide(integer_pow_lower),
 )
 
 
@@ -169,7 +175,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
         return integer_pow(x, y)
     if type_of(y).dtype in dtypes.INTEGER:
         return pow_p.bind(x, y)
-    return pow_p.bind(*operands("pow", x, y))
+    return applied(pow_p, x, y)
 
 
 _pow_type = elementwise_type("pow", dtypes.INEXACT, arity=2)

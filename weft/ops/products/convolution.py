@@ -10,7 +10,7 @@ dimension part of the batch, of the features, or of the groups, and never loops.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from weft import dtypes
 from weft.argument_errors import integer_of, integers_of, invalid_value, refuse_sharding
@@ -28,8 +28,10 @@ from weft.ops.products.dot import (
     product_dtype,
     product_of,
     product_operands,
+    unless_algorithm,
 )
 from weft.ops.structural.joining import rev
+from weft.ops.structural.narrow import wide_dtype
 from weft.ops.structural.padding_sizes import Pads, dilated, padding_of, padtype_to_pads, windows
 from weft.ops.structural.shape import move_dim, reshape
 from weft.ops.structural.tangents import zeros
@@ -37,8 +39,8 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "ConvDimensionNumbers", "conv_dimension_numbers", "conv_general_dilated",
-    "conv_general_permutations", "conv_shape_tuple",
+    "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "conv_dimension_numbers",
+    "conv_general_dilated", "conv_general_permutations", "conv_shape_tuple",
 ]  # fmt: skip
 
 Ints = tuple[int, ...]
@@ -54,6 +56,10 @@ class ConvDimensionNumbers(NamedTuple):
     lhs_spec: Ints
     rhs_spec: Ints
     out_spec: Ints
+
+
+ConvGeneralDilatedDimensionNumbers: TypeAlias = tuple[str, str, str] | ConvDimensionNumbers | None
+"""What convolutions take as their `dimension_numbers`."""
 
 
 def conv_dimension_numbers(
@@ -182,7 +188,7 @@ def conv_general_dilated(
         dimension_numbers=numbers,
         feature_group_count=integer_of(feature_group_count, name, "feature_group_count"),
         batch_group_count=integer_of(batch_group_count, name, "batch_group_count"),
-        precision=canonical_precision(precision, name),
+        precision=unless_algorithm(canonical_precision(precision, name)),
         preferred_element_type=canonical_element_type(preferred_element_type),
     )
 
@@ -493,7 +499,7 @@ def conv_lower(
     out = context.out_types[0]
     if any(0 in type.shape for type in (out, *context.in_types)):
         return stablehlo.full(0, out.shape, out.dtype)
-    lhs, rhs, summed = product_operands(context, lhs, rhs, out.dtype)
+    lhs, rhs, summed = product_operands(context, lhs, rhs, wide_dtype(out.dtype))
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     unsplit = unsplit_dimensions(dimension_numbers, **params)
     lhs = context.module.keep_whole(lhs, unsplit.lhs_spec)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from weft import config, dtypes
 from weft.argument_errors import refuse_sharding, unknown_option
@@ -24,12 +24,16 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.operand_errors import unfit, use_numpy
+from weft.ops.products.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, precision_by_name
+from weft.ops.structural.narrow import wide_dtype
 from weft.ops.structural.shape import canonical_axes, canonical_axis, inverse_permutation, transpose
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = ["DotDimensionNumbers", "Precision", "batch_matmul", "dot", "dot_general"]
+__all__ = [
+    "DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot", "dot_general",
+]  # fmt: skip
 
 Axes = tuple[int, ...]
 DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
@@ -53,6 +57,16 @@ class Precision(enum.Enum):
         return self.name
 
 
+PrecisionLike: TypeAlias = (
+    Precision
+    | str
+    | tuple[Precision | str, Precision | str]
+    | DotAlgorithm
+    | DotAlgorithmPreset
+    | None
+)
+"""What products take as their `precision`."""
+
 _PRECISIONS: dict[Any, str] = {
     "default": "DEFAULT",
     "fastest": "DEFAULT",
@@ -65,19 +79,29 @@ _PRECISIONS: dict[Any, str] = {
 }
 
 
-def canonical_precision(precision: Any, operation: str) -> tuple[str, str] | None:
-    """The precision of each operand, or None; None takes the setting `default_matmul_precision`.
+def canonical_precision(precision: Any, operation: str) -> Any:
+    """The precision of each operand, the name of an algorithm for both, or None; None takes the
+    setting `default_matmul_precision`.
 
-    Takes a `Precision`, its name, or a pair of those. Raises WeftValueError for anything else.
+    Takes a `Precision`, its name, a pair of those, or an algorithm or its name. Raises
+    WeftValueError for anything else.
     """
     if precision is None:
         precision = config.settings().default_matmul_precision
         if precision is None:
             return None
+    precision = precision_by_name(precision, operation)
+    if isinstance(precision, str) and precision in stablehlo.DOT_ALGORITHMS:
+        return precision
     pair = precision if isinstance(precision, (tuple, list)) else (precision, precision)
     if len(pair) != 2:
         raise _bad_precision(precision, operation)
     return _one_precision(pair[0], operation), _one_precision(pair[1], operation)
+
+
+def unless_algorithm(precision: Any) -> Any:
+    """The precision of an operation without algorithms: None where one is named."""
+    return None if isinstance(precision, str) else precision
 
 
 def _one_precision(precision: Any, operation: str) -> str:
@@ -98,7 +122,7 @@ def _bad_precision(precision: Any, operation: str) -> WeftValueError:
 
 def canonical_element_type(dtype: Any) -> Any:
     """The dtype that the caller prefers for the result, or None."""
-    return None if dtype is None else dtypes.parse(dtype)
+    return None if dtype is None else dtypes.requested(dtype)
 
 
 def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) -> Any:
@@ -109,7 +133,7 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
     for type in (x, y):
         if preferred in dtypes.FLOATING and type.dtype in dtypes.NARROW_FLOATING:
             x, y = (t.update(dtype=preferred) if t is type else t for t in (x, y))
-        elif type.dtype not in dtypes.ANY:
+        elif type.dtype not in dtypes.ANY | dtypes.NARROW:
             message = f"{operation} does not take operands of dtype {dtypes.short_name(type.dtype)}"
             got = f"{x} and {y}"
             raise DTypeError(message, operation=operation, got=got, wanted="numbers or booleans")
@@ -269,7 +293,7 @@ def dot_general_transpose(
     if type(lhs) is LinearOperand:
         return [transpose_one(ct, lhs.type, rhs, dimension_numbers, precision, right=False), None]
     # The cotangent is the left operand now, with the precision that the right one had.
-    pair = None if precision is None else precision[::-1]
+    pair = precision[::-1] if isinstance(precision, tuple) else precision
     numbers = ((contract_r, contract_l), (batch_r, batch_l))
     return [None, transpose_one(ct, rhs.type, lhs, numbers, pair, right=True)]
 
@@ -350,10 +374,33 @@ def dot_general_lower(
     context: Any, lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any, **preferred: Any
 ) -> Any:
     out = context.out_types[0]
-    lhs, rhs, summed = product_operands(context, lhs, rhs, out.dtype)
     contracting, batch = dimension_numbers
+    if isinstance(precision, str):
+        found = by_algorithm(context, lhs, rhs, contracting, batch, precision, out.dtype)
+        return stablehlo.convert(found, out.dtype)
+    lhs, rhs, summed = product_operands(context, lhs, rhs, wide_dtype(out.dtype))
     found = stablehlo.dot_general(lhs, rhs, contracting, batch, precision, summed)
     return stablehlo.convert(found, out.dtype)
+
+
+def by_algorithm(
+    context: Any, lhs: Any, rhs: Any, contracting: Any, batch: Any, name: str, out: Any
+) -> Any:
+    """A product by one of the algorithms that StableHLO names. Operands take the dtype that it
+    stores them in. Raises WeftValueError for one that XLA does not have on the platform."""
+    algorithm = stablehlo.DOT_ALGORITHMS[name]
+    if context.platform == "cpu" and not algorithm.on_cpu:
+        known = [text for text, one in stablehlo.DOT_ALGORITHMS.items() if one.on_cpu]
+        message = f"dot_general: XLA has no algorithm {name} on the CPU"
+        wanted = f"one of {', '.join(known)}, or a precision"
+        fix = Fix("precision", "leave it out where the program runs on a CPU", {"use": None})
+        raise WeftValueError(message, operation="dot_general", got=name, wanted=wanted, fix=fix)
+    stored = algorithm.stored
+    if stored is not None:
+        lhs, rhs = (stablehlo.convert(x, dtypes.parse(stored)) for x in (lhs, rhs))
+    summed = dtypes.parse(algorithm.summed)
+    found = stablehlo.dot_general(lhs, rhs, contracting, batch, name, summed)
+    return found
 
 
 def dot_general_access_pattern(

@@ -18,6 +18,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.ops.declare import emit_reduction, primitive, result_type
 from weft.ops.reductions.reduce import check_dtype, highest, lowest
+from weft.ops.structural.narrow import in_wide
 from weft.ops.structural.shape import canonical_axis, reduce_vmap_axes, reduction_access_pattern
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -53,7 +54,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
 def bind_arg(made: Primitive, x: Any, axis: int, index_dtype: Any) -> Any:
     """Applies argmax or argmin, with the axis counted from the front."""
     axis = canonical_axis(axis, type_of(x).ndim, made.name)
-    return made.bind(x, axis=axis, index_dtype=dtypes.parse(index_dtype))
+    return made.bind(x, axis=axis, index_dtype=dtypes.requested(index_dtype))
 
 
 def arg_type(name: str, x: ArrayType, axis: int, index_dtype: Any) -> ArrayType:
@@ -99,7 +100,12 @@ def arg_reduction(name: str, direction: str) -> Primitive:
         return stablehlo.convert(found, index_dtype)
 
     return primitive(
-        made, type_rule=type_rule, jvp=jvp, vmap=vmap, reads=reduction_access_pattern, lower=lower
+        made,
+        type_rule=type_rule,
+        jvp=jvp,
+        vmap=vmap,
+        reads=reduction_access_pattern,
+        lower=in_wide(lower),
     )
 
 

@@ -30,6 +30,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import pad
 from weft.ops.operand_errors import unfit
 from weft.ops.reductions.reduce import check_dtype, larger, lowest, smaller
+from weft.ops.structural.narrow import in_wide
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, move_dim
 from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo
@@ -308,7 +309,12 @@ def cumulative(
         return lower_scan(context, [x], scan, axis, reverse)
 
     return primitive(
-        made, type_rule=type_rule, jvp=cumulative_jvp, transpose=transpose, vmap=vmap, lower=lower
+        made,
+        type_rule=type_rule,
+        jvp=cumulative_jvp,
+        transpose=transpose,
+        vmap=vmap,
+        lower=in_wide(lower),
     )
 
 

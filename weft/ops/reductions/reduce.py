@@ -24,6 +24,7 @@ from weft.ops.elementwise.arithmetic import add, div, eq, mul
 from weft.ops.elementwise.families import refused_dtype
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import pad, slice_in_dim
+from weft.ops.structural.narrow import in_wide, with_narrow
 from weft.ops.structural.shape import (
     broadcast_in_dim,
     reduce_sum,
@@ -58,8 +59,8 @@ def lowest(dtype: Any) -> Any:
 def _extreme(dtype: Any, sign: int) -> Any:
     if dtype == dtypes.bool_:
         return np.bool_(sign > 0)
-    if dtype in dtypes.INTEGER:
-        limits = dtypes.iinfo(dtype)
+    if dtypes.is_integer(dtype) or dtype in dtypes.NARROW:  # some narrow ones have no infinity
+        limits = dtypes.iinfo(dtype) if dtypes.is_integer(dtype) else dtypes.finfo(dtype)
         return dtype.type(limits.max if sign > 0 else limits.min)
     infinite = float("inf") * sign
     return dtype.type(complex(infinite, infinite) if dtype in dtypes.COMPLEX else infinite)
@@ -137,13 +138,14 @@ def reduction(
         jvp=reduction_jvp,
         vmap=vmap,
         reads=reduction_access_pattern,
-        lower=lower,
+        lower=in_wide(lower),
     )
 
 
 def check_dtype(name: str, x: ArrayType, accepts: frozenset[Any]) -> None:
-    """Raises DTypeError where an operand's dtype is not among those accepted."""
-    if x.dtype not in accepts:
+    """Raises DTypeError where an operand's dtype is not among those accepted, nor a narrow one of
+    their kinds."""
+    if x.dtype not in with_narrow(accepts):
         raise refused_dtype(name, x.dtype, (x,), accepts)
 
 

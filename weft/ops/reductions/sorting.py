@@ -29,6 +29,7 @@ from weft.ops.indexing.gather import GatherDimensionNumbers, gather
 from weft.ops.operand_errors import unfit
 from weft.ops.reductions.reduce import check_dtype
 from weft.ops.structural import extended_dtypes
+from weft.ops.structural.narrow import in_wide
 from weft.ops.structural.shape import canonical_axis, move_dim, reshape
 from weft.ops.structural.tangents import instantiate
 from weft.runtime import stablehlo
@@ -291,7 +292,7 @@ def without_signs(x: Any, dtype: Any) -> Any:
 
 
 sort_p = Primitive("sort", multiple_results=True)
-primitive(sort_p, type_rule=sort_type, jvp=sort_jvp, vmap=sort_vmap, lower=sort_lower)
+primitive(sort_p, type_rule=sort_type, jvp=sort_jvp, vmap=sort_vmap, lower=in_wide(sort_lower))
 
 
 # ---- the largest elements ----------------------------------------------------------------------
@@ -363,7 +364,7 @@ def last_top_k(x: Any, k: int, dtype: Any) -> list[Any]:
 
 
 top_k_p = Primitive("top_k", multiple_results=True)
-primitive(top_k_p, type_rule=top_k_type, jvp=top_k_jvp, vmap=top_k_vmap, lower=top_k_lower)
+primitive(top_k_p, type_rule=top_k_type, jvp=top_k_jvp, vmap=top_k_vmap, lower=in_wide(top_k_lower))
 
 
 def approx_max_k(

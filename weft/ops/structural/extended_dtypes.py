@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from weft import dtypes
 from weft.arrays.shards import stored_type as physical_type
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
@@ -36,6 +37,7 @@ class KeyDType:
     __slots__ = ("implementation", "itemsize", "key_shape", "name", "short_name")
 
     kind = "K"
+    type = dtypes.prng_key
 
     def __init__(self, name: str, key_shape: tuple[int, ...], implementation: Any) -> None:
         self.name = f"key<{name}>"
@@ -43,12 +45,6 @@ class KeyDType:
         self.key_shape = key_shape
         self.itemsize = 4 * prod(key_shape)
         self.implementation = implementation
-
-    @property
-    def type(self) -> Any:
-        """Raises DTypeError: NumPy has no scalars of random keys."""
-        message = "random keys are no numbers"
-        raise DTypeError(message, got=f"dtype {self.name}", wanted="a dtype of numbers or booleans")
 
     def __repr__(self) -> str:
         return self.name

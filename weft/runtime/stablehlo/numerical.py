@@ -8,7 +8,7 @@ https://github.com/openxla/stablehlo/blob/main/docs/spec.md.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,67 @@ def _dot_numbers(
     return hlo.DotDimensionNumbers.get(*batch, *contracting, context=context())
 
 
+class DotAlgorithm(NamedTuple):
+    """An algorithm for products, as in the StableHLO specification: the numbers that it multiplies
+    and adds up, and of how many parts each operand is made; whether XLA has it on the CPU, the
+    dtype that operands are converted to before (None: any), and that of the product."""
+
+    factors: str
+    sums: str
+    components: int = 1
+    products: int = 1
+    imprecise: bool = False
+    on_cpu: bool = False
+    stored: str | None = None
+    summed: str = "float32"
+
+
+DOT_ALGORITHMS: dict[str, DotAlgorithm] = {
+    "ANY_F8_ANY_F8_F32": DotAlgorithm("f8E5M2", "f32"),
+    "ANY_F8_ANY_F8_F32_FAST_ACCUM": DotAlgorithm("f8E5M2", "f32", imprecise=True),
+    "ANY_F8_ANY_F8_ANY": DotAlgorithm("f8E5M2", "f32"),
+    "ANY_F8_ANY_F8_ANY_FAST_ACCUM": DotAlgorithm("f8E5M2", "f32", imprecise=True),
+    "F16_F16_F16": DotAlgorithm("f16", "f16", on_cpu=True, stored="float16", summed="float16"),
+    "F16_F16_F32": DotAlgorithm("f16", "f32", stored="float16"),
+    "BF16_BF16_BF16": DotAlgorithm("bf16", "bf16", stored="bfloat16", summed="bfloat16"),
+    "BF16_BF16_F32": DotAlgorithm("bf16", "f32", on_cpu=True, stored="float32"),
+    "BF16_BF16_F32_X3": DotAlgorithm("bf16", "f32", 1, 3, on_cpu=True, stored="float32"),
+    "BF16_BF16_F32_X6": DotAlgorithm("bf16", "f32", 1, 6, on_cpu=True, stored="float32"),
+    "BF16_BF16_F32_X9": DotAlgorithm("bf16", "f32", 1, 9, stored="float32"),
+    "TF32_TF32_F32": DotAlgorithm("tf32", "f32", stored="float32"),
+    "TF32_TF32_F32_X3": DotAlgorithm("tf32", "f32", 1, 3, stored="float32"),
+    "F32_F32_F32": DotAlgorithm("f32", "f32", on_cpu=True, stored="float32"),
+    "F64_F64_F64": DotAlgorithm("f64", "f64", on_cpu=True, stored="float64", summed="float64"),
+}
+
+
+@functools.cache
+def _dot_algorithm(name: str) -> ir.Attribute:
+    found = DOT_ALGORITHMS[name]
+    factors, sums = (_FLOATS[text] for text in (found.factors, found.sums))
+    return hlo.DotAlgorithm.get(
+        factors(context()),
+        factors(context()),
+        sums(context()),
+        found.components,
+        found.components,
+        found.products,
+        found.imprecise,
+        ctx=context(),
+    )
+
+
+# The classes of the bindings for the numbers of algorithms; by name, since they load late.
+_FLOATS = {
+    "f8E5M2": lambda at: ir.Float8E5M2Type.get(at),
+    "f16": lambda at: ir.F16Type.get(at),
+    "bf16": lambda at: ir.BF16Type.get(at),
+    "tf32": lambda at: ir.FloatTF32Type.get(at),
+    "f32": lambda at: ir.F32Type.get(at),
+    "f64": lambda at: ir.F64Type.get(at),
+}
+
+
 def dot_general(
     lhs: ir.Value,
     rhs: ir.Value,
@@ -65,10 +126,12 @@ def dot_general(
     shape += [n for axis, n in enumerate(left) if axis not in batches[0] + pairs[0]]
     shape += [n for axis, n in enumerate(right) if axis not in batches[1] + pairs[1]]
     element = lhs.type.element_type if dtype is None else element_type(dtype)
-    config = {
-        "dot_dimension_numbers": _dot_numbers(pairs, batches),
-        "precision_config": _precision(precision),
-    }
+    config = {"dot_dimension_numbers": _dot_numbers(pairs, batches)}
+    if isinstance(precision, str) and precision in DOT_ALGORITHMS:
+        config["precision_config"] = _precision(None)
+        config["algorithm"] = _dot_algorithm(precision)
+    else:
+        config["precision_config"] = _precision(precision)
     return op1("stablehlo.dot_general", (lhs, rhs), ranked(shape, element), config)
 
 
@@ -191,6 +254,33 @@ def call(
 ) -> list[ir.Value]:
     """Calls a function of the module."""
     return op("func.call", operands, result_types, {"callee": attrs.symbol(symbol)})
+
+
+def composite(
+    name: str,
+    operands: Sequence[ir.Value],
+    result_types: Sequence[ir.Type],
+    decomposition: str,
+    version: int,
+    attributes: Mapping[str, Any],
+) -> list[ir.Value]:
+    """The operation of a name, with the function of the module that says what it computes."""
+    config = {
+        "name": attrs.string(name),
+        "decomposition": attrs.symbol(decomposition),
+        "version": attrs.integer(version, 32),
+        "composite_attributes": attrs.dictionary(attributes),
+    }
+    return op("stablehlo.composite", operands, result_types, config)
+
+
+def rng_uniform(low: ir.Value, high: ir.Value, shape: Sequence[int], dtype: DTypeLike) -> ir.Value:
+    """Random numbers from low on and below high, from a state that the runtime holds."""
+    config = {"rng_distribution": attrs.enumerated("RngDistribution", "UNIFORM")}
+    lengths = np.asarray(shape, np.int64)
+    value = {"value": attrs.elements(lengths, lengths.shape)}
+    extents = op1("stablehlo.constant", (), tensor_type(lengths.shape, lengths.dtype), value)
+    return op1("stablehlo.rng", (low, high, extents), tensor_type(shape, dtype), config)
 
 
 def optimization_barrier(values: Sequence[ir.Value]) -> list[ir.Value]:

@@ -32,7 +32,7 @@ def _vectors(operation: str, argument: str, x: Any, n: int) -> Any:
 def _floating(operation: str, dtype: Any) -> Any:
     """The dtype of quaternions. Raises DTypeError."""
     try:
-        found = dtypes.parse(dtype)
+        found = dtypes.requested(dtype)
     except DTypeError as error:
         error.operation = operation
         raise

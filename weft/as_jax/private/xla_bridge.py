@@ -1,0 +1,9 @@
+"""`jax._src.xla_bridge`: the backends that have been started."""
+
+from __future__ import annotations
+
+from weft.define.backends import backends, get_backend
+
+__all__ = ["backends", "get_backend"]
+
+_backends: dict[str, object] = {}

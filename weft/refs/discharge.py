@@ -1,0 +1,281 @@
+"""Turns recorded programs that use references into pure ones, and puts references into calls.
+
+A pure program takes the arrays of its references and returns those that it has written, behind its
+results. It is made by evaluating the recorded one on references that hold the values of a new
+recording: there is no second meaning of reading and writing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import tree
+from weft.base import source as sources
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.references import RefType
+from weft.core.types import type_of
+from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError
+from weft.interpreters.function_results import leaf_paths
+from weft.interpreters.staging import function_name, rebuild
+from weft.refs.primitives import addupdate_p, swap_p
+from weft.refs.reference import Ref, boxed, contents
+
+__all__ = [
+    "Discharged", "PureCall", "array_in", "as_closure", "boxed_call", "check_distinct", "discharge",
+    "has_references", "lent", "not_carried", "passed_and_closed_over", "pure_call",
+    "refuse_returned", "value_type", "written_inside",
+]  # fmt: skip
+
+_WRITES = (swap_p, addupdate_p)
+
+
+@dataclasses.dataclass(frozen=True)
+class Discharged:
+    """A pure program: `refs` are the indices of its inputs that are arrays of references, `written`
+    those of them whose arrays it returns behind the results of the recorded program."""
+
+    jaxpr: Jaxpr
+    refs: tuple[int, ...]
+    written: tuple[int, ...]
+
+
+def discharge(jaxpr: Jaxpr) -> Discharged:
+    """The pure program of a recorded one, cached on it.
+
+    >>> from weft.refs.discharge import discharge
+    >>> def step(count, x):
+    ...     count[...] += 1
+    ...     return x * count[...]
+    >>> recorded = weft.make_jaxpr(step)(weft.new_ref(1.0), 2.0)
+    >>> recorded
+    { lambda ; a:Ref{f32[]} b:f32[]. let
+        c:f32[] = get[index=(Ellipsis,)] a
+        d:f32[] = add c 1:i32[]
+        e:f32[] = swap[index=(Ellipsis,)] a d
+        f:f32[] = get[index=(Ellipsis,)] a
+        g:f32[] = mul b f
+      in (g,) }
+    >>> discharge(recorded.jaxpr).jaxpr
+    { lambda ; a:f32[] b:f32[]. let
+        c:f32[] = add a 1:i32[]
+        d:f32[] = mul b c
+      in (d, c) }
+    """
+    refs = tuple(i for i, var in enumerate(jaxpr.inputs) if type(var.type) is RefType)
+    if not refs:
+        return Discharged(jaxpr, (), ())
+
+    def make() -> Discharged:
+        changed = {eqn.inputs[0] for eqn in jaxpr.eqns if eqn.primitive in _WRITES}
+        written = tuple(i for i in refs if jaxpr.inputs[i] in changed)
+
+        def function(*values: Any) -> list[Any]:
+            given = list(values)
+            for i in refs:
+                given[i] = boxed(values[i])
+            outs = eval_jaxpr(jaxpr, (), *given)
+            return [*outs, *(contents(given[i]) for i in written)]
+
+        of = jaxpr.in_types
+        types: list[Any] = [type.inner if type.__class__ is RefType else type for type in of]
+        pure = rebuild(function, types, jaxpr.name, "discharge")
+        consts = jaxpr.num_consts
+        return Discharged(
+            Jaxpr(pure.inputs, pure.eqns, pure.outputs, consts, jaxpr.name), refs, written
+        )
+
+    return jaxpr.memoize("discharged", make)
+
+
+def has_references(values: Sequence[Any]) -> bool:
+    """Whether one of some values is a reference."""
+    return any(type(value) is Ref for value in values)
+
+
+def array_in(value: Any) -> Any:
+    """The array of a reference; any other value itself."""
+    return contents(value) if type(value) is Ref else value
+
+
+@dataclasses.dataclass(frozen=True)
+class PureCall:
+    """A pure program with the values of its closed-over inputs, read now, and what it writes."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+    written: list[Ref]
+
+    def finish(self, outs: Sequence[Any]) -> list[Any]:
+        """Writes the arrays behind the results into their references, and returns the results."""
+        count = len(outs) - len(self.written)
+        for ref, value in zip(self.written, outs[count:], strict=True):
+            ref[...] = value
+        return list(outs[:count])
+
+
+def pure_call(jaxpr: Jaxpr, consts: Sequence[Any]) -> PureCall:
+    """What to apply in place of a recorded program that closes over these values."""
+    if not has_references(consts):
+        return PureCall(jaxpr, list(consts), [])
+    found = discharge(jaxpr)
+    values = [array_in(value) for value in consts]
+    return PureCall(found.jaxpr, values, [consts[i] for i in found.written])
+
+
+def check_distinct(what: str, refs: Sequence[Any], names: Callable[[], Sequence[str]]) -> None:
+    """Raises WeftValueError for a reference that is passed twice: writes of one would have to be
+    seen in the other."""
+    found = [value for value in refs if type(value) is Ref]
+    if len({id(ref) for ref in found}) == len(found):
+        return
+    seen: dict[int, int] = {}
+    for i, value in enumerate(refs):
+        if type(value) is not Ref:
+            continue
+        if id(value) in seen:
+            which = names()
+            message = f"{what}: one reference is passed twice"
+            got = (
+                f"a reference of type {value.type}, made at {sources.describe(value.created)}, "
+                f"as {which[seen[id(value)]]} and as {which[i]}"
+            )
+            fix = Fix("once", "pass it once, and use that argument in both places")
+            wanted = "each reference once"
+            raise WeftValueError(message, operation=what, got=got, wanted=wanted, fix=fix)
+        seen[id(value)] = i
+
+
+def passed_and_closed_over(what: str, ref: Ref, name: str) -> WeftValueError:
+    """The error for a reference that a function gets as an argument and closes over as well."""
+    message = f"{what}: a reference is passed as {name}, and the function closes over it"
+    got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
+    fix = Fix("argument", f"use the argument {name} only, or do not pass the reference")
+    return WeftValueError(message, operation=what, got=got, wanted="one of the two", fix=fix)
+
+
+def refuse_returned(what: str, out: Any, leaves: Sequence[Any]) -> None:
+    """Raises WeftValueError where a recorded function returns a reference."""
+    for i, leaf in enumerate(leaves):
+        if type(leaf) is Ref:
+            path, _ = tree.leaves_with_path(out)[i]
+            message = f"{what} returned a reference" + (f" at {tree.keystr(path)}" if path else "")
+            got = f"a reference of type {leaf.type}, made at {sources.describe(leaf.created)}"
+            fix = Fix("return_value", "return its array, weft.freeze(ref) or ref[...]")
+            wanted = "arrays: a reference does not leave the function that made it"
+            raise WeftValueError(message, operation=what, got=got, wanted=wanted, fix=fix)
+
+
+class lent:
+    """`with lent(refs):` makes the references unusable by their own names: the function that runs
+    has others in their place."""
+
+    __slots__ = ("_refs",)
+
+    def __init__(self, refs: Sequence[Ref]) -> None:
+        self._refs = refs
+
+    def __enter__(self) -> None:
+        for ref in self._refs:
+            ref._gone = "passed"
+
+    def __exit__(self, *_: object) -> None:
+        for ref in self._refs:
+            ref._gone = None
+
+
+def as_closure(
+    what: str, function: Callable[..., Any], args: Any
+) -> tuple[Callable[..., Any], Any]:
+    """A function that closes over the references among its arguments, and the arguments without
+    them: None stands in their place.
+
+    For functions that are recorded: what they close over is an input of the jaxpr.
+    """
+    leaves, in_tree = tree.flatten(args)
+    if not has_references(leaves):
+        return function, args
+    names = [tree.keystr(path) for path, _ in tree.leaves_with_path(args)]
+    check_distinct(what, leaves, lambda: names)
+    refs = tuple(leaf if type(leaf) is Ref else None for leaf in leaves)
+    rest = in_tree.unflatten([None if type(leaf) is Ref else leaf for leaf in leaves])
+
+    def closed(*given: Any) -> Any:
+        values = iter(tree.leaves(given))
+        full = [next(values) if ref is None else ref for ref in refs]
+        return function(*in_tree.unflatten(full))
+
+    closed.__name__ = function_name(function)
+    return closed, rest
+
+
+def written_inside(what: str, ref: Ref) -> WeftNotImplementedError:
+    """The error for a function that writes a reference where its operation only lets it read."""
+    message = f"{what}: the function writes a reference from outside while it is traced"
+    got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
+    fix = Fix("return_value", "return the value, and write it after the call")
+    wanted = "a function that reads references, or writes those that it made"
+    return WeftNotImplementedError(message, operation=what, got=got, wanted=wanted, fix=fix)
+
+
+@dataclasses.dataclass(frozen=True)
+class BoxedCall:
+    """A function of arrays in place of the references at `places`, with the arguments `leaves` of
+    structure `in_tree`. It returns, behind its result, what the references hold in the end."""
+
+    function: Callable[..., Any]
+    leaves: list[Any]
+    in_tree: Any
+    places: list[int]
+
+    def arrays(self) -> Any:
+        """The arguments, with the arrays of references."""
+        return self.in_tree.unflatten([array_in(x) for x in self.leaves])
+
+    def write(self, arrays: Sequence[Any]) -> None:
+        """Writes arrays into the references."""
+        for i, value in zip(self.places, arrays, strict=True):
+            self.leaves[i][...] = value
+
+
+def boxed_call(
+    what: str,
+    function: Callable[..., Any],
+    leaves: Sequence[Any],
+    in_tree: Any,
+    has_aux: bool = False,
+    kept: Sequence[int] = (),
+) -> BoxedCall:
+    """A function that gets references of its own in place of those among its arguments, for
+    transformations that change what an argument is. Those at `kept` are handed on as they are."""
+    names = leaf_paths(in_tree)
+    check_distinct(f"{what} of {function_name(function)}", leaves, lambda: names)
+    places = [i for i, leaf in enumerate(leaves) if type(leaf) is Ref and i not in kept]
+
+    def with_boxes(*args: Any) -> Any:
+        values = tree.leaves(args)
+        for i in kept:
+            values[i] = leaves[i]
+        for i in places:
+            values[i] = boxed(values[i])
+        with lent([leaves[i] for i in places]):
+            out = function(*in_tree.unflatten(values))
+        last = [contents(values[i]) for i in places]
+        return ((out[0], last), *out[1:]) if has_aux else (out, last)
+
+    with_boxes.__name__ = function_name(function)
+    return BoxedCall(with_boxes, list(leaves), in_tree, places)
+
+
+def not_carried(what: str, name: str, which: str, ref: Ref) -> WeftTypeError:
+    """The error for a reference as a carried value."""
+    message = f"{what} of {name}: a reference is no carried value: {which}"
+    got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
+    fix = Fix("close_over", "leave it out of the carry, and have the body close over it")
+    return WeftTypeError(message, operation=what, got=got, wanted="arrays", fix=fix)
+
+
+def value_type(value: Any) -> Any:
+    """The type of a value as an input of a recorded program: that of a reference is `Ref{…}`."""
+    return value.type if type(value) is Ref else type_of(value)

@@ -1,0 +1,11 @@
+"""The class of devices, which is jaxlib's: loaded when it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.runtime.jaxlib.native import extension
+
+__all__ = ["Device"]
+
+Device: Any = extension.Device

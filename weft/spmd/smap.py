@@ -1,0 +1,70 @@
+"""`smap`: a function over the blocks of one mesh axis, with the dimensions that it splits."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from weft import tree
+from weft.argument_errors import invalid_type
+from weft.errors import Fix, WeftNotImplementedError
+from weft.sharding import PartitionSpec
+from weft.spmd.shard_map import shard_map
+
+__all__ = ["smap"]
+
+_NOT_SAID = object()
+
+
+def smap(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    in_axes: Any = _NOT_SAID,
+    out_axes: Any,
+    axis_name: str,
+) -> Any:
+    """A function that every device along one mesh axis runs on its own blocks: `shard_map` over
+    that axis, with specs written as numbers of dimensions.
+
+    `in_axes` and `out_axes` are tree prefixes of the arguments and of the result: each leaf the
+    dimension that is split along `axis_name`, or None for what is whole everywhere. The mesh is
+    the one in force; its other axes stay with the compiler. Without a function it is a decorator.
+
+    Raises WeftNotImplementedError without `in_axes`: types do not say how arrays are split.
+    Otherwise raises what `shard_map` does, and WeftTypeError for axes that are no numbers.
+
+    >>> import weft, weft.numpy as wnp
+    >>> with weft.set_mesh(weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])):
+    ...     double = weft.smap(lambda x: 2 * x, in_axes=0, out_axes=0, axis_name="i")
+    ...     print(double(wnp.arange(4)))
+    [0 2 4 6]
+    """
+    if f is None:
+        return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
+    if in_axes is _NOT_SAID:
+        message = "smap: in_axes has to be said, since types do not say how arrays are split"
+        fix = Fix("argument", "pass in_axes=0, or a tuple with one number per argument")
+        raise WeftNotImplementedError(message, operation="smap", got="no in_axes", fix=fix)
+
+    def specs(axes: Any, argument: str) -> Any:
+        return tree.map(
+            lambda axis: _spec(axis, axis_name, argument), axes, is_leaf=lambda x: x is None
+        )
+
+    return shard_map(
+        f,
+        in_specs=specs(in_axes, "in_axes"),
+        out_specs=specs(out_axes, "out_axes"),
+        axis_names={axis_name},
+    )
+
+
+def _spec(axis: Any, name: str, argument: str) -> PartitionSpec:
+    if axis is None:
+        return PartitionSpec()
+    if type(axis) is not int or axis < 0:
+        message = f"smap: {argument} has the number of a dimension, or None"
+        raise invalid_type(message, "smap", argument, axis, "an int of 0 or more, or None")
+    return PartitionSpec(*[None] * axis, name)
