@@ -27,12 +27,7 @@ ITERATORS = (
 NUMPY_BUILD = "it is about NumPy's own installation"
 RECORDS = "there are no structured dtypes; use a dictionary or a dataclass of arrays"
 REPRESENTATION = "it formats a number of Python's or NumPy's; use NumPy's"
-REFERENCES = (
-    "there are no mutable array references; values are carried through `scan` and `while_loop`"
-)
-SETTING = "there is no such setting"
 SYMBOLIC = "shapes are numbers; there are no symbolic dimensions"
-LATER_PROCESSES = "not yet: programs run in one process so far"
 NOT_YET = "not yet"
 PRIMITIVE = "`weft.extend.core.primitives` has weft's own, by the names that programs show"
 INTERNAL = "internals of JAX"
@@ -64,9 +59,6 @@ NUMPY = (
     ("poly1d", "NumPy advises against it; the functions `polyval`, `polyfit` and others are there"),
     ("False_ True_ little_endian", "Python's `False`, `True` and `sys.byteorder` are the same"),
     ("ScalarType sctypeDict typecodes", "tables of NumPy's scalar classes; see `weft.dtypes`"),
-)
-
-JAX = (
 )
 
 LAX = (
@@ -133,7 +125,6 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
     "numpy.linalg": (
         ("LinAlgError", "what has no result is NaN: a compiled program does not raise"),
     ),
-    "jax": JAX,
     "jax.experimental.jet": (("*", INTERNAL),),
     "jax.export": (
         ("SymbolicScope is_symbolic_dim symbolic_args_specs symbolic_shape", SYMBOLIC),
