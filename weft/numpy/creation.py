@@ -282,6 +282,9 @@ def _pair_of(leaf: Any) -> tuple[Any, bool]:
 def _from_object(value: Any, dtype: Any) -> Any:
     """An object with one of the protocols of arrays."""
     if value is not None and not isinstance(value, (str, bytes, dict, set)):
+        if hasattr(value, "__jax_array__"):
+            type_of(value)  # from now on the class is known
+            return _make(array_of_value(value), dtype)
         if hasattr(value, "__array__"):
             return _from_numpy(np.asarray(value), dtype)
         if hasattr(value, "__dlpack__"):
