@@ -16,7 +16,7 @@ from weft.api.jit import jit, make_jaxpr
 from weft.arrays.array import Array
 from weft.core.operators import ArrayOperators, implementations
 from weft.core.trace import Tracer
-from weft.errors import DTypeError, ShapeError
+from weft.errors import ShapeError
 from weft.testing import exact_array
 
 X = np.array([[3.0, -1.0, 2.0], [0.5, 4.0, -2.0]], np.float32)
