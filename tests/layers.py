@@ -30,6 +30,7 @@ FLOORS = (
     ("ops.products", "ops.reductions"),
     ("ops.collectives", "ops.linalg"),
     ("interpreters",),
+    ("refs",),
     ("tracing", "callbacks"),
     ("control_flow", "custom_derivatives", "spmd"),
     ("dispatch", "define", "ffi", "numpy"),
@@ -85,6 +86,7 @@ LAYER_OF = {
     "weft.ops.linalg": "ops.linalg",
     "weft.lowering": "lowering",
     "weft.interpreters": "interpreters",
+    "weft.refs": "refs",
     "weft.tracing": "tracing",
     "weft.callbacks": "callbacks",
     "weft.control_flow": "control_flow",
@@ -121,6 +123,8 @@ LAYER_OF = {
     "weft.ad_checkpoint": "facade",
     "weft.tree_util": "facade",
     "weft.layout": "facade",
+    "weft.ad": "facade",
+    "weft.ref": "facade",
 }
 
 # What only a type checker imports, in `if TYPE_CHECKING`: `weft.tree` says in annotations that a
@@ -135,6 +139,7 @@ PACKAGE_FACADES = dict.fromkeys(
         "weft.debug",
         "weft.experimental",
         "weft.experimental.checkify",
+        "weft.experimental.jet",
         "weft.export",
         "weft.ffi",
         "weft.numpy",

@@ -18,6 +18,8 @@ from weft.config import debug_infs, debug_key_reuse, debug_nans, enable_x64
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.dispatch import stages
 from weft.dtypes import float0
+from weft.refs.index import dslice as ds
+from weft.refs.reference import Ref, new_ref
 from weft.runtime.client import (
     default_backend,
     device_count,
@@ -32,6 +34,7 @@ from weft.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from weft import (
+        ad,
         ad_checkpoint,
         debug,
         distributed,
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
         nn,
         profiler,
         random,
+        ref,
         tree_util,
     )
     from weft import image as image
@@ -114,35 +118,36 @@ if TYPE_CHECKING:
 
 # fmt: off
 __all__ = [
-    "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "ad_checkpoint",
-    "allow_f16_reductions", "array_garbage_collection_guard", "auto_pcast", "block_until_ready",
-    "check_tracer_leaks", "checking_leaks", "checkpoint", "checkpoint_name",
+    "Array", "Device", "NamedSharding", "P", "Ref", "ShapeDtypeStruct", "Shard", "ad",
+    "ad_checkpoint", "allow_f16_reductions", "array_garbage_collection_guard", "auto_pcast",
+    "block_until_ready", "check_tracer_leaks", "checking_leaks", "checkpoint", "checkpoint_name",
     "checkpoint_policies", "clear_caches", "closure_convert", "config", "copy_to_host_async",
     "custom_gradient", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_key_reuse",
     "debug_nans", "default_backend", "default_device", "default_matmul_precision",
     "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit",
-    "distributed", "dlpack", "dtypes", "effects_barrier", "enable_checks", "enable_custom_prng",
-    "enable_x64", "ensure_compile_time_eval", "eval_shape", "experimental",
-    "explain_cache_misses", "export", "extend", "ffi", "float0", "fwd_and_bwd", "grad",
-    "hessian", "host_count", "host_id", "host_ids", "image", "io_callback", "jacfwd",
-    "jacobian", "jacrev", "jax2tf_associative_scan_reductions", "jit", "jvp", "lax", "layout",
-    "legacy_prng_key", "linear_transpose", "linearize", "live_arrays", "local_device_count",
-    "local_devices", "log_compiles", "make_array_from_callback",
+    "distributed", "dlpack", "ds", "dtypes", "effects_barrier", "empty_ref", "enable_checks",
+    "enable_custom_prng", "enable_x64", "ensure_compile_time_eval", "eval_shape", "experimental",
+    "explain_cache_misses", "export", "extend", "ffi", "float0", "free_ref", "freeze",
+    "fwd_and_bwd", "grad", "hessian", "host_count", "host_id", "host_ids", "image", "io_callback",
+    "jacfwd", "jacobian", "jacrev", "jax2tf_associative_scan_reductions", "jit", "jvp", "lax",
+    "layout", "legacy_prng_key", "linear_transpose", "linearize", "live_arrays",
+    "local_device_count", "local_devices", "log_compiles", "make_array_from_callback",
     "make_array_from_process_local_data", "make_array_from_single_device_arrays", "make_jaxpr",
-    "make_mesh", "make_user_context", "memory", "monitoring", "named_call", "named_scope", "nn",
-    "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion",
-    "ops", "pmap", "print_environment_info", "process_count", "process_index",
-    "process_indices", "profiler", "pure_callback", "random", "remat",
-    "remove_size_one_mesh_axis_from_type", "reshard", "scipy", "set_mesh", "shard_map",
-    "sharding", "simulate", "smap", "softmax_custom_jvp", "stages", "thread_guard",
-    "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device",
-    "transfer_guard_device_to_host", "transfer_guard_host_to_device", "tree", "tree_util",
-    "typeof", "use_mesh", "value_and_grad", "vjp", "vmap",
+    "make_mesh", "make_user_context", "memory", "monitoring", "named_call", "named_scope",
+    "new_ref", "nn", "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion",
+    "numpy_rank_promotion", "ops", "pmap", "print_environment_info", "process_count",
+    "process_index", "process_indices", "profiler", "pure_callback", "random", "ref", "remat",
+    "remove_size_one_mesh_axis_from_type", "reshard", "scipy", "set_mesh", "shard_map", "sharding",
+    "simulate", "smap", "softmax_custom_jvp", "stages", "thread_guard", "threefry_partitionable",
+    "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "use_mesh", "value_and_grad",
+    "vjp", "vmap",
 ]
 # fmt: on
 
 # Imported on first use, so that `import weft` stays cheap.
 _LAZY_MODULES = (
+    "weft.ad",
     "weft.ad_checkpoint",
     "weft.control_flow.checkpoint_policies",
     "weft.custom_batching",
@@ -164,6 +169,7 @@ _LAZY_MODULES = (
     "weft.ops",
     "weft.profiler",
     "weft.random",
+    "weft.ref",
     "weft.scipy",
     "weft.testing",
     "weft.tree_util",
@@ -202,6 +208,7 @@ _LAZY_NAMES = {
         "transfer_guard_device_to_device transfer_guard_device_to_host "
         "transfer_guard_host_to_device"
     ),
+    "weft.refs.functions": "empty_ref free_ref freeze",
     "weft.spmd.shard_map": "shard_map",
 }
 

@@ -17,7 +17,7 @@ import importlib
 import operator
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 __all__ = [
@@ -227,6 +227,11 @@ def _check(name: str, value: Any) -> None:
             )
 
 
+# What is asked before a setting changes, by name: modules that a change comes too late for are
+# loaded later than this one.
+objections: dict[str, Callable[[Any], None]] = {}
+
+
 def _changes(given: dict[str, Any]) -> dict[str, Any]:
     """The changes under weft's names of settings, checked. Raises AttributeError for an unknown
     name, and what `_check` does."""
@@ -238,6 +243,8 @@ def _changes(given: dict[str, Any]) -> dict[str, Any]:
             found[name] = value
     for name, value in found.items():
         _check(name, value)
+        if name in objections:
+            objections[name](value)
     return found
 
 

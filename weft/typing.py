@@ -13,7 +13,7 @@ Array(6., dtype=float32, weak_type=True)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Never, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from weft.arrays.array import Array
 __all__ = ["Array", "ArrayLike", "DTypeLike"]
 
 
+@runtime_checkable
 class SupportsWeftArray(Protocol):
     """A value that stands for the array that the method returns."""
 
@@ -37,13 +38,19 @@ class SupportsDType(Protocol):
         """The dtype."""
 
 
+if TYPE_CHECKING:
+    _NumPyArray: TypeAlias = np.ndarray[Any, Any]
+    _NumPyNumber: TypeAlias = np.number[Any]
+else:  # Plain classes: programs that check annotations at run time understand no others.
+    _NumPyArray, _NumPyNumber = np.ndarray, np.number
+
 # Without lists: functions of arrays refuse them, and `weft.numpy.asarray` takes them.
 ArrayLike: TypeAlias = (
     Array
     | SupportsWeftArray
-    | np.ndarray[Any, Any]
+    | _NumPyArray
     | np.bool_
-    | np.number[Any]
+    | _NumPyNumber
     | bool
     | int
     | float

@@ -286,9 +286,10 @@ def test_an_uncaught_error_of_an_operator_shows_the_users_lines_alone(tmp_path):
 # Files that raise plain exceptions: what Python's protocols ask for, what is caught where it is
 # called, methods that a subclass defines, and `config`, on which the classes of errors are built.
 PLAIN = {
-    "config.py", "debug/printing.py", "base/source.py", "spmd/block_tracers.py",
+    "config.py", "debug/printing.py", "jax_settings.py", "base/source.py", "spmd/block_tracers.py",
     "custom_derivatives/custom_function.py", "custom_derivatives/custom_primitive.py",
-    "custom_derivatives/pullback.py", "custom_derivatives/custom_vjp_rules.py", "core/array_value.py",
+    "custom_derivatives/pullback.py", "custom_derivatives/custom_vjp_rules.py",
+    "core/array_value.py",
     "core/jaxpr.py", "core/shape_struct.py", "core/trace.py", "export/container.py",
     "numpy/getitem.py", "runtime/stablehlo/portable_artifact.py",
     "runtime/backends/op_sharding.py", "sharding/layout.py", "sharding/mesh.py", "tree/nodes.py",

@@ -40,7 +40,7 @@ from weft.api.gradient_arguments import (
     vector,
     yields_to,
 )
-from weft.argument_errors import not_a_function
+from weft.argument_errors import not_a_function, not_taken
 from weft.arrays.array import Array, as_array
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Zero
@@ -57,6 +57,9 @@ from weft.numpy.promotion import UnaryUfunc
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.ops.structural.tangents import instantiate
+from weft.refs.discharge import array_in, as_closure, boxed_call, has_references
+from weft.refs.gradients import Pullback
+from weft.refs.reference import Ref
 from weft.runtime.jaxlib.lazy import pending_nodes
 from weft.typing import ArrayLike, TreeOfArrays
 
@@ -148,6 +151,8 @@ def jvp(
             fix = Fix("tuple", f"write ({name[:-1]},)", {"argument": name})
             raise WeftTypeError(message, operation="jvp", got=got, wanted="a tuple", fix=fix)
     what = f"jvp of {function_name(fun)}"
+    if has_references(tree.leaves(tuple(primals))):
+        return _jvp_of_references(fun, tuple(primals), tuple(tangents), has_aux)
     primals_flat, in_tree = operands(tuple(primals), what)
     tangents_flat, tangent_tree = tree.flatten(tuple(tangents))
     if in_tree != tangent_tree:
@@ -169,6 +174,24 @@ def jvp(
     tangents_found = [derivative_of(type_of(x), t) for x, t in zip(outs, tangents_out, strict=True)]
     result = out_tree.unflatten(outs), out_tree.unflatten(tangents_found)
     return (*result, aux) if has_aux else result
+
+
+def _jvp_of_references(
+    fun: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool
+) -> Any:
+    """`jvp` where references are among the primals: the tangents beside them are references too,
+    and are written as the primals are."""
+    leaves, in_tree = tree.flatten(primals)
+    given, tangent_tree = tree.flatten(tangents)
+    call = boxed_call("jvp", fun, leaves, in_tree, has_aux)
+    values = tree.unflatten(tangent_tree, [array_in(x) for x in given])
+    found = jvp(call.function, call.arrays(), values, has_aux)
+    (out, arrays), (tangent, tangent_arrays), *aux = found
+    call.write(arrays)
+    for i, value in zip(call.places, tangent_arrays, strict=True):
+        if type(given[i]) is Ref:
+            given[i][...] = value
+    return (out, tangent, *aux)
 
 
 def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
@@ -278,6 +301,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     Array(2., dtype=float32, weak_type=True)
     """
     what = f"linearize of {function_name(fun)}"
+    fun, primals = as_closure(what, fun, primals)
     leaves, in_tree = operands(primals, what)
     flat, store = flat_function(fun, in_tree, what, has_aux)
     outs, tangents, linear = linearize_flat(
@@ -329,6 +353,7 @@ def vjp_with_aux(
 ) -> tuple[Any, Callable[[Any], Any], Any]:
     """Does what `vjp` does; `what` is the name of the caller in messages."""
     what = f"{what} of {function_name(fun)}"
+    fun, primals = as_closure(what, fun, primals)
     leaves, in_tree = operands(primals, what)
     active = _differentiable(leaves)
     flat, store = flat_function(fun, in_tree, what, has_aux)
@@ -359,7 +384,7 @@ def vjp_with_aux(
 
     # A tree with the residuals as its leaves, so that a transformed function can return it and a
     # forward rule of `custom_vjp` can hand it on to the backward rule.
-    return out_tree.unflatten(outs), tree.Partial(pullback, residuals), aux
+    return out_tree.unflatten(outs), Pullback(pullback, residuals), aux
 
 
 # ---- grad --------------------------------------------------------------------------------------
@@ -406,6 +431,7 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """A function that computes `fun` and its gradient.
 
@@ -413,6 +439,7 @@ def value_and_grad(
     tuple of them). With `has_aux`, `fun` returns `(value, aux)` and the result is
     `((value, aux), gradient)`. `holomorphic` allows complex arguments and results of a holomorphic
     function; `allow_int` gives integer arguments float0 gradients instead of an error.
+    `reduce_axes`, which JAX has given up, is empty: anything else raises WeftNotImplementedError.
 
     >>> import weft
     >>> weft.value_and_grad(lambda x: x * x)(3.0)
@@ -420,6 +447,10 @@ def value_and_grad(
     """
     if not callable(fun):
         raise not_a_function("grad", fun)
+    if reduce_axes:
+        why = "types say where gradients are summed"
+        fix = "leave it out; where a sum is wanted, take it: weft.lax.psum(gradient, 'i')"
+        raise not_taken("grad", "reduce_axes", reduce_axes, why, fix, wanted=())
     numbers, name = numbers_of(argnums, "grad"), function_name(fun)
 
     @api_boundary
@@ -476,6 +507,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """A function that computes the gradient of `fun`, which returns a real scalar.
 
@@ -485,7 +517,9 @@ def grad(
     >>> weft.grad(wnp.tanh)(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    both: Callable[..., Any] = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+    both: Callable[..., Any] = value_and_grad(
+        fun, argnums, has_aux, holomorphic, allow_int, reduce_axes
+    )
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, found = both(*args, **kwargs)

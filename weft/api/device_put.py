@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from weft import dtypes, tree
+from weft import config, dtypes, tree
 from weft.argument_errors import not_an_array
 from weft.arrays.array import (
     Array,
@@ -23,13 +23,17 @@ from weft.arrays.array import (
     to_place,
 )
 from weft.arrays.shards import Parts, join, parts_of, put_parts
+from weft.arrays.transfers import explicit_transfers
+from weft.arrays.uncommitted import default_place
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.lowering.executables import device_for
+from weft.memory import Space
 from weft.ops.structural.layout_constraint import constrain_layout
 from weft.ops.structural.sharding_constraint import as_format, constrain, is_place, unless_simulated
 from weft.runtime import client
-from weft.sharding import Layout, NamedSharding, PartitionSpec, Sharding
+from weft.sharding import Layout, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from weft.sharding.sharding import checked_shape
 from weft.typing import ArrayLike
 
@@ -84,6 +88,13 @@ def device_put(
     >>> [shard.data.tolist() for shard in x.addressable_shards]
     [[0, 1, 2], [3, 4, 5]]
     """
+    if config.guarding:
+        with explicit_transfers():
+            return _put(x, device, donate, may_alias)
+    return _put(x, device, donate, may_alias)
+
+
+def _put(x: Any, device: Any, donate: Any, may_alias: Any) -> Any:
     if type(x) in _LEAVES and is_place(device) and type(donate) is bool:
         return _put_leaf(x, device, donate, may_alias, x)
     leaves, structure = tree.flatten(x)
@@ -103,6 +114,8 @@ def _put_leaf(
     leaf: Any, device: Any, donate: bool, may_alias: bool | None, whole: Any, number: int = 0
 ) -> Any:
     """Puts leaf `number` of the tree `whole` on a device or in a sharding."""
+    if isinstance(device, Space):
+        device = _in_memory(leaf, device)
     place, layout = as_format(device, "device_put")
     if donate and may_alias:
         message = f"device_put: {_name(whole, number)} cannot be donated and aliased at once"
@@ -139,6 +152,16 @@ def _put_leaf(
     values = host_values(leaf, aval)
     made = put(values, aval, place, copy=values is leaf and may_alias is not True)
     return to_layout(made, layout)
+
+
+def _in_memory(leaf: Any, space: Space) -> Any:
+    """The sharding of a leaf in another kind of memory; None where it stays as it is."""
+    if space is Space.Any or isinstance(leaf, Tracer):
+        return None
+    if type(leaf) is Array:
+        return leaf.sharding.with_memory_kind(space.value)
+    place = SingleDeviceSharding(device_for(default_place()))
+    return None if space is Space.Device else place.with_memory_kind(space.value)
 
 
 def _leaf_type(leaf: Any, whole: Any, number: int) -> ArrayType:

@@ -23,12 +23,45 @@ from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.structural.shape import move_dim
+from weft.refs.discharge import array_in, boxed_call, has_references
+from weft.refs.reference import Ref, new_ref
 from weft.tracing.argument_names import argument_path
 
-__all__ = ["vmap"]
+__all__ = ["mapped_classes", "vmap"]
+
+# Classes of tree nodes that keep a shape beside their arrays, as sparse arrays do: for each what
+# makes of a node, mapped along an axis, one element, and of an element the whole of a length.
+mapped_classes: dict[type, tuple[Callable[[Any, int], Any], Callable[[Any, int, int], Any]]] = {}
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def _change_nodes(values: Any, dims: Sequence[int | None], change: Callable[..., Any]) -> Any:
+    """A tree with `change(node, axis)` for each node of a class in `mapped_classes` that is mapped,
+    given the axis of every leaf of the tree."""
+    nodes, structure = tree.flatten(values, is_leaf=lambda x: type(x) in mapped_classes)
+    changed, place = [], 0
+    for node in nodes:
+        axis = None
+        if type(node) in mapped_classes:
+            count = len(tree.leaves(node))
+            axis = next((d for d in dims[place : place + count] if d is not None), None)
+            place += count
+        else:
+            place += 1
+        changed.append(node if axis is None else change(node, axis))
+    return structure.unflatten(changed)
+
+
+def _elements(inputs: Any, dims: Sequence[int | None]) -> Any:
+    return _change_nodes(inputs, dims, lambda node, axis: mapped_classes[type(node)][0](node, axis))
+
+
+def _stacked(out: Any, dims: Sequence[int | None], size: int) -> Any:
+    return _change_nodes(
+        out, dims, lambda node, axis: mapped_classes[type(node)][1](node, size, axis)
+    )
 
 
 def _is_axis(value: Any) -> bool:
@@ -64,12 +97,16 @@ def vmap(
     @api_boundary
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, in_tree = tree.flatten((args, kwargs))
+        if has_references(leaves):
+            return over_references(leaves, in_tree)
         leaves = [user_value(x) for x in leaves]
         dims, size = mapped_axes("vmap", fun, in_axes, (args, kwargs), leaves, axis_size)
         out_trees: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:
             inner_args, inner_kwargs = in_tree.unflatten(values)
+            if mapped_classes:
+                inner_args, inner_kwargs = _elements((inner_args, inner_kwargs), dims)
             try:
                 out = fun(*inner_args, **inner_kwargs)
             except WeftError as error:
@@ -78,19 +115,48 @@ def vmap(
                         error.got = value.origin(argument_path(fun, path))
                 raise
             outs, out_tree = tree.flatten(out)
+            if mapped_classes:
+                places = result_axes("vmap", name, out_axes, out_tree)
+                out_tree = tree.structure(_stacked(out, places, size))
             out_trees.append(out_tree)
-            return check_results(out, outs, f"vmap of {name}")
+            made.extend(i for i, x in enumerate(outs) if type(x) is Ref)
+            return check_results(out, [array_in(x) for x in outs], f"vmap of {name}")
 
+        made: list[int] = []
         axis = AxisData(axis_name, size, spmd_axis_name)
         outs, found = vmap_flat(flat, axis, leaves, dims, name)
         out_tree = out_trees[0]
         wanted = result_axes("vmap", name, out_axes, out_tree)
-        result: R = out_tree.unflatten(
-            [
-                _move_result(out, old, new, size, name)
-                for out, old, new in zip(outs, found, wanted, strict=True)
-            ]
-        )
+        results = [
+            _move_result(out, old, new, size, name)
+            for out, old, new in zip(outs, found, wanted, strict=True)
+        ]
+        for i in made:
+            results[i] = new_ref(results[i])
+        result: R = out_tree.unflatten(results)
+        return result
+
+    def over_references(leaves: Sequence[Any], in_tree: Any) -> R:
+        arrays = in_tree.unflatten([array_in(x) for x in leaves])
+        values = tree.leaves(arrays)
+        dims, _ = mapped_axes("vmap", fun, in_axes, arrays, values, axis_size)
+        kept = [i for i, dim in enumerate(dims) if dim is None and type(leaves[i]) is Ref]
+
+        def called(args: Any, kwargs: Any) -> Any:
+            return fun(*args, **kwargs)
+
+        called.__name__ = name
+        call = boxed_call("vmap", called, leaves, in_tree, kept=kept)
+        out, last = vmap(
+            lambda *values: call.function(values),
+            tuple(dims),
+            (out_axes, [dims[i] for i in call.places]),
+            axis_name,
+            axis_size,
+            spmd_axis_name,
+        )(*values)
+        call.write(last)
+        result: R = out
         return result
 
     return like(fun, mapped)

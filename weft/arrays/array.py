@@ -8,14 +8,24 @@ the tuple has the layout as its third entry (and None as the second one for an u
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 
 from weft import config, dtypes
-from weft.arrays.shards import gathered, moved, parts_of, put_blocks, relaid, shares
+from weft.arrays.shards import (
+    Shard,
+    gathered,
+    moved,
+    parts_of,
+    placement_text,
+    put_blocks,
+    relaid,
+    shares,
+)
+from weft.arrays.transfers import guard
+from weft.arrays.uncommitted import Uncommitted, default_place
 from weft.base import source as sources
 from weft.base.program_caches import BoundedCache, on_clear
 from weft.core.array_value import array_of_value, array_values
@@ -26,29 +36,14 @@ from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, Typed, register_type_of, type_of
 from weft.errors import DeletedArrayError, Fix, WeftIndexError, WeftTypeError, WeftValueError
 from weft.runtime import client
-from weft.sharding import Format, Layout, NamedSharding, Sharding, SingleDeviceSharding
+from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
 from weft.sharding.layout import unless_row_major
 
 __all__ = [
     "Array", "Shard", "array_at", "array_of", "as_array", "as_stored", "deleted", "donatable",
-    "donate_to_place", "host_values", "own_array", "placement_text", "put", "scalar_array",
-    "signature_of", "to_format", "to_layout", "to_place",
+    "donate_to_place", "host_values", "own_array", "put", "scalar_array", "signature_of",
+    "to_format", "to_layout", "to_place",
 ]  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Shard:
-    """The part of an array that one device holds.
-
-    `index` says which part it is, as slices of the whole array. Devices that hold equal parts are
-    told apart by `replica_id`, which counts them from 0. `data` is the part as an array on its
-    device; None where the device belongs to another process.
-    """
-
-    device: Any
-    index: tuple[slice, ...]
-    replica_id: int
-    data: Array | None
 
 
 class _ArrayMeta(type):
@@ -116,6 +111,11 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
 
     def _committed_place(self) -> Any:
         """The device or sharding that the array is committed to; None for an uncommitted array."""
+        place = self._kept_place()
+        return None if type(place) is Uncommitted else place
+
+    def _kept_place(self) -> Any:
+        """The place in the signature: the same, or where an uncommitted array lies elsewhere."""
         signature = self.signature
         return None if signature is self.type else signature[1]
 
@@ -253,6 +253,8 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         """The stored values, of random keys their bits, as a read-only NumPy array."""
         buffer = self._live()
         place = self._committed_place()
+        if config.guarding and client.backend().platform != "cpu":
+            guard("device_to_host", self.type, place)
         if isinstance(place, Sharding):
             return gathered(buffer, parts_of(place, self.type))
         return client.backend().to_numpy(buffer)
@@ -483,6 +485,8 @@ def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:
     """The signature of an array of this type and layout, committed to `place` unless it is None."""
     if isinstance(place, Sharding):
         place = place.canonical
+    elif isinstance(place, Uncommitted):
+        place = place.unless_first
     if unless_row_major(layout) is None:
         return type if place is None else (type, place)
     return type, place, layout
@@ -496,15 +500,12 @@ def array_at(buffer: Any, type: ArrayType, place: Any, layout: Layout | None = N
     return made
 
 
-def placement_text(layout: Any, place: Any) -> str:
-    """The part of a text for a layout that is not row-major, and for several devices; it begins
-    with a comma."""
-    layout = unless_row_major(layout)
-    order = getattr(layout, "major_to_minor", layout)  # Layout.AUTO has none
-    text = f", layout={order}" if layout is not None else ""
-    if isinstance(place, NamedSharding):
-        return f"{text}, sharding={place.spec}"
-    return f"{text}, sharding={place}" if isinstance(place, Sharding) else text
+def _spelled(array: Array, place: SingleDeviceSharding) -> Array:
+    """The array of the same buffer that shows this sharding of its device."""
+    made = Array(array._buffer, array.type, array.signature)
+    if place.canonical is not place:
+        made._spelling = place
+    return made
 
 
 def put(
@@ -515,14 +516,21 @@ def put(
     With `copy=False` the devices may read the array's own memory from now on. Raises ShapeError
     where the sharding cannot split the array.
     """
+    if config.guarding:
+        guard("host_to_device", type, place)
+    if place is None and config.operations_vary:
+        place = default_place()
     if type.dtype == dtypes.float0:  # There are no elements: booleans hold the shape.
         held = put(np.zeros(type.shape, np.bool_), ArrayType(type.shape, np.bool_), place)
         return Array(held._buffer, type, signature_of(type, place, None))
     if place is None:
         return Array(client.backend().put(value, type, copy=copy), type, type)
+    if isinstance(place, SingleDeviceSharding):
+        return _spelled(put(value, type, place.device, copy), place)
     if isinstance(place, Sharding):
         return array_at(put_blocks(value, type, place, copy), type, place)
-    return Array(client.backend().put(value, type, place, copy=copy), type, (type, place))
+    device = place.device if isinstance(place, Uncommitted) else place
+    return Array(client.backend().put(value, type, device, copy=copy), type, (type, place))
 
 
 def as_stored(
@@ -532,7 +540,9 @@ def as_stored(
     if isinstance(place, Sharding):
         return to_layout(put(values, type, place), layout)
     made = put(values, ArrayType(values.shape, values.dtype), place)
-    return to_layout(Array(made._buffer, type, signature_of(type, place, None)), layout)
+    return to_layout(
+        Array(made._buffer, type, signature_of(type, made._kept_place(), None)), layout
+    )
 
 
 def to_place(array: Array, place: Any, copy: bool = False) -> Array:
@@ -541,10 +551,13 @@ def to_place(array: Array, place: Any, copy: bool = False) -> Array:
     It keeps its layout. Memory that lies where it should is shared by both arrays, unless `copy`.
     Raises ShapeError where the sharding cannot split the array.
     """
-    if isinstance(place, SingleDeviceSharding):
-        place = place.device
     if array._shown_place() == place and not copy:
         return array
+    if isinstance(place, SingleDeviceSharding):
+        there = to_place(array, place.device, copy)
+        return there if place.canonical is place else _spelled(there, place)
+    if config.guarding:
+        guard("device_to_device", array.type, place)
     layout = array._layout()
     buffer = moved(array._live(), array.type, array._place(), place, copy, layout)
     return array_at(buffer, array.type, place, layout)
@@ -558,7 +571,7 @@ def to_layout(array: Array, layout: Layout | None) -> Array:
         return array
     place = array._place()
     buffer = relaid(array._live(), parts_of(place, array.type), old, layout)
-    return array_at(buffer, array.type, array._shown_place(), layout)
+    return array_at(buffer, array.type, array._shown_place() or array._kept_place(), layout)
 
 
 def to_format(array: Array, place: Any, layout: Layout | None, copy: bool = False) -> Array:
@@ -599,7 +612,11 @@ _PLAIN = frozenset({bool, int, float})
 def scalar_array(value: Any, type: ArrayType) -> Array:
     """A number as an array, cached: the same few numbers are used again and again."""
     # Equal numbers of one type are the same number, but for the sign of a zero: text tells those.
-    key = (type, value if value and type.dtype.kind != "c" else str(value))
+    key: Any = (type, value if value and type.dtype.kind != "c" else str(value))
+    if config.operations_vary:
+        key = (*key, default_place())
+    if config.guarding:  # Also where the array is there already: it depends on what ran before.
+        guard("host_to_device", type, None)
     found: Array | None = _scalars.get(key)
     if found is None or found.is_deleted():
         with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
@@ -625,7 +642,7 @@ def as_array(value: Any) -> Array:
     """
     if type(value) is Array:
         return value
-    if type(value) not in _PLAIN:
+    if type(value) not in _PLAIN or config.guarding:
         return array_of(value, type_of(value))
     key = (type(value), value if value else str(value), config.settings())
     found: Array | None = _plain_numbers.get(key)

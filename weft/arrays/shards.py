@@ -7,10 +7,11 @@ once and cached; the functions here work on buffers of the runtime and on NumPy 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +19,16 @@ from weft.arrays.relayout import copied, reordered, stored_type
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftValueError
 from weft.runtime import client
-from weft.sharding import Layout, Sharding
+from weft.sharding import Layout, NamedSharding, Sharding
+from weft.sharding.layout import unless_row_major
 from weft.sharding.sharding import block_slices
 
+if TYPE_CHECKING:
+    from weft.arrays.array import Array
+
 __all__ = [
-    "Parts", "gathered", "join", "moved", "parts_of", "put_blocks", "put_parts", "relaid", "shares",
-    "stored_type",
+    "Parts", "Shard", "gathered", "join", "moved", "parts_of", "placement_text", "put_blocks",
+    "put_parts", "relaid", "shares", "stored_type",
 ]  # fmt: skip
 
 Buffer = Any
@@ -317,3 +322,29 @@ def _host_blocks(shards: Sequence[Buffer], steps: Sequence[Step], new: Parts) ->
             joined[to] = _block(values[holder], index)
         found[number] = joined
     return found
+
+
+def placement_text(layout: Any, place: Any) -> str:
+    """The part of a text for a layout that is not row-major, and for several devices; it begins
+    with a comma."""
+    layout = unless_row_major(layout)
+    order = getattr(layout, "major_to_minor", layout)  # Layout.AUTO has none
+    text = f", layout={order}" if layout is not None else ""
+    if isinstance(place, NamedSharding):
+        return f"{text}, sharding={place.spec}"
+    return f"{text}, sharding={place}" if isinstance(place, Sharding) else text
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shard:
+    """The part of an array that one device holds.
+
+    `index` says which part it is, as slices of the whole array. Devices that hold equal parts are
+    told apart by `replica_id`, which counts them from 0. `data` is the part as an array on its
+    device; None where the device belongs to another process.
+    """
+
+    device: Any
+    index: tuple[slice, ...]
+    replica_id: int
+    data: Array | None

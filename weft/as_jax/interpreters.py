@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from weft.arrays.array import Array
 from weft.base.program_caches import clear_caches as clear_caches
-from weft.core.array_value import array_values
 from weft.core.primitive import Primitive
-from weft.core.types import type_of
 from weft.errors import WeftNotImplementedError
 from weft.sharding.context import mesh_in_force
 
@@ -25,38 +26,16 @@ def apply_primitive(prim: Primitive, *args: Any, **params: Any) -> Any:
     return prim.impl(*args, **params)
 
 
-class _Handlers(MutableMapping[type, Callable[[Any], Any]]):
-    """By class, the function that brings a value to a dtype that arrays have.
-
-    Values of classes with `__weft_array__` do that themselves; to set one here is an error.
-    """
-
-    def __getitem__(self, cls: type) -> Callable[[Any], Any]:
-        if cls in array_values:
-            return lambda value: value
-        raise KeyError(cls)
-
-    def __setitem__(self, cls: type, handler: Callable[[Any], Any]) -> None:
-        self._refuse(cls)
-
-    def __delitem__(self, cls: type) -> None:
-        self._refuse(cls)
-
-    def __iter__(self) -> Iterator[type]:
-        return iter(array_values)
-
-    def __len__(self) -> int:
-        return len(array_values)
-
-    def _refuse(self, cls: type) -> None:
-        raise WeftNotImplementedError(
-            f"values of class {cls.__name__} become operands in another way",
-            operation="canonicalize_dtype_handlers",
-            wanted="a class with __weft_array__, registered with register_array_value",
-        )
+def canonicalize_dtype(value: Any) -> Any:
+    """The value itself: its dtype is settled where it becomes an operand."""
+    return value
 
 
-canonicalize_dtype_handlers = _Handlers()
+# By class, the function that brings a value to a dtype that arrays have. weft does that where it
+# asks for the type, so what is set here is kept for programs that read it, and not asked.
+canonicalize_dtype_handlers: dict[type, Callable[[Any], Any]] = dict.fromkeys(
+    (Array, np.ndarray, np.generic, bool, int, float, complex), canonicalize_dtype
+)
 global_result_handlers: dict[Any, Any] = {}
 
 
@@ -66,7 +45,7 @@ class _NoMesh:
     empty = True
     size = 0
     axis_names: tuple[str, ...] = ()
-    shape: dict[str, int] = {}  # noqa: RUF012
+    shape: dict[str, int] = {}
 
 
 _NO_MESH = _NoMesh()
@@ -95,9 +74,3 @@ def create_compile_options(*args: Any, **kwargs: Any) -> Any:
         operation="create_compile_options",
         wanted="weft.jit(f).lower(x).compile(compiler_options)",
     )
-
-
-def canonicalize_dtype(value: Any) -> Any:
-    """The value itself: its dtype is settled where it becomes an operand."""
-    type_of(value)
-    return value

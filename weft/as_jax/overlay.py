@@ -51,6 +51,9 @@ class Overlay(types.ModuleType):
             return importlib.import_module(f"{self.__name__}.{name}")
         # The import system asks for names of its own, which the sources answer for themselves.
         if not (name.startswith("__") and name.endswith("__")) or name.startswith("__version"):
+            # A module before any other: `weft.core` is another one than that of `jax.core`.
+            if f"{self.__name__}.{name}" in MODULES:
+                return importlib.import_module(f"{self.__name__}.{name}")
             for source in self._sources:
                 try:
                     found = getattr(importlib.import_module(source), name)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from weft import config
+from weft.jax_settings import read_environment
 
 __all__ = ["SETTINGS", "follow_jax"]
 
@@ -20,3 +21,4 @@ def follow_jax() -> None:
     """Makes JAX's rules those of this process."""
     for name, value in SETTINGS.items():
         config.update(name, value)
+    read_environment()

@@ -28,13 +28,15 @@ from weft.lowering.eval_trace import operation_key, operation_program
 from weft.lowering.executables import run_program
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.joining import concatenate_p
+from weft.refs.discharge import array_in, discharge, has_references, refuse_returned
+from weft.refs.reference import contents
 from weft.tracing.argument_names import argument_names
 from weft.tracing.closure_lifting import TracedValues
 from weft.tracing.trace_cache import TracedBody
 from weft.tree.difference import differences
 
 __all__ = [
-    "LoopBody", "check_carry_structure", "close_carry", "permuted", "run_as_one", "run_compiled",
+    "LoopBody", "LoopWithReferences", "check_carry_structure", "close_carry", "permuted", "run_as_one", "run_compiled",
     "trace_body", "trace_loop_body",
 ]  # fmt: skip
 
@@ -42,12 +44,32 @@ __all__ = [
 @dataclasses.dataclass(frozen=True)
 class LoopBody:
     """A traced loop body: its jaxpr, the values it closed over, the structure of its results other
-    than the carried values, and the types of the carried values."""
+    than the carried values, and the types of the carried values.
+
+    Where it closes over references, the jaxpr takes their arrays, and returns those of the
+    `written` ones behind its results.
+    """
 
     jaxpr: Jaxpr
     consts: list[Any]
     out_tree: Any
     carry_types: list[ArrayType]
+    written: tuple[int, ...] = ()
+
+    def with_references(self) -> LoopWithReferences:
+        """Returns the body for a loop that also carries the arrays of the references it writes."""
+        jaxpr, consts, written = self.jaxpr, self.consts, self.written
+        if not has_references(consts):
+            return LoopWithReferences(jaxpr, consts, [])
+        first, n = len(consts), len(self.carry_types)
+        kept = [i for i in range(first) if i not in written]
+        rest = range(first + n, len(jaxpr.inputs))
+        results = len(jaxpr.outputs) - len(written)
+        outputs = [*range(n), *range(results, len(jaxpr.outputs)), *range(n, results)]
+        inputs = [*kept, *range(first, first + n), *written, *rest]
+        values = [array_in(consts[i]) for i in kept]
+        refs = [consts[i] for i in written]
+        return LoopWithReferences(permuted(jaxpr, inputs, outputs), values, refs)
 
     def start(self, carry: Sequence[Any]) -> list[Any]:
         """Returns the first carried values in the types that the loop carries."""
@@ -62,6 +84,24 @@ class LoopBody:
         ]
 
 
+@dataclasses.dataclass(frozen=True)
+class LoopWithReferences:
+    """A loop body without references: the arrays of `refs` are the last carried values."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+    refs: list[Any]
+
+    def arrays(self) -> list[Any]:
+        """Returns the first values of the arrays of the references."""
+        return [contents(ref) for ref in self.refs]
+
+    def write(self, arrays: Sequence[Any]) -> None:
+        """Writes the last values of these arrays."""
+        for ref, value in zip(self.refs, arrays, strict=True):
+            ref[...] = value
+
+
 def trace_body(
     what: str,
     function: Callable[..., Any],
@@ -69,11 +109,13 @@ def trace_body(
     in_types: Sequence[ArrayType],
     closed: TracedValues | None = None,
     call: Callable[..., Any] | None = None,
+    references: bool = False,
 ) -> TracedBody:
     """Traces `function(*args)`, where `in_tree` is the structure of the tuple of arguments.
 
     The traced values `closed` become inputs between the constants and the arguments. `call`, if
-    given, calls the function: `call(function, *args)`.
+    given, calls the function: `call(function, *args)`. With `references` the function may close
+    over them.
     """
     name = function_name(function)
     trees: list[Any] = []
@@ -86,6 +128,7 @@ def trace_body(
         out = own(*args) if call is None else call(own, *args)
         outs, out_tree = tree.flatten(out)
         trees.append(out_tree)
+        refuse_returned(f"{what} of {name}", out, outs)
         return check_results(out, outs, f"{what} of {name}")
 
     types = [*(x.type for x in closed.found), *in_types]
@@ -94,7 +137,12 @@ def trace_body(
         return argument_names(function, tree.treedef_tuple((in_tree, tree.structure({}))))
 
     jaxpr, consts = trace_to_jaxpr(
-        flat, types, transformation=what, name=name, input_names=names if call is None else None
+        flat,
+        types,
+        transformation=what,
+        name=name,
+        input_names=names if call is None else None,
+        references=references,
     )
     return TracedBody(jaxpr, consts, trees[-1])
 
@@ -117,22 +165,29 @@ def trace_loop_body(
     in_tree = tree.treedef_tuple(tuple(trees))
     types, n = list(carry_types), len(carry_types)
     while True:
-        traced = trace_body(what, function, in_tree, [*types, *other_types], closed)
+        traced, written = _traced(what, function, in_tree, [*types, *other_types], closed)
         out_tree = result(traced.out_tree)
         outs = traced.jaxpr.out_types[:n]
         wider = promoted_carry(types, outs)
         first = len(traced.consts) + len(closed.found)
         if wider == types:
-            again = partial(trace_body, what, function, in_tree, [*outs, *other_types], closed)
+            again = partial(_traced, what, function, in_tree, [*outs, *other_types], closed)
             check_carry_types(what, name, trees[0], types, traced.jaxpr, again)
             weaker = [a.weak_type and not b.weak_type for a, b in zip(types, outs, strict=True)]
             flags = [*[False] * first, *weaker, *[False] * len(other_types)]
             if not any(weaker) or not yields(traced.jaxpr, flags):
                 body = close_carry(traced.jaxpr, first, n, weak=True)
                 carried = body.in_types[first : first + n]
-                return LoopBody(body, traced.consts, out_tree, carried)
+                return LoopBody(body, traced.consts, out_tree, carried, written)
             wider = [t.strong() if flag else t for t, flag in zip(types, weaker, strict=True)]
         types = wider
+
+
+def _traced(*how: Any) -> tuple[TracedBody, tuple[int, ...]]:
+    """Returns the traced body for arrays in place of references, and which of these it writes."""
+    traced = trace_body(*how, references=True)
+    found = discharge(traced.jaxpr)
+    return dataclasses.replace(traced, jaxpr=found.jaxpr), found.written
 
 
 def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Jaxpr:
@@ -276,7 +331,7 @@ def check_carry_types(
     message = f"{what} of {name}: the carry comes out with other types than it goes in"
     wanted = "the shape and dtype of each initial value"
     try:
-        stays = again().jaxpr.out_types[: len(types)] == outs
+        stays = again()[0].jaxpr.out_types[: len(types)] == outs
     except Exception:  # noqa: BLE001  (the body takes no such carry)
         stays = False
     path, got, out, var = differ[0]

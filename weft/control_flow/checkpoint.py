@@ -22,6 +22,7 @@ from weft.control_flow.checkpoint_policies import MAKERS_BY_NAME, Policy, saveab
 from weft.control_flow.cond import cond_p
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import stacked_type
+from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.control_flow.scan import scan_p
 from weft.core import rules
 from weft.core.check import checked
@@ -35,7 +36,6 @@ from weft.core.jaxpr import (
     eval_jaxpr,
     map_jaxprs,
 )
-from weft.core.primitive import Primitive
 from weft.core.rules import Derived, Values
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
@@ -47,6 +47,7 @@ from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
 from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
+from weft.refs.discharge import as_closure, has_references, pure_call
 from weft.runtime import stablehlo
 from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache
@@ -56,7 +57,7 @@ __all__ = ["checkpoint", "remat_p"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-remat_p = Primitive("checkpoint", multiple_results=True, memoise=False)
+remat_p = ProgramPrimitive("checkpoint")
 
 
 _traces = TraceCache(512, "checkpoint")
@@ -89,6 +90,8 @@ def checkpoint(
     def rematerialized(*args: P.args, **kwargs: P.kwargs) -> R:
         static = {_place(i, args, name) for i in numbers}
         given = [x for i, x in enumerate(args) if i not in static]
+        if has_references(tree.leaves((given, kwargs))):
+            return with_references(args, kwargs, static)
         leaves, in_tree = tree.flatten((given, kwargs))
         leaves = [user_value(x) for x in leaves]
 
@@ -102,14 +105,29 @@ def checkpoint(
             _traces,
             fun,
             (in_tree, len(args), tuple(sorted(static)), *types),
-            lambda closed: trace_body("checkpoint", fun, in_tree, types, closed, with_static),
+            lambda closed: trace_body(
+                "checkpoint", fun, in_tree, types, closed, with_static, references=True
+            ),
             tuple(args[i] for i in sorted(static)),
         )
         # `again` marks a jaxpr that computes something a second time.
         params = {"policy": policy, "prevent_cse": prevent_cse, "again": False}
-        outs = remat_p.bind(*traced.consts, *leaves, jaxpr=traced.jaxpr, **params)
-        result: R = traced.out_tree.unflatten(outs)
+        call = pure_call(traced.jaxpr, traced.consts)
+        outs = remat_p.bind(*call.consts, *leaves, jaxpr=call.jaxpr, **params)
+        result: R = traced.out_tree.unflatten(call.finish(outs))
         return result
+
+    def with_references(args: Any, kwargs: Any, static: Any) -> R:
+        marked = [(None if i in static else x) for i, x in enumerate(args)]
+
+        def full(dynamic: Any, keywords: Any) -> R:
+            values = [args[i] if i in static else x for i, x in enumerate(dynamic)]
+            return fun(*values, **keywords)
+
+        full.__name__ = name
+        function, rest = as_closure("checkpoint", full, (marked, kwargs))
+        again: R = checkpoint(function, prevent_cse=prevent_cse, policy=policy)(*rest)
+        return again
 
     return functools.wraps(fun)(rematerialized) if hasattr(fun, "__name__") else rematerialized
 

@@ -21,14 +21,15 @@ from weft.argument_errors import NOT_GIVEN
 from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import marked, partition
 from weft.control_flow.body_tracing import permuted, trace_body
+from weft.control_flow.branch_references import pure_branches
 from weft.control_flow.branch_residuals import ResidualSlots
 from weft.control_flow.in_python import in_python, known_number
 from weft.control_flow.mapped_choice import derived_where_taken, one_by_one, select_rows
+from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
-from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
@@ -58,10 +59,12 @@ from weft.ops.elementwise.selection import clamp
 from weft.ops.structural.layout_constraint import constraint_equation
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import instantiate
+from weft.refs.discharge import as_closure, has_references
+from weft.runtime import stablehlo
 from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache, TracedBody
 
-__all__ = ["cond", "cond_p", "switch"]
+__all__ = ["bind_branches", "cond", "cond_p", "switch"]
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -120,7 +123,7 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
     if of.dtype != dtypes.bool_:
         pred = ne(pred, of.dtype.type(0))
     index = convert_element_type(pred, dtypes.int32)
-    return _bind_branches("cond", index, (false_fun, true_fun), operands, ("false_fun", "true_fun"))
+    return bind_branches("cond", index, (false_fun, true_fun), operands, ("false_fun", "true_fun"))
 
 
 def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
@@ -171,27 +174,40 @@ def switch(
     inside = clamp(of.dtype.type(0), index, of.dtype.type(np.int32(len(branches) - 1)))
     index = convert_element_type(inside, dtypes.int32)
     names = tuple(f"branch {i}" for i in range(len(branches)))
-    return _bind_branches("switch", index, branches, operands, names)
+    return bind_branches("switch", index, branches, operands, names)
 
 
 _traces = TraceCache(512)
 
 
-def _bind_branches(
+def bind_branches(
     what: str, index: Any, functions: Sequence[Any], operands: Any, names: Sequence[str]
 ) -> Any:
+    """Traces the functions of a conditional called `what` and applies the one at `index`, an int32
+    in range; `names` stand for them in messages."""
+    if has_references(tree.leaves(operands)):
+        closed = [as_closure(what, function, operands) for function in functions]
+        functions, operands = [function for function, _ in closed], closed[0][1]
     leaves, in_tree = tree.flatten(operands)
     leaves = [user_value(x) for x in leaves]
     in_types = [type_of(x) for x in leaves]
     traced = [
         trace_once(
-            _traces, f, (what, in_tree, *in_types), partial(trace_body, what, f, in_tree, in_types)
+            _traces,
+            f,
+            (what, in_tree, *in_types),
+            partial(trace_body, what, f, in_tree, in_types, references=True),
         )
         for f in functions
     ]
     _check_branches(what, traced, names, functions)
+    traced, written = pure_branches(traced)
     jaxprs, consts = _share_consts(traced)
-    return traced[0].out_tree.unflatten(cond_p.bind(index, *consts, *leaves, branches=jaxprs))
+    outs = cond_p.bind(index, *consts, *leaves, branches=jaxprs)
+    count = len(outs) - len(written)
+    for ref, value in zip(written, outs[count:], strict=True):
+        ref[...] = value
+    return traced[0].out_tree.unflatten(outs[:count])
 
 
 def _shown(name: str, function: Any) -> str:
@@ -251,7 +267,7 @@ def _share_consts(traced: Sequence[TracedBody]) -> tuple[Branches, list[Any]]:
     return branches, list(union.values())
 
 
-cond_p = Primitive("cond", multiple_results=True, memoise=False)
+cond_p = ProgramPrimitive("cond")
 
 
 def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
@@ -566,6 +582,9 @@ def cond_lower(context: Any, index: Any, *operands: Any, branches: Branches) -> 
         partial(context.lower_jaxpr, branch, operands, f"branch_{b}")
         for b, branch in enumerate(branches)
     ]
+    chosen = stablehlo.known_integer(index)
+    if chosen is not None:
+        return list(every[max(0, min(chosen, len(every) - 1))]())
     return list(context.case(index, every, context.result_ir_types()))
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from weft import config
 from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import marked
+from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core.jaxpr import Jaxpr
-from weft.core.primitive import Primitive
 from weft.core.rules import Params
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.lowering.executables import (
@@ -31,7 +31,7 @@ from weft.lowering.result_layouts import operand_formats
 
 __all__ = ["eager_program", "jit_p", "jit_program", "placed_program"]
 
-jit_p = Primitive("jit", multiple_results=True, memoise=False)
+jit_p = ProgramPrimitive("jit")
 
 
 def jit_program(

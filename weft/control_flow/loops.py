@@ -16,12 +16,14 @@ from weft.control_flow.scan import bind_scan
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.function_results import check_function, check_results
+from weft.interpreters.function_results import check_function, check_results, leaf_paths
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import move_dim, reshape
+from weft.refs.discharge import array_in, check_distinct, has_references, lent, not_carried
+from weft.refs.reference import Ref, boxed, contents
 from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache
 from weft.typing import ArrayLike
@@ -42,6 +44,7 @@ def scan(
     length: int | None = ...,
     reverse: bool = ...,
     unroll: int | bool = ...,
+    _split_transpose: bool = ...,
 ) -> tuple[Array, Y]: ...
 @overload
 def scan(
@@ -51,6 +54,7 @@ def scan(
     length: int | None = ...,
     reverse: bool = ...,
     unroll: int | bool = ...,
+    _split_transpose: bool = ...,
 ) -> tuple[Carry, Y]: ...
 @api_boundary
 def scan(
@@ -60,6 +64,7 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
     """Runs `carry, y = f(carry, x)` along `xs`; returns the last carry and all `y`, stacked.
 
@@ -67,8 +72,9 @@ def scan(
     `length`), and each `y` is stacked along a new leading axis: all of them any trees. The carry
     keeps its structure, shapes and dtypes; Python numbers in `init` take the dtype that comes out.
     `reverse` goes from the last element to the first, with each `y` at the index of its `x`.
-    `unroll` says how many steps one round of the compiled loop takes (True: all of them). `f` is
-    traced once, and the loop can be differentiated in both modes.
+    `unroll` says how many steps one round of the compiled loop takes (True or 0: all of them). `f`
+    is traced once, and the loop can be differentiated in both modes. `_split_transpose` changes
+    nothing: it names a variant of JAX's backward loop, which computes the same.
 
     Raises TreeError or WeftTypeError for a carry that changes (leaf by leaf), ShapeError for `xs`
     of different lengths, WeftValueError for a negative or missing length.
@@ -91,6 +97,8 @@ def run_loop(
 ) -> tuple[Any, Any]:
     """Runs `scan` under the name `what`, which error messages show."""
     name = check_function(what, f)
+    if has_references(tree.leaves(xs)):
+        return _scan_references(what, f, init, xs, length, reverse, unroll)
     carry_leaves, carry_types, carry_tree = typed_leaves(what, name, "init", init)
     x_leaves, x_types, x_tree = typed_leaves(what, name, "xs", xs)
     length = _length(what, name, xs, x_types, length)
@@ -112,9 +120,40 @@ def run_loop(
         ),
     )
     n = len(carry_types)
-    loop = Loop(length, bool(reverse), _unroll(what, unroll, length), len(body.consts), n)
-    outs = bind_scan(body.jaxpr, loop, body.consts, body.start(carry_leaves), x_leaves)
-    return carry_tree.unflatten(outs[:n]), body.out_tree.unflatten(outs[n:])
+    pure = body.with_references()
+    m = n + len(pure.refs)
+    loop = Loop(length, bool(reverse), _unroll(what, unroll, length), len(pure.consts), m)
+    carry = [*body.start(carry_leaves), *pure.arrays()]
+    outs = bind_scan(pure.jaxpr, loop, pure.consts, carry, x_leaves)
+    pure.write(outs[n:m])
+    return carry_tree.unflatten(outs[:n]), body.out_tree.unflatten(outs[m:])
+
+
+def _scan_references(
+    what: str, f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, *how: Any
+) -> tuple[Any, Any]:
+    """Runs a loop along references: each step has references to its elements."""
+    leaves, x_tree = tree.flatten(xs)
+    names = [f"xs{path}" for path in leaf_paths(x_tree)]
+    check_distinct(f"{what} of {function_name(f)}", leaves, lambda: names)
+    places = [i for i, leaf in enumerate(leaves) if type(leaf) is Ref]
+    refs = [leaves[i] for i in places]
+
+    def step(carry: Any, values: Any) -> tuple[Any, Any]:
+        elements = list(values)
+        for i in places:
+            elements[i] = boxed(elements[i])
+        with lent(refs):
+            out = f(carry, x_tree.unflatten(elements))
+        if not isinstance(out, tuple) or len(out) != 2:
+            return out  # which the loop refuses
+        return out[0], (out[1], [contents(elements[i]) for i in places])
+
+    step.__name__ = function_name(f)
+    carry, (ys, last) = run_loop(what, step, init, [array_in(x) for x in leaves], *how)
+    for ref, value in zip(refs, last, strict=True):
+        ref[...] = value
+    return carry, ys
 
 
 def typed_leaves(
@@ -130,6 +169,8 @@ def typed_leaves(
             types.append(type_of(leaf))
         except WeftTypeError:
             path, _ = tree.leaves_with_path(value)[i]
+            if type(leaf) is Ref:
+                raise not_carried(what, name, f"{which}{tree.keystr(path)}", leaf) from None
             title = f"{what} of {name}: {which}{tree.keystr(path)}"
             raise not_an_array(what, title, leaf) from None
     return leaves, types, structure
@@ -185,7 +226,7 @@ def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: i
 
 
 def _unroll(what: str, unroll: int | bool, length: int) -> int:
-    if unroll is True:
+    if unroll is True or (unroll is not False and unroll == 0):
         return max(1, length)
     steps = 1 if unroll is False else _positive(what, "unroll", unroll, "an int or a bool")
     return max(1, min(steps, length))

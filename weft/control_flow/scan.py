@@ -31,11 +31,11 @@ from weft.control_flow.loop_parts import (
     second_loop,
     stacked_type,
 )
+from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.access_pattern import Inner, Read, Reads, Step, full_read
 from weft.core.check import checked, operands_do_not_fit
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
-from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
@@ -65,7 +65,7 @@ from weft.runtime import stablehlo
 
 __all__ = ["bind_scan", "scan_p"]
 
-scan_p = Primitive("scan", multiple_results=True, memoise=False)
+scan_p = ProgramPrimitive("scan")
 
 
 def bind_scan(jaxpr: Jaxpr, loop: Loop, consts: Values, carry: Values, xs: Values) -> list[Any]:

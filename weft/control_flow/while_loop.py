@@ -19,6 +19,7 @@ from weft import dtypes, tree
 from weft.arrays.array import Array, array_of
 from weft.base.marked_lists import Flags, marked, partition
 from weft.control_flow.body_tracing import (
+    LoopWithReferences,
     check_carry_structure,
     close_carry,
     permuted,
@@ -30,11 +31,11 @@ from weft.control_flow.in_python import in_python, run_fori, run_while
 from weft.control_flow.loop_parts import fixpoint, is_mapped, moved_to_front
 from weft.control_flow.loops import run_loop, typed_leaves
 from weft.control_flow.mapped_choice import one_by_one, select_rows
+from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
-from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
@@ -62,6 +63,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.reductions.reduce import reduce_or
 from weft.ops.structural.layout_constraint import constraint_equation, row_major_entry
 from weft.ops.structural.tangents import instantiate
+from weft.refs.discharge import array_in, discharge, has_references
 from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache, TracedBody
 from weft.typing import ArrayLike
@@ -70,7 +72,7 @@ __all__ = ["fori_loop", "while_loop", "while_p"]
 
 Carry = TypeVar("Carry")
 
-while_p = Primitive("while", multiple_results=True, memoise=False)
+while_p = ProgramPrimitive("while")
 
 
 _bodies = TraceCache(512, "a loop")
@@ -128,13 +130,53 @@ def _run_while(
         _conditions,
         cond_fun,
         (carry_tree, *body.carry_types),
-        lambda closed: trace_body(what, cond_fun, in_tree, body.carry_types, closed),
+        lambda closed: trace_body(
+            what, cond_fun, in_tree, body.carry_types, closed, references=True
+        ),
     )
     _check_condition(function_name(cond_fun), condition)
-    outs = bind_while(
-        condition.jaxpr, body.jaxpr, condition.consts, body.consts, body.start(leaves)
-    )
-    return carry_tree.unflatten(outs)
+    pure = body.with_references()
+    test, consts = _test_with_references(function_name(cond_fun), condition, pure)
+    carry = [*body.start(leaves), *pure.arrays()]
+    outs = bind_while(test, pure.jaxpr, consts, pure.consts, carry)
+    pure.write(outs[len(leaves) :])
+    return carry_tree.unflatten(outs[: len(leaves)])
+
+
+def _test_with_references(
+    name: str, condition: TracedBody, body: LoopWithReferences
+) -> tuple[Jaxpr, list[Any]]:
+    """Returns the condition without references, which takes the arrays that the loop carries, and
+    what it closes over besides."""
+    if not body.refs and not has_references(condition.consts):
+        return condition.jaxpr, condition.consts
+    found = discharge(condition.jaxpr)
+    if found.written:
+        message = f"while_loop: the condition {name} writes a reference"
+        got = f"a write to a reference of type {condition.consts[found.written[0]].type}"
+        fix = Fix("body", "write it in the body, and read it in the condition")
+        wanted = "a condition that only reads"
+        raise WeftNotImplementedError(
+            message, operation="while_loop", got=got, wanted=wanted, fix=fix
+        )
+    count = len(condition.consts)
+    carried = [id(ref) for ref in body.refs]
+    own = {id(value): i for i, value in enumerate(condition.consts)}
+    kept = [i for i, value in enumerate(condition.consts) if id(value) not in carried]
+    at = [own.get(identity) for identity in carried]
+
+    def make() -> Jaxpr:
+        jaxpr = found.jaxpr
+        last = [
+            Var(ref.type.inner) if i is None else jaxpr.inputs[i]
+            for i, ref in zip(at, body.refs, strict=True)
+        ]
+        inputs = [*(jaxpr.inputs[i] for i in kept), *jaxpr.inputs[count:], *last]
+        return Jaxpr(inputs, jaxpr.eqns, jaxpr.outputs, 0, jaxpr.name)
+
+    types = tuple(ref.type for ref in body.refs)
+    test = condition.jaxpr.memoize(("with references", tuple(kept), tuple(at), types), make)
+    return test, [array_in(condition.consts[i]) for i in kept]
 
 
 def _check_condition(name: str, condition: TracedBody) -> None:

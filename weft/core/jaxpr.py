@@ -52,7 +52,7 @@ class Var:
 
 
 class DropVar(Var):
-    """A result that nothing reads, in equations made by hand; recorded ones have plain variables."""
+    """A result that nothing reads, in equations made by hand; recorded ones have a `Var`."""
 
     __slots__ = ()
 

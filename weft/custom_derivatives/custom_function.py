@@ -35,9 +35,12 @@ from weft.errors import (
     trim,
 )
 from weft.interpreters.function_results import check_function, check_results
+from weft.interpreters.staging import function_name
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.ops.structural.tangents import zeros
+from weft.refs.discharge import has_references
+from weft.refs.reference import Ref
 from weft.tracing.closure_lifting import TracedValues
 
 __all__ = [
@@ -260,7 +263,7 @@ class CustomFunction(PositionalFunction[P, R]):
         places, given = self._split(full)
         leaves, in_tree = tree.flatten(given)
         for i, leaf in enumerate(leaves):
-            if type(leaf) is not Array:
+            if type(leaf) is not Array and type(leaf) is not Ref:
                 leaves[i] = self._operand(leaf, i, places, in_tree)
         trace = _trace(None)
         if trace is None or trace is bottom_trace():
@@ -273,6 +276,10 @@ class CustomFunction(PositionalFunction[P, R]):
         nondiff = [full[i] for i in places]
         names = [self._argument_name(i) for i in range(len(full)) if i not in places]
         functions = [self._function, *self._rules]
+        if has_references(leaves):
+            functions = self._closing_over(leaves, in_tree, places)
+            rest = in_tree.unflatten([None if type(x) is Ref else x for x in leaves])
+            leaves, in_tree = tree.flatten(rest)
         application = Application(self, names, functions, nondiff, places, in_tree)
         outs = self._primitive.call(
             application.run,
@@ -283,6 +290,43 @@ class CustomFunction(PositionalFunction[P, R]):
             captured=application.captured,
         )
         return application.out_tree.unflatten(outs)
+
+    def _closing_over(
+        self, leaves: Sequence[Any], in_tree: Any, places: tuple[int, ...]
+    ) -> list[Callable[..., Any]]:
+        """Returns the function and its rules, which close over the references among the leaves of
+        the differentiable arguments, where they get None."""
+        refs = tuple(leaf if type(leaf) is Ref else None for leaf in leaves)
+
+        def given(values: Sequence[Any]) -> tuple[Any, ...]:
+            found = iter(tree.leaves(tuple(values)))
+            full = [next(found) if ref is None else ref for ref in refs]
+            return tuple(in_tree.unflatten(full))
+
+        def by_position(args: Sequence[Any]) -> list[Any]:
+            own = list(given([x for i, x in enumerate(args) if i not in places]))
+            for place in places:
+                own.insert(place, args[place])
+            return own
+
+        function = self._function_with(self._function, by_position)
+        return [function, *self._rules_with(given, by_position)]
+
+    def _function_with(
+        self, function: Callable[..., Any], arguments: Callable[[Sequence[Any]], Sequence[Any]]
+    ) -> Callable[..., Any]:
+        """Returns a function that changes its positional arguments first."""
+
+        def changed(*args: Any) -> Any:
+            return function(*arguments(args))
+
+        changed.__name__ = function_name(function)
+        return changed
+
+    def _rules_with(self, given: Any, by_position: Any) -> list[Callable[..., Any]]:
+        """Returns the rules with references put into their arguments: by `given` into a tuple of
+        the differentiable ones, by `by_position` into all."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _rules_with")
 
     def _argument_name(self, number: int) -> str:
         return self._names[number] if number < len(self._names) else f"argument {number}"

@@ -137,6 +137,15 @@ class custom_jvp(CustomFunction[P, R]):
     def _rule(self, application: Application) -> Rule:
         return JVPRule(application)
 
+    def _rules_with(self, given: Any, by_position: Any) -> list[Callable[..., Any]]:
+        (rule,) = self._rules
+
+        def arguments(args: Sequence[Any]) -> list[Any]:
+            *nondiff, primals, tangents = args
+            return [*nondiff, given(primals), tangents]
+
+        return [self._function_with(rule, arguments)]
+
 
 register_closure(custom_jvp, ("_function", "_rules"), copy.copy)
 register_parts(custom_jvp, lambda f: (f._function, f._places, *f._rules, f._symbolic_zeros))

@@ -38,6 +38,7 @@ from weft.interpreters.vmap import element_type, mapped_type, vmap_flat, vmap_ja
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.shape import move_dim, squeeze
 from weft.ops.structural.tangents import add_tangents
+from weft.refs.discharge import has_references, pure_call, written_inside
 
 __all__ = ["MappedRule", "Rule", "custom_primitive", "linearized", "mapped_at_front"]
 
@@ -161,8 +162,13 @@ def recorded(
     """Returns the further operands in front, and the parameters with a jaxpr for the function."""
     name, rule, captured = params["name"], params["rule"], params["captured"]
     jaxpr, consts = trace_to_jaxpr(
-        params["function"], in_types, transformation=primitive.name, name=name
+        params["function"], in_types, transformation=primitive.name, name=name, references=True
     )
+    if has_references(consts):
+        call = pure_call(jaxpr, consts)
+        if call.written:
+            raise written_inside(f"{primitive.name} of {name}", call.written[0])
+        jaxpr, consts = call.jaxpr, call.consts
     if consts:
         closed, passive, given = counts(captured)
         captured = (closed + len(consts), passive, given)

@@ -46,6 +46,7 @@ from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.collectives.all_reduce import psum_p, vary
 from weft.ops.structural.tangents import zeros
+from weft.refs.reference import Ref
 from weft.runtime import pytree
 from weft.tracing.closure_lifting import register_closure
 
@@ -124,6 +125,10 @@ class custom_vjp(CustomFunction[P, R]):
 
     def _rule(self, application: Application) -> Rule:
         return UsersVJPRule(application)
+
+    def _rules_with(self, given: Any, by_position: Any) -> list[Callable[..., Any]]:
+        fwd, bwd = self._rules
+        return [self._function_with(fwd, by_position), bwd]
 
 
 register_closure(custom_vjp, ("_function", "_rules"), copy.copy)
@@ -215,6 +220,8 @@ def _is_array(value: Any) -> bool:
     """Returns whether a leaf of the residuals is an operand; other leaves stay as they are."""
     if isinstance(value, Tracer):
         return True
+    if type(value) is Ref:
+        return False
     return hasattr(value, "dtype") and hasattr(value, "shape") and not is_float0(value)
 
 

@@ -60,7 +60,8 @@ def _results(primitive: Primitive, outs: Any, dim: int) -> Any:
 def _vectorized(primitive: Primitive, args: Values, dims: Dims, **params: Any) -> Any:
     first = next(dim for dim in dims if dim is not None)
     if any(dim != first for dim in dims):
-        args, first = [bdim_at_front(x, d, _size(args, dims)) for x, d in zip(args, dims)], 0
+        size, first = _size(args, dims), 0
+        args = [bdim_at_front(x, dim, size) for x, dim in zip(args, dims, strict=True)]
     return _results(primitive, primitive.bind(*args, **params), first)
 
 
@@ -80,19 +81,25 @@ def defvectorized(prim: Primitive) -> None:
 
 def _broadcasting(primitive: Primitive, args: Values, dims: Dims, **params: Any) -> Any:
     size = _size(args, dims)
-    rank = max(type_of(x).ndim - (d is not None) for x, d in zip(args, dims))
-    moved = []
-    for x, dim in zip(args, dims):
-        if dim is None and not type_of(x).ndim:
-            moved.append(broadcast(x, size, 0) if not rank else x)
-            continue
-        front = bdim_at_front(x, dim, size)
-        shape = type_of(front).shape
-        if dim is not None and 0 < rank != len(shape) - 1:
-            # A number per element: a dimension of length 1 for each of the others'.
-            front = broadcast_in_dim(front, (size,) + (1,) * (rank - len(shape) + 1) + shape[1:], (0, *range(rank - len(shape) + 2, rank + 1)))
-        moved.append(front)
+    pairs = list(zip(args, dims, strict=True))
+    rank = max(type_of(x).ndim - (dim is not None) for x, dim in pairs)
+    moved = [
+        x
+        if dim is None and rank and not type_of(x).ndim
+        else _of_rank(bdim_at_front(x, dim, size), rank + 1)
+        for x, dim in pairs
+    ]
     return _results(primitive, primitive.bind(*moved, **params), 0)
+
+
+def _of_rank(x: Any, rank: int) -> Any:
+    """The array with dimensions of length 1 after the first, so that it has this many."""
+    shape = type_of(x).shape
+    missing = rank - len(shape)
+    if not missing:
+        return x
+    target = (shape[0], *(1,) * missing, *shape[1:])
+    return broadcast_in_dim(x, target, (0, *range(missing + 1, rank)))
 
 
 def defbroadcasting(prim: Primitive) -> None:

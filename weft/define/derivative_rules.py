@@ -101,7 +101,7 @@ def defjvp(primitive: Primitive, *jvprules: Rule | None) -> None:
 
 
 def defjvp2(primitive: Primitive, *jvprules: Rule | None) -> None:
-    """As `defjvp`, with rules that get the result too: `rule(tangent, result, *primals, **params)`."""
+    """As `defjvp`, with rules that get the result: `rule(tangent, result, *primals, **params)`."""
     primitive_jvps[primitive] = partial(_jvp_of_parts, primitive, jvprules, True)
 
 

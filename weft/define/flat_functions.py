@@ -10,11 +10,7 @@ from weft import tree
 from weft.base.source_info import DebugInfo
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType, type_of
-from weft.define.wrapped_functions import (
-    WrappedFun,
-    transformation2,
-    transformation_with_aux2,
-)
+from weft.define.wrapped_functions import WrappedFun, transformation2, transformation_with_aux2
 from weft.errors import Fix, WeftTypeError, WeftValueError
 
 __all__ = [
@@ -209,12 +205,16 @@ def safe_zip(*lists: Iterable[Any]) -> list[tuple[Any, ...]]:
 
 
 def shaped_abstractify(x: Any) -> ArrayType:
-    """The type of an array, a number or a `ShapeDtypeStruct`; WeftTypeError for anything else.
+    """The type of an array, a number or a `ShapeDtypeStruct`, or a type itself.
+
+    Raises WeftTypeError for anything else.
 
     >>> from weft import api_util
     >>> api_util.shaped_abstractify(np.ones((2, 3), "float32"))
     f32[2,3]
     """
+    if isinstance(x, ArrayType):
+        return x
     return x.type if isinstance(x, ShapeDtypeStruct) else type_of(x)
 
 

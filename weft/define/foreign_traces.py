@@ -104,7 +104,9 @@ def _either(process: Callable[..., Any]) -> Callable[..., Any]:
     """The method, for its own calls; those of weft, with a plain function, go to the base class."""
 
     @functools.wraps(process)
-    def process_call(self: ForeignTrace, primitive: Any, function: Any, args: Any, params: Any) -> Any:
+    def process_call(
+        self: ForeignTrace, primitive: Any, function: Any, args: Any, params: Any
+    ) -> Any:
         if isinstance(function, WrappedFun):
             return process(self, primitive, function, args, params)
         return ForeignTrace.process_call(self, primitive, function, args, params)
@@ -158,7 +160,7 @@ class _CustomJVP(NamedTuple):
 
 
 class TraceTag:
-    """Tells the tracers of one transformation from those of another: each is equal to itself only."""
+    """Tells the tracers of one transformation from those of another; equal to itself only."""
 
     __slots__ = ("__weakref__",)
 
@@ -289,7 +291,9 @@ def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
         return force(val)
     try:
         known = val.concrete()
-        return force(val._force("a value that has to be known", context) if known is None else known)
+        return force(
+            val._force("a value that has to be known", context) if known is None else known
+        )
     except Exception as error:
         if context:
             error.add_note(context)
@@ -323,7 +327,9 @@ def mapped_aval(size: int, axis: int | None, aval: ArrayType) -> ArrayType:
     return aval.update(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
 
 
-def unmapped_aval(size: int, axis: int | None, aval: ArrayType, explicit_mesh_axis: Any = None) -> ArrayType:
+def unmapped_aval(
+    size: int, axis: int | None, aval: ArrayType, explicit_mesh_axis: Any = None
+) -> ArrayType:
     """The type of the whole array that is mapped along `axis`, given that of an element.
 
     >>> from weft.extend.core import ArrayType, unmapped_aval

@@ -126,8 +126,8 @@ def trace_to_jaxpr_dynamic(
 def with_instantiated_inputs(
     jaxpr: Jaxpr, used_outputs: bool | Sequence[bool], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Jaxpr, list[bool]]:
-    """The jaxpr without what computes only unused results, and which arguments it still takes: those
-    that are read, and those marked in `instantiate`. Closed-over inputs stay.
+    """The jaxpr without what computes only unused results, and which arguments it still takes:
+    those that are read, and those marked in `instantiate`. Closed-over inputs stay.
 
     >>> from weft.extend.interpreters import partial_eval as pe
     >>> jaxpr = weft.make_jaxpr(lambda x, y: (lax.sin(x), lax.cos(y)))(1.0, 2.0).jaxpr
@@ -180,4 +180,6 @@ def dce_jaxpr_closed_call_rule(
     used_outputs: Sequence[bool], eqn: Equation
 ) -> tuple[list[bool], Equation | None]:
     """The rule for dead code of a primitive that calls the closed jaxpr `call_jaxpr`."""
-    return _smaller_call(used_outputs, eqn, closed=isinstance(eqn.params["call_jaxpr"], ClosedJaxpr))
+    return _smaller_call(
+        used_outputs, eqn, closed=isinstance(eqn.params["call_jaxpr"], ClosedJaxpr)
+    )

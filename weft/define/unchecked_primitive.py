@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.core import rules
-from weft.core.effects import Effect
 from weft.core.primitive import Primitive
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType

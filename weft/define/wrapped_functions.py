@@ -16,7 +16,7 @@ from typing import Any
 from weft.base.source_info import DebugInfo
 
 __all__ = [
-    "EqualStore", "Store", "StoreException", "WrappedFun", "cache", "merge_linear_aux",
+    "Callable", "EqualStore", "Store", "StoreException", "WrappedFun", "cache", "merge_linear_aux",
     "transformation", "transformation2", "transformation_with_aux", "transformation_with_aux2",
     "wrap_init",
 ]  # fmt: skip
@@ -227,7 +227,7 @@ def transformation_with_aux(gen: Function, *rest: Any, use_eq_store: bool = Fals
 
 
 def transformation2(gen: Function, *rest: Any) -> Any:
-    """A transformation written as a function, `gen(f, *static, *args, **kwargs)`, which calls `f`."""
+    """A transformation written as a function that calls `f`: `gen(f, *static, *args, **kwargs)`."""
     if not rest:
         return functools.partial(transformation2, gen)
     fun, *static = rest

@@ -18,7 +18,7 @@ from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch.jit_shardings import has_layout, lies_at, other_layout
 from weft.errors import DeletedArrayError, Fix, TreeError, WeftError, WeftTypeError, WeftValueError
-from weft.runtime import client
+from weft.lowering.executables import device_for
 from weft.sharding import Layout, Sharding
 from weft.tracing.argument_names import argument_path
 from weft.tree.difference import differences
@@ -103,7 +103,7 @@ def _mismatch(
     there = leaf._shown_place()
     if there is None:
         return None
-    where = client.backend().default_device if place is None else place
+    where = place if isinstance(place, Sharding) or place is ANYWHERE else device_for(place)
     if where is not ANYWHERE and not lies_at(leaf, where):
         what = "split in another way" if isinstance(where, Sharding) else "on another device"
         text, wanted = f"pass weft.device_put({path}, {where})", f"{want} on {where}"

@@ -9,6 +9,7 @@ from typing import Any
 
 from weft import tree
 from weft.arrays.array import Array, as_array
+from weft.core.references import RefType
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
 from weft.dispatch.call_checks import (
@@ -25,9 +26,16 @@ from weft.dispatch.jit_shardings import leaving, taking
 from weft.dispatch.specialization import Specialization
 from weft.dispatch.staged_call import Stage, StagedCall
 from weft.dispatch.static_arguments import hashable_static
-from weft.errors import DeletedArrayError, Fix, WeftTypeError, api_boundary, trim
-from weft.lowering.executables import LoweredProgram
-from weft.runtime import client, pytree
+from weft.errors import (
+    DeletedArrayError,
+    Fix,
+    WeftNotImplementedError,
+    WeftTypeError,
+    api_boundary,
+    trim,
+)
+from weft.lowering.executables import LoweredProgram, device_for
+from weft.runtime import pytree
 from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
 
 __all__ = ["Compiled", "specialization_of"]
@@ -45,6 +53,12 @@ def specialization_of(call: StagedCall) -> Specialization:
             text = "make the value an argument, or call lower() outside of the transformation"
             fix = Fix("argument", text)
             raise WeftTypeError(message, operation="lower", got=got, wanted=wanted, fix=fix)
+    if any(type(kind) is RefType for kind in call.traced.jaxpr.in_types):
+        message = f"jit of {call.name} uses references: it is compiled when it is called"
+        fix = Fix("call", "call the jitted function, which compiles it once for such arguments")
+        wanted = "a function of arrays"
+        got = f"a program of {', '.join(map(str, call.traced.jaxpr.in_types))}"
+        raise WeftNotImplementedError(message, operation="lower", got=got, wanted=wanted, fix=fix)
     return Specialization(call.function, call.traced, call.in_tree, call.arguments)
 
 
@@ -296,7 +310,7 @@ def as_user_sharding(place: Any) -> Sharding:
     """A device or a sharding as a sharding; None is the default device."""
     if isinstance(place, Sharding):
         return place
-    return SingleDeviceSharding(client.backend().default_device if place is None else place)
+    return SingleDeviceSharding(device_for(place))
 
 
 def format_of(sharding: Sharding, layout: Layout | None, array: Array) -> Format:

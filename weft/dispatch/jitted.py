@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import logging
+import time
 import types as python_types
 import weakref
 from collections.abc import Callable, Sequence
@@ -68,6 +70,7 @@ Q = ParamSpec("Q")
 R_co = TypeVar("R_co", covariant=True)
 
 NO_SHARDINGS = JitShardings()
+_log = logging.getLogger("weft")
 _settings = config.settings
 _trace = current_variable.get
 
@@ -252,10 +255,7 @@ class Jitted(Generic[P, R_co]):
         else:
             donated = (False,) * jaxpr.num_consts + self._donated(in_tree)
             outs = jit_p.bind(
-                *values,
-                jaxpr=jaxpr,
-                name=self._name,
-                donated=donated if any(donated) else (),
+                *values, jaxpr=jaxpr, name=self._name, donated=donated if any(donated) else ()
             )
         return traced.out_tree.unflatten(outs)
 
@@ -316,8 +316,12 @@ class Jitted(Generic[P, R_co]):
             miss.closed = traced_types(closed.found)
             if full:
                 raise self._too_many(miss)
+            before = time.perf_counter()
             with charged("tracing"):
                 traced = self.trace_call(static, in_types, in_tree, places, closed)
+            if config.host_settings().log_compiles:
+                took = 1e3 * (time.perf_counter() - before)
+                _log.warning("tracing %s took %.3f ms", self._name, took)
             miss.traced = True
             return traced
 

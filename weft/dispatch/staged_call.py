@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from weft import tree
-from weft.arrays.array import Array, placement_text
+from weft.arrays.array import Array
+from weft.arrays.shards import placement_text
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType, Typed
 from weft.dispatch.donation import result_names

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from weft import tree
 from weft.arrays.array import Array, array_at
@@ -21,11 +21,30 @@ from weft.dispatch.jit_shardings import check_arguments, placed_alike
 from weft.dispatch.staged_call import ArgInfo, Stage, StagedCall
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.sharding_constraint import as_format
+from weft.refs.reference import Ref, contents
 from weft.runtime import client
 from weft.sharding import Sharding
 from weft.tracing.argument_names import argument_path
 
-__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "trace"]
+__all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped", "trace"]
+
+CompilerOptions = dict[str, str | bool | int | float]
+"""Options of XLA by name, for `jit` and `Lowered.compile`."""
+
+
+@runtime_checkable
+class Wrapped(Protocol):
+    """What `weft.jit` returns, for annotations: a callable that can also be staged by hand."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the compiled function."""
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Traces without running."""
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Traces and lowers without running."""
+
 
 _PLATFORMS = frozenset({"cpu", "cuda", "rocm", "tpu"})
 _ALIASES = {"gpu": "cuda"}
@@ -37,11 +56,11 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace
     static, dynamic = function._split(args, kwargs)
     leaves, in_tree = tree.flatten(dynamic)
     try:
-        types = [described_type(x) for x in leaves]
+        types: list[Any] = [x.type if type(x) is Ref else described_type(x) for x in leaves]
     except WeftTypeError as error:
         raise function._bad_argument(dynamic, error) from None
     given = [
-        stand_in(x, aval, function, path)
+        stand_in(*((contents(x), aval.inner) if type(x) is Ref else (x, aval)), function, path)
         for (path, x), aval in zip(tree.leaves_with_path(dynamic), types, strict=True)
     ]
     traced = function._traced(static, types, in_tree)

@@ -8,11 +8,15 @@ from weft.experimental import layout
 
 if TYPE_CHECKING:
     from weft.experimental import checkify as checkify
+    from weft.experimental import hijax as hijax
+    from weft.experimental import jet as jet
+    from weft.experimental.hijax import cur_qdd
 
-__all__ = ["checkify", "io_callback", "layout"]
+__all__ = ["checkify", "cur_qdd", "hijax", "io_callback", "jet", "layout"]
 
 # Imported on first use.
-_LAZY_MODULES = ("weft.experimental.checkify",)
+_LAZY_MODULES = ("weft.experimental.checkify", "weft.experimental.hijax", "weft.experimental.jet")
+_LAZY_NAMES = {"weft.experimental.hijax": "cur_qdd"}
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = load_on_first_use(__name__, globals(), _LAZY_MODULES)
+    __getattr__, __dir__ = load_on_first_use(__name__, globals(), _LAZY_MODULES, _LAZY_NAMES)

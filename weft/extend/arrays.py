@@ -9,7 +9,6 @@ from weft.arrays.array import (
     deleted,
     donatable,
     donate_to_place,
-    placement_text,
     put,
     signature_of,
     to_format,
@@ -17,7 +16,7 @@ from weft.arrays.array import (
     to_place,
 )
 from weft.arrays.relayout import layout_mode, stored_layout
-from weft.arrays.shards import join, parts_of, stored_type
+from weft.arrays.shards import join, parts_of, placement_text, stored_type
 
 # fmt: off
 __all__ = [

@@ -1,9 +1,9 @@
 """The lines and names that equations carry, under the names that programs written for JAX use."""
 
-from weft.base.source_info import DebugInfo, NameStack, SourceInfo
-from weft.base.source_info import current_name_stack as current_name_stack
-from weft.base.source_info import current_source_info as current
 from weft.base.source_info import (
+    DebugInfo,
+    NameStack,
+    SourceInfo,
     extend_name_stack,
     new_name_stack,
     new_source_info,
@@ -14,6 +14,8 @@ from weft.base.source_info import (
     transform_name_stack,
     user_context,
 )
+from weft.base.source_info import current_name_stack as current_name_stack
+from weft.base.source_info import current_source_info as current
 
 # fmt: off
 __all__ = [

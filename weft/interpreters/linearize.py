@@ -39,8 +39,8 @@ from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.tangents import instantiate
 
 __all__ = [
-    "LinearizeTrace", "Linearized", "UserRuleTrace", "linear_program", "linearize_flat", "linearize_jaxpr",
-    "record_linear", "user_rule",
+    "LinearizeTrace", "Linearized", "UserRuleTrace", "linear_program", "linearize_flat",
+    "linearize_jaxpr", "record_linear", "user_rule",
 ]  # fmt: skip
 
 

@@ -282,8 +282,13 @@ class StagingTrace(Trace):
             return value._var
         return self.constant(value)
 
-    def build(self, outputs: Sequence[Atom], name: str = "") -> tuple[Jaxpr, list[Any]]:
-        """The finished jaxpr and the values of its closed-over inputs."""
+    def build(
+        self, outputs: Sequence[Atom], name: str = "", references: bool = False
+    ) -> tuple[Jaxpr, list[Any]]:
+        """The finished jaxpr and the values of its closed-over inputs. Raises
+        WeftNotImplementedError for a reference among these, unless `references`."""
+        if self.references and not references:
+            raise no_references(self)
         consts = list(self.consts.values())
         inputs = [var for var, _ in consts] + self.inputs
         jaxpr = checked(Jaxpr(inputs, self.eqns, outputs, len(consts), name))
@@ -358,9 +363,7 @@ def trace_to_jaxpr(
             if error._tracer is not None and input_names is not None:
                 trace.name_origins(error, input_names())
             raise
-        if trace.references and not references:
-            raise no_references(trace)
-        return trace.build([trace.atom(out) for out in outs], name)
+        return trace.build([trace.atom(out) for out in outs], name, references)
 
 
 def no_references(trace: StagingTrace) -> WeftNotImplementedError:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import logging
 import operator
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +19,8 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
+from weft.arrays.transfers import guard
+from weft.arrays.uncommitted import Uncommitted
 from weft.base import source as sources
 from weft.base.program_caches import BoundedCache
 from weft.base.timing import charged
@@ -34,9 +38,12 @@ from weft.sharding import Layout, Mesh, NamedSharding, Sharding, TiledSharding, 
 from weft.sharding.layout import unless_row_major
 
 __all__ = [
-    "LITTLE", "LoweredProgram", "Program", "compile_lowered", "compile_program", "explain_failure",
+    "LITTLE", "LoweredProgram", "Program", "compile_lowered", "compile_program", "device_for",
+    "explain_failure",
     "lower_program", "run_program",
 ]  # fmt: skip
+
+_log = logging.getLogger("weft")
 
 # Scalars that have been copied from the default device to several devices.
 _numbers = BoundedCache(1024)
@@ -313,8 +320,8 @@ def lower_program(
     compiler chooses; such an input is moved there from the default device. For the layouts see
     `settled_layouts`. The platform is that of the current backend, unless another one is named.
     """
-    backend = client.backend()
-    devices = place if type(place) is tuple else (place or backend.default_device,)
+    devices = place if type(place) is tuple else (device_for(place),)
+    backend = client.backend_of(devices[0])
     in_shardings = in_shardings or (None,) * len(jaxpr.inputs)
     out_shardings = out_shardings or (None,) * len(jaxpr.outputs)
     platform = platform or backend.platform
@@ -339,7 +346,13 @@ def lower_program(
     )
 
 
-@charged("compiling")
+def device_for(place: Place) -> Any:
+    """The device of a place of one."""
+    if isinstance(place, Uncommitted):
+        return place.device
+    return client.backend().default_device if place is None else place
+
+
 def compile_lowered(
     lowered: LoweredProgram,
     *,
@@ -347,9 +360,24 @@ def compile_lowered(
     multiple_results: bool = True,
     compiler_options: Any = None,
 ) -> Program:
-    """Compiles a module that was lowered for the current backend."""
-    backend = client.backend()
+    """Compiles a module that was lowered for the backend of its devices."""
+    if not config.host_settings().log_compiles:
+        return _compiled(lowered, fast_compile, multiple_results, compiler_options)
+    types = ", ".join(map(str, lowered.jaxpr.in_types))
+    _log.warning("compiling %s for (%s)", lowered.jaxpr.name, types)
+    before = time.perf_counter()
+    program = _compiled(lowered, fast_compile, multiple_results, compiler_options)
+    seconds = time.perf_counter() - before
+    _log.warning("compiling %s took %.3f ms", lowered.jaxpr.name, 1e3 * seconds)
+    return program
+
+
+@charged("compiling")
+def _compiled(
+    lowered: LoweredProgram, fast_compile: bool, multiple_results: bool, compiler_options: Any
+) -> Program:
     jaxpr, devices, callbacks = lowered.jaxpr, lowered.devices, lowered.context.callbacks
+    backend = client.backend_of(devices[0])
     options = CompileOptions(
         num_partitions=len(devices),
         fast_compile=fast_compile or config.settings().compile_effort == "least",
@@ -364,9 +392,11 @@ def compile_lowered(
     layouts = chosen_layouts(lowered.layouts, executable, jaxpr)
     program = Program(executable, jaxpr.out_types, lowered.place, multiple_results, layouts=layouts)
     execute = outside_calls(lowered, executable) or program.execute
-    if devices[0] is not backend.default_device:
+    if lowered.place is not None and (
+        isinstance(lowered.place, Uncommitted) or devices[0] is not client.backend().default_device
+    ):
         in_types = [physical_type(type) for type in jaxpr.in_types]
-        execute = moving(execute, in_types, lowered.place)
+        execute = moving(execute, in_types, devices[0])
     program._run_by(execute)
     return program
 
@@ -414,8 +444,8 @@ def compile_program(
 
 def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -> Program:
     """Compiles a module for several devices (or a mesh of one)."""
-    backend = client.backend()
     jaxpr, devices = lowered.jaxpr, lowered.devices
+    backend = client.backend_of(devices[0])
     in_shardings, out_shardings = lowered.in_shardings, lowered.out_shardings
     given = [how for how in (*in_shardings, *out_shardings) if isinstance(how, NamedSharding)]
     named = dict.fromkeys([*(how.mesh for how in given), *program_places(jaxpr)])
@@ -602,16 +632,15 @@ def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:
     """The function that runs an executable on a device that is not the default one: uncommitted
     operands, which are on the default device, are copied there first."""
 
-    def run(operands: Sequence[Any]) -> Any:
+    def brought(x: Any, type: ArrayType) -> Any:
         backend = client.backend()
-        return execute(
-            [
-                x if backend.device_of(x) == device else backend.copy_to_device(x, type, device)
-                for x, type in zip(operands, in_types, strict=True)
-            ]
-        )
+        if backend.device_of(x) == device:
+            return x
+        if config.guarding:
+            guard("device_to_device", type, device)
+        return backend.copy_to_device(x, type, device)
 
-    return run
+    return lambda operands: execute(list(map(brought, operands, in_types)))
 
 
 def bringing_first(execute: Any, moves: Sequence[tuple[int, Callable[[Any], Any]]]) -> Any:

@@ -249,14 +249,19 @@ class LoweringContext:
         inner = f"{self.scope}/{scope}" if self.scope and scope else self.scope or scope
         return lower_equations(self.module, jaxpr, values, inner)
 
-    def call_jaxpr(self, jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> list[Any]:
-        """Emits a call of the function that a jaxpr becomes."""
+    def function_of(self, jaxpr: Jaxpr, name: str) -> str:
+        """The symbol of the function that a jaxpr becomes, which the module has once."""
         manual = self.module.manual
         key = (jaxpr, name, None if manual is None else manual.key())
         symbol = self.module.functions.get(key)
         if symbol is None:
             symbol = lower_function(self.module, jaxpr, name, public=False)
             self.module.functions[key] = symbol
+        return symbol
+
+    def call_jaxpr(self, jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> list[Any]:
+        """Emits a call of the function that a jaxpr becomes."""
+        symbol = self.function_of(jaxpr, name)
         types = ir_types(jaxpr.out_types)
         if not jaxpr.effects:
             return stablehlo.call(symbol, values, types)

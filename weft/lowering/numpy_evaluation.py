@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from weft import config
 from weft.arrays.array import Array
+from weft.arrays.uncommitted import default_place
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Literal
 from weft.lowering.executables import LITTLE, Finished, Program
@@ -92,6 +94,7 @@ def program_on_host(
         or not all(isinstance(type.dtype, np.dtype) and type.dtype.itemsize for type in types)
         # The signature of an uncommitted row-major array is its type alone.
         or any(array.signature is not array.type for array in arrays)
+        or (config.operations_vary and default_place() is not None)
     ):
         return None
     executable = MovingExecutable(jaxpr, backend.default_device, make)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft import config
 from weft.arrays.array import Array
+from weft.arrays.uncommitted import Uncommitted, default_place, first_place
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.errors import Fix, WeftValueError
 from weft.sharding import (
@@ -64,7 +66,15 @@ def operand_place(
             found = named
     if isinstance(found, SingleDeviceSharding):
         return found.device
+    if found is None and config.operations_vary:
+        return default_place() or _brought_to_first(arrays)
     return found.device_list if isinstance(found, (Sharding, Mesh)) else found
+
+
+def _brought_to_first(arrays: Sequence[Any]) -> Any:
+    """None where uncommitted arrays lie on the first device; else the place to bring them to."""
+    away = any(type(x) is Array and type(x._kept_place()) is Uncommitted for x in arrays)
+    return first_place() if away else None
 
 
 def joint_place(arrays: Sequence[Any], operation: str) -> Any:

@@ -22,11 +22,13 @@ from weft.nn.normalization import *
 
 if TYPE_CHECKING:
     from weft.nn import initializers as initializers
+    from weft.nn.scaled_products import scaled_matmul as scaled_matmul
 
 # Imported on first use: it needs the random numbers, which activations do not.
 _LAZY_MODULES = ("weft.nn.initializers",)
+_LAZY_NAMES = {"weft.nn.scaled_products": "scaled_matmul"}
 
 # Type checkers see the imports above, and that there are no other names.
 if not TYPE_CHECKING:
-    __all__ = handed_on(globals(), _LAZY_MODULES)
-    __getattr__, __dir__ = load_on_first_use(__name__, globals(), _LAZY_MODULES)
+    __all__ = handed_on(globals(), _LAZY_MODULES, _LAZY_NAMES)
+    __getattr__, __dir__ = load_on_first_use(__name__, globals(), _LAZY_MODULES, _LAZY_NAMES)

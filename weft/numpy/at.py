@@ -17,7 +17,7 @@ from weft import dtypes
 from weft.argument_errors import refuse_sharding, unknown_option
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftIndexError
+from weft.errors import Fix, ShapeError
 from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
@@ -36,6 +36,7 @@ from weft.numpy.indexing import (
     encode,
     gather_by,
     plan_of,
+    planned,
     start_indices,
     take_static,
 )
@@ -268,7 +269,7 @@ def update(
     masked = _masked(x, index, value, operation, dtype)
     if masked is not None:
         return masked
-    encoded, plan = _planned(index, aval.shape, mode)
+    encoded, plan = planned(index, aval.shape, mode)
     _check_shape(value, plan, operation)
     if is_eager():
         x, value = as_array(x), as_array(value)
@@ -298,29 +299,6 @@ def update(
         unique_indices=bool(unique_indices),
         wrap=bool(wrap_negative_indices),
     )
-
-
-def _planned(index: Any, shape: tuple[int, ...], mode: str | None) -> tuple[Index, IndexPlan]:
-    """The index and its plan. Known positions may be out of bounds where a mode says what to do."""
-    try:
-        encoded = encode(index, shape)
-        return encoded, plan_of(encoded.key, shape)
-    except WeftIndexError:
-        if mode is None:
-            raise
-    # Index arrays on a device are not looked at.
-    parts = [
-        as_array(np.asarray(part)) if _is_known(part) else part
-        for part in (index if type(index) is tuple else (index,))
-    ]
-    encoded = encode(tuple(parts), shape)
-    return encoded, plan_of(encoded.key, shape)
-
-
-def _is_known(part: Any) -> bool:
-    """Whether an entry of an index is of integers that Python knows."""
-    known = isinstance(part, (int, list, tuple, np.integer, np.ndarray))
-    return known and np.asarray(part).dtype.kind in "iu"
 
 
 @compiled
@@ -516,7 +494,7 @@ class AtIndex:
             fill_value = None
         aval = type_of(self.array)
         check_fits(".at[...].get", fill_value, aval.dtype)
-        encoded, plan = _planned(self.index, aval.shape, mode)
+        encoded, plan = planned(self.index, aval.shape, mode)
         return take(
             self.array,
             encoded,

@@ -19,7 +19,7 @@ from weft.core.types import ArrayType, type_of
 from weft.lowering.executables import Run
 from weft.lowering.placement import joint_place
 from weft.numpy.compiled_functions import compiled
-from weft.numpy.indexing import IndexPlan, encode, index_array, plan_of
+from weft.numpy.indexing import IndexPlan, index_array, planned
 from weft.ops.indexing.dynamic_slicing import dynamic_slice
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import reshape
@@ -88,13 +88,14 @@ def getitem(x: Any, index: Any) -> Any:
                 key = (x.signature, *_bounds(index))
             else:
                 key = (x.signature, _quick_key(index))
+            if config.operations_vary:
+                key = (*key, config.settings().of_operations)
             run, starts = _eager[key]
         except (KeyError, TypeError):
             run = None
         return _getitem_eagerly(x, index) if run is None else run([x._buffer, *starts], (x,))
     aval = type_of(x)
-    encoded = encode(index, aval.shape)
-    plan = plan_of(encoded.key, aval.shape)
+    encoded, plan = planned(index, aval.shape)
     return index_array(x, plan, encoded.arrays, encoded.safe)
 
 
@@ -130,8 +131,7 @@ def _getitem_eagerly(x: Array, index: Any) -> Any:
         # this runs on the host, where those values have to go anyway.
         value = np.asarray(x)[np.asarray(index)]
         return put(value, x.type.update(shape=value.shape), joint_place([x], "indexing"))
-    encoded = encode(index, x.shape)
-    plan = plan_of(encoded.key, x.shape)
+    encoded, plan = planned(index, x.shape)
     if not encoded.arrays and not plan.index_shape:
         if plan.whole and plan.shape == x.shape:
             return x
@@ -147,12 +147,16 @@ def _remembered(x: Array, index: Any) -> Any:
     """The key under which `getitem` looks a static index up, or None for other indices."""
     try:
         if type(index) is int:
-            return x.signature, index
-        if type(index) is slice:
-            return x.signature, *_bounds(index)
-        return (x.signature, _quick_key(index)) if type(index) is tuple else None
+            key: Any = (x.signature, index)
+        elif type(index) is slice:
+            key = (x.signature, *_bounds(index))
+        elif type(index) is tuple:
+            key = (x.signature, _quick_key(index))
+        else:
+            return None
     except TypeError:
         return None
+    return (*key, config.settings().of_operations) if config.operations_vary else key
 
 
 def _is_mask(index: Any, x: Array) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.argument_errors import refusal
-from weft.arrays.array import Array
+from weft.arrays.array import Array, as_array
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import (
@@ -38,7 +38,9 @@ from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, 
 from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.shape import broadcast_in_dim, reshape
 
-__all__ = ["IndexPlan", "encode", "gather_by", "index_array", "plan_of", "take_static"]
+__all__ = [
+    "IndexPlan", "encode", "gather_by", "index_array", "plan_of", "planned", "take_static",
+]  # fmt: skip
 
 # Entries of a key: integers and None stand for themselves, a slice is a tuple of three; others are
 # tuples that begin with one of these words.
@@ -509,3 +511,27 @@ def gather_mode(mode: Any, safe: bool = False) -> Any:
 def index_array(x: Any, plan: IndexPlan, arrays: Sequence[Any], safe: bool) -> Any:
     """`x[...]` by a plan."""
     return gather_by(take_static(x, plan), plan, arrays, safe=safe)
+
+
+def planned(index: Any, shape: tuple[int, ...], mode: str | None = None) -> tuple[Index, IndexPlan]:
+    """The index and its plan. Known positions may be out of bounds where a mode says what to do, or
+    the setting `check_static_indices` is off: they are then treated as traced ones are."""
+    try:
+        encoded = encode(index, shape)
+        return encoded, plan_of(encoded.key, shape)
+    except WeftIndexError:
+        if mode is None and config.settings().check_static_indices:
+            raise
+    # Index arrays on a device are not looked at.
+    parts = [
+        as_array(np.asarray(part)) if _is_known(part) else part
+        for part in (index if type(index) is tuple else (index,))
+    ]
+    encoded = encode(tuple(parts), shape)
+    return encoded, plan_of(encoded.key, shape)
+
+
+def _is_known(part: Any) -> bool:
+    """Whether an entry of an index is of integers that Python knows."""
+    known = isinstance(part, (int, list, tuple, np.integer, np.ndarray))
+    return known and np.asarray(part).dtype.kind in "iu"

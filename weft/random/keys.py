@@ -313,7 +313,7 @@ def _on_one_device(value: Any) -> bool:
 def _view(array: Array, type: ArrayType) -> Array:
     """The same buffer as an array of another type with equal storage."""
     array = to_layout(array, None)
-    return Array(array._live(), type, signature_of(type, array._committed_place(), None))
+    return Array(array._live(), type, signature_of(type, array._kept_place(), None))
 
 
 def key_impl(keys: Any) -> str:

@@ -13,17 +13,19 @@ from typing import Any
 
 from weft import tree
 from weft.base import source as sources
-from weft.core.jaxpr import Jaxpr, Var, eval_jaxpr
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.references import RefType
 from weft.core.types import type_of
-from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError
+from weft.interpreters.function_results import leaf_paths
 from weft.interpreters.staging import function_name, rebuild
 from weft.refs.primitives import addupdate_p, swap_p
 from weft.refs.reference import Ref, boxed, contents
 
 __all__ = [
-    "Discharged", "PureCall", "as_closure", "check_distinct", "discharge",
-    "has_references", "lent", "pure_call", "refuse_returned",
+    "Discharged", "PureCall", "array_in", "as_closure", "boxed_call", "check_distinct", "discharge",
+    "has_references", "lent", "not_carried", "passed_and_closed_over", "pure_call",
+    "refuse_returned", "value_type", "written_inside",
 ]  # fmt: skip
 
 _WRITES = (swap_p, addupdate_p)
@@ -80,7 +82,9 @@ def discharge(jaxpr: Jaxpr) -> Discharged:
         types: list[Any] = [type.inner if type.__class__ is RefType else type for type in of]
         pure = rebuild(function, types, jaxpr.name, "discharge")
         consts = jaxpr.num_consts
-        return Discharged(Jaxpr(pure.inputs, pure.eqns, pure.outputs, consts, jaxpr.name), refs, written)
+        return Discharged(
+            Jaxpr(pure.inputs, pure.eqns, pure.outputs, consts, jaxpr.name), refs, written
+        )
 
     return jaxpr.memoize("discharged", make)
 
@@ -88,6 +92,11 @@ def discharge(jaxpr: Jaxpr) -> Discharged:
 def has_references(values: Sequence[Any]) -> bool:
     """Whether one of some values is a reference."""
     return any(type(value) is Ref for value in values)
+
+
+def array_in(value: Any) -> Any:
+    """The array of a reference; any other value itself."""
+    return contents(value) if type(value) is Ref else value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +120,7 @@ def pure_call(jaxpr: Jaxpr, consts: Sequence[Any]) -> PureCall:
     if not has_references(consts):
         return PureCall(jaxpr, list(consts), [])
     found = discharge(jaxpr)
-    values = [contents(value) if type(value) is Ref else value for value in consts]
+    values = [array_in(value) for value in consts]
     return PureCall(found.jaxpr, values, [consts[i] for i in found.written])
 
 
@@ -201,6 +210,64 @@ def as_closure(
     return closed, rest
 
 
+def written_inside(what: str, ref: Ref) -> WeftNotImplementedError:
+    """The error for a function that writes a reference where its operation only lets it read."""
+    message = f"{what}: the function writes a reference from outside while it is traced"
+    got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
+    fix = Fix("return_value", "return the value, and write it after the call")
+    wanted = "a function that reads references, or writes those that it made"
+    return WeftNotImplementedError(message, operation=what, got=got, wanted=wanted, fix=fix)
+
+
+@dataclasses.dataclass(frozen=True)
+class BoxedCall:
+    """A function of arrays in place of the references at `places`, with the arguments `leaves` of
+    structure `in_tree`. It returns, behind its result, what the references hold in the end."""
+
+    function: Callable[..., Any]
+    leaves: list[Any]
+    in_tree: Any
+    places: list[int]
+
+    def arrays(self) -> Any:
+        """The arguments, with the arrays of references."""
+        return self.in_tree.unflatten([array_in(x) for x in self.leaves])
+
+    def write(self, arrays: Sequence[Any]) -> None:
+        """Writes arrays into the references."""
+        for i, value in zip(self.places, arrays, strict=True):
+            self.leaves[i][...] = value
+
+
+def boxed_call(
+    what: str,
+    function: Callable[..., Any],
+    leaves: Sequence[Any],
+    in_tree: Any,
+    has_aux: bool = False,
+    kept: Sequence[int] = (),
+) -> BoxedCall:
+    """A function that gets references of its own in place of those among its arguments, for
+    transformations that change what an argument is. Those at `kept` are handed on as they are."""
+    names = leaf_paths(in_tree)
+    check_distinct(f"{what} of {function_name(function)}", leaves, lambda: names)
+    places = [i for i, leaf in enumerate(leaves) if type(leaf) is Ref and i not in kept]
+
+    def with_boxes(*args: Any) -> Any:
+        values = tree.leaves(args)
+        for i in kept:
+            values[i] = leaves[i]
+        for i in places:
+            values[i] = boxed(values[i])
+        with lent([leaves[i] for i in places]):
+            out = function(*in_tree.unflatten(values))
+        last = [contents(values[i]) for i in places]
+        return ((out[0], last), *out[1:]) if has_aux else (out, last)
+
+    with_boxes.__name__ = function_name(function)
+    return BoxedCall(with_boxes, list(leaves), in_tree, places)
+
+
 def not_carried(what: str, name: str, which: str, ref: Ref) -> WeftTypeError:
     """The error for a reference as a carried value."""
     message = f"{what} of {name}: a reference is no carried value: {which}"
@@ -212,8 +279,3 @@ def not_carried(what: str, name: str, which: str, ref: Ref) -> WeftTypeError:
 def value_type(value: Any) -> Any:
     """The type of a value as an input of a recorded program: that of a reference is `Ref{…}`."""
     return value.type if type(value) is Ref else type_of(value)
-
-
-def missing_inputs(jaxpr: Jaxpr, at: Sequence[int | None], types: Sequence[Any]) -> list[Var]:
-    """Inputs in another order: those of the jaxpr, and new ones where `at` has None."""
-    return [Var(t) if i is None else jaxpr.inputs[i] for i, t in zip(at, types, strict=True)]

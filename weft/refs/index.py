@@ -11,7 +11,7 @@ import numpy as np
 from weft.core.trace import Tracer
 from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.ops.indexing.dynamic_slicing import dynamic_slice_in_dim, dynamic_update_slice_in_dim
-from weft.tree.nodes import register_node
+from weft.runtime.jaxlib.lazy import pending_nodes
 
 __all__ = ["Slice", "dslice", "indexed_shape", "read", "updated"]
 
@@ -49,11 +49,14 @@ class Slice:
         return slice(self.start, self.start + self.extent, self.stride)
 
 
-register_node(
-    Slice,
-    lambda value: ((value.start,), (value.size, value.stride)),
-    lambda static, children: Slice(children[0], *static),
-)
+pending_nodes.append(
+    (
+        Slice,
+        lambda value: ((value.start,), (value.size, value.stride)),
+        lambda static, children: Slice(children[0], *static),
+        None,
+    )
+)  # not registered at once, which would load jaxlib
 
 
 def dslice(start: Any, size: Any = None, stride: int | None = None) -> slice | Slice:

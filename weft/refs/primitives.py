@@ -46,7 +46,9 @@ def split_index(index: Any) -> tuple[tuple[Any, ...], list[Any]] | None:
         if part is None or part is Ellipsis or type(part) is int:
             parts.append(part)
         elif isinstance(part, slice):
-            if any(x is not None and type(x) is not int for x in (part.start, part.stop, part.step)):
+            if any(
+                x is not None and type(x) is not int for x in (part.start, part.stop, part.step)
+            ):
                 return None
             parts.append(("slice", part.start, part.stop, part.step))
         elif type(part) is Slice and type(part.start) is int:

@@ -26,7 +26,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.refs import index as indexing
 from weft.refs.primitives import addupdate_p, get_p, index_with, split_index, swap_p
 
-__all__ = ["Ref", "boxed", "contents", "new_ref", "root_of", "staged"]
+__all__ = ["Ref", "boxed", "contents", "end", "new_ref", "root_of", "staged", "unread"]
 
 _current = current_variable.get
 _NUMBERS = (bool, int, float, complex, np.generic)
@@ -97,28 +97,32 @@ class Ref:
         else:
             _store(place, _with_part(place, place._value, index, value))
 
-    def get(self, index: Any = ...) -> Any:
-        """The part at an index: `ref[index]`."""
-        return self[index]
+    def get(self, idx: Any = ...) -> Any:
+        """The part at an index: `ref[idx]`."""
+        return self[idx]
 
-    def set(self, value: Any, index: Any = ...) -> None:
-        """Writes a part: `ref[index] = value`."""
-        self[index] = value
+    def set(self, x: Any, idx: Any = ...) -> None:
+        """Writes a part: `ref[idx] = x`."""
+        self[idx] = x
 
-    def swap(self, value: Any, index: Any = ...) -> Any:
+    def swap(self, x: Any, idx: Any = ...) -> Any:
         """Writes a part and returns what it held."""
-        before = self[index]
-        self[index] = value
-        return before
-
-    def addupdate(self, value: Any, index: Any = ...) -> None:
-        """Adds to a part; equal positions in `index` add up."""
         place = _place(self)
-        value = fitted(place, value, "addupdate")
+        x = fitted(place, x, "swap")
         if place._tracer is None:
-            _store(place, _with_part(place, place._value, index, value, add=True))
+            before = indexing.read(place._value, idx)
+            _store(place, _with_part(place, place._value, idx, x))
+            return before
+        return _recorded_write(place, idx, x)
+
+    def addupdate(self, x: Any, idx: Any = ...) -> None:
+        """Adds to a part; where an index names an element twice, both are added."""
+        place = _place(self)
+        x = fitted(place, x, "addupdate")
+        if place._tracer is None:
+            _store(place, _with_part(place, place._value, idx, x, add=True))
         else:
-            _recorded_add(place, index, value)
+            _recorded_add(place, idx, x)
 
     def _array(self) -> Any:
         """The array itself, where nothing is traced. Nobody keeps it who might use it later."""
@@ -240,6 +244,20 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     return Ref(value, RefType(type_of(value), memory_space, kind), owner)
 
 
+def end(ref: Ref, why: str) -> Any:
+    """Makes a reference unusable, and returns its array; `why` is a participle for messages."""
+    place = _place(ref)
+    if place is not ref or place._tracer is not None:
+        message = f"a reference from outside is {why} in a function that is being traced"
+        got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
+        fix = Fix("read", "read it, ref[...], and end it where it was made")
+        wanted = "a reference that the function made"
+        raise WeftValueError(message, operation="freeze", got=got, wanted=wanted, fix=fix)
+    value = ref._value
+    ref._value, ref._gone = None, why
+    return value
+
+
 def boxed(value: Any) -> Ref:
     """A reference of the current trace that holds a value."""
     return Ref(value, RefType(type_of(value)), _current(None))
@@ -288,6 +306,10 @@ def _leaked(ref: Ref) -> LeakedTracerError:
     got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
     fix = Fix("return_value", "return its array from the function: weft.freeze(ref)")
     wanted = "references that are made outside, and passed in or closed over"
+    if ref._tracer is not None:
+        message = f"a reference that a function under {name} was given is used after it was traced"
+        text = "where a derivative's rule uses it, differentiate inside of what is traced: "
+        fix = Fix("order", f"{text}jit(grad(f)), not grad(jit(f))")
     return LeakedTracerError(message, got=got, wanted=wanted, fix=fix)
 
 
@@ -342,7 +364,8 @@ def _check_visible(ref: Ref, value: Any, operation: str) -> None:
     check_alive(value)
     trace = ref._owner
     while trace is not None:
-        if trace is value._trace:
+        # A derivative's rule works on tangents, which are recorded beside the trace it runs under.
+        if trace is value._trace or getattr(trace, "linear", None) is value._trace:
             return
         trace = trace.parent
     by = value._trace.name
@@ -429,15 +452,16 @@ def _recorded_read(ref: Ref, index: Any) -> Any:
     return _bind(ref, get_p, *split[1], index=split[0])
 
 
-def _recorded_write(ref: Ref, index: Any, value: Any) -> None:
+def _recorded_write(ref: Ref, index: Any, value: Any) -> Any:
+    """Writes a part, and returns what it held."""
     split = _operands(ref, index)
     if split is not None and type_of(value).shape == _shape(ref, index):
-        _bind(ref, swap_p, value, *split[1], index=split[0])
-        return
+        return _bind(ref, swap_p, value, *split[1], index=split[0])
     whole = _bind(ref, get_p, index=(Ellipsis,))
     new = _with_part(ref, whole, index, value)
     _check_visible(ref, new, "ref[...] = value")
     _bind(ref, swap_p, new, index=(Ellipsis,))
+    return indexing.read(whole, index)
 
 
 def _recorded_add(ref: Ref, index: Any, value: Any) -> None:
@@ -499,4 +523,3 @@ for _name in _ARITHMETIC.split():
     setattr(Ref, f"__r{_name}__", _refused)
 for _name in "neg pos abs invert lt le gt ge".split():
     setattr(Ref, f"__{_name}__", _refused)
-

@@ -1,22 +1,24 @@
 """The current backend, started when it is first needed, and the functions that list devices.
 
-`WEFT_PLATFORMS` names the platforms to use, the default one first ("cpu", "cuda,cpu"); without it,
-CUDA goes first where its plugin is installed. Nothing starts at import. Tests and tools put another
-backend in place with `use_backend`.
+The setting `platforms`, or `WEFT_PLATFORMS`, names the platforms to use, the default one first
+("cpu", "cuda,cpu"); without it, CUDA goes first where its plugin is installed. Nothing starts at
+import. Tests and tools put another backend in place with `use_backend`.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import threading
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from weft import config
 from weft.base.program_caches import clear_caches
-from weft.errors import Fix, WeftError, WeftValueError
+from weft.errors import Fix, GuardError, WeftError, WeftValueError
 from weft.runtime import pjrt
 from weft.runtime.backends.backend import Backend
 
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
     from weft.runtime.backends.pjrt import Distributed, JaxlibBackend
 
 __all__ = [
-    "backend", "backend_for", "default_backend", "device_count", "devices", "host_count", "host_id",
-    "host_ids", "is_started", "local_device_count", "local_devices", "process_count",
-    "process_index", "process_indices", "set_distributed", "use_backend",
+    "backend", "backend_for", "backend_of", "default_backend", "device_count", "devices",
+    "host_count", "host_id", "host_ids", "is_started", "local_device_count", "local_devices",
+    "process_count", "process_index", "process_indices", "set_distributed", "use_backend",
 ]  # fmt: skip
 
 Device = Any
@@ -53,7 +55,8 @@ def _start_default() -> Backend:
 
 
 def _first_available() -> Backend:
-    asked = [name.strip() for name in os.environ.get("WEFT_PLATFORMS", "").split(",")]
+    text = config.host_settings().platforms or os.environ.get("WEFT_PLATFORMS", "")
+    asked = [name.strip() for name in text.split(",")]
     if any(asked):
         return _platform(next(filter(None, asked)))
     if pjrt.cuda_plugin() is not None:
@@ -72,6 +75,18 @@ def _platform(name: str) -> JaxlibBackend:
             found = _started[name] = pjrt.start(name, _distributed)
             atexit.register(found.finish)
         return found
+
+
+def _comes_too_late(name: str, value: Any) -> None:
+    """Raises GuardError for a setting of devices that are there already."""
+    if _started and value != config.read(name):
+        message = f"the setting {name!r} comes too late: the devices of this process were started"
+        fix = Fix("order", "set it before anything that uses arrays")
+        raise GuardError(message, operation="config.update", got=f"{name}={value!r}", fix=fix)
+
+
+for _name in ("num_cpu_devices", "platforms"):
+    config.objections[_name] = functools.partial(_comes_too_late, _name)
 
 
 def is_started() -> bool:
@@ -128,6 +143,13 @@ def backend_for(platform: str | None = None) -> Backend:
         fix = Fix("platform", f"use platform={current.platform!r}", {"platform": current.platform})
         raise WeftValueError(message, got=platform, wanted=wanted, fix=fix)
     return _platform(name)
+
+
+def backend_of(device: Device) -> Backend:
+    """The backend whose device it is."""
+    current, platform = backend(), str(device.platform)
+    same = _ALIASES.get(platform, platform) == _ALIASES.get(current.platform, current.platform)
+    return current if same else backend_for(platform)
 
 
 def devices(backend: str | None = None) -> list[Device]:

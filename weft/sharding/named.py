@@ -9,18 +9,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from weft.errors import (
-    Fix,
-    ShapeError,
-    WeftError,
-    WeftNotImplementedError,
-    WeftTypeError,
-    WeftValueError,
-    api_boundary,
-)
+from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError, api_boundary
 from weft.sharding.mesh import AnyMesh
 from weft.sharding.names import check_known, quoted
-from weft.sharding.sharding import Assignment, Sharding, TiledSharding, checked_shape
+from weft.sharding.sharding import (
+    DEVICE_MEMORY,
+    Assignment,
+    Sharding,
+    TiledSharding,
+    check_memory,
+    checked_shape,
+)
 from weft.sharding.spec import PartitionSpec
 
 __all__ = ["NamedSharding", "named_sharding"]
@@ -36,7 +35,7 @@ class NamedSharding(Sharding):
 
     Raises WeftTypeError for arguments of other kinds, AxisError for an axis that the mesh does not
     have, and WeftValueError for a spec with sums. Whether it fits an array is checked where it
-    meets one. Arrays lie in the memory of their devices, the `memory_kind` "device".
+    meets one. `memory_kind` is "device", or on a CPU one of the other names of its memory.
 
     >>> from weft.sharding import Mesh, NamedSharding, PartitionSpec as P
     >>> mesh = Mesh(np.array(weft.devices()[:8]).reshape(4, 2), ("i", "j"))
@@ -49,18 +48,19 @@ class NamedSharding(Sharding):
     (slice(3, 6, None), slice(None, None, None))
     """
 
-    __slots__ = ("_is_replicated", "_shorter", "mesh", "spec")
+    __slots__ = ("_is_replicated", "_kind", "_shorter", "mesh", "spec")
 
     mesh: Any
     spec: PartitionSpec
+    _kind: str
     _is_replicated: bool
     _shorter: NamedSharding | None  # None: it is the shortest spelling itself
 
     @api_boundary
     def __new__(cls, mesh: AnyMesh, spec: PartitionSpec, memory_kind: str | None = None) -> Self:
-        if memory_kind not in (None, cls.memory_kind):
-            raise _no_memory(memory_kind)
-        key = (mesh, spec)
+        kind = memory_kind or DEVICE_MEMORY
+        plain = kind == DEVICE_MEMORY
+        key = (mesh, spec) if plain else (mesh, spec, kind)
         # A tuple would be looked up as the spec that it equals.
         found = cls._made_before(key) if type(spec) is PartitionSpec else None
         if found is not None:
@@ -81,14 +81,24 @@ class NamedSharding(Sharding):
             raise WeftValueError(
                 message, operation="NamedSharding", got=got, wanted="a spec without sum", fix=fix
             )
+        if not plain:
+            check_memory("NamedSharding", kind, getattr(mesh, "device_list", None) or ())
         short = _shortest(mesh, spec)
         return cls._made_of(
             key,
             mesh=mesh,
             spec=spec,
             _is_replicated=mesh.axis_size(spec.axes()) == 1,
-            _shorter=None if short == spec else NamedSharding(mesh, short),
+            _shorter=None if plain and short == spec else NamedSharding(mesh, short),
+            _kind=kind,
         )
+
+    @property
+    def memory_kind(self) -> str:
+        return self._kind
+
+    def with_memory_kind(self, kind: str) -> NamedSharding:
+        return NamedSharding(self.mesh, self.spec, memory_kind=kind)
 
     @property
     def canonical(self) -> NamedSharding:
@@ -159,27 +169,19 @@ class NamedSharding(Sharding):
 
     def with_spec(self, spec: PartitionSpec) -> NamedSharding:
         """Another spec over the same mesh."""
-        return NamedSharding(self.mesh, spec)
+        return NamedSharding(self.mesh, spec, self._kind)
 
     def update(self, *, mesh: Any = None, spec: Any = None) -> NamedSharding:
         """Another mesh or another spec."""
-        return NamedSharding(
-            self.mesh if mesh is None else mesh, self.spec if spec is None else spec
-        )
+        mesh, spec = (self.mesh if mesh is None else mesh), (self.spec if spec is None else spec)
+        return NamedSharding(mesh, spec, self._kind)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NamedSharding, (self.mesh, self.spec)
+        return NamedSharding, (self.mesh, self.spec, self._kind)
 
     def __repr__(self) -> str:
-        return f"NamedSharding({self.mesh!r}, {self.spec!r})"
-
-
-def _no_memory(memory_kind: Any) -> WeftNotImplementedError:
-    message = "NamedSharding: arrays lie in the memory of their devices only"
-    got, wanted = f"memory_kind={memory_kind!r:.100}", "memory_kind='device'"
-    fix = Fix("keyword", "leave memory_kind out", {"keyword": "memory_kind", "value": None})
-    kind = WeftNotImplementedError
-    return kind(message, operation="NamedSharding", got=got, wanted=wanted, fix=fix)
+        kind = "" if self._kind == DEVICE_MEMORY else f", memory_kind={self._kind!r}"
+        return f"NamedSharding({self.mesh!r}, {self.spec!r}{kind})"
 
 
 def _shortest(mesh: AnyMesh, spec: PartitionSpec) -> PartitionSpec:

@@ -10,7 +10,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import (
+    Fix,
+    ShapeError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
 from weft.sharding.devices import check_devices, is_addressable
 from weft.sharding.interning import Interned
 
@@ -18,6 +25,31 @@ __all__ = ["Sharding", "SingleDeviceSharding", "TiledSharding", "block_slices", 
 
 Device = Any
 Assignment = np.ndarray[Any, Any] | None
+
+
+DEVICE_MEMORY = "device"
+# The memory of a CPU is that of the host, and has all names.
+_MEMORIES = (DEVICE_MEMORY, "pinned_host", "unpinned_host")
+
+
+def check_memory(operation: str, kind: Any, devices: Sequence[Device]) -> None:
+    """Raises for a kind of memory that these devices do not have."""
+    on_host = all(getattr(device, "platform", "cpu") == "cpu" for device in devices)
+    if kind not in _MEMORIES or not on_host:
+        raise no_memory(operation, kind)
+
+
+def no_memory(operation: str, kind: Any) -> WeftValueError | WeftNotImplementedError:
+    """The error for a kind of memory that there is not."""
+    known = kind in _MEMORIES
+    message = f"{operation}: arrays lie in the memory of their devices only"
+    if not known:
+        message = f"{operation}: there is no memory of the kind {kind!r}"
+    got = f"memory_kind={kind!r:.100}"
+    wanted = "memory_kind='device'" + ("" if known else ", 'pinned_host' or 'unpinned_host'")
+    fix = Fix("keyword", "leave memory_kind out", {"keyword": "memory_kind", "value": None})
+    error = WeftNotImplementedError if known else WeftValueError
+    return error(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 class Sharding(Interned):
@@ -29,8 +61,21 @@ class Sharding(Interned):
 
     __slots__ = ()
 
-    # Arrays lie in the memory of their devices, and nowhere else.
-    memory_kind = "device"
+    @property
+    def memory_kind(self) -> str:
+        """The kind of memory that arrays lie in: "device" unless the sharding says another."""
+        return DEVICE_MEMORY
+
+    def with_memory_kind(self, kind: str) -> Sharding:
+        """The same sharding in memory of another kind. A CPU has one memory under three names:
+        "device", "pinned_host" and "unpinned_host".
+
+        Raises WeftValueError for an unknown kind, and WeftNotImplementedError for the memory of the
+        host beside that of an accelerator.
+        """
+        if kind == self.memory_kind:
+            return self
+        raise no_memory(type(self).__name__, kind)
 
     @property
     @abc.abstractmethod
@@ -197,23 +242,41 @@ class SingleDeviceSharding(Sharding):
     (4, 2)
     """
 
-    __slots__ = ("device", "device_list")
+    __slots__ = ("_kind", "device", "device_list")
 
     device: Device
     device_list: tuple[Device, ...]
+    _kind: str
     # Kept for good: devices are few, and every array is asked for its sharding.
     _kept: ClassVar[dict[Device, Any]] = {}
 
     @api_boundary
-    def __new__(cls, device: Device) -> Self:
+    def __new__(cls, device: Device, *, memory_kind: str | None = None) -> Self:
+        if memory_kind not in (None, DEVICE_MEMORY):
+            check_devices("SingleDeviceSharding", (device,))
+            check_memory("SingleDeviceSharding", memory_kind, (device,))
+            key = (device, memory_kind)
+            return cls._made_of(key, device=device, device_list=(device,), _kind=memory_kind)
         try:
             found: Self = cls._kept[device]
             return found
         except (KeyError, TypeError):  # a TypeError where it is not hashable, so no device
             check_devices("SingleDeviceSharding", (device,))
-        made: Self = cls._made_of(device, device=device, device_list=(device,))
+        made: Self = cls._made_of(device, device=device, device_list=(device,), _kind=DEVICE_MEMORY)
         cls._kept[device] = made
         return made
+
+    @property
+    def memory_kind(self) -> str:
+        return self._kind
+
+    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
+        return SingleDeviceSharding(self.device, memory_kind=kind)
+
+    @property
+    def canonical(self) -> SingleDeviceSharding:
+        plain = self._kind == DEVICE_MEMORY
+        return self if plain else SingleDeviceSharding(self.device)
 
     def assignment(self, ndim: int) -> Assignment:
         return None
@@ -223,7 +286,8 @@ class SingleDeviceSharding(Sharding):
         return True
 
     def __repr__(self) -> str:
-        return f"SingleDeviceSharding({self.device})"
+        kind = "" if self._kind == DEVICE_MEMORY else f", memory_kind={self._kind!r}"
+        return f"SingleDeviceSharding({self.device}{kind})"
 
 
 class TiledSharding(Sharding):

@@ -10,7 +10,7 @@ __all__ = ["backend_compile", "backend_compile_and_load"]
 
 
 def backend_compile_and_load(*args: Any, **kwargs: Any) -> Any:
-    """Raises WeftNotImplementedError: weft compiles elsewhere (`weft.jit(f).lower(x).compile()`)."""
+    """Raises WeftNotImplementedError: programs are compiled by `weft.jit(f).lower(x).compile()`."""
     raise WeftNotImplementedError(
         "jax._src.compiler does not compile here",
         operation="backend_compile_and_load",

@@ -8,17 +8,27 @@ import numpy as np
 
 from weft import dtypes
 from weft.errors import DTypeError as TypePromotionError
+from weft.numpy import finfo as finfo
+from weft.numpy import iinfo as iinfo
+from weft.numpy import issubdtype as issubdtype
 
 __all__ = [
     "DType", "DTypeLike", "ExtendedDType", "Shape", "SupportsDType", "TypePromotionError",
-    "to_complex_dtype",
+    "extended", "finfo", "iinfo", "issubdtype", "to_complex_dtype",
 ]  # fmt: skip
 
 DType: TypeAlias = np.dtype[Any]
 DTypeLike: TypeAlias = Any
-ExtendedDType: TypeAlias = Any
 Shape: TypeAlias = tuple[int, ...]
 SupportsDType: TypeAlias = Any
+
+
+class ExtendedDType:
+    """The class from which programs derive dtypes of their own; arrays of weft never have one."""
+
+
+class extended(np.generic):
+    """The kind of the dtypes that are none of NumPy's, such as those of random keys."""
 
 
 def to_complex_dtype(dtype: Any) -> Any:

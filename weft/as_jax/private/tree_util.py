@@ -13,7 +13,7 @@ PyTree = Any
 
 
 class _Nodes(Mapping[type, Any]):
-    """The classes that are nodes; a look-up gives True, since how one is taken apart is not kept."""
+    """The classes that are nodes; a look-up gives True, not how one is taken apart."""
 
     def __getitem__(self, cls: type) -> Any:
         if not self.__contains__(cls):

@@ -24,7 +24,6 @@ from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp_p
 from weft.custom_derivatives.custom_primitive import Rule, mapped_at_front
 from weft.custom_derivatives.custom_vjp_rules import custom_vjp_p
-from weft.experimental.checkify.failed_check import first_element
 from weft.experimental.checkify.check_trace import (
     Categories,
     CheckTrace,
@@ -34,6 +33,7 @@ from weft.experimental.checkify.check_trace import (
     checked_run,
     checked_when,
 )
+from weft.experimental.checkify.failed_check import first_element
 from weft.experimental.checkify.failures import FailedCheckError, Failure, Form, first_failure
 from weft.interpreters.staging import rebuild
 from weft.interpreters.vmap import vmap_flat

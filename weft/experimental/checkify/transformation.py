@@ -13,8 +13,8 @@ from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.experimental.checkify import holding as holding  # its rules are registered at import
 from weft.experimental.checkify import operations as operations
-from weft.experimental.checkify.failed_check import bind_check
 from weft.experimental.checkify.check_trace import checked_run
+from weft.experimental.checkify.failed_check import bind_check
 from weft.experimental.checkify.failures import (
     CheckFailure,
     DivisionByZeroError,

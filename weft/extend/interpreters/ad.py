@@ -1,20 +1,13 @@
 """Differentiation: jvp, linearize and transpose rules, and jaxprs made with them."""
 
-from typing import TYPE_CHECKING
-
-from weft.base.facades import handed_on
 from weft.core.rules import LinearOperand, Zero, not_linear
+from weft.core.rules import LinearOperand as UndefinedPrimal
 from weft.core.rules import jvp as jvp_rules
 from weft.core.rules import linearize as linearize_rules
 from weft.core.rules import transpose as transpose_rules
-from weft.core.rules import LinearOperand as UndefinedPrimal
 from weft.define.derivative_rules import *
 from weft.define.registration import register_jvp, register_linearize, register_transpose
-from weft.define.rule_mappings import (
-    primitive_jvps,
-    primitive_linearizations,
-    primitive_transposes,
-)
+from weft.define.rule_mappings import primitive_jvps, primitive_linearizations, primitive_transposes
 from weft.interpreters.jvp import DualTracer as JVPTracer
 from weft.interpreters.jvp import JVPTrace, jvp_flat, jvp_jaxpr
 from weft.interpreters.linearize import (
@@ -28,5 +21,16 @@ from weft.interpreters.residuals import choose_residuals, linearize_sparing
 from weft.interpreters.transpose import backward_pass, transpose_jaxpr
 from weft.ops.structural.tangents import add_tangents, instantiate, zeros
 
-if not TYPE_CHECKING:  # A type checker takes a list that is computed for an empty one.
-    __all__ = handed_on(globals())
+# fmt: off
+__all__ = [
+    "JVPTrace", "JVPTracer", "LinearOperand", "UndefinedPrimal", "Zero", "add_jaxvals",
+    "add_jaxvals_p", "add_tangents", "backward_pass", "choose_residuals", "defbilinear",
+    "defjvp", "defjvp2", "deflinear", "deflinear2", "get_primitive_transpose", "instantiate",
+    "instantiate_zeros", "is_undefined_primal", "jvp", "jvp_flat", "jvp_jaxpr", "jvp_rules",
+    "linear_program", "linearize", "linearize_flat", "linearize_jaxpr", "linearize_rules",
+    "linearize_sparing", "not_linear", "primitive_jvps", "primitive_linearizations",
+    "primitive_transposes", "record_linear", "register_jvp", "register_linearize",
+    "register_transpose", "transpose_jaxpr", "transpose_rules", "user_rule", "zeros",
+    "zeros_like_aval",
+]
+# fmt: on

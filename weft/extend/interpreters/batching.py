@@ -1,8 +1,5 @@
 """Vectorization: vmap rules, and jaxprs made with them."""
 
-from typing import TYPE_CHECKING
-
-from weft.base.facades import handed_on
 from weft.core.rules import AxisData
 from weft.core.rules import vmap as vmap_rules
 from weft.define.batching_rules import *
@@ -15,5 +12,12 @@ from weft.define.rule_mappings import (
 from weft.interpreters.vmap import BatchTrace, BatchTracer, mapped_type, vmap_flat, vmap_jaxpr
 from weft.ops.structural.shape import move_dim, reduce_vmap_axes
 
-if not TYPE_CHECKING:  # A type checker takes a list that is computed for an empty one.
-    __all__ = handed_on(globals())
+# fmt: off
+__all__ = [
+    "AxisData", "BatchTrace", "BatchTracer", "axis_primitive_batchers", "bdim_at_front",
+    "broadcast", "defbroadcasting", "defreducer", "defvectorized", "fancy_primitive_batchers",
+    "is_vmappable", "mapped_type", "move_dim", "moveaxis", "not_mapped", "primitive_batchers",
+    "reduce_vmap_axes", "register_vmap", "register_vmappable", "unregister_vmappable",
+    "vmap_flat", "vmap_jaxpr", "vmap_rules",
+]
+# fmt: on

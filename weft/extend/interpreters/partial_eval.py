@@ -1,8 +1,5 @@
 """Transforming jaxprs: partial evaluation, dead code, staging, retyping; and their rules."""
 
-from typing import TYPE_CHECKING
-
-from weft.base.facades import handed_on
 from weft.core.jaxpr import SplitEquation
 from weft.core.rules import dce as dce_rules
 from weft.core.rules import effects as effects_rules
@@ -21,10 +18,7 @@ from weft.define.registration import (
     register_steps,
 )
 from weft.define.registration import register_partial_eval as register
-from weft.define.rule_mappings import (
-    custom_partial_eval_rules,
-    partial_eval_jaxpr_custom_rules,
-)
+from weft.define.rule_mappings import custom_partial_eval_rules, partial_eval_jaxpr_custom_rules
 from weft.interpreters.dce import dce_equations, dce_jaxpr
 from weft.interpreters.dce import drop_debug_effects as silenced
 from weft.interpreters.dce import without_debug_effects as silenced_equation
@@ -34,5 +28,15 @@ from weft.interpreters.retype import join_types, retype_program, retype_together
 from weft.interpreters.retype import pvary_jaxpr as widened
 from weft.ops.structural.constants import inline_consts as embedded
 
-if not TYPE_CHECKING:  # A type checker takes a list that is computed for an empty one.
-    __all__ = handed_on(globals())
+# fmt: off
+__all__ = [
+    "DynamicJaxprTracer", "JaxprTracer", "PartialVal", "SplitEquation", "Val", "again_rules",
+    "custom_partial_eval_rules", "dce_equations", "dce_jaxpr", "dce_jaxpr_call_rule",
+    "dce_jaxpr_closed_call_rule", "dce_jaxpr_consts", "dce_rules", "effects_rules", "embedded",
+    "fit", "join_types", "partial_eval_jaxpr", "partial_eval_jaxpr_custom_rules",
+    "partial_eval_rules", "register", "register_again", "register_dce", "register_effects",
+    "register_retype", "register_stage", "register_steps", "retype_program", "retype_rules",
+    "retype_together", "silenced", "silenced_equation", "stage_rules", "steps_rules",
+    "trace_to_jaxpr_dynamic", "trace_to_jaxpr_nounits", "widened", "with_instantiated_inputs",
+]
+# fmt: on

@@ -6,6 +6,7 @@ those to both sides.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from weft import dtypes
@@ -14,17 +15,18 @@ from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
 from weft.core.types import type_of
 from weft.ops.elementwise import branch_cuts, complex_elementary
+from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
 from weft.ops.elementwise.branch_cuts import mended, signed
 from weft.ops.elementwise.complex import conj, real
 from weft.ops.elementwise.complex_elementary import by_parts
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import (
+    applied,
     binary,
     common_shape,
     comparison,
     emit_with,
     inexact,
-    operands,
     repeated,
     unary,
 )
@@ -74,7 +76,7 @@ def add(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.add(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     Array([4., 6.], dtype=float32)
     """
-    return add_p.bind(*operands("add", x, y))
+    return applied(add_p, x, y)
 
 
 add_p = binary(
@@ -92,7 +94,7 @@ def sub(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.sub(np.array([5.0, 2.0]), np.array([3.0, 4.0]))
     Array([ 2., -2.], dtype=float32)
     """
-    return sub_p.bind(*operands("sub", x, y))
+    return applied(sub_p, x, y)
 
 
 sub_p = binary(
@@ -104,13 +106,23 @@ sub_p = binary(
 )
 
 
-def mul(x: ArrayLike, y: ArrayLike) -> Array:
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = None) -> Array:
     """Elementwise product of two arrays of one shape and dtype.
+
+    With `out_dtype` the product is computed in that dtype or a wider one, and the operands may
+    differ in dtype.
 
     >>> lax.mul(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     Array([3., 8.], dtype=float32)
+    >>> lax.mul(np.array([100], np.int8), np.array([100], np.int8), out_dtype=np.int32)
+    Array([10000], dtype=int32)
     """
-    return mul_p.bind(*operands("mul", x, y))
+    if out_dtype is not None:
+        dtype = dtypes.requested(out_dtype)
+        wide = functools.reduce(dtypes.promote_types, [type_of(x).dtype, type_of(y).dtype], dtype)
+        product = mul(*(convert_element_type(value, wide) for value in (x, y)))
+        return convert_element_type(product, dtype)
+    return applied(mul_p, x, y)
 
 
 mul_p = binary(
@@ -128,7 +140,7 @@ def div(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.div(np.array([7, -7]), np.array([2, 2]))
     Array([ 3, -3], dtype=int32)
     """
-    return div_p.bind(*operands("div", x, y))
+    return applied(div_p, x, y)
 
 
 def div_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
@@ -159,7 +171,7 @@ def rem(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.rem(np.array([7, -7]), np.array([3, 3]))
     Array([ 1, -1], dtype=int32)
     """
-    return rem_p.bind(*operands("rem", x, y))
+    return applied(rem_p, x, y)
 
 
 def rem_jvp_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
@@ -190,7 +202,7 @@ def max(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.max(np.array([1, 4]), np.array([3, 2]))
     Array([3, 4], dtype=int32)
     """
-    return max_p.bind(*operands("max", x, y))
+    return applied(max_p, x, y)
 
 
 def min(x: ArrayLike, y: ArrayLike) -> Array:
@@ -199,7 +211,7 @@ def min(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.min(np.array([1, 4]), np.array([3, 2]))
     Array([1, 2], dtype=int32)
     """
-    return min_p.bind(*operands("min", x, y))
+    return applied(min_p, x, y)
 
 
 max_p, min_p = (
@@ -298,12 +310,14 @@ square_p = unary(
 )
 
 
-def exp(x: ArrayLike) -> Array:
+def exp(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise exponential.
 
     >>> lax.exp(np.array([0.0, 1.0]))
     Array([1.       , 2.7182817], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("exp", accuracy)
     return exp_p.bind(x)
 
 
@@ -314,12 +328,14 @@ exp_p = inexact(
 )
 
 
-def log(x: ArrayLike) -> Array:
+def log(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise natural logarithm.
 
     >>> lax.log(np.array([1.0, 10.0]))
     Array([0.       , 2.3025851], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("log", accuracy)
     return log_p.bind(x)
 
 
@@ -328,12 +344,14 @@ log_p = inexact(
 )
 
 
-def sin(x: ArrayLike) -> Array:
+def sin(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise sine of an angle in radians.
 
     >>> lax.sin(np.array([0.0, 1.0]))
     Array([0.        , 0.84147096], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("sin", accuracy)
     return sin_p.bind(x)
 
 
@@ -344,12 +362,14 @@ sin_p = inexact(
 )
 
 
-def cos(x: ArrayLike) -> Array:
+def cos(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise cosine of an angle in radians.
 
     >>> lax.cos(np.array([0.0, 1.0]))
     Array([1.       , 0.5403023], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("cos", accuracy)
     return cos_p.bind(x)
 
 
@@ -360,12 +380,14 @@ cos_p = inexact(
 )
 
 
-def tanh(x: ArrayLike) -> Array:
+def tanh(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise hyperbolic tangent.
 
     >>> lax.tanh(np.array([0.0, 1.0]))
     Array([0.       , 0.7615942], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("tanh", accuracy)
     return tanh_p.bind(x)
 
 
@@ -376,12 +398,14 @@ tanh_p = inexact(
 )
 
 
-def sqrt(x: ArrayLike) -> Array:
+def sqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise square root.
 
     >>> lax.sqrt(np.array([4.0, 9.0]))
     Array([2., 3.], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("sqrt", accuracy)
     return sqrt_p.bind(x)
 
 
@@ -398,7 +422,7 @@ def eq(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.eq(np.array([1, 2]), np.array([1, 3]))
     Array([ True, False], dtype=bool)
     """
-    return _compared(eq_p, *operands("eq", x, y))
+    return _compared(eq_p, x, y)
 
 
 def ne(x: ArrayLike, y: ArrayLike) -> Array:
@@ -407,14 +431,14 @@ def ne(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.ne(np.array([1, 2]), np.array([1, 3]))
     Array([False,  True], dtype=bool)
     """
-    return _compared(ne_p, *operands("ne", x, y))
+    return _compared(ne_p, x, y)
 
 
 def _compared(comparison: Primitive, x: Any, y: Any) -> Any:
     """Returns `eq_p` or `ne_p` of two operands; keys differ where a word of theirs does."""
     types = [type_of(x), type_of(y)]
     if types[0].dtype is not types[1].dtype or not dtypes.is_extended(types[0].dtype):
-        return comparison.bind(x, y)
+        return applied(comparison, x, y)
     shape = common_shape(comparison.name, types)
     words = ne_p.bind(*[key_bits(repeated(value, shape)) for value in (x, y)])
     rows = tuple(range(len(shape), type_of(words).ndim))
@@ -428,7 +452,7 @@ def lt(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.lt(np.array([1, 2]), np.array([2, 2]))
     Array([ True, False], dtype=bool)
     """
-    return lt_p.bind(*operands("lt", x, y))
+    return applied(lt_p, x, y)
 
 
 def le(x: ArrayLike, y: ArrayLike) -> Array:
@@ -437,7 +461,7 @@ def le(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.le(np.array([1, 3]), np.array([2, 2]))
     Array([ True, False], dtype=bool)
     """
-    return le_p.bind(*operands("le", x, y))
+    return applied(le_p, x, y)
 
 
 def gt(x: ArrayLike, y: ArrayLike) -> Array:
@@ -446,7 +470,7 @@ def gt(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.gt(np.array([1, 3]), np.array([2, 2]))
     Array([False,  True], dtype=bool)
     """
-    return gt_p.bind(*operands("gt", x, y))
+    return applied(gt_p, x, y)
 
 
 def ge(x: ArrayLike, y: ArrayLike) -> Array:
@@ -455,7 +479,7 @@ def ge(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.ge(np.array([1, 2]), np.array([2, 2]))
     Array([False,  True], dtype=bool)
     """
-    return ge_p.bind(*operands("ge", x, y))
+    return applied(ge_p, x, y)
 
 
 eq_p = comparison("eq", accepts=dtypes.ANY, direction="EQ")

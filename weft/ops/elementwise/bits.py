@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.ops.elementwise.families import binary, operands, unary
+from weft.ops.elementwise.families import applied, binary, repeat_scalars, unary
+from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clz", "population_count",
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clz", "mulhi", "population_count",
     "shift_left", "shift_right_arithmetic", "shift_right_logical",
 ]  # fmt: skip
 
@@ -31,7 +36,7 @@ def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.bitwise_and(np.array([6, 5]), np.array([3, 4]))
     Array([2, 4], dtype=int32)
     """
-    return and_p.bind(*operands("and", x, y))
+    return applied(and_p, x, y)
 
 
 and_p = binary("and", accepts=dtypes.BITS, lower="stablehlo.and")
@@ -43,7 +48,7 @@ def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.bitwise_or(np.array([6, 5]), np.array([3, 4]))
     Array([7, 5], dtype=int32)
     """
-    return or_p.bind(*operands("or", x, y))
+    return applied(or_p, x, y)
 
 
 or_p = binary("or", accepts=dtypes.BITS, lower="stablehlo.or")
@@ -55,10 +60,55 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.bitwise_xor(np.array([6, 5]), np.array([3, 4]))
     Array([5, 1], dtype=int32)
     """
-    return xor_p.bind(*operands("xor", x, y))
+    return applied(xor_p, x, y)
 
 
 xor_p = binary("xor", accepts=dtypes.BITS, lower="stablehlo.xor")
+
+
+def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Elementwise upper half of the bits of the product of integers, which has twice as many.
+
+    >>> lax.mulhi(np.array([2**30, -7], np.int32), np.array([8, 1], np.int32))
+    Array([ 2, -1], dtype=int32)
+    """
+    return applied(mulhi_p, x, y)
+
+
+def mulhi_lower(context: Any, *values: Any) -> Any:
+    (out,) = context.out_types
+    x, y = repeat_scalars(context, values, out.shape)
+    if dtypes.itemsize_bits(out.dtype) < 64:
+        bits = dtypes.itemsize_bits(out.dtype)
+        wide = np.dtype(np.int64 if out.dtype.kind == "i" else np.uint64)
+        product = stablehlo.multiply(stablehlo.convert(x, wide), stablehlo.convert(y, wide))
+        return stablehlo.convert(shifted(product, bits, wide), out.dtype)
+    # By halves: the product of the upper ones, and what the products of the others carry.
+    half = stablehlo.full(2**32 - 1, out.shape, out.dtype)
+    (x_up, x_low), (y_up, y_low) = (
+        (shifted(v, 32, out.dtype), stablehlo.op1("stablehlo.and", (v, half), v.type))
+        for v in (x, y)
+    )
+    unsigned = np.dtype(np.uint64)
+    low = stablehlo.multiply(x_low, y_low)
+    carried = stablehlo.convert(shifted(stablehlo.convert(low, unsigned), 32, unsigned), out.dtype)
+    middle = stablehlo.add(stablehlo.multiply(x_up, y_low), carried)
+    rest = stablehlo.op1("stablehlo.and", (middle, half), middle.type)
+    other = stablehlo.add(stablehlo.multiply(x_low, y_up), rest)
+    upper = stablehlo.multiply(x_up, y_up)
+    return stablehlo.add(
+        upper, stablehlo.add(shifted(middle, 32, out.dtype), shifted(other, 32, out.dtype))
+    )
+
+
+def shifted(x: Any, bits: int, dtype: Any) -> Any:
+    """An integer shifted down; signed ones keep their sign."""
+    name = "arithmetic" if np.dtype(dtype).kind == "i" else "logical"
+    by = stablehlo.full(bits, x.type.shape, dtype)
+    return stablehlo.op1(f"stablehlo.shift_right_{name}", (x, by), x.type)
+
+
+mulhi_p = binary("mulhi", accepts=dtypes.INTEGER, lower=mulhi_lower)
 
 
 def population_count(x: ArrayLike) -> Array:
@@ -93,7 +143,7 @@ def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.shift_left(np.array([1, 3]), np.array([2, 1]))
     Array([4, 6], dtype=int32)
     """
-    return shift_left_p.bind(*operands("shift_left", x, y))
+    return applied(shift_left_p, x, y)
 
 
 shift_left_p = binary("shift_left", accepts=dtypes.INTEGER, lower="stablehlo.shift_left")
@@ -105,7 +155,7 @@ def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.shift_right_arithmetic(np.array([-8, 8]), np.array([1, 1]))
     Array([-4,  4], dtype=int32)
     """
-    return shift_right_arithmetic_p.bind(*operands("shift_right_arithmetic", x, y))
+    return applied(shift_right_arithmetic_p, x, y)
 
 
 shift_right_arithmetic_p = binary(
@@ -119,7 +169,7 @@ def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.shift_right_logical(np.array([8, 9]), np.array([1, 1]))
     Array([4, 4], dtype=int32)
     """
-    return shift_right_logical_p.bind(*operands("shift_right_logical", x, y))
+    return applied(shift_right_logical_p, x, y)
 
 
 shift_right_logical_p = binary(

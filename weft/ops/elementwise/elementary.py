@@ -15,12 +15,13 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.ops.elementwise import branch_cuts, complex_elementary, formulas
+from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
 from weft.ops.elementwise.arithmetic import add, div, mul, neg, scalar, sub
 from weft.ops.elementwise.branch_cuts import mended, signed
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
 from weft.ops.elementwise.complex_elementary import by_parts
-from weft.ops.elementwise.families import binary, emit_with, inexact, operands
+from weft.ops.elementwise.families import applied, binary, emit_with, inexact
 from weft.ops.elementwise.formulas import Term, lowered, where
 from weft.ops.elementwise.powers import rsqrt
 from weft.runtime import stablehlo
@@ -49,12 +50,14 @@ def one(x: Any) -> Any:
 # ---- exponentials and logarithms ---------------------------------------------------------------
 
 
-def exp2(x: ArrayLike) -> Array:
+def exp2(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise 2 to the power x.
 
     >>> lax.exp2(np.array([0.0, 3.0]))
     Array([1., 8.], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("exp2", accuracy)
     return exp2_p.bind(x)
 
 
@@ -73,12 +76,14 @@ exp2_p = inexact(
 )
 
 
-def expm1(x: ArrayLike) -> Array:
+def expm1(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise exp(x) - 1, accurate near 0.
 
     >>> lax.expm1(np.array([0.0, 1.0]))
     Array([0.       , 1.7182817], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("expm1", accuracy)
     return expm1_p.bind(x)
 
 
@@ -89,12 +94,14 @@ expm1_p = inexact(
 )
 
 
-def log1p(x: ArrayLike) -> Array:
+def log1p(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise log(1 + x), accurate near 0.
 
     >>> lax.log1p(np.array([0.0, 1.0]))
     Array([0.       , 0.6931472], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("log1p", accuracy)
     return log1p_p.bind(x)
 
 
@@ -105,12 +112,14 @@ log1p_p = inexact(
 )
 
 
-def logistic(x: ArrayLike) -> Array:
+def logistic(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise 1 / (1 + exp(-x)).
 
     >>> lax.logistic(np.array([0.0, 2.0]))
     Array([0.5     , 0.880797], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("logistic", accuracy)
     return logistic_p.bind(x)
 
 
@@ -124,12 +133,14 @@ logistic_p = inexact(
 # ---- trigonometric functions -------------------------------------------------------------------
 
 
-def tan(x: ArrayLike) -> Array:
+def tan(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise tangent of an angle in radians.
 
     >>> lax.tan(np.array([0.0, 1.0]))
     Array([0.       , 1.5574077], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("tan", accuracy)
     return tan_p.bind(x)
 
 
@@ -216,7 +227,7 @@ def atan2(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.atan2(np.array([1.0, -1.0]), np.array([1.0, 1.0]))
     Array([ 0.7853982, -0.7853982], dtype=float32)
     """
-    return atan2_p.bind(*operands("atan2", x, y))
+    return applied(atan2_p, x, y)
 
 
 def squared_distance(x: Any, y: Any) -> Any:

@@ -27,7 +27,15 @@ from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
 
-__all__ = ["comparison", "elementwise_type", "elementwise_vmap", "nary", "operands", "unary"]
+__all__ = [
+    "applied",
+    "comparison",
+    "elementwise_type",
+    "elementwise_vmap",
+    "nary",
+    "operands",
+    "unary",
+]
 
 Rule = Callable[..., Any]
 DTypes = frozenset[np.dtype[Any]]
@@ -55,6 +63,38 @@ def operands(name: str, *values: Any) -> Sequence[Any]:
             return values
     weak = all(type_of(v).weak_type for v in values if type(v) not in _NUMBERS)
     return [_number(name, v, dtype, weak) if type(v) in _NUMBERS else v for v in values]
+
+
+def applied(made: Primitive, *values: Any) -> Any:
+    """Applies an elementwise primitive to what a user passed: numbers take the dtype of arrays (see
+    `operands`), and dimensions of length 1 are repeated where operands have equally many."""
+    for value in values:
+        if type(value) in _NUMBERS:
+            values = tuple(operands(made.name, *values))
+            break
+    try:
+        return made.bind(*values)
+    except ShapeError:
+        repeated = ones_repeated(values)
+        if repeated is None:
+            raise
+    return made.bind(*repeated)
+
+
+def ones_repeated(values: Sequence[Any]) -> list[Any] | None:
+    """The values with dimensions of length 1 repeated to those of the others; None where the others
+    differ, or in the number of dimensions. Values without dimensions stay as they are."""
+    shapes = {type_of(x).shape for x in values} - {()}
+    if len({len(shape) for shape in shapes}) != 1:
+        return None
+    lengths = [set(sizes) - {1} for sizes in zip(*shapes, strict=True)]
+    if len(shapes) == 1 or any(len(sizes) > 1 for sizes in lengths):
+        return None
+    whole = tuple([min(sizes, default=1) for sizes in lengths])
+    return [
+        x if type_of(x).shape in ((), whole) else broadcast_in_dim(x, whole, range(len(whole)))
+        for x in values
+    ]
 
 
 def _number(name: str, value: Any, dtype: Any, weak: bool) -> Any:

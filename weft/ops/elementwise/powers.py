@@ -13,17 +13,18 @@ from weft.core.rules import Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
 from weft.ops.declare import primitive
+from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
 from weft.ops.elementwise.arithmetic import div, eq, log, mul, scalar, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.branch_cuts import mended, reciprocal_mended, signed
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import (
+    applied,
     elementwise_type,
     elementwise_vmap,
     floating,
     inexact,
     nary_jvp,
-    operands,
     repeat_scalars,
     repeated,
 )
@@ -36,12 +37,14 @@ from weft.typing import ArrayLike
 __all__ = ["cbrt", "integer_pow", "pow", "reciprocal", "rsqrt"]
 
 
-def cbrt(x: ArrayLike) -> Array:
+def cbrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise real cube root of floating-point numbers.
 
     >>> lax.cbrt(np.array([8.0, -27.0]))
     Array([ 2., -3.], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("cbrt", accuracy)
     return cbrt_p.bind(x)
 
 
@@ -50,12 +53,14 @@ cbrt_p = floating(
 )
 
 
-def rsqrt(x: ArrayLike) -> Array:
+def rsqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     """Elementwise 1 / sqrt(x).
 
     >>> lax.rsqrt(np.array([4.0, 16.0]))
     Array([0.5 , 0.25], dtype=float32)
     """
+    if accuracy is not None:
+        check_accuracy("rsqrt", accuracy)
     return rsqrt_p.bind(x)
 
 
@@ -170,7 +175,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
         return integer_pow(x, y)
     if type_of(y).dtype in dtypes.INTEGER:
         return pow_p.bind(x, y)
-    return pow_p.bind(*operands("pow", x, y))
+    return applied(pow_p, x, y)
 
 
 _pow_type = elementwise_type("pow", dtypes.INEXACT, arity=2)

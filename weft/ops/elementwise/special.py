@@ -17,7 +17,7 @@ from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError
 from weft.ops.elementwise.arithmetic import add, div, eq, exp, mul, neg, scalar, sign, sub
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.elementwise.families import binary, emit_with, floating, operands
+from weft.ops.elementwise.families import applied, binary, emit_with, floating
 from weft.ops.elementwise.formulas import Term, chebyshev, kernel, where
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -139,7 +139,7 @@ def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     >>> lax.polygamma(np.array(1.0), np.array(2.0))
     Array(0.64493406, dtype=float32)
     """
-    return polygamma_p.bind(*operands("polygamma", m, x))
+    return applied(polygamma_p, m, x)
 
 
 polygamma_p = binary(
@@ -159,7 +159,7 @@ def zeta(x: ArrayLike, q: Any) -> Array:
     >>> lax.zeta(np.array(2.0), np.array(1.0))
     Array(1.644934, dtype=float32)
     """
-    return zeta_p.bind(*operands("zeta", x, q))
+    return applied(zeta_p, x, q)
 
 
 zeta_p = binary(

@@ -15,7 +15,7 @@ from weft.argument_errors import integer_of, integers_of, refuse_sharding
 from weft.arrays.array import Array, as_array, to_place
 from weft.core import rules
 from weft.core.trace import Tracer
-from weft.core.types import ArrayType, type_of
+from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import primitive
 from weft.ops.elementwise.arithmetic import add, eq
@@ -28,11 +28,50 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "broadcasted_iota", "empty", "eye", "full", "full_like", "index_vector", "iota",
-    "zeros_like_array",
+    "broadcasted_iota", "dtype", "empty", "eye", "full", "full_like", "index_vector", "iota",
+    "shape_as_value", "stage", "zeros_like_array",
 ]  # fmt: skip
 
 _NUMBERS = (bool, int, float, complex)
+
+
+def dtype(x: Any) -> np.dtype[Any]:
+    """The dtype that an array, a number or a scalar type has as an array.
+
+    Raises WeftTypeError for values that are no arrays.
+
+    >>> lax.dtype(1.0), lax.dtype(np.int8)
+    (dtype('float32'), dtype('int8'))
+    """
+    found: np.dtype[Any] = dtypes.parse(x) if isinstance(x, type) else type_of(x).dtype
+    return found
+
+
+def shape_as_value(shape: Sequence[int]) -> Array:
+    """The lengths of dimensions as a vector of int32.
+
+    >>> lax.shape_as_value((2, 3))
+    Array([2, 3], dtype=int32)
+    """
+    return as_array(np.asarray(_lengths("shape_as_value", shape), np.int32))
+
+
+def stage(x: ArrayLike, /) -> Array:
+    """A value as an array of what is traced now: a number or a NumPy array too.
+
+    >>> lax.stage(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    value = user_value(x)
+    return (
+        value
+        if isinstance(value, Tracer)
+        else broadcast_in_dim_p.bind(
+            value,
+            shape=type_of(value).shape,
+            broadcast_dimensions=tuple(range(type_of(value).ndim)),
+        )
+    )
 
 
 def full(

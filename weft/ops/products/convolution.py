@@ -10,7 +10,7 @@ dimension part of the batch, of the features, or of the groups, and never loops.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from weft import dtypes
 from weft.argument_errors import integer_of, integers_of, invalid_value, refuse_sharding
@@ -39,8 +39,8 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "ConvDimensionNumbers", "conv_dimension_numbers", "conv_general_dilated",
-    "conv_general_permutations", "conv_shape_tuple",
+    "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "conv_dimension_numbers",
+    "conv_general_dilated", "conv_general_permutations", "conv_shape_tuple",
 ]  # fmt: skip
 
 Ints = tuple[int, ...]
@@ -56,6 +56,10 @@ class ConvDimensionNumbers(NamedTuple):
     lhs_spec: Ints
     rhs_spec: Ints
     out_spec: Ints
+
+
+ConvGeneralDilatedDimensionNumbers: TypeAlias = tuple[str, str, str] | ConvDimensionNumbers | None
+"""What convolutions take as their `dimension_numbers`."""
 
 
 def conv_dimension_numbers(

@@ -15,7 +15,11 @@ from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.ops.indexing.creation import eye
-from weft.ops.products.convolution import conv_dimension_numbers, conv_general_dilated
+from weft.ops.products.convolution import (
+    conv_dimension_numbers,
+    conv_general_dilated,
+    conv_shape_tuple,
+)
 from weft.ops.products.dot import dot_general
 from weft.ops.structural.joining import rev
 from weft.ops.structural.padding_sizes import dilated
@@ -23,7 +27,8 @@ from weft.ops.structural.shape import broadcast_in_dim, inverse_permutation, res
 from weft.typing import ArrayLike
 
 __all__ = [
-    "conv", "conv_general_dilated_local", "conv_general_dilated_patches", "conv_transpose",
+    "conv", "conv_general_dilated_local", "conv_general_dilated_patches",
+    "conv_general_shape_tuple", "conv_transpose", "conv_transpose_shape_tuple",
     "conv_with_general_padding",
 ]  # fmt: skip
 
@@ -130,6 +135,51 @@ def conv_transpose(
     window = (1,) * len(places), pads, tuple(strides), steps
     how = {"precision": precision, "preferred_element_type": preferred_element_type}
     return conv_general_dilated(lhs, rhs, *window, numbers, **how)
+
+
+def conv_general_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    dimension_numbers: Any,
+) -> tuple[int, ...]:
+    """The shape of the result of `conv_general_dilated`.
+
+    >>> lax.conv_general_shape_tuple((1, 8, 3), (2, 3, 5), (2,), "SAME", ("NWC", "WIO", "NWC"))
+    (1, 4, 5)
+    """
+    numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
+    lhs = [lhs_shape[d] for d in numbers.lhs_spec]
+    rhs = [rhs_shape[d] for d in numbers.rhs_spec]
+    found = conv_shape_tuple(lhs, rhs, window_strides, padding)
+    return tuple(found[d] for d in inverse_permutation(numbers.out_spec))
+
+
+def conv_transpose_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    dimension_numbers: Any,
+) -> tuple[int, ...]:
+    """The shape of the result of `conv_transpose` with these strides.
+
+    >>> lax.conv_transpose_shape_tuple((1, 3, 1), (2, 1, 1), (2,), "SAME", ("NWC", "WIO", "NWC"))
+    (1, 6, 1)
+    """
+    numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
+    kernel = [rhs_shape[d] for d in numbers.rhs_spec[2:]]
+    pads: Sequence[tuple[int, int]]
+    if isinstance(padding, str):
+        pads = [transposed_pads(k, s, padding) for k, s in zip(kernel, window_strides, strict=True)]
+    else:
+        pads = padding
+    lengths = [lhs_shape[d] for d in numbers.lhs_spec]
+    spread = [dilated(n, s) for n, s in zip(lengths[2:], window_strides, strict=True)]
+    rhs = [rhs_shape[d] for d in numbers.rhs_spec]
+    found = conv_shape_tuple([*lengths[:2], *spread], rhs, (1,) * len(kernel), pads)
+    return tuple(found[d] for d in inverse_permutation(numbers.out_spec))
 
 
 def conv_general_dilated_patches(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from weft import config, dtypes
 from weft.argument_errors import refuse_sharding, unknown_option
@@ -24,13 +24,16 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.operand_errors import unfit, use_numpy
+from weft.ops.products.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, precision_by_name
 from weft.ops.structural.narrow import wide_dtype
 from weft.ops.structural.shape import canonical_axes, canonical_axis, inverse_permutation, transpose
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = ["DotDimensionNumbers", "Precision", "batch_matmul", "dot", "dot_general"]
+__all__ = [
+    "DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot", "dot_general",
+]  # fmt: skip
 
 Axes = tuple[int, ...]
 DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
@@ -54,6 +57,16 @@ class Precision(enum.Enum):
         return self.name
 
 
+PrecisionLike: TypeAlias = (
+    Precision
+    | str
+    | tuple[Precision | str, Precision | str]
+    | DotAlgorithm
+    | DotAlgorithmPreset
+    | None
+)
+"""What products take as their `precision`."""
+
 _PRECISIONS: dict[Any, str] = {
     "default": "DEFAULT",
     "fastest": "DEFAULT",
@@ -70,13 +83,14 @@ def canonical_precision(precision: Any, operation: str) -> Any:
     """The precision of each operand, the name of an algorithm for both, or None; None takes the
     setting `default_matmul_precision`.
 
-    Takes a `Precision`, its name, a pair of those, or the name of an algorithm. Raises
+    Takes a `Precision`, its name, a pair of those, or an algorithm or its name. Raises
     WeftValueError for anything else.
     """
     if precision is None:
         precision = config.settings().default_matmul_precision
         if precision is None:
             return None
+    precision = precision_by_name(precision, operation)
     if isinstance(precision, str) and precision in stablehlo.DOT_ALGORITHMS:
         return precision
     pair = precision if isinstance(precision, (tuple, list)) else (precision, precision)

@@ -94,6 +94,23 @@ def window_shape(shape: Sequence[int], **params: Any) -> Ints:
     return windows("reduce_window", *extents, params["window_strides"], params["padding"])
 
 
+def reduce_window_shape_tuple(
+    operand_shape: Sequence[int],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Ints:
+    """The shape of the result of `reduce_window`.
+
+    >>> lax.reduce_window_shape_tuple((8, 7), (2, 2), (2, 2), "VALID")
+    (4, 3)
+    """
+    given = (window_dimensions, window_strides, padding, base_dilation, window_dilation)
+    return window_shape(operand_shape, **window_params(operand_shape, *given))
+
+
 def with_dimension(params: dict[str, Any], dim: int) -> dict[str, Any]:
     """The parameters for arrays with one more dimension, over which no window reaches."""
     return {

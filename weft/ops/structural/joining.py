@@ -33,8 +33,8 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = [
-    "broadcast_shapes", "broadcast_to_rank", "collapse", "concatenate", "rev", "split", "stack",
-    "tile",
+    "broadcast_like", "broadcast_shapes", "broadcast_to_rank", "collapse", "concatenate", "rev",
+    "split", "stack", "tile", "unstack",
 ]  # fmt: skip
 
 Ints = tuple[int, ...]
@@ -132,6 +132,34 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
         raise unfit(ShapeError, "stack", "arrays of one shape", types, "equal shapes")
     place = canonical_axis(axis, types[0].ndim + 1, "stack") if types else 0
     return concatenate([expand_dims(x, (place,)) for x in values], place)
+
+
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
+    """The elements of an array along a dimension, which they do not have: the inverse of `stack`.
+
+    >>> lax.unstack(np.arange(4).reshape(2, 2), axis=1)
+    (Array([0, 2], dtype=int32), Array([1, 3], dtype=int32))
+    """
+    of = type_of(x)
+    place = canonical_axis(axis, of.ndim, "unstack")
+    shape = (*of.shape[:place], *of.shape[place + 1 :])
+    return tuple([reshape(part, shape) for part in split(x, (1,) * of.shape[place], place)])
+
+
+def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
+    """An array repeated so that it has the shape of another one, dimensions paired from the last.
+
+    Raises ShapeError where a dimension of `arr` is neither 1 nor that of the other.
+
+    >>> lax.broadcast_like(np.array([1, 2]), np.zeros((2, 2)))
+    Array([[1, 2],
+           [1, 2]], dtype=int32)
+    """
+    shape, of = type_of(like_arr).shape, type_of(arr)
+    if broadcast_shapes(of.shape, shape) != shape:
+        takes, wanted = "an array that broadcasts to the other's shape", f"a shape within {shape}"
+        raise unfit(ShapeError, "broadcast_like", takes, [of], wanted)
+    return broadcast_in_dim(arr, shape, range(len(shape) - of.ndim, len(shape)))
 
 
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import integer_of, refuse_sharding
 from weft.arrays.array import Array, unchanged
 from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, DTypeError, Fix, ShapeError
+from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import emit_reduction, linear_jvp, primitive, result_type
 from weft.ops.operand_errors import to_dtype
 from weft.ops.structural import extended_dtypes
@@ -316,7 +316,18 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: None = None) 
     """
     refuse_sharding("reduce_sum", out_sharding)
     axes = tuple(axes)
+    if not config.settings().allow_f16_reductions:
+        _refuse_half(type_of(operand))
     return reduce_sum_p.bind(operand, axes=axes) if axes else unchanged(operand)
+
+
+def _refuse_half(of: ArrayType) -> None:
+    """Raises WeftValueError for a sum of 16-bit numbers: see `allow_f16_reductions`."""
+    if of.dtype in (dtypes.float16, dtypes.bfloat16):
+        message = "reduce_sum: 16-bit numbers are not added up here"
+        wanted = "float32 or wider, because the setting allow_f16_reductions is False"
+        fix = to_dtype("x", of.dtype, dtypes.float32)
+        raise WeftValueError(message, operation="reduce_sum", got=str(of), wanted=wanted, fix=fix)
 
 
 def reduced_shape(x: ArrayType, axes: tuple[int, ...], operation: str) -> tuple[int, ...]:

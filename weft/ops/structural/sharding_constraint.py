@@ -93,7 +93,7 @@ def as_sharding(place: Any, operation: str) -> Any:
     if isinstance(place, PartitionSpec):
         return over_mesh_in_force(place, operation)
     if isinstance(place, SingleDeviceSharding):
-        return place.device
+        return place.device if place.canonical is place else place
     if not is_place(place):
         fix = Fix(
             "device",

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from weft import config
 from weft.errors import Fix, WeftValueError
 from weft.runtime import ffi_registry
 from weft.runtime.backends import device_placement, hlo, pjrt_buffers, pjrt_executable
@@ -76,6 +77,9 @@ class JaxlibBackend(Backend):
     @property
     def process_count(self) -> int:
         return self._process_count
+
+    def heap_profile(self) -> bytes:
+        return bytes(self.client.heap_profile())
 
     single = staticmethod(device_placement.single)
     tiled = staticmethod(device_placement.tiled)
@@ -206,7 +210,7 @@ def start(platform: str, distributed: Distributed | None = None) -> JaxlibBacken
 def _cpu_client(distributed: Distributed | None) -> Any:
     text = os.environ.get("WEFT_NUM_CPU_DEVICES")
     # Without a number XLA itself reads --xla_force_host_platform_device_count from XLA_FLAGS.
-    count = _positive(text) if text else None
+    count = config.host_settings().num_cpu_devices or (_positive(text) if text else None)
     if distributed is None:
         return extension.get_tfrt_cpu_client(asynchronous=True, num_devices=count)
     return extension.get_tfrt_cpu_client(

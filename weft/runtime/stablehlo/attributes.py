@@ -86,6 +86,7 @@ _VALUES = {
     "ComparisonType": ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
     "FftType": ("FFT", "IFFT", "RFFT", "IRFFT"),
     "Precision": ("DEFAULT", "HIGH", "HIGHEST"),
+    "RngDistribution": ("UNIFORM", "NORMAL"),
     "RngAlgorithm": ("DEFAULT", "THREE_FRY", "PHILOX"),
     "Transpose": ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"),
 }

@@ -8,7 +8,7 @@ https://github.com/openxla/stablehlo/blob/main/docs/spec.md.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -254,6 +254,33 @@ def call(
 ) -> list[ir.Value]:
     """Calls a function of the module."""
     return op("func.call", operands, result_types, {"callee": attrs.symbol(symbol)})
+
+
+def composite(
+    name: str,
+    operands: Sequence[ir.Value],
+    result_types: Sequence[ir.Type],
+    decomposition: str,
+    version: int,
+    attributes: Mapping[str, Any],
+) -> list[ir.Value]:
+    """The operation of a name, with the function of the module that says what it computes."""
+    config = {
+        "name": attrs.string(name),
+        "decomposition": attrs.symbol(decomposition),
+        "version": attrs.integer(version, 32),
+        "composite_attributes": attrs.dictionary(attributes),
+    }
+    return op("stablehlo.composite", operands, result_types, config)
+
+
+def rng_uniform(low: ir.Value, high: ir.Value, shape: Sequence[int], dtype: DTypeLike) -> ir.Value:
+    """Random numbers from low on and below high, from a state that the runtime holds."""
+    config = {"rng_distribution": attrs.enumerated("RngDistribution", "UNIFORM")}
+    lengths = np.asarray(shape, np.int64)
+    value = {"value": attrs.elements(lengths, lengths.shape)}
+    extents = op1("stablehlo.constant", (), tensor_type(lengths.shape, lengths.dtype), value)
+    return op1("stablehlo.rng", (low, high, extents), tensor_type(shape, dtype), config)
 
 
 def optimization_barrier(values: Sequence[ir.Value]) -> list[ir.Value]:

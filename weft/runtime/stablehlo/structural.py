@@ -49,6 +49,14 @@ def constant(
     return op1("stablehlo.constant", (), tensor_type(target, compact.dtype), config)
 
 
+def known_integer(value: ir.Value) -> int | None:
+    """The number of an integer without dimensions that a constant makes; None for other values."""
+    made = getattr(value.owner, "name", None)
+    if made != "stablehlo.constant" or value.type.shape:
+        return None
+    return int(np.array(ir.DenseIntElementsAttr(value.owner.attributes["value"])))
+
+
 def full(value: Any, shape: Sequence[int], dtype: DTypeLike) -> ir.Value:
     """An array of one number."""
     return constant(value, shape, dtype)

@@ -1,0 +1,6 @@
+"""Taylor mode: derivatives of all orders up to one along a curve, at once."""
+
+from weft.experimental.jet.taylor_mode import jet, jet2
+from weft.experimental.jet.taylor_trace import JetTrace, JetTracer
+
+__all__ = ["JetTrace", "JetTracer", "jet", "jet2"]

@@ -1,0 +1,61 @@
+"""Sparse arrays: batched coordinates (`BCOO`) and compressed rows (`BCSR`), and what is done with
+them under every transformation."""
+
+from weft.experimental.sparse.api import *
+from weft.experimental.sparse.base import (
+    CuSparseEfficiencyWarning,
+    JAXSparse,
+    SparseEfficiencyError,
+    SparseEfficiencyWarning,
+)
+from weft.experimental.sparse.bcoo_array import BCOO
+from weft.experimental.sparse.bcoo_pairs import bcoo_multiply_sparse
+from weft.experimental.sparse.bcoo_products import (
+    bcoo_dot_general,
+    bcoo_dot_general_sampled,
+    bcoo_multiply_dense,
+)
+from weft.experimental.sparse.bcoo_shapes import (
+    bcoo_broadcast_in_dim,
+    bcoo_concatenate,
+    bcoo_dynamic_slice,
+    bcoo_gather,
+    bcoo_reduce_sum,
+    bcoo_reshape,
+    bcoo_rev,
+    bcoo_slice,
+    bcoo_squeeze,
+    bcoo_transpose,
+)
+from weft.experimental.sparse.bcoo_storage import (
+    bcoo_extract,
+    bcoo_fromdense,
+    bcoo_sort_indices,
+    bcoo_sum_duplicates,
+    bcoo_todense,
+    bcoo_update_layout,
+)
+from weft.experimental.sparse.bcsr_array import BCSR
+from weft.experimental.sparse.bcsr_operations import (
+    bcsr_broadcast_in_dim,
+    bcsr_concatenate,
+    bcsr_dot_general,
+    bcsr_extract,
+    bcsr_fromdense,
+    bcsr_sum_duplicates,
+    bcsr_todense,
+)
+from weft.experimental.sparse.matrices import (
+    COO,
+    CSC,
+    CSR,
+    coo_fromdense,
+    coo_matmat,
+    coo_matvec,
+    coo_todense,
+    csr_fromdense,
+    csr_matmat,
+    csr_matvec,
+    csr_todense,
+)
+from weft.experimental.sparse.tracing import todense_p

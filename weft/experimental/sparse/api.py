@@ -1,0 +1,76 @@
+"""Making sparse arrays of any format, and dense ones of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import weft.numpy as jnp
+from weft.argument_errors import unknown_option
+from weft.experimental.sparse.base import JAXSparse
+from weft.experimental.sparse.bcoo_array import BCOO
+from weft.experimental.sparse.bcsr_array import BCSR
+from weft.experimental.sparse.matrices import COO, CSC, CSR
+from weft.experimental.sparse.tracing import todense_p
+from weft.typing import Array
+
+__all__ = ["empty", "eye", "todense"]
+
+_FORMATS: dict[str, Any] = {"bcoo": BCOO, "bcsr": BCSR, "coo": COO, "csc": CSC, "csr": CSR}
+
+
+def _class(operation: str, sparse_format: str, formats: Sequence[str]) -> Any:
+    if sparse_format not in formats:
+        wanted = f"one of {', '.join(formats)}"
+        raise unknown_option(operation, "sparse_format", sparse_format, wanted)
+    return _FORMATS[sparse_format]
+
+
+def todense(arr: Any) -> Array:
+    """The dense array of a sparse one; an array as it is.
+
+    Inside `sparsify` it makes what stands for a sparse array dense.
+
+    >>> from weft.experimental import sparse
+    >>> sparse.todense(sparse.eye(2))
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    dense: Array = arr.todense() if isinstance(arr, JAXSparse) else todense_p.bind(jnp.asarray(arr))
+    return dense
+
+
+def empty(
+    shape: Sequence[int], dtype: Any = None, index_dtype: Any = "int32",
+    sparse_format: str = "bcoo", **kwds: Any,
+) -> JAXSparse:  # fmt: skip
+    """A sparse array that stores nothing. Further keywords (`n_batch`, `n_dense`, `nse`) are those
+    of the format, "bcoo", "bcsr", "coo", "csc" or "csr".
+
+    >>> from weft.experimental import sparse
+    >>> sparse.empty((3, 4))
+    BCOO(float32[3, 4], nse=0)
+    """
+    cls = _class("empty", sparse_format, tuple(_FORMATS))
+    made: JAXSparse = cls._empty(shape, dtype=dtype, index_dtype=index_dtype, **kwds)
+    return made
+
+
+def eye(
+    N: int, M: int | None = None, k: int = 0, dtype: Any = None, index_dtype: Any = "int32",
+    sparse_format: str = "bcoo", **kwds: Any,
+) -> JAXSparse:  # fmt: skip
+    """A sparse matrix of shape (N, M) with ones on the k-th diagonal and zeros elsewhere.
+
+    Formats are "bcoo", with `n_batch` and `n_dense`, "coo", "csc" and "csr".
+
+    >>> from weft.experimental import sparse
+    >>> sparse.eye(3, k=1)
+    BCOO(float32[3, 3], nse=2)
+    """
+    M = N if M is None else M
+    cls = _class("eye", sparse_format, ("bcoo", "coo", "csc", "csr"))
+    made: JAXSparse = cls._eye(
+        int(N), int(M), int(k), dtype=dtype, index_dtype=index_dtype, **kwds
+    )
+    return made

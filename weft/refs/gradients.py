@@ -1,0 +1,117 @@
+"""What is asked of each cotangent of a `vjp`, and what stands in its place: see `Pullback`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft import dtypes, tree
+from weft.core.types import type_of
+from weft.errors import Fix, TreeError, api_boundary
+from weft.refs.reference import Ref
+from weft.runtime.jaxlib.lazy import pending_nodes
+
+__all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "Pullback"]
+
+
+class _Mark:
+    """A word for one cotangent; all of one class are equal."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class GradValue(_Mark):
+    """Asks for a cotangent as a value."""
+
+    __slots__ = ()
+
+
+class GradRef(_Mark):
+    """Stands for a cotangent that was added to a reference."""
+
+    __slots__ = ()
+
+
+class DontWant(_Mark):
+    """Says that a cotangent is not needed."""
+
+    __slots__ = ()
+
+
+class DidntWant(_Mark):
+    """Stands for a cotangent that was not asked for."""
+
+    __slots__ = ()
+
+
+class Pullback(tree.Partial):
+    """The function from the cotangent of a result to those of the arguments, as `vjp` returns it.
+
+    It is a tree of its residuals, so a transformed function can return it, and the forward rule of
+    a `custom_vjp` can hand it on to the backward rule.
+    """
+
+    def with_refs(self, *refs: Any) -> tree.Partial:
+        """The same function, which adds cotangents to references.
+
+        `refs` has the structure of the arguments, with a reference, `GradValue()` or `DontWant()`
+        for each leaf. In the result stands `GradRef()` for what was added to a reference, and
+        `DidntWant()` for what was not asked for. Raises TreeError for another structure.
+
+        >>> total = weft.new_ref(0.0)
+        >>> _, f_vjp = weft.vjp(lambda x, y: x * y, 2.0, 3.0)
+        >>> f_vjp.with_refs(total, weft.ad.GradValue())(1.0)
+        (GradRef(), Array(2., dtype=float32, weak_type=True))
+        >>> total
+        Ref(3., dtype=float32, weak_type=True)
+        """
+        leaves, structure = tree.flatten(refs)
+        return tree.Partial(_Accumulating(tuple(leaves), structure), self)
+
+
+class _Accumulating:
+    """Applies a pullback and adds its results to references."""
+
+    __slots__ = ("leaves", "structure")
+
+    def __init__(self, leaves: tuple[Any, ...], structure: Any) -> None:
+        self.leaves, self.structure = leaves, structure
+
+    @api_boundary
+    def __call__(self, pullback: Any, cotangent: Any) -> Any:
+        found, structure = tree.flatten(pullback(cotangent))
+        if structure != self.structure:
+            message = "with_refs takes a mark for each argument of the function"
+            fix = Fix("same_structure", "pass a reference, GradValue() or DontWant() for each")
+            got, wanted = str(self.structure), str(structure)
+            raise TreeError(message, operation="with_refs", got=got, wanted=wanted, fix=fix)
+        results = []
+        for mark, value in zip(self.leaves, found, strict=True):
+            if type(mark) is Ref:
+                if type_of(value).dtype != dtypes.float0:
+                    mark.addupdate(value)
+                results.append(GradRef())
+            else:
+                results.append(DidntWant() if type(mark) is DontWant else value)
+        return structure.unflatten(results)
+
+
+# What comes out of a transformed function is a tree without leaves.
+for _mark in (GradRef, DidntWant):
+    pending_nodes.append((_mark, lambda mark: ((), None), lambda _, __, made=_mark: made(), None))
+pending_nodes.append(
+    (
+        Pullback,
+        lambda f: ((f.args, f.keywords), f.func),
+        lambda func, children: Pullback(func, *children[0], **children[1]),
+        None,
+    )
+)  # not registered at once, which would load jaxlib
