@@ -53,6 +53,9 @@ if TYPE_CHECKING:
         ref,
         tree_util,
     )
+    from weft import custom_batching as custom_batching
+    from weft import custom_derivatives as custom_derivatives
+    from weft import flatten_util as flatten_util
     from weft import image as image
     from weft import ops as ops
     from weft import scipy as scipy

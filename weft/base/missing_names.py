@@ -29,7 +29,6 @@ RECORDS = "there are no structured dtypes; use a dictionary or a dataclass of ar
 REPRESENTATION = "it formats a number of Python's or NumPy's; use NumPy's"
 SYMBOLIC = "shapes are numbers; there are no symbolic dimensions"
 NOT_YET = "not yet"
-PRIMITIVE = "`weft.extend.core.primitives` has weft's own, by the names that programs show"
 INTERNAL = "internals of JAX"
 
 NUMPY = (
@@ -62,9 +61,10 @@ NUMPY = (
 )
 
 LAX = (
-    ("ragged_all_to_all psend precv", "not yet; `all_to_all` and `ppermute` are there"),
+    ("psend precv", "XLA's runtimes for CPUs and NVIDIA GPUs have none; use `ppermute`"),
+    ("ragged_all_to_all", "XLA has it for GPUs and TPUs alone; use `all_to_all` of padded blocks"),
     ("after_all create_token", "the order of effects is part of a program; there are no tokens"),
-)  # fmt: skip
+)
 
 # Modules whose missing names all have the same reason.
 _WHOLE = """
