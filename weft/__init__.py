@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         transfer_guard_device_to_host,
         transfer_guard_host_to_device,
     )
+    from weft.refs.functions import empty_ref, free_ref, freeze
     from weft.spmd.shard_map import shard_map
     from weft.spmd.smap import smap
 
