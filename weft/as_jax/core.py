@@ -32,7 +32,8 @@ class _CountsAs(type):
     own: type
 
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, cls.own) or type.__instancecheck__(cls, value)
+        own = vars(cls).get("own")  # not in subclasses, whose instances are those of a program
+        return type.__instancecheck__(cls, value) or own is not None and isinstance(value, own)
 
 
 class Jaxpr(metaclass=_CountsAs):
