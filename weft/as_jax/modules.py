@@ -16,7 +16,6 @@ _SAME = """
 ad_checkpoint
 custom_batching
 custom_derivatives
-debug
 distributed
 dlpack
 dtypes
@@ -100,6 +99,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax": ("weft.as_jax.root", "weft"),
     "jax.version": ("weft.as_jax.release",),
     "jax.core": ("weft.as_jax.core", "weft.extend.core", "weft"),
+    "jax.debug": ("weft.as_jax.debugging", "weft.debug"),
     "jax.extend.core": ("weft.as_jax.core", "weft.extend.core"),
     "jax.extend.core.primitives": ("weft.builtin_primitives",),
     "jax.extend.ifrt_programs": ("weft.as_jax.extend_xla",),

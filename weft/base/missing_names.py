@@ -137,13 +137,10 @@ jax.example_libraries.optimizers
 jax.example_libraries.stax
 jax.experimental
 jax.experimental.buffer_callback
-jax.experimental.checkify
 jax.experimental.colocated_python
 jax.experimental.compilation_cache.compilation_cache
 jax.experimental.compute_on
 jax.experimental.custom_partitioning
-jax.experimental.hijax
-jax.experimental.jet
 jax.experimental.mesh_utils
 jax.experimental.multihost_utils
 jax.experimental.ode
@@ -203,11 +200,6 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "jax.numpy": (
         ("float6_* int1 uint1", "not yet; the types of 2, 4 and 8 bits are there"),
-    ),
-    "jax.profiler": (
-        ("ProfileData ProfileEvent ProfilePlane", "profiles are files that TensorBoard reads"),
-        ("device_memory_profile save_device_memory_profile", NOT_YET),
-        ("register_subprocess", NOT_YET),
     ),
     "jax.sharding": (
         ("AbstractDevice ManualAxisType", INTERNAL),
