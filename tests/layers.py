@@ -115,6 +115,7 @@ LAYER_OF = {
     "weft.builtin_primitives": "builtin",
     "weft.experimental": "experimental",
     "weft.experimental.layout": "facade",
+    "weft.api_util": "facade",
     "weft.as_jax": "as_jax",
     # Facades: what users import; names only.
     "weft": "facade",

@@ -170,8 +170,8 @@ def test_what_is_asked_of_the_trace_in_force():
 
     def inside(x):
         found.update(
-            jit=under_jit(), names=axis_names_in_force(), clean=trace_state_clean(), map=under_vmap(),
-            same=outside == get_opaque_trace_state(), top=find_top_trace(()) is current_trace(),
+            jit=under_jit(), names=axis_names_in_force(), clean=trace_state_clean(),
+            map=under_vmap(), same=outside == get_opaque_trace_state(), top=find_top_trace(()) is current_trace(),
         )  # fmt: skip
         with eval_context():
             found["evaluated"] = isinstance(jnp.add(1, 1), weft.Array) and trace_state_clean()
