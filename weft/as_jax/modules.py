@@ -25,6 +25,7 @@ experimental.checkify
 experimental.hijax
 experimental.jet
 experimental.layout
+experimental.sparse
 export
 api_util
 extend
@@ -45,6 +46,7 @@ numpy.linalg
 ops
 profiler
 random
+ref
 scipy
 scipy.cluster
 scipy.cluster.vq
