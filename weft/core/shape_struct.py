@@ -170,7 +170,11 @@ def described_type(value: Any) -> ArrayType:
     try:
         found = type_of(user_value(value))
     except WeftTypeError:
-        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        if (
+            isinstance(value, ShapeDtypeStruct)
+            or not hasattr(value, "shape")
+            or not hasattr(value, "dtype")
+        ):
             raise
         weak = bool(getattr(value, "weak_type", False))
         found = _checked_type(value.shape, value.dtype, weak)

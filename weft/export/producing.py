@@ -35,12 +35,8 @@ from weft.export.portability import (
 from weft.export.serialized_trees import tree_to_data
 from weft.export.serialized_values import Split, split_of
 from weft.export.symbolic_dimensions import SymbolicDimension, value_of
-from weft.export.symbolic_export import (
-    SymbolicExported,
-    SymbolicType,
-    export_symbolic,
-    symbolic_structs,
-)
+from weft.export.symbolic_export import SymbolicExported, export_symbolic, symbolic_structs
+from weft.export.symbolic_types import SymbolicType
 from weft.interpreters.dce import dce_jaxpr
 from weft.lowering.module import lower_to_module
 from weft.lowering.placement import operand_place, operand_shardings

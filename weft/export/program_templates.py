@@ -27,7 +27,15 @@ from weft.export.symbolic_dimensions import (
     operation_of,
 )
 
-__all__ = ["Fit", "Fitter", "Template", "bases_of", "differing_programs", "template_of", "text_parts"]
+__all__ = [
+    "Fit",
+    "Fitter",
+    "Template",
+    "bases_of",
+    "differing_programs",
+    "template_of",
+    "text_parts",
+]
 
 Values = Mapping[str, int]
 
@@ -55,7 +63,9 @@ class Fit(NamedTuple):
 
     def value(self, values: Values) -> Fraction:
         """The sum for certain sizes."""
-        return sum((number * _basis_value(basis, values) for basis, number in self.terms), Fraction(0))
+        return sum(
+            (number * _basis_value(basis, values) for basis, number in self.terms), Fraction(0)
+        )
 
     def text(self, values: Values) -> str:
         """The number as MLIR reads it. Raises InconclusiveDimensionOperation where it is none."""
@@ -85,7 +95,9 @@ class Fit(NamedTuple):
 def _basis_value(basis: Basis, values: Values) -> int:
     product = 1
     for part in basis:
-        product *= values[part[1]] // part[2] if part[0] == "floordiv" else values[part[0]] ** part[1]
+        product *= (
+            values[part[1]] // part[2] if part[0] == "floordiv" else values[part[0]] ** part[1]
+        )
     return product
 
 
@@ -107,7 +119,10 @@ class Fitter:
             if not inverse:
                 continue
             known = [Fraction(x) for x in numbers[: len(basis)]]
-            found = [sum((a * x for a, x in zip(row, known, strict=True)), Fraction(0)) for row in inverse]
+            found = [
+                sum((a * x for a, x in zip(row, known, strict=True)), Fraction(0))
+                for row in inverse
+            ]
             fit = Fit(tuple((b, c) for b, c in zip(basis, found, strict=True) if c))
             if all(fit.value(s) == x for s, x in zip(self.samples, numbers, strict=True)):
                 return fit

@@ -1,4 +1,4 @@
-"""Lengths of dimensions that are not known yet: polynomials in variables, and what is known of them.
+"""Lengths of dimensions that are not known yet: polynomials in variables, with constraints.
 
 A `SymbolicScope` has the variables and the constraints on them; every variable is at least 1. A
 `SymbolicDimension` is a polynomial with integer coefficients, whose factors are variables, floor
@@ -72,15 +72,16 @@ class SymbolicScope:
             if name is not None:
                 self.replaced[name] = right
                 return
-        above = {">=": [left - right], "<=": [right - left], "==": [left - right, right - left]}[how]
+        above = {">=": [left - right], "<=": [right - left], "==": [left - right, right - left]}[
+            how
+        ]
         for dimension in above:
             if isinstance(dimension, SymbolicDimension):
                 self.known.append(dimension)
                 self._bound(dimension)
             elif dimension < 0:
                 message = f"the constraint {text!r} cannot hold"
-                fix = Fix("constraint", "leave the constraint out")
-                raise WeftValueError(message, operation="SymbolicScope", got=text, fix=fix)
+                raise WeftValueError(message, operation="SymbolicScope", got=text)
 
     def _bound(self, dimension: SymbolicDimension) -> None:
         """Notes the bound of a variable that `c * v + d >= 0` gives."""
@@ -147,7 +148,9 @@ class SymbolicDimension:
             if other.scope is not self.scope:
                 message = f"dimensions of two scopes meet in {operation}"
                 got = f"{self} of {self.scope} and {other} of {other.scope}"
-                fix = Fix("scope", "make all shapes with one scope: symbolic_shape(..., scope=scope)")
+                fix = Fix(
+                    "scope", "make all shapes with one scope: symbolic_shape(..., scope=scope)"
+                )
                 raise WeftValueError(message, operation=operation, got=got, fix=fix)
             return dict(other.terms)
         if isinstance(other, bool) or not hasattr(other, "__index__"):
@@ -269,7 +272,11 @@ class SymbolicDimension:
             if abs(number) != 1 or not factors:
                 factors.insert(0, str(abs(number)))
             sign = "-" if number < 0 else "+"
-            text += f" {sign} {'*'.join(factors)}" if text else f"{'- ' * (number < 0)}{'*'.join(factors)}"
+            text += (
+                f" {sign} {'*'.join(factors)}"
+                if text
+                else f"{'- ' * (number < 0)}{'*'.join(factors)}"
+            )
         return text
 
     __repr__ = __str__
@@ -345,7 +352,9 @@ def value_of(dimension: Any, values: Mapping[str, int]) -> int:
                 product *= values[factor] ** power
             else:
                 name, left, right = factor
-                product *= OPERATIONS[name](value_of(left, values), value_of(right, values)) ** power
+                product *= (
+                    OPERATIONS[name](value_of(left, values), value_of(right, values)) ** power
+                )
         total += product
     return total
 

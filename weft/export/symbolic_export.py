@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,71 +29,28 @@ from weft.export.program_templates import (
     differing_programs,
     template_of,
 )
-from weft.export.symbolic_dimensions import (
-    SymbolicDimension,
-    SymbolicScope,
-    value_of,
-)
+from weft.export.serialized_sizes import sizes_to_data
+from weft.export.symbolic_dimensions import SymbolicDimension, SymbolicScope, value_of
+from weft.export.symbolic_types import SymbolicType, Values, variables_of
+from weft.runtime import client
 from weft.runtime.stablehlo import portable_artifact
 
-__all__ = ["SymbolicExported", "SymbolicType", "export_symbolic", "symbolic_structs"]
+__all__ = ["SymbolicExported", "export_symbolic", "symbolic_structs"]
 
-Values = Mapping[str, int]
 # Tried for each variable; small ones are special to many programs.
 _SMALL = (1, 2, 3)
 _LARGE = 1009
-_SIZES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+_FAR = (257, 101, 130, 192, 333, 96)
+# Programs on more elements are not run for comparison.
+_MANY = 1 << 24
+# Of all remainders by small divisors.
+_SIZES = (5, 8, 11, 14, 6, 13, 17, 10, 19, 22, 27, 31, 29, 36, 33, 41, 40, 47, 54, 53, 61, 68, 71)
 _CHECKS = 2
-
-
-@dataclasses.dataclass(frozen=True)
-class SymbolicType:
-    """The type of an array whose shape may have symbolic dimensions."""
-
-    shape: tuple[Any, ...]
-    dtype: Any
-    weak_type: bool = False
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
-
-    def at(self, values: Values) -> ArrayType:
-        """The type for certain sizes."""
-        shape = [value_of(n, values) for n in self.shape]
-        return ArrayType(shape, self.dtype, self.weak_type)
-
-    def tangent(self) -> SymbolicType:
-        """The type of a tangent."""
-        return dataclasses.replace(self, dtype=dtypes.tangent_dtype(self.dtype))
-
-    def struct(self) -> ShapeDtypeStruct:
-        """A struct of the type."""
-        return ShapeDtypeStruct(self.shape, self.dtype, weak_type=self.weak_type)
-
-    def __str__(self) -> str:
-        return f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
-
-    __repr__ = __str__
 
 
 def symbolic_structs(leaves: Sequence[Any]) -> list[ShapeDtypeStruct]:
     """Those among arguments whose shapes have symbolic dimensions."""
     return [x for x in leaves if isinstance(x, ShapeDtypeStruct) and x._symbolic is not None]
-
-
-def variables_of(dimensions: Sequence[Any]) -> list[str]:
-    """The variables of dimensions, in the order in which they appear."""
-    found: dict[str, None] = {}
-    for dimension in dimensions:
-        if isinstance(dimension, SymbolicDimension):
-            for monomial, _ in dimension.terms:
-                for factor, _ in monomial:
-                    inner = [factor[1], factor[2]] if not isinstance(factor, str) else []
-                    names = [factor] if isinstance(factor, str) else variables_of(inner)
-                    found.update(dict.fromkeys(names))
-    return list(found)
 
 
 def holds(scope: SymbolicScope, values: Values) -> bool:
@@ -102,23 +59,34 @@ def holds(scope: SymbolicScope, values: Values) -> bool:
         value_of(known, values) >= 0
         for known in scope.known
         if set(variables_of([known])) <= set(values)
-    ) and all(
-        scope.bounds.get(name, (1, 0))[0] <= value for name, value in values.items()
-    )
+    ) and all(scope.bounds.get(name, (1, 0))[0] <= value for name, value in values.items())
 
 
 def sample_points(variables: Sequence[str], scope: SymbolicScope, count: int) -> list[Values]:
-    """Different sizes that the constraints allow, spread so that polynomials can be told apart."""
+    """Different sizes that the constraints allow, spread so that polynomials can be told apart; the
+    last ones, for checking, are large."""
+    small = _points(variables, scope, count - _CHECKS, _SIZES, [])
+    return small + _points(variables, scope, _CHECKS, _FAR, small)
+
+
+def _points(
+    variables: Sequence[str],
+    scope: SymbolicScope,
+    count: int,
+    sizes: Sequence[int],
+    before: Sequence[Values],
+) -> list[Values]:
     found: list[Values] = []
-    for shift in range(len(_SIZES) ** 2):
+    n = len(sizes)
+    for shift in range(n * n):
         values = {}
         for i, name in enumerate(variables):
             low, high = scope.bounds.get(name, (1.0, float("inf")))
-            own = _SIZES[(shift * (i + 1) + i * i * 3 + (shift // len(_SIZES)) * i) % len(_SIZES)]
+            own = sizes[(shift * (i + 1) + i * i * 3 + (shift // n) * i) % n]
             if high != float("inf"):
                 own = int(low) + own % (int(high) - int(low) + 1)
-            values[name] = max(own, int(low) + (own if own < low else 0))
-        if values not in found and holds(scope, values):
+            values[name] = own if own >= low else own + int(low)
+        if values not in found and values not in before and holds(scope, values):
             found.append(values)
             if len(found) == count:
                 return found
@@ -135,7 +103,9 @@ def export_symbolic(
     samples = sample_points(variables, scope, count)
     if len(samples) <= _CHECKS:
         raise differing_programs(f"the constraints {scope.constraints} leave too few sizes")
-    at = functools.lru_cache(maxsize=None)(lambda key: export_at(dict(zip(variables, key, strict=True))))
+    at = functools.lru_cache(maxsize=None)(
+        lambda key: export_at(dict(zip(variables, key, strict=True)))
+    )
 
     def of(values: Values) -> Exported:
         return at(tuple(values[name] for name in variables))
@@ -151,7 +121,6 @@ def export_symbolic(
     in_types = _argument_types(programs, types)
     columns = zip(*(program.out_avals for program in programs), strict=True)
     out_types = tuple(_fitted_type(column, fitter, scope) for column in columns)
-    limits = {name: _limits(name, samples[0], of, templates, scope) for name in variables}
 
     def derivative(made: SymbolicExported) -> SymbolicExported:
         outs = [type for type in out_types if type.tangent().dtype != dtypes.float0]
@@ -160,14 +129,17 @@ def export_symbolic(
         return export_symbolic(lambda values: of(values).vjp(), symbolic, scope)
 
     fields = {field.name: getattr(first, field.name) for field in dataclasses.fields(Exported)}
-    return SymbolicExported(
+    made = SymbolicExported(
         **fields | {"in_avals": in_types, "out_avals": out_types, "_made": {}},
         _scope=scope,
         _variables=tuple(variables),
         _templates=templates,
-        _limits=limits,
+        _limits={},
         _derivative=derivative,
+        _sample=first,
     )
+    made._limits.update({name: _limits(name, samples, of, made) for name in variables})
+    return made
 
 
 def _argument_types(
@@ -194,16 +166,20 @@ def _check_alike(programs: Sequence[Exported]) -> None:
             for x, y in zip(first._consts, other._consts, strict=True)
         )
         if not same:
-            raise differing_programs("arrays that are made of sizes, and become part of the program")
+            raise differing_programs(
+                "arrays that are made of sizes, and become part of the program"
+            )
     if first.nr_devices > 1:
         message = "export with symbolic dimensions for several devices"
-        fix = Fix("one_device", "leave the shardings out, or export it for numbers")
-        raise WeftNotImplementedError(message, operation="export", fix=fix)
+        wanted = "a function for one device, or shapes that are numbers"
+        raise WeftNotImplementedError(message, operation="export", wanted=wanted)
 
 
 def _fitted_type(column: Sequence[Any], fitter: Fitter, scope: SymbolicScope) -> SymbolicType:
     first = column[0]
-    if any((x.ndim, x.dtype, x.weak_type) != (first.ndim, first.dtype, first.weak_type) for x in column):
+    if any(
+        (x.ndim, x.dtype, x.weak_type) != (first.ndim, first.dtype, first.weak_type) for x in column
+    ):
         raise differing_programs("results of different ranks or dtypes")
     shape = []
     for lengths in zip(*(x.shape for x in column), strict=True):
@@ -215,25 +191,17 @@ def _fitted_type(column: Sequence[Any], fitter: Fitter, scope: SymbolicScope) ->
 
 
 def _limits(
-    name: str,
-    base: Values,
-    at: Callable[[Values], Exported],
-    templates: Mapping[str, Template],
-    scope: SymbolicScope,
+    name: str, samples: Sequence[Values], of: Callable[[Values], Exported], made: SymbolicExported
 ) -> tuple[int, int | None]:
     """The smallest size of a variable for which the program serves, and the largest (None: any)."""
+    base = samples[0]
 
     def serves(size: int) -> bool:
         values = {**base, name: size}
-        if not holds(scope, values):
+        if not holds(made._scope, values):
             return True
         try:
-            program = at(values)
-            return all(
-                str(portable_artifact.parsed(template.filled(values)))
-                == program.mlir_module(platform)
-                for platform, template in templates.items()
-            )
+            return _same_program(of(values), made._specialized(values))
         except Exception:  # noqa: BLE001 - it cannot be traced for this size
             return False
 
@@ -241,12 +209,41 @@ def _limits(
     for size in _SMALL:
         if not serves(size):
             least = size + 1
-    return least, None if serves(_LARGE) else max(base[name], _SIZES[-1])
+    return least, None if serves(_LARGE) else max(values[name] for values in samples)
 
 
+def _same_program(one: Exported, other: Exported) -> bool:
+    """Whether two programs are the same, or give the same results for random numbers.
+
+    Where a size is special the compiler's input may be simpler, and mean the same.
+    """
+    if one.out_avals != other.out_avals:
+        return False
+    if all(one.mlir_module(name) == other.mlir_module(name) for name in one.platforms):
+        return True
+    here = client.backend().platform
+    if here not in one.platforms or sum(of.size for of in one.in_avals) > _MANY:
+        return False
+    draw = np.random.default_rng(0)
+    args, kwargs = one.in_tree.unflatten([_random(draw, of) for of in one.in_avals])
+    pairs = zip(
+        tree.leaves(one.call(*args, **kwargs)),
+        tree.leaves(other.call(*args, **kwargs)),
+        strict=True,
+    )
+    return all(
+        np.allclose(np.asarray(a), np.asarray(b), rtol=1e-4, atol=1e-6, equal_nan=True)
+        for a, b in pairs
+    )
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+def _random(draw: np.random.Generator, of: ArrayType) -> Any:
+    if of.dtype in dtypes.INEXACT:
+        return draw.uniform(0.1, 1.0, of.shape).astype(of.dtype)
+    return draw.integers(0, 2, of.shape).astype(of.dtype)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SymbolicExported(Exported):
     """An exported function some of whose dimensions are symbolic.
 
@@ -260,6 +257,8 @@ class SymbolicExported(Exported):
     # By variable the smallest and the largest size for which the program serves.
     _limits: dict[str, tuple[int, int | None]]
     _derivative: Callable[[SymbolicExported], SymbolicExported] | None
+    # The function for one choice of sizes.
+    _sample: Exported
 
     @api_boundary
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -354,6 +353,16 @@ class SymbolicExported(Exported):
     def platforms(self) -> tuple[str, ...]:
         """The platforms that it was exported for."""
         return tuple(self._templates)
+
+    def check_custom_calls(self) -> None:
+        """Raises WeftValueError for custom calls that may mean something else in this process."""
+        self._sample.check_custom_calls()
+
+    def _for_one_size(self) -> Exported:
+        return self._sample
+
+    def _sizes_to_data(self, sections: Any) -> dict[str, Any] | None:
+        return sizes_to_data(self, sections)
 
     def has_vjp(self) -> bool:
         """Whether there is a derivative: it was exported here, or serialized with one."""

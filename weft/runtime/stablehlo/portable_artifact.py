@@ -93,8 +93,7 @@ def parsed(text: str) -> ir.Module:
         return ir.Module.parse(text, mlir.context())
     except (ValueError, RuntimeError, ir.MLIRError) as error:
         message = "a program with sizes filled in is no StableHLO that this release of jaxlib reads"
-        fix = Fix("export_again", "export the program again", {})
-        raise WeftValueError(message, operation="export", got=str(error)[:300], fix=fix) from None
+        raise WeftValueError(message, operation="export", got=str(error)[:300]) from None
 
 
 def _operations(operation: Any) -> Iterator[Any]:
