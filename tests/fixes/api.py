@@ -356,12 +356,12 @@ MAPPED = [
 ]
 COMPILED = [
     Fixed(
-        "trace the mapped function: make_jaxpr(weft.vmap(f, axis_name='i'))",
-        wrong=lambda: weft.make_jaxpr(lambda x: lax.psum(x, "i"), axis_env=[("i", 3)])(1.0),
-        fixed=lambda fix: weft.make_jaxpr(weft.vmap(lambda x: lax.psum(x, "i"), axis_name="i"))(
-            THREE
+        "leave it out; where a sum is wanted, take it: weft.lax.psum(gradient, 'i')",
+        wrong=lambda: weft.grad(lambda x: x * x, reduce_axes=("i",))(3.0),
+        fixed=lambda fix: weft.grad(lambda x: x * x, **{fix.data["keyword"]: fix.data["value"]})(
+            3.0
         ),
-        value=lambda jaxpr: "reduce_sum" in str(jaxpr),
+        value=6.0,
         error=WeftNotImplementedError,
     ),
     Fixed(

@@ -40,7 +40,7 @@ from weft.api.gradient_arguments import (
     vector,
     yields_to,
 )
-from weft.argument_errors import not_a_function
+from weft.argument_errors import not_a_function, not_taken
 from weft.arrays.array import Array, as_array
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Zero
@@ -431,6 +431,7 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """A function that computes `fun` and its gradient.
 
@@ -438,6 +439,7 @@ def value_and_grad(
     tuple of them). With `has_aux`, `fun` returns `(value, aux)` and the result is
     `((value, aux), gradient)`. `holomorphic` allows complex arguments and results of a holomorphic
     function; `allow_int` gives integer arguments float0 gradients instead of an error.
+    `reduce_axes`, which JAX has given up, is empty: anything else raises WeftNotImplementedError.
 
     >>> import weft
     >>> weft.value_and_grad(lambda x: x * x)(3.0)
@@ -445,6 +447,10 @@ def value_and_grad(
     """
     if not callable(fun):
         raise not_a_function("grad", fun)
+    if reduce_axes:
+        why = "types say where gradients are summed"
+        fix = "leave it out; where a sum is wanted, take it: weft.lax.psum(gradient, 'i')"
+        raise not_taken("grad", "reduce_axes", reduce_axes, why, fix, wanted=())
     numbers, name = numbers_of(argnums, "grad"), function_name(fun)
 
     @api_boundary
@@ -501,6 +507,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """A function that computes the gradient of `fun`, which returns a real scalar.
 
@@ -510,7 +517,9 @@ def grad(
     >>> weft.grad(wnp.tanh)(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    both: Callable[..., Any] = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+    both: Callable[..., Any] = value_and_grad(
+        fun, argnums, has_aux, holomorphic, allow_int, reduce_axes
+    )
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, found = both(*args, **kwargs)

@@ -52,6 +52,7 @@ class Reverse(Forward, total=False):
     """Options of reverse mode that are given by name."""
 
     allow_int: bool
+    reduce_axes: Sequence[Any]
 
 
 def operand(value: Any, what: str, path: Any = ()) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +11,10 @@ from typing import Any, Literal, Never, ParamSpec, TypedDict, TypeVar, Unpack, o
 import numpy as np
 
 from weft import dtypes, tree
-from weft.argument_errors import invalid_value, not_a_function, not_taken
+from weft.argument_errors import invalid_value, not_a_function
 from weft.arrays.array import Array
 from weft.arrays.transfers import explicit_transfers
+from weft.core.axes import extend_axis
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.references import RefType
 from weft.core.shape_struct import ShapeDtypeStruct, described_type
@@ -231,28 +233,29 @@ def jit(
 def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: int | Sequence[int] = (),
-    axis_env: None = None,
+    axis_env: Sequence[tuple[Any, int]] | None = None,
     return_shape: Literal[False] = False,
 ) -> Callable[..., ClosedJaxpr]: ...
 @overload
 def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: int | Sequence[int] = (),
-    axis_env: None = None,
+    axis_env: Sequence[tuple[Any, int]] | None = None,
     *,
     return_shape: Literal[True],
 ) -> Callable[..., tuple[ClosedJaxpr, Any]]: ...
 def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: int | Sequence[int] = (),
-    axis_env: None = None,
+    axis_env: Sequence[tuple[Any, int]] | None = None,
     return_shape: bool = False,
 ) -> Callable[..., Any]:
     """A function that traces `fun` on its arguments and returns the jaxpr.
 
     Arguments may be arrays, ShapeDtypeStructs, or other values with `shape` and `dtype`. Everything
-    that `fun` does is recorded, on constants too. With `return_shape` it returns a pair with the
-    tree of result types.
+    that `fun` does is recorded, on constants too. `axis_env` binds axes that collectives in `fun`
+    may name, as `vmap` would: pairs of a name and a length. With `return_shape` it returns a pair
+    with the tree of result types.
 
     >>> import weft, weft.lax as lax
     >>> weft.make_jaxpr(lambda x: lax.sin(lax.cos(x)))(1.0)
@@ -261,10 +264,6 @@ def make_jaxpr(
         c:f32[] = sin b
       in (c,) }
     """
-    if axis_env is not None:
-        why = "a mapping binds axis names"
-        fix = "trace the mapped function: make_jaxpr(weft.vmap(f, axis_name='i'))"
-        raise not_taken("make_jaxpr", "axis_env", axis_env, why, fix)
     numbers = set(_numbers(static_argnums, "static_argnums"))
     name = function_name(fun)
 
@@ -285,14 +284,17 @@ def make_jaxpr(
             refuse_returned(f"make_jaxpr of {name}", out, outs)
             return check_results(out, outs, f"make_jaxpr of {name}")
 
-        jaxpr, consts = trace_to_jaxpr(
-            flat,
-            [x.type if type(x) is Ref else described_type(x) for x in leaves],
-            transformation="make_jaxpr",
-            name=name,
-            input_names=lambda: argument_names(fun, in_tree),
-            references=True,
-        )
+        with contextlib.ExitStack() as bound:
+            for axis, size in axis_env or ():
+                bound.enter_context(extend_axis(axis, int(size)))
+            jaxpr, consts = trace_to_jaxpr(
+                flat,
+                [x.type if type(x) is Ref else described_type(x) for x in leaves],
+                transformation="make_jaxpr",
+                name=name,
+                input_names=lambda: argument_names(fun, in_tree),
+                references=True,
+            )
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:
             return closed

@@ -16,7 +16,6 @@ _SAME = """
 ad_checkpoint
 custom_batching
 custom_derivatives
-debug
 distributed
 dlpack
 dtypes
@@ -26,6 +25,7 @@ experimental.checkify
 experimental.hijax
 experimental.jet
 experimental.layout
+experimental.sparse
 export
 api_util
 extend
@@ -46,6 +46,7 @@ numpy.linalg
 ops
 profiler
 random
+ref
 scipy
 scipy.cluster
 scipy.cluster.vq
@@ -93,13 +94,29 @@ tree_util
 typing
 """
 
+_DIALECTS = "arith builtin chlo func math memref mpmd scf sdy sparse_tensor stablehlo vector"
+
 MODULES: dict[str, tuple[str, ...]] = {
     **{f"jax.{path}": (f"weft.{path}",) for path in _SAME.split()},
     "jax": ("weft.as_jax.root", "weft"),
     "jax.version": ("weft.as_jax.release",),
     "jax.core": ("weft.as_jax.core", "weft.extend.core", "weft"),
+    "jax.debug": ("weft.as_jax.debugging", "weft.debug"),
     "jax.extend.core": ("weft.as_jax.core", "weft.extend.core"),
     "jax.extend.core.primitives": ("weft.builtin_primitives",),
+    "jax.extend.ifrt_programs": ("weft.as_jax.extend_xla",),
+    "jax.extend.lowering": ("weft.as_jax.extend_xla",),
+    "jax.extend.mlir": ("weft.as_jax.extend_mlir",),
+    "jax.extend.mlir.ir": ("jaxlib.mlir.ir",),
+    "jax.extend.mlir.passmanager": ("jaxlib.mlir.passmanager",),
+    "jax.extend.mlir.dialects": ("jaxlib.mlir.dialects",),
+    **{
+        f"jax.extend.mlir.dialects.{name}": (f"jaxlib.mlir.dialects.{name}",)
+        for name in _DIALECTS.split()
+    },
+    "jax.extend.sharding": ("weft.as_jax.extend_sharding", "weft.extend.sharding"),
+    "jax.extend.xla": ("weft.as_jax.extend_xla",),
+    "jax.extend.random": ("weft.as_jax.extend_random", "weft.extend.random"),
     "jax.interpreters": ("weft.extend.interpreters",),
     "jax.interpreters.ad": ("weft.extend.interpreters.ad",),
     "jax.interpreters.batching": ("weft.extend.interpreters.batching",),

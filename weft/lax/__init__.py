@@ -37,6 +37,7 @@ from weft.ops.collectives.all_reduce import pmean as pmean
 from weft.ops.collectives.all_reduce import pmin as pmin
 from weft.ops.collectives.all_reduce import psum as psum
 from weft.ops.collectives.invariant import all_gather_invariant as all_gather_invariant
+from weft.ops.collectives.invariant import all_gather_to as all_gather
 from weft.ops.collectives.invariant import pscatter as pscatter
 from weft.ops.collectives.movement import *
 from weft.ops.collectives.named_axes import axis_size as axis_size
@@ -116,6 +117,11 @@ if TYPE_CHECKING:
 _LAZY_MODULES = ("weft.lax.linalg",)
 _LAZY_NAMES = {
     "weft.api.composite": "composite",
+    "weft.builtin_primitives": (
+        "after_all_p approx_top_k_p copy_p create_token_p device_put_p eq_to_p le_to_p lt_to_p "
+        "ragged_all_to_all_p select_and_scatter_p select_n_p squeeze_p stack_p stage_p tile_p "
+        "unstack_p"
+    ),
     "weft.control_flow.platforms": "platform_dependent",
     "weft.control_flow.scatter_apply": "scatter_apply",
     "weft.lax.primitives": (

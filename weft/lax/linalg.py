@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     from weft.lax.linalg_primitives import *  # noqa: F403
 
 _LAZY_NAMES = {
+    "weft.builtin_primitives": "cholesky_update_p symmetric_product_p",
     "weft.lax.linalg_primitives": (
         "cholesky_p eig_p eigh_p hessenberg_p householder_product_p lu_p "
         "lu_pivots_to_permutation_p ormqr_p qr_p schur_p svd_p triangular_solve_p tridiagonal_p "
         "tridiagonal_solve_p"
-    )
+    ),
 }
 
 if not TYPE_CHECKING:

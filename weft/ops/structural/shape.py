@@ -322,7 +322,7 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: None = None) 
 
 
 def _refuse_half(of: ArrayType) -> None:
-    """Raises WeftValueError for a sum of 16-bit numbers, as the setting `allow_f16_reductions` asks."""
+    """Raises WeftValueError for a sum of 16-bit numbers: see `allow_f16_reductions`."""
     if of.dtype in (dtypes.float16, dtypes.bfloat16):
         message = "reduce_sum: 16-bit numbers are not added up here"
         wanted = "float32 or wider, because the setting allow_f16_reductions is False"
