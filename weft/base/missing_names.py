@@ -31,7 +31,6 @@ REFERENCES = (
     "there are no mutable array references; values are carried through `scan` and `while_loop`"
 )
 SETTING = "there is no such setting"
-SYMBOLIC = "shapes are numbers; there are no symbolic dimensions"
 LATER_PROCESSES = "not yet: programs run in one process so far"
 NOT_YET = "not yet"
 PRIMITIVE = "`weft.extend.core.primitives` has weft's own, by the names that programs show"
@@ -186,11 +185,6 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("DebugEffect OrderedDebugEffect", INTERNAL),
         ("inspect_array_sharding", "not yet; `visualize_array_sharding` outside of `jit`"),
         ("log", "use `debug.callback` with a logger"),
-    ),
-    "jax.export": (
-        ("SymbolicScope is_symbolic_dim symbolic_args_specs symbolic_shape", SYMBOLIC),
-        ("default_export_platform", "`weft.default_backend()`"),
-        ("*_supported_calling_convention_version", "`weft.export.FORMAT_VERSION`"),
     ),
     "jax.lax": LAX,
     "jax.lax.linalg": (("*_p", PRIMITIVE),),

@@ -140,7 +140,7 @@ class ShapeDtypeStruct(Typed):
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of an array without dimensions")
-        return self.shape[0]
+        return int(self.shape[0])
 
     def _key(self) -> tuple[Any, ...]:
         return self._symbolic or self.type, self.sharding, unless_row_major(self.layout)

@@ -146,14 +146,14 @@ class Exported:
         """Its other effects: a function with effects is not exported."""
         return ()
 
-    def in_shardings_jax(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+    def in_shardings_jax(self, mesh: Mesh) -> tuple[Sharding | None, ...]:
         """How the leaves of the arguments are split, over the devices of a mesh."""
         return tuple(
             None if split is None else split.on(mesh.device_list)
             for split in self._in_splits[len(self._consts) :]
         )
 
-    def out_shardings_jax(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+    def out_shardings_jax(self, mesh: Mesh) -> tuple[Sharding | None, ...]:
         """How the leaves of the result are split, over the devices of a mesh."""
         return tuple(None if s is None else s.on(mesh.device_list) for s in self._out_splits)
 

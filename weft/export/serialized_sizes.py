@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -68,7 +69,9 @@ def template_from_data(data: bytes) -> Template:
     return Template(pieces, fits)
 
 
-def sizes_from_data(fields: Fields, sections: list[bytes], ins: Any, outs: Any) -> dict[str, Any]:
+def sizes_from_data(
+    fields: Fields, sections: Sequence[bytes], ins: Any, outs: Any
+) -> dict[str, Any]:
     """The further fields of a symbolic export, given the types for one choice of sizes."""
     scope = SymbolicScope(fields.texts("constraints"))
     variables = tuple(fields.texts("variables"))

@@ -325,8 +325,9 @@ class SymbolicExported(Exported):
         return found
 
     def _specialized(self, values: Values) -> Exported:
-        ins = tuple(of.at(values) for of in self.in_avals)
-        outs = tuple(of.at(values) for of in self.out_avals)
+        every: Sequence[Any] = (*self.in_avals, *self.out_avals)
+        types = [of.at(values) for of in every]
+        ins, outs = tuple(types[: len(self.in_avals)]), tuple(types[len(self.in_avals) :])
         artifacts = {
             platform: portable_artifact.portable_artifact(
                 portable_artifact.parsed(template.filled(values))
