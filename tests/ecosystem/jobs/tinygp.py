@@ -48,6 +48,6 @@ def main(timed):
         "losses": jnp.stack(losses),
         **params,
         "predicted": conditioned,
-        "quasiseparable": jax.jit(fast.log_probability)(y),
+        "quasiseparable": jax.jit(lambda y: fast.log_probability(y))(y),
         "sample": process(params, x[:6]).sample(jax.random.key(4)),
     }
