@@ -36,6 +36,5 @@ def main(timed):
         "euler": jnp.stack(turn.as_rpy_radians()),
         "adjoint": truth.adjoint(),
         "between": jaxlie.manifold.rminus(jaxlie.SO2.from_radians(0.3), jaxlie.SO2.from_radians(1.0)),
-        "interpolated": jaxlie.interpolate(jaxlie.SE3.identity(), truth, 0.4).log(),
         "jacobian": jax.jacfwd(lambda v: jaxlie.SO3.exp(v).log())(jnp.array([0.1, 0.2, -0.3])),
     }
