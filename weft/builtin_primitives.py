@@ -30,25 +30,28 @@ _NAMED_OTHERWISE = {
 # JAX's primitives of which weft has none: what they do, other primitives do. They can be compared
 # with, and rules can be set for them; applied they raise MissingRuleError.
 _NEVER_APPLIED = frozenset(
-    "after_all_p approx_top_k_p call_p closed_call_p copy_p create_token_p device_put_p empty2_p "
-    "eq_to_p get_p le_to_p lt_to_p ragged_all_to_all_p random_bits_p random_fold_in_p random_seed_p "
-    "random_split_p random_unwrap_p random_wrap_p rng_bit_generator_p rng_uniform_p "
-    "select_and_scatter_p squeeze_p swap_p dce_sink_p mulhi_p optimization_barrier_p stack_p "
-    "stage_p tile_p unstack_p core_call_p infeed_p outfeed_p".split()
+    "after_all_p approx_top_k_p call_p cholesky_update_p closed_call_p copy_p create_token_p "
+    "device_put_p empty2_p eq_to_p get_p le_to_p lt_to_p ragged_all_to_all_p random_bits_p "
+    "random_fold_in_p random_seed_p random_split_p random_unwrap_p random_wrap_p "
+    "select_and_scatter_p squeeze_p swap_p stack_p stage_p symmetric_product_p tile_p unstack_p "
+    "core_call_p infeed_p outfeed_p".split()
 )
 
 # The modules and packages that make primitives. They are imported at the first look-up by name:
 # some are otherwise not imported before an operation of theirs is used.
 _HOMES = (
+    "weft.api.composite",
     "weft.api.linear_functions",
     "weft.callbacks.primitives",
     "weft.control_flow",
     "weft.custom_batching",
     "weft.custom_derivatives",
+    "weft.debug.array_shardings",
     "weft.dispatch.debug_nans",
     "weft.experimental.checkify",
     "weft.export.call_exported",
     "weft.ffi.call",
+    "weft.nn.ragged_products",
     "weft.ops",
     "weft.random",
     "weft.scipy.special",
@@ -71,6 +74,9 @@ def _found() -> dict[str, Primitive]:
         if isinstance(value, Primitive)
     }
     return dict(sorted(made.items()))
+
+
+_never_applied: dict[str, Primitive] = {}
 
 
 class BuiltinPrimitives(Mapping[str, Primitive]):
@@ -144,5 +150,7 @@ def __getattr__(name: str) -> Any:
         return primitives[own]
     if name not in _NEVER_APPLIED:
         raise AttributeError(primitives._unknown(own))
-    made = globals()[name] = Primitive(own, multiple_results=name in ("call_p", "closed_call_p"))
-    return made
+    if name not in _never_applied:
+        several = name in ("call_p", "closed_call_p", "core_call_p")
+        _never_applied[name] = Primitive(own, multiple_results=several)
+    return _never_applied[name]

@@ -4,6 +4,7 @@ from weft.tree import (
     DictKey,
     FlattenedIndexKey,
     GetAttrKey,
+    KeyEntry,
     KeyPath,
     Partial,
     PyTreeDef,
@@ -43,8 +44,8 @@ from weft.tree import unflatten as tree_unflatten
 
 # fmt: off
 __all__ = [
-    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyPath", "Partial", "PyTreeDef",
-    "SequenceKey", "all_leaves", "broadcast_prefix", "default_registry", "equality_errors",
+    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial",
+    "PyTreeDef", "SequenceKey", "all_leaves", "broadcast_prefix", "default_registry", "equality_errors",
     "flatten_one_level", "flatten_one_level_with_keys", "is_tree_node", "keystr",
     "prefix_errors", "register_dataclass", "register_pytree_node", "register_pytree_node_class",
     "register_pytree_with_keys", "register_pytree_with_keys_class", "register_static",

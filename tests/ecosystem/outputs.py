@@ -102,7 +102,10 @@ def distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
     """The largest difference of two recorded arrays, relative to the largest magnitude in the first."""
     pairs = list(zip(one["values"], other["values"], strict=True))
     for name, value in one.get("statistics", {}).items():
-        pairs.append((value, other["statistics"][name]))
+        if name != "finite":
+            pairs.append((value, other["statistics"][name]))
+        elif value != other["statistics"][name]:
+            return math.inf
     scale = max((abs(float(x)) for x, _ in pairs if math.isfinite(float(x))), default=0.0)
     return max((apart(float(x), float(y), scale) for x, y in pairs), default=0.0)
 

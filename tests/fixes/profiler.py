@@ -11,7 +11,7 @@ import numpy as np
 import weft
 from fixes import Fixed
 from weft import profiler
-from weft.errors import ProfilerError, WeftNotImplementedError, WeftTypeError, WeftValueError
+from weft.errors import ProfilerError, WeftTypeError, WeftValueError
 from weft.profiler import session
 
 THREE = np.array([1.0, 2.0, 3.0], np.float32)
@@ -74,13 +74,6 @@ FIXES = [
         ),
         value=succeeded,
         error=ProfilerError,
-    ),
-    Fixed(
-        "leave it out",
-        wrong=lambda: profiler.start_trace("profiles", create_perfetto_link=True),
-        fixed=lambda fix: alone("weft.profiler.start_trace(log_dir)", "weft.profiler.stop_trace()"),
-        value=succeeded,
-        error=WeftNotImplementedError,
     ),
     Fixed(
         "call weft.profiler.start_trace(log_dir) before it",

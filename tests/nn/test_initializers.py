@@ -87,6 +87,12 @@ def test_axes():
     fits(draw(KEY, shape), of_variance("normal", 1 / 40))
 
 
+def test_an_axis_of_inputs_and_of_outputs():
+    # A table of 50 vectors of 8 numbers, as embeddings are drawn: 400 / 50 numbers of input.
+    draw = initializers.variance_scaling(1.0, "fan_in", "normal", in_axis=-2, out_axis=0)
+    fits(draw(KEY, (50, 8)), of_variance("normal", 1 / 8))
+
+
 def test_without_scaling():
     fits(initializers.normal(0.3)(KEY, SHAPE), scipy.stats.norm(0, 0.3))
     fits(initializers.uniform(0.3)(KEY, SHAPE), scipy.stats.uniform(0, 0.3))
@@ -151,7 +157,7 @@ BAD = {
     "a negative scale": (lambda: scaled(-1.0, "fan_in", "normal"), WeftValueError, "scale=-1"),
     "one dimension": (lambda: initializers.he_normal()(KEY, (3,)), ShapeError, "in_axis"),
     "an axis": (lambda: initializers.he_normal(3)(KEY, (3, 4)), AxisError, "variance_scaling"),
-    "an axis twice": (lambda: initializers.he_normal(1)(KEY, (3, 4)), AxisError, "twice"),
+    "an axis twice": (lambda: initializers.he_normal((1, 1))(KEY, (3, 4)), AxisError, "twice"),
     "integers": (lambda: initializers.he_normal()(KEY, (3, 4), "int32"), DTypeError, "i32"),
     "a seed": (lambda: initializers.he_normal()(3, (3, 4)), WeftTypeError, "key"),
     "a shape": (lambda: initializers.he_normal()(KEY, (3, -4)), Exception, "0 or more"),

@@ -7,7 +7,7 @@ and returns whether to save its results. `checkpoint_name` gives names to values
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from weft import tree
 from weft.control_flow.cond import cond_p
@@ -32,7 +32,34 @@ __all__ = [
 
 T = TypeVar("T")
 
-Policy = Callable[..., bool]
+
+class Answer:
+    """What a policy may answer instead of True (`Saveable`) or False (`Recompute`)."""
+
+    __slots__ = ("name", "saves")
+
+    def __init__(self, name: str, saves: bool) -> None:
+        self.name, self.saves = name, saves
+
+    def __bool__(self) -> bool:
+        return self.saves
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+Saveable = Answer("Saveable", True)
+Recompute = Answer("Recompute", False)
+
+
+class Offloadable(NamedTuple):
+    """The answer of a policy that saves a value in another kind of memory than it was made in."""
+
+    src: str
+    dst: str
+
+
+Policy = Callable[..., bool | Answer | Offloadable]
 
 
 def saveable(eqn: Equation, policy: Policy | None) -> list[bool]:
@@ -51,10 +78,14 @@ def saveable(eqn: Equation, policy: Policy | None) -> list[bool]:
         return [any(column) for column in zip(*rows, strict=True)]
     types = [x.type for x in eqn.inputs]
     answer = policy(eqn.primitive, *types, **eqn.params)
+    if isinstance(answer, Offloadable):
+        raise _no_offloading(f"checkpoint: {answer}", "Saveable")
+    if isinstance(answer, Answer):
+        answer = bool(answer)
     if not isinstance(answer, bool):
         message = "a policy of checkpoint answers whether to save"
         got = f"{answer!r:.100} for {eqn.primitive.name}"
-        wanted = "True or False"
+        wanted = "True or False, or Saveable or Recompute"
         advice = "return a bool from the policy: bool(…) of what it returns"
         if callable(answer):
             advice = "it makes a policy: pass what it returns, policy=make(…) for policy=make"
@@ -145,6 +176,11 @@ def _no_offloading(what: str, instead: str) -> WeftNotImplementedError:
         wanted="a policy that saves on the device",
         fix=Fix("policy", f"use {instead}", {"policy": instead}),
     )
+
+
+def name_given(eqn: Equation) -> str | None:
+    """The name that an equation gives to a value; None for other equations."""
+    return eqn.params["name"] if eqn.primitive is name_p else None
 
 
 def _by_name(what: str, names: tuple[Any, ...], listed: bool, nameless: bool) -> Policy:

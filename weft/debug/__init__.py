@@ -3,10 +3,12 @@
 from typing import TYPE_CHECKING
 
 from weft.base.facades import load_on_first_use
+from weft.debug.array_shardings import inspect_array_sharding
 from weft.debug.list_casts import casts
 from weft.debug.pictures import visualize_array_sharding, visualize_sharding
 from weft.debug.printing import debug_breakpoint as breakpoint
 from weft.debug.printing import debug_callback as callback
+from weft.debug.printing import debug_log as log
 from weft.debug.printing import debug_print as print
 from weft.runtime.backends.disk_cache import (
     ProgramCacheInfo,
@@ -16,8 +18,8 @@ from weft.runtime.backends.disk_cache import (
 
 # fmt: off
 __all__ = [
-    "ProgramCacheInfo", "breakpoint", "callback", "casts", "clear_program_cache", "print",
-    "program_cache_info", "visualize_array_sharding", "visualize_sharding",
+    "ProgramCacheInfo", "breakpoint", "callback", "casts", "clear_program_cache",
+    "inspect_array_sharding", "log", "print", "program_cache_info", "visualize_array_sharding", "visualize_sharding",
 ]
 # fmt: on
 

@@ -6,6 +6,7 @@ other. Outside of transformations all of it happens at once.
 
 from __future__ import annotations
 
+import logging
 import os
 import pdb
 import string
@@ -25,7 +26,9 @@ from weft.core.types import type_of
 from weft.errors import Fix, WeftError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.extended_dtypes import KeyDType
 
-__all__ = ["debug_breakpoint", "debug_callback", "debug_print"]
+__all__ = ["debug_breakpoint", "debug_callback", "debug_log", "debug_print"]
+
+_logger = logging.getLogger("weft.debug")
 
 
 @api_boundary
@@ -58,14 +61,21 @@ def debug_callback(
 
 @api_boundary
 def debug_print(
-    fmt: str, /, *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
+    fmt: str,
+    /,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
 ) -> None:
     """Prints values when the program runs: `print(fmt.format(*args, **kwargs))`.
 
     Arguments may be arrays of any shape, and anything else that has a text. Scalars take format
     specifications (`{x:.3f}`); fields may index arrays (`{x[0]}`). The format is checked when the
     function is traced: a field without an argument, an argument without a field (as from an
-    f-string), or a specification that does not fit raises WeftValueError at once.
+    f-string), or a specification that does not fit raises WeftValueError at once, unless
+    `skip_format_check`.
 
     >>> import weft
     >>> @weft.jit
@@ -82,7 +92,8 @@ def debug_print(
         fix = Fix("format", "weft.debug.print('{}', x)", {"fmt": "{}"})
         raise WeftTypeError(message, operation="debug.print", got=got, wanted=wanted, fix=fix)
     _refuse_parts("debug.print", partitioned)
-    check_format(fmt, args, kwargs)
+    if not skip_format_check:
+        check_format(fmt, args, kwargs)
 
     def show(*values: Any, **named: Any) -> None:
         # In one piece: several devices may print at a time.
@@ -90,6 +101,34 @@ def debug_print(
 
     show.__name__ = f"{fmt:.40}"
     bind_debug_callback("debug.print", show, args, kwargs, ordered)
+
+
+@api_boundary
+def debug_log(
+    fmt: str,
+    /,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Logs values when the program runs, with the level INFO and the logger "weft.debug".
+
+    Format and arguments are those of `debug.print`, and so is what is raised.
+
+    >>> import logging, weft
+    >>> weft.jit(lambda x: weft.debug.log("x = {}", x))(1.5)
+    """
+    _refuse_parts("debug.log", partitioned)
+    if not skip_format_check:
+        check_format(fmt, args, kwargs)
+
+    def log(*values: Any, **named: Any) -> None:
+        _logger.info("%s", _Formatter().vformat(fmt, values, named))
+
+    log.__name__ = f"{fmt:.40}"
+    bind_debug_callback("debug.log", log, args, kwargs, ordered)
 
 
 def _refuse_parts(operation: str, partitioned: bool) -> None:

@@ -25,12 +25,13 @@ from weft.runtime.stablehlo.mlir import bytecode
 from weft.runtime.stablehlo.mlir import token_type as _token_type
 
 __all__ = [
-    "Token", "TokenSet", "aval_to_ir_type", "aval_to_ir_types", "core_call_lowering",
-    "custom_call_op", "dense_bool_array", "dense_bool_elements", "dense_int_array",
-    "dense_int_elements", "dtype_to_ir_type", "emit_python_callback", "flatten_ir_types", "flatten_ir_values", "i32_attr",
-    "i64_attr", "ir_attribute", "ir_constant", "ir_constants", "jaxpr_subcomp", "lower_fun",
-    "make_ir_context", "module_to_bytecode", "module_to_string", "set_lowering", "shape_tensor",
-    "token_type", "unflatten_ir_values_like_types",
+    "Token", "TokenSet", "aval_to_ir_type", "aval_to_ir_types", "closed_jaxpr",
+    "core_call_lowering", "custom_call_op", "dense_bool_array", "dense_bool_elements",
+    "dense_int_array", "dense_int_elements", "dtype_to_ir_type", "emit_python_callback",
+    "flatten_ir_types", "flatten_ir_values", "i32_attr", "i64_attr", "ir_attribute",
+    "ir_constant", "ir_constants", "jaxpr_subcomp", "lower_fun", "make_ir_context",
+    "module_to_bytecode", "module_to_string", "set_lowering", "shape_tensor", "token_type",
+    "unflatten_ir_values_like_types",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -92,7 +93,7 @@ def lower_fun(fun: Rule, multiple_results: bool = True) -> Rule:
     return lowered
 
 
-def _closed(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
+def closed_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
     """A jaxpr whose inputs are its arguments."""
     if isinstance(jaxpr, Jaxpr):
         return jaxpr.jaxpr
@@ -110,7 +111,7 @@ def core_call_lowering(
     ctx: LoweringContext, *args: Any, name: str, backend: Any = None, call_jaxpr: Any
 ) -> list[Any]:
     """Emits a call of a function that computes `call_jaxpr`."""
-    return ctx.call_jaxpr(_closed(call_jaxpr), name, flatten_ir_values(args))
+    return ctx.call_jaxpr(closed_jaxpr(call_jaxpr), name, flatten_ir_values(args))
 
 
 def jaxpr_subcomp(ctx: LoweringContext, jaxpr: Any, *values: Any, **_: Any) -> list[Any]:
@@ -125,7 +126,7 @@ def jaxpr_subcomp(ctx: LoweringContext, jaxpr: Any, *values: Any, **_: Any) -> l
             got=f"{ctx!r:.80}",
             wanted="the rule's first argument, the jaxpr and the values",
         )
-    return ctx.lower_jaxpr(_closed(jaxpr), flatten_ir_values(values))
+    return ctx.lower_jaxpr(closed_jaxpr(jaxpr), flatten_ir_values(values))
 
 
 # ---- types and constants -----------------------------------------------------------------------

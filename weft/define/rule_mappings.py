@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any
 
+from weft import tree
 from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
@@ -22,6 +23,12 @@ __all__ = [
     "fancy_primitive_batchers", "partial_eval_jaxpr_custom_rules", "primitive_batchers",
     "primitive_jvps", "primitive_linearizations", "primitive_transposes",
 ]  # fmt: skip
+
+# Rules may hand these to functions of trees: they hold no arrays.
+tree.register_node(Zero, lambda zero: ((), zero.type), lambda type, _: Zero(type))
+tree.register_node(
+    LinearOperand, lambda x: ((), (x.type, x.operation)), lambda data, _: LinearOperand(*data)
+)
 
 Rule = Callable[..., Any]
 Adapter = Callable[[Primitive, Rule], Rule]
@@ -99,7 +106,9 @@ def _own_jvp(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def _tangent(tangent: Any, out: Any) -> Any:
-    return Zero(type_of(out).tangent()) if tangent is None or tangent is Zero else tangent
+    """A tangent; a `Zero` of whichever type becomes one of the right type."""
+    absent = tangent is None or tangent is Zero or type(tangent) is Zero
+    return Zero(type_of(out).tangent()) if absent else tangent
 
 
 def _own_transpose(primitive: Primitive, rule: Rule) -> Rule:
@@ -116,8 +125,8 @@ def _own_transpose(primitive: Primitive, rule: Rule) -> Rule:
 def _cotangent(cotangent: Any, operand: Any) -> Any:
     if type(operand) is not LinearOperand:
         return None
-    if cotangent is None or cotangent is Zero:
-        return Zero(operand.type)
+    if cotangent is None or cotangent is Zero or type(cotangent) is Zero:
+        return Zero(operand.type.tangent())
     return cotangent
 
 

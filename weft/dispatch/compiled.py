@@ -9,6 +9,7 @@ from typing import Any
 
 from weft import tree
 from weft.arrays.array import Array, as_array
+from weft.core.references import RefType
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
 from weft.dispatch.call_checks import (
@@ -25,7 +26,14 @@ from weft.dispatch.jit_shardings import leaving, taking
 from weft.dispatch.specialization import Specialization
 from weft.dispatch.staged_call import Stage, StagedCall
 from weft.dispatch.static_arguments import hashable_static
-from weft.errors import DeletedArrayError, Fix, WeftTypeError, api_boundary, trim
+from weft.errors import (
+    DeletedArrayError,
+    Fix,
+    WeftNotImplementedError,
+    WeftTypeError,
+    api_boundary,
+    trim,
+)
 from weft.lowering.executables import LoweredProgram, device_for
 from weft.runtime import pytree
 from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
@@ -45,6 +53,12 @@ def specialization_of(call: StagedCall) -> Specialization:
             text = "make the value an argument, or call lower() outside of the transformation"
             fix = Fix("argument", text)
             raise WeftTypeError(message, operation="lower", got=got, wanted=wanted, fix=fix)
+    if any(type(kind) is RefType for kind in call.traced.jaxpr.in_types):
+        message = f"jit of {call.name} uses references: it is compiled when it is called"
+        fix = Fix("call", "call the jitted function, which compiles it once for such arguments")
+        wanted = "a function of arrays"
+        got = f"a program of {', '.join(map(str, call.traced.jaxpr.in_types))}"
+        raise WeftNotImplementedError(message, operation="lower", got=got, wanted=wanted, fix=fix)
     return Specialization(call.function, call.traced, call.in_tree, call.arguments)
 
 

@@ -2,7 +2,7 @@
 
 A reference that is written has its array donated, so that it is changed where it lies. This is safe
 where nothing else refers to the array's memory: it came out of such a call, and was not handed out
-since. Any other is copied first. Where the program has effects, which may raise half-way,
+since. Any other is copied first. Where the program calls Python, which may raise half-way,
 nothing is donated: the reference keeps its array.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from weft import tree
 from weft.arrays.array import as_array
-from weft.core.jaxpr import Jaxpr
+from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.types import user_value
 from weft.dispatch.executable_calls import CompiledCall
 from weft.dispatch.jit_shardings import JitShardings
@@ -57,6 +57,14 @@ class _ReferenceSpecialization(Specialization):
         return input_names(self.function._function, self.in_tree, count, self.reads)
 
 
+def _calls_python(jaxpr: Jaxpr) -> bool:
+    """Whether a program calls functions of the host."""
+    return bool(jaxpr.effects) or any(
+        "callback" in eqn.params or any(map(_calls_python, jaxprs_in(eqn.params)))
+        for eqn in jaxpr.eqns
+    )
+
+
 def _pure_body(
     traced: TracedBody, found: Discharged
 ) -> tuple[TracedBody, list[Ref], list[int], list[int]]:
@@ -90,7 +98,7 @@ def reference_call(
     program = _ReferenceSpecialization(_Pure(jitted, len(closed)), body, in_tree, arrays)
     marks = list(program.donated)
     donated = []
-    for place in places if not body.jaxpr.effects else ():
+    for place in places if not _calls_python(body.jaxpr) else ():
         number = program.inputs[place]
         if number is not None:
             marks[number] = True

@@ -21,6 +21,7 @@ from weft.dispatch.jit_shardings import check_arguments, placed_alike
 from weft.dispatch.staged_call import ArgInfo, Stage, StagedCall
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.sharding_constraint import as_format
+from weft.refs.reference import Ref, contents
 from weft.runtime import client
 from weft.sharding import Sharding
 from weft.tracing.argument_names import argument_path
@@ -55,11 +56,11 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace
     static, dynamic = function._split(args, kwargs)
     leaves, in_tree = tree.flatten(dynamic)
     try:
-        types = [described_type(x) for x in leaves]
+        types: list[Any] = [x.type if type(x) is Ref else described_type(x) for x in leaves]
     except WeftTypeError as error:
         raise function._bad_argument(dynamic, error) from None
     given = [
-        stand_in(x, aval, function, path)
+        stand_in(*((contents(x), aval.inner) if type(x) is Ref else (x, aval)), function, path)
         for (path, x), aval in zip(tree.leaves_with_path(dynamic), types, strict=True)
     ]
     traced = function._traced(static, types, in_tree)

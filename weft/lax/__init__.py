@@ -37,6 +37,7 @@ from weft.ops.collectives.all_reduce import pmean as pmean
 from weft.ops.collectives.all_reduce import pmin as pmin
 from weft.ops.collectives.all_reduce import psum as psum
 from weft.ops.collectives.invariant import all_gather_invariant as all_gather_invariant
+from weft.ops.collectives.invariant import all_gather_to as all_gather
 from weft.ops.collectives.invariant import pscatter as pscatter
 from weft.ops.collectives.movement import *
 from weft.ops.collectives.named_axes import axis_size as axis_size
@@ -105,7 +106,7 @@ if TYPE_CHECKING:
     from weft.control_flow.platforms import platform_dependent as platform_dependent
     from weft.control_flow.scatter_apply import scatter_apply as scatter_apply
     from weft.lax import linalg as linalg
-    from weft.lax.primitives import *
+    from weft.lax.named_primitives import *
     from weft.nn.ragged_products import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
     from weft.nn.ragged_products import ragged_dot as ragged_dot
     from weft.nn.ragged_products import ragged_dot_general as ragged_dot_general
@@ -116,9 +117,14 @@ if TYPE_CHECKING:
 _LAZY_MODULES = ("weft.lax.linalg",)
 _LAZY_NAMES = {
     "weft.api.composite": "composite",
+    "weft.builtin_primitives": (
+        "after_all_p approx_top_k_p copy_p create_token_p device_put_p eq_to_p le_to_p lt_to_p "
+        "ragged_all_to_all_p select_and_scatter_p select_n_p squeeze_p stack_p stage_p tile_p "
+        "unstack_p"
+    ),
     "weft.control_flow.platforms": "platform_dependent",
     "weft.control_flow.scatter_apply": "scatter_apply",
-    "weft.lax.primitives": (
+    "weft.lax.named_primitives": (
         "abs_p acos_p acosh_p add_p all_gather_p all_to_all_p and_p argmax_p argmin_p asin_p "
         "asinh_p atan2_p atan_p atanh_p axis_index_p bessel_i0e_p bessel_i1e_p "
         "bitcast_convert_type_p broadcast_in_dim_p cbrt_p ceil_p clamp_p clz_p complex_p "

@@ -20,6 +20,9 @@ from weft.ops.linalg.svd import SvdAlgorithm, svd
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.ops.linalg.tridiagonal import tridiagonal, tridiagonal_solve
 
+if TYPE_CHECKING:
+    from weft.lax.linalg_primitives import *  # noqa: F403
+
 __all__ = [
     "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_update", "eig",
     "eigh", "hessenberg", "householder_product", "lu", "lu_pivots_to_permutation", "ormqr", "qdwh",
@@ -27,15 +30,13 @@ __all__ = [
     "tridiagonal_solve",
 ]  # fmt: skip
 
-if TYPE_CHECKING:
-    from weft.lax.linalg_primitives import *  # noqa: F403
-
 _LAZY_NAMES = {
+    "weft.builtin_primitives": "cholesky_update_p symmetric_product_p",
     "weft.lax.linalg_primitives": (
         "cholesky_p eig_p eigh_p hessenberg_p householder_product_p lu_p "
         "lu_pivots_to_permutation_p ormqr_p qr_p schur_p svd_p triangular_solve_p tridiagonal_p "
         "tridiagonal_solve_p"
-    )
+    ),
 }
 
 if not TYPE_CHECKING:

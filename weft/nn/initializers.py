@@ -246,14 +246,14 @@ def _fans(shape: tuple[int, ...], *axes: Axes) -> tuple[float, float]:
     groups = [
         tuple(axis_of(axis, len(shape), operation) for axis in _listed(group)) for group in axes
     ]
-    flat = [axis for group in groups for axis in group]
-    if len(set(flat)) != len(flat):
+    if any(len(set(group)) != len(group) for group in groups):
         message = f"{operation}: an axis is named twice"
         got = f"in_axis={axes[0]}, out_axis={axes[1]}, batch_axis={axes[2]} of shape {shape}"
         raise refusal(AxisError, message, operation, got, "each axis once")
-    inputs, outputs, _ = (math.prod(shape[axis] for axis in group) for group in groups)
-    field = math.prod(n for axis, n in enumerate(shape) if axis not in flat)
-    return inputs * field, outputs * field
+    # An axis may be one of inputs and of outputs: a table of vectors has no axis of inputs alone.
+    inputs, outputs, batch = (math.prod(shape[axis] for axis in group) for group in groups)
+    size = math.prod(shape)
+    return size / (outputs * batch or 1), size / (inputs * batch or 1)
 
 
 def _listed(axes: Axes) -> tuple[int, ...]:

@@ -15,9 +15,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, Self, TypeVar
 
-from weft.argument_errors import not_taken
 from weft.base import source
 from weft.errors import Fix, ProfilerError, WeftTypeError, WeftValueError, api_boundary
+from weft.profiler.perfetto import serve_once, write_for_perfetto
 from weft.runtime import profiler
 
 __all__ = [
@@ -165,13 +165,20 @@ class ProfileOptions:
 
     `host_tracer_level` goes from 0 (nothing of the host) over 1 (annotations) and 2 (also what XLA
     does) to 3 (everything); `python_tracer_level` 0 leaves Python's function calls out.
-    `advanced_configuration` holds options of single devices' profilers.
+    `advanced_configuration` holds options of single devices' profilers. With a `session_id` the
+    folder of the profile has that name instead of the time; a `duration_ms` above 0 ends it then.
     """
 
     host_tracer_level: int = 2
     python_tracer_level: int = 1
     enable_hlo_proto: bool = True
     advanced_configuration: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    include_dataset_ops: bool = True
+    duration_ms: int = 0
+    start_timestamp_ns: int = 0
+    repository_path: str = ""
+    session_id: str = ""
+    raise_error_on_start_failure: bool = False
 
 
 class _RunningTrace:
@@ -182,6 +189,8 @@ class _RunningTrace:
         self.session: Any = None
         self.log_dir = ""
         self.server: Any = None
+        # Whether a file for Perfetto is written as well, and a link to it is shown.
+        self.perfetto = (False, False)
 
 
 _state = _RunningTrace()
@@ -197,13 +206,11 @@ def start_trace(
     """Starts taking a profile; `stop_trace` writes it below `log_dir`, which is made if need be.
 
     Calls return before devices have finished: let the results be `block_until_ready` before the
-    profile is stopped. It is always written for Perfetto too (`create_perfetto_trace`); a link is
-    not made. Raises ProfilerError where a profile is being taken already, OSError where the
-    directory cannot be made.
+    profile is stopped. With `create_perfetto_trace` a file `perfetto_trace.json.gz` is written too;
+    `create_perfetto_link` also prints a link that opens it at ui.perfetto.dev, and `stop_trace`
+    waits until it has been followed. Raises ProfilerError where a profile is being taken already,
+    OSError where the directory cannot be made.
     """
-    if create_perfetto_link:
-        why = "the profile is a file that ui.perfetto.dev opens"
-        raise not_taken("start_trace", "create_perfetto_link", True, why, "leave it out", False)
     directory = os.fspath(log_dir)
     options = profiler_options or ProfileOptions()
     with _state.lock:
@@ -217,6 +224,7 @@ def start_trace(
         values["advanced_configuration"] = dict(options.advanced_configuration)
         _state.session = profiler.start_session(values)
         _state.log_dir = directory
+        _state.perfetto = (create_perfetto_trace or create_perfetto_link, create_perfetto_link)
 
 
 @api_boundary
@@ -232,6 +240,10 @@ def stop_trace() -> None:
             fix = Fix("start_trace", "call weft.profiler.start_trace(log_dir) before it")
             raise ProfilerError("no profile is being taken", operation="stop_trace", fix=fix)
         session.stop_and_export(_state.log_dir)
+        written, linked = _state.perfetto
+        file = write_for_perfetto(_state.log_dir) if written else None
+    if file is not None and linked:
+        serve_once(file)
 
 
 @contextlib.contextmanager
@@ -253,8 +265,10 @@ def trace(
 
 
 @api_boundary
-def start_server(port: int) -> None:
+def start_server(port: int) -> Any:
     """Lets TensorBoard take profiles of this process through a port, until `stop_server`.
+
+    Returns the server.
 
     Raises ProfilerError where a server runs already.
     """
@@ -264,6 +278,7 @@ def start_server(port: int) -> None:
             fix = Fix("stop_server", "call weft.profiler.stop_server() first")
             raise ProfilerError(message, operation="start_server", fix=fix)
         _state.server = profiler.start_server(port)
+        return _state.server
 
 
 @api_boundary
@@ -274,3 +289,18 @@ def stop_server() -> None:
             fix = Fix("start_server", "call weft.profiler.start_server(port) before it")
             raise ProfilerError("no profiler server runs", operation="stop_server", fix=fix)
         _state.server = None
+
+
+@api_boundary
+def register_subprocess(pid: int, port: int) -> Callable[[], None]:
+    """Has profiles of this process include those of another, which runs a server on a port.
+
+    Returns the function that ends this. Raises ProfilerError where no such server answers.
+    """
+    try:
+        ended: Callable[[], None] = profiler.register_subprocess(pid, port)
+    except RuntimeError as error:
+        message = f"the process {pid} cannot be registered: {error}"
+        wanted = f"a process that runs weft.profiler.start_server({port})"
+        raise ProfilerError(message, operation="register_subprocess", wanted=wanted) from None
+    return ended

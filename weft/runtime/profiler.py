@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jaxlib import _profiler
+from jaxlib import _profile_data, _profiler
 
 from weft.runtime import client, pjrt
 
-__all__ = ["annotation", "start_server", "start_session"]
+__all__ = [
+    "ProfileData", "ProfileEvent", "ProfileLine", "ProfilePlane", "annotation", "heap_profile",
+    "register_subprocess", "start_server", "start_session",
+]  # fmt: skip
 
 annotation: Any = _profiler.TraceMe
+register_subprocess: Any = _profiler.register_subprocess
+ProfileData: Any = _profile_data.ProfileData
+ProfileEvent: Any = _profile_data.ProfileEvent
+ProfileLine: Any = _profile_data.ProfileLine
+ProfilePlane: Any = _profile_data.ProfilePlane
 _registered: list[Any] = []
 
 
@@ -36,3 +44,8 @@ def start_server(port: int) -> Any:
     """Starts a server that hands out profiles of this process, as long as the result lives."""
     client.backend()
     return _profiler.start_server(port)
+
+
+def heap_profile(platform: str | None = None) -> bytes:
+    """What takes the memory of a platform's devices, as a protocol buffer of pprof."""
+    return client.backend_for(platform).heap_profile()

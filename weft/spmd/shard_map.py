@@ -31,6 +31,8 @@ from weft.interpreters.function_results import check_function, check_results
 from weft.interpreters.staging import StagingTrace
 from weft.ops.collectives.all_reduce import psum, vary
 from weft.ops.collectives.invariant import assume_invariant
+from weft.refs.discharge import array_in, boxed_call, has_references
+from weft.refs.reference import Ref
 from weft.sharding import NamedSharding, PartitionSpec
 from weft.sharding.context import is_simulated, mesh_in_force
 from weft.sharding.mesh import AbstractMesh, AnyMesh, Mesh
@@ -209,6 +211,8 @@ class _ShardMapped:
         args, kwargs = self._positional(args, kwargs)
         given, in_tree = tree.flatten((args, kwargs))
         every = self._argument_specs(args, kwargs, manual)
+        if has_references(given):
+            return self._over_references(given, in_tree, every)
         # Where a spec is None, what is no array is handed on as it is.
         dynamic = [s is not None or is_array(x) for x, s in zip(given, every, strict=True)]
         leaves = [user_value(x) for x in marked(dynamic, given)]
@@ -229,6 +233,32 @@ class _ShardMapped:
                 if not fresh:
                     raise
                 hidden += fresh
+
+    def _over_references(
+        self, given: Sequence[Any], in_tree: Any, specs: Sequence[PartitionSpec | None]
+    ) -> Any:
+        """Applies the function to references to blocks; one whose spec is None is handed on."""
+
+        def called(args: Any, kwargs: Any) -> Any:
+            return self.function(*args, **kwargs)
+
+        called.__name__ = self.name
+        kept = [i for i, x in enumerate(given) if type(x) is Ref and specs[i] is None]
+        call = boxed_call("shard_map", called, given, in_tree, kept=kept)
+        own = [PartitionSpec() if i in kept else spec for i, spec in enumerate(specs)]
+        mapped = _ShardMapped(
+            lambda *values: call.function(values),
+            self.mesh,
+            tuple(own),
+            (self.out_specs, [own[i] for i in call.places]),
+            self.axis_names,
+            self.check,
+            self.auto,
+        )
+        mapped.name, mapped.operation = self.name, self.operation
+        out, last = mapped(tuple(array_in(x) for x in given), {})
+        call.write(last)
+        return out
 
     def _apply(
         self,

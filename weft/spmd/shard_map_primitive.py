@@ -46,6 +46,7 @@ from weft.lowering.module import ManualMesh
 from weft.ops.collectives.all_reduce import vary
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.ops.structural.shape import reshape
+from weft.refs.discharge import pure_call, written_inside
 from weft.runtime import stablehlo, stablehlo_collectives
 from weft.sharding import PartitionSpec
 from weft.spmd.block_types import Manual, block_type, inserted, leaving_spec, whole_type
@@ -98,8 +99,12 @@ def shard_map_stage(args: Sequence[Any], params: Params) -> tuple[Sequence[Any],
     types = [block_type(type_of(x), spec, manual) for x, spec in zip(args, in_specs, strict=True)]
     with inside(manual):
         jaxpr, consts = trace_to_jaxpr(
-            params["function"], types, transformation="shard_map", name=name
+            params["function"], types, transformation="shard_map", name=name, references=True
         )
+    call = pure_call(jaxpr, consts)
+    if call.written:
+        raise written_inside(f"shard_map of {name}", call.written[0])
+    jaxpr, consts = call.jaxpr, call.consts
     check_not_hidden(consts, params["outside"])
     # Where a cast was put before a broadcast, the first broadcast is left over.
     eqns, _ = dce_equations(jaxpr.eqns, jaxpr.outputs)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         DictKey,
         FlattenedIndexKey,
         GetAttrKey,
+        KeyEntry,
         KeyPath,
         PyTreeDef,
         SequenceKey,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 # fmt: off
 __all__ = [
-    "DictKey", "Difference", "FlattenedIndexKey", "GetAttrKey", "KeyPath", "Partial",
+    "DictKey", "Difference", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial",
     "PyTreeDef", "SequenceKey", "all", "all_leaves", "broadcast", "broadcast_prefix",
     "differences", "equality_errors", "flatten", "flatten_one_level",
     "flatten_one_level_with_keys", "flatten_with_path", "is_node", "keystr", "leaves",
@@ -78,8 +79,8 @@ _MISSING: Any = object()
 
 # Names that come from the registry's module and are looked up there when they are needed.
 _FROM_REGISTRY = frozenset(
-    "DictKey FlattenedIndexKey GetAttrKey KeyPath PyTreeDef SequenceKey flatten_one_level "
-    "flatten_one_level_with_keys registry".split()
+    "DictKey FlattenedIndexKey GetAttrKey KeyEntry KeyPath PyTreeDef SequenceKey "
+    "flatten_one_level flatten_one_level_with_keys registry".split()
 )
 
 

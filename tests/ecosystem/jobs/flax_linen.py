@@ -18,7 +18,7 @@ class Convolutional(nn.Module):
     @nn.compact
     def __call__(self, x, train):
         for features in (8, 16):
-            x = nn.Conv(features, (3, 3))(x)
+            x = nn.Conv(features, (3, 3), use_bias=False)(x)
             x = nn.BatchNorm(use_running_average=not train, momentum=0.9)(x)
             x = nn.max_pool(nn.relu(x), (2, 2), strides=(2, 2))
         x = x.reshape(x.shape[0], -1)

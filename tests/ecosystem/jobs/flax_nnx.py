@@ -17,7 +17,7 @@ class Count(nnx.Variable):
 
 class Encoder(nnx.Module):
     def __init__(self, width, *, rngs):
-        self.first = nnx.Linear(4, width, rngs=rngs)
+        self.first = nnx.Linear(4, width, use_bias=False, rngs=rngs)
         self.norm = nnx.BatchNorm(width, rngs=rngs)
         self.dropout = nnx.Dropout(0.1, rngs=rngs)
         self.last = nnx.Linear(width, 2, rngs=rngs)

@@ -6,7 +6,7 @@ import numpy as np
 import optax
 
 DISTRIBUTION = "optax"
-# Eighty steps of Adam amplify the rounding of the first.
+# Forty steps of Adam amplify the rounding of the first.
 TOLERANCE = 1e-5
 
 
@@ -39,7 +39,7 @@ def loss(params, x, y):
 
 
 def chains():
-    schedule = optax.warmup_cosine_decay_schedule(0.0, 3e-2, 10, 80, 1e-3)
+    schedule = optax.warmup_cosine_decay_schedule(0.0, 3e-2, 10, 40, 1e-3)
     weights = lambda params: jax.tree.map(lambda p: p.ndim > 1, params)  # noqa: E731
     return {
         "adamw": optax.chain(
@@ -48,10 +48,10 @@ def chains():
         "lion": optax.lion(1e-3),
         "rmsprop": optax.rmsprop(3e-3, momentum=0.9),
         "multi": optax.multi_transform(
-            {"first": optax.sgd(0.05, momentum=0.9, nesterov=True), "rest": optax.adam(1e-2)},
+            {"first": optax.sgd(0.01, momentum=0.9, nesterov=True), "rest": optax.adam(3e-3)},
             ["first", "rest", "rest"],
         ),
-        "lookahead": optax.MultiSteps(optax.nadam(1e-2), every_k_schedule=2),
+        "lookahead": optax.MultiSteps(optax.nadam(3e-3), every_k_schedule=2),
     }
 
 
@@ -70,7 +70,7 @@ def main(timed):
 
         timed_step = timed(step)
         losses = []
-        for _ in range(80):
+        for _ in range(40):
             params, state, value = timed_step(params, state)
             losses.append(value)
         found[f"{name}_losses"] = jnp.stack(losses)

@@ -50,6 +50,7 @@ from weft.ops.indexing.creation import full, iota
 from weft.ops.reductions.reduce import check_dtype, reduce_max, reduce_min
 from weft.ops.structural.extended_dtypes import view_lower
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
+from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo, stablehlo_collectives
 
 __all__ = [
@@ -204,12 +205,13 @@ primitive(
 )
 
 
-def pbroadcast(x: T, axis_name: Any) -> T:
+def pbroadcast(x: T, axis_name: Any, source: int | None = None) -> T:
     """Casts a value that is equal along axes of a mesh to a type that may vary along them.
 
     Nothing is communicated; the transpose is `psum`. Operations with several operands cast by
     themselves, unless `shard_map` was told `auto_pbroadcast=False`. Trees are cast leaf by leaf.
-    Along the axis of a vmap, which types do not show, this is the identity. Raises
+    Along the axis of a vmap, which types do not show, this is the identity. With `source`, all
+    elements get the value of the one at that index instead, which takes a `psum`. Raises
     UnboundAxisError for a name that is not bound, AxisError for a value that varies already.
 
     >>> from weft import P
@@ -220,6 +222,13 @@ def pbroadcast(x: T, axis_name: Any) -> T:
     >>> print(copies(np.array([1.0, 2.0])))
     [1. 2. 1. 2.]
     """
+    if source is not None:
+        here = eq(axis_index(axis_name), np.int32(source))
+
+        def from_source(leaf: Any) -> Any:
+            return select(here, leaf, zeros(type_of(leaf)))
+
+        return psum(tree.map(from_source, x), axis_name)
     names = tuple(n for n in axis_names("pbroadcast", axis_name) if bound_axis(n).mesh is not None)
     if not names:
         return x

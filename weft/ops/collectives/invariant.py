@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft import tree
+from weft.argument_errors import unknown_option
 from weft.core.axes import bound_axis
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values
@@ -48,7 +49,7 @@ from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, move_dim
 from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo
 
-__all__ = ["all_gather_invariant", "assume_invariant", "pscatter"]
+__all__ = ["all_gather_invariant", "all_gather_to", "assume_invariant", "pscatter"]
 
 T = TypeVar("T")
 
@@ -96,6 +97,35 @@ def _on_mesh(operation: str, names: Names) -> bool:
         got, fix = f"axis_name={names}", Fix("separate", text, {"axes": names})
         raise AxisError(message, operation=operation, got=got, wanted="axes of one kind", fix=fix)
     return True in kinds
+
+
+def all_gather_to(
+    x: T,
+    axis_name: Any,
+    *,
+    axis_index_groups: Any = None,
+    axis: int = 0,
+    tiled: bool = False,
+    to: str = "varying",
+) -> T:
+    """Gathers the values of all elements of a named axis along a new dimension `axis`.
+
+    With `tiled` they are joined along the existing dimension `axis`. The result is typed as one
+    that varies, or with `to="invarying"` as equal on all devices (see `all_gather_invariant`).
+    Trees are gathered leaf by leaf. Raises UnboundAxisError for a name that is not bound, AxisError
+    for a dimension that is out of range, WeftValueError for another `to`.
+
+    >>> weft.vmap(lambda x: lax.all_gather(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
+    Array([[1., 2.],
+           [1., 2.]], dtype=float32)
+    """
+    if to == "varying":
+        groups = axis_index_groups
+        return all_gather(x, axis_name, axis_index_groups=groups, axis=axis, tiled=tiled)
+    if to != "invarying" or axis_index_groups is not None:
+        wanted = "'varying', or without axis_index_groups 'invarying'"
+        raise unknown_option("all_gather", "to", to, wanted, use="varying")
+    return all_gather_invariant(x, axis_name, axis=axis, tiled=tiled)
 
 
 def all_gather_invariant_type(x: ArrayType, *, axis_name: Names, **params: Any) -> ArrayType:

@@ -42,7 +42,7 @@ from weft.ops.structural.shape import (
 )
 from weft.runtime import stablehlo, stablehlo_collectives
 
-__all__ = ["all_gather", "all_to_all", "psum_scatter", "pswapaxes"]
+__all__ = ["all_to_all", "psum_scatter", "pswapaxes"]
 
 T = TypeVar("T")
 

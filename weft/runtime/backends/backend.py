@@ -219,6 +219,10 @@ class Backend(abc.ABC):
         """The first device of this process."""
         return self.local_devices()[0]
 
+    @abc.abstractmethod
+    def heap_profile(self) -> bytes:
+        """What takes the memory of the devices, as a protocol buffer of pprof."""
+
     # -- placements --
 
     @abc.abstractmethod

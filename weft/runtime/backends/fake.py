@@ -201,6 +201,9 @@ class FakeBackend(Backend):
     def process_count(self) -> int:
         return 1
 
+    def heap_profile(self) -> bytes:
+        return b""
+
     def single(self, device: FakeDevice) -> FakePlacement:
         return FakePlacement((device,))
 

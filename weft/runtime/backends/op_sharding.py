@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.runtime.jaxlib.native import hlo_library
 
-__all__ = ["OpShardingFields", "make", "parse", "parts", "proto", "text"]
+__all__ = ["OpShardingFields", "make", "message", "parse", "parts", "proto", "text"]
 
 _Type: Any = hlo_library.OpSharding.Type
 _SUBGROUPS = {"replicated": _Type.REPLICATED, "manual": _Type.MANUAL, "unreduced": _Type.UNREDUCED}
@@ -88,3 +88,12 @@ def proto(found: Any) -> bytes:
     """A sharding as a message."""
     message: bytes = found.to_proto().SerializeToString()
     return message
+
+
+def message(source: bytes) -> Any:
+    """XLA's own object for an OpSharding message. Raises ValueError for other bytes."""
+    parse(source)
+    found = hlo_library.OpSharding()
+    found.ParseFromString(source)
+    return found
+

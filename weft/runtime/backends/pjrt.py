@@ -78,6 +78,9 @@ class JaxlibBackend(Backend):
     def process_count(self) -> int:
         return self._process_count
 
+    def heap_profile(self) -> bytes:
+        return bytes(self.client.heap_profile())
+
     single = staticmethod(device_placement.single)
     tiled = staticmethod(device_placement.tiled)
 

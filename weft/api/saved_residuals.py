@@ -1,0 +1,91 @@
+"""What reverse mode keeps of a function: `print_saved_residuals`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from weft.api.autodiff import flat_function
+from weft.api.gradient_arguments import operands
+from weft.base import source as sources
+from weft.control_flow.checkpoint_policies import name_given
+from weft.core.jaxpr import Equation, Jaxpr, Literal, Var
+from weft.core.types import ArrayType, type_of
+from weft.dtypes import INEXACT
+from weft.errors import api_boundary
+from weft.interpreters.function_results import check_function
+from weft.interpreters.linearize import linearize_jaxpr
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.ops.structural.constants import inline_consts
+from weft.tracing.argument_names import argument_names
+
+__all__ = ["print_saved_residuals", "saved_residuals"]
+
+
+@api_boundary
+def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
+    """What `vjp` of `f` keeps for the backward pass: (type, where it comes from) of each array.
+
+    Nothing is computed. Raises WeftTypeError for arguments that are no arrays.
+
+    >>> from weft.ad_checkpoint import saved_residuals
+    >>> saved_residuals(lambda x: jnp.exp(x) * 2.0, 1.0)[0][0]
+    f32[]~
+    """
+    name = check_function("saved_residuals", f)
+    leaves, in_tree = operands((args, kwargs), "saved_residuals")
+    flat, _ = flat_function(lambda a, named: f(*a, **named), in_tree, "saved_residuals")
+    types = [type_of(x) for x in leaves]
+    jaxpr, consts = trace_to_jaxpr(flat, types, transformation="vjp", name=name)
+    jaxpr = inline_consts(jaxpr, consts) if consts else jaxpr
+    active = tuple([of.dtype in INEXACT for of in types])
+    split = linearize_jaxpr(jaxpr, active)
+    names = argument_names(f, in_tree)
+    return list(described(split.primal, split.residual_sources, len(jaxpr.outputs), names))
+
+
+def described(
+    program: Jaxpr, places: list[tuple[str, int]], count: int, names: list[str]
+) -> Iterator[tuple[ArrayType, str]]:
+    """Each residual's type and origin."""
+    made: dict[Any, Equation] = {v: eqn for eqn in program.eqns for v in eqn.outputs}
+    inputs = {v: i for i, v in enumerate(program.inputs)}
+    for kind, i in places:
+        start = {"input": 0, "output": 0, "extra": count}[kind]
+        atom = program.inputs[i] if kind == "input" else program.outputs[start + i]
+        if isinstance(atom, Literal):
+            yield type_of(atom.value), "from a constant"
+        elif atom in inputs:
+            yield atom.type, f"from the argument {names[inputs[atom]]}"
+        else:
+            yield atom.type, origin(made[atom], atom)
+
+
+def origin(eqn: Equation, var: Var) -> str:
+    """The operation that made a value, and the user's line; of a jitted function, that inside."""
+    inner = eqn.params.get("jaxpr")
+    if isinstance(inner, Jaxpr) and len(inner.outputs) == len(eqn.outputs):
+        atom = inner.outputs[eqn.outputs.index(var)]
+        for other in inner.eqns:
+            if atom in other.outputs:
+                return origin(other, atom)
+    line = sources.describe(eqn.source)
+    name = name_given(eqn)
+    if name is not None:
+        return f"named {name!r} from {line}"
+    if eqn.primitive.name == "constant":
+        return "from a constant"
+    return f"output of {eqn.primitive.name} from {line}"
+
+
+@api_boundary
+def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Prints what `vjp` of `f` keeps for the backward pass, an array a line; see `checkpoint`.
+
+    >>> from weft.ad_checkpoint import print_saved_residuals
+    >>> print_saved_residuals(lambda x, y: x * y, jnp.ones(2), jnp.ones(2))
+    f32[2] from the argument y
+    f32[2] from the argument x
+    """
+    for of, where in saved_residuals(f, *args, **kwargs):
+        print(f"{of} {where}")

@@ -1,0 +1,77 @@
+"""`inspect_array_sharding`: how an array inside of a program lies on devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft import tree
+from weft.arrays.array import as_array
+from weft.core import rules
+from weft.core.effects import DEBUG
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, Dims, Values
+from weft.core.types import ArrayType, user_value
+from weft.errors import Fix, WeftNotImplementedError, api_boundary
+from weft.interpreters.function_results import check_function
+from weft.ops.declare import primitive
+from weft.runtime.client import backend
+from weft.sharding import SingleDeviceSharding
+
+__all__ = ["inspect_array_sharding"]
+
+
+@api_boundary
+def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> None:
+    """Calls `callback` with the sharding of each array of a tree.
+
+    Outside of `jit` it is called at once; of a value inside, when the program is compiled. There it
+    needs a program of one device: how the compiler splits values over several is not known to weft,
+    and asking raises WeftNotImplementedError.
+
+    >>> weft.debug.inspect_array_sharding(jnp.ones(2), callback=lambda s: print(len(s.device_set)))
+    1
+    """
+    check_function("inspect_array_sharding", callback, "as callback")
+    for leaf in tree.leaves(value):
+        inspect_sharding_p.bind(user_value(leaf), callback=callback)
+
+
+def inspect_impl(x: Any, *, callback: Callable[[Any], Any]) -> list[Any]:
+    callback(as_array(x).sharding)
+    return []
+
+
+def inspect_type(x: ArrayType, *, callback: Callable[[Any], Any]) -> list[ArrayType]:
+    return []
+
+
+def inspect_vmap(
+    axis: AxisData, args: Values, dims: Dims, *, callback: Callable[[Any], Any]
+) -> tuple[list[Any], Dims]:
+    return list(inspect_sharding_p.bind(*args, callback=callback)), []
+
+
+def inspect_lower(context: Any, x: Any, *, callback: Callable[[Any], Any]) -> list[Any]:
+    devices = context.module.devices
+    if len(devices) > 1:
+        raise WeftNotImplementedError(
+            "inspect_array_sharding: how the compiler splits a value over devices is not known",
+            operation="inspect_array_sharding",
+            got=f"a program of {len(devices)} devices",
+            wanted="a program of one device, or an array outside of jit",
+            fix=Fix("constrain", "fix it: weft.lax.with_sharding_constraint(x, sharding)"),
+        )
+    callback(SingleDeviceSharding(devices[0] if devices else backend().devices()[0]))
+    return []
+
+
+inspect_sharding_p = primitive(
+    Primitive("inspect_sharding", multiple_results=True, memoise=False),
+    type_rule=inspect_type,
+    jvp=lambda primals, tangents, **params: (inspect_sharding_p.bind(*primals, **params), []),
+    vmap=inspect_vmap,
+    lower=inspect_lower,
+)
+rules.effects.register(inspect_sharding_p, lambda params: frozenset({DEBUG}))
+rules.impl.register(inspect_sharding_p, inspect_impl)
