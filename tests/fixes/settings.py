@@ -76,7 +76,7 @@ FIXES = [
         "trace it before",
         wrong=under(weft.no_tracing, lambda: weft.jit(lambda x: x + 3)(X)),
         fixed=lambda fix: under(weft.no_tracing, lambda: increment(X))(),
-        value=[2.0, 2.0, 2.0],
+        value=np.array([2.0, 2.0, 2.0]),
         error=GuardError,
     ),
     Fixed(
@@ -92,7 +92,7 @@ FIXES = [
         fixed=lambda fix: under(
             lambda: weft.transfer_guard("disallow"), lambda: increment(weft.device_put(HOST))
         )(),
-        value=[2.0, 2.0, 2.0],
+        value=np.array([2.0, 2.0, 2.0]),
         error=GuardError,
     ),
     Fixed(
@@ -106,21 +106,21 @@ FIXES = [
         "leave global_shape out",
         wrong=lambda: weft.make_array_from_process_local_data(split(), np.arange(4.0), (8,)),
         fixed=lambda fix: weft.make_array_from_process_local_data(split(), np.arange(4.0)),
-        value=[0.0, 1.0, 2.0, 3.0],
+        value=np.array([0.0, 1.0, 2.0, 3.0]),
         error=ShapeError,
     ),
     Fixed(
         "use weft.device_put(x, place)",
         wrong=lambda: weft.reshard(X, weft.devices()[1]),
         fixed=lambda fix: weft.device_put(X, fix.data["device"]),
-        value=[1.0, 1.0, 1.0],
+        value=np.array([1.0, 1.0, 1.0]),
         error=WeftTypeError,
     ),
     Fixed(
         "pass in_axes=0",
         wrong=mapped,
         fixed=lambda fix: mapped(in_axes=0),
-        value=[0.0, 2.0, 4.0, 6.0],
+        value=np.array([0.0, 2.0, 4.0, 6.0]),
         error=WeftNotImplementedError,
     ),
     Fixed(
