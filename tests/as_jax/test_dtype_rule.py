@@ -6,10 +6,10 @@ import json
 import pathlib
 import warnings
 
-import dtype_rule_cases
 import numpy as np
 import pytest
 
+import dtype_rule_cases
 import weft
 import weft.numpy as jnp
 from weft import config
