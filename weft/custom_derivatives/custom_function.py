@@ -520,15 +520,15 @@ def class_and_length(value: Any) -> str:
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero tangent of a value: an array of zeros (of integers with dtype float0), or a
-    `SymbolicZero` where `symbolic_zeros` asks for one.
+    """The zero tangents of a tree of values: arrays of zeros (of integers with dtype float0), or
+    `SymbolicZero`s where `symbolic_zeros` asks for these.
 
     >>> from weft.custom_derivatives import zero_from_primal
     >>> zero_from_primal(jnp.arange(2.0)), zero_from_primal(jnp.arange(2.0), True)
     (Array([0., 0.], dtype=float32), SymbolicZero(f32[2]))
     """
-    found = SymbolicZero.from_primal_value(val)
-    return found if symbolic_zeros else array_of_zero(found)
+    zero = SymbolicZero.from_primal_value
+    return tree.map(lambda x: zero(x) if symbolic_zeros else array_of_zero(zero(x)), val)
 
 
 def is_float0(value: Any) -> bool:
