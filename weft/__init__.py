@@ -53,9 +53,13 @@ if TYPE_CHECKING:
         ref,
         tree_util,
     )
+    from weft import custom_batching as custom_batching
+    from weft import custom_derivatives as custom_derivatives
+    from weft import flatten_util as flatten_util
     from weft import image as image
     from weft import ops as ops
     from weft import scipy as scipy
+    from weft import test_util as test_util
     from weft import testing as testing
     from weft import typing as typing
     from weft.api.compile_time import ensure_compile_time_eval
@@ -112,6 +116,7 @@ if TYPE_CHECKING:
         transfer_guard_device_to_host,
         transfer_guard_host_to_device,
     )
+    from weft.refs.functions import empty_ref, free_ref, freeze
     from weft.spmd.shard_map import shard_map
     from weft.spmd.smap import smap
 
@@ -155,6 +160,7 @@ _LAZY_MODULES = (
     "weft.debug",
     "weft.distributed",
     "weft.dlpack",
+    "weft.example_libraries",
     "weft.experimental",
     "weft.export",
     "weft.extend",
@@ -171,6 +177,7 @@ _LAZY_MODULES = (
     "weft.random",
     "weft.ref",
     "weft.scipy",
+    "weft.test_util",
     "weft.testing",
     "weft.tree_util",
     "weft.typing",

@@ -96,11 +96,18 @@ def multiply(x: Any, y: Any) -> Any:
         return _by_coordinates(multiply, x, y)
     if isinstance(x, BCOO) and isinstance(y, BCOO):
         return bcoo_multiply_sparse(x, y)
-    sparse, dense = (x, y) if isinstance(x, JAXSparse) else (y, x)
-    dense = jnp.asarray(dense)
+    sparse, dense = _sparse_and_dense("mul", x, y)
     if type_of(dense).shape == ():
         return linear("mul", sparse, lambda data: data * dense)
     return _scaled("mul", sparse, dense, bcoo_multiply_dense)
+
+
+def _sparse_and_dense(operation: str, x: Any, y: Any) -> tuple[Any, Any]:
+    """The sparse operand and the dense one."""
+    if isinstance(x, JAXSparse) and isinstance(y, JAXSparse):
+        raise unsupported(operation, "both sparse operands are BCOOs or BCSRs", f"{x!r} and {y!r}")
+    sparse, dense = (x, y) if isinstance(x, JAXSparse) else (y, x)
+    return sparse, jnp.asarray(dense)
 
 
 def _scaled(operation: str, mat: Any, dense: Any, function: Callable[[Any, Any], Any]) -> BCOO:
@@ -110,9 +117,7 @@ def _scaled(operation: str, mat: Any, dense: Any, function: Callable[[Any, Any],
     shape = jnp.broadcast_shapes(mat.shape, type_of(dense).shape)
     if shape != mat.shape:
         added = len(shape) - mat.ndim
-        mat = bcoo_broadcast_in_dim(
-            mat, shape=shape, broadcast_dimensions=range(added, len(shape))
-        )
+        mat = bcoo_broadcast_in_dim(mat, shape=shape, broadcast_dimensions=range(added, len(shape)))
     return BCOO.tree_unflatten(mat._info, (function(mat, dense), mat.indices))
 
 
@@ -149,8 +154,7 @@ def add(x: Any, y: Any) -> Any:
         return _by_coordinates(add, x, y)
     if isinstance(x, BCOO) and isinstance(y, BCOO):
         return _sum_of_sparse(x, y)
-    sparse, dense = (x, y) if isinstance(x, JAXSparse) else (y, x)
-    dense = jnp.asarray(dense)
+    sparse, dense = _sparse_and_dense("add", x, y)
     shape = jnp.broadcast_shapes(sparse.shape, type_of(dense).shape)
     if type_of(dense).shape != shape:
         what = "the sum with an array of a smaller shape is dense"
@@ -351,7 +355,9 @@ def _parts(x: BCOO, entries: Sequence[Any], plan: Sequence[str]) -> BCOO:
         for to, value in zip((starts, limits, steps), ends, strict=True):
             to.append(value)
         d += 1
-    if any(s or n != m or k != 1 for s, n, m, k in zip(starts, limits, x.shape, steps, strict=True)):
+    if any(
+        s or n != m or k != 1 for s, n, m, k in zip(starts, limits, x.shape, steps, strict=True)
+    ):
         x = bcoo_slice(x, start_indices=starts, limit_indices=limits, strides=steps)
     if traced:
         sizes = [1 if d in traced else n for d, n in enumerate(x.shape)]
