@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ad,
         ad_checkpoint,
         debug,
+        example_libraries,
         distributed,
         dlpack,
         experimental,
