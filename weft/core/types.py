@@ -205,6 +205,8 @@ class Typed:
 
 # Class whose values stand for an array (see `core.array_value`) -> function that returns the array.
 values_of_class: dict[type, Callable[[Any], Any]] = {}
+# Registers a class that has JAX's method for it, `__jax_array__`, and gives such a function.
+learn_class: list[Callable[[type], Callable[[Any], Any]]] = []
 
 # Class -> function from a value of that class to its type. Values with a `.type` need no entry.
 types_by_class: dict[type, Callable[[Any], ArrayType]] = {}
@@ -259,6 +261,8 @@ def type_of(value: Any) -> ArrayType:
             check_unmasked(value)
             return function(value)
     asked = values_of_class.get(type(value))
+    if asked is None and hasattr(type(value), "__jax_array__"):
+        asked = learn_class[0](type(value))
     if asked is not None:
         return type_of(asked(value))
     name = type(value).__name__
