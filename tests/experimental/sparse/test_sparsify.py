@@ -87,7 +87,9 @@ def test_single_matrices(kind):
     same(x.T @ A[:, 0], A.T @ A[:, 0])
     same(B @ x, B @ A)
     same(weft.jit(lambda x, b: x @ b)(x, B[:, 0]), A @ B[:, 0])
-    slope = weft.grad(lambda d: (type(x).tree_unflatten(x.tree_flatten()[1], (d, *x._bufs[1:])) @ B).sum())
+    slope = weft.grad(
+        lambda d: (type(x).tree_unflatten(x.tree_flatten()[1], (d, *x._bufs[1:])) @ B).sum()
+    )
     assert slope(x.data).shape == x.data.shape
 
 

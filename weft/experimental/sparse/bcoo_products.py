@@ -147,7 +147,7 @@ class _Names:
         self.dense = all_left[edge:]
         self.rhs = [to_left.get(i, lhs.ndim + i) for i in range(rhs_ndim)]
         self.contracted = frozenset(dims.lhs_contract)
-        self.shared = [x for x in (*dims.lhs_batch,)]
+        self.shared = list(dims.lhs_batch)
         free = [i for i in all_left if i not in self.contracted and i not in dims.lhs_batch]
         self.result = [*dims.lhs_batch, *free, *(x for x in self.rhs if x >= lhs.ndim)]
 
