@@ -132,7 +132,7 @@ __all__ = [
     "debug_nans", "default_backend", "default_device", "default_matmul_precision",
     "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit",
     "distributed", "dlpack", "ds", "dtypes", "effects_barrier", "empty_ref", "enable_checks",
-    "enable_custom_prng", "enable_x64", "ensure_compile_time_eval", "eval_shape", "experimental",
+    "enable_custom_prng", "enable_x64", "ensure_compile_time_eval", "eval_shape", "example_libraries", "experimental",
     "explain_cache_misses", "export", "extend", "ffi", "float0", "free_ref", "freeze",
     "fwd_and_bwd", "grad", "hessian", "host_count", "host_id", "host_ids", "image", "io_callback",
     "jacfwd", "jacobian", "jacrev", "jax2tf_associative_scan_reductions", "jit", "jvp", "lax",

@@ -339,7 +339,7 @@ def serial(*layers: Layer) -> Layer:
     return init_fun, apply_fun
 
 
-def _keys(kwargs: dict[str, Any], count: int) -> Sequence[Any]:
+def _keys(kwargs: dict[str, Any], count: int) -> Any:
     """Takes `rng` out of keyword arguments: a key for each layer, or None for each."""
     rng = kwargs.pop("rng", None)
     return (None,) * count if rng is None else random.split(rng, count)

@@ -136,7 +136,8 @@ def _solver(func: Callable[..., Any], settings: _Settings) -> Callable[..., Any]
         return ys, (ys, t, args)
 
     def backward(residuals: Any, g: Any) -> tuple[Any, ...]:
-        return _adjoint(func, settings, *residuals, g)
+        ys, t, args = residuals
+        return _adjoint(func, settings, ys, t, args, g)
 
     solve.defvjp(forward, backward)
     return solve

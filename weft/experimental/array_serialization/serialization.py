@@ -214,13 +214,10 @@ class GlobalAsyncCheckpointManagerBase(abc.ABC):
     def wait_until_finished(self) -> None:
         """Waits until everything is written."""
 
-    @abc.abstractmethod
-    def serialize(self, arrays: Any, tensorstore_specs: Any, **options: Any) -> None:
-        """Writes arrays."""
-
-    @abc.abstractmethod
-    def deserialize(self, shardings: Any, tensorstore_specs: Any, **options: Any) -> list[Any]:
-        """Reads arrays."""
+    # Writes arrays, `serialize(arrays, tensorstore_specs, ...)`, and reads them,
+    # `deserialize(shardings, tensorstore_specs, ...)`.
+    serialize: Any
+    deserialize: Any
 
 
 class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBase):

@@ -147,10 +147,8 @@ def _jacobian_by(transformation: Function) -> Function:
         def differentiated(*args: Any, **named: Any) -> Any:
             found = call(*args, **named)
             found, *aux = found if has_aux else (found,)
-            single = isinstance(argnums, int)
-            numbers = (argnums,) if single else tuple(argnums)
-            structure = tree.structure(args[argnums] if single else tuple(args[n] for n in numbers),
-                                       is_leaf=_is_sparse)  # fmt: skip
+            chosen = args[argnums] if isinstance(argnums, int) else tuple(args[n] for n in argnums)
+            structure = tree.flatten(chosen, is_leaf=_is_sparse)[1]
 
             def jacobian_of(one: Any) -> Any:
                 return restore(args, one, _jacobians)
