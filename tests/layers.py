@@ -114,6 +114,8 @@ LAYER_OF = {
     "weft.testing": "testing",
     "weft.builtin_primitives": "builtin",
     "weft.experimental": "experimental",
+    "weft.example_libraries": "experimental",
+    "weft.test_util": "experimental",
     "weft.experimental.layout": "facade",
     "weft.as_jax": "as_jax",
     # Facades: what users import; names only.
@@ -138,7 +140,12 @@ PACKAGE_FACADES = dict.fromkeys(
         "weft.custom_derivatives",
         "weft.debug",
         "weft.experimental",
+        "weft.example_libraries",
+        "weft.experimental.array_serialization",
         "weft.experimental.checkify",
+        "weft.experimental.compilation_cache",
+        "weft.experimental.pallas",
+        "weft.experimental.sparse",
         "weft.experimental.jet",
         "weft.export",
         "weft.ffi",
@@ -156,6 +163,9 @@ PACKAGE_FACADES = dict.fromkeys(
 LAZY_CYCLES = {
     ("weft.config", "weft.jax_settings"): (
         "JAX's names of settings are loaded when one is used, and change weft's own"
+    ),
+    ("weft.experimental.sparse.base", "weft.experimental.sparse.methods"): (
+        "methods of sparse arrays are made of functions that make sparse arrays"
     ),
     ("weft.numpy.ufuncs", "weft.numpy.ufunc_methods"): (
         "methods such as `reduce` are made of functions that are ufuncs themselves"

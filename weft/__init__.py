@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from weft import image as image
     from weft import ops as ops
     from weft import scipy as scipy
+    from weft import test_util as test_util
     from weft import testing as testing
     from weft import typing as typing
     from weft.api.compile_time import ensure_compile_time_eval
@@ -155,6 +156,7 @@ _LAZY_MODULES = (
     "weft.debug",
     "weft.distributed",
     "weft.dlpack",
+    "weft.example_libraries",
     "weft.experimental",
     "weft.export",
     "weft.extend",
@@ -171,6 +173,7 @@ _LAZY_MODULES = (
     "weft.random",
     "weft.ref",
     "weft.scipy",
+    "weft.test_util",
     "weft.testing",
     "weft.tree_util",
     "weft.typing",

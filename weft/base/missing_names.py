@@ -66,59 +66,11 @@ NUMPY = (
 )
 
 JAX = (
-    ("Ref empty_ref free_ref freeze new_ref", REFERENCES),
-    ("Shard", "`Array.addressable_shards` has such objects; their class is not public"),
-    ("allow_f16_reductions auto_pcast *_guard transfer_guard_*", SETTING),
-    ("check_tracer_leaks checking_leaks", "leaked tracers are explained without a setting"),
-    ("copy_to_host_async memory", "not yet: arrays lie in one kind of memory"),
-    ("default_device", "not yet; `device_put`, or `in_shardings` of `jit`"),
-    (
-        "default_matmul_precision numpy_dtype_promotion",
-        "`weft.config.override(default_matmul_precision=…)`, `…(numpy_dtype_promotion=…)`",
-    ),
-    ("explain_cache_misses", '`weft.config.update("explain_cache_misses", True)`'),
-    (
-        "default_prng_impl threefry_partitionable",
-        "a key says its generator: `random.key(0, impl=…)`",
-    ),
-    ("enable_custom_prng legacy_prng_key", "typed keys are always on; `random.PRNGKey` gives bits"),
-    ("disable_jit", "not yet; without `jit` a function runs operation by operation"),
-    ("ds", "use `lax.dynamic_slice`, or an index `start + arange(size)`"),
-    ("enable_checks", '`weft.config.update("check_jaxprs", True)`'),
-    ("ensure_compile_time_eval", "compute it before the traced function, or with NumPy in it"),
-    ("fwd_and_bwd", "not yet; `vjp` gives both"),
-    ("host_count host_id host_ids", "deprecated by JAX; `process_count`, `process_index`"),
-    ("make_array_from_process_local_data process_indices", LATER_PROCESSES),
-    ("jax2tf_associative_scan_reductions softmax_custom_jvp make_user_context", SETTING),
-    ("remove_size_one_mesh_axis_from_type no_execution no_tracing log_compiles", SETTING),
-    ("numpy_rank_promotion", "not yet; arrays of different ranks are broadcast as NumPy does"),
-    ("live_arrays", "not yet"),
-    ("named_call", "`named_scope` is a decorator too"),
-    ("print_environment_info", NOT_YET),
-    ("reshard", "`device_put` outside of `jit`, `with_sharding_constraint` inside"),
-    ("smap", "not yet; `shard_map` with `axis_names` maps over some axes only"),
 )
 
 LAX = (
-    ("*_p", PRIMITIVE),
-    ("AccuracyMode Tolerance", "operations take no accuracy"),
-    ("DotAlgorithm DotAlgorithmPreset", "products take a `Precision`"),
-    ("RaggedDotDimensionNumbers ragged_dot ragged_dot_general scaled_dot", NOT_YET),
     ("ragged_all_to_all psend precv", "not yet; `all_to_all` and `ppermute` are there"),
-    ("RandomAlgorithm rng_bit_generator rng_uniform", "`weft.random`: the same numbers everywhere"),
     ("after_all create_token", "the order of effects is part of a program; there are no tokens"),
-    ("broadcast_like", "`numpy.broadcast_to(x, y.shape)`"),
-    ("composite", NOT_YET),
-    ("conv_general_shape_tuple conv_transpose_shape_tuple reduce_window_shape_tuple",
-     "`eval_shape` tells the shape of any result"),
-    ("dce_sink optimization_barrier", NOT_YET),
-    ("dtype", "`weft.numpy.result_type(x)`, or `x.dtype`"),
-    ("mulhi", NOT_YET),
-    ("platform_dependent", "not yet; `export` takes several platforms"),
-    ("scatter_apply", "`x.at[i].apply(f)`"),
-    ("shape_as_value", "`weft.numpy.array(x.shape)`"),
-    ("stack unstack", "`weft.numpy.stack`, `weft.numpy.unstack`"),
-    ("stage", INTERNAL),
 )  # fmt: skip
 
 # Modules whose missing names all have the same reason.
@@ -181,26 +133,17 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("LinAlgError", "what has no result is NaN: a compiled program does not raise"),
     ),
     "jax": JAX,
-    "jax.debug": (
-        ("DebugEffect OrderedDebugEffect", INTERNAL),
-        ("inspect_array_sharding", "not yet; `visualize_array_sharding` outside of `jit`"),
-        ("log", "use `debug.callback` with a logger"),
-    ),
+    "jax.experimental.jet": (("*", INTERNAL),),
     "jax.lax": LAX,
-    "jax.lax.linalg": (("*_p", PRIMITIVE),),
     "jax.nn": (
-        ("get_scaled_dot_general_config scaled_dot_general scaled_matmul",
+        ("get_scaled_dot_general_config scaled_dot_general",
          "kernels of one maker's accelerators"),
     ),
     "jax.numpy": (
         ("float6_* int1 uint1", "not yet; the types of 2, 4 and 8 bits are there"),
     ),
     "jax.sharding": (
-        ("AbstractDevice ManualAxisType", INTERNAL),
-        ("auto_axes explicit_axes reshard",
-         "not yet: the compiler partitions, or the program does in `shard_map`"),
-        ("make_single_device_sharding", "`SingleDeviceSharding(device)`"),
-        ("use_abstract_mesh", "`use_mesh` takes abstract meshes too"),
+        ("ManualAxisType", INTERNAL),
     ),
 }  # fmt: skip
 

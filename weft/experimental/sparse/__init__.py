@@ -1,7 +1,11 @@
 """Sparse arrays: batched coordinates (`BCOO`) and compressed rows (`BCSR`), and what is done with
 them under every transformation."""
 
+from typing import TYPE_CHECKING
+
+from weft.base.facades import load_on_first_use
 from weft.experimental.sparse.api import *
+from weft.experimental.sparse.autodiff import grad, jacfwd, jacobian, jacrev, value_and_grad
 from weft.experimental.sparse.base import (
     CuSparseEfficiencyWarning,
     JAXSparse,
@@ -9,6 +13,7 @@ from weft.experimental.sparse.base import (
     SparseEfficiencyWarning,
 )
 from weft.experimental.sparse.bcoo_array import BCOO
+from weft.experimental.sparse.bcoo_convolution import bcoo_conv_general_dilated
 from weft.experimental.sparse.bcoo_pairs import bcoo_multiply_sparse
 from weft.experimental.sparse.bcoo_products import (
     bcoo_dot_general,
@@ -58,4 +63,14 @@ from weft.experimental.sparse.matrices import (
     csr_matvec,
     csr_todense,
 )
+from weft.experimental.sparse.random import random_bcoo
+from weft.experimental.sparse.sparsify import SparseTracer, sparsify
 from weft.experimental.sparse.tracing import todense_p
+
+if TYPE_CHECKING:
+    from weft.experimental.sparse import linalg as linalg
+
+_LAZY_MODULES = ("weft.experimental.sparse.linalg",)
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = load_on_first_use(__name__, globals(), _LAZY_MODULES)
