@@ -117,6 +117,7 @@ LAYER_OF = {
     "weft.example_libraries": "experimental",
     "weft.test_util": "experimental",
     "weft.experimental.layout": "facade",
+    "weft.api_util": "facade",
     "weft.as_jax": "as_jax",
     # Facades: what users import; names only.
     "weft": "facade",

@@ -53,6 +53,9 @@ if TYPE_CHECKING:
         ref,
         tree_util,
     )
+    from weft import custom_batching as custom_batching
+    from weft import custom_derivatives as custom_derivatives
+    from weft import flatten_util as flatten_util
     from weft import image as image
     from weft import ops as ops
     from weft import scipy as scipy
@@ -113,6 +116,7 @@ if TYPE_CHECKING:
         transfer_guard_device_to_host,
         transfer_guard_host_to_device,
     )
+    from weft.refs.functions import empty_ref, free_ref, freeze
     from weft.spmd.shard_map import shard_map
     from weft.spmd.smap import smap
 

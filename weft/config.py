@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 __all__ = [
     "HostSettings", "Settings", "debug_infs", "debug_key_reuse", "debug_nans", "enable_x64",
-    "host_settings", "override", "parse_flags_with_absl", "read", "settings", "update",
+    "host_settings", "lenient", "override", "parse_flags_with_absl", "read", "settings", "update",
 ]  # fmt: skip
 
 
@@ -279,6 +279,11 @@ _local: contextvars.ContextVar[Settings | None] = contextvars.ContextVar(
 _local_host: contextvars.ContextVar[HostSettings | None] = contextvars.ContextVar(
     "weft_host_settings", default=None
 )
+
+
+def lenient() -> bool:
+    """Whether arguments without a meaning are taken as JAX takes them: `argument_rule="jax"`."""
+    return settings().argument_rule == "jax"
 
 
 def settings() -> Settings:

@@ -227,7 +227,7 @@ def at_front(value: Any, batched: bool, size: int) -> Any:
     return move_dim(value, 0 if batched else None, 0, size)
 
 
-class JVPRule(BatchRule):
+class RuleWithTangents(BatchRule):
     """The derivative of a rule in the operands marked `nonzero`: of the operands and then of these
     tangents, to the results and then to all tangents that are no float0."""
 
@@ -332,7 +332,7 @@ def custom_vmap_jvp(primals: Values, tangents: Values, **params: Any) -> Derived
         *primals,
         *given,
         jaxpr=program,
-        rule=JVPRule(rule, nonzero),
+        rule=RuleWithTangents(rule, nonzero),
         captured=with_tangents(params["captured"], nonzero),
     )
     n = len(jaxpr.outputs)
@@ -350,7 +350,7 @@ def custom_vmap_linearize(primals: Values, tangents: Values, **params: Any) -> D
         *primals,
         *given,
         jaxpr=jaxpr.memoize(("tangents", nonzero), lambda: last),
-        rule=TangentRule(JVPRule(rule, nonzero), sum(smooth)),
+        rule=TangentRule(RuleWithTangents(rule, nonzero), sum(smooth)),
         captured=with_tangents(params["captured"], nonzero),
     )
     return outs, merge_zeros(smooth, moved, jaxpr.out_types)

@@ -29,7 +29,7 @@ __all__ = [
     "NoMeshError", "NonConcreteBooleanIndexError", "NonFiniteError", "ProfilerError",
     "RetracingWarning", "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
     "TracerIntegerConversionError", "TreeError", "TypePromotionError", "UnboundAxisError",
-    "UnexpectedTracerError", "WeftError", "WeftIndexError", "WeftNotImplementedError",
+    "UnexpectedTracerError", "WeftArgumentError", "WeftError", "WeftIndexError", "WeftNotImplementedError",
     "WeftTypeError", "WeftValueError", "api_boundary", "install_excepthook", "trim",
 ]
 # fmt: on
@@ -224,6 +224,10 @@ class UnboundAxisError(WeftValueError, NameError):
 
 class WeftIndexError(WeftError, IndexError):
     """A static index is out of bounds, or is not a kind of index that arrays take."""
+
+
+class WeftArgumentError(WeftTypeError, WeftValueError):
+    """An argument is of a kind that the operation does not take, of which users expect either."""
 
 
 class TreeError(WeftTypeError, ValueError):

@@ -46,15 +46,7 @@ else:  # Plain classes: programs that check annotations at run time understand n
 
 # Without lists: functions of arrays refuse them, and `weft.numpy.asarray` takes them.
 ArrayLike: TypeAlias = (
-    Array
-    | SupportsWeftArray
-    | _NumPyArray
-    | np.bool_
-    | _NumPyNumber
-    | bool
-    | int
-    | float
-    | complex
+    Array | SupportsWeftArray | _NumPyArray | np.bool_ | _NumPyNumber | bool | int | float | complex
 )
 
 DTypeLike: TypeAlias = str | type[Any] | np.dtype[Any] | SupportsDType

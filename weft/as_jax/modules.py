@@ -7,7 +7,7 @@ which weft keeps elsewhere, because the import system writes these into their pa
 
 from __future__ import annotations
 
-from weft.as_jax.private.modules import PRIVATE
+from weft.as_jax.private.private_modules import PRIVATE
 
 __all__ = ["MODULES", "anchor", "is_overlay"]
 
@@ -171,9 +171,9 @@ MODULES: dict[str, tuple[str, ...]] = {
         f"jax.experimental.pallas.ops.{path}": ("weft.experimental.pallas.ops",)
         for path in _KERNELS.split()
     },
-    "jax.core": ("weft.as_jax.core", "weft.extend.core", "weft"),
+    "jax.core": ("weft.as_jax.core_classes", "weft.extend.core", "weft"),
     "jax.debug": ("weft.as_jax.debugging", "weft.debug"),
-    "jax.extend.core": ("weft.as_jax.core", "weft.extend.core"),
+    "jax.extend.core": ("weft.as_jax.core_classes", "weft.extend.core"),
     "jax.extend.core.primitives": ("weft.builtin_primitives",),
     "jax.extend.ifrt_programs": ("weft.as_jax.extend_xla",),
     "jax.extend.lowering": ("weft.as_jax.extend_xla",),
@@ -191,9 +191,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax.interpreters": ("weft.extend.interpreters",),
     "jax.interpreters.ad": ("weft.extend.interpreters.ad",),
     "jax.interpreters.batching": ("weft.extend.interpreters.batching",),
-    "jax.interpreters.mlir": ("weft.as_jax.lowering", "weft.extend.interpreters.mlir"),
+    "jax.interpreters.mlir": ("weft.as_jax.lowering_names", "weft.extend.interpreters.mlir"),
     "jax.interpreters.partial_eval": (
-        "weft.as_jax.partial_eval",
+        "weft.as_jax.dead_code_names",
         "weft.extend.interpreters.partial_eval",
     ),
     "jax.interpreters.pxla": ("weft.as_jax.interpreters",),

@@ -27,13 +27,7 @@ ITERATORS = (
 NUMPY_BUILD = "it is about NumPy's own installation"
 RECORDS = "there are no structured dtypes; use a dictionary or a dataclass of arrays"
 REPRESENTATION = "it formats a number of Python's or NumPy's; use NumPy's"
-REFERENCES = (
-    "there are no mutable array references; values are carried through `scan` and `while_loop`"
-)
-SETTING = "there is no such setting"
-LATER_PROCESSES = "not yet: programs run in one process so far"
 NOT_YET = "not yet"
-PRIMITIVE = "`weft.extend.core.primitives` has weft's own, by the names that programs show"
 INTERNAL = "internals of JAX"
 
 NUMPY = (
@@ -65,13 +59,11 @@ NUMPY = (
     ("ScalarType sctypeDict typecodes", "tables of NumPy's scalar classes; see `weft.dtypes`"),
 )
 
-JAX = (
-)
-
 LAX = (
-    ("ragged_all_to_all psend precv", "not yet; `all_to_all` and `ppermute` are there"),
+    ("psend precv", "XLA's runtimes for CPUs and NVIDIA GPUs have none; use `ppermute`"),
+    ("ragged_all_to_all", "XLA has it for GPUs and TPUs alone; use `all_to_all` of padded blocks"),
     ("after_all create_token", "the order of effects is part of a program; there are no tokens"),
-)  # fmt: skip
+)
 
 # Modules whose missing names all have the same reason.
 _WHOLE = """
@@ -132,7 +124,6 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
     "numpy.linalg": (
         ("LinAlgError", "what has no result is NaN: a compiled program does not raise"),
     ),
-    "jax": JAX,
     "jax.experimental.jet": (("*", INTERNAL),),
     "jax.lax": LAX,
     "jax.nn": (

@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from weft.control_flow.platforms import platform_dependent as platform_dependent
     from weft.control_flow.scatter_apply import scatter_apply as scatter_apply
     from weft.lax import linalg as linalg
-    from weft.lax.primitives import *
+    from weft.lax.named_primitives import *
     from weft.nn.ragged_products import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
     from weft.nn.ragged_products import ragged_dot as ragged_dot
     from weft.nn.ragged_products import ragged_dot_general as ragged_dot_general
@@ -124,7 +124,7 @@ _LAZY_NAMES = {
     ),
     "weft.control_flow.platforms": "platform_dependent",
     "weft.control_flow.scatter_apply": "scatter_apply",
-    "weft.lax.primitives": (
+    "weft.lax.named_primitives": (
         "abs_p acos_p acosh_p add_p all_gather_p all_to_all_p and_p argmax_p argmin_p asin_p "
         "asinh_p atan2_p atan_p atanh_p axis_index_p bessel_i0e_p bessel_i1e_p "
         "bitcast_convert_type_p broadcast_in_dim_p cbrt_p ceil_p clamp_p clz_p complex_p "

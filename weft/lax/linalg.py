@@ -20,15 +20,15 @@ from weft.ops.linalg.svd import SvdAlgorithm, svd
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.ops.linalg.tridiagonal import tridiagonal, tridiagonal_solve
 
+if TYPE_CHECKING:
+    from weft.lax.linalg_primitives import *  # noqa: F403
+
 __all__ = [
     "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_update", "eig",
     "eigh", "hessenberg", "householder_product", "lu", "lu_pivots_to_permutation", "ormqr", "qdwh",
     "qr", "schur", "svd", "symmetric_product", "triangular_solve", "tridiagonal",
     "tridiagonal_solve",
 ]  # fmt: skip
-
-if TYPE_CHECKING:
-    from weft.lax.linalg_primitives import *  # noqa: F403
 
 _LAZY_NAMES = {
     "weft.builtin_primitives": "cholesky_update_p symmetric_product_p",

@@ -14,6 +14,7 @@ from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import (
+    DTypeError,
     Fix,
     ShapeError,
     WeftIndexError,
@@ -30,7 +31,7 @@ from weft.numpy.arguments import (
     check_flags,
     check_number,
     convert,
-    fill_unread,
+    check_fill_is_read,
     operands,
     refuse_out,
     strong,
@@ -125,7 +126,7 @@ def _check_take(operation: str, a: Any, indices: Any, mode: Any, fill_value: Any
         check_number(fill_value, operation, "fill_value")
         check_fits(operation, fill_value, type_of(a).dtype)
         if mode not in (None, "fill"):
-            raise fill_unread(fill_value, mode, operation)
+            check_fill_is_read(fill_value, mode, operation)
 
 
 def _check_integers(operation: str, index: Any) -> None:
@@ -133,7 +134,7 @@ def _check_integers(operation: str, index: Any) -> None:
     if of.dtype not in dtypes.INTEGER:
         message = f"{operation} takes integers as positions"
         fix = to_dtype("indices", of.dtype, dtypes.default_int())
-        raise refusal(WeftTypeError, message, operation, str(of), "an integer dtype", fix)
+        raise refusal(DTypeError, message, operation, str(of), "an integer dtype", fix)
 
 
 @compiled

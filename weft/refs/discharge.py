@@ -25,7 +25,7 @@ from weft.refs.reference import Ref, boxed, contents
 __all__ = [
     "Discharged", "PureCall", "array_in", "as_closure", "boxed_call", "check_distinct", "discharge",
     "has_references", "lent", "not_carried", "passed_and_closed_over", "pure_call",
-    "refuse_returned", "value_type", "written_inside",
+    "value_type", "written_inside",
 ]  # fmt: skip
 
 _WRITES = (swap_p, addupdate_p)
@@ -153,18 +153,6 @@ def passed_and_closed_over(what: str, ref: Ref, name: str) -> WeftValueError:
     got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
     fix = Fix("argument", f"use the argument {name} only, or do not pass the reference")
     return WeftValueError(message, operation=what, got=got, wanted="one of the two", fix=fix)
-
-
-def refuse_returned(what: str, out: Any, leaves: Sequence[Any]) -> None:
-    """Raises WeftValueError where a recorded function returns a reference."""
-    for i, leaf in enumerate(leaves):
-        if type(leaf) is Ref:
-            path, _ = tree.leaves_with_path(out)[i]
-            message = f"{what} returned a reference" + (f" at {tree.keystr(path)}" if path else "")
-            got = f"a reference of type {leaf.type}, made at {sources.describe(leaf.created)}"
-            fix = Fix("return_value", "return its array, weft.freeze(ref) or ref[...]")
-            wanted = "arrays: a reference does not leave the function that made it"
-            raise WeftValueError(message, operation=what, got=got, wanted=wanted, fix=fix)
 
 
 class lent:

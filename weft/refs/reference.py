@@ -7,6 +7,7 @@ then equations.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,17 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.refs import index as indexing
 from weft.refs.primitives import addupdate_p, get_p, index_with, split_index, swap_p
 
-__all__ = ["Ref", "boxed", "contents", "end", "new_ref", "root_of", "staged", "unread"]
+__all__ = [
+    "Ref",
+    "boxed",
+    "contents",
+    "end",
+    "new_ref",
+    "root_of",
+    "staged",
+    "unread",
+    "with_staged",
+]
 
 _current = current_variable.get
 _NUMBERS = (bool, int, float, complex, np.generic)
@@ -270,12 +281,18 @@ def staged(tracer: StagingTracer) -> Ref:
     return found
 
 
+def with_staged(values: Sequence[Any]) -> list[Any]:
+    """The inputs of a program being recorded as its function gets them: references where their
+    type says so."""
+    return [staged(x) if type(x.type) is RefType else x for x in values]
+
+
 def contents(ref: Ref) -> Any:
     """The array of a reference."""
     return ref[...]
 
 
-# ---- which reference stands for one under the current trace ---------------------------------------
+# ---- which reference stands for one under the current trace --------------------------------------
 
 
 def _place(ref: Ref) -> Ref:

@@ -70,7 +70,5 @@ def eye(
     """
     M = N if M is None else M
     cls = _class("eye", sparse_format, ("bcoo", "coo", "csc", "csr"))
-    made: JAXSparse = cls._eye(
-        int(N), int(M), int(k), dtype=dtype, index_dtype=index_dtype, **kwds
-    )
+    made: JAXSparse = cls._eye(int(N), int(M), int(k), dtype=dtype, index_dtype=index_dtype, **kwds)
     return made

@@ -117,9 +117,7 @@ def _scaled(operation: str, mat: Any, dense: Any, function: Callable[[Any, Any],
     shape = jnp.broadcast_shapes(mat.shape, type_of(dense).shape)
     if shape != mat.shape:
         added = len(shape) - mat.ndim
-        mat = bcoo_broadcast_in_dim(
-            mat, shape=shape, broadcast_dimensions=range(added, len(shape))
-        )
+        mat = bcoo_broadcast_in_dim(mat, shape=shape, broadcast_dimensions=range(added, len(shape)))
     return BCOO.tree_unflatten(mat._info, (function(mat, dense), mat.indices))
 
 
@@ -357,7 +355,9 @@ def _parts(x: BCOO, entries: Sequence[Any], plan: Sequence[str]) -> BCOO:
         for to, value in zip((starts, limits, steps), ends, strict=True):
             to.append(value)
         d += 1
-    if any(s or n != m or k != 1 for s, n, m, k in zip(starts, limits, x.shape, steps, strict=True)):
+    if any(
+        s or n != m or k != 1 for s, n, m, k in zip(starts, limits, x.shape, steps, strict=True)
+    ):
         x = bcoo_slice(x, start_indices=starts, limit_indices=limits, strides=steps)
     if traced:
         sizes = [1 if d in traced else n for d, n in enumerate(x.shape)]

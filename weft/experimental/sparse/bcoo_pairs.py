@@ -17,13 +17,7 @@ from weft.api.jit import jit
 from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import ShapeError
-from weft.experimental.sparse.batches import (
-    over_batches,
-    padded,
-    place_in,
-    positions,
-    with_batches,
-)
+from weft.experimental.sparse.batches import over_batches, padded, place_in, positions, with_batches
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcoo_shapes import (
     bcoo_broadcast_in_dim,
@@ -163,9 +157,7 @@ def bcoo_spdot_general(lhs: BCOO, rhs: BCOO, *, dims: Any, preferred: Any = None
     return made
 
 
-def _arranged(
-    mat: BCOO, batch: Sequence[int], contract: Sequence[int], batched: bool
-) -> BCOO:
+def _arranged(mat: BCOO, batch: Sequence[int], contract: Sequence[int], batched: bool) -> BCOO:
     """A BCOO whose dimensions are the batch ones, the contracted ones, and then the free ones, all
     sparse but for the batch ones where `batched`."""
     free = [i for i in range(mat.ndim) if i not in batch and i not in contract]

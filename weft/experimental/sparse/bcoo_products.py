@@ -15,14 +15,11 @@ from weft.api.jit import jit
 from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftNotImplementedError
-from weft.experimental.sparse.base import unsupported
 from weft.experimental.sparse.batches import over_batches, with_batches
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcoo_pairs import bcoo_spdot_general
-from weft.experimental.sparse.bcoo_shapes import bcoo_transpose
 from weft.experimental.sparse.bcoo_storage import (
     accumulated,
-    bcoo_update_layout,
     check_operand,
     extracted,
     sparse_shape,
@@ -185,7 +182,10 @@ def _dot_of_batch(
         out = _blocks(data, dense, in_data, rest, shared, contract, None, precision, dtype)
     elif not scattered and set(names.sparse) == set(both) and not shared:
         rows = extracted(dense, columns, lengths)
-        numbers = ((0, *(in_data[x] for x in contract)), (0, *(1 + rest.index(x) for x in contract)))
+        numbers = (
+            (0, *(in_data[x] for x in contract)),
+            (0, *(1 + rest.index(x) for x in contract)),
+        )
         return dot_general(
             data, rows, (numbers, ((), ())), precision=precision, preferred_element_type=dtype
         ).astype(dtype)
@@ -219,9 +219,7 @@ def _blocks(
     return out
 
 
-def bcoo_dot_general_sampled(
-    A: Any, B: Any, indices: Any, *, dimension_numbers: Any
-) -> Array:
+def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers: Any) -> Array:
     """The elements of `weft.lax.dot_general(A, B, dimension_numbers)` at the indices of a BCOO.
 
     indices: integers `(*batch, nse, n_sparse)`, which index the result as those of a BCOO of its
@@ -251,7 +249,9 @@ def _sampled(A: Any, B: Any, indices: Any, *, dims: DotDimensions) -> Any:
         *((i, None) for i in a_free), *((None, i) for i in b_free),
     ]  # fmt: skip
     a_shape, b_shape = type_of(A).shape, type_of(B).shape
-    shape = [a_shape[a] if a is not None else b_shape[b] for a, b in sources if (a, b) != (None, None)]  # type: ignore[index]
+    shape = [
+        a_shape[a] if a is not None else b_shape[b] for a, b in sources if (a, b) != (None, None)
+    ]  # type: ignore[index]
     n, n_sparse = type_of(indices).ndim - 2, type_of(indices).shape[-1]
     batch, sparse, dense = sources[:n], sources[n : n + n_sparse], sources[n + n_sparse :]
 
@@ -315,10 +315,14 @@ def check_fits_in(operation: str, mat: Any, v: Any) -> None:
     """Raises ShapeError where a dense operand does not broadcast to the shape of a sparse one."""
     shape = type_of(v).shape
     padded = (1,) * (mat.ndim - len(shape)) + shape
-    if len(padded) != mat.ndim or any(a not in (1, b) for a, b in zip(padded, mat.shape, strict=True)):
+    if len(padded) != mat.ndim or any(
+        a not in (1, b) for a, b in zip(padded, mat.shape, strict=True)
+    ):
         message = f"{operation}: the dense operand does not broadcast to the sparse one's shape"
         got = f"shapes {shape} and {mat.shape}"
-        raise refusal(ShapeError, message, operation, got, f"a shape that broadcasts to {mat.shape}")
+        raise refusal(
+            ShapeError, message, operation, got, f"a shape that broadcasts to {mat.shape}"
+        )
 
 
 @jit(inline=True)

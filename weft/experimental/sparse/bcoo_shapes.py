@@ -258,7 +258,9 @@ def _broadcast(mat: BCOO, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> B
     new_dense = len(shape) - dims[mat.ndim - n_dense] if n_dense else 0
     edge = len(shape) - new_dense
     # Buffers get dimensions of length 1, which batches leave and dense dimensions repeat.
-    data_at = [(d, mat.shape[i]) for i, d in enumerate(dims[mat.ndim - n_dense :], mat.ndim - n_dense)]
+    data_at = [
+        (d, mat.shape[i]) for i, d in enumerate(dims[mat.ndim - n_dense :], mat.ndim - n_dense)
+    ]
     dense = [1] * new_dense
     for d, length in data_at:
         dense[d - edge] = length
@@ -484,7 +486,9 @@ def _take(mat: BCOO, rows: Any) -> BCOO:
     shape = (*outer, *mat.shape[1:])
     if mat.n_batch:
         data, indices = (
-            x[rows] if type_of(x).shape[0] == count else jnp.broadcast_to(x[0], (*outer, *type_of(x).shape[1:]))
+            x[rows]
+            if type_of(x).shape[0] == count
+            else jnp.broadcast_to(x[0], (*outer, *type_of(x).shape[1:]))
             for x in (mat.data, mat.indices)
         )
         return BCOO((data, indices), shape=shape, indices_sorted=mat.indices_sorted,

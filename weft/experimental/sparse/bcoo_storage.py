@@ -259,7 +259,9 @@ def ordered(mat: BCOO) -> tuple[Any, Any]:
 
 @jit(inline=True)
 def _sort(mat: BCOO) -> BCOO:
-    return BCOO(ordered(mat), shape=mat.shape, indices_sorted=True, unique_indices=mat.unique_indices)
+    return BCOO(
+        ordered(mat), shape=mat.shape, indices_sorted=True, unique_indices=mat.unique_indices
+    )
 
 
 def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
@@ -551,7 +553,9 @@ def bcoo_eye(
             indices_sorted=True, unique_indices=True,
         )  # fmt: skip
     if n_dense:
-        return bcoo_fromdense(jnp.eye(N, M, k, dtype), nse=count, n_dense=1, index_dtype=index_dtype)
+        return bcoo_fromdense(
+            jnp.eye(N, M, k, dtype), nse=count, n_dense=1, index_dtype=index_dtype
+        )
     indices = np.column_stack([rows, rows + k]).astype(index_dtype)
     data = jnp.ones(count, dtype)
     return BCOO(

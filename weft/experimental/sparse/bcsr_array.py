@@ -15,7 +15,13 @@ from weft.argument_errors import refusal
 from weft.core.operators import let_reflect
 from weft.core.types import type_of
 from weft.errors import ShapeError
-from weft.experimental.sparse.base import JAXSparse, SparseInfo, map_over_batches, methods, unsupported
+from weft.experimental.sparse.base import (
+    JAXSparse,
+    SparseInfo,
+    map_over_batches,
+    methods,
+    unsupported,
+)
 from weft.experimental.sparse.bcoo_array import BCOO, buffers_of, is_buffer
 from weft.tree import register_class
 from weft.typing import Array

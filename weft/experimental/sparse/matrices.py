@@ -19,12 +19,7 @@ from weft.errors import ShapeError, WeftValueError
 from weft.experimental.sparse.base import JAXSparse, unsupported
 from weft.experimental.sparse.batches import sort_order
 from weft.experimental.sparse.bcoo_array import buffers_of
-from weft.experimental.sparse.bcoo_storage import (
-    accumulated,
-    count_stored,
-    extracted,
-    known_count,
-)
+from weft.experimental.sparse.bcoo_storage import accumulated, count_stored, extracted, known_count
 from weft.experimental.sparse.bcsr_operations import element_rows
 from weft.tree import register_class
 from weft.typing import Array
@@ -169,7 +164,9 @@ class _Compressed(_Matrix):
         return element_rows(self.indptr, self.nse).astype(type_of(self.indices).dtype)
 
     @classmethod
-    def from_parts(cls, data: Any, outer: Any, inner: Any, shape: Sequence[int], lines: int) -> Self:
+    def from_parts(
+        cls, data: Any, outer: Any, inner: Any, shape: Sequence[int], lines: int
+    ) -> Self:
         """The matrix of elements that are sorted by `outer`."""
         edges = jnp.arange(lines + 1, dtype=type_of(inner).dtype)
         indptr = jnp.searchsorted(outer, edges, side="left").astype(type_of(inner).dtype)

@@ -124,7 +124,11 @@ primitive(
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     """Joins arrays of one shape and dtype along a new dimension.
 
-    Raises ShapeError where the shapes differ.
+    Raises ShapeError where the shapes differ, DTypeError where the dtypes do.
+
+    >>> lax.stack([np.arange(2), np.arange(2)], axis=1)
+    Array([[0, 0],
+           [1, 1]], dtype=int32)
     """
     values = tuple(operands)
     types = [type_of(x) for x in values]

@@ -48,7 +48,7 @@ def _dot_numbers(
     return hlo.DotDimensionNumbers.get(*batch, *contracting, context=context())
 
 
-class DotAlgorithm(NamedTuple):
+class ProductAlgorithm(NamedTuple):
     """An algorithm for products, as in the StableHLO specification: the numbers that it multiplies
     and adds up, and of how many parts each operand is made; whether XLA has it on the CPU, the
     dtype that operands are converted to before (None: any), and that of the product."""
@@ -63,22 +63,22 @@ class DotAlgorithm(NamedTuple):
     summed: str = "float32"
 
 
-DOT_ALGORITHMS: dict[str, DotAlgorithm] = {
-    "ANY_F8_ANY_F8_F32": DotAlgorithm("f8E5M2", "f32"),
-    "ANY_F8_ANY_F8_F32_FAST_ACCUM": DotAlgorithm("f8E5M2", "f32", imprecise=True),
-    "ANY_F8_ANY_F8_ANY": DotAlgorithm("f8E5M2", "f32"),
-    "ANY_F8_ANY_F8_ANY_FAST_ACCUM": DotAlgorithm("f8E5M2", "f32", imprecise=True),
-    "F16_F16_F16": DotAlgorithm("f16", "f16", on_cpu=True, stored="float16", summed="float16"),
-    "F16_F16_F32": DotAlgorithm("f16", "f32", stored="float16"),
-    "BF16_BF16_BF16": DotAlgorithm("bf16", "bf16", stored="bfloat16", summed="bfloat16"),
-    "BF16_BF16_F32": DotAlgorithm("bf16", "f32", on_cpu=True, stored="float32"),
-    "BF16_BF16_F32_X3": DotAlgorithm("bf16", "f32", 1, 3, on_cpu=True, stored="float32"),
-    "BF16_BF16_F32_X6": DotAlgorithm("bf16", "f32", 1, 6, on_cpu=True, stored="float32"),
-    "BF16_BF16_F32_X9": DotAlgorithm("bf16", "f32", 1, 9, stored="float32"),
-    "TF32_TF32_F32": DotAlgorithm("tf32", "f32", stored="float32"),
-    "TF32_TF32_F32_X3": DotAlgorithm("tf32", "f32", 1, 3, stored="float32"),
-    "F32_F32_F32": DotAlgorithm("f32", "f32", on_cpu=True, stored="float32"),
-    "F64_F64_F64": DotAlgorithm("f64", "f64", on_cpu=True, stored="float64", summed="float64"),
+DOT_ALGORITHMS: dict[str, ProductAlgorithm] = {
+    "ANY_F8_ANY_F8_F32": ProductAlgorithm("f8E5M2", "f32"),
+    "ANY_F8_ANY_F8_F32_FAST_ACCUM": ProductAlgorithm("f8E5M2", "f32", imprecise=True),
+    "ANY_F8_ANY_F8_ANY": ProductAlgorithm("f8E5M2", "f32"),
+    "ANY_F8_ANY_F8_ANY_FAST_ACCUM": ProductAlgorithm("f8E5M2", "f32", imprecise=True),
+    "F16_F16_F16": ProductAlgorithm("f16", "f16", on_cpu=True, stored="float16", summed="float16"),
+    "F16_F16_F32": ProductAlgorithm("f16", "f32", stored="float16"),
+    "BF16_BF16_BF16": ProductAlgorithm("bf16", "bf16", stored="bfloat16", summed="bfloat16"),
+    "BF16_BF16_F32": ProductAlgorithm("bf16", "f32", on_cpu=True, stored="float32"),
+    "BF16_BF16_F32_X3": ProductAlgorithm("bf16", "f32", 1, 3, on_cpu=True, stored="float32"),
+    "BF16_BF16_F32_X6": ProductAlgorithm("bf16", "f32", 1, 6, on_cpu=True, stored="float32"),
+    "BF16_BF16_F32_X9": ProductAlgorithm("bf16", "f32", 1, 9, stored="float32"),
+    "TF32_TF32_F32": ProductAlgorithm("tf32", "f32", stored="float32"),
+    "TF32_TF32_F32_X3": ProductAlgorithm("tf32", "f32", 1, 3, stored="float32"),
+    "F32_F32_F32": ProductAlgorithm("f32", "f32", on_cpu=True, stored="float32"),
+    "F64_F64_F64": ProductAlgorithm("f64", "f64", on_cpu=True, stored="float64", summed="float64"),
 }
 
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 __all__ = ["PRIVATE"]
 
 _HERE = "weft.as_jax.private"
-_CORE = ("weft.as_jax.core", "weft.extend.core", "weft")
+_CORE = ("weft.as_jax.core_classes", "weft.extend.core", "weft")
 
 PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -22,17 +22,20 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.core": _CORE,
         "jax._src.custom_derivatives": ("weft.custom_derivatives", "weft"),
         "jax._src.dispatch": (f"{_HERE}.dispatch",),
-        "jax._src.distributed": (f"{_HERE}.distributed",),
-        "jax._src.dtypes": ("weft.dtypes", f"{_HERE}.dtypes"),
+        "jax._src.distributed": (f"{_HERE}.one_process",),
+        "jax._src.dtypes": ("weft.dtypes", f"{_HERE}.dtype_names"),
         "jax._src.earray": (f"{_HERE}.earray",),
         "jax._src.flatten_util": ("weft.flatten_util",),
         "jax._src.hijax": ("weft.experimental.hijax",),
         "jax._src.interpreters": ("weft.extend.interpreters",),
         "jax._src.interpreters.ad": ("weft.extend.interpreters.ad",),
         "jax._src.interpreters.batching": ("weft.extend.interpreters.batching",),
-        "jax._src.interpreters.mlir": ("weft.as_jax.lowering", "weft.extend.interpreters.mlir"),
+        "jax._src.interpreters.mlir": (
+            "weft.as_jax.lowering_names",
+            "weft.extend.interpreters.mlir",
+        ),
         "jax._src.interpreters.partial_eval": (
-            "weft.as_jax.partial_eval",
+            "weft.as_jax.dead_code_names",
             "weft.extend.interpreters.partial_eval",
         ),
         "jax._src.interpreters.pxla": ("weft.as_jax.interpreters",),
@@ -62,9 +65,9 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.state.indexing": ("weft.ref", "weft"),
         "jax._src.state.types": ("weft.ref", "weft"),
         "jax._src.traceback_util": (f"{_HERE}.traceback_util",),
-        "jax._src.tree_util": (f"{_HERE}.tree_util", "weft.tree_util"),
-        "jax._src.typing": (f"{_HERE}.dtypes", "weft.typing"),
-        "jax._src.util": (f"{_HERE}.util",),
+        "jax._src.tree_util": (f"{_HERE}.tree_nodes", "weft.tree_util"),
+        "jax._src.typing": (f"{_HERE}.dtype_names", "weft.typing"),
+        "jax._src.util": (f"{_HERE}.list_functions",),
         "jax._src.xla_bridge": (f"{_HERE}.xla_bridge", "weft"),
     }
 )

@@ -14,7 +14,7 @@ from weft.numpy import issubdtype as issubdtype
 
 __all__ = [
     "DType", "DTypeLike", "ExtendedDType", "Shape", "SupportsDType", "TypePromotionError",
-    "extended", "finfo", "iinfo", "issubdtype", "to_complex_dtype",
+    "finfo", "iinfo", "issubdtype", "to_complex_dtype",
 ]  # fmt: skip
 
 DType: TypeAlias = np.dtype[Any]
@@ -25,10 +25,6 @@ SupportsDType: TypeAlias = Any
 
 class ExtendedDType:
     """The class from which programs derive dtypes of their own; arrays of weft never have one."""
-
-
-class extended(np.generic):
-    """The kind of the dtypes that are none of NumPy's, such as those of random keys."""
 
 
 def to_complex_dtype(dtype: Any) -> Any:

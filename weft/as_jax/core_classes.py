@@ -32,10 +32,11 @@ class _CountsAs(type):
     own: type
 
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, cls.own) or type.__instancecheck__(cls, value)
+        own = vars(cls).get("own")  # not in subclasses, whose instances are those of a program
+        return type.__instancecheck__(cls, value) or own is not None and isinstance(value, own)
 
 
-class Jaxpr(metaclass=_CountsAs):
+class JaxprOfParts(metaclass=_CountsAs):
     """Makes a jaxpr of its parts in JAX's order."""
 
     own = OwnJaxpr
@@ -55,10 +56,13 @@ class Jaxpr(metaclass=_CountsAs):
         return OwnJaxpr([*constvars, *invars], eqns, outvars, len(constvars), name)
 
 
-class Effect(metaclass=_CountsAs):
+class EffectOfProgram(metaclass=_CountsAs):
     """What an operation does besides computing; a class of effects inherits from this."""
 
     own = OwnEffect
+
+
+Jaxpr, Effect = JaxprOfParts, EffectOfProgram
 
 
 class CallPrimitive(Primitive):

@@ -1,4 +1,4 @@
-"""The names of `jax.interpreters.mlir` that stand nowhere in weft, or mean another function there."""
+"""The names of `jax.interpreters.mlir` that weft lacks, or has for another function."""
 
 from __future__ import annotations
 
