@@ -107,6 +107,8 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
     "numpy.linalg": (
         ("LinAlgError", "what has no result is NaN: a compiled program does not raise"),
     ),
+    "jax.experimental": (("EArray primal_tangent_dtype", INTERNAL),),
+    "jax.experimental.hijax": (("TransformedRef", "references are indexed, `x[i]`, when used"),),
     "jax.experimental.jet": (("*", INTERNAL),),
     "jax.lax": LAX,
     "jax.nn": (
