@@ -225,7 +225,7 @@ def shape_of(shape: Any, operation: str) -> tuple[int, ...]:
     """A shape from an integer or a sequence of integers, a library's class of shapes included."""
     if isinstance(shape, (tuple, list)):
         return tuple(integer_of(size, operation, "each length of shape") for size in shape)
-    sequence = hasattr(shape, "__getitem__") and hasattr(shape, "__len__")
+    sequence = hasattr(shape, "__iter__")
     if getattr(shape, "ndim", 1 if sequence else 0) == 1 and not isinstance(shape, str):
         return integers_of(shape, operation, "each length of shape")
     return (integer_of(shape, operation, "shape"),)
