@@ -156,7 +156,7 @@ def axes_of(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
         plain = True
     if axis is None:
         found = tuple(range(ndim))
-    elif isinstance(axis, (tuple, list)):
+    elif isinstance(axis, Sequence):
         found = canonical_axes([axis_of(a, ndim, operation) for a in axis], ndim, operation)
     else:
         found = (axis_of(axis, ndim, operation),)
