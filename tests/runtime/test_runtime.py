@@ -14,13 +14,7 @@ import pytest
 
 from source_files import ROOT
 from stablehlo_programs import Type, doubling, module_of, program, put, type_of
-from weft.errors import (
-    DeletedArrayError,
-    PlatformError,
-    WeftError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import DeletedArrayError, PlatformError, WeftError, WeftTypeError, WeftValueError
 from weft.runtime import client, stablehlo
 from weft.runtime.backends.backend import CompileOptions, DeviceLayout
 from weft.runtime.backends.pjrt import Distributed
