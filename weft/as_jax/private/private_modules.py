@@ -45,6 +45,8 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.lax.convolution": ("weft.lax", "weft.builtin_primitives"),
         "jax._src.lax.lax": ("weft.lax", "weft.builtin_primitives"),
         "jax._src.lax.slicing": ("weft.lax", "weft.builtin_primitives"),
+        "jax._src.lib": (_HERE,),
+        "jax._src.lib.xla_client": (f"{_HERE}.xla_client",),
         "jax._src.linear_util": ("weft.extend.linear_util",),
         "jax._src.literals": (f"{_HERE}.literals",),
         "jax._src.mesh": ("weft.sharding",),
