@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from weft.custom_derivatives.custom_jvp_rule import custom_jvp
     from weft.custom_derivatives.custom_vjp_rules import custom_vjp
     from weft.profiler.session import named_call, named_scope
+    from weft.refs.functions import empty_ref, free_ref, freeze
     from weft.runtime.client import host_count, host_id, host_ids, process_indices
     from weft.runtime.devices import Device
     from weft.setting_blocks import (
@@ -116,7 +117,6 @@ if TYPE_CHECKING:
         transfer_guard_device_to_host,
         transfer_guard_host_to_device,
     )
-    from weft.refs.functions import empty_ref, free_ref, freeze
     from weft.spmd.shard_map import shard_map
     from weft.spmd.smap import smap
 

@@ -27,7 +27,6 @@ ITERATORS = (
 NUMPY_BUILD = "it is about NumPy's own installation"
 RECORDS = "there are no structured dtypes; use a dictionary or a dataclass of arrays"
 REPRESENTATION = "it formats a number of Python's or NumPy's; use NumPy's"
-SYMBOLIC = "shapes are numbers; there are no symbolic dimensions"
 NOT_YET = "not yet"
 INTERNAL = "internals of JAX"
 
@@ -126,11 +125,6 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("LinAlgError", "what has no result is NaN: a compiled program does not raise"),
     ),
     "jax.experimental.jet": (("*", INTERNAL),),
-    "jax.export": (
-        ("SymbolicScope is_symbolic_dim symbolic_args_specs symbolic_shape", SYMBOLIC),
-        ("default_export_platform", "`weft.default_backend()`"),
-        ("*_supported_calling_convention_version", "`weft.export.FORMAT_VERSION`"),
-    ),
     "jax.lax": LAX,
     "jax.nn": (
         ("get_scaled_dot_general_config scaled_dot_general",

@@ -163,7 +163,7 @@ class HiPrimitive(Primitive):
         several = type(self).multiple_results is True
         super().__init__(name, several, memoise=False)
 
-    def is_high(self, *avals: Any, **params: Any) -> bool:
+    def is_high(self, *avals: Any, **params: Any) -> bool:  # type: ignore[override]
         """Whether operands are of types of the program's own."""
         return True
 

@@ -21,10 +21,10 @@ from weft.errors import Fix, ShapeError
 from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
+    check_fill_is_read,
     check_fits,
     check_flags,
     convert,
-    check_fill_is_read,
     promoted,
 )
 from weft.numpy.compiled_functions import compiled, is_eager

@@ -219,11 +219,11 @@ class Failure:
         if not numbers:
             return NO_FAILURE
         slots = {types: values for types, values in self.slots.items() if types in form.slots}
-        kept = eq(self.number, np.int32(numbers[0]))
-        for number in numbers[1:]:
-            kept = bitwise_or(kept, eq(self.number, np.int32(number)))
-        number = select(kept, self.number, np.int32(0))
-        return Failure(Form(numbers, tuple(t for t in own.slots if t in slots)), number, slots)
+        kept: Any = eq(self.number, np.int32(numbers[0]))
+        for own_number in numbers[1:]:
+            kept = bitwise_or(kept, eq(self.number, np.int32(own_number)))
+        found = select(kept, self.number, np.int32(0))
+        return Failure(Form(numbers, tuple(t for t in own.slots if t in slots)), found, slots)
 
 
 NO_FAILURE = Failure(Form(), np.int32(0), {})
