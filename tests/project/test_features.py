@@ -19,8 +19,9 @@ ROWS = [
     *(f"C{i}" for i in range(1, 9)),
     *(f"D{i}" for i in range(1, 7)),
     *(f"E{i}" for i in range(1, 6)),
-    *(f"F{i}" for i in range(1, 8)),
-    "F7a",
+    *(f"F{i}" for i in range(1, 6)),
+    "F5a",
+    *("F6", "F7", "F7a"),
     *(f"F{i}" for i in range(8, 13)),
 ]
 
