@@ -113,7 +113,6 @@ jax.interpreters.partial_eval
 jax.interpreters.pxla
 jax.interpreters.xla
 jax.monitoring
-jax.ref
 jax.stages
 jax.test_util
 """
