@@ -16,7 +16,7 @@ from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import type_of
 from weft.errors import ShapeError
 from weft.experimental.sparse.base import JAXSparse
-from weft.experimental.sparse.matrices import CSR, csr_matvec
+from weft.experimental.sparse.single_matrices import CSR, csr_matvec
 from weft.runtime.jaxlib.lazy import LazyModule
 from weft.typing import Array
 
