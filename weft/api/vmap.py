@@ -103,8 +103,7 @@ def vmap(
         leaves, in_tree = tree.flatten((args, kwargs))
         if has_references(leaves):
             how = (axis_name, axis_size, spmd_axis_name)
-            outcome: R = _over_references(fun, in_axes, out_axes, how, leaves, in_tree)
-            return outcome
+            return _over_references(fun, in_axes, out_axes, how, leaves, in_tree)
         leaves = [user_value(x) for x in leaves]
         dims, size = mapped_axes("vmap", fun, in_axes, (args, kwargs), leaves, axis_size)
         out_trees: list[Any] = []
@@ -144,13 +143,13 @@ def _called(fun: Callable[..., R], args: Any, kwargs: Any) -> R:
 
 
 def _over_references(
-    fun: Callable[..., Any],
+    fun: Callable[..., R],
     in_axes: Any,
     out_axes: Any,
     how: tuple[Any, ...],
     leaves: Sequence[Any],
     in_tree: Any,
-) -> Any:
+) -> R:
     """`vmap` where references are among the arguments: a mapped one is a reference to an element,
     and one that is not mapped is handed on."""
     arrays = in_tree.unflatten([array_in(x) for x in leaves])
@@ -167,7 +166,8 @@ def _over_references(
     function = vmap(lambda *given: call.function(given), tuple(dims), results, *how)
     out, last = function(*values)
     call.write(last)
-    return out
+    result: R = out
+    return result
 
 
 def checked_axes(transformation: str, in_axes: Any) -> Any:

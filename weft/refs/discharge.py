@@ -51,15 +51,15 @@ def discharge(jaxpr: Jaxpr) -> Discharged:
     >>> recorded = weft.make_jaxpr(step)(weft.new_ref(1.0), 2.0)
     >>> recorded
     { lambda ; a:Ref{f32[]} b:f32[]. let
-        c:f32[] = get[index=(Ellipsis,)] a
-        d:f32[] = add c 1:i32[]
-        e:f32[] = swap[index=(Ellipsis,)] a d
-        f:f32[] = get[index=(Ellipsis,)] a
+        c:f32[] = get[index=[...]] a
+        d:f32[] = add c 1.0:f32[]
+        e:f32[] = swap[index=[...]] a d
+        f:f32[] = get[index=[...]] a
         g:f32[] = mul b f
       in (g,) }
     >>> discharge(recorded.jaxpr).jaxpr
     { lambda ; a:f32[] b:f32[]. let
-        c:f32[] = add a 1:i32[]
+        c:f32[] = add a 1.0:f32[]
         d:f32[] = mul b c
       in (d, c) }
     """

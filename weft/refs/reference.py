@@ -25,7 +25,7 @@ from weft.function_keys import register_by_identity
 from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.ops.elementwise.convert import convert_element_type
 from weft.refs import index as indexing
-from weft.refs.primitives import addupdate_p, get_p, index_with, split_index, swap_p
+from weft.refs.primitives import WHOLE, addupdate_p, get_p, index_with, split_index, swap_p
 
 __all__ = [
     "Ref",
@@ -465,7 +465,7 @@ def _bind(ref: Ref, primitive: Any, *args: Any, index: Any) -> Any:
 def _recorded_read(ref: Ref, index: Any) -> Any:
     split = _operands(ref, index)
     if split is None:
-        return indexing.read(_bind(ref, get_p, index=(Ellipsis,)), index)
+        return indexing.read(_bind(ref, get_p, index=WHOLE), index)
     return _bind(ref, get_p, *split[1], index=split[0])
 
 
@@ -474,10 +474,10 @@ def _recorded_write(ref: Ref, index: Any, value: Any) -> Any:
     split = _operands(ref, index)
     if split is not None and type_of(value).shape == _shape(ref, index):
         return _bind(ref, swap_p, value, *split[1], index=split[0])
-    whole = _bind(ref, get_p, index=(Ellipsis,))
+    whole = _bind(ref, get_p, index=WHOLE)
     new = _with_part(ref, whole, index, value)
     _check_visible(ref, new, "ref[...] = value")
-    _bind(ref, swap_p, new, index=(Ellipsis,))
+    _bind(ref, swap_p, new, index=WHOLE)
     return indexing.read(whole, index)
 
 
@@ -486,10 +486,10 @@ def _recorded_add(ref: Ref, index: Any, value: Any) -> None:
     if split is not None and type_of(value).shape == _shape(ref, index):
         _bind(ref, addupdate_p, value, *split[1], index=split[0])
         return
-    whole = _bind(ref, get_p, index=(Ellipsis,))
+    whole = _bind(ref, get_p, index=WHOLE)
     new = _with_part(ref, whole, index, value, add=True)
     _check_visible(ref, new, "addupdate")
-    _bind(ref, swap_p, new, index=(Ellipsis,))
+    _bind(ref, swap_p, new, index=WHOLE)
 
 
 # Recorded programs are evaluated on references as Python is.
