@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BENCH_VENV := .venv-bench-jax
+ECO_VENV := .venv-ecosystem
+ECO_JAX_VENV := .venv-ecosystem-jax
 PY := $(VENV)/bin/python
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
@@ -31,7 +33,8 @@ SECONDS ?=
 ONLY ?=
 REPS ?=
 
-.PHONY: help demo test check smoke test-changed test-code test-fast test-slow lint format format-check types size docs fuzz bench clean
+.PHONY: help demo test check smoke test-changed test-code test-fast test-slow test-ecosystem \
+  test-ecosystem-times lint format format-check types size docs fuzz bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -63,6 +66,14 @@ test-fast: $(VENV)/installed-test ## the subset for newer Pythons
 test-slow: $(VENV)/installed-test ## the tests that take minutes
 	WEFT_COMPILE_EFFORT=full $(PYTEST) -m slow $(ARGS)
 
+test-ecosystem: $(ECO_VENV)/installed ## main jobs of the libraries written for JAX
+	$(ECO_VENV)/bin/python tests/ecosystem/run.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+test-ecosystem-times: $(ECO_VENV)/installed $(ECO_JAX_VENV)/installed ## the same beside JAX: the table
+	-$(ECO_VENV)/bin/python tests/ecosystem/run.py --beside $(ECO_JAX_VENV)/bin/python \
+	  $(if $(ONLY),--only $(ONLY)) $(if $(REPS),--repeats $(REPS)) $(ARGS)
+	$(ECO_VENV)/bin/python tests/ecosystem/table.py
+
 lint: $(VENV)/installed-test ## ruff's checks
 	$(PY) -m ruff check .
 
@@ -93,7 +104,7 @@ bench: $(VENV)/installed-run $(BENCH_VENV)/installed ## weft against JAX, into b
 	  $(if $(ONLY),--only $(ONLY)) $(if $(REPS),--reps $(REPS)) $(ARGS)
 
 clean: ## remove the environments and everything that tools leave behind
-	rm -rf .venv .venv-bench-jax .venv-ci-* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench-jax .venv-ecosystem .venv-ecosystem-jax .venv-ci-* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf build dist *.egg-info out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -129,4 +140,19 @@ $(BENCH_VENV)/installed: requirements/bench.txt requirements/constraints.txt
 	rm -rf $(BENCH_VENV)
 	$(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python $(PIP_INSTALL) -r requirements/bench.txt
+	@touch $@
+
+# The pins are one whole, so nothing is resolved; compat/jax is what answers to the name jax.
+$(ECO_VENV)/installed: tests/ecosystem/requirements.txt compat/jax/pyproject.toml
+	@$(PYTHON) -c '$(CHECK_PYTHON)'
+	rm -rf $(ECO_VENV)
+	$(PYTHON) -m venv $(ECO_VENV)
+	$(ECO_VENV)/bin/python $(PIP_INSTALL) --no-deps -r tests/ecosystem/requirements.txt
+	$(ECO_VENV)/bin/python $(PIP_INSTALL) --no-deps --editable . ./compat/jax
+	@touch $@
+
+$(ECO_JAX_VENV)/installed: tests/ecosystem/requirements.txt
+	rm -rf $(ECO_JAX_VENV)
+	$(PYTHON) -m venv $(ECO_JAX_VENV)
+	$(ECO_JAX_VENV)/bin/python $(PIP_INSTALL) --no-deps -r tests/ecosystem/requirements.txt jax==0.10.2
 	@touch $@

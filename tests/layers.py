@@ -19,7 +19,6 @@ from source_files import nodes
 FLOORS = (
     ("base", "config", "jaxlib"),
     ("errors", "function_keys"),
-    ("settings",),
     ("dtypes", "sharding", "tree", "stablehlo"),
     ("backends",),
     ("core", "runtime"),
@@ -59,8 +58,8 @@ LAYER_OF = {
     "weft.memory": "base",
     "weft.distributed": "profiler",
     "weft.dlpack": "api",
-    "weft.jax_settings": "settings",
-    "weft.setting_blocks": "settings",
+    "weft.jax_settings": "config",
+    "weft.setting_blocks": "config",
     "weft.errors": "errors",
     "weft.argument_errors": "errors",
     "weft.dtype_kinds": "dtypes",
@@ -114,7 +113,10 @@ LAYER_OF = {
     "weft.testing": "testing",
     "weft.builtin_primitives": "builtin",
     "weft.experimental": "experimental",
+    "weft.example_libraries": "experimental",
+    "weft.test_util": "experimental",
     "weft.experimental.layout": "facade",
+    "weft.api_util": "facade",
     "weft.as_jax": "as_jax",
     # Facades: what users import; names only.
     "weft": "facade",
@@ -138,7 +140,12 @@ PACKAGE_FACADES = dict.fromkeys(
         "weft.custom_derivatives",
         "weft.debug",
         "weft.experimental",
+        "weft.example_libraries",
+        "weft.experimental.array_serialization",
         "weft.experimental.checkify",
+        "weft.experimental.compilation_cache",
+        "weft.experimental.pallas",
+        "weft.experimental.sparse",
         "weft.experimental.jet",
         "weft.export",
         "weft.ffi",
@@ -156,6 +163,9 @@ PACKAGE_FACADES = dict.fromkeys(
 LAZY_CYCLES = {
     ("weft.config", "weft.jax_settings"): (
         "JAX's names of settings are loaded when one is used, and change weft's own"
+    ),
+    ("weft.experimental.sparse.base", "weft.experimental.sparse.methods"): (
+        "methods of sparse arrays are made of functions that make sparse arrays"
     ),
     ("weft.numpy.ufuncs", "weft.numpy.ufunc_methods"): (
         "methods such as `reduce` are made of functions that are ufuncs themselves"

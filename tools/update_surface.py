@@ -27,6 +27,7 @@ GOLDEN = ROOT / "tests" / "golden" / "surface.txt"
 # that comes to exist (or ceases to) shows as a change too.
 MODULES = (
     "weft",
+    "weft.api_util",
     "weft.config",
     "weft.debug",
     "weft.distributed",
@@ -37,6 +38,7 @@ MODULES = (
     "weft.export",
     "weft.extend",
     "weft.extend.arrays",
+    "weft.extend.backend",
     "weft.extend.core",
     "weft.extend.elementwise",
     "weft.extend.functions",
@@ -47,10 +49,12 @@ MODULES = (
     "weft.extend.interpreters.layouts",
     "weft.extend.interpreters.mlir",
     "weft.extend.interpreters.partial_eval",
+    "weft.extend.linear_util",
     "weft.extend.programs",
     "weft.extend.random",
     "weft.extend.sharding",
     "weft.extend.source",
+    "weft.extend.source_info_util",
     "weft.ffi",
     "weft.image",
     "weft.lax",

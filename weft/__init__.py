@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         debug,
         distributed,
         dlpack,
+        example_libraries,
         experimental,
         export,
         extend,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from weft import image as image
     from weft import ops as ops
     from weft import scipy as scipy
+    from weft import test_util as test_util
     from weft import testing as testing
     from weft import typing as typing
     from weft.api.compile_time import ensure_compile_time_eval
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from weft.custom_derivatives.custom_jvp_rule import custom_jvp
     from weft.custom_derivatives.custom_vjp_rules import custom_vjp
     from weft.profiler.session import named_call, named_scope
+    from weft.refs.functions import empty_ref, free_ref, freeze
     from weft.runtime.client import host_count, host_id, host_ids, process_indices
     from weft.runtime.devices import Device
     from weft.setting_blocks import (
@@ -129,8 +132,9 @@ __all__ = [
     "debug_nans", "default_backend", "default_device", "default_matmul_precision",
     "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit",
     "distributed", "dlpack", "ds", "dtypes", "effects_barrier", "empty_ref", "enable_checks",
-    "enable_custom_prng", "enable_x64", "ensure_compile_time_eval", "eval_shape", "experimental",
-    "explain_cache_misses", "export", "extend", "ffi", "float0", "free_ref", "freeze",
+    "enable_custom_prng", "enable_x64", "ensure_compile_time_eval", "eval_shape",
+    "example_libraries", "experimental", "explain_cache_misses", "export",
+    "extend", "ffi", "float0", "free_ref", "freeze",
     "fwd_and_bwd", "grad", "hessian", "host_count", "host_id", "host_ids", "image", "io_callback",
     "jacfwd", "jacobian", "jacrev", "jax2tf_associative_scan_reductions", "jit", "jvp", "lax",
     "layout", "legacy_prng_key", "linear_transpose", "linearize", "live_arrays",
@@ -158,6 +162,7 @@ _LAZY_MODULES = (
     "weft.debug",
     "weft.distributed",
     "weft.dlpack",
+    "weft.example_libraries",
     "weft.experimental",
     "weft.export",
     "weft.extend",
@@ -174,6 +179,7 @@ _LAZY_MODULES = (
     "weft.random",
     "weft.ref",
     "weft.scipy",
+    "weft.test_util",
     "weft.testing",
     "weft.tree_util",
     "weft.typing",

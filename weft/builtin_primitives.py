@@ -76,6 +76,9 @@ def _found() -> dict[str, Primitive]:
     return dict(sorted(made.items()))
 
 
+_never_applied: dict[str, Primitive] = {}
+
+
 class BuiltinPrimitives(Mapping[str, Primitive]):
     """The primitives of weft: a read-only mapping from names to them, in the order of names.
 
@@ -147,5 +150,7 @@ def __getattr__(name: str) -> Any:
         return primitives[own]
     if name not in _NEVER_APPLIED:
         raise AttributeError(primitives._unknown(own))
-    made = globals()[name] = Primitive(own, multiple_results=name in ("call_p", "closed_call_p"))
-    return made
+    if name not in _never_applied:
+        several = name in ("call_p", "closed_call_p", "core_call_p")
+        _never_applied[name] = Primitive(own, multiple_results=several)
+    return _never_applied[name]

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 __all__ = [
     "HostSettings", "Settings", "debug_infs", "debug_key_reuse", "debug_nans", "enable_x64",
-    "host_settings", "override", "parse_flags_with_absl", "read", "settings", "update",
+    "host_settings", "lenient", "override", "parse_flags_with_absl", "read", "settings", "update",
 ]  # fmt: skip
 
 
@@ -281,6 +281,11 @@ _local_host: contextvars.ContextVar[HostSettings | None] = contextvars.ContextVa
 )
 
 
+def lenient() -> bool:
+    """Whether arguments without a meaning are taken as JAX takes them: `argument_rule="jax"`."""
+    return settings().argument_rule == "jax"
+
+
 def settings() -> Settings:
     """The settings in force here that programs depend on."""
     return _local.get() or _global
@@ -315,7 +320,7 @@ def update(name: str, value: Any) -> None:
     """Changes one setting for the whole process; JAX's names are taken too.
 
     Raises AttributeError for an unknown name, TypeError or ValueError for a value it cannot take,
-    and WeftNotImplementedError for a value of one of JAX's settings that weft does not have.
+    and NotImplementedError for a value of one of JAX's settings that weft does not have.
     """
     global _global, _host, guarding
     changes = _changes({name: value})

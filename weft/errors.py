@@ -26,10 +26,11 @@ __all__ = [
     "DTypeError", "DeletedArrayError", "Fix", "GuardError", "InconclusiveDimensionOperation",
     "JAXIndexError", "JAXTypeError", "JaxRuntimeError", "JaxprError", "JaxprTypeError",
     "KeyReuseError", "LeakedTracerError", "MissingDerivativeError", "MissingRuleError",
-    "NoMeshError", "NonConcreteBooleanIndexError", "NonFiniteError", "ProfilerError",
+    "NoMeshError", "NonConcreteBooleanIndexError", "NonFiniteError", "PlatformError",
+    "ProfilerError",
     "RetracingWarning", "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
     "TracerIntegerConversionError", "TreeError", "TypePromotionError", "UnboundAxisError",
-    "UnexpectedTracerError", "WeftError", "WeftIndexError", "WeftNotImplementedError",
+    "UnexpectedTracerError", "WeftArgumentError", "WeftError", "WeftIndexError", "WeftNotImplementedError",
     "WeftTypeError", "WeftValueError", "api_boundary", "install_excepthook", "trim",
 ]
 # fmt: on
@@ -226,6 +227,10 @@ class WeftIndexError(WeftError, IndexError):
     """A static index is out of bounds, or is not a kind of index that arrays take."""
 
 
+class WeftArgumentError(WeftTypeError, WeftValueError):
+    """An argument is of a kind that the operation does not take, of which users expect either."""
+
+
 class TreeError(WeftTypeError, ValueError):
     """Pytrees differ in structure, or a class cannot be (or is already) registered as a node."""
 
@@ -327,6 +332,10 @@ class InconclusiveDimensionOperation(WeftError):
 
 class NoMeshError(WeftValueError, RuntimeError):
     """A PartitionSpec is used where no mesh is in force that its names refer to."""
+
+
+class PlatformError(WeftValueError, RuntimeError):
+    """A platform is asked for that this machine or this installation does not have."""
 
 
 class MissingRuleError(WeftNotImplementedError):

@@ -93,6 +93,9 @@ INSIDE = {
     "weft.lowering.executables.is_brief": "which programs compile without optimization",
     "weft.core.rule_results": "the checks that registering a rule puts around it, and `fits`",
     "weft.core.parameter_keys": "how the memos of primitives from outside tell parameters apart",
+    "weft.core.types.types_by_class": "`register_type_of`, read by a mapping of JAX's name",
+    "weft.interpreters.linearize.UserRuleTrace": "how rules of users run; `user_rule` enters it",
+    "weft.interpreters.linearize.share_captured": "one copy of a NumPy array for nested programs",
     "weft.core.trace.running": "using_trace and finish, one after the other",
     "weft.core.trace.set_bottom": "called by the modules of the traces that evaluate",
     "weft.core.array_value": "how `bind` takes values of registered classes; registering is public",
@@ -114,6 +117,7 @@ INSIDE |= dict.fromkeys(
 )  # fmt: skip
 # What weft itself does not import from below, with what it is for.
 FOR_OUTSIDE = {
+    "weft.extend.source_info_util": "lines and names of equations under the names of JAX",
     "weft.extend.Example": "an example for check_primitive",
     "weft.extend.Report": "what check_primitive answers with",
     "weft.extend.check_primitive": "runs the rules of a primitive against one another",
@@ -132,6 +136,12 @@ FOR_OUTSIDE = {
     "weft.extend.core.primitives": "weft's own primitives by name",
     "weft.extend.core.register_array_value": "value types of one's own",
     "weft.extend.core.show_jaxpr": "printing a program",
+    "weft.extend.core.DebugInfo": "what programs written for JAX ask of a jaxpr",
+    "weft.extend.core.DropVar": "results that interpreters written for JAX leave out",
+    "weft.extend.core.jaxpr_as_fun": "programs as functions",
+    "weft.extend.core.no_effects": "equations by hand",
+    "weft.extend.core.new_jaxpr_eqn": "equations by hand, as programs written for JAX make them",
+    "weft.extend.core.subjaxprs": "walking through programs",
     "weft.extend.core.trace_of": "which tracers are a trace's own",
     "weft.extend.random": "generators from outside; weft's own are above its operations",
     "weft.extend.sharding": "XLA's words for shardings; weft's own compiler speaks Shardy",

@@ -16,7 +16,6 @@ from weft.arrays.array import Array
 from weft.arrays.transfers import explicit_transfers
 from weft.core.axes import extend_axis
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.references import RefType
 from weft.core.shape_struct import ShapeDtypeStruct, described_type
 from weft.core.types import type_of, user_value
 from weft.dispatch.jit_shardings import JitShardings
@@ -25,8 +24,7 @@ from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary, instal
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.lowering.result_layouts import known_formats
-from weft.refs.discharge import refuse_returned
-from weft.refs.reference import Ref, staged
+from weft.refs.reference import Ref, with_staged
 from weft.runtime import client
 from weft.tracing.argument_names import argument_names
 
@@ -274,14 +272,11 @@ def make_jaxpr(
         out_trees: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:
-            given, given_kwargs = in_tree.unflatten(
-                [staged(x) if type(x.type) is RefType else x for x in values]
-            )
+            given, given_kwargs = in_tree.unflatten(with_staged(values))
             full = [args[i] if i in numbers else x for i, x in enumerate(given)]
             out = fun(*full, **given_kwargs)
             outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
-            refuse_returned(f"make_jaxpr of {name}", out, outs)
             return check_results(out, outs, f"make_jaxpr of {name}")
 
         with contextlib.ExitStack() as bound:
@@ -289,7 +284,7 @@ def make_jaxpr(
                 bound.enter_context(extend_axis(axis, int(size)))
             jaxpr, consts = trace_to_jaxpr(
                 flat,
-                [x.type if type(x) is Ref else described_type(x) for x in leaves],
+                list(map(_argument_type, leaves)),
                 transformation="make_jaxpr",
                 name=name,
                 input_names=lambda: argument_names(fun, in_tree),
@@ -307,6 +302,11 @@ def make_jaxpr(
         return closed, out_trees[0].unflatten(shapes)
 
     return traced
+
+
+def _argument_type(value: Any) -> Any:
+    """The type of an argument, which may only describe an array."""
+    return value.type if type(value) is Ref else described_type(value)
 
 
 def _place(value: Any) -> tuple[Any, Any]:

@@ -58,9 +58,13 @@ def _elements(inputs: Any, dims: Sequence[int | None]) -> Any:
     return _change_nodes(inputs, dims, lambda node, axis: mapped_classes[type(node)][0](node, axis))
 
 
-def _stacked(out: Any, dims: Sequence[int | None], size: int) -> Any:
-    return _change_nodes(
-        out, dims, lambda node, axis: mapped_classes[type(node)][1](node, size, axis)
+def _structure_of_all(out: Any, out_tree: Any, out_axes: Any, name: str, size: int) -> Any:
+    """The structure of the stacked results, given one element's."""
+    if not mapped_classes:
+        return out_tree
+    dims = result_axes("vmap", name, out_axes, out_tree)
+    return tree.structure(
+        _change_nodes(out, dims, lambda node, axis: mapped_classes[type(node)][1](node, size, axis))
     )
 
 
@@ -98,7 +102,8 @@ def vmap(
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, in_tree = tree.flatten((args, kwargs))
         if has_references(leaves):
-            return over_references(leaves, in_tree)
+            how = (axis_name, axis_size, spmd_axis_name)
+            return _over_references(fun, in_axes, out_axes, how, leaves, in_tree)
         leaves = [user_value(x) for x in leaves]
         dims, size = mapped_axes("vmap", fun, in_axes, (args, kwargs), leaves, axis_size)
         out_trees: list[Any] = []
@@ -107,18 +112,9 @@ def vmap(
             inner_args, inner_kwargs = in_tree.unflatten(values)
             if mapped_classes:
                 inner_args, inner_kwargs = _elements((inner_args, inner_kwargs), dims)
-            try:
-                out = fun(*inner_args, **inner_kwargs)
-            except WeftError as error:
-                for path, value in tree.leaves_with_path((inner_args, inner_kwargs)):
-                    if error._tracer is not None and value is error._tracer:
-                        error.got = value.origin(argument_path(fun, path))
-                raise
+            out = _called(fun, inner_args, inner_kwargs)
             outs, out_tree = tree.flatten(out)
-            if mapped_classes:
-                places = result_axes("vmap", name, out_axes, out_tree)
-                out_tree = tree.structure(_stacked(out, places, size))
-            out_trees.append(out_tree)
+            out_trees.append(_structure_of_all(out, out_tree, out_axes, name, size))
             made.extend(i for i, x in enumerate(outs) if type(x) is Ref)
             return check_results(out, [array_in(x) for x in outs], f"vmap of {name}")
 
@@ -127,39 +123,51 @@ def vmap(
         outs, found = vmap_flat(flat, axis, leaves, dims, name)
         out_tree = out_trees[0]
         wanted = result_axes("vmap", name, out_axes, out_tree)
-        results = [
-            _move_result(out, old, new, size, name)
-            for out, old, new in zip(outs, found, wanted, strict=True)
-        ]
-        for i in made:
-            results[i] = new_ref(results[i])
+        rows = enumerate(zip(outs, found, wanted, strict=True))
+        results = [_move_result(*row, size, name, i in made) for i, row in rows]
         result: R = out_tree.unflatten(results)
         return result
 
-    def over_references(leaves: Sequence[Any], in_tree: Any) -> R:
-        arrays = in_tree.unflatten([array_in(x) for x in leaves])
-        values = tree.leaves(arrays)
-        dims, _ = mapped_axes("vmap", fun, in_axes, arrays, values, axis_size)
-        kept = [i for i, dim in enumerate(dims) if dim is None and type(leaves[i]) is Ref]
-
-        def called(args: Any, kwargs: Any) -> Any:
-            return fun(*args, **kwargs)
-
-        called.__name__ = name
-        call = boxed_call("vmap", called, leaves, in_tree, kept=kept)
-        out, last = vmap(
-            lambda *values: call.function(values),
-            tuple(dims),
-            (out_axes, [dims[i] for i in call.places]),
-            axis_name,
-            axis_size,
-            spmd_axis_name,
-        )(*values)
-        call.write(last)
-        result: R = out
-        return result
-
     return like(fun, mapped)
+
+
+def _called(fun: Callable[..., R], args: Any, kwargs: Any) -> R:
+    """The result of the function for one element; an error about an argument names it."""
+    try:
+        return fun(*args, **kwargs)
+    except WeftError as error:
+        for path, value in tree.leaves_with_path((args, kwargs)):
+            if error._tracer is not None and value is error._tracer:
+                error.got = value.origin(argument_path(fun, path))
+        raise
+
+
+def _over_references(
+    fun: Callable[..., R],
+    in_axes: Any,
+    out_axes: Any,
+    how: tuple[Any, ...],
+    leaves: Sequence[Any],
+    in_tree: Any,
+) -> R:
+    """`vmap` where references are among the arguments: a mapped one is a reference to an element,
+    and one that is not mapped is handed on."""
+    arrays = in_tree.unflatten([array_in(x) for x in leaves])
+    values = tree.leaves(arrays)
+    dims, _ = mapped_axes("vmap", fun, in_axes, arrays, values, how[1])
+    kept = [i for i, dim in enumerate(dims) if dim is None and type(leaves[i]) is Ref]
+
+    def called(args: Any, kwargs: Any) -> Any:
+        return fun(*args, **kwargs)
+
+    called.__name__ = function_name(fun)
+    call = boxed_call("vmap", called, leaves, in_tree, kept=kept)
+    results = (out_axes, [dims[i] for i in call.places])
+    function = vmap(lambda *given: call.function(given), tuple(dims), results, *how)
+    out, last = function(*values)
+    call.write(last)
+    result: R = out
+    return result
 
 
 def checked_axes(transformation: str, in_axes: Any) -> Any:
@@ -254,7 +262,9 @@ def result_axes(transformation: str, name: str, out_axes: Any, out_tree: Any) ->
     return list(tree.prefix_leaves(f"{operation}: out_axes", out_axes, example, is_leaf=_is_axis))
 
 
-def _move_result(out: Any, old: int | None, new: int | None, size: int, name: str) -> Any:
+def _move_result(
+    out: Any, old: int | None, new: int | None, size: int, name: str, is_reference: bool
+) -> Any:
     if new is None:
         if old is not None:
             message = (
@@ -263,10 +273,11 @@ def _move_result(out: Any, old: int | None, new: int | None, size: int, name: st
             got, wanted = f"a mapped result of type {type_of(out)}", "an int in out_axes for it"
             fix = Fix("out_axes", "give the result an axis in out_axes")
             raise WeftValueError(message, operation="vmap", got=got, wanted=wanted, fix=fix)
-        return out
+        return new_ref(out) if is_reference else out
     ndim = type_of(out).ndim + (old is None)
     if not -ndim <= new < ndim:
         message = f"vmap of {name}: out_axes={new} and the result has {ndim} axes"
         got = f"out_axes entry {new}"
         raise AxisError(message, operation="vmap", got=got, wanted=f"{-ndim} to {ndim - 1}")
-    return move_dim(out, old, new % ndim, size)
+    moved = move_dim(out, old, new % ndim, size)
+    return new_ref(moved) if is_reference else moved

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as wnp
+from weft.api.vmap import vmap
 from weft.errors import WeftValueError
 from weft.extend.core import primitives
 from weft.random import key
@@ -62,7 +63,9 @@ def seed_with_impl(impl: Generator, seed: Any) -> Any:
 
 def random_seed(seeds: Any, impl: Generator) -> Any:
     """The keys of a generator for an array of seeds."""
-    return key(seeds, impl=impl)
+    flat = wnp.ravel(seeds)
+    keys = vmap(lambda seed: key(seed, impl=impl))(flat)
+    return wnp.reshape(keys, wnp.shape(seeds))
 
 
 def threefry_2x32(keypair: Any, count: Any) -> Any:

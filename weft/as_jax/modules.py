@@ -7,7 +7,7 @@ which weft keeps elsewhere, because the import system writes these into their pa
 
 from __future__ import annotations
 
-from weft.as_jax.private.modules import PRIVATE
+from weft.as_jax.private.private_modules import PRIVATE
 
 __all__ = ["MODULES", "anchor", "is_overlay"]
 
@@ -20,12 +20,44 @@ distributed
 dlpack
 dtypes
 errors
+example_libraries
+example_libraries.optimizers
+example_libraries.stax
 experimental
 experimental.checkify
 experimental.hijax
 experimental.jet
 experimental.layout
+experimental.array_serialization
+experimental.array_serialization.serialization
+experimental.buffer_callback
+experimental.colocated_python
+experimental.compilation_cache
+experimental.compilation_cache.compilation_cache
+experimental.compute_on
+experimental.control_deps
+experimental.custom_partitioning
+experimental.fused
+experimental.jax2tf
+experimental.mesh_utils
+experimental.multihost_utils
+experimental.pallas
+experimental.pallas.mosaic_gpu
+experimental.pallas.ops
+experimental.pallas.tpu
+experimental.pallas.triton
+experimental.pjit
+experimental.profiler
+experimental.rnn
+experimental.scheduling_groups
+experimental.serialize_executable
+experimental.shard_alike
+experimental.shard_map
 experimental.sparse
+experimental.sparse.linalg
+experimental.topologies
+experimental.transfer
+experimental.xla_metadata
 export
 api_util
 extend
@@ -89,6 +121,7 @@ scipy.stats.truncnorm
 scipy.stats.uniform
 scipy.stats.vonmises
 scipy.stats.wrapcauchy
+test_util
 tree
 tree_util
 typing
@@ -96,13 +129,51 @@ typing
 
 _DIALECTS = "arith builtin chlo func math memref mpmd scf sdy sparse_tensor stablehlo vector"
 
+# Where JAX keeps the kernels that come with Pallas.
+_KERNELS = """
+tpu
+tpu.splash_attention
+tpu.splash_attention.splash_attention_kernel
+tpu.splash_attention.splash_attention_mask
+tpu.flash_attention
+tpu.megablox
+tpu.paged_attention
+tpu.ragged_paged_attention
+gpu
+gpu.attention
+"""
+
 MODULES: dict[str, tuple[str, ...]] = {
     **{f"jax.{path}": (f"weft.{path}",) for path in _SAME.split()},
     "jax": ("weft.as_jax.root", "weft"),
+    "jax.experimental.ode": ("weft.experimental.ode", "weft.as_jax.private.ode"),
     "jax.version": ("weft.as_jax.release",),
-    "jax.core": ("weft.as_jax.core", "weft.extend.core", "weft"),
+    "jax.experimental.sparse.ad": ("weft.experimental.sparse.autodiff",),
+    "jax.experimental.sparse.api": ("weft.experimental.sparse.api",),
+    "jax.experimental.sparse.bcoo": (
+        "weft.experimental.sparse.bcoo_array",
+        "weft.experimental.sparse.bcoo_storage",
+        "weft.experimental.sparse.bcoo_shapes",
+        "weft.experimental.sparse.bcoo_products",
+        "weft.experimental.sparse.bcoo_pairs",
+        "weft.experimental.sparse.bcoo_convolution",
+    ),
+    "jax.experimental.sparse.bcsr": (
+        "weft.experimental.sparse.bcsr_array",
+        "weft.experimental.sparse.bcsr_operations",
+    ),
+    "jax.experimental.sparse.coo": ("weft.experimental.sparse.matrices",),
+    "jax.experimental.sparse.csr": ("weft.experimental.sparse.matrices",),
+    "jax.experimental.sparse.random": ("weft.experimental.sparse.random",),
+    "jax.experimental.sparse.transform": ("weft.experimental.sparse.sparsify",),
+    "jax.experimental.sparse.util": ("weft.experimental.sparse.base",),
+    **{
+        f"jax.experimental.pallas.ops.{path}": ("weft.experimental.pallas.ops",)
+        for path in _KERNELS.split()
+    },
+    "jax.core": ("weft.as_jax.core_classes", "weft.extend.core", "weft"),
     "jax.debug": ("weft.as_jax.debugging", "weft.debug"),
-    "jax.extend.core": ("weft.as_jax.core", "weft.extend.core"),
+    "jax.extend.core": ("weft.as_jax.core_classes", "weft.extend.core", "weft.errors"),
     "jax.extend.core.primitives": ("weft.builtin_primitives",),
     "jax.extend.ifrt_programs": ("weft.as_jax.extend_xla",),
     "jax.extend.lowering": ("weft.as_jax.extend_xla",),
@@ -120,9 +191,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax.interpreters": ("weft.extend.interpreters",),
     "jax.interpreters.ad": ("weft.extend.interpreters.ad",),
     "jax.interpreters.batching": ("weft.extend.interpreters.batching",),
-    "jax.interpreters.mlir": ("weft.as_jax.lowering", "weft.extend.interpreters.mlir"),
+    "jax.interpreters.mlir": ("weft.as_jax.lowering_names", "weft.extend.interpreters.mlir"),
     "jax.interpreters.partial_eval": (
-        "weft.as_jax.partial_eval",
+        "weft.as_jax.dead_code_names",
         "weft.extend.interpreters.partial_eval",
     ),
     "jax.interpreters.pxla": ("weft.as_jax.interpreters",),

@@ -46,14 +46,11 @@ class Overlay(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in ("__all__", "__dir__"):
             return [found for found in dir(self) if not found.startswith("_")]
-        # First, since a module of weft may have the name of one of JAX's: `weft.core` is none of it.
+        # First, since a module of weft may have the name of one of JAX's: `weft.core` is another.
         if f"{self.__name__}.{name}" in MODULES:
             return importlib.import_module(f"{self.__name__}.{name}")
         # The import system asks for names of its own, which the sources answer for themselves.
         if not (name.startswith("__") and name.endswith("__")) or name.startswith("__version"):
-            # A module before any other: `weft.core` is another one than that of `jax.core`.
-            if f"{self.__name__}.{name}" in MODULES:
-                return importlib.import_module(f"{self.__name__}.{name}")
             for source in self._sources:
                 try:
                     found = getattr(importlib.import_module(source), name)

@@ -225,9 +225,10 @@ class HostCall:
 def promised_type(what: str, leaf: Any, path: Any) -> ArrayType:
     """The type that a leaf of `result_shape_dtypes` promises."""
     if isinstance(leaf, Typed):
-        return leaf.type.strong()
+        of = leaf.type.strong()
+        return of.update(dtype=dtypes.allowed(of.dtype))
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
-        return ArrayType(leaf.shape, leaf.dtype)
+        return ArrayType(leaf.shape, dtypes.allowed(leaf.dtype))
     message = f"{what}: result_shape_dtypes{tree.keystr(path)} has no shape and dtype"
     wanted = "weft.ShapeDtypeStruct(shape, dtype), or an array of the type"
     fix = Fix(

@@ -28,7 +28,7 @@ from weft.lowering.eval_trace import operation_key, operation_program
 from weft.lowering.executables import run_program
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.joining import concatenate_p
-from weft.refs.discharge import array_in, discharge, has_references, refuse_returned
+from weft.refs.discharge import array_in, discharge, has_references
 from weft.refs.reference import contents
 from weft.tracing.argument_names import argument_names
 from weft.tracing.closure_lifting import TracedValues
@@ -36,8 +36,8 @@ from weft.tracing.trace_cache import TracedBody
 from weft.tree.difference import differences
 
 __all__ = [
-    "LoopBody", "LoopWithReferences", "check_carry_structure", "close_carry", "permuted", "run_as_one", "run_compiled",
-    "trace_body", "trace_loop_body",
+    "LoopBody", "LoopWithReferences", "check_carry_structure", "close_carry", "permuted",
+    "run_as_one", "run_compiled", "trace_body", "trace_loop_body",
 ]  # fmt: skip
 
 
@@ -128,7 +128,6 @@ def trace_body(
         out = own(*args) if call is None else call(own, *args)
         outs, out_tree = tree.flatten(out)
         trees.append(out_tree)
-        refuse_returned(f"{what} of {name}", out, outs)
         return check_results(out, outs, f"{what} of {name}")
 
     types = [*(x.type for x in closed.found), *in_types]

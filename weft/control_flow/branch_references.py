@@ -1,4 +1,4 @@
-"""Branches that use references: each takes their arrays, and returns those that any of them writes."""
+"""Branches that use references: each takes their arrays, and returns those that any writes."""
 
 from __future__ import annotations
 

@@ -91,7 +91,8 @@ def checkpoint(
         static = {_place(i, args, name) for i in numbers}
         given = [x for i, x in enumerate(args) if i not in static]
         if has_references(tree.leaves((given, kwargs))):
-            return with_references(args, kwargs, static)
+            function, rest = _closing_over(fun, name, static, args, kwargs)
+            return checkpoint(function, prevent_cse=prevent_cse, policy=policy)(*rest)
         leaves, in_tree = tree.flatten((given, kwargs))
         leaves = [user_value(x) for x in leaves]
 
@@ -117,19 +118,22 @@ def checkpoint(
         result: R = traced.out_tree.unflatten(call.finish(outs))
         return result
 
-    def with_references(args: Any, kwargs: Any, static: Any) -> R:
-        marked = [(None if i in static else x) for i, x in enumerate(args)]
-
-        def full(dynamic: Any, keywords: Any) -> R:
-            values = [args[i] if i in static else x for i, x in enumerate(dynamic)]
-            return fun(*values, **keywords)
-
-        full.__name__ = name
-        function, rest = as_closure("checkpoint", full, (marked, kwargs))
-        again: R = checkpoint(function, prevent_cse=prevent_cse, policy=policy)(*rest)
-        return again
-
     return functools.wraps(fun)(rematerialized) if hasattr(fun, "__name__") else rematerialized
+
+
+def _closing_over(
+    fun: Callable[P, R], name: str, static: set[int], args: Any, kwargs: Any
+) -> tuple[Callable[..., R], Any]:
+    """Returns a function that closes over the static arguments and the references among the others,
+    and its arguments."""
+
+    def full(dynamic: Any, keywords: Any) -> R:
+        values = [args[i] if i in static else x for i, x in enumerate(dynamic)]
+        return fun(*values, **keywords)
+
+    full.__name__ = name
+    given = [None if i in static else x for i, x in enumerate(args)]
+    return as_closure("checkpoint", full, (given, kwargs))
 
 
 def _check_policy(policy: Any) -> None:

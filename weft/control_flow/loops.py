@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
-from weft import tree
+from weft import config, tree
 from weft.argument_errors import invalid_type, invalid_value, not_an_array
 from weft.arrays.array import Array
 from weft.control_flow.body_tracing import check_carry_structure, trace_loop_body
@@ -239,6 +239,8 @@ def _positive(what: str, name: str, value: Any, wanted: str) -> int:
     except TypeError as error:
         known = "a number that is known when the loop is traced"
         raise invalid_type(f"{what}: {name} is {wanted}", what, name, value, known, 1) from error
+    if number == 0 and config.lenient():
+        return 1
     if number < 1:
         positive = f"{wanted}, positive where it is a number"
         raise invalid_value(f"{what}: {name} is at least 1", what, name, value, positive, 1)

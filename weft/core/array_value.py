@@ -1,5 +1,7 @@
 """Values that stand for an array without being one: classes with a method `__weft_array__`.
 
+Classes written for JAX have `__jax_array__`, and are known from the first use of a value on.
+
 Such a value is an operand like any other. A primitive that is applied to it first calls the method
 under the current trace, so the computation of the array is differentiated, mapped and recorded as
 any other. No trace and no rule ever gets such a value.
@@ -7,10 +9,11 @@ any other. No trace and no rule ever gets such a value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from weft.core.operators import ArrayOperators, let_reflect
-from weft.core.types import ArrayType, Typed, type_of, values_of_class
+from weft.core.types import ArrayType, Typed, learn_class, type_of, values_of_class
 from weft.errors import ArrayProtocolError, Fix, WeftTypeError
 
 __all__ = ["ArrayValue", "array_of_value", "array_values", "register_array_value"]
@@ -133,6 +136,16 @@ def register_array_value(cls: C) -> C:
     return cls
 
 
+def _learn(cls: type) -> Callable[[Any], Any]:
+    """Registers a class with the method `__jax_array__`, as classes written for JAX have it."""
+    array_values.add(cls)
+    values_of_class[cls] = array_of_value
+    return array_of_value
+
+
+learn_class.append(_learn)
+
+
 def array_of_value(value: Any) -> Any:
     """The array that a value of a registered class stands for; any other value as it is.
 
@@ -149,8 +162,9 @@ def as_operands(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _asked(value: Any) -> Any:
-    found = value.__weft_array__()
     name = type(value).__name__
+    own = getattr(value, "__weft_array__", None)
+    found = own() if own is not None else value.__jax_array__()
     if type(found) in array_values:
         if found is value:
             raise _wrong(name, "returned the value itself", value)

@@ -7,6 +7,7 @@ only its type is known.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 from weft import dtypes
@@ -41,7 +42,10 @@ class ShapeDtypeStruct(Typed):
     ShapeDtypeStruct(shape=(4,), dtype=f32, weak_type=True)
     """
 
-    __slots__ = ("layout", "sharding", "type")
+    __slots__ = ("_symbolic", "layout", "sharding", "type")
+
+    # The shape where lengths are symbolic, for `weft.export`: there is no type then.
+    _symbolic: tuple[tuple[Any, ...], Any] | None
 
     layout: Layout | None
     sharding: Sharding | None
@@ -50,6 +54,12 @@ class ShapeDtypeStruct(Typed):
     def __init__(
         self, shape: Iterable[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False
     ) -> None:
+        self._symbolic = None
+        lengths = tuple(shape) if isinstance(shape, (tuple, list)) else ()
+        if any(hasattr(n, "scope") for n in lengths):
+            self._symbolic = lengths, ArrayType((), dtype, weak_type)
+            self.sharding = self.layout = None
+            return
         self.type = _checked_type(shape, dtype, weak_type)
         self.sharding, self.layout = _place(sharding)
         if self.sharding is not None:
@@ -71,6 +81,39 @@ class ShapeDtypeStruct(Typed):
         place = getattr(value, "format", None) if getattr(value, "committed", True) else None
         weak = bool(getattr(value, "weak_type", False))
         return cls(value.shape, value.dtype, sharding=place, weak_type=weak)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "type" and self._symbolic is not None:
+            shape, _ = self._symbolic
+            message = f"an array of the shape {shape} has no type: its lengths are symbolic"
+            fix = Fix("export", "pass the struct to weft.export.export(f)(...), or name numbers")
+            raise WeftTypeError(message, operation=_OPERATION, got=str(shape), fix=fix)
+        raise AttributeError(f"ShapeDtypeStruct has no attribute {name!r}")
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The length of each dimension."""
+        return self.type.shape if self._symbolic is None else self._symbolic[0]
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the elements."""
+        return (self.type if self._symbolic is None else self._symbolic[1]).dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype yields to others in promotion."""
+        return bool((self.type if self._symbolic is None else self._symbolic[1]).weak_type)
 
     @property
     def format(self) -> Format:
@@ -97,10 +140,10 @@ class ShapeDtypeStruct(Typed):
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of an array without dimensions")
-        return self.shape[0]
+        return int(self.shape[0])
 
     def _key(self) -> tuple[Any, ...]:
-        return self.type, self.sharding, unless_row_major(self.layout)
+        return self._symbolic or self.type, self.sharding, unless_row_major(self.layout)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
@@ -127,7 +170,11 @@ def described_type(value: Any) -> ArrayType:
     try:
         found = type_of(user_value(value))
     except WeftTypeError:
-        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        if (
+            isinstance(value, ShapeDtypeStruct)
+            or not hasattr(value, "shape")
+            or not hasattr(value, "dtype")
+        ):
             raise
         weak = bool(getattr(value, "weak_type", False))
         found = _checked_type(value.shape, value.dtype, weak)

@@ -19,7 +19,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.base.util import Immutable
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import Fix, ShapeError, WeftNotImplementedError, WeftTypeError, WeftValueError
 
 __all__ = ["ArrayType", "Typed", "check_unmasked", "register_type_of", "type_of", "user_value"]
 
@@ -37,9 +37,11 @@ class ArrayType(Immutable):
     shape: the length of each dimension; dtype: a NumPy dtype, or an extended one (random keys);
     weak_type: whether the dtype came from a Python number and yields to others in promotion;
     varying: the manual mesh axes along which devices may hold different values;
-    unreduced: the manual mesh axes along which each device holds a term of a pending sum.
+    unreduced: the manual mesh axes along which each device holds a term of a pending sum;
+    sharding: None, which interpreters written for JAX pass on.
 
-    Raises ShapeError where the elements take 2**63 bytes or more.
+    Raises ShapeError where the elements take 2**63 bytes or more, WeftNotImplementedError for a
+    sharding.
 
     >>> ArrayType((2, 3), np.float32)
     f32[2,3]
@@ -75,7 +77,12 @@ class ArrayType(Immutable):
         weak_type: bool = False,
         varying: Iterable[str] = _NO_AXES,
         unreduced: Iterable[str] = _NO_AXES,
+        *,
+        sharding: None = None,
     ) -> ArrayType:
+        if sharding is not None:
+            message = "the type of an array does not say how it lies on devices"
+            raise WeftNotImplementedError(message, got=f"{sharding=}", wanted="sharding=None")
         shape = tuple(shape)
         if not isinstance(dtype, np.dtype) and not hasattr(dtype, "short_name"):
             dtype = dtypes.parse(dtype)
@@ -127,6 +134,10 @@ class ArrayType(Immutable):
     def vma(self) -> frozenset[str]:
         """The manual mesh axes along which devices may hold different values (`varying`)."""
         return self.varying
+
+    @property
+    def sharding(self) -> None:
+        """None: a type does not say how an array lies on the devices of a mesh."""
 
     @property
     def is_high(self) -> bool:
@@ -205,6 +216,8 @@ class Typed:
 
 # Class whose values stand for an array (see `core.array_value`) -> function that returns the array.
 values_of_class: dict[type, Callable[[Any], Any]] = {}
+# Registers a class that has JAX's method for it, `__jax_array__`, and gives such a function.
+learn_class: list[Callable[[type], Callable[[Any], Any]]] = []
 
 # Class -> function from a value of that class to its type. Values with a `.type` need no entry.
 types_by_class: dict[type, Callable[[Any], ArrayType]] = {}
@@ -259,6 +272,8 @@ def type_of(value: Any) -> ArrayType:
             check_unmasked(value)
             return function(value)
     asked = values_of_class.get(type(value))
+    if asked is None and hasattr(type(value), "__jax_array__"):
+        asked = learn_class[0](type(value))
     if asked is not None:
         return type_of(asked(value))
     name = type(value).__name__

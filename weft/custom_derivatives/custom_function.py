@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 import numpy as np
 
-from weft import dtypes, tree
+from weft import config, dtypes, tree
 from weft.argument_errors import not_an_array
 from weft.arrays.array import Array, as_array
 from weft.base import source as sources
@@ -484,7 +484,8 @@ def check_structure(got: Any, wanted: Any, message: str, operation: str) -> Tree
 
 
 def fitted(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
-    """Returns a leaf of a rule's result in the wanted type; only Python numbers are converted.
+    """Returns a leaf of a rule's result in the wanted type; only Python numbers are converted, and
+    under JAX's rule for arguments every floating-point number.
 
     Raises ShapeError or DTypeError for a leaf of another shape or dtype.
     """
@@ -497,7 +498,8 @@ def fitted(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
         raise ShapeError(message, operation=operation, got=str(got), wanted=str(wanted), fix=fix)
     if got.dtype != wanted.dtype:
         real = got.dtype in dtypes.FLOATING or wanted.dtype in dtypes.COMPLEX
-        if not (got.weak_type and got.dtype in dtypes.INEXACT and real):
+        taken = got.dtype in dtypes.INEXACT and real and (got.weak_type or config.lenient())
+        if not taken:
             short = dtypes.short_name(wanted.dtype)
             message = f"{what} has the dtype {got.dtype} instead of {wanted.dtype}"
             found = str(got)

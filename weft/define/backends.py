@@ -44,7 +44,7 @@ def get_default_device() -> Any:
     >>> backend.get_default_device() == weft.devices()[0]
     True
     """
-    return client.backend().default_device()
+    return client.backend().default_device
 
 
 def clear_in_memory_compilation_cache() -> None:

@@ -26,12 +26,12 @@ from weft.runtime.stablehlo.mlir import token_type as _token_type
 
 __all__ = [
     "Token", "TokenSet", "aval_to_ir_type", "aval_to_ir_types", "closed_jaxpr",
-    "core_call_lowering", "custom_call_op", "dense_bool_array", "dense_bool_elements", "dense_int_array",
-    "dense_int_elements", "dtype_to_ir_type", "emit_python_callback", "flatten_ir_types",
-    "flatten_ir_values", "i32_attr",
-    "i64_attr", "ir_attribute", "ir_constant", "ir_constants", "jaxpr_subcomp", "lower_fun",
-    "make_ir_context", "module_to_bytecode", "module_to_string", "set_lowering", "shape_tensor",
-    "token_type", "unflatten_ir_values_like_types",
+    "core_call_lowering", "custom_call_op", "dense_bool_array", "dense_bool_elements",
+    "dense_int_array", "dense_int_elements", "dtype_to_ir_type", "emit_python_callback",
+    "flatten_ir_types", "flatten_ir_values", "i32_attr", "i64_attr", "ir_attribute",
+    "ir_constant", "ir_constants", "jaxpr_subcomp", "lower_fun", "make_ir_context",
+    "module_to_bytecode", "module_to_string", "set_lowering", "shape_tensor", "token_type",
+    "unflatten_ir_values_like_types",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]

@@ -16,7 +16,7 @@ from typing import Any
 from weft.base.source_info import DebugInfo
 
 __all__ = [
-    "Callable", "EqualStore", "Store", "StoreException", "WrappedFun", "cache", "merge_linear_aux",
+    "EqualStore", "Store", "StoreException", "WrappedFun", "cache", "merge_linear_aux",
     "transformation", "transformation2", "transformation_with_aux", "transformation_with_aux2",
     "wrap_init",
 ]  # fmt: skip

@@ -25,7 +25,6 @@ from weft.base.timing import charged
 from weft.control_flow.jit_primitive import jit_p
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
-from weft.core.references import RefType
 from weft.core.rules import Types
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of, user_value
@@ -45,10 +44,9 @@ from weft.refs.discharge import (
     has_references,
     passed_and_closed_over,
     pure_call,
-    refuse_returned,
     value_type,
 )
-from weft.refs.reference import Ref, staged
+from weft.refs.reference import Ref, with_staged
 from weft.runtime import pytree
 from weft.sharding.current import in_force
 from weft.tracing import explain_misses
@@ -399,12 +397,10 @@ class Jitted(Generic[P, R_co]):
         def flat(*values: Any) -> list[Any]:
             function, *fixed = closed.replaced(held, values[:n])
             leaves = self._shardings.constrain_arguments(self, values[n:], in_tree, places)
-            leaves = [staged(x) if type(x.type) is RefType else x for x in leaves]
-            args, kwargs = self._join(static, fixed, tree.unflatten(in_tree, leaves))
+            args, kwargs = self._join(static, fixed, tree.unflatten(in_tree, with_staged(leaves)))
             out = function(*args, **kwargs)
             outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
-            refuse_returned(f"jit of {self._name}", out, outs)
             outs = check_results(out, outs, f"jit of {self._name}")
             return list(self._shardings.constrain_results(self, outs, out_tree, places))
 

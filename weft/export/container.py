@@ -166,6 +166,10 @@ class Fields:
         self._left = dict(value)
         self.what = what
 
+    def has(self, name: str) -> bool:
+        """Whether there is a field that not every file has."""
+        return name in self._left
+
     def take(self, name: str) -> Any:
         """A field of any kind."""
         if name not in self._left:

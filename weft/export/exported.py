@@ -31,6 +31,7 @@ from weft.errors import (
     api_boundary,
 )
 from weft.export.call_exported import PortableProgram, call_exported_p
+from weft.export.calling_convention import maximum_supported_calling_convention_version
 from weft.export.portability import DisabledSafetyCheck, check_custom_calls
 from weft.export.serialized_values import Split
 from weft.export.writing import serialized
@@ -112,6 +113,49 @@ class Exported:
     def out_shardings(self) -> tuple[NamedSharding | None, ...]:
         """How the leaves of the result are split."""
         return _shardings(self._out_splits)
+
+    # Under the names of `jax.export`.
+
+    @property
+    def calling_convention_version(self) -> int:
+        """The version of the way in which it is called."""
+        return maximum_supported_calling_convention_version
+
+    @property
+    def mlir_module_serialized(self) -> bytes:
+        """The StableHLO for the first platform, as a portable artifact."""
+        return self._program.artifact(self.platforms[0])
+
+    @property
+    def module_kept_var_idx(self) -> tuple[int, ...]:
+        """Which leaves of the arguments the module takes: all."""
+        return tuple(range(len(self.in_avals)))
+
+    @property
+    def uses_global_constants(self) -> bool:
+        """Whether the module reads sizes at run time: they are filled in before."""
+        return False
+
+    @property
+    def ordered_effects(self) -> tuple[Any, ...]:
+        """Its ordered effects: a function with effects is not exported."""
+        return ()
+
+    @property
+    def unordered_effects(self) -> tuple[Any, ...]:
+        """Its other effects: a function with effects is not exported."""
+        return ()
+
+    def in_shardings_jax(self, mesh: Mesh) -> tuple[Sharding | None, ...]:
+        """How the leaves of the arguments are split, over the devices of a mesh."""
+        return tuple(
+            None if split is None else split.on(mesh.device_list)
+            for split in self._in_splits[len(self._consts) :]
+        )
+
+    def out_shardings_jax(self, mesh: Mesh) -> tuple[Sharding | None, ...]:
+        """How the leaves of the result are split, over the devices of a mesh."""
+        return tuple(None if s is None else s.on(mesh.device_list) for s in self._out_splits)
 
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(str, types)) for types in (self.in_avals, self.out_avals))
@@ -348,6 +392,14 @@ class Exported:
         found = self.vjp()._apply([*leaves, *given], devices)
         own = spread([*map(has_tangent, self.in_avals)], found)
         return [*[None] * len(self._consts), *own]
+
+    def _for_one_size(self) -> Exported:
+        """The function with numbers for symbolic dimensions."""
+        return self
+
+    def _sizes_to_data(self, sections: Any) -> dict[str, Any] | None:
+        """What there is besides for symbolic dimensions; None where there are none."""
+        return None
 
     def check_custom_calls(self) -> None:
         """Raises WeftValueError for custom calls that may mean something else in this process."""

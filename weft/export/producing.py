@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from weft import tree
 from weft.api.autodiff import vjp
 from weft.api.jit import jit
 from weft.arrays.array import as_array
@@ -33,6 +34,9 @@ from weft.export.portability import (
 )
 from weft.export.serialized_trees import tree_to_data
 from weft.export.serialized_values import Split, split_of
+from weft.export.symbolic_dimensions import SymbolicDimension, value_of
+from weft.export.symbolic_export import SymbolicExported, export_symbolic, symbolic_structs
+from weft.export.symbolic_types import SymbolicType
 from weft.interpreters.dce import dce_jaxpr
 from weft.lowering.module import lower_to_module
 from weft.lowering.placement import operand_place, operand_shardings
@@ -57,6 +61,9 @@ def export(
     `fun_jit`, with arrays or `ShapeDtypeStruct`s in place of arrays; static arguments are fixed by
     the call, and are no arguments of the exported function. Arrays that the function closes over
     become a part of it.
+    Structs may have symbolic dimensions (`symbolic_shape`): the exported function then takes arrays
+    of all sizes that the constraints allow. It is made by tracing the function for several sizes;
+    where the program differs in more than numbers InconclusiveDimensionOperation is raised.
     `platforms` are names among 'cpu', 'cuda', 'rocm', 'tpu', by default the platform of the current
     backend; none of them need be here.
 
@@ -90,9 +97,44 @@ def export(
     @functools.wraps(fun_jit, updated=())
     @api_boundary
     def exported(*args: Any, **kwargs: Any) -> Exported:
+        structs = symbolic_structs(tree.leaves((args, kwargs)))
+        if structs:
+            return _export_symbolic(fun_jit, args, kwargs, structs, names, checks)
         return _export(fun_jit, args, kwargs, names, checks)
 
     return exported
+
+
+def _export_symbolic(
+    function: Jitted,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    structs: Sequence[ShapeDtypeStruct],
+    platforms: tuple[str, ...],
+    checks: tuple[DisabledSafetyCheck, ...],
+) -> SymbolicExported:
+    """The export of a function some of whose arguments have symbolic dimensions."""
+    scopes = {n.scope for of in structs for n in of.shape if isinstance(n, SymbolicDimension)}
+    if len(scopes) > 1:
+        message = "export takes symbolic dimensions of one scope"
+        got = f"{len(scopes)} scopes"
+        fix = Fix("scope", "make all shapes with one scope: symbolic_shape(..., scope=scope)")
+        raise WeftValueError(message, operation="export", got=got, wanted="one", fix=fix)
+    (scope,) = scopes
+    wanted = set(map(id, structs))
+
+    def export_at(values: Mapping[str, int]) -> Exported:
+        def numbered(x: Any) -> Any:
+            if id(x) not in wanted:
+                return x
+            shape = [value_of(n, values) for n in x.shape]
+            return ShapeDtypeStruct(shape, x.dtype, weak_type=x.weak_type)
+
+        own_args, own_kwargs = tree.map(numbered, (args, kwargs))
+        return _export(function, own_args, own_kwargs, platforms, checks)
+
+    types = [SymbolicType(x.shape, x.dtype, x.weak_type) for x in structs]
+    return export_symbolic(export_at, types, scope)
 
 
 def _export(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +12,10 @@ from weft.export.call_exported import PortableProgram
 from weft.export.container import Fields, refused, unpack
 from weft.export.exported import Exported
 from weft.export.portability import DisabledSafetyCheck, checked_disabled
+from weft.export.serialized_sizes import sizes_from_data
 from weft.export.serialized_trees import tree_from_data
 from weft.export.serialized_values import array_from_data, split_from_data, type_from_data
+from weft.export.symbolic_export import SymbolicExported
 from weft.runtime.stablehlo import portable_artifact
 
 __all__ = ["deserialize"]
@@ -69,6 +72,7 @@ def _program_from_data(
     names = tuple(fields.texts("arguments"))
     artifacts = _artifacts(fields, sections)
     written = _checks(fields)
+    sizes = Fields(fields.take("sizes"), f"sizes of {name}") if fields.has("sizes") else None
     fields.end()
     counts = (in_tree.num_leaves, len(names), out_tree.num_leaves)
     if counts != (len(in_types), len(in_types), len(out_types)) or devices < 1:
@@ -94,9 +98,22 @@ def _program_from_data(
         _names=names,
         _make_vjp=None if derivative is None else lambda: derivative,
     )
-    _check_derivative(exported, derivative)
     exported.check_custom_calls()
+    if sizes is not None:
+        return _with_sizes(
+            exported, sizes_from_data(sizes, sections, in_types, out_types), derivative
+        )
+    _check_derivative(exported, derivative)
     return exported
+
+
+def _with_sizes(
+    sample: Exported, more: dict[str, Any], derivative: Exported | None
+) -> SymbolicExported:
+    """The symbolic export, given the function for one choice of sizes."""
+    fields = {field.name: getattr(sample, field.name) for field in dataclasses.fields(Exported)}
+    made: Any = None if derivative is None else lambda _: derivative
+    return SymbolicExported(**fields | more | {"_made": {}}, _derivative=made, _sample=sample)
 
 
 def _check_version(version: str) -> None:

@@ -31,6 +31,9 @@ def serialized(exported: Any, vjp_order: int) -> bytes:
 
 
 def _program_to_data(exported: Any, sections: Sections) -> dict[str, Any]:
+    sizes = exported._sizes_to_data(sections)
+    if sizes is not None:
+        return _program_to_data(exported._for_one_size(), sections) | {"sizes": sizes}
     program, name = exported._program, exported.fun_name
     return {
         "name": name,

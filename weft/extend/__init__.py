@@ -2,21 +2,25 @@
 
 from weft.extend import (
     arrays,
+    backend,
     core,
     elementwise,
     functions,
     interpreters,
+    linear_util,
     programs,
     random,
     sharding,
     source,
+    source_info_util,
 )
 from weft.testing.check_primitive import check_primitive
 from weft.testing.report import Example, Report
 
 # fmt: off
 __all__ = [
-    "Example", "Report", "arrays", "check_primitive", "core", "elementwise", "functions",
-    "interpreters", "programs", "random", "sharding", "source",
+    "Example", "Report", "arrays", "backend", "check_primitive", "core", "elementwise",
+    "functions", "interpreters", "linear_util", "programs", "random", "sharding", "source",
+    "source_info_util",
 ]
 # fmt: on

@@ -7,8 +7,10 @@ from typing import Any
 
 from weft import tree
 from weft.argument_errors import described, not_a_function
+from weft.base import source as sources
+from weft.core.references import RefType
 from weft.core.types import type_of, user_value
-from weft.errors import Fix, WeftTypeError
+from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.interpreters.staging import function_name
 
 __all__ = ["check_function", "check_results", "leaf_paths"]
@@ -40,9 +42,19 @@ def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
             type_of(leaf)
         except WeftTypeError:
             path, _ = tree.leaves_with_path(out)[i]
+            if isinstance(getattr(leaf, "type", None), RefType):
+                raise _returned_reference(what, leaf, path) from None
             message = f"{what} returned a value that is no array" + (
                 f" at {tree.keystr(path)}" if path else ""
             )
             got, wanted = described(leaf), "arrays, numbers, or a tree of those"
             raise WeftTypeError(message, operation=what, got=got, wanted=wanted) from None
     return [user_value(leaf) for leaf in leaves]
+
+
+def _returned_reference(what: str, ref: Any, path: Any) -> WeftValueError:
+    message = f"{what} returned a reference" + (f" at {tree.keystr(path)}" if path else "")
+    got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
+    fix = Fix("return_value", "return its array, weft.freeze(ref) or ref[...]")
+    wanted = "arrays: a reference does not leave the function that made it"
+    return WeftValueError(message, operation=what, got=got, wanted=wanted, fix=fix)

@@ -25,16 +25,24 @@ from weft.argument_errors import (
     unknown_option,
 )
 from weft.core.types import check_unmasked, type_of, user_value
-from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import (
+    AxisError,
+    DTypeError,
+    Fix,
+    ShapeError,
+    WeftArgumentError,
+    WeftTypeError,
+    WeftValueError,
+)
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.flags import check_flag, check_flags
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis, reshape
 
 __all__ = [
     "along", "axes_of", "axis_of", "broadcast_shape", "broadcasted", "check_arrays", "check_choice",
-    "check_fill", "check_fits", "check_flag", "check_flags", "check_number", "check_ranks",
+    "check_fill", "check_fill_is_read", "check_fits", "check_flag", "check_flags", "check_number", "check_ranks",
     "combined", "common_shape", "computing_dtype", "convert", "does_not_fit", "expanded",
-    "fill_unread", "inexact", "integer_of", "length_of", "no_common_shape", "operand", "operands",
+    "inexact", "integer_of", "length_of", "no_common_shape", "operand", "operands",
     "promoted",
     "refuse_out", "sequence_of", "shape_of", "strong",
 ]  # fmt: skip
@@ -122,8 +130,8 @@ def axis_of(axis: Any, ndim: int, operation: str) -> int:
     try:
         axis = operator.index(axis)
     except TypeError:
-        message = f"{operation}: an axis is an integer"
-        raise invalid_type(message, operation, "axis", axis, "an integer") from None
+        message, got = f"{operation}: an axis is an integer", f"axis={axis!r:.80}"
+        raise refusal(WeftArgumentError, message, operation, got, "an integer") from None
     return canonical_axis(axis, ndim, operation)
 
 
@@ -148,7 +156,7 @@ def axes_of(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
         plain = True
     if axis is None:
         found = tuple(range(ndim))
-    elif isinstance(axis, (tuple, list)):
+    elif isinstance(axis, Sequence):
         found = canonical_axes([axis_of(a, ndim, operation) for a in axis], ndim, operation)
     else:
         found = (axis_of(axis, ndim, operation),)
@@ -192,12 +200,15 @@ def check_fill(fill_value: Any, size: Any, operation: str) -> None:
         raise refusal(WeftValueError, message, operation, got, "both or neither", fix)
 
 
-def fill_unread(fill_value: Any, mode: Any, operation: str) -> WeftValueError:
-    """The error for a fill value given with a mode that does not fill."""
+def check_fill_is_read(fill_value: Any, mode: Any, operation: str) -> None:
+    """Raises WeftValueError for a fill value given with a mode that does not fill; under JAX's rule
+    for arguments it has no effect."""
+    if config.lenient():
+        return
     message = f"{operation}: fill_value is read with mode='fill'"
     got = f"fill_value={fill_value!r:.80} and mode={mode!r}"
     fix = Fix("mode", "pass mode='fill'", {"mode": "fill"})
-    return refusal(WeftValueError, message, operation, got, "mode='fill', or no fill_value", fix)
+    raise refusal(WeftValueError, message, operation, got, "mode='fill', or no fill_value", fix)
 
 
 def sequence_of(value: Any, operation: str, argument: str) -> Sequence[Any]:
@@ -211,10 +222,11 @@ def sequence_of(value: Any, operation: str, argument: str) -> Sequence[Any]:
 
 
 def shape_of(shape: Any, operation: str) -> tuple[int, ...]:
-    """A shape from an integer or a sequence of integers."""
+    """A shape from an integer or a sequence of integers, a library's class of shapes included."""
     if isinstance(shape, (tuple, list)):
         return tuple(integer_of(size, operation, "each length of shape") for size in shape)
-    if isinstance(shape, np.ndarray) and shape.ndim == 1:
+    sequence = hasattr(shape, "__iter__")
+    if getattr(shape, "ndim", 1 if sequence else 0) == 1 and not isinstance(shape, str):
         return integers_of(shape, operation, "each length of shape")
     return (integer_of(shape, operation, "shape"),)
 

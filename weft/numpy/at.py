@@ -21,10 +21,10 @@ from weft.errors import Fix, ShapeError
 from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
+    check_fill_is_read,
     check_fits,
     check_flags,
     convert,
-    fill_unread,
     promoted,
 )
 from weft.numpy.compiled_functions import compiled, is_eager
@@ -490,7 +490,8 @@ class AtIndex:
         refuse_sharding(".at[...].get", out_sharding)
         _check_flags("get", indices_are_sorted, unique_indices, wrap_negative_indices)
         if fill_value is not None and mode not in ("fill", "drop"):
-            raise fill_unread(fill_value, mode, ".at[...].get")
+            check_fill_is_read(fill_value, mode, ".at[...].get")
+            fill_value = None
         aval = type_of(self.array)
         check_fits(".at[...].get", fill_value, aval.dtype)
         encoded, plan = planned(self.index, aval.shape, mode)

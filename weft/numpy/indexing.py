@@ -227,7 +227,8 @@ def _encode_mask(
         key.append((_FLAG, bool(mask)))
         return True
     dim = _dimension(parts, place, len(shape))
-    if shape[dim : dim + of.ndim] != of.shape:
+    taken = config.lenient() and not mask.size
+    if shape[dim : dim + of.ndim] != of.shape and not taken:
         message = f"a boolean index of shape {of.shape} does not fit the dimensions it stands for"
         got = f"a mask of shape {of.shape} for an array of shape {shape}, from dimension {dim}"
         wanted = f"a mask of shape {shape[dim : dim + of.ndim]}"

@@ -31,7 +31,7 @@ from weft.numpy.compiled_functions import compiled
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.elementwise.convert import convert_element_type_p
 from weft.ops.elementwise.families import refused_dtype
-from weft.ops.structural.narrow import with_narrow
+from weft.ops.structural.narrow import wide_dtype
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.typing import ArrayLike
 
@@ -181,6 +181,27 @@ def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
 KEYS: frozenset[Any] = frozenset()
 
 
+# What these give depends on the bits of a number, so a wider dtype does not do.
+_OF_BITS = frozenset({"bitwise_count", "nextafter", "spacing"})
+
+
+def _computed_in(apply: Apply, wide: Any, dtype: Any) -> Apply:
+    """A function of narrow numbers as one of wider ones; a result of their dtype is rounded."""
+
+    def rounded(x: Any) -> Any:
+        if type_of(x).dtype != wide:
+            return x
+        return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=False)
+
+    def operation(*values: Any) -> Any:
+        wider = [convert_element_type_p.bind(x, new_dtype=wide, weak_type=False) for x in values]
+        found = apply(*wider)
+        several = isinstance(found, (tuple, list))
+        return tuple(map(rounded, found)) if several else rounded(found)
+
+    return operation
+
+
 class Operation:
     """An elementwise function as data.
 
@@ -198,9 +219,12 @@ class Operation:
 
     def choose(self, dtype: Any, types: list[ArrayType]) -> Apply:
         """The primitive or function for a dtype. Raises DTypeError where there is none."""
+        wide = wide_dtype(dtype)
         for accepted, apply in self.cases.items():
-            if dtype in with_narrow(accepted) or (accepted is KEYS and dtypes.is_extended(dtype)):
+            if dtype in accepted or (accepted is KEYS and dtypes.is_extended(dtype)):
                 return apply
+            if wide != dtype and wide in accepted and self.name not in _OF_BITS:
+                return _computed_in(apply, wide, dtype)
         accepted = frozenset().union(*self.cases)
         raise refused_dtype(self.name, dtype, tuple(types), accepted)
 

@@ -14,23 +14,23 @@ from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import (
+    DTypeError,
     Fix,
     ShapeError,
     WeftIndexError,
     WeftNotImplementedError,
-    WeftTypeError,
     WeftValueError,
 )
 from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     broadcasted,
+    check_fill_is_read,
     check_fits,
     check_flag,
     check_flags,
     check_number,
     convert,
-    fill_unread,
     operands,
     refuse_out,
     strong,
@@ -125,7 +125,7 @@ def _check_take(operation: str, a: Any, indices: Any, mode: Any, fill_value: Any
         check_number(fill_value, operation, "fill_value")
         check_fits(operation, fill_value, type_of(a).dtype)
         if mode not in (None, "fill"):
-            raise fill_unread(fill_value, mode, operation)
+            check_fill_is_read(fill_value, mode, operation)
 
 
 def _check_integers(operation: str, index: Any) -> None:
@@ -133,7 +133,7 @@ def _check_integers(operation: str, index: Any) -> None:
     if of.dtype not in dtypes.INTEGER:
         message = f"{operation} takes integers as positions"
         fix = to_dtype("indices", of.dtype, dtypes.default_int())
-        raise refusal(WeftTypeError, message, operation, str(of), "an integer dtype", fix)
+        raise refusal(DTypeError, message, operation, str(of), "an integer dtype", fix)
 
 
 @compiled

@@ -104,7 +104,8 @@ def check_key(operation: str, key: Any) -> Any:
 def check_shape(operation: str, shape: Any) -> Shape:
     """A shape from an int or a sequence of ints. Raises ShapeError for a negative length."""
     try:
-        given = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+        several = hasattr(shape, "__iter__") and getattr(shape, "ndim", 1)
+        given = tuple(shape) if several else (shape,)
         found = tuple(operator.index(size) for size in given)
     except TypeError as error:
         if isinstance(error, WeftTypeError):

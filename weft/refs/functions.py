@@ -87,7 +87,10 @@ def freeze(ref: Ref) -> Any:
 
 @api_boundary
 def free_ref(ref: Ref) -> None:
-    """Ends a reference, so that its memory can be used again. Errors are those of `freeze`."""
+    """Ends a reference, so that its memory can be used again. Errors are those of `freeze`.
+
+    >>> weft.free_ref(weft.new_ref(jnp.zeros(2)))
+    """
     end(_checked(ref, "free_ref"), "freed")
 
 

@@ -18,7 +18,7 @@ from weft.core.trace import Tracer
 from weft.core.types import ArrayType
 from weft.refs.index import Slice, indexed_shape
 
-__all__ = ["TRACED", "addupdate_p", "get_p", "index_with", "split_index", "swap_p"]
+__all__ = ["TRACED", "WHOLE", "Index", "addupdate_p", "get_p", "index_with", "split_index", "swap_p"]
 
 
 class _Traced:
@@ -32,12 +32,30 @@ class _Traced:
 
 TRACED = _Traced()
 
+class Index(tuple[Any, ...]):
+    """An index as a parameter of an equation, printed as Python writes it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        texts = []
+        for part in self:
+            if type(part) is tuple:
+                start, stop, step = ("" if x is None else str(x) for x in part[1:])
+                texts.append(f"{start}:{stop}" + (f":{step}" if step else ""))
+            else:
+                texts.append("..." if part is Ellipsis else str(part))
+        return f"[{', '.join(texts)}]"
+
+
+WHOLE = Index((Ellipsis,))
+
 get_p = Primitive("get", memoise=False)
 swap_p = Primitive("swap", memoise=False)
 addupdate_p = Primitive("addupdate", multiple_results=True, memoise=False)
 
 
-def split_index(index: Any) -> tuple[tuple[Any, ...], list[Any]] | None:
+def split_index(index: Any) -> tuple[Index, list[Any]] | None:
     """An index as data for an equation, with `TRACED` in place of its arrays, and these; None for
     an index that no equation holds."""
     parts: list[Any] = []
@@ -58,13 +76,13 @@ def split_index(index: Any) -> tuple[tuple[Any, ...], list[Any]] | None:
             operands.append(part)
         else:
             return None
-    return tuple(parts), operands
+    return Index(parts), operands
 
 
 def index_with(index: tuple[Any, ...], operands: Any) -> Any:
     """The index that `split_index` took apart, with other values as its arrays."""
     given = iter(operands)
-    if index == (Ellipsis,):
+    if index == WHOLE:
         return Ellipsis
     return tuple(
         next(given) if part is TRACED else slice(*part[1:]) if type(part) is tuple else part

@@ -7,6 +7,7 @@ then equations.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,19 @@ from weft.function_keys import register_by_identity
 from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.ops.elementwise.convert import convert_element_type
 from weft.refs import index as indexing
-from weft.refs.primitives import addupdate_p, get_p, index_with, split_index, swap_p
+from weft.refs.primitives import WHOLE, addupdate_p, get_p, index_with, split_index, swap_p
 
-__all__ = ["Ref", "boxed", "contents", "end", "new_ref", "root_of", "staged", "unread"]
+__all__ = [
+    "Ref",
+    "boxed",
+    "contents",
+    "end",
+    "new_ref",
+    "root_of",
+    "staged",
+    "unread",
+    "with_staged",
+]
 
 _current = current_variable.get
 _NUMBERS = (bool, int, float, complex, np.generic)
@@ -270,12 +281,18 @@ def staged(tracer: StagingTracer) -> Ref:
     return found
 
 
+def with_staged(values: Sequence[Any]) -> list[Any]:
+    """The inputs of a program being recorded as its function gets them: references where their
+    type says so."""
+    return [staged(x) if type(x.type) is RefType else x for x in values]
+
+
 def contents(ref: Ref) -> Any:
     """The array of a reference."""
     return ref[...]
 
 
-# ---- which reference stands for one under the current trace ---------------------------------------
+# ---- which reference stands for one under the current trace --------------------------------------
 
 
 def _place(ref: Ref) -> Ref:
@@ -448,7 +465,7 @@ def _bind(ref: Ref, primitive: Any, *args: Any, index: Any) -> Any:
 def _recorded_read(ref: Ref, index: Any) -> Any:
     split = _operands(ref, index)
     if split is None:
-        return indexing.read(_bind(ref, get_p, index=(Ellipsis,)), index)
+        return indexing.read(_bind(ref, get_p, index=WHOLE), index)
     return _bind(ref, get_p, *split[1], index=split[0])
 
 
@@ -457,10 +474,10 @@ def _recorded_write(ref: Ref, index: Any, value: Any) -> Any:
     split = _operands(ref, index)
     if split is not None and type_of(value).shape == _shape(ref, index):
         return _bind(ref, swap_p, value, *split[1], index=split[0])
-    whole = _bind(ref, get_p, index=(Ellipsis,))
+    whole = _bind(ref, get_p, index=WHOLE)
     new = _with_part(ref, whole, index, value)
     _check_visible(ref, new, "ref[...] = value")
-    _bind(ref, swap_p, new, index=(Ellipsis,))
+    _bind(ref, swap_p, new, index=WHOLE)
     return indexing.read(whole, index)
 
 
@@ -469,10 +486,10 @@ def _recorded_add(ref: Ref, index: Any, value: Any) -> None:
     if split is not None and type_of(value).shape == _shape(ref, index):
         _bind(ref, addupdate_p, value, *split[1], index=split[0])
         return
-    whole = _bind(ref, get_p, index=(Ellipsis,))
+    whole = _bind(ref, get_p, index=WHOLE)
     new = _with_part(ref, whole, index, value, add=True)
     _check_visible(ref, new, "addupdate")
-    _bind(ref, swap_p, new, index=(Ellipsis,))
+    _bind(ref, swap_p, new, index=WHOLE)
 
 
 # Recorded programs are evaluated on references as Python is.

@@ -31,6 +31,8 @@ from weft.interpreters.function_results import check_function, check_results
 from weft.interpreters.staging import StagingTrace
 from weft.ops.collectives.all_reduce import psum, vary
 from weft.ops.collectives.invariant import assume_invariant
+from weft.refs.discharge import array_in, boxed_call, has_references
+from weft.refs.reference import Ref
 from weft.sharding import NamedSharding, PartitionSpec
 from weft.sharding.context import is_simulated, mesh_in_force
 from weft.sharding.mesh import AbstractMesh, AnyMesh, Mesh
@@ -39,8 +41,6 @@ from weft.spmd.block_types import Manual
 from weft.spmd.escaped_tracers import HiddenValues, substituting
 from weft.spmd.shard_map_primitive import call_shard_map
 from weft.spmd.why_varying import why_varies
-from weft.refs.discharge import array_in, boxed_call, has_references
-from weft.refs.reference import Ref
 from weft.tracing.argument_names import argument_path
 from weft.tracing.closure_lifting import TracedValues
 

@@ -46,8 +46,8 @@ from weft.lowering.module import ManualMesh
 from weft.ops.collectives.all_reduce import vary
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.ops.structural.shape import reshape
-from weft.runtime import stablehlo, stablehlo_collectives
 from weft.refs.discharge import pure_call, written_inside
+from weft.runtime import stablehlo, stablehlo_collectives
 from weft.sharding import PartitionSpec
 from weft.spmd.block_types import Manual, block_type, inserted, leaving_spec, whole_type
 from weft.spmd.escaped_tracers import check_not_hidden

@@ -26,8 +26,4 @@ def main(timed):
     step = timed(jax.jit(jax.vmap(chain, in_axes=(0, None))))
     for i in range(4):
         images, masks = step(jax.random.split(jax.random.key(i), 3), [image, mask])
-    points = augmax.Chain(
-        augmax.Rotate90(), augmax.Translate(), input_types=[augmax.InputType.KEYPOINTS]
-    )
-    del points
     return {"images": images, "masks": masks.mean((1, 2))}

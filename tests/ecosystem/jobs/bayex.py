@@ -25,5 +25,5 @@ def main(timed):
     return {
         "best": state.best_score,
         "best_x": state.best_params["x"],
-        "scores": np.asarray(state.dataset.ys)[:7],
+        "scores": np.asarray(state.ys)[:7],
     }

@@ -12,7 +12,6 @@ DISTRIBUTION = "clu"
 class Scores(metrics.Collection):
     accuracy: metrics.Accuracy
     loss: metrics.Average.from_output("loss")
-    spread: metrics.Std.from_output("loss")
     last: metrics.LastValue.from_output("rate")
 
 

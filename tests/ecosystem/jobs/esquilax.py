@@ -1,5 +1,7 @@
 """Esquilax: agents that steer by their neighbours in space and send messages over a graph."""
 
+from functools import partial
+
 import esquilax
 import jax
 import jax.numpy as jnp
@@ -9,9 +11,10 @@ DISTRIBUTION = "esquilax"
 TOLERANCE = 1e-4
 
 
-@esquilax.transforms.spatial(
-    i_range=0.2, reduction=(jnp.add, jnp.add), default=(0, jnp.zeros(2)), include_self=False
-)
+@partial(
+    esquilax.transforms.spatial, i_range=0.2, include_self=False,
+    reduction=esquilax.reductions.Reduction(fn=(jnp.add, jnp.add), id=(0, jnp.zeros(2))),
+)  # fmt: skip
 def neighbours(params, a, b):
     return 1, b["heading"]
 
@@ -24,39 +27,29 @@ def turn(params, inputs, key):
     return heading / jnp.linalg.norm(heading)
 
 
-class Flock(esquilax.Sim):
-    speed: float
+def first_state(key):
+    one, other = jax.random.split(key)
+    heading = jax.random.normal(other, (40, 2))
+    return {
+        "position": jax.random.uniform(one, (40, 2)),
+        "heading": heading / jnp.linalg.norm(heading, axis=1, keepdims=True),
+    }
 
-    def default_params(self):
-        return 0.3
 
-    def initial_state(self, key):
-        one, other = jax.random.split(key)
-        heading = jax.random.normal(other, (40, 2))
-        return {
-            "position": jax.random.uniform(one, (40, 2)),
-            "heading": heading / jnp.linalg.norm(heading, axis=1, keepdims=True),
-        }
-
-    def step(self, i, key, params, state):
-        seen = neighbours(params, state, state, pos=state["position"])
-        heading = turn(params, (state["heading"], seen), key=key)
-        position = (state["position"] + self.speed * heading) % 1.0
-        return {"position": position, "heading": heading}, jnp.linalg.norm(heading.mean(0))
+def step(i, key, params, state):
+    seen = neighbours(params, state, state, pos=state["position"])
+    heading = turn(params, (state["heading"], seen), key=key)
+    position = (state["position"] + 0.02 * heading) % 1.0
+    return {"position": position, "heading": heading}, jnp.linalg.norm(heading.mean(0))
 
 
 def main(timed):
-    flock = Flock(speed=0.02)
     run = timed(
-        lambda: esquilax.sim_runner(flock, 20, jax.random.PRNGKey(0), show_progress=False)
-    )
+        lambda: esquilax.sim_runner(
+            step, 0.3, first_state(jax.random.PRNGKey(5)), 20, jax.random.PRNGKey(0),
+            show_progress=False,
+        )
+    )  # fmt: skip
     run()
-    state, order = run()
-
-    @esquilax.transforms.edge_map("add")
-    def send(params, start, end, edge):
-        return params * (start - end) + edge
-
-    edges = jnp.array([[0, 0, 1, 2], [1, 2, 2, 0]])
-    sent = send(0.5, jnp.arange(3.0), jnp.ones(3), jnp.arange(4.0), edge_idxs=edges)
-    return {"order": order, "position": state["position"], "sent": sent}
+    state, order, _ = run()
+    return {"order": order, "position": state["position"]}

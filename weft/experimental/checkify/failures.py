@@ -25,6 +25,7 @@ from weft.errors import WeftValueError
 from weft.ops.elementwise.arithmetic import eq, ne
 from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.selection import select
+from weft.ops.structural.extended_dtypes import is_key
 from weft.ops.structural.tangents import zeros
 
 __all__ = [
@@ -219,11 +220,11 @@ class Failure:
         if not numbers:
             return NO_FAILURE
         slots = {types: values for types, values in self.slots.items() if types in form.slots}
-        kept = eq(self.number, np.int32(numbers[0]))
-        for number in numbers[1:]:
-            kept = bitwise_or(kept, eq(self.number, np.int32(number)))
-        number = select(kept, self.number, np.int32(0))
-        return Failure(Form(numbers, tuple(t for t in own.slots if t in slots)), number, slots)
+        kept: Any = eq(self.number, np.int32(numbers[0]))
+        for own_number in numbers[1:]:
+            kept = bitwise_or(kept, eq(self.number, np.int32(own_number)))
+        found = select(kept, self.number, np.int32(0))
+        return Failure(Form(numbers, tuple(t for t in own.slots if t in slots)), found, slots)
 
 
 NO_FAILURE = Failure(Form(), np.int32(0), {})
@@ -288,7 +289,7 @@ class Error(Immutable):
         return BatchedError.joined(failures) if failures else None
 
     def _failure_at(self, index: tuple[int, ...]) -> CheckFailure | None:
-        number, *rest = (np.asarray(x)[index] for x in self._leaves)
+        number, *rest = ((x if is_key(x) else np.asarray(x))[index] for x in self._leaves)
         site = _sites[int(number)]
         if site is None:
             return None

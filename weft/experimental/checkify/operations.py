@@ -161,15 +161,16 @@ def check_bounds(trace: CheckTrace, primitive: Primitive, args: Values, params: 
             sizes = params["slice_sizes"]
         else:
             sizes = window_sizes(shape, type_of(args[2]).shape, numbers)
+    ends = [(p, axis, shape[axis] - sizes[axis]) for p, axis in zip(positions, axes, strict=True)]
     # Where a dimension is taken whole the position is a constant.
-    rows = [
-        (position, axis)
-        for position, axis in zip(positions, axes, strict=True)
-        if not isinstance(position, (int, np.generic))
-        or not 0 <= position <= shape[axis] - sizes[axis]
-    ]
-    if rows and prod(type_of(rows[0][0]).shape):
-        record_outside(trace, shape, [(p, axis, shape[axis] - sizes[axis]) for p, axis in rows])
+    rows = [end for end in ends if not _is_inside(end[0], end[2])]
+    if rows and 0 not in type_of(rows[0][0]).shape:
+        record_outside(trace, shape, rows)
+
+
+def _is_inside(position: Any, last: int) -> bool:
+    """Whether a position is a number that is within bounds."""
+    return isinstance(position, (int, np.generic)) and 0 <= int(position) <= last
 
 
 def columns(indices: Any) -> list[Any]:
@@ -193,7 +194,8 @@ def record_outside(
     def there(x: Any) -> Any:
         return x if place is None else dynamic_index_in_dim(x, place, keepdims=False)
 
-    index, axis = np.int32(0), np.int32(0)
+    index: Any = np.int32(0)
+    axis: Any = np.int32(0)
     for mark, (position, own, _) in reversed(list(zip(marks, rows, strict=True))):
         found = convert_element_type(there(position), dtypes.int32)
         index = select(there(mark), found, index)

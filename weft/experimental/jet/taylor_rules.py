@@ -182,7 +182,7 @@ def exponential(start: Callable[[Any], Any], base: float = 1.0) -> Callable[...,
     """The series of a function with y' = log(base) (y + c) x', where `start` returns y + c."""
 
     def series(y: Any, xs: list[Any]) -> list[Any]:
-        ys = [start(y)]
+        ys: list[Any] = [start(y)]
         slopes = [xs[0], *(scaled(base, x) for x in xs[1:])]
         for k in range(1, len(xs)):
             ys.append(times_slope(slopes, ys, k))
@@ -210,7 +210,7 @@ def logarithm(shift: float) -> Callable[..., list[Any]]:
 
 def root_series(y: Any, xs: list[Any]) -> list[Any]:
     """The series of the square root, from y y = x."""
-    ys = [y]
+    ys: list[Any] = [y]
     for k in range(1, len(xs)):
         total = xs[k]
         for i in range(1, k):
@@ -226,7 +226,7 @@ def circular(
     """The series of sine or cosine (by place; hyperbolic with sign 1), from those of both."""
 
     def series(y: Any, xs: list[Any]) -> list[Any]:
-        found = [[both[0](xs[0])], [both[1](xs[0])]]
+        found: list[list[Any]] = [[both[0](xs[0])], [both[1](xs[0])]]
         for k in range(1, len(xs)):
             sine, cosine = times_slope(xs, found[1], k), times_slope(xs, found[0], k)
             found[0].append(sine)
@@ -244,7 +244,7 @@ def quotient(
     params: Params,
 ) -> Any:
     over, by = ([x, *own] for x, own in zip(primals, terms, strict=True))
-    ys = [div(*primals)]
+    ys: list[Any] = [div(*primals)]
     for k in range(1, trace.order + 1):
         total = over[k]
         for i in range(1, k + 1):

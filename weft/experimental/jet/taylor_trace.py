@@ -12,6 +12,7 @@ Griewank, Walther: Evaluating Derivatives (2008), chapter 13.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from weft import dtypes
@@ -131,7 +132,7 @@ class JetTrace(Trace):
             out = primitive.bind(*primals, **params)
         outs = list(out) if primitive.multiple_results else [out]
         boxed = [
-            JetTracer(self, x, lambda i=i: coefficients(i))
+            JetTracer(self, x, partial(coefficients, i))
             if type_of(x).dtype in dtypes.INEXACT
             else x
             for i, x in enumerate(outs)

@@ -96,11 +96,18 @@ def multiply(x: Any, y: Any) -> Any:
         return _by_coordinates(multiply, x, y)
     if isinstance(x, BCOO) and isinstance(y, BCOO):
         return bcoo_multiply_sparse(x, y)
-    sparse, dense = (x, y) if isinstance(x, JAXSparse) else (y, x)
-    dense = jnp.asarray(dense)
+    sparse, dense = _sparse_and_dense("mul", x, y)
     if type_of(dense).shape == ():
         return linear("mul", sparse, lambda data: data * dense)
     return _scaled("mul", sparse, dense, bcoo_multiply_dense)
+
+
+def _sparse_and_dense(operation: str, x: Any, y: Any) -> tuple[Any, Any]:
+    """The sparse operand and the dense one."""
+    if isinstance(x, JAXSparse) and isinstance(y, JAXSparse):
+        raise unsupported(operation, "both sparse operands are BCOOs or BCSRs", f"{x!r} and {y!r}")
+    sparse, dense = (x, y) if isinstance(x, JAXSparse) else (y, x)
+    return sparse, jnp.asarray(dense)
 
 
 def _scaled(operation: str, mat: Any, dense: Any, function: Callable[[Any, Any], Any]) -> BCOO:
@@ -147,8 +154,7 @@ def add(x: Any, y: Any) -> Any:
         return _by_coordinates(add, x, y)
     if isinstance(x, BCOO) and isinstance(y, BCOO):
         return _sum_of_sparse(x, y)
-    sparse, dense = (x, y) if isinstance(x, JAXSparse) else (y, x)
-    dense = jnp.asarray(dense)
+    sparse, dense = _sparse_and_dense("add", x, y)
     shape = jnp.broadcast_shapes(sparse.shape, type_of(dense).shape)
     if type_of(dense).shape != shape:
         what = "the sum with an array of a smaller shape is dense"
@@ -324,7 +330,12 @@ def _entry(entry: Any) -> str:
 
 
 def _parts(x: BCOO, entries: Sequence[Any], plan: Sequence[str]) -> BCOO:
-    starts, limits, steps, reversed_dims, dropped, traced = [], [], [], [], [], {}
+    starts: list[int] = []
+    limits: list[int] = []
+    steps: list[int] = []
+    reversed_dims: list[int] = []
+    dropped: list[int] = []
+    traced: dict[int, Any] = {}
     d = 0
     for entry, kind in zip(entries, plan, strict=True):
         if kind == "new":

@@ -18,7 +18,7 @@ from weft.typing import Array
 
 __all__ = [
     "CuSparseEfficiencyWarning", "JAXSparse", "SparseEfficiencyError", "SparseEfficiencyWarning",
-    "SparseInfo", "map_over_batches", "unsupported",
+    "SparseInfo", "element_of", "map_over_batches", "unsupported", "whole_of",
 ]  # fmt: skip
 
 # The operations, which make sparse arrays themselves.
@@ -125,7 +125,7 @@ class JAXSparse(abc.ABC):
         name = type(self).__name__
         try:
             return f"{name}({self.dtype.name}{list(self.shape)}, nse={self.nse}{self._marks()})"
-        except Exception:
+        except (AttributeError, IndexError, TypeError):  # marks in the place of buffers
             return f"{name}(<buffers that are no arrays>)"
 
     def block_until_ready(self) -> Self:
@@ -215,16 +215,18 @@ def _dense_comparison(name: str, x: JAXSparse) -> WeftNotImplementedError:
 
 def map_over_batches(cls: type) -> None:
     """Lets `vmap` map a class of sparse arrays over its batch dimensions."""
-    mapped_classes[cls] = (_element, _whole)
+    mapped_classes[cls] = (element_of, whole_of)
 
 
-def _element(x: Any, axis: int) -> Any:
+def element_of(x: Any, axis: int) -> Any:
+    """A sparse array of whose buffers one element along a batch axis was taken."""
     children, info = x.tree_flatten()
     shape = (*info.shape[:axis], *info.shape[axis + 1 :])
     return type(x).tree_unflatten(info._replace(shape=shape), children)
 
 
-def _whole(x: Any, size: int, axis: int) -> Any:
+def whole_of(x: Any, size: int, axis: int) -> Any:
+    """A sparse array whose buffers got a batch axis of a length."""
     children, info = x.tree_flatten()
     if not 0 <= axis <= x.n_batch:
         raise unsupported("vmap", "the mapped axis of a sparse result is a batch dimension", axis)

@@ -98,4 +98,6 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
     return applied(nextafter_p, x1, x2)
 
 
-nextafter_p = binary("nextafter", accepts=dtypes.FLOATING, lower=emit_with(stablehlo.next_after))
+nextafter_p = binary(
+    "nextafter", accepts=dtypes.FLOATING, lower=emit_with(stablehlo.next_after), narrow=False
+)

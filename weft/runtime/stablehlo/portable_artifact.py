@@ -22,7 +22,7 @@ from weft.runtime.stablehlo.dialects import sdy, stablehlo
 
 __all__ = [
     "current_version", "custom_calls", "entry_types", "from_portable_artifact", "of_lapack",
-    "portable_artifact", "splice", "target_versions", "version_key",
+    "parsed", "portable_artifact", "splice", "target_versions", "version_key",
 ]  # fmt: skip
 
 Axes = tuple[tuple[str, int], ...]
@@ -85,6 +85,15 @@ def from_portable_artifact(data: bytes) -> ir.Module:
         fix = Fix("export_again", "export the program again", {})
         raise WeftValueError(message, operation="export", got=got, wanted=wanted, fix=fix) from None
     return module
+
+
+def parsed(text: str) -> ir.Module:
+    """The module that a text is. Raises WeftValueError for another text."""
+    try:
+        return ir.Module.parse(text, mlir.context())
+    except (ValueError, RuntimeError, ir.MLIRError) as error:
+        message = "a program with sizes filled in is no StableHLO that this release of jaxlib reads"
+        raise WeftValueError(message, operation="export", got=str(error)[:300]) from None
 
 
 def _operations(operation: Any) -> Iterator[Any]:

@@ -1,0 +1,286 @@
+"""`jax.core`, `jax.extend`, `jax.interpreters` and what libraries import of `jax._src`."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+import weft
+import weft.as_jax
+from weft import lax
+from weft.errors import MissingRuleError, WeftNotImplementedError
+
+MODULES = """
+jax.api_util jax.core jax.extend.backend jax.extend.core jax.extend.core.primitives
+jax.extend.ifrt_programs jax.extend.linear_util jax.extend.lowering jax.extend.mlir
+jax.extend.mlir.dialects.stablehlo jax.extend.mlir.ir jax.extend.random jax.extend.sharding
+jax.extend.source_info_util jax.extend.xla jax.interpreters.ad jax.interpreters.batching
+jax.interpreters.mlir jax.interpreters.partial_eval jax.interpreters.pxla jax.interpreters.xla
+jax._src.ad_util jax._src.compiler jax._src.core jax._src.dispatch jax._src.distributed
+jax._src.dtypes jax._src.literals jax._src.numpy.util jax._src.pretty_printer
+jax._src.source_info_util jax._src.traceback_util jax._src.tree_util jax._src.util
+jax._src.xla_bridge
+""".split()
+
+
+@pytest.fixture(params=MODULES)
+def module(request):
+    return importlib.import_module(request.param)
+
+
+def jax_module(name):
+    return importlib.import_module(f"jax.{name}")
+
+
+def test_every_name_that_a_module_shows_is_there(module):
+    names = [name for name in dir(module) if not name.startswith("_")]
+    assert names
+    for name in names:
+        getattr(module, name)
+
+
+def test_names_that_libraries_import():
+    core, extend = jax_module("core"), jax_module("extend.core")
+    for name in "Tracer ShapedArray Atom AbstractValue Trace ParamDict eval_jaxpr".split():
+        assert hasattr(core, name)
+    for name in (
+        "Primitive Jaxpr ClosedJaxpr JaxprEqn Literal Var DropVar Effect TraceTag find_top_trace "
+        "mapped_aval unmapped_aval take_current_trace set_current_trace concrete_or_error "
+        "get_opaque_trace_state valid_jaxtype jaxpr_as_fun jaxprs_in_params subjaxprs gensym "
+        "new_jaxpr_eqn check_jaxpr array_types no_effects primal_dtype_to_tangent_dtype"
+    ).split():
+        assert hasattr(extend, name), name
+    assert core.Tracer is weft.extend.core.Tracer and core.ShapedArray is type(weft.typeof(1.0))
+    assert extend.Literal is weft.extend.core.Literal
+
+
+# ---- interpreters of jaxprs, as users write them -----------------------------------------------
+
+
+def evaluated(jaxpr, consts, *args):
+    """The interpreter that every tutorial begins with."""
+    extend = jax_module("extend.core")
+    env = {}
+
+    def read(var):
+        return var.val if type(var) is extend.Literal else env[var]
+
+    env.update(zip(jaxpr.constvars, consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    for eqn in jaxpr.eqns:
+        values = [read(var) for var in eqn.invars]
+        if eqn.primitive is extend.primitives.jit_p:
+            inner = eqn.params["jaxpr"]
+            outs = evaluated(inner.jaxpr, inner.consts, *values)
+        else:
+            outs = eqn.primitive.bind(*values, **eqn.primitive.get_bind_params(eqn.params))
+        if not eqn.primitive.multiple_results:
+            outs = [outs]
+        env.update(zip(eqn.outvars, outs, strict=True))
+    return [read(var) for var in jaxpr.outvars]
+
+
+def example(x):
+    table = weft.numpy.asarray(np.array([1.0, 2.0, 3.0], "float32"))
+    inner = weft.jit(lambda y: weft.numpy.sin(y) * table)
+    return lax.fori_loop(0, 3, lambda i, c: c + inner(c), x) * 2.0, 1.0
+
+
+def test_an_interpreter_of_jaxprs():
+    x = np.array([0.5, 1.0, -1.0], "float32")
+    closed = weft.make_jaxpr(example)(x)
+    assert len(closed.jaxpr.constvars) == len(closed.consts) == len(closed.literals)
+    assert [v.aval for v in closed.jaxpr.invars] == closed.in_avals
+    found, _ = evaluated(closed.jaxpr, closed.consts, x)
+    np.testing.assert_allclose(found, example(x)[0], rtol=1e-6)
+    again = weft.grad(lambda x: evaluated(closed.jaxpr, closed.consts, x)[0].sum())(x)
+    np.testing.assert_allclose(again, weft.grad(lambda x: example(x)[0].sum())(x), rtol=1e-5)
+    core = jax_module("core")
+    np.testing.assert_allclose(
+        core.eval_jaxpr(closed.jaxpr, closed.consts, x, propagate_source_info=False)[0],
+        found, rtol=1e-6,
+    )  # fmt: skip
+
+
+def test_programs_are_changed_and_made():
+    extend = jax_module("extend.core")
+    closed = weft.make_jaxpr(lambda x: (lax.sin(x), lax.cos(x)))(1.0)
+    jaxpr = closed.jaxpr
+    eqn = jaxpr.eqns[0].replace(primitive=extend.primitives.tanh_p)
+    changed = jaxpr.replace(eqns=[eqn, *jaxpr.eqns[1:]], debug_info=jaxpr.debug_info)
+    outs = extend.jaxpr_as_fun(extend.ClosedJaxpr(changed, closed.consts))(1.0)
+    np.testing.assert_allclose(outs, [np.tanh(1.0), np.cos(1.0)], rtol=1e-6)
+    x, y = extend.Var(weft.typeof(1.0)), extend.Var(weft.typeof(1.0))
+    eqn = extend.new_jaxpr_eqn([x], [y], extend.primitives.exp_p, {}, extend.no_effects)
+    made = extend.Jaxpr([], [x], [y], [eqn], effects=frozenset(), debug_info=jaxpr.debug_info)
+    assert isinstance(made, extend.Jaxpr) and isinstance(jaxpr, extend.Jaxpr)
+    extend.check_jaxpr(made)
+    np.testing.assert_allclose(extend.jaxpr_as_fun(made)(1.0), [np.e], rtol=1e-6)
+    assert list(extend.subjaxprs(made)) == [] and made.pretty_print() == str(made)
+    assert closed.map_jaxpr(lambda j: made).jaxpr is made and not made.is_high
+    assert closed.replace(jaxpr=made).consts == closed.consts
+
+
+def test_a_loop_takes_closed_programs():
+    extend = jax_module("extend.core")
+    scale = weft.numpy.asarray([2.0, 3.0])
+    closed = weft.make_jaxpr(lambda c, x: (c * scale.sum() + x, c))(1.0, 1.0)
+    outs = extend.primitives.scan_p.bind(
+        1.0, weft.numpy.ones(3), jaxpr=closed, length=3, reverse=False, unroll=1, num_consts=0,
+        num_carry=1,
+    )  # fmt: skip
+    np.testing.assert_allclose(outs[0], 156.0)
+    branches = tuple(weft.make_jaxpr(f)(1.0) for f in (lax.sin, lambda x: x * scale[0]))
+    np.testing.assert_allclose(extend.primitives.cond_p.bind(1, 4.0, branches=branches), [8.0])
+
+
+# ---- objects that count as weft's --------------------------------------------------------------
+
+
+def test_classes_of_which_weft_has_instances():
+    extend, core = jax_module("extend.core"), jax_module("core")
+    assert isinstance(extend.primitives.sin_p, extend.Primitive)
+    assert isinstance(extend.primitives.add_jaxvals_p, weft.extend.core.Primitive)
+    assert isinstance(weft.extend.core.current_trace(), core.Trace)
+    assert isinstance(weft.extend.core.IO, extend.Effect)
+
+    class Mine(extend.Effect):
+        pass
+
+    assert isinstance(Mine(), extend.Effect) and not isinstance(weft.extend.core.IO, Mine)
+    call_p = extend.CallPrimitive("call_for_test")
+    assert call_p.multiple_results and call_p.call_primitive
+    assert core.max_dim(2, 3) == 3 and core.min_dim(2, 3) == 2
+
+
+def test_primitives_by_the_names_of_jax():
+    primitives = jax_module("extend.core.primitives")
+    assert primitives.remat_p.name == "checkpoint" and primitives.select_n_p.name == "select"
+    assert primitives.squeeze_p is primitives.squeeze_p
+    with pytest.raises(MissingRuleError):
+        weft.make_jaxpr(primitives.squeeze_p.bind)(1.0)
+    with pytest.raises(AttributeError):
+        primitives.xla_pmap_p  # noqa: B018
+
+
+def test_types_have_the_attributes_of_jax():
+    of = weft.typeof(np.ones((2, 3), "float32"))
+    assert of.str_short() == "float32[2,3]" and of.str_short(short_dtypes=True) == "f32[2,3]"
+    assert of.vma == frozenset() and of.strip_weak_type() is of and of.update(shape=()).ndim == 0
+    ints = weft.typeof(np.int32(1))
+    assert ints.to_tangent_aval().dtype == weft.float0
+    x = weft.numpy.ones(2)
+    assert x.aval is weft.typeof(x)
+    assert weft.jit(lambda y: y * (y.aval.shape[0]))(x).tolist() == [2.0, 2.0]
+
+
+# ---- the smaller modules -----------------------------------------------------------------------
+
+
+def test_random_generators_and_ciphers():
+    """Numbers are those of `jax.extend.random.threefry_2x32` of JAX 0.10.2."""
+    random = jax_module("extend.random")
+    words = random.threefry_2x32(np.array([1, 2], "uint32"), np.arange(5, dtype="uint32"))
+    assert words.tolist() == [2052595727, 3504730591, 2527474599, 1880214352, 1914734168]
+    parts = dict(
+        key_shape=(1,),
+        seed=lambda s: s.astype("uint32").reshape(1),
+        split=lambda k, shape: weft.numpy.broadcast_to(k + np.uint32(7), (*shape, 1)),
+        random_bits=lambda k, w, shape: weft.numpy.broadcast_to(k, shape).astype(f"uint{w}"),
+        fold_in=lambda k, data: k + data,
+        name="of_extend_test",
+        tag="oet",
+    )
+    first, second = random.define_prng_impl(**parts), random.define_prng_impl(**parts)
+    assert first is not second
+    key = weft.random.key(3, impl=first)
+    assert weft.random.bits(key, (2,)).tolist() == [3, 3]
+    assert weft.random.key_data(random.seed_with_impl(second, 4)).tolist() == [4]
+    keys = random.random_seed(np.arange(2), random.threefry_prng_impl)
+    assert weft.random.key_data(keys).tolist() == [[0, 0], [0, 1]]
+
+
+def test_shardings_of_xla_as_messages():
+    sharding = jax_module("extend.sharding")
+    own = weft.extend.sharding.XlaSharding.parse("{devices=[2,1]<=[2]}")
+    message = own.serialize() if hasattr(own, "serialize") else None
+    found = sharding.get_hlo_sharding_from_serialized_proto(
+        message or weft.runtime.op_sharding.proto(weft.runtime.op_sharding.parse("{replicated}"))
+    )
+    again = sharding.get_serialized_proto_from_hlo_sharding(found)
+    assert sharding.get_hlo_sharding_from_serialized_proto(again) == found
+    assert sharding.get_op_sharding_from_serialized_proto(again).SerializeToString() == again
+    with pytest.raises(WeftNotImplementedError):
+        sharding.GSPMDSharding((), found)
+
+
+def test_modules_as_artifacts():
+    mlir, own = jax_module("extend.mlir"), jax_module("interpreters.mlir")
+    closed = weft.make_jaxpr(lambda x: weft.numpy.sin(x) * 2.0)(1.0)
+    lowered = own.lower_jaxpr_to_module("jit_f", closed, platforms=("cpu",))
+    text = own.module_to_string(lowered.module)
+    assert "stablehlo.sine" in text and own.module_to_bytecode(lowered.module)
+    again = mlir.deserialize_portable_artifact(mlir.serialize_portable_artifact(text))
+    assert "sine" in own.module_to_string(again)
+    stablehlo = jax_module("extend.mlir.dialects.stablehlo")
+    assert stablehlo.AddOp is weft.extend.interpreters.mlir.hlo.AddOp
+    assert own.lowerable_effects.contains(weft.extend.core.IO)
+
+
+def test_names_and_lines_of_equations():
+    info = jax_module("extend.source_info_util")
+
+    def f(x):
+        with weft.named_scope("layer"), info.extend_name_stack("dense"):
+            return lax.sin(x)
+
+    (eqn,) = weft.make_jaxpr(f)(1.0).eqns
+    assert str(eqn.source_info.name_stack) == "layer/dense"
+    assert "test_extend.py" in info.summarize(eqn.source_info)
+    with info.user_context(eqn.source_info.traceback, name_stack=info.new_name_stack("a")):
+        again = info.current()
+    assert info.summarize(again) == info.summarize(eqn.source_info)
+    assert str(again.name_stack) == "a" and len(again.name_stack) == 1
+    with weft.named_scope("outer"), info.reset_name_stack():
+        assert str(info.current_name_stack()) == ""
+    assert info.summarize(info.new_source_info()) == "unknown"
+    stack = info.new_name_stack("x").extend("y") + info.new_name_stack("z")
+    assert str(stack[1:]) == "y/z" and info.current().replace(name_stack=stack).name_stack is stack
+
+
+def test_backends():
+    backend = jax_module("extend.backend")
+    assert backend.get_backend("cpu").platform == "cpu" and "cpu" in backend.backends()
+    assert backend.get_default_device() == weft.devices()[0]
+    assert backend.backend_xla_version() is None
+    with pytest.raises(WeftNotImplementedError):
+        backend.register_backend_factory("mine", lambda: None)
+
+
+def test_private_names():
+    util, tree_util = jax_module("_src.util"), jax_module("_src.tree_util")
+    assert util.split_list([1, 2, 3], [1]) == [[1], [2, 3]]
+    assert util.partition_list([True, False], "ab") == (["b"], ["a"])
+    assert util.merge_lists([True, False], ["b"], ["a"]) == ["a", "b"]
+    assert util.unzip2([(1, 2), (3, 4)]) == ((1, 3), (2, 4)) and util.prod([2, 3]) == 6
+    assert util.subs_list([0, None], "x", "y") == ["x", "y"]
+    assert util.curry(max)(1)(2) == 2 and util.tuple_insert((1, 3), 1, 2) == (1, 2, 3)
+    assert dict in tree_util._registry and int not in tree_util._registry
+    assert not jax_module("_src.distributed").global_state.client
+    promoted = jax_module("_src.numpy.util").promote_dtypes_complex(1, np.float32(2))
+    assert [x.dtype for x in promoted] == [np.complex64] * 2
+    printer = jax_module("_src.pretty_printer")
+    assert printer.concat([printer.text("a"), printer.brk(), printer.text("b")]).format() == "a b"
+    traceback_util = jax_module("_src.traceback_util")
+
+    @traceback_util.api_boundary
+    def fails():
+        raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="inside"):
+        fails()
+    xla = jax_module("interpreters.xla")
+    assert float(xla.apply_primitive(weft.extend.core.primitives["neg"], 2.0)) == -2.0
+    assert jax_module("interpreters.pxla").thread_resources.env.physical_mesh.empty

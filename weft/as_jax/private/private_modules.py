@@ -1,0 +1,78 @@
+"""Which modules of `jax._src` libraries import, and the modules of weft that stand behind each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = ["PRIVATE"]
+
+_HERE = "weft.as_jax.private"
+_CORE = ("weft.as_jax.core_classes", "weft.extend.core", "weft")
+
+PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "jax._src": (_HERE, "weft"),
+        "jax._src.ad_util": ("weft.extend.interpreters.ad", "weft.builtin_primitives"),
+        "jax._src.api": ("weft",),
+        "jax._src.api_util": ("weft.api_util",),
+        "jax._src.checkify": (f"{_HERE}.checkify", "weft.experimental.checkify"),
+        "jax._src.compiler": (f"{_HERE}.compiler",),
+        "jax._src.config": ("weft.config", "weft"),
+        "jax._src.core": _CORE,
+        "jax._src.custom_derivatives": ("weft.custom_derivatives", "weft"),
+        "jax._src.dispatch": (f"{_HERE}.dispatch",),
+        "jax._src.distributed": (f"{_HERE}.one_process",),
+        "jax._src.dtypes": ("weft.dtypes", f"{_HERE}.dtype_names"),
+        "jax._src.earray": (f"{_HERE}.earray",),
+        "jax._src.flatten_util": ("weft.flatten_util",),
+        "jax._src.hijax": ("weft.experimental.hijax",),
+        "jax._src.interpreters": ("weft.extend.interpreters",),
+        "jax._src.interpreters.ad": ("weft.extend.interpreters.ad",),
+        "jax._src.interpreters.batching": ("weft.extend.interpreters.batching",),
+        "jax._src.interpreters.mlir": (
+            "weft.as_jax.lowering_names",
+            "weft.extend.interpreters.mlir",
+        ),
+        "jax._src.interpreters.partial_eval": (
+            "weft.as_jax.dead_code_names",
+            "weft.extend.interpreters.partial_eval",
+        ),
+        "jax._src.interpreters.pxla": ("weft.as_jax.interpreters",),
+        "jax._src.interpreters.xla": ("weft.as_jax.interpreters",),
+        "jax._src.lax": ("weft.lax",),
+        "jax._src.lax.control_flow": ("weft.lax",),
+        "jax._src.lax.convolution": ("weft.lax", "weft.builtin_primitives"),
+        "jax._src.lax.lax": ("weft.lax", "weft.builtin_primitives"),
+        "jax._src.lax.slicing": ("weft.lax", "weft.builtin_primitives"),
+        "jax._src.lib": (_HERE,),
+        "jax._src.lib.xla_client": (f"{_HERE}.xla_client",),
+        "jax._src.linear_util": ("weft.extend.linear_util",),
+        "jax._src.literals": (f"{_HERE}.literals",),
+        "jax._src.mesh": ("weft.sharding",),
+        "jax._src.numpy": ("weft.numpy",),
+        "jax._src.numpy.lax_numpy": ("weft.numpy",),
+        "jax._src.numpy.ufuncs": ("weft.numpy",),
+        "jax._src.numpy.util": (f"{_HERE}.numpy_util", "weft.numpy"),
+        "jax._src.partition_spec": ("weft.sharding",),
+        "jax._src.pjit": ("weft.builtin_primitives", "weft.sharding", "weft"),
+        "jax._src.pretty_printer": (f"{_HERE}.pretty_printer",),
+        "jax._src.prng": ("weft.extend.random", "weft.builtin_primitives"),
+        "jax._src.random": ("weft.random",),
+        "jax._src.scipy": ("weft.scipy",),
+        "jax._src.scipy.special": ("weft.scipy.special",),
+        "jax._src.sharding_impls": ("weft.sharding",),
+        "jax._src.source_info_util": ("weft.extend.source_info_util",),
+        "jax._src.state": ("weft.ref", "weft"),
+        "jax._src.state.indexing": ("weft.ref", "weft"),
+        "jax._src.state.types": ("weft.ref", "weft"),
+        "jax._src.state": ("weft.ref",),
+        "jax._src.state.indexing": ("weft.refs.index",),
+        "jax._src.state.types": ("weft.ref",),
+        "jax._src.traceback_util": (f"{_HERE}.traceback_util",),
+        "jax._src.tree_util": (f"{_HERE}.tree_nodes", "weft.tree_util"),
+        "jax._src.typing": (f"{_HERE}.dtype_names", "weft.typing"),
+        "jax._src.util": (f"{_HERE}.list_functions",),
+        "jax._src.xla_bridge": (f"{_HERE}.xla_bridge", "weft"),
+    }
+)

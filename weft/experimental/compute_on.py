@@ -1,0 +1,30 @@
+"""`compute_on`: parts of a program that run on the host of a device."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from weft.experimental.unavailable import refused, refusing
+from weft.runtime import client
+
+__all__ = ["compute_on", "compute_on2"]
+
+
+@contextlib.contextmanager
+def compute_on(compute_type: str) -> Iterator[None]:
+    """A context whose operations run on the host ("device_host"): on the CPU, where they do.
+
+    Raises WeftNotImplementedError on other devices, and for other kinds of computing.
+    """
+    if compute_type not in ("device_host", "device") or (
+        compute_type == "device_host" and client.default_backend() != "cpu"
+    ):
+        raise refused(
+            f"compute_on({compute_type!r})", "weft computes where arrays lie",
+            "weft.device_put to a device of the CPU",
+        )  # fmt: skip
+    yield
+
+
+compute_on2 = refusing("compute_on2", "weft computes where arrays lie")

@@ -1,0 +1,12 @@
+"""Orders of operations, which raise at the call."""
+
+from __future__ import annotations
+
+from weft.experimental.unavailable import refusing
+
+__all__ = ["control_dep", "schedule"]
+
+control_dep = refusing(
+    "control_dep", "XLA schedules what weft compiles", "weft.lax.optimization_barrier"
+)
+schedule = refusing("schedule", "XLA schedules what weft compiles")

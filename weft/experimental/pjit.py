@@ -1,0 +1,7 @@
+"""`pjit`, the older name of `jit`."""
+
+from weft.api.jit import jit
+
+__all__ = ["pjit"]
+
+pjit = jit

@@ -1,0 +1,43 @@
+"""Descriptions of devices to compile for: those that are attached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.experimental.mesh_utils import create_device_mesh
+from weft.experimental.unavailable import refusing
+from weft.runtime import client
+from weft.sharding import Mesh
+
+__all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", "make_mesh"]
+
+
+class TopologyDescription:
+    """A list of devices."""
+
+    def __init__(self, devices: Sequence[Any]) -> None:
+        self.devices = list(devices)
+
+
+def get_attached_topology(platform: str | None = None) -> TopologyDescription:
+    """The devices that this process has.
+
+    >>> from weft.experimental import topologies
+    >>> len(topologies.get_attached_topology().devices) == weft.device_count()
+    True
+    """
+    return TopologyDescription(client.devices(platform))
+
+
+get_topology_desc = refusing(
+    "get_topology_desc", "weft compiles for the devices that it has", "get_attached_topology()"
+)
+
+
+def make_mesh(
+    topo: TopologyDescription, mesh_shape: Sequence[int], axis_names: tuple[str, ...], *,
+    contiguous_submeshes: bool = False,
+) -> Mesh:  # fmt: skip
+    """A mesh of the devices of a description."""
+    return Mesh(create_device_mesh(mesh_shape, topo.devices), axis_names)

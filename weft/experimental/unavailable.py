@@ -1,0 +1,28 @@
+"""Functions of JAX that weft cannot have: importing them is no error, calling one is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from weft.argument_errors import refusal
+from weft.errors import WeftNotImplementedError
+
+__all__ = ["refused", "refusing"]
+
+
+def refused(name: str, why: str, wanted: str | None = None) -> WeftNotImplementedError:
+    """The error for a call of something that weft does not have."""
+    message = f"{name} is not available: {why}"
+    return refusal(WeftNotImplementedError, message, name, f"a call of {name}", wanted)
+
+
+def refusing(name: str, why: str, wanted: str | None = None) -> Callable[..., Any]:
+    """A function of this name that raises WeftNotImplementedError when it is called."""
+
+    def unavailable(*args: Any, **kwargs: Any) -> NoReturn:
+        raise refused(name, why, wanted)
+
+    unavailable.__name__ = unavailable.__qualname__ = name.rpartition(".")[2]
+    unavailable.__doc__ = f"Not available: {why}. Raises WeftNotImplementedError."
+    return unavailable
