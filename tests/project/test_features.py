@@ -17,7 +17,7 @@ ROWS = [
     *(f"A{i}" for i in range(1, 13)),
     *(f"B{i}" for i in range(1, 11)),
     *(f"C{i}" for i in range(1, 9)),
-    *(f"D{i}" for i in range(1, 7)),
+    *(f"D{i}" for i in range(1, 8)),
     *(f"E{i}" for i in range(1, 6)),
     *(f"F{i}" for i in range(1, 8)),
     "F7a",
