@@ -123,6 +123,7 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
     "numpy.linalg": (
         ("LinAlgError", "what has no result is NaN: a compiled program does not raise"),
     ),
+    "jax.experimental.hijax": (("TransformedRef", "references have no views: index the reference"),),
     "jax.experimental.jet": (("*", INTERNAL),),
     "jax.lax": LAX,
     "jax.nn": (

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft.core.primitive import Primitive
+from weft.core.references import RefType as AbstractRef
 from weft.core.rules import Zero
 from weft.core.trace import current_trace
 from weft.core.types import ArrayType as ShapedArray
@@ -21,7 +22,7 @@ from weft.errors import Fix, WeftNotImplementedError, WeftTypeError
 from weft.lowering.eval_trace import EvalTrace
 
 __all__ = [
-    "AbstractValue", "AvalMutableQDD", "AvalQDD", "HiPrimitive", "HiPspec", "HiType",
+    "AbstractRef", "AbstractValue", "AvalMutableQDD", "AvalQDD", "HiPrimitive", "HiPspec", "HiType",
     "MutableHiType", "ShapedArray", "VJPHiPrimitive", "Zero", "aval_method", "aval_property",
     "control_flow_allowed_effects", "cur_qdd", "instantiate_zeros", "is_undefined_primal",
     "register_hitype",
