@@ -19,7 +19,6 @@ from source_files import nodes
 FLOORS = (
     ("base", "config", "jaxlib"),
     ("errors", "function_keys"),
-    ("settings",),
     ("dtypes", "sharding", "tree", "stablehlo"),
     ("backends",),
     ("core", "runtime"),
@@ -59,8 +58,8 @@ LAYER_OF = {
     "weft.memory": "base",
     "weft.distributed": "profiler",
     "weft.dlpack": "api",
-    "weft.jax_settings": "settings",
-    "weft.setting_blocks": "settings",
+    "weft.jax_settings": "config",
+    "weft.setting_blocks": "config",
     "weft.errors": "errors",
     "weft.argument_errors": "errors",
     "weft.dtype_kinds": "dtypes",

@@ -16,11 +16,13 @@ import numpy as np
 
 import op_table
 import weft
-from weft import random
+from weft import lax, random
 from weft.builtin_primitives import primitives
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
+from weft.custom_batching import custom_vmap
+from weft.custom_derivatives import linear_call
 from weft.extend import Example
 from weft.testing import exact_array
 
@@ -70,6 +72,10 @@ UNCHECKED = {
     "index_vector": "has no operand; made where the groups of a collective are looked up",
     "clone_key": "for debug_key_reuse only; tests/random/test_random_key_reuse.py",
     "use_key": "for debug_key_reuse only; tests/random/test_random_key_reuse.py",
+    "platform_index": "has no operand; tests/control_flow/test_platforms.py",
+    "dce_sink": "has no result; tests/ops/test_lax_names.py",
+    "inspect_sharding": "has no result; tests/debug/test_array_shardings.py",
+    "rng_uniform": "gives other numbers each time; tests/random/test_xla_generator.py",
     "untaken": "is not linear in rows that are read; tests/control_flow/test_cond.py maps it",
     "custom_vjp_tangents": "is made by linearizing a custom_vjp, which is checked",
 }
@@ -91,12 +97,41 @@ def called_in_any_order(x: Any) -> Any:
     return weft.io_callback(on_host, of, x)
 
 
+@custom_vmap
+def batched_by_rule(x: Any, y: Any) -> Any:
+    return lax.sin(x) * y
+
+
+@batched_by_rule.def_vmap
+def batched_rule(size: int, batched: list[bool], x: Any, y: Any) -> Any:
+    x, y = (v if b else weft.numpy.broadcast_to(v, (size, *np.shape(v)))
+            for v, b in zip((x, y), batched, strict=True))  # fmt: skip
+    return lax.sin(x) * y, True
+
+
 # Functions of which the program is one application, with operands.
 def special(name: str) -> Callable[..., Any]:
     return lambda *args: primitives[name].bind(*args)
 
 
 GIVEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
+    "custom_vmap": (batched_by_rule, (X, 2 * X), {}),
+    "linear_call": (
+        lambda r, x: linear_call(lambda r, x: r * x, lambda r, ct: r * ct, r, x),
+        (X, 2 * X),
+        {"constant": (0,)},
+    ),
+    "composite": (lax.composite(lambda x: lax.sin(x) * x, "my.composite"), (X,), {}),
+    "ragged_product": (
+        lax.ragged_dot,
+        (X.reshape(3, 1) * np.ones((3, 2)), np.ones((2, 2, 2)) * 0.5, np.array([1, 2], np.int32)),
+        {"constant": (2,)},
+    ),
+    "rng_bit_generator": (
+        lambda key: lax.rng_bit_generator(key, (3,)),
+        (np.arange(4, dtype=np.uint32),),
+        {"order": 0},
+    ),
     "pure_callback": (called_back, (X,), {"order": 0}),
     "io_callback": (called_in_any_order, (X,), {"order": 0}),
     "key_bits": (random.key_data, (random.key(3),), {}),

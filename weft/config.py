@@ -320,7 +320,7 @@ def update(name: str, value: Any) -> None:
     """Changes one setting for the whole process; JAX's names are taken too.
 
     Raises AttributeError for an unknown name, TypeError or ValueError for a value it cannot take,
-    and WeftNotImplementedError for a value of one of JAX's settings that weft does not have.
+    and NotImplementedError for a value of one of JAX's settings that weft does not have.
     """
     global _global, _host, guarding
     changes = _changes({name: value})

@@ -55,7 +55,7 @@ ORDERED: _Set = REAL | BOOLEAN
 BITS: _Set = INTEGER | BOOLEAN
 ANY: _Set = NUMERIC | BOOLEAN
 
-# The types that arrays can be converted to and from, and that no arithmetic takes.
+# The types of few bits: arithmetic is done in wider ones (see `weft.ops.structural.narrow`).
 NARROW_NAMES = {
     name: name.replace("float", "f").replace("uint", "u").replace("int", "i")
     for name in (

@@ -26,7 +26,8 @@ __all__ = [
     "DTypeError", "DeletedArrayError", "Fix", "GuardError", "InconclusiveDimensionOperation",
     "JAXIndexError", "JAXTypeError", "JaxRuntimeError", "JaxprError", "JaxprTypeError",
     "KeyReuseError", "LeakedTracerError", "MissingDerivativeError", "MissingRuleError",
-    "NoMeshError", "NonConcreteBooleanIndexError", "NonFiniteError", "ProfilerError",
+    "NoMeshError", "NonConcreteBooleanIndexError", "NonFiniteError", "PlatformError",
+    "ProfilerError",
     "RetracingWarning", "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
     "TracerIntegerConversionError", "TreeError", "TypePromotionError", "UnboundAxisError",
     "UnexpectedTracerError", "WeftArgumentError", "WeftError", "WeftIndexError", "WeftNotImplementedError",
@@ -331,6 +332,10 @@ class InconclusiveDimensionOperation(WeftError):
 
 class NoMeshError(WeftValueError, RuntimeError):
     """A PartitionSpec is used where no mesh is in force that its names refer to."""
+
+
+class PlatformError(WeftValueError, RuntimeError):
+    """A platform is asked for that this machine or this installation does not have."""
 
 
 class MissingRuleError(WeftNotImplementedError):

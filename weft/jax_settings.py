@@ -3,7 +3,7 @@
 A setting that weft has too is weft's own under another name. One that weft has no use for, because
 what it chooses between does not exist here or makes no difference, is kept and read back. Of one
 whose other values ask for what weft does not do, only the value that says what weft does anyway is
-taken; another raises WeftNotImplementedError, which says what is missing.
+taken; another raises NotImplementedError, which says what is missing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from weft import config
-from weft.errors import Fix, WeftNotImplementedError
 
 __all__ = ["attribute", "changes", "flag_changes", "parse_flags", "read", "read_environment"]
 
@@ -268,7 +267,7 @@ def _own(name: str) -> str:
 def changes(name: str, value: Any) -> dict[str, Any]:
     """What a change of one of JAX's settings changes of weft's, by weft's names.
 
-    Raises AttributeError for an unknown name and WeftNotImplementedError for a value that asks for
+    Raises AttributeError for an unknown name and NotImplementedError for a value that asks for
     what weft does not do.
     """
     own = _own(name)
@@ -278,12 +277,9 @@ def changes(name: str, value: Any) -> dict[str, Any]:
         return _RENAMED[own].there(value)
     if own in _ONLY and not any(value is x or value == x for x in _ONLY[own].values):
         default, missing = _ONLY[own].values[0], _ONLY[own].missing
-        raise WeftNotImplementedError(
-            f"the setting {name!r} asks for what weft does not have: {missing}",
-            operation="config.update",
-            got=f"{name}={value!r}",
-            wanted=f"{default!r}, which says what weft does",
-            fix=Fix("setting", f"leave it at {default!r}", {"name": name, "value": default}),
+        raise NotImplementedError(
+            f"the setting {name!r} asks for what weft does not have: {missing} (got {value!r}; "
+            f"{default!r} says what weft does)"
         )
     if own in _ACTIONS:
         _ACTIONS[own](value)

@@ -271,7 +271,7 @@ def log_compiles(new_val: bool = True) -> Block:
 
 def array_garbage_collection_guard(new_val: str | None) -> Block:
     """A `with` block that says what becomes of arrays which only Python's collector of cycles can
-    free: "allow" lets it. "log" and "fatal" raise WeftNotImplementedError.
+    free: "allow" lets it. "log" and "fatal" raise NotImplementedError.
 
     >>> import weft
     >>> with weft.array_garbage_collection_guard("allow"):
@@ -376,7 +376,7 @@ def jax2tf_associative_scan_reductions(new_val: bool = True) -> Block:
 
 def auto_pcast(new_val: bool = True) -> Block:
     """A `with` block with a setting of JAX's: whether values that vary along fewer mesh axes are
-    cast where they meet others. weft casts them; False raises WeftNotImplementedError.
+    cast where they meet others. weft casts them; False raises NotImplementedError.
 
     >>> import weft
     >>> with weft.auto_pcast():
@@ -387,7 +387,7 @@ def auto_pcast(new_val: bool = True) -> Block:
 
 def remove_size_one_mesh_axis_from_type(new_val: bool = True) -> Block:
     """A `with` block with a setting of JAX's about shardings in types, which weft's types do not
-    have: True raises WeftNotImplementedError.
+    have: True raises NotImplementedError.
 
     >>> import weft
     >>> with weft.remove_size_one_mesh_axis_from_type(False):

@@ -151,3 +151,19 @@ def test_a_call_that_names_no_program(arguments: tuple[str, ...]) -> None:
     done = run("-m", "weft.as_jax", *arguments)
     assert done.returncode == 2
     assert done.stderr.startswith("usage: python -m weft.as_jax")
+
+
+def test_names_that_libraries_take_from_elsewhere():
+    program = """
+import weft.as_jax, jax
+from jax._src.lib import xla_client
+from jax.experimental.ode import api_util, odeint, ravel_first_arg
+assert xla_client.XlaRuntimeError is jax.errors.JaxRuntimeError
+assert jax.experimental.ode.odeint is odeint
+_, unravel = jax.flatten_util.ravel_pytree((1.0, 2.0))
+doubled = ravel_first_arg(lambda x, y: (x[0] * y, x[1]), unravel, None)
+assert doubled(jax.numpy.array([3.0, 4.0]), 2.0).tolist() == [6.0, 4.0]
+assert jax.typeof(jax.numpy.ones(2)).sharding is None
+assert jax.core.ShapedArray((2,), "float32", sharding=None).shape == (2,)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

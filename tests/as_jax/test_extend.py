@@ -20,7 +20,8 @@ jax.extend.source_info_util jax.extend.xla jax.interpreters.ad jax.interpreters.
 jax.interpreters.mlir jax.interpreters.partial_eval jax.interpreters.pxla jax.interpreters.xla
 jax._src.ad_util jax._src.compiler jax._src.core jax._src.dispatch jax._src.distributed
 jax._src.dtypes jax._src.literals jax._src.numpy.util jax._src.pretty_printer
-jax._src.source_info_util jax._src.traceback_util jax._src.tree_util jax._src.util jax._src.xla_bridge
+jax._src.source_info_util jax._src.traceback_util jax._src.tree_util jax._src.util
+jax._src.xla_bridge
 """.split()
 
 

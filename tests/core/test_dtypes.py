@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
+import weft
 import weft.numpy as jnp
 from weft import config, dtypes
 from weft.errors import DTypeError
@@ -504,3 +505,48 @@ def test_bits_of_an_item():
     assert dtypes.itemsize_bits("int4") == 4 and dtypes.itemsize_bits(jnp.bfloat16) == 16
     assert dtypes.itemsize_bits(np.dtype(ml_dtypes.float8_e4m3b11fnuz)) == 8
     assert dtypes.itemsize_bits(dtypes.complex128) == 128
+
+
+# ---- the names of jax.dtypes -------------------------------------------------------------------
+
+
+def test_the_class_of_random_keys():
+    key = weft.random.key(0).dtype
+    assert dtypes.issubdtype(key, dtypes.prng_key) and dtypes.issubdtype(key, dtypes.extended)
+    assert dtypes.issubdtype(dtypes.prng_key, np.generic)
+    assert not dtypes.issubdtype(key, np.number)
+    assert not dtypes.issubdtype("float32", dtypes.prng_key)
+    with pytest.raises(DTypeError):
+        dtypes.prng_key()
+
+
+def test_categories_of_what_is_no_array_dtype():
+    assert dtypes.issubdtype(None, np.floating) and dtypes.issubdtype(int, np.integer)
+    assert dtypes.issubdtype(object, np.object_) and not dtypes.issubdtype(str, np.number)
+    assert not dtypes.issubdtype(np.int32, int) and dtypes.issubdtype(np.int64, int)
+
+
+def test_canonicalize_dtype():
+    assert dtypes.canonicalize_dtype(np.float64) == dtypes.float32
+    assert dtypes.canonicalize_dtype(None) == dtypes.float32
+    with config.override(enable_x64=True):
+        assert dtypes.canonicalize_dtype("int64") == dtypes.int64
+    key = weft.random.key(0).dtype
+    assert dtypes.canonicalize_dtype(key, allow_extended_dtype=True) is key
+    with pytest.raises(ValueError, match="random keys"):
+        dtypes.canonicalize_dtype(key)
+
+
+def test_scalar_type_of():
+    found = [dtypes.scalar_type_of(x) for x in (True, "int4", jnp.ones(2), 1j)]
+    assert found == [bool, int, float, complex]
+    with pytest.raises(TypeError):
+        dtypes.scalar_type_of(weft.random.key(0))
+
+
+def test_result_type_of_arrays_and_numbers():
+    assert dtypes.result_type(None, "int8") == dtypes.float32
+    assert dtypes.result_type(jnp.ones(2, "int8"), 1.5) == dtypes.float32
+    assert dtypes.result_type(2**200) == dtypes.int32
+    assert dtypes.result_type(1, 2.0, return_weak_type_flag=True) == (dtypes.float32, True)
+    assert dtypes.result_type(np.ones(2), return_weak_type_flag=True) == (dtypes.float32, False)

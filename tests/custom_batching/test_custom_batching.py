@@ -80,7 +80,9 @@ TRANSFORMED = {
     ),
     "vmap of hessian": lambda f: weft.vmap(weft.hessian(f, (0, 1)))(X, Y),
     "vmap of jacrev of jacfwd": lambda f: weft.vmap(weft.jacrev(weft.jacfwd(f)))(X, Y),
-    "vmap of vmap of grad": lambda f: weft.vmap(weft.vmap(weft.grad(f), (None, 0)), (0, None))(X, Y),
+    "vmap of vmap of grad": lambda f: weft.vmap(weft.vmap(weft.grad(f), (None, 0)), (0, None))(
+        X, Y
+    ),
     "vmap of jit of grad": lambda f: weft.vmap(weft.jit(weft.grad(f)))(X, Y),
     "vmap of checkpoint": lambda f: weft.vmap(weft.grad(weft.checkpoint(f)))(X, Y),
     "vmap of linearize": lambda f: weft.vmap(lambda x, y: weft.linearize(f, x, y)[1](y, x))(X, Y),

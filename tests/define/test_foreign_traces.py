@@ -137,7 +137,7 @@ def test_functions_with_a_jvp_of_their_own_keep_it():
 
 def test_a_trace_that_takes_no_notice_runs_the_function():
     class Plain(ForeignTrace):
-        names: list[str] = []  # noqa: RUF012
+        names: list[str] = []
 
         def __init__(self, parent):
             super().__init__()
@@ -171,7 +171,8 @@ def test_what_is_asked_of_the_trace_in_force():
     def inside(x):
         found.update(
             jit=under_jit(), names=axis_names_in_force(), clean=trace_state_clean(),
-            map=under_vmap(), same=outside == get_opaque_trace_state(), top=find_top_trace(()) is current_trace(),
+            map=under_vmap(), same=outside == get_opaque_trace_state(),
+            top=find_top_trace(()) is current_trace(),
         )  # fmt: skip
         with eval_context():
             found["evaluated"] = isinstance(jnp.add(1, 1), weft.Array) and trace_state_clean()

@@ -1,7 +1,7 @@
 """What a job of the ecosystem returned, as JSON, and how far two such results lie apart.
 
-Small arrays are kept whole; of large ones statistics, elements at equal distances and a digest of all
-bytes, so that equal results are known to be equal.
+Small arrays are kept whole; of large ones statistics, elements at equal distances and a digest
+of all bytes, so that equal results are known to be equal.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 LARGEST_WHOLE = 64
 ELEMENTS = 32
-# The difference of two results, relative to the largest magnitude in them, that a job may show if it
-# states no tolerance of its own. Other instruction sets add in another order.
+# The difference of two results, relative to the largest magnitude in them, that a job may show if
+# it states no tolerance of its own. Other instruction sets add in another order.
 TOLERANCE = 1e-6
 
 
@@ -76,9 +76,7 @@ class Comparison:
     problems: tuple[str, ...]
 
 
-def compare(
-    recorded: Mapping[str, Any], found: Mapping[str, Any], tolerance: float
-) -> Comparison:
+def compare(recorded: Mapping[str, Any], found: Mapping[str, Any], tolerance: float) -> Comparison:
     """What a run of a job returned beside what was recorded."""
     problems = [f"{name} is missing" for name in recorded if name not in found]
     problems += [f"{name} was not recorded" for name in found if name not in recorded]
@@ -99,7 +97,7 @@ def compare(
 
 
 def distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """The largest difference of two recorded arrays, relative to the largest magnitude in the first."""
+    """The largest difference of two arrays, relative to the largest magnitude in the first."""
     pairs = list(zip(one["values"], other["values"], strict=True))
     for name, value in one.get("statistics", {}).items():
         if name != "finite":

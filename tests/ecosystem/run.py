@@ -162,7 +162,9 @@ def main() -> int:
     jobs = [name for name in args.only.split(",") if name] or all_jobs()
     unknown = set(jobs) - set(all_jobs())
     if unknown:
-        parser.error(f"no such job: {', '.join(sorted(unknown))}; there are {', '.join(all_jobs())}")
+        parser.error(
+            f"no such job: {', '.join(sorted(unknown))}; there are {', '.join(all_jobs())}"
+        )
     if args.record:
         return record(jobs, args.python)
     if args.beside:

@@ -1,4 +1,5 @@
-"""Writes the table of libraries in docs/ecosystem.md from times.json: `python tests/ecosystem/table.py`.
+"""Writes the table of libraries in docs/ecosystem.md from times.json: `python
+tests/ecosystem/table.py`.
 
 `make test-ecosystem-times` measures and calls this.
 """
@@ -14,7 +15,8 @@ import run
 PAGE = run.ROOT / "docs" / "ecosystem.md"
 BEGIN, END = "<!-- jobs begin -->", "<!-- jobs end -->"
 HEAD = (
-    "| job | library | version | numbers | import | of JAX | first step | of JAX | later steps | of JAX |\n"
+    "| job | library | version | numbers "
+    "| import | of JAX | first step | of JAX | later steps | of JAX |\n"
     "|---|---|---|---|--:|--:|--:|--:|--:|--:|"
 )
 
@@ -44,7 +46,9 @@ def in_words(seconds: float | None) -> str:
 def write() -> None:
     text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     if BEGIN not in text:
-        sys.exit(f"{PAGE} has no line {BEGIN!r} before the place of the table, and {END!r} after it")
+        sys.exit(
+            f"{PAGE} has no line {BEGIN!r} before the place of the table, and {END!r} after it"
+        )
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     times = json.loads(run.TIMES.read_text(encoding="utf-8"))

@@ -282,6 +282,21 @@ def test_errors_are_trees_of_equal_structure_when_traced_again():
     assert weft.device_get(second).get() == second.get()
 
 
+def test_random_keys_are_shown():
+    key = weft.random.key(3)
+    checked = weft.jit(checkify.checkify(lambda k: check(jnp.ones(()) < 0, "{}", k)))
+    assert "key<fry>" in text(checked(key))
+    both = checkify.checkify(lambda k: (check(jnp.ones(()) > 0, "{}", k), check(False, "{}", k)))
+    assert "key<fry>" in text(both(key))
+
+
+def test_nothing_leaks():
+    with weft.config.override(check_tracer_leaks=True):
+        for name in FUNCTIONS:
+            checked = checkify.checkify(weft.jit(FUNCTIONS[name]))
+            assert text(checked(np.float32(-1))) == BAD
+
+
 def test_a_check_that_is_not_turned_into_a_result():
     x = np.float32(-1)
     with pytest.raises(checkify.JaxRuntimeError, match="bad -1.0") as info:

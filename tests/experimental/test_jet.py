@@ -62,7 +62,6 @@ FUNCTIONS = {
     "two operands": lambda x: jnp.arctan2(x, 1 + x) + jnp.hypot(x, 2.0) + jnp.logaddexp(x, 2 * x),
     "error functions": lambda x: special.erf(x) + special.erfc(x) + special.erfinv(x),
     "gamma functions": lambda x: special.gammaln(x) + special.digamma(x),
-    "bessel functions": lambda x: special.i0e(x) + special.i1e(x),
     "networks": lambda x: nn.softplus(x) + nn.gelu(x) + nn.silu(x) + nn.softmax(three(x))[0],
     "products": lambda x: (matrix(x) @ jnp.array([x, 1.0])).sum() + jnp.prod(three(x)),
     "solve": lambda x: jnp.linalg.solve(matrix(x), jnp.array([x, 1.0]))[0],

@@ -11,8 +11,13 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import export, lax, nn
-from weft.errors import ShapeError, TreeError, WeftNotImplementedError, WeftValueError
-from weft.export import InconclusiveDimensionOperation
+from weft.errors import (
+    InconclusiveDimensionOperation,
+    ShapeError,
+    TreeError,
+    WeftNotImplementedError,
+    WeftValueError,
+)
 
 
 def exported(function, *specs, constraints=(), dtype="float32"):

@@ -10,8 +10,8 @@ import pytest
 
 import weft
 from weft import export
-from weft.errors import WeftTypeError, WeftValueError
-from weft.export import InconclusiveDimensionOperation, symbolic_shape
+from weft.errors import InconclusiveDimensionOperation, WeftTypeError, WeftValueError
+from weft.export import symbolic_shape
 from weft.export.symbolic_dimensions import value_of
 
 a, b = symbolic_shape("a, 2*b + 1", constraints=["a >= 2", "b <= 10"])

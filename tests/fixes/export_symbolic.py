@@ -8,8 +8,8 @@ import weft
 import weft.numpy as jnp
 from fixes import Fixed
 from weft import export
-from weft.errors import ShapeError, WeftTypeError, WeftValueError
-from weft.export import InconclusiveDimensionOperation, SymbolicScope, symbolic_shape
+from weft.errors import InconclusiveDimensionOperation, ShapeError, WeftTypeError, WeftValueError
+from weft.export import SymbolicScope, symbolic_shape
 
 THREE = np.array([1.0, 2.0, 3.0], np.float32)
 

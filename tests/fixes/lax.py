@@ -68,9 +68,9 @@ FIXES = [
     Fixed(
         "make the value an argument of the function",
         wrong=lambda: weft.vmap(lambda x: closing_over(x)(x))(X),
-        fixed=lambda fix: weft.vmap(with_rule(lambda x, y: x * y, lambda n, b, x, y: (x * y, True)))(
-            X, X
-        ),
+        fixed=lambda fix: weft.vmap(
+            with_rule(lambda x, y: x * y, lambda n, b, x, y: (x * y, True))
+        )(X, X),
         value=np.array([0.0, 1.0, 4.0]),
         error=WeftNotImplementedError,
     ),

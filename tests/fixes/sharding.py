@@ -251,13 +251,6 @@ SHARDINGS = [
         error=WeftValueError,
     ),
     Fixed(
-        "leave memory_kind out",
-        wrong=lambda: NamedSharding(pair(), PartitionSpec("i"), memory_kind="pinned_host"),
-        fixed=lambda fix: split("i").memory_kind == "device",
-        value=True,
-        error=WeftNotImplementedError,
-    ),
-    Fixed(
         "use P('i')",
         wrong=lambda: weft.device_put(A[:, 0], split("i", None)),
         fixed=lambda fix: weft.device_put(A[:, 0], NamedSharding(pair(), fix.data["spec"])),

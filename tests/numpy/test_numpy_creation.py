@@ -179,7 +179,7 @@ def test_fromfile(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["zeros", "ones", "empty"])
-@pytest.mark.parametrize("shape", [3, (2, 3), [2], (), (0, 2), np.array([1, 2])])
+@pytest.mark.parametrize("shape", [3, (2, 3), [2], (), (0, 2), np.array([1, 2]), range(2, 4)])
 def test_constant_arrays(name, shape):
     out = getattr(jnp, name)(shape)
     expected = getattr(np, name if name != "empty" else "zeros")(shape)

@@ -50,12 +50,18 @@ def leading_zeros(x):
     return count(unsigned(x)).astype(x.dtype)
 
 
+def upper_half(x, y):
+    product = x.astype(object) * y.astype(object)
+    return np.asarray(product >> width(x)).astype(x.dtype)
+
+
 AMOUNT = integers(0, 9)
 ROWS = [
     Op(bits.bitwise_not, np.invert, dtypes.BITS, draw=any_bits),
     Op(bits.bitwise_and, np.bitwise_and, dtypes.BITS, arity=2, draw=any_bits),
     Op(bits.bitwise_or, np.bitwise_or, dtypes.BITS, arity=2, draw=any_bits),
     Op(bits.bitwise_xor, np.bitwise_xor, dtypes.BITS, arity=2, draw=any_bits),
+    Op(bits.mulhi, upper_half, dtypes.INTEGER, arity=2, draw=any_bits),
     Op(bits.population_count, lambda x: np.bitwise_count(unsigned(x)).astype(x.dtype),
        dtypes.INTEGER, draw=any_bits),
     Op(bits.clz, leading_zeros, dtypes.INTEGER, draw=any_bits),

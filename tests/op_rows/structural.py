@@ -8,7 +8,7 @@ from op_table import Arg, Op
 from weft import dtypes
 from weft.layout import Layout
 from weft.ops.indexing import creation, slicing
-from weft.ops.structural import joining, layout_constraint, shape
+from weft.ops.structural import barriers, joining, layout_constraint, shape
 
 
 def of_list(function):
@@ -188,6 +188,15 @@ ROWS = [
         order=0,
         weak="strong",
         refuses=False,
+    ),
+    moved(barriers.optimization_barrier, lambda x: x, (Arg(),), {}),
+    moved(joining.unstack, lambda x, axis: tuple(np.moveaxis(x, axis, 0)), BLOCK, {"axis": 1}),
+    moved(
+        joining.broadcast_like,
+        lambda x, y: np.broadcast_to(x, y.shape),
+        (Arg((1, 3)), Arg((2, 2, 3), np.float32)),
+        {},
+        constant=(1,),
     ),
     moved(creation.zeros_like_array, np.zeros_like, (Arg(),), {}, order=0, weak="strong"),
 ]

@@ -287,6 +287,7 @@ EXEMPT = {
     "wrap_key_bits": "makes random keys, which have no reference",
     "clone_key": "takes random keys; tests/random/test_random_key_reuse.py has all its rules",
     "use_key": "takes random keys; tests/random/test_random_key_reuse.py has all its rules",
+    "platform_index": "has no operand; tests/control_flow/test_platforms.py",
     "pbroadcast": "changes how a value varies; tests/ops/test_collectives.py binds it",
     "sharding_constraint": "needs a mesh; tests/dispatch/test_jit_shardings.py has all its rules",
     "all_gather_invariant": "needs a mesh; tests/spmd/test_shard_map_matrix.py has all its rules",

@@ -483,3 +483,13 @@ def test_derivatives_in_the_parameters(draw, value):
             weft.jit(weft.grad(draw, 1)),
         ):
             assert float(differentiated(key, value)) == pytest.approx(numeric, rel=1e-7, abs=1e-9)
+
+
+def test_gumbel_numbers_of_all_bits():
+    # Recorded from JAX 0.10.2: random.gumbel(random.key(0), (2,), mode="highest").
+    key = weft.random.key(0)
+    found = weft.random.gumbel(key, (2,), mode="highest")
+    np.testing.assert_array_equal(found, np.float32([-1.081849217414856, -1.3463642597198486]))
+    assert int(weft.random.categorical(key, wnp.zeros(3), mode="highest")) == 2
+    many = np.asarray(weft.random.gumbel(key, (50_000,), mode="highest"), np.float64)
+    np.testing.assert_allclose(many.mean(), np.euler_gamma, atol=0.02)

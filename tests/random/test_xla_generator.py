@@ -25,7 +25,10 @@ KEY = np.array([1, 2, 3, 4], np.uint32)
     ],
 )
 def test_bits_are_those_of_xla(dtype, algorithm, key, bits):
-    for function in (lax.rng_bit_generator, weft.jit(lax.rng_bit_generator, static_argnums=(1, 2, 3))):
+    for function in (
+        lax.rng_bit_generator,
+        weft.jit(lax.rng_bit_generator, static_argnums=(1, 2, 3)),
+    ):
         after, found = function(KEY, (3,), dtype, algorithm)
         assert after.tolist() == key and found.tolist() == bits and found.dtype == dtype
 

@@ -14,7 +14,7 @@ import pytest
 
 from source_files import ROOT
 from stablehlo_programs import Type, doubling, module_of, program, put, type_of
-from weft.errors import DeletedArrayError, WeftError, WeftTypeError, WeftValueError
+from weft.errors import DeletedArrayError, PlatformError, WeftError, WeftTypeError, WeftValueError
 from weft.runtime import client, stablehlo
 from weft.runtime.backends.backend import CompileOptions, DeviceLayout
 from weft.runtime.backends.pjrt import Distributed
@@ -195,13 +195,13 @@ def test_questions_about_devices():
 
 
 def test_an_unknown_platform_names_what_there_is_and_the_fix_works():
-    with pytest.raises(WeftValueError, match="no platform 'abacus'") as caught:
+    with pytest.raises(PlatformError, match="no platform 'abacus'") as caught:
         client.devices("abacus")
     assert client.devices(caught.value.fix.data["platform"]) == client.devices()
 
 
 def test_the_cuda_platform_without_a_plugin():
-    with pytest.raises(WeftValueError, match="'cuda' is not available"):
+    with pytest.raises(PlatformError, match="'cuda' is not available"):
         client.devices("gpu")
 
 

@@ -497,7 +497,8 @@ def test_arrays_lie_in_the_memory_of_their_devices():
     sharding = NamedSharding(mesh, P("i"))
     assert NamedSharding(mesh, P("i"), sharding.memory_kind) is sharding
     assert NamedSharding(mesh, P("i"), memory_kind=None) is sharding
-    with pytest.raises(NotImplementedError, match="memory of their devices") as caught:
-        NamedSharding(mesh, P("i"), memory_kind="pinned_host")
+    assert NamedSharding(mesh, P("i"), memory_kind="pinned_host").canonical is sharding
+    with pytest.raises(WeftValueError, match="no memory of the kind") as caught:
+        NamedSharding(mesh, P("i"), memory_kind="disk")
     fix = caught.value.fix.data
     assert NamedSharding(mesh, P("i"), **{fix["keyword"]: fix["value"]}) is sharding

@@ -58,9 +58,13 @@ def _elements(inputs: Any, dims: Sequence[int | None]) -> Any:
     return _change_nodes(inputs, dims, lambda node, axis: mapped_classes[type(node)][0](node, axis))
 
 
-def _stacked(out: Any, dims: Sequence[int | None], size: int) -> Any:
-    return _change_nodes(
-        out, dims, lambda node, axis: mapped_classes[type(node)][1](node, size, axis)
+def _structure_of_all(out: Any, out_tree: Any, out_axes: Any, name: str, size: int) -> Any:
+    """The structure of the stacked results, given one element's."""
+    if not mapped_classes:
+        return out_tree
+    dims = result_axes("vmap", name, out_axes, out_tree)
+    return tree.structure(
+        _change_nodes(out, dims, lambda node, axis: mapped_classes[type(node)][1](node, size, axis))
     )
 
 
@@ -110,10 +114,7 @@ def vmap(
                 inner_args, inner_kwargs = _elements((inner_args, inner_kwargs), dims)
             out = _called(fun, inner_args, inner_kwargs)
             outs, out_tree = tree.flatten(out)
-            if mapped_classes:
-                places = result_axes("vmap", name, out_axes, out_tree)
-                out_tree = tree.structure(_stacked(out, places, size))
-            out_trees.append(out_tree)
+            out_trees.append(_structure_of_all(out, out_tree, out_axes, name, size))
             made.extend(i for i, x in enumerate(outs) if type(x) is Ref)
             return check_results(out, [array_in(x) for x in outs], f"vmap of {name}")
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weft import config, dtypes
+from weft.arrays.host_values import host_values
 from weft.arrays.shards import (
     Shard,
     gathered,
@@ -30,8 +31,6 @@ from weft.base import source as sources
 from weft.base.program_caches import BoundedCache, on_clear
 from weft.core.array_value import array_of_value, array_values
 from weft.core.operators import ArrayOperators
-from weft.core.rules import LinearOperand, not_linear
-from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, Typed, register_type_of, type_of
 from weft.errors import DeletedArrayError, Fix, WeftIndexError, WeftTypeError, WeftValueError
@@ -678,40 +677,6 @@ def array_of(value: Any, of: ArrayType) -> Array:
         return as_array(array_of_value(value))
     array = host_values(value, of)
     return put(array, of, copy=array is value)
-
-
-def host_values(value: Any, of: ArrayType) -> np.ndarray[Any, Any]:
-    """A number or NumPy array as a NumPy array of the dtype that `type_of` says it has: itself
-    where it has that.
-
-    Raises OverflowError for an integer that does not fit, and WeftTypeError for what has a type and
-    no values.
-    """
-    if isinstance(value, np.ndarray) and value.dtype == of.dtype:
-        return value
-    if isinstance(value, LinearOperand):
-        raise not_linear(value)
-    if isinstance(value, ShapeDtypeStruct):
-        wanted = "an array, a NumPy array, or a Python number"
-        raise WeftTypeError("a ShapeDtypeStruct has no values", got=repr(value), wanted=wanted)
-    if isinstance(value, _NUMBERS):
-        with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
-            return np.asarray(value, of.dtype)
-    return _narrow(np.asarray(value), of.dtype)
-
-
-def _narrow(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array in the default width. Raises OverflowError for an integer that does not fit."""
-    if dtype.kind in "iu" and value.size and not dtypes.keeps_low_bits():
-        info = np.iinfo(dtype)
-        low, high = value.min(), value.max()
-        if low < info.min or high > info.max:
-            raise OverflowError(
-                f"the integers {low} to {high} do not fit in {dtype.name}; give the array an "
-                "explicit dtype, or set enable_x64"
-            )
-    with np.errstate(over="ignore"):  # 1e300 in float32 is infinity
-        return value.astype(dtype)
 
 
 register_type_of(Array, lambda value: value.type)

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from weft.runtime import client
 from weft.sharding import Layout, NamedSharding, Sharding
 from weft.sharding.layout import unless_row_major
 from weft.sharding.sharding import block_slices
-
-if TYPE_CHECKING:
-    from weft.arrays.array import Array
 
 __all__ = [
     "Parts", "Shard", "gathered", "join", "moved", "parts_of", "placement_text", "put_blocks",
@@ -347,4 +344,4 @@ class Shard:
     device: Any
     index: tuple[slice, ...]
     replica_id: int
-    data: Array | None
+    data: Any

@@ -43,7 +43,7 @@ def clear_hlo_module_transformation(name: str, *_: Any, **__: Any) -> bool:
 class JaxIrContext:
     """Makes the MLIR context that weft's modules are in."""
 
-    def __new__(cls, *_: Any, **__: Any) -> Any:  # type: ignore[misc]
+    def __new__(cls, *_: Any, **__: Any) -> Any:
         """The context."""
         return stablehlo.context()
 

@@ -41,7 +41,6 @@ experimental.fused
 experimental.jax2tf
 experimental.mesh_utils
 experimental.multihost_utils
-experimental.ode
 experimental.pallas
 experimental.pallas.mosaic_gpu
 experimental.pallas.ops
@@ -147,6 +146,7 @@ gpu.attention
 MODULES: dict[str, tuple[str, ...]] = {
     **{f"jax.{path}": (f"weft.{path}",) for path in _SAME.split()},
     "jax": ("weft.as_jax.root", "weft"),
+    "jax.experimental.ode": ("weft.experimental.ode", "weft.as_jax.private.ode"),
     "jax.version": ("weft.as_jax.release",),
     "jax.experimental.sparse.ad": ("weft.experimental.sparse.autodiff",),
     "jax.experimental.sparse.api": ("weft.experimental.sparse.api",),
@@ -173,7 +173,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     },
     "jax.core": ("weft.as_jax.core_classes", "weft.extend.core", "weft"),
     "jax.debug": ("weft.as_jax.debugging", "weft.debug"),
-    "jax.extend.core": ("weft.as_jax.core_classes", "weft.extend.core"),
+    "jax.extend.core": ("weft.as_jax.core_classes", "weft.extend.core", "weft.errors"),
     "jax.extend.core.primitives": ("weft.builtin_primitives",),
     "jax.extend.ifrt_programs": ("weft.as_jax.extend_xla",),
     "jax.extend.lowering": ("weft.as_jax.extend_xla",),

@@ -260,7 +260,7 @@ class without_scope(_Activation):
     def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
         if active is None or type(active) is Scope:
             return None
-        return active[0], active[1]
+        return active[0], active[1]  # type: ignore[return-value]
 
 
 class user_frames(_Activation):

@@ -236,8 +236,7 @@ def fori_loop(
     lower, upper = user_value(lower), user_value(upper)
     dtype, weak = _bounds_type(lower, upper)
     first, last = (_known(name, bound, dtype) for bound in (lower, upper))
-    integers = isinstance(first, int) and isinstance(last, int)
-    if integers and in_python():
+    if in_python() and type(first) is type(last) is int:
         return run_fori(first, last, body_fun, init_val)
     one = 1.0 if dtype in dtypes.FLOATING else 1  # of the kind of the index, which stays weak
     if first is not None and last is not None:
@@ -256,10 +255,7 @@ def fori_loop(
         rounds = 1 if unroll is None else unroll
         return run_loop("fori_loop", step, carry, None, length, False, rounds)[0][1]
     if unroll is not None:
-        message = f"fori_loop of {name}: only a loop with known bounds can be unrolled"
-        got, wanted = f"unroll={unroll} and a traced bound", "bounds that are Python integers"
-        fix = Fix("unroll", "leave unroll out, or make the bounds static arguments")
-        raise WeftValueError(message, operation="fori_loop", got=got, wanted=wanted, fix=fix)
+        raise _no_unrolling(name, unroll)
 
     def go_on(carry: Any) -> Any:
         return lt(carry[0], carry[1])
@@ -275,6 +271,13 @@ def fori_loop(
         for x, t in zip((lower, upper), types, strict=True)
     )
     return _run_while("fori_loop", go_on, advance, (*bounds, init_val))[2]
+
+
+def _no_unrolling(name: str, unroll: Any) -> WeftValueError:
+    message = f"fori_loop of {name}: only a loop with known bounds can be unrolled"
+    got, wanted = f"unroll={unroll} and a traced bound", "bounds that are Python integers"
+    fix = Fix("unroll", "leave unroll out, or make the bounds static arguments")
+    return WeftValueError(message, operation="fori_loop", got=got, wanted=wanted, fix=fix)
 
 
 def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:

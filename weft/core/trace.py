@@ -250,18 +250,13 @@ class Tracer(Typed, ArrayOperators[Any]):
         super().__init_subclass__(**kwargs)
         if "aval" in vars(cls):
             # A class written for JAX: it says its type so, and need not call `__init__`.
-            cls.type = property(lambda self: self.aval)  # type: ignore[assignment]
-            cls.created = property(lambda self: None, lambda self, line: None)  # type: ignore
+            setattr(cls, "type", property(lambda self: self.aval))  # noqa: B010
+            setattr(cls, "created", property(lambda self: None, lambda self, line: None))  # noqa: B010
 
     @property
     def aval(self) -> ArrayType:
         """The type of the value."""
         return self.type
-
-    @property
-    def trace(self) -> Trace:
-        """The trace that made it."""
-        return self._trace
 
     def full_lower(self) -> Any:
         """The value itself, where it is known without this tracer; else the tracer."""

@@ -16,6 +16,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core import types
 from weft.core.jaxpr import Var
+from weft.core.references import RefType
 from weft.core.types import ArrayType
 from weft.ops.structural.extended_dtypes import physical_type
 
@@ -41,6 +42,7 @@ class AbstractValue(abc.ABC):  # noqa: B024
 
 
 AbstractValue.register(ArrayType)
+AbstractValue.register(RefType)
 
 
 class AbstractToken(AbstractValue):

@@ -168,7 +168,7 @@ def defbilinear(primitive: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
 
 def _called(function: Any) -> Rule:
     """A function of flat values, also for one that `linear_util` wrapped."""
-    return getattr(function, "call_wrapped", function)  # type: ignore[no-any-return]
+    return getattr(function, "call_wrapped", function)
 
 
 def jvp(

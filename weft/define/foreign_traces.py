@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from weft.core.axes import axis_environment
 from weft.core.primitive import Primitive
@@ -137,13 +137,16 @@ class _FlatRule(Rule):
         return MappedJVPRule(self, axis, dims)
 
 
-class _CustomJVP(NamedTuple):
+class _CustomJVP:
     """What a foreign trace gets as the primitive of a function with a jvp of its own."""
 
-    primitive: Primitive
-    name: str
-
     multiple_results = True
+
+    def __init__(self, primitive: Primitive, name: str) -> None:
+        self.primitive, self.name = primitive, name
+
+    def __repr__(self) -> str:
+        return repr(self.primitive)
 
     def bind_with_trace(self, trace: Trace, args: Sequence[Any], /, *rest: Any) -> Any:
         """Applies the function and its rule, the last argument's `subfuns`, under a trace."""

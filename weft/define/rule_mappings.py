@@ -60,10 +60,10 @@ class RuleMapping(MutableMapping[Primitive, Rule]):
         found = self.table.get(primitive)
         if found is None:
             raise KeyError(primitive)
+        rule: Any
         rule, mapping = getattr(found, "outer_rule", (None, None))
-        if mapping is self:
-            return rule  # type: ignore[no-any-return]
-        return self._shown(primitive, found)
+        own: Rule = rule if mapping is self else self._shown(primitive, found)
+        return own
 
     def __delitem__(self, primitive: Primitive) -> None:
         if primitive not in self.table:

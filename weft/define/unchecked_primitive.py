@@ -38,7 +38,7 @@ class UncheckedPrimitive(Primitive, metaclass=_EveryPrimitive):
     >>> cube_p = UncheckedPrimitive("cube")
     >>> _ = cube_p.def_impl(lambda x: x**3)
     >>> cube_p.bind(2.0), isinstance(lax.sin_p, UncheckedPrimitive)
-    (Array(8., dtype=float32), True)
+    (Array(8., dtype=float32, weak_type=True), True)
     """
 
     __slots__ = ("_effects_of",)

@@ -222,9 +222,7 @@ def rmsprop_momentum(
 
 
 @optimizer
-def adam(
-    step_size: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
-) -> Any:
+def adam(step_size: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Any:
     """Adam: D. P. Kingma and J. Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015.
 
     >>> from weft.example_libraries import optimizers

@@ -41,10 +41,10 @@ Layer = tuple[InitFun, ApplyFun]
 Initializer = Callable[..., Any]
 Shape = tuple[int, ...]
 
+_GLOROT, _NORMAL, _SMALL = glorot_normal(), normal(), normal(1e-6)
 
-def Dense(
-    out_dim: int, W_init: Initializer = glorot_normal(), b_init: Initializer = normal()
-) -> Layer:
+
+def Dense(out_dim: int, W_init: Initializer = _GLOROT, b_init: Initializer = _NORMAL) -> Layer:
     """A dense layer: `inputs @ W + b`, of `out_dim` features.
 
     >>> from weft.example_libraries import stax
@@ -80,7 +80,7 @@ def _shape_of(function: Callable[..., Any], *shapes: Shape) -> Shape:
 def GeneralConv(
     dimension_numbers: tuple[str, str, str], out_chan: int, filter_shape: Sequence[int],
     strides: Sequence[int] | None = None, padding: Any = "VALID",
-    W_init: Initializer | None = None, b_init: Initializer = normal(1e-6),
+    W_init: Initializer | None = None, b_init: Initializer = _SMALL,
 ) -> Layer:  # fmt: skip
     """A convolution with dimensions named as in `weft.lax.conv_general_dilated`, and a bias."""
     _, rhs_spec, out_spec = dimension_numbers
@@ -123,7 +123,7 @@ Conv = functools.partial(GeneralConv, ("NHWC", "HWIO", "NHWC"))
 def GeneralConvTranspose(
     dimension_numbers: tuple[str, str, str], out_chan: int, filter_shape: Sequence[int],
     strides: Sequence[int] | None = None, padding: Any = "VALID",
-    W_init: Initializer | None = None, b_init: Initializer = normal(1e-6),
+    W_init: Initializer | None = None, b_init: Initializer = _SMALL,
 ) -> Layer:  # fmt: skip
     """The transpose of a strided convolution, as `weft.lax.conv_transpose`, and a bias."""
     _, rhs_spec, out_spec = dimension_numbers
@@ -339,7 +339,7 @@ def serial(*layers: Layer) -> Layer:
     return init_fun, apply_fun
 
 
-def _keys(kwargs: dict[str, Any], count: int) -> Sequence[Any]:
+def _keys(kwargs: dict[str, Any], count: int) -> Any:
     """Takes `rng` out of keyword arguments: a key for each layer, or None for each."""
     rng = kwargs.pop("rng", None)
     return (None,) * count if rng is None else random.split(rng, count)

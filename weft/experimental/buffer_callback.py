@@ -6,4 +6,8 @@ from weft.experimental.unavailable import refusing
 
 __all__ = ["buffer_callback"]
 
-buffer_callback = refusing("buffer_callback", "weft hands callbacks arrays, not memory", "weft.pure_callback, or weft.ffi for compiled code")
+buffer_callback = refusing(
+    "buffer_callback",
+    "weft hands callbacks arrays, not memory",
+    "weft.pure_callback, or weft.ffi for compiled code",
+)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 from weft.experimental.unavailable import refused, refusing
 from weft.runtime import client

@@ -6,5 +6,7 @@ from weft.experimental.unavailable import refusing
 
 __all__ = ["control_dep", "schedule"]
 
-control_dep = refusing("control_dep", "XLA schedules what weft compiles", "weft.lax.optimization_barrier")
+control_dep = refusing(
+    "control_dep", "XLA schedules what weft compiles", "weft.lax.optimization_barrier"
+)
 schedule = refusing("schedule", "XLA schedules what weft compiles")

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from weft.experimental.unavailable import refusing
 
-__all__ = ["call_tf", "convert", "dtype_of_val", "eval_polymorphic_shape", "split_to_logical_devices"]
+__all__ = [
+    "call_tf",
+    "convert",
+    "dtype_of_val",
+    "eval_polymorphic_shape",
+    "split_to_logical_devices",
+]
 
 _WHY = "it writes TensorFlow graphs, which weft does not"
 _WANTED = "weft.export, whose serialized StableHLO TensorFlow runs with XlaCallModule"

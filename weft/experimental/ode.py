@@ -136,7 +136,8 @@ def _solver(func: Callable[..., Any], settings: _Settings) -> Callable[..., Any]
         return ys, (ys, t, args)
 
     def backward(residuals: Any, g: Any) -> tuple[Any, ...]:
-        return _adjoint(func, settings, *residuals, g)
+        ys, t, args = residuals
+        return _adjoint(func, settings, ys, t, args, g)
 
     solve.defvjp(forward, backward)
     return solve
@@ -169,9 +170,7 @@ def _adjoint(
         return (y_bar + g[i - 1], t0_bar, args_bar), t_bar.astype(type_of(t).dtype)
 
     count = type_of(t).shape[0]
-    (y_bar, t0_bar, args_bar), t_bars = scan(
-        step, start[1:], jnp.arange(count - 1, 0, -1)
-    )
+    (y_bar, t0_bar, args_bar), t_bars = scan(step, start[1:], jnp.arange(count - 1, 0, -1))
     t_bar = jnp.concatenate([t0_bar[None], t_bars[::-1]])
     return (y_bar, t_bar, *_cotangents(args, args_bar))
 
@@ -235,7 +234,9 @@ def _solution(func: Callable[..., Any], y0: Any, t: Any, settings: _Settings) ->
         return tuple(rest), y_target
 
     f0 = func(y0, t[0])
-    dt = jnp.clip(_first_step(func, t[0], y0, 4, rtol, atol, f0), 0.0, hmax).astype(type_of(t).dtype)
+    dt = jnp.clip(_first_step(func, t[0], y0, 4, rtol, atol, f0), 0.0, hmax).astype(
+        type_of(t).dtype
+    )
     curve = jnp.stack([y0] * 5)
     _, ys = scan(to_target, (y0, f0, t[0], dt, t[0], curve), t[1:])
     return jnp.concatenate([y0[None], ys])

@@ -6,4 +6,8 @@ from weft.experimental.unavailable import refusing
 
 __all__ = ["get_profiled_instructions_proto"]
 
-get_profiled_instructions_proto = refusing("get_profiled_instructions_proto", "jaxlib's reader of profiles is not part of weft", "weft.profiler")
+get_profiled_instructions_proto = refusing(
+    "get_profiled_instructions_proto",
+    "jaxlib's reader of profiles is not part of weft",
+    "weft.profiler",
+)

@@ -125,7 +125,9 @@ def lstm(
     >>> from weft.experimental import rnn
     >>> w = rnn.init_lstm_weight(weft.random.key(0), 2, 3, 1, False)
     >>> state = jnp.zeros((1, 4, 3))
-    >>> y, h, c = rnn.lstm(jnp.ones((4, 5, 2)), state, state, w, jnp.full(4, 5), 2, 3, 1, 0.0, False)
+    >>> y, h, c = rnn.lstm(
+    ...     jnp.ones((4, 5, 2)), state, state, w, jnp.full(4, 5), 2, 3, 1, 0.0, False
+    ... )
     >>> y.shape, h.shape
     ((4, 5, 3), (1, 4, 3))
     """

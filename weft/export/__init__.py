@@ -17,17 +17,13 @@ from weft.export.serialized_trees import (
     register_namedtuple_serialization,
     register_pytree_node_serialization,
 )
-from weft.export.symbolic_dimensions import (
-    InconclusiveDimensionOperation,
-    SymbolicScope,
-    is_symbolic_dim,
-)
+from weft.export.symbolic_dimensions import SymbolicScope, is_symbolic_dim
 from weft.export.symbolic_shapes import symbolic_args_specs, symbolic_shape
 
 # fmt: off
 __all__ = [
-    "DisabledSafetyCheck", "Exported", "FORMAT_VERSION", "InconclusiveDimensionOperation",
-    "SymbolicScope", "default_export_platform", "deserialize", "export", "is_symbolic_dim",
+    "DisabledSafetyCheck", "Exported", "FORMAT_VERSION", "SymbolicScope",
+    "default_export_platform", "deserialize", "export", "is_symbolic_dim",
     "maximum_supported_calling_convention_version",
     "minimum_supported_calling_convention_version", "register_namedtuple_serialization",
     "register_pytree_node_serialization", "symbolic_args_specs", "symbolic_shape",

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.errors import Fix
+from weft.errors import Fix, InconclusiveDimensionOperation
 from weft.export.symbolic_dimensions import (
-    InconclusiveDimensionOperation,
     SymbolicDimension,
     SymbolicScope,
     constant_or_dimension,

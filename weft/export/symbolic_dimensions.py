@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.errors import Fix, InconclusiveDimensionOperation, WeftTypeError, WeftValueError
 
 __all__ = [
-    "InconclusiveDimensionOperation", "SymbolicDimension", "SymbolicScope", "constant_or_dimension",
+    "SymbolicDimension", "SymbolicScope", "constant_or_dimension",
     "is_symbolic_dim", "operation_of", "value_of",
 ]  # fmt: skip
 
@@ -35,10 +35,6 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "max": max,
     "min": min,
 }
-
-
-class InconclusiveDimensionOperation(WeftValueError):
-    """An operation on symbolic dimensions whose result depends on their values."""
 
 
 class SymbolicScope:

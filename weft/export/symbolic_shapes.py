@@ -22,7 +22,7 @@ __all__ = ["symbolic_args_specs", "symbolic_shape"]
 _TOKEN = re.compile(r"\s*(\d+|[A-Za-z_]\w*|\.\.\.|>=|<=|==|[-+*^(),])")
 
 
-class _Reader:
+class _ShapeReader:
     """Reads dimensions from text, by recursive descent."""
 
     def __init__(self, text: str, scope: SymbolicScope, what: str) -> None:
@@ -105,7 +105,7 @@ class _Reader:
 
 def _read_constraints(scope: SymbolicScope, constraints: Sequence[str]) -> None:
     for text in constraints:
-        reader = _Reader(text, scope, "the constraint")
+        reader = _ShapeReader(text, scope, "the constraint")
         left = reader.dimension()
         how = reader.take(">=", "<=", "==")
         if not how:
@@ -155,7 +155,7 @@ def symbolic_shape(
     text = text.strip()
     if text.startswith("(") and text.endswith(")") and _closes_last(text):
         text = text[1:-1]
-    return _shape(_Reader(text, scope, "the symbolic shape"), like)
+    return _shape(_ShapeReader(text, scope, "the symbolic shape"), like)
 
 
 def _closes_last(text: str) -> bool:
@@ -168,7 +168,7 @@ def _closes_last(text: str) -> bool:
     return False
 
 
-def _shape(reader: _Reader, like: Sequence[int | None] | None) -> tuple[Any, ...]:
+def _shape(reader: _ShapeReader, like: Sequence[int | None] | None) -> tuple[Any, ...]:
     found: list[Any] = []
     while reader.tokens[0]:
         if reader.take("..."):
@@ -186,13 +186,13 @@ def _shape(reader: _Reader, like: Sequence[int | None] | None) -> tuple[Any, ...
     return tuple(found)
 
 
-def _from_like(reader: _Reader, like: Sequence[int | None] | None, place: int) -> int:
+def _from_like(reader: _ShapeReader, like: Sequence[int | None] | None, place: int) -> int:
     if like is None or place >= len(like) or like[place] is None:
         raise reader.error(f"the length of dimension {place} is not in like={like}")
     return int(like[place])  # type: ignore[arg-type]
 
 
-def _check_like(reader: _Reader, found: Sequence[Any], like: Sequence[int | None]) -> None:
+def _check_like(reader: _ShapeReader, found: Sequence[Any], like: Sequence[int | None]) -> None:
     if len(found) != len(like):
         raise reader.error(f"it has {len(found)} dimensions, and like={like} has {len(like)}")
     for own, other in zip(found, like, strict=True):

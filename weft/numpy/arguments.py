@@ -156,7 +156,7 @@ def axes_of(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
         plain = True
     if axis is None:
         found = tuple(range(ndim))
-    elif isinstance(axis, (tuple, list)):
+    elif isinstance(axis, Sequence):
         found = canonical_axes([axis_of(a, ndim, operation) for a in axis], ndim, operation)
     else:
         found = (axis_of(axis, ndim, operation),)
@@ -222,10 +222,11 @@ def sequence_of(value: Any, operation: str, argument: str) -> Sequence[Any]:
 
 
 def shape_of(shape: Any, operation: str) -> tuple[int, ...]:
-    """A shape from an integer or a sequence of integers."""
+    """A shape from an integer or a sequence of integers, a library's class of shapes included."""
     if isinstance(shape, (tuple, list)):
         return tuple(integer_of(size, operation, "each length of shape") for size in shape)
-    if getattr(shape, "ndim", 0) == 1:
+    sequence = hasattr(shape, "__iter__")
+    if getattr(shape, "ndim", 1 if sequence else 0) == 1 and not isinstance(shape, str):
         return integers_of(shape, operation, "each length of shape")
     return (integer_of(shape, operation, "shape"),)
 

@@ -267,8 +267,13 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     >>> jnp.trapezoid(jnp.array([1.0, 2.0, 3.0]), dx=0.5)
     Array(2., dtype=float32)
     """
-    step = dx if x is None else x
-    if type_of(y := operand("trapezoid", y)).dtype not in dtypes.INEXACT:
+    y = operand("trapezoid", y)
+    step = dx
+    if x is not None:
+        y, step = promoted("trapezoid", *meeting("trapezoid", y, x))
+        if type_of(step).dtype not in dtypes.INEXACT:
+            step = convert(step, inexact(type_of(step).dtype))
+    if type_of(y).dtype not in dtypes.INEXACT:
         y = convert(y, inexact(type_of(y).dtype))
     y, step = meeting("trapezoid", y, step)
     of = type_of(y)

@@ -229,7 +229,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     (1, 3)
     """
     a = operand("expand_dims", a)
-    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
     ndim = type_of(a).ndim + len(axes)
     return shapes.expand_dims(as_operand(a), axes_of(axes, ndim, "expand_dims"))
 

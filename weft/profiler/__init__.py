@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from weft.base.facades import load_on_first_use
-from weft.profiler.memory import device_memory_profile, save_device_memory_profile
+from weft.profiler.memory_profiles import device_memory_profile, save_device_memory_profile
 from weft.profiler.session import (
     ProfileOptions,
     StepTraceAnnotation,

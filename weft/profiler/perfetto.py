@@ -49,7 +49,7 @@ def serve_once(file: Path, port: int = _PORT) -> None:
     def handler(*args: Any) -> _Handler:
         return _Handler(*args, directory=str(file.parent))
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+    with http.server.HTTPServer(("127.0.0.1", port), handler) as server:
         server.asked = ""  # type: ignore[attr-defined]
         address = f"http://127.0.0.1:{server.server_port}/{file.name}"
         print(f"Open URL in browser: https://ui.perfetto.dev/#!/?url={address}", flush=True)

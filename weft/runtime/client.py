@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft import config
 from weft.base.program_caches import clear_caches
-from weft.errors import Fix, GuardError, WeftError, WeftValueError
+from weft.errors import Fix, GuardError, PlatformError, WeftError
 from weft.runtime import pjrt
 from weft.runtime.backends.backend import Backend
 
@@ -129,7 +129,7 @@ def use_backend(other: Backend) -> Iterator[Backend]:
 def backend_for(platform: str | None = None) -> Backend:
     """The backend of a platform: the current one for None, otherwise started if need be.
 
-    Raises WeftValueError for a platform that is unknown or not installed.
+    Raises PlatformError for a platform that is unknown or not installed.
     """
     current = backend()
     if platform is None:
@@ -141,7 +141,7 @@ def backend_for(platform: str | None = None) -> Backend:
         message = f"there is no platform {platform!r}"
         wanted = f"{current.platform!r}, or another installed one of 'cpu', 'cuda'"
         fix = Fix("platform", f"use platform={current.platform!r}", {"platform": current.platform})
-        raise WeftValueError(message, got=platform, wanted=wanted, fix=fix)
+        raise PlatformError(message, got=platform, wanted=wanted, fix=fix)
     return _platform(name)
 
 
@@ -155,7 +155,7 @@ def backend_of(device: Device) -> Backend:
 def devices(backend: str | None = None) -> list[Device]:
     """All devices of the default platform or of a named one, those of other processes too.
 
-    Raises WeftValueError for a platform that is unknown or not installed.
+    Raises PlatformError for a platform that is unknown or not installed.
 
     >>> import weft
     >>> weft.devices("cpu")[0]
@@ -169,7 +169,7 @@ def local_devices(
 ) -> list[Device]:
     """The devices of this process or of another, of the default platform or of a named one.
 
-    `host_id` is an older name of `process_index`. Raises WeftValueError for a platform that is
+    `host_id` is an older name of `process_index`. Raises PlatformError for a platform that is
     unknown or not installed.
 
     >>> import weft

@@ -1,4 +1,6 @@
-"""array-api-compat: one function of the array API standard, run with NumPy's and with JAX's arrays."""
+"""array-api-compat: one function of the array API standard, run with NumPy's and with JAX's
+arrays.
+"""
 
 import array_api_compat
 import jax

@@ -1,4 +1,6 @@
-"""bijx: a normalizing flow of coupling layers with spectrum scaling, trained by reverse divergence."""
+"""bijx: a normalizing flow of coupling layers with spectrum scaling, trained by reverse
+divergence.
+"""
 
 import bijx
 import jax
@@ -19,7 +21,7 @@ def main(timed):
         bijx.Inverse(bijx.Tanh()), bijx.Inverse(bijx.Inverse(bijx.Tanh())), mix, bijx.Sinh(),
     )  # fmt: skip
     flow = bijx.Transformed(base, chain)
-    target = lambda x: -0.5 * jnp.sum((x - 1.0) ** 2 / 0.3, -1)  # noqa: E731
+    target = lambda x: -0.5 * jnp.sum((x - 1.0) ** 2 / 0.3, -1)
     optimizer = nnx.Optimizer(flow, optax.adam(2e-2), wrt=nnx.Param)
 
     @timed

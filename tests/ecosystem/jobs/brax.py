@@ -1,4 +1,6 @@
-"""Brax: an articulated swimmer in three physics pipelines, and a few updates of PPO on a fast one."""
+"""Brax: an articulated swimmer in three physics pipelines, and a few updates of PPO on
+a fast one.
+"""
 
 import functools
 

@@ -1,4 +1,6 @@
-"""Chex: dataclasses as trees, checks of shapes and traces, variants, and values checked when compiled."""
+"""Chex: dataclasses as trees, checks of shapes and traces, variants, and values checked when
+compiled.
+"""
 
 import chex
 import jax
@@ -26,7 +28,9 @@ def advance(particle, settings):
     chex.assert_equal_shape([particle.position, particle.velocity])
     force = -particle.position - settings.friction * particle.velocity
     velocity = particle.velocity + settings.step * force / particle.mass
-    return particle.replace(position=particle.position + settings.step * velocity, velocity=velocity)
+    return particle.replace(
+        position=particle.position + settings.step * velocity, velocity=velocity
+    )
 
 
 def refused(check, *args, **kwargs):

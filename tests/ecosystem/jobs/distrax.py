@@ -1,4 +1,6 @@
-"""Distrax: a flow of coupling layers fitted by maximum likelihood, mixtures, and a hidden Markov model."""
+"""Distrax: a flow of coupling layers fitted by maximum likelihood, mixtures, and a hidden Markov
+model.
+"""
 
 import distrax
 import jax
@@ -13,7 +15,7 @@ TOLERANCE = 1e-5
 
 def first_params(key):
     one, other = jax.random.split(key)
-    layer = lambda k: {  # noqa: E731
+    layer = lambda k: {
         "w": 0.1 * jax.random.normal(k, (1, 16)),
         "b": jnp.zeros(16),
         "out": 0.1 * jax.random.normal(jax.random.fold_in(k, 1), (16, 2)),
@@ -58,7 +60,7 @@ def main(timed):
     @timed
     @jax.jit
     def step(params, state):
-        loss = lambda p: -flow(p).log_prob(x).mean()  # noqa: E731
+        loss = lambda p: -flow(p).log_prob(x).mean()
         value, grads = jax.value_and_grad(loss)(params)
         updates, state = optimizer.update(grads, state)
         return optax.apply_updates(params, updates), state, value

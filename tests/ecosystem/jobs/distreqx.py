@@ -28,7 +28,7 @@ def main(timed):
     @timed
     @eqx.filter_jit
     def step(params, state):
-        loss = lambda p: -jax.vmap(mixture(p).log_prob)(x).mean()  # noqa: E731
+        loss = lambda p: -jax.vmap(mixture(p).log_prob)(x).mean()
         value, grads = jax.value_and_grad(loss)(params)
         updates, state = optimizer.update(grads, state)
         return optax.apply_updates(params, updates), state, value

@@ -1,4 +1,6 @@
-"""e3nn-jax: spherical harmonics, tensor products and gates of a message between atoms, equivariant."""
+"""e3nn-jax: spherical harmonics, tensor products and gates of a message between atoms,
+equivariant.
+"""
 
 import e3nn_jax as e3nn
 import jax
@@ -17,8 +19,7 @@ def main(timed):
     linear = e3nn.FunctionalLinear(
         e3nn.tensor_product(nodes.irreps, "0e + 1o + 2e").irreps, "4x0e + 2x0e + 2x1o"
     )
-    weights = [jax.random.normal(keys[2], w) for w in linear.weights_shapes] if hasattr(
-        linear, "weights_shapes") else jax.random.normal(keys[2], (linear.num_weights,))  # fmt: skip
+    weights = jax.random.normal(keys[2], (linear.num_weights,))
 
     def message(positions, nodes):
         edges = e3nn.IrrepsArray("1o", positions[receivers] - positions[senders])

@@ -1,4 +1,6 @@
-"""Einops: patches of pictures, attention and pooling by rearrangement, inside jit, vmap and grad."""
+"""Einops: patches of pictures, attention and pooling by rearrangement, inside jit,
+vmap and grad.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,6 @@
-"""Equinox: a recurrent classifier of noisy waves with dropout and normalization, trained by Optax."""
+"""Equinox: a recurrent classifier of noisy waves with dropout and normalization,
+trained by Optax.
+"""
 
 import equinox as eqx
 import jax
@@ -108,9 +110,9 @@ def main(timed):
     counted, state = eqx.nn.make_with_state(Counted)()
     batch = jax.random.normal(jax.random.key(5), (8, 4))
     for _ in range(3):
-        normed, state = jax.vmap(
-            counted, axis_name="batch", in_axes=(0, None), out_axes=(0, None)
-        )(batch, state)
+        normed, state = jax.vmap(counted, axis_name="batch", in_axes=(0, None), out_axes=(0, None))(
+            batch, state
+        )
     shapes = eqx.filter_eval_shape(Waves, 8, jax.random.key(0))
     conv = eqx.nn.Conv2d(3, 4, 3, padding=1, key=jax.random.key(7))
     attention = eqx.nn.MultiheadAttention(2, 8, key=jax.random.key(8))

@@ -1,4 +1,6 @@
-"""Exponax: Burgers' and the Kuramoto-Sivashinsky equation by exponential integrators, and a gradient."""
+"""Exponax: Burgers' and the Kuramoto-Sivashinsky equation by exponential integrators, and a
+gradient.
+"""
 
 import exponax as ex
 import jax

@@ -1,4 +1,6 @@
-"""Flashbax: replay buffers of items, trajectories and priorities, filled and sampled when compiled."""
+"""Flashbax: replay buffers of items, trajectories and priorities, filled and sampled when
+compiled.
+"""
 
 import flashbax as fbx
 import jax

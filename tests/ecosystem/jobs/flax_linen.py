@@ -1,4 +1,6 @@
-"""Flax linen: a small convolutional network with batch statistics and dropout, and a transformer block."""
+"""Flax linen: a small convolutional network with batch statistics and dropout, and a transformer
+block.
+"""
 
 import flax.linen as nn
 import jax

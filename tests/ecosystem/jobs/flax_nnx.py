@@ -1,4 +1,6 @@
-"""Flax NNX: stateful modules with batch statistics, dropout and shared weights, trained by Optax."""
+"""Flax NNX: stateful modules with batch statistics, dropout and shared weights,
+trained by Optax.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,6 @@
-"""interpax: splines in one, two and three dimensions, their derivatives, and gradients through them."""
+"""interpax: splines in one, two and three dimensions, their derivatives, and gradients through
+them.
+"""
 
 import interpax
 import jax

@@ -35,6 +35,8 @@ def main(timed):
         "matrix": turn.as_matrix(),
         "euler": jnp.stack(turn.as_rpy_radians()),
         "adjoint": truth.adjoint(),
-        "between": jaxlie.manifold.rminus(jaxlie.SO2.from_radians(0.3), jaxlie.SO2.from_radians(1.0)),
+        "between": jaxlie.manifold.rminus(
+            jaxlie.SO2.from_radians(0.3), jaxlie.SO2.from_radians(1.0)
+        ),
         "jacobian": jax.jacfwd(lambda v: jaxlie.SO3.exp(v).log())(jnp.array([0.1, 0.2, -0.3])),
     }

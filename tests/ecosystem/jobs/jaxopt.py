@@ -21,7 +21,9 @@ def banana(z):
 def main(timed):
     rng = np.random.default_rng(7)
     x = jnp.asarray(rng.normal(size=(40, 5)), jnp.float32)
-    y = jnp.asarray(x @ np.array([1.0, -2.0, 0.0, 0.0, 0.5]) + 0.1 * rng.normal(size=40), jnp.float32)
+    y = jnp.asarray(
+        x @ np.array([1.0, -2.0, 0.0, 0.0, 0.5]) + 0.1 * rng.normal(size=40), jnp.float32
+    )
     descent = jaxopt.GradientDescent(ridge, maxiter=200, tol=1e-5)
     solve = timed(jax.jit(lambda p: descent.run(jnp.zeros(5), p, x, y).params))
     for _ in range(5):

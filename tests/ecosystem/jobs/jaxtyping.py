@@ -10,7 +10,9 @@ DISTRIBUTION = "jaxtyping"
 
 @jaxtyped(typechecker=beartype)
 def attend(
-    query: Float[Array, "*batch n d"], key: Float[Array, "*batch m d"], value: Float[Array, "*batch m e"]
+    query: Float[Array, "*batch n d"],
+    key: Float[Array, "*batch m d"],
+    value: Float[Array, "*batch m e"],
 ) -> Float[Array, "*batch n e"]:
     weights = jax.nn.softmax(query @ jnp.swapaxes(key, -1, -2) / query.shape[-1] ** 0.5)
     return weights @ value

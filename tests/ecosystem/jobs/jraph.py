@@ -29,7 +29,7 @@ def graphs(count):
 
 
 def network(params):
-    dense = lambda name: lambda *x: jnp.tanh(jnp.concatenate(x, -1) @ params[name])  # noqa: E731
+    dense = lambda name: lambda *x: jnp.tanh(jnp.concatenate(x, -1) @ params[name])
     return jraph.GraphNetwork(
         update_edge_fn=dense("edge"), update_node_fn=dense("node"), update_global_fn=dense("global")
     )
@@ -66,8 +66,7 @@ def main(timed):
         params, state, value = step(params, state)
         losses.append(value)
     gat = jraph.GAT(
-        lambda nodes: nodes @ params["node"][:3],
-        lambda s, r, e: jnp.sum(s * r, -1, keepdims=True),
+        lambda nodes: nodes @ params["node"][:3], lambda s, r, e: jnp.sum(s * r, -1, keepdims=True)
     )(batch)
     return {
         "losses": jnp.stack(losses),

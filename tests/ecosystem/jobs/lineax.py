@@ -1,4 +1,6 @@
-"""Lineax: linear systems by structure, iterative solvers, least squares, and derivatives through them."""
+"""Lineax: linear systems by structure, iterative solvers, least squares, and derivatives through
+them.
+"""
 
 import jax
 import jax.numpy as jnp

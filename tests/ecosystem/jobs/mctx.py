@@ -23,9 +23,7 @@ def main(timed):
         )  # fmt: skip
 
     start = jnp.array([1, 5, 9])
-    root = mctx.RootFnOutput(
-        prior_logits=table[start], value=jnp.zeros(batch), embedding=start
-    )
+    root = mctx.RootFnOutput(prior_logits=table[start], value=jnp.zeros(batch), embedding=start)
 
     @timed
     @jax.jit

@@ -40,7 +40,7 @@ def loss(params, x, y):
 
 def chains():
     schedule = optax.warmup_cosine_decay_schedule(0.0, 3e-2, 10, 40, 1e-3)
-    weights = lambda params: jax.tree.map(lambda p: p.ndim > 1, params)  # noqa: E731
+    weights = lambda params: jax.tree.map(lambda p: p.ndim > 1, params)
     return {
         "adamw": optax.chain(
             optax.clip_by_global_norm(1.0), optax.adamw(schedule, weight_decay=1e-3, mask=weights)
@@ -76,14 +76,12 @@ def main(timed):
         found[f"{name}_losses"] = jnp.stack(losses)
         found[f"{name}_norm"] = optax.tree.norm(params)
     solver = optax.lbfgs()
-    quadratic = lambda z: jnp.sum((z - jnp.arange(5.0)) ** 2 * jnp.array([1, 5, 2, 8, 3.0]))  # noqa: E731
+    quadratic = lambda z: jnp.sum((z - jnp.arange(5.0)) ** 2 * jnp.array([1, 5, 2, 8, 3.0]))
     z = jnp.ones(5)
     state = solver.init(z)
     value_and_grad = optax.value_and_grad_from_state(quadratic)
     for _ in range(8):
         value, grad = value_and_grad(z, state=state)
-        updates, state = solver.update(
-            grad, state, z, value=value, grad=grad, value_fn=quadratic
-        )
+        updates, state = solver.update(grad, state, z, value=value, grad=grad, value_fn=quadratic)
         z = optax.apply_updates(z, updates)
     return found | {"lbfgs": z, "accuracy": jnp.mean(jnp.argmax(logits(params, x), 1) == y)}

@@ -1,4 +1,6 @@
-"""Penzai: named arrays, a transformer's block built from layers, a part of it replaced, and trained."""
+"""Penzai: named arrays, a transformer's block built from layers, a part of it replaced, and
+trained.
+"""
 
 import jax
 import jax.numpy as jnp

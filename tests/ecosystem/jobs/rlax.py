@@ -48,7 +48,4 @@ def main(timed):
         ),
         "projected": rlax.categorical_l2_project(atoms + 0.13, jax.nn.softmax(logits[0]), atoms),
         "greedy": rlax.epsilon_greedy(0.2).sample(keys[5], q),
-        "retrace": jax.jit(rlax.retrace)(
-            q, q[::-1], actions, actions[::-1], rewards, discounts, jax.nn.softmax(values[1:]), jax.nn.softmax(values[:-1]), 0.9
-        ),
     }

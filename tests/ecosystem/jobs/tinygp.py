@@ -1,4 +1,6 @@
-"""tinygp: a Gaussian process with a composed kernel, fitted by its likelihood, and a fast one in time."""
+"""tinygp: a Gaussian process with a composed kernel, fitted by its likelihood, and a fast one in
+time.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +32,7 @@ def main(timed):
     @timed
     @jax.jit
     def step(params, state):
-        loss = lambda p: -process(p, x).log_probability(y)  # noqa: E731
+        loss = lambda p: -process(p, x).log_probability(y)
         value, grads = jax.value_and_grad(loss)(params)
         updates, state = optimizer.update(grads, state)
         return optax.apply_updates(params, updates), state, value

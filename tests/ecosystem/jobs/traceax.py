@@ -19,9 +19,7 @@ def main(timed):
         tr.HutchinsonEstimator, tr.HutchPlusPlusEstimator, tr.XTraceEstimator,
         tr.XNysTraceEstimator,
     ):  # fmt: skip
-        run = timed(
-            jax.jit(lambda key, kind=kind: kind().estimate(key, operator, k=9)[0])
-        )
+        run = timed(jax.jit(lambda key, kind=kind: kind().estimate(key, operator, k=9)[0]))
         for _ in range(3):
             found[kind.__name__] = run(jax.random.key(1))
     return found

@@ -140,9 +140,7 @@ def test_sampled_products():
                 continue
             spare = n_batch + n_dense < full.ndim  # else padding cannot be marked
             pattern = made(np.ones_like(full), n_batch, n_dense, spare=int(spare))
-            data = sparse.bcoo_dot_general_sampled(
-                a, b, pattern.indices, dimension_numbers=numbers
-            )
+            data = sparse.bcoo_dot_general_sampled(a, b, pattern.indices, dimension_numbers=numbers)
             same(sparse.BCOO((data, pattern.indices), shape=full.shape), full)
 
 

@@ -25,5 +25,5 @@ class TypedComplex(complex):
     dtype: np.dtype[np.generic]
 
 
-class TypedNdArray(np.ndarray):  # type: ignore[type-arg]
+class TypedNdArray(np.ndarray):
     """A NumPy array with a dtype of its own: weft's are plain."""

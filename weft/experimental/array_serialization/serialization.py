@@ -144,7 +144,9 @@ def run_serialization(arrays: Sequence[Any], tensorstore_specs: Sequence[Any]) -
     """Writes several arrays."""
     pairs = [(x, _described(s, x)) for x, s in zip(arrays, tensorstore_specs, strict=True)]
     opened = [_store().open(spec, create=True, open=True) for _, spec in pairs]
-    writes = [store.result().write(np.asarray(x)) for store, (x, _) in zip(opened, pairs, strict=True)]
+    writes = [
+        store.result().write(np.asarray(x)) for store, (x, _) in zip(opened, pairs, strict=True)
+    ]
     for write in writes:
         write.result()
 
@@ -173,7 +175,7 @@ class AsyncManager:
     def __init__(self, timeout_secs: float = 300) -> None:
         self.timeout_secs = timeout_secs
         self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
 
     def check_for_errors(self) -> None:
         """Raises the error of a write that has ended."""
@@ -194,7 +196,7 @@ class AsyncManager:
         def guarded() -> None:
             try:
                 work()
-            except BaseException as error:
+            except Exception as error:  # noqa: BLE001 - raised at the next call
                 self._error = error
 
         self._thread = threading.Thread(target=guarded, daemon=True)
@@ -212,13 +214,10 @@ class GlobalAsyncCheckpointManagerBase(abc.ABC):
     def wait_until_finished(self) -> None:
         """Waits until everything is written."""
 
-    @abc.abstractmethod
-    def serialize(self, arrays: Any, tensorstore_specs: Any, **options: Any) -> None:
-        """Writes arrays."""
-
-    @abc.abstractmethod
-    def deserialize(self, shardings: Any, tensorstore_specs: Any, **options: Any) -> list[Any]:
-        """Reads arrays."""
+    # Writes arrays, `serialize(arrays, tensorstore_specs, ...)`, and reads them,
+    # `deserialize(shardings, tensorstore_specs, ...)`.
+    serialize: Any
+    deserialize: Any
 
 
 class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBase):

@@ -94,7 +94,9 @@ def checked_run(
     trace = CheckTrace(current_trace(), categories, name)
     with running(trace):
         out = function(*args)
-    return trace.failure, out
+    # The trace lives on where leaks are looked for; the values of the failure are not its own.
+    failure, trace.failure = trace.failure, NO_FAILURE
+    return failure, out
 
 
 def checked_program(jaxpr: Jaxpr, categories: Categories) -> tuple[Jaxpr, Form]:

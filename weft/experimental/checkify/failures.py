@@ -25,6 +25,7 @@ from weft.errors import WeftValueError
 from weft.ops.elementwise.arithmetic import eq, ne
 from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.selection import select
+from weft.ops.structural.extended_dtypes import is_key
 from weft.ops.structural.tangents import zeros
 
 __all__ = [
@@ -288,7 +289,7 @@ class Error(Immutable):
         return BatchedError.joined(failures) if failures else None
 
     def _failure_at(self, index: tuple[int, ...]) -> CheckFailure | None:
-        number, *rest = (np.asarray(x)[index] for x in self._leaves)
+        number, *rest = ((x if is_key(x) else np.asarray(x))[index] for x in self._leaves)
         site = _sites[int(number)]
         if site is None:
             return None

@@ -3,11 +3,54 @@
 from typing import TYPE_CHECKING
 
 from weft.base.facades import load_on_first_use
-from weft.experimental.pallas.calls import *
+from weft.experimental.pallas.calls import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xchg,
+    atomic_xor,
+    broadcast_to,
+    core_map,
+    debug_check,
+    debug_print,
+    delay,
+    dot,
+    empty,
+    empty_like,
+    empty_ref_like,
+    enable_debug_checks,
+    enable_poison_buffers,
+    estimate_cost,
+    get_global,
+    kernel,
+    load,
+    loop,
+    lower_as_mlir,
+    max_contiguous,
+    multiple_of,
+    num_programs,
+    pallas_call,
+    pallas_export_experimental,
+    program_id,
+    reciprocal,
+    run_scoped,
+    run_state,
+    select_ref,
+    semaphore_read,
+    semaphore_signal,
+    semaphore_wait,
+    store,
+    swap,
+    when,
+    with_scoped,
+)
 from weft.experimental.pallas.kernels import (
     ANY,
-    BlockSpec,
     Blocked,
+    BlockSpec,
     BoundedSlice,
     Buffered,
     CompilerParams,
@@ -32,6 +75,22 @@ if TYPE_CHECKING:
     from weft.experimental.pallas import ops as ops
     from weft.experimental.pallas import tpu as tpu
     from weft.experimental.pallas import triton as triton
+
+# fmt: off
+__all__ = [
+    "ANY", "BlockSpec", "Blocked", "BoundedSlice", "Buffered", "CompilerParams", "CostEstimate",
+    "Element", "GridSpec", "MemorySpace", "Slice", "Squeezed", "align_to", "atomic_add",
+    "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg",
+    "atomic_xor", "broadcast_to", "cdiv", "core_map", "debug_check", "debug_print", "delay",
+    "dot", "ds", "dslice", "empty", "empty_like", "empty_ref_like", "enable_debug_checks",
+    "enable_poison_buffers", "estimate_cost", "get_global", "kernel", "load", "loop",
+    "lower_as_mlir", "max_contiguous", "mosaic_gpu", "multiple_of", "next_power_of_2",
+    "no_block_spec", "num_programs", "ops", "pallas_call", "pallas_export_experimental",
+    "program_id", "reciprocal", "run_scoped", "run_state", "select_ref", "semaphore_read",
+    "semaphore_signal", "semaphore_wait", "squeezed", "store", "strides_from_shape", "swap",
+    "tpu", "triton", "when", "with_scoped",
+]
+# fmt: on
 
 _LAZY_MODULES = (
     "weft.experimental.pallas.mosaic_gpu",

@@ -16,9 +16,9 @@ from weft.experimental.unavailable import refusing
 
 __all__ = [
     "ANY", "BlockSpec", "Blocked", "BoundedSlice", "Buffered", "CompilerParams", "CostEstimate",
-    "Element", "GridSpec", "MemorySpace", "PrefetchScalarGridSpec", "Slice", "Squeezed", "align_to",
-    "Description", "cdiv", "ds", "dslice", "kernel_function", "next_power_of_2", "no_block_spec", "squeezed",
-    "strides_from_shape",
+    "Description", "Element", "GridSpec", "MemorySpace", "PrefetchScalarGridSpec", "Slice",
+    "Squeezed", "align_to", "cdiv", "ds", "dslice", "kernel_function", "next_power_of_2",
+    "no_block_spec", "squeezed", "strides_from_shape",
 ]  # fmt: skip
 
 WHY = "Pallas kernels need a compiler that is part of the jax package (interpret=True too)"

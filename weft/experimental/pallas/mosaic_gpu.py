@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from weft.experimental.pallas.kernels import (
-    BlockSpec,
-    CompilerParams,
-    MemorySpace,
-    kernel_function,
-)
+from weft.experimental.pallas.kernels import BlockSpec, CompilerParams, MemorySpace, kernel_function
 
 # fmt: off
 __all__ = [

@@ -330,7 +330,12 @@ def _entry(entry: Any) -> str:
 
 
 def _parts(x: BCOO, entries: Sequence[Any], plan: Sequence[str]) -> BCOO:
-    starts, limits, steps, reversed_dims, dropped, traced = [], [], [], [], [], {}
+    starts: list[int] = []
+    limits: list[int] = []
+    steps: list[int] = []
+    reversed_dims: list[int] = []
+    dropped: list[int] = []
+    traced: dict[int, Any] = {}
     d = 0
     for entry, kind in zip(entries, plan, strict=True):
         if kind == "new":

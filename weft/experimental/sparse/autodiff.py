@@ -8,7 +8,8 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import tree
-from weft.api import autodiff, jacobian as dense_jacobian
+from weft.api import autodiff
+from weft.api import jacobian as dense_jacobian
 from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import WeftNotImplementedError
@@ -131,6 +132,10 @@ def _jacobian_of(x: Any, data: Any) -> Any:
     return BCOO.tree_unflatten(info, (data, indices))
 
 
+def _jacobians(arg: Any, data: Any) -> Any:
+    return tree.map(_jacobian_of, arg, data, is_leaf=_is_sparse)
+
+
 def _jacobian_by(transformation: Function) -> Function:
     def jacobian(
         fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, **kwargs: Any
@@ -142,14 +147,15 @@ def _jacobian_by(transformation: Function) -> Function:
         def differentiated(*args: Any, **named: Any) -> Any:
             found = call(*args, **named)
             found, *aux = found if has_aux else (found,)
-            single = isinstance(argnums, int)
-            numbers = (argnums,) if single else tuple(argnums)
-            structure = tree.structure(args[argnums] if single else tuple(args[n] for n in numbers),
-                                       is_leaf=_is_sparse)  # fmt: skip
+            chosen = args[argnums] if isinstance(argnums, int) else tuple(args[n] for n in argnums)
+            structure = tree.flatten(chosen, is_leaf=_is_sparse)[1]
+
+            def jacobian_of(one: Any) -> Any:
+                return restore(args, one, _jacobians)
+
             by_result = tree.map(
-                lambda one: restore(args, one, lambda a, x: tree.map(_jacobian_of, a, x, is_leaf=_is_sparse)),
-                found, is_leaf=lambda x: tree.structure(x) == structure,
-            )  # fmt: skip
+                jacobian_of, found, is_leaf=lambda x: tree.structure(x) == structure
+            )
             return (by_result, *aux) if aux else by_result
 
         return differentiated

@@ -125,7 +125,7 @@ class JAXSparse(abc.ABC):
         name = type(self).__name__
         try:
             return f"{name}({self.dtype.name}{list(self.shape)}, nse={self.nse}{self._marks()})"
-        except Exception:
+        except (AttributeError, IndexError, TypeError):  # marks in the place of buffers
             return f"{name}(<buffers that are no arrays>)"
 
     def block_until_ready(self) -> Self:

@@ -111,8 +111,9 @@ def _multiply(kept: BCOO, other: BCOO, *, shape: tuple[int, ...]) -> BCOO:
         return data * jnp.where(meets, found, jnp.zeros_like(found))
 
     if other.nse == 0 or kept.nse == 0:
-        data = jnp.zeros((*type_of(kept.data).shape[: kept.n_batch], 0, *shape[kept.ndim - kept.n_dense :]),
-                         jnp.result_type(kept.data, other.data))  # fmt: skip
+        dense = shape[kept.ndim - kept.n_dense :]
+        batch = type_of(kept.data).shape[: kept.n_batch]
+        data = jnp.zeros((*batch, 0, *dense), jnp.result_type(kept.data, other.data))
         indices = kept.indices[..., :0, :]
         return BCOO((data, indices), shape=shape)
     n = kept.n_batch

@@ -147,7 +147,7 @@ class _Names:
         self.dense = all_left[edge:]
         self.rhs = [to_left.get(i, lhs.ndim + i) for i in range(rhs_ndim)]
         self.contracted = frozenset(dims.lhs_contract)
-        self.shared = [x for x in (*dims.lhs_batch,)]
+        self.shared = list(dims.lhs_batch)
         free = [i for i in all_left if i not in self.contracted and i not in dims.lhs_batch]
         self.result = [*dims.lhs_batch, *free, *(x for x in self.rhs if x >= lhs.ndim)]
 
@@ -249,17 +249,15 @@ def _sampled(A: Any, B: Any, indices: Any, *, dims: DotDimensions) -> Any:
         *((i, None) for i in a_free), *((None, i) for i in b_free),
     ]  # fmt: skip
     a_shape, b_shape = type_of(A).shape, type_of(B).shape
-    shape = [
-        a_shape[a] if a is not None else b_shape[b] for a, b in sources if (a, b) != (None, None)
-    ]  # type: ignore[index]
+    shape = [a_shape[a] if a is not None else b_shape[b or 0] for a, b in sources]
     n, n_sparse = type_of(indices).ndim - 2, type_of(indices).shape[-1]
     batch, sparse, dense = sources[:n], sources[n : n + n_sparse], sources[n + n_sparse :]
 
     def arranged(x: Any, which: int, contract: tuple[int, ...]) -> Any:
         """Batch dimensions first (length 1 where missing), then indexed, shared, free, summed."""
         at = [pair[which] for pair in batch]
-        order = [pair[which] for group in (batch, sparse, dense) for pair in group]
-        order = [i for i in order if i is not None]
+        places = [pair[which] for group in (batch, sparse, dense) for pair in group]
+        order = [i for i in places if i is not None]
         x_shape = type_of(x).shape
         moved = jnp.transpose(x, (*order, *contract))
         tail = type_of(moved).shape[sum(i is not None for i in at) :]

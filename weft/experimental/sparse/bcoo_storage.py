@@ -30,10 +30,10 @@ from weft.experimental.sparse.bcoo_array import BCOO
 from weft.typing import Array
 
 __all__ = [
-    "accumulated", "all_indices", "bcoo_eliminate_zeros", "bcoo_empty", "bcoo_extract", "bcoo_eye", "bcoo_from_scipy",
-    "bcoo_fromdense", "bcoo_sort_indices", "bcoo_sum_duplicates", "bcoo_todense",
-    "bcoo_update_layout", "check_operand", "count_stored", "extracted", "known_count",
-    "sparse_shape", "stored_data", "stored_indices",
+    "accumulated", "all_indices", "bcoo_eliminate_zeros", "bcoo_empty", "bcoo_extract",
+    "bcoo_eye", "bcoo_from_scipy", "bcoo_fromdense", "bcoo_sort_indices", "bcoo_sum_duplicates",
+    "bcoo_todense", "bcoo_update_layout", "check_operand", "count_stored", "extracted",
+    "known_count", "sparse_shape", "stored_data", "stored_indices",
 ]  # fmt: skip
 
 

@@ -87,9 +87,7 @@ def _solve_transposed_on_host(data: Any, indices: Any, indptr: Any, b: Any) -> A
 # ---- eigenvectors --------------------------------------------------------------------------------
 
 
-def lobpcg_standard(
-    A: Any, X: Any, m: int = 100, tol: Any = None
-) -> tuple[Array, Array, Array]:
+def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Array, Array, Array]:
     """The k largest eigenvalues of a symmetric positive definite matrix, with eigenvectors.
 
     A: an (n, n) matrix (dense, BCOO or BCSR), or a function of (n, k) arrays that applies it; X:

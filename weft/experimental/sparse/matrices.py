@@ -47,7 +47,7 @@ class _Matrix(JAXSparse):
 
     def coordinates(self) -> tuple[Any, Any]:
         """The row and the column of each element."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define coordinates")
 
     def todense(self) -> Array:
         """The dense matrix."""

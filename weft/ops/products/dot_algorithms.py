@@ -26,8 +26,8 @@ class DotAlgorithm(NamedTuple):
 
     Devices have those of `DotAlgorithmPreset`. The dtype of the result is not changed.
 
-    >>> half = lax.DotAlgorithm("float16", "float16", "float16")
-    >>> lax.dot(np.ones(3), np.ones(3), precision=half)
+    >>> single = lax.DotAlgorithm("float32", "float32", "float32")
+    >>> lax.dot(np.ones(3), np.ones(3), precision=single)
     Array(3., dtype=float32)
     """
 

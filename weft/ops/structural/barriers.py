@@ -83,7 +83,7 @@ def sink_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> tuple[
 
 def sink_lower(context: Any, x: Any, *, prevent_mlir_dce: bool) -> list[Any]:
     if prevent_mlir_dce:
-        stablehlo.custom_call("dce_sink", (x,), (), has_side_effect=True)
+        stablehlo.custom_call("dce_sink", (x,), (), backend_config={}, has_side_effect=True)
     return []
 
 
@@ -92,7 +92,7 @@ def sink_type(x: ArrayType, *, prevent_mlir_dce: bool) -> list[ArrayType]:
 
 
 dce_sink_p = primitive(
-    Primitive("dce_sink", multiple_results=True),
+    Primitive("dce_sink", multiple_results=True, memoise=False),
     type_rule=sink_type,
     jvp=lambda primals, tangents, **params: (dce_sink_p.bind(*primals, **params), []),
     vmap=sink_vmap,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from weft import config
-from weft.errors import Fix, WeftValueError
+from weft.errors import Fix, PlatformError, WeftValueError
 from weft.runtime import ffi_registry
 from weft.runtime.backends import device_placement, hlo, pjrt_buffers, pjrt_executable
 from weft.runtime.backends.backend import Backend, CompileOptions, Executable
@@ -189,7 +189,7 @@ class JaxlibBackend(Backend):
 def start(platform: str, distributed: Distributed | None = None) -> JaxlibBackend:
     """Starts the client of a platform ("cpu" or "cuda").
 
-    Raises WeftValueError where the platform's plugin is not installed or finds no device.
+    Raises PlatformError where the platform's plugin is not installed or finds no device.
     """
     if platform == "cpu":
         register_partitioner()
@@ -203,7 +203,7 @@ def start(platform: str, distributed: Distributed | None = None) -> JaxlibBacken
             "install jax-cuda13-pjrt for CUDA"
         )
         fix = Fix("platform", text)
-        raise WeftValueError(message, got=platform, wanted=wanted, fix=fix)
+        raise PlatformError(message, got=platform, wanted=wanted, fix=fix)
     return JaxlibBackend(_cuda_client(plugin, distributed))
 
 

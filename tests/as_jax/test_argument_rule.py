@@ -1,0 +1,150 @@
+"""Arguments and errors under JAX's rules: what weft refuses otherwise, and what programs catch."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from weft import config, errors
+
+
+def quarter(x: object) -> object:
+    """A function whose backward rule answers in float32."""
+
+    @jax.custom_vjp
+    def f(x):
+        return x / 4
+
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: (ct.astype("float32") / 4,))
+    return jax.grad(lambda x: f(x).astype("float32"))(x)
+
+
+TAKEN = {
+    "map(batch_size=0)": (
+        lambda: lax.map(lambda x: x + 1, jnp.arange(2.0), batch_size=0).tolist(),
+        [1.0, 2.0],
+    ),
+    "get(fill_value=) that is not read": (
+        lambda: float(jnp.arange(3.0).at[5].get(mode="clip", fill_value=7)),
+        2.0,
+    ),
+    "take(fill_value=) that is not read": (
+        lambda: jnp.take(jnp.arange(3.0), jnp.array([5]), mode="clip", fill_value=3).tolist(),
+        [2.0],
+    ),
+    "an empty mask": (lambda: jnp.ones((3, 4))[np.zeros(0, bool)].shape, (0, 4)),
+    "copy=False of NumPy's": (
+        lambda: jnp.asarray(np.ones(2, "float32"), copy=False).tolist(),
+        [1.0, 1.0],
+    ),
+    "a cotangent of another width": (lambda: float(quarter(jnp.bfloat16(2.0))), 0.25),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_arguments_that_jax_takes(name: str) -> None:
+    call, wanted = TAKEN[name]
+    assert call() == wanted
+    with config.override(argument_rule="weft"), pytest.raises(errors.WeftError):
+        call()
+
+
+def raising(x: object) -> object:
+    """A callback that fails."""
+    raise KeyError("from the callback")
+
+
+@pytest.mark.parametrize("call", [jax.pure_callback, jax.experimental.io_callback])
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+def test_failures_of_callbacks_are_runtime_errors(call, wrap) -> None:
+    struct = jax.ShapeDtypeStruct((), "float32")
+    called = wrap(lambda x: call(raising, struct, x))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="from the callback") as caught:
+        jax.block_until_ready(called(1.0))
+    assert isinstance(caught.value.__cause__, KeyError)
+    wrong = wrap(lambda x: call(lambda x: np.zeros(3, "float32"), struct, x))
+    with pytest.raises(jax.errors.JaxRuntimeError):
+        jax.block_until_ready(wrong(1.0))
+    with config.override(argument_rule="weft"), pytest.raises(KeyError):
+        jax.block_until_ready(wrap(lambda x: call(raising, struct, x))(1.0))
+
+
+def test_too_much_memory_is_a_runtime_error() -> None:
+    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
+        jnp.zeros((1 << 45,), "float32")
+
+
+def escaped() -> object:
+    """A traced value after its trace."""
+    kept = []
+    jax.jit(lambda x: kept.append(x) or x)(1.0)
+    return kept[0] + 1
+
+
+def reused() -> object:
+    """A key that is used twice."""
+    with jax.debug_key_reuse(True):
+        key = jax.random.key(0)
+        return jax.random.normal(key), jax.random.normal(key)
+
+
+CAUGHT = {
+    "TracerBoolConversionError": lambda: jax.jit(lambda x: 1 if x > 0 else 2)(1.0),
+    "TracerIntegerConversionError": lambda: jax.jit(lambda x: [1, 2][x])(1),
+    "TracerArrayConversionError": lambda: jax.jit(np.sin)(1.0),
+    "ConcretizationTypeError": lambda: jax.jit(float)(1.0),
+    "NonConcreteBooleanIndexError": lambda: jax.jit(lambda x: x[x > 0])(jnp.ones(2)),
+    "UnexpectedTracerError": escaped,
+    "KeyReuseError": reused,
+    "JAXTypeError": lambda: jax.jit(float)(1.0),
+    "JAXIndexError": lambda: jax.jit(lambda x: x[x > 0])(jnp.ones(2)),
+}
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_errors_are_caught_by_the_names_of_jax(name: str) -> None:
+    with pytest.raises(getattr(jax.errors, name)):
+        CAUGHT[name]()
+
+
+BUILTIN = {
+    "fft over a list of axes": (ValueError, lambda: jnp.fft.fft(jnp.ones(3), axis=[0])),
+    "an array of None": (ValueError, lambda: jnp.asarray(None)),
+    "no common dtype": (
+        jax.dtypes.TypePromotionError,
+        lambda: jnp.add(jnp.ones(2, "float8_e5m2"), jnp.ones(2, "float8_e4m3fn")),
+    ),
+    "a dtype of another kind": (ValueError, lambda: jnp.finfo("int8")),
+    "a sampler of real numbers": (
+        ValueError,
+        lambda: jax.random.normal(jax.random.key(0), (), int),
+    ),
+    "positions that are no integers": (ValueError, lambda: jnp.take(jnp.arange(3.0), 1.0)),
+    "a function without its rule": (AttributeError, lambda: jax.custom_jvp(lambda x: x)(1.0)),
+    "a step of 0": (ZeroDivisionError, lambda: jnp.arange(0, 1, 0)),
+    "a wide integer": (OverflowError, lambda: jnp.asarray(2**31)),
+    "a key that is used twice": (TypeError, reused),
+}
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_errors_are_of_the_builtin_classes_that_jax_raises(name: str) -> None:
+    kind, call = BUILTIN[name]
+    with pytest.raises(kind):
+        call()
+
+
+def test_a_class_with_the_method_of_jax_stands_for_an_array() -> None:
+    class Scaled:
+        def __init__(self, by: float) -> None:
+            self.by = by
+
+        def __jax_array__(self) -> object:
+            return self.by * jnp.arange(3.0)
+
+    assert (jnp.ones(3) * Scaled(2.0)).tolist() == [0.0, 2.0, 4.0]
+    assert jax.grad(lambda x: (x * Scaled(3.0)).sum())(1.0) == 9.0
+    assert jnp.asarray(Scaled(1.0)).shape == (3,)

@@ -1,0 +1,51 @@
+"""Numbers and NumPy arrays as NumPy arrays of the dtype that an array of theirs has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.rules import LinearOperand, not_linear
+from weft.core.shape_struct import ShapeDtypeStruct
+from weft.core.types import ArrayType
+from weft.errors import WeftTypeError
+
+__all__ = ["host_values"]
+
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+def host_values(value: Any, of: ArrayType) -> np.ndarray[Any, Any]:
+    """A number or NumPy array as a NumPy array of the dtype that `type_of` says it has: itself
+    where it has that.
+
+    Raises OverflowError for an integer that does not fit, and WeftTypeError for what has a type and
+    no values.
+    """
+    if isinstance(value, np.ndarray) and value.dtype == of.dtype:
+        return value
+    if isinstance(value, LinearOperand):
+        raise not_linear(value)
+    if isinstance(value, ShapeDtypeStruct):
+        wanted = "an array, a NumPy array, or a Python number"
+        raise WeftTypeError("a ShapeDtypeStruct has no values", got=repr(value), wanted=wanted)
+    if isinstance(value, _NUMBERS):
+        with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
+            return np.asarray(value, of.dtype)
+    return _narrow(np.asarray(value), of.dtype)
+
+
+def _narrow(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array in the default width. Raises OverflowError for an integer that does not fit."""
+    if dtype.kind in "iu" and value.size and not dtypes.keeps_low_bits():
+        info = np.iinfo(dtype)
+        low, high = value.min(), value.max()
+        if low < info.min or high > info.max:
+            raise OverflowError(
+                f"the integers {low} to {high} do not fit in {dtype.name}; give the array an "
+                "explicit dtype, or set enable_x64"
+            )
+    with np.errstate(over="ignore"):  # 1e300 in float32 is infinity
+        return value.astype(dtype)
