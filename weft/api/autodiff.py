@@ -185,7 +185,8 @@ def _jvp_of_references(
     given, tangent_tree = tree.flatten(tangents)
     call = boxed_call("jvp", fun, leaves, in_tree, has_aux)
     values = tree.unflatten(tangent_tree, [array_in(x) for x in given])
-    found = jvp(call.function, call.arrays(), values, has_aux)
+    derive: Callable[..., Any] = jvp
+    found = derive(call.function, call.arrays(), values, has_aux)
     (out, arrays), (tangent, tangent_arrays), *aux = found
     call.write(arrays)
     for i, value in zip(call.places, tangent_arrays, strict=True):

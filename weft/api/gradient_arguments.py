@@ -17,6 +17,7 @@ from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError
 from weft.interpreters.staging import function_name
 from weft.ops.elementwise.convert import convert_element_type
+from weft.refs.reference import Ref, unread
 
 __all__ = [
     "Argnums", "Aux", "Both", "First", "Forward", "No", "OfFirst", "OfTwo", "P", "R", "Reverse",
@@ -59,6 +60,8 @@ def operand(value: Any, what: str, path: Any = ()) -> Any:
     """A leaf that a transformation may box, a tracer or an array; else raises WeftTypeError."""
     if isinstance(value, (Array, Tracer)):
         return value
+    if type(value) is Ref:
+        raise unread(value)
     value = user_value(value)
     try:
         if not type_of(value).shape:

@@ -182,9 +182,11 @@ def trace_loop_body(
         types = wider
 
 
-def _traced(*how: Any) -> tuple[TracedBody, tuple[int, ...]]:
+def _traced(
+    what: str, function: Callable[..., Any], in_tree: Any, types: Any, closed: TracedValues
+) -> tuple[TracedBody, tuple[int, ...]]:
     """Returns the traced body for arrays in place of references, and which of these it writes."""
-    traced = trace_body(*how, references=True)
+    traced = trace_body(what, function, in_tree, types, closed, references=True)
     found = discharge(traced.jaxpr)
     return dataclasses.replace(traced, jaxpr=found.jaxpr), found.written
 

@@ -13,7 +13,7 @@ from weft.core.effects import Effect
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftTypeError
 
-__all__ = ["ACCUMULATE", "READ", "WRITE", "RefType"]
+__all__ = ["ACCUMULATE", "READ", "WRITE", "RefType", "is_reference"]
 
 READ = Effect("read")
 WRITE = Effect("write")
@@ -100,3 +100,8 @@ class RefType(Immutable):
         return f"Ref{{{self.inner}}}"
 
     __repr__ = __str__
+
+
+def is_reference(kind: Any) -> bool:
+    """Whether a type is that of a reference."""
+    return type(kind) is RefType

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft import tree
 from weft.arrays.array import Array, as_array
-from weft.core.references import RefType
+from weft.core.references import is_reference
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
 from weft.dispatch.call_checks import (
@@ -53,7 +53,7 @@ def specialization_of(call: StagedCall) -> Specialization:
             text = "make the value an argument, or call lower() outside of the transformation"
             fix = Fix("argument", text)
             raise WeftTypeError(message, operation="lower", got=got, wanted=wanted, fix=fix)
-    if any(type(kind) is RefType for kind in call.traced.jaxpr.in_types):
+    if any(map(is_reference, call.traced.jaxpr.in_types)):
         message = f"jit of {call.name} uses references: it is compiled when it is called"
         fix = Fix("call", "call the jitted function, which compiles it once for such arguments")
         wanted = "a function of arrays"

@@ -222,7 +222,7 @@ class Jitted(Generic[P, R_co]):
             raise self._bad_argument(dynamic, error) from None
         key = (in_tree if self._simple else (static, in_tree), _settings(), in_force(), *signatures)
         call = self._calls.get(key)
-        arrays = [x if type(x) is Ref else as_array(user_value(x)) for x in leaves]
+        arrays: list[Any] = [x if type(x) is Ref else as_array(user_value(x)) for x in leaves]
         if call is None:
             with self._miss(static, in_tree, [x.type for x in arrays], signatures):
                 call = self._calls[key] = self._compile(static, arrays, in_tree)

@@ -14,7 +14,7 @@ from typing import Any
 from weft import tree
 from weft.base import source as sources
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
-from weft.core.references import RefType
+from weft.core.references import RefType, is_reference
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError
 from weft.interpreters.function_results import leaf_paths
@@ -63,7 +63,7 @@ def discharge(jaxpr: Jaxpr) -> Discharged:
         d:f32[] = mul b c
       in (d, c) }
     """
-    refs = tuple(i for i, var in enumerate(jaxpr.inputs) if type(var.type) is RefType)
+    refs = tuple(i for i, var in enumerate(jaxpr.inputs) if is_reference(var.type))
     if not refs:
         return Discharged(jaxpr, (), ())
 
@@ -78,8 +78,8 @@ def discharge(jaxpr: Jaxpr) -> Discharged:
             outs = eval_jaxpr(jaxpr, (), *given)
             return [*outs, *(contents(given[i]) for i in written)]
 
-        of = jaxpr.in_types
-        types: list[Any] = [type.inner if type.__class__ is RefType else type for type in of]
+        of: list[Any] = jaxpr.in_types
+        types: list[Any] = [kind.inner if type(kind) is RefType else kind for kind in of]
         pure = rebuild(function, types, jaxpr.name, "discharge")
         consts = jaxpr.num_consts
         return Discharged(

@@ -93,7 +93,7 @@ class _Accumulating:
             fix = Fix("same_structure", "pass a reference, GradValue() or DontWant() for each")
             got, wanted = str(self.structure), str(structure)
             raise TreeError(message, operation="with_refs", got=got, wanted=wanted, fix=fix)
-        results = []
+        results: list[Any] = []
         for mark, value in zip(self.leaves, found, strict=True):
             if type(mark) is Ref:
                 if type_of(value).dtype != dtypes.float0:

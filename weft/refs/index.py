@@ -146,8 +146,8 @@ def updated(x: Any, index: Any, value: Any, method: str) -> Any:
     for window in windows:
         wholes.append(_window(wholes[-1], [window]))
     part = getattr(wholes[-1].at[rest], method)(value)
-    for whole, (dim, window) in zip(wholes[-2::-1], windows[::-1], strict=True):
-        part = dynamic_update_slice_in_dim(whole, part, window.start, dim)
+    for whole, (dim, taken) in zip(wholes[-2::-1], windows[::-1], strict=True):
+        part = dynamic_update_slice_in_dim(whole, part, taken.start, dim)
     return part
 
 

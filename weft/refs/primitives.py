@@ -18,7 +18,16 @@ from weft.core.trace import Tracer
 from weft.core.types import ArrayType
 from weft.refs.index import Slice, indexed_shape
 
-__all__ = ["TRACED", "WHOLE", "Index", "addupdate_p", "get_p", "index_with", "split_index", "swap_p"]
+__all__ = [
+    "TRACED",
+    "WHOLE",
+    "Index",
+    "addupdate_p",
+    "get_p",
+    "index_with",
+    "split_index",
+    "swap_p",
+]
 
 
 class _Traced:
@@ -31,6 +40,7 @@ class _Traced:
 
 
 TRACED = _Traced()
+
 
 class Index(tuple[Any, ...]):
     """An index as a parameter of an equation, printed as Python writes it."""
