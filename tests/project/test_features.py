@@ -20,7 +20,7 @@ ROWS = [
     *(f"D{i}" for i in range(1, 8)),
     *(f"E{i}" for i in range(1, 6)),
     *(f"F{i}" for i in range(1, 6)),
-    *("F5b", "F5c", "F5d", "F6", "F7", "F7a", "F7b", "F7c"),
+    *("F5b", "F5c", "F5d", "F6", "F7", "F7c", "F7b", "F7a"),
     *(f"F{i}" for i in range(8, 13)),
 ]
 
