@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 import ml_dtypes
 import numpy as np
@@ -532,6 +532,10 @@ def _pair(value: Any) -> tuple[DType, bool]:
     return requested(value), False
 
 
+@overload
+def result_type(*args: Any, return_weak_type_flag: Literal[False] = False) -> np.dtype[Any]: ...
+@overload
+def result_type(*args: Any, return_weak_type_flag: Literal[True]) -> tuple[np.dtype[Any], bool]: ...
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     """The dtype to which arrays, numbers and dtypes promote. Python numbers yield to the others,
     and None stands for the default floating-point dtype.

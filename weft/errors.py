@@ -27,11 +27,11 @@ __all__ = [
     "JAXIndexError", "JAXTypeError", "JaxRuntimeError", "JaxprError", "JaxprTypeError",
     "KeyReuseError", "LeakedTracerError", "MissingDerivativeError", "MissingRuleError",
     "NoMeshError", "NonConcreteBooleanIndexError", "NonFiniteError", "PlatformError",
-    "ProfilerError",
-    "RetracingWarning", "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "TreeError", "TypePromotionError", "UnboundAxisError",
-    "UnexpectedTracerError", "WeftArgumentError", "WeftError", "WeftIndexError", "WeftNotImplementedError",
-    "WeftTypeError", "WeftValueError", "api_boundary", "install_excepthook", "trim",
+    "ProfilerError", "RetracingWarning", "ShapeError", "TracerArrayConversionError",
+    "TracerBoolConversionError", "TracerIntegerConversionError", "TreeError", "TypePromotionError",
+    "UnboundAxisError", "UnexpectedTracerError", "WeftArgumentError", "WeftError",
+    "WeftIndexError", "WeftNotImplementedError", "WeftTypeError", "WeftValueError", "api_boundary",
+    "install_excepthook", "trim",
 ]
 # fmt: on
 
@@ -356,6 +356,8 @@ UnexpectedTracerError = LeakedTracerError
 JAXIndexError = WeftIndexError
 JAXTypeError = WeftTypeError
 JaxprTypeError = JaxprError
+# Found by `__getattr__`.
+JaxRuntimeError: type[RuntimeError]
 
 
 def __getattr__(name: str) -> Any:

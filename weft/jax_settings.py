@@ -29,7 +29,7 @@ class _Renamed(NamedTuple):
     kind: type = str
 
 
-class _Kept(NamedTuple):
+class _KeptSetting(NamedTuple):
     """A setting that changes nothing here: it is kept. `why` says so to readers of this file."""
 
     default: Any
@@ -128,64 +128,78 @@ _PROCESSES = "it is about several processes"
 _LOCATIONS = "weft's programs name the user's line of each operation, nothing more and nothing less"
 _TEXTS = "weft's texts of programs have no colours unless they are asked for"
 
-_KEPT: Mapping[str, _Kept] = {
-    "bcoo_cusparse_lowering": _Kept(False, _SAME_RESULT),
-    "captured_constants_report_frames": _Kept(0, "arrays are never constants of a program"),
-    "captured_constants_warn_bytes": _Kept(2000000000, "arrays are never constants of a program"),
-    "check_proxy_envs": _Kept(True, _PROCESSES),
-    "compilation_cache_include_metadata_in_key": _Kept(False, "keys hold no files and lines"),
-    "compiler_detailed_logging_min_ops": _Kept(10, "it chooses what is logged"),
-    "compiler_enable_remat_pass": _Kept(True, "a pass of XLA for accelerators"),
-    "cpu_collectives_implementation": _Kept("gloo", _PROCESSES),
-    "cpu_get_global_topology_timeout_minutes": _Kept(5, _PROCESSES),
-    "cpu_get_local_topology_timeout_minutes": _Kept(2, _PROCESSES),
-    "cross_host_transfer_socket_address": _Kept("", _PROCESSES),
-    "cross_host_transfer_timeout_seconds": _Kept(None, _PROCESSES),
-    "cross_host_transfer_transfer_size": _Kept(None, _PROCESSES),
-    "cross_host_transport_addresses": _Kept("", _PROCESSES),
-    "custom_vjp3": _Kept(False, _SAME_RESULT),
-    "debug_leaked_clients_on_clear_backends": _Kept(False, "a check of JAX's own caches"),
-    "debug_log_modules": _Kept("", "sets the level of the loggers"),
-    "disable_bwd_checks": _Kept(False, "weft checks types of cotangents, which costs nothing"),
-    "disallow_mesh_context_manager": _Kept(False, "it forbids a style"),
-    "distributed_debug": _Kept(False, _PROCESSES),
-    "embedded_constants_max_bytes": _Kept(32, "arrays are never constants of a program"),
-    "enable_preemption_service": _Kept(True, _PROCESSES),
-    "enable_recoverability": _Kept(False, _PROCESSES),
-    "explicit_x64_dtypes": _Kept("warn", "see the setting dtype_rule"),
-    "export_calling_convention_version": _Kept(10, "exports have weft's own container"),
-    "export_ignore_forward_compatibility": _Kept(False, "exports have weft's own container"),
-    "force_dcn_cross_host_transfers": _Kept(False, _PROCESSES),
-    "hlo_source_file_canonicalization_regex": _Kept(None, _LOCATIONS),
-    "include_debug_info_in_dumps": _Kept(True, _LOCATIONS),
-    "include_full_tracebacks_in_locations": _Kept(True, _LOCATIONS),
-    "jax2tf_associative_scan_reductions": _Kept(False, _SAME_RESULT),
-    "jax2tf_default_native_serialization": _Kept(True, "it is about TensorFlow"),
-    "logging_level": _Kept("NOTSET", "sets the level of weft's logger"),
-    "mutable_array_checks": _Kept(True, "references are always checked"),
-    "persistent_cache_enable_xla_caches": _Kept(
+_KEPT: Mapping[str, _KeptSetting] = {
+    "bcoo_cusparse_lowering": _KeptSetting(False, _SAME_RESULT),
+    "captured_constants_report_frames": _KeptSetting(0, "arrays are never constants of a program"),
+    "captured_constants_warn_bytes": _KeptSetting(
+        2000000000, "arrays are never constants of a program"
+    ),
+    "check_proxy_envs": _KeptSetting(True, _PROCESSES),
+    "compilation_cache_include_metadata_in_key": _KeptSetting(
+        False, "keys hold no files and lines"
+    ),
+    "compiler_detailed_logging_min_ops": _KeptSetting(10, "it chooses what is logged"),
+    "compiler_enable_remat_pass": _KeptSetting(True, "a pass of XLA for accelerators"),
+    "cpu_collectives_implementation": _KeptSetting("gloo", _PROCESSES),
+    "cpu_get_global_topology_timeout_minutes": _KeptSetting(5, _PROCESSES),
+    "cpu_get_local_topology_timeout_minutes": _KeptSetting(2, _PROCESSES),
+    "cross_host_transfer_socket_address": _KeptSetting("", _PROCESSES),
+    "cross_host_transfer_timeout_seconds": _KeptSetting(None, _PROCESSES),
+    "cross_host_transfer_transfer_size": _KeptSetting(None, _PROCESSES),
+    "cross_host_transport_addresses": _KeptSetting("", _PROCESSES),
+    "custom_vjp3": _KeptSetting(False, _SAME_RESULT),
+    "debug_leaked_clients_on_clear_backends": _KeptSetting(False, "a check of JAX's own caches"),
+    "debug_log_modules": _KeptSetting("", "sets the level of the loggers"),
+    "disable_bwd_checks": _KeptSetting(
+        False, "weft checks types of cotangents, which costs nothing"
+    ),
+    "disallow_mesh_context_manager": _KeptSetting(False, "it forbids a style"),
+    "distributed_debug": _KeptSetting(False, _PROCESSES),
+    "embedded_constants_max_bytes": _KeptSetting(32, "arrays are never constants of a program"),
+    "enable_preemption_service": _KeptSetting(True, _PROCESSES),
+    "enable_recoverability": _KeptSetting(False, _PROCESSES),
+    "explicit_x64_dtypes": _KeptSetting("warn", "see the setting dtype_rule"),
+    "export_calling_convention_version": _KeptSetting(10, "exports have weft's own container"),
+    "export_ignore_forward_compatibility": _KeptSetting(False, "exports have weft's own container"),
+    "force_dcn_cross_host_transfers": _KeptSetting(False, _PROCESSES),
+    "hlo_source_file_canonicalization_regex": _KeptSetting(None, _LOCATIONS),
+    "include_debug_info_in_dumps": _KeptSetting(True, _LOCATIONS),
+    "include_full_tracebacks_in_locations": _KeptSetting(True, _LOCATIONS),
+    "jax2tf_associative_scan_reductions": _KeptSetting(False, _SAME_RESULT),
+    "jax2tf_default_native_serialization": _KeptSetting(True, "it is about TensorFlow"),
+    "logging_level": _KeptSetting("NOTSET", "sets the level of weft's logger"),
+    "mutable_array_checks": _KeptSetting(True, "references are always checked"),
+    "persistent_cache_enable_xla_caches": _KeptSetting(
         "xla_gpu_per_fusion_autotune_cache_dir", "weft keeps whole executables"
     ),
-    "persistent_cache_min_compile_time_secs": _Kept(1.0, "weft keeps what costs more to compile"),
-    "persistent_cache_min_entry_size_bytes": _Kept(0, "weft keeps what costs more to compile"),
-    "pprint_use_color": _Kept(True, _TEXTS),
-    "ragged_dot_use_ragged_dot_instruction": _Kept(True, _SAME_RESULT),
-    "raise_persistent_cache_errors": _Kept(False, "whatever is wrong with an entry is a miss"),
-    "remat3": _Kept(False, _SAME_RESULT),
-    "remove_custom_partitioning_ptr_from_cache_key": _Kept(False, "keys hold no addresses"),
-    "scan3": _Kept(False, _SAME_RESULT),
-    "send_traceback_to_runtime": _Kept("off", _LOCATIONS),
-    "share_binary_between_hosts": _Kept(False, _PROCESSES),
-    "share_binary_between_hosts_timeout_ms": _Kept(1200000, _PROCESSES),
-    "softmax_custom_jvp": _Kept(False, _SAME_RESULT),
-    "sort_devices_by_process_index": _Kept(True, _PROCESSES),
-    "source_url_schema": _Kept(None, _LOCATIONS),
-    "thread_guard": _Kept(False, _PROCESSES),
-    "traceback_in_locations_limit": _Kept(100, _LOCATIONS),
-    "tracer_error_num_traceback_frames": _Kept(5, "weft's errors name the user's line"),
-    "use_direct_linearize": _Kept(True, _SAME_RESULT),
-    "use_magma": _Kept("auto", "it chooses among libraries of linear algebra for AMD's devices"),
-    "use_simplified_jaxpr_constants": _Kept(False, "constants are arguments"),
+    "persistent_cache_min_compile_time_secs": _KeptSetting(
+        1.0, "weft keeps what costs more to compile"
+    ),
+    "persistent_cache_min_entry_size_bytes": _KeptSetting(
+        0, "weft keeps what costs more to compile"
+    ),
+    "pprint_use_color": _KeptSetting(True, _TEXTS),
+    "ragged_dot_use_ragged_dot_instruction": _KeptSetting(True, _SAME_RESULT),
+    "raise_persistent_cache_errors": _KeptSetting(
+        False, "whatever is wrong with an entry is a miss"
+    ),
+    "remat3": _KeptSetting(False, _SAME_RESULT),
+    "remove_custom_partitioning_ptr_from_cache_key": _KeptSetting(False, "keys hold no addresses"),
+    "scan3": _KeptSetting(False, _SAME_RESULT),
+    "send_traceback_to_runtime": _KeptSetting("off", _LOCATIONS),
+    "share_binary_between_hosts": _KeptSetting(False, _PROCESSES),
+    "share_binary_between_hosts_timeout_ms": _KeptSetting(1200000, _PROCESSES),
+    "softmax_custom_jvp": _KeptSetting(False, _SAME_RESULT),
+    "sort_devices_by_process_index": _KeptSetting(True, _PROCESSES),
+    "source_url_schema": _KeptSetting(None, _LOCATIONS),
+    "thread_guard": _KeptSetting(False, _PROCESSES),
+    "traceback_in_locations_limit": _KeptSetting(100, _LOCATIONS),
+    "tracer_error_num_traceback_frames": _KeptSetting(5, "weft's errors name the user's line"),
+    "use_direct_linearize": _KeptSetting(True, _SAME_RESULT),
+    "use_magma": _KeptSetting(
+        "auto", "it chooses among libraries of linear algebra for AMD's devices"
+    ),
+    "use_simplified_jaxpr_constants": _KeptSetting(False, "constants are arguments"),
 }
 
 _ONLY: Mapping[str, _Only] = {

@@ -22,6 +22,7 @@ LIBRARIES = "the same chapter of two public libraries"
 
 # Files that may share a name, with the reason.
 SHARED_FILE_NAMES = {
+    "ad": ({"weft.ad", "weft.extend.interpreters.ad"}, "both paths are public"),
     "backend": ({"weft.extend.backend", "weft.runtime.backends.backend"}, PUBLIC),
     "creation": ({"weft.numpy.creation", "weft.ops.indexing.creation"}, CHAPTER),
     "divisors": ({"weft.numpy.divisors", "weft.ops.elementwise.divisors"}, CHAPTER),

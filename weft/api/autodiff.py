@@ -18,12 +18,12 @@ from weft.api.gradient_arguments import (
     Aux,
     Both,
     First,
+    Gradient,
     No,
     OfFirst,
     OfTwo,
     P,
     R,
-    Reverse,
     S,
     Second,
     T,
@@ -58,7 +58,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.ops.structural.tangents import instantiate
 from weft.refs.discharge import array_in, as_closure, boxed_call, has_references
-from weft.refs.gradients import Pullback
+from weft.refs.gradients import VjpFunction
 from weft.refs.reference import Ref
 from weft.runtime.jaxlib.lazy import pending_nodes
 from weft.typing import ArrayLike, TreeOfArrays
@@ -385,7 +385,7 @@ def vjp_with_aux(
 
     # A tree with the residuals as its leaves, so that a transformed function can return it and a
     # forward rule of `custom_vjp` can hand it on to the backward rule.
-    return out_tree.unflatten(outs), Pullback(pullback, residuals), aux
+    return out_tree.unflatten(outs), VjpFunction(pullback, residuals), aux
 
 
 # ---- grad --------------------------------------------------------------------------------------
@@ -396,27 +396,27 @@ def vjp_with_aux(
 
 @overload
 def value_and_grad(  # type: ignore[overload-overlap]  # a ufunc is a function, too
-    fun: UnaryUfunc, argnums: First = 0, has_aux: No = False, **how: Unpack[Reverse]
+    fun: UnaryUfunc, argnums: First = 0, has_aux: No = False, **how: Unpack[Gradient]
 ) -> Callable[[ArrayLike], tuple[Array, Array]]: ...
 @overload
 def value_and_grad(  # type: ignore[overload-overlap]  # with a function of any arguments
-    fun: OfFirst[T, P, R], argnums: First = 0, has_aux: bool = False, **how: Unpack[Reverse]
+    fun: OfFirst[T, P, R], argnums: First = 0, has_aux: bool = False, **how: Unpack[Gradient]
 ) -> OfFirst[T, P, tuple[R, T]]: ...
 @overload
 def value_and_grad(  # type: ignore[overload-overlap]  # with a function of any arguments
-    fun: OfTwo[S, T, P, R], argnums: Second, has_aux: bool = False, **how: Unpack[Reverse]
+    fun: OfTwo[S, T, P, R], argnums: Second, has_aux: bool = False, **how: Unpack[Gradient]
 ) -> OfTwo[S, T, P, tuple[R, T]]: ...
 @overload
 def value_and_grad(  # type: ignore[overload-overlap]  # pairs are sequences, too
-    fun: OfTwo[S, T, P, R], argnums: Both, has_aux: bool = False, **how: Unpack[Reverse]
+    fun: OfTwo[S, T, P, R], argnums: Both, has_aux: bool = False, **how: Unpack[Gradient]
 ) -> OfTwo[S, T, P, tuple[R, tuple[S, T]]]: ...
 @overload
 def value_and_grad(
-    fun: Callable[P, R], argnums: Argnums, has_aux: bool = False, **how: Unpack[Reverse]
+    fun: Callable[P, R], argnums: Argnums, has_aux: bool = False, **how: Unpack[Gradient]
 ) -> Callable[P, tuple[R, Any]]: ...
 @overload
 def value_and_grad(
-    fun: Callable[..., R], argnums: Argnums = 0, has_aux: bool = False, **how: Unpack[Reverse]
+    fun: Callable[..., R], argnums: Argnums = 0, has_aux: bool = False, **how: Unpack[Gradient]
 ) -> Callable[..., tuple[R, Any]]: ...
 @overload
 def value_and_grad(
@@ -425,6 +425,7 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Any: ...
 def value_and_grad(
     fun: Callable[..., Any],
@@ -472,27 +473,31 @@ def value_and_grad(
 
 @overload
 def grad(
-    fun: UnaryUfunc, argnums: First = 0, has_aux: No = False, **how: Unpack[Reverse]
+    fun: UnaryUfunc, argnums: First = 0, has_aux: No = False, **how: Unpack[Gradient]
 ) -> Callable[[ArrayLike], Array]: ...
 @overload
 def grad(
-    fun: OfFirst[T, P, Any], argnums: First = 0, has_aux: No = False, **how: Unpack[Reverse]
+    fun: OfFirst[T, P, Any], argnums: First = 0, has_aux: No = False, **how: Unpack[Gradient]
 ) -> OfFirst[T, P, T]: ...
 @overload
 def grad(
-    fun: OfTwo[S, T, P, Any], argnums: Second, has_aux: No = False, **how: Unpack[Reverse]
+    fun: OfTwo[S, T, P, Any], argnums: Second, has_aux: No = False, **how: Unpack[Gradient]
 ) -> OfTwo[S, T, P, T]: ...
 @overload
 def grad(
-    fun: OfTwo[S, T, P, Any], argnums: Both, has_aux: No = False, **how: Unpack[Reverse]
+    fun: OfTwo[S, T, P, Any], argnums: Both, has_aux: No = False, **how: Unpack[Gradient]
 ) -> OfTwo[S, T, P, tuple[S, T]]: ...
 @overload
 def grad(
-    fun: OfFirst[T, P, tuple[Any, Aux]], argnums: First = 0, *, has_aux: Yes, **how: Unpack[Reverse]
+    fun: OfFirst[T, P, tuple[Any, Aux]],
+    argnums: First = 0,
+    *,
+    has_aux: Yes,
+    **how: Unpack[Gradient],
 ) -> OfFirst[T, P, tuple[T, Aux]]: ...
 @overload
 def grad(
-    fun: Callable[P, Any], argnums: Argnums, has_aux: bool = False, **how: Unpack[Reverse]
+    fun: Callable[P, Any], argnums: Argnums, has_aux: bool = False, **how: Unpack[Gradient]
 ) -> Callable[P, Any]: ...
 @overload
 def grad(
@@ -501,6 +506,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Any: ...
 def grad(
     fun: Callable[..., Any],

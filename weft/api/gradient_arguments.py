@@ -20,10 +20,10 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.refs.reference import Ref, unread
 
 __all__ = [
-    "Argnums", "Aux", "Both", "First", "Forward", "No", "OfFirst", "OfTwo", "P", "R", "Reverse",
-    "S", "Second", "T", "Yes", "check_grad_inputs", "check_grad_result", "chosen_arguments",
-    "conversion", "fitted", "like", "numbers_of", "one_or_all", "operand", "operands",
-    "tangent_leaves", "vector", "yields_to",
+    "Argnums", "Aux", "Both", "First", "Forward", "Gradient", "No", "OfFirst", "OfTwo", "P", "R",
+    "Reverse", "S", "Second", "T", "Yes", "check_grad_inputs", "check_grad_result",
+    "chosen_arguments", "conversion", "fitted", "like", "numbers_of", "one_or_all", "operand",
+    "operands", "tangent_leaves", "vector", "yields_to",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -53,6 +53,11 @@ class Reverse(Forward, total=False):
     """Options of reverse mode that are given by name."""
 
     allow_int: bool
+
+
+class Gradient(Reverse, total=False):
+    """Options of gradients that are given by name."""
+
     reduce_axes: Sequence[Any]
 
 

@@ -146,7 +146,7 @@ gpu.attention
 MODULES: dict[str, tuple[str, ...]] = {
     **{f"jax.{path}": (f"weft.{path}",) for path in _SAME.split()},
     "jax": ("weft.as_jax.root", "weft"),
-    "jax.experimental.ode": ("weft.experimental.ode", "weft.as_jax.private.ode"),
+    "jax.experimental.ode": ("weft.experimental.ode", "weft.as_jax.private.raveled_arguments"),
     "jax.version": ("weft.as_jax.release",),
     "jax.experimental.sparse.ad": ("weft.experimental.sparse.data_derivatives",),
     "jax.experimental.sparse.api": ("weft.experimental.sparse.api",),
@@ -201,7 +201,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     **PRIVATE,
     "jax.cloud_tpu_init": ("weft.as_jax.cloud_tpu_init",),
     "jax.lib": ("weft.as_jax.lib",),
-    "jax.sharding": ("weft.as_jax.sharding", "weft.sharding"),
+    "jax.sharding": ("weft.as_jax.sharding_names", "weft.sharding"),
     "jax.stages": ("weft.dispatch.stages",),
 }
 

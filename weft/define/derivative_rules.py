@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from weft.argument_errors import not_taken
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.define.rule_mappings import primitive_jvps, primitive_transposes
+from weft.errors import MissingRuleError
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat
 from weft.ops.structural.tangents import add_tangents, add_tangents_p, instantiate, zeros
@@ -48,12 +50,13 @@ def is_undefined_primal(x: Any) -> bool:
 
 
 def get_primitive_transpose(primitive: Primitive) -> Rule:
-    """The transpose rule of a primitive; NotImplementedError where there is none."""
+    """The transpose rule of a primitive; MissingRuleError where there is none."""
     try:
         return primitive_transposes[primitive]
     except KeyError:
         message = f"there is no transpose rule of the primitive {primitive.name!r}"
-        raise NotImplementedError(message) from None
+        operation = "get_primitive_transpose"
+        raise MissingRuleError(message, operation=operation, got=primitive.name) from None
 
 
 def _sum(tangents: Values, out_type: ArrayType) -> Any:
@@ -181,7 +184,8 @@ def jvp(
     ([Array(0., dtype=float32, weak_type=True)], [Array(2., dtype=float32, weak_type=True)])
     """
     if has_aux:
-        raise NotImplementedError("jvp of flat functions has no has_aux; use weft.jvp")
+        why, fix = "the function returns a flat list", "take the derivative with weft.jvp"
+        raise not_taken("jvp", "has_aux", has_aux, why, fix, wanted=False)
     outs, found = jvp_flat(_called(fun), primals, tangents)
     return outs, list(map(instantiate_zeros, found)) if instantiate else found
 

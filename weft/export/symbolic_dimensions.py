@@ -50,15 +50,15 @@ class SymbolicScope:
     True
     """
 
-    def __init__(self, constraints: Sequence[str] = ()) -> None:
+    def __init__(self, constraints_str: Sequence[str] = ()) -> None:
         self.constraints: tuple[str, ...] = ()
         # Dimensions that are 0 or more; those that are 0 stand in with both signs.
         self.known: list[SymbolicDimension] = []
         # Variables that equal a dimension, which is put in their place.
         self.replaced: dict[str, Any] = {}
         self.bounds: dict[str, Bounds] = {}
-        if constraints:
-            read_constraints[0](self, constraints)
+        if constraints_str:
+            read_constraints[0](self, constraints_str)
 
     def add(self, text: str, left: Any, how: str, right: Any) -> None:
         """Adds a constraint, given its text and both sides."""

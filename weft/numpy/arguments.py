@@ -39,12 +39,11 @@ from weft.ops.flags import check_flag, check_flags
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis, reshape
 
 __all__ = [
-    "along", "axes_of", "axis_of", "broadcast_shape", "broadcasted", "check_arrays", "check_choice",
-    "check_fill", "check_fill_is_read", "check_fits", "check_flag", "check_flags", "check_number", "check_ranks",
-    "combined", "common_shape", "computing_dtype", "convert", "does_not_fit", "expanded",
-    "inexact", "integer_of", "length_of", "no_common_shape", "operand", "operands",
-    "promoted",
-    "refuse_out", "sequence_of", "shape_of", "strong",
+    "along", "axes_of", "axis_of", "broadcast_shape", "broadcasted", "check_arrays",
+    "check_choice", "check_fill", "check_fill_is_read", "check_fits", "check_flag", "check_flags",
+    "check_number", "check_ranks", "combined", "common_shape", "computing_dtype", "convert",
+    "does_not_fit", "expanded", "inexact", "integer_of", "length_of", "no_common_shape", "operand",
+    "operands", "promoted", "refuse_out", "sequence_of", "shape_of", "strong",
 ]  # fmt: skip
 
 

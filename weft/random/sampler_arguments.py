@@ -104,7 +104,7 @@ def check_key(operation: str, key: Any) -> Any:
 def check_shape(operation: str, shape: Any) -> Shape:
     """A shape from an int or a sequence of ints. Raises ShapeError for a negative length."""
     try:
-        several = hasattr(shape, "__iter__") and getattr(shape, "ndim", 1)
+        several = hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0
         given = tuple(shape) if several else (shape,)
         found = tuple(operator.index(size) for size in given)
     except TypeError as error:

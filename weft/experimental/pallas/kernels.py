@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from weft.argument_errors import negative_value
 from weft.experimental.unavailable import refusing
 
 __all__ = [
@@ -155,14 +156,14 @@ def align_to(x: Any, a: Any) -> Any:
 
 
 def next_power_of_2(x: int) -> int:
-    """The smallest power of 2 that is at least x. Raises ValueError for a negative number.
+    """The smallest power of 2 that is at least x. Raises WeftValueError for a negative number.
 
     >>> from weft.experimental.pallas import next_power_of_2
     >>> next_power_of_2(5)
     8
     """
     if x < 0:
-        raise ValueError(f"next_power_of_2 takes a number of 0 or more, not {x}")
+        raise negative_value("next_power_of_2", "x", x)
     return 1 if x == 0 else 1 << (x - 1).bit_length()
 
 

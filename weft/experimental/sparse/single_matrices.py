@@ -5,6 +5,7 @@ They have products with dense operands and little else; `BCOO` and `BCSR` do wha
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
@@ -45,9 +46,9 @@ class _Matrix(JAXSparse):
     def nse(self) -> int:
         return type_of(self.data).shape[0]
 
+    @abc.abstractmethod
     def coordinates(self) -> tuple[Any, Any]:
         """The row and the column of each element."""
-        raise NotImplementedError(f"{type(self).__name__} does not define coordinates")
 
     def todense(self) -> Array:
         """The dense matrix."""

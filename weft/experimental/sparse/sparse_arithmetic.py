@@ -9,7 +9,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft.argument_errors import refusal
 from weft.core.types import type_of
-from weft.errors import ShapeError, WeftTypeError
+from weft.errors import ShapeError, WeftIndexError, WeftTypeError
 from weft.experimental.sparse.base import JAXSparse, unsupported
 from weft.experimental.sparse.batches import over_batches, padded
 from weft.experimental.sparse.bcoo_array import BCOO
@@ -287,7 +287,7 @@ def getitem(x: Any, index: Any) -> Any:
     """The part of a sparse array that an index of integers (traced or not), slices, None and `...`
     names, or one array of integers along the first dimension.
 
-    Raises WeftNotImplementedError for other indices, IndexError for too many.
+    Raises WeftNotImplementedError for other indices, WeftIndexError for too many.
     """
     if isinstance(x, BCSR):
         return getitem(x.to_bcoo(), index)
@@ -296,9 +296,12 @@ def getitem(x: Any, index: Any) -> Any:
     entries = list(index) if isinstance(index, tuple) else [index]
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if used > x.ndim:
-        raise IndexError(f"{used} indices for a sparse array of {x.ndim} dimensions")
+        message = f"{used} indices for a sparse array of {x.ndim} dimensions"
+        wanted = f"{x.ndim} at most"
+        raise refusal(WeftIndexError, message, "indexing", repr(index)[:80], wanted)
     if sum(entry is Ellipsis for entry in entries) > 1:
-        raise IndexError("an index has one '...' at most")
+        message = "an index has one '...' at most"
+        raise refusal(WeftIndexError, message, "indexing", repr(index)[:80])
     at = next((i for i, e in enumerate(entries) if e is Ellipsis), len(entries))
     entries[at : at + 1] = [slice(None)] * (x.ndim - used)
     plan = [_entry(entry) for entry in entries]
@@ -350,7 +353,9 @@ def _parts(x: BCOO, entries: Sequence[Any], plan: Sequence[str]) -> BCOO:
         elif kind == "int":
             place = operator.index(entry)
             if not -length <= place < length:
-                raise IndexError(f"index {place} of a dimension of length {length}")
+                message = f"index {place} of a dimension of length {length}"
+                wanted = f"{-length} to {length - 1}"
+                raise refusal(WeftIndexError, message, "indexing", str(place), wanted)
             ends = (place % length, place % length + 1, 1)
             dropped.append(d)
         else:

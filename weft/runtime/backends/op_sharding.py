@@ -96,4 +96,3 @@ def message(source: bytes) -> Any:
     found = hlo_library.OpSharding()
     found.ParseFromString(source)
     return found
-
