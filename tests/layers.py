@@ -164,7 +164,7 @@ LAZY_CYCLES = {
     ("weft.config", "weft.jax_settings"): (
         "JAX's names of settings are loaded when one is used, and change weft's own"
     ),
-    ("weft.experimental.sparse.base", "weft.experimental.sparse.methods"): (
+    ("weft.experimental.sparse.base", "weft.experimental.sparse.array_methods"): (
         "methods of sparse arrays are made of functions that make sparse arrays"
     ),
     ("weft.numpy.ufuncs", "weft.numpy.ufunc_methods"): (

@@ -32,7 +32,10 @@ def test_values_and_transformations_are_those_of_the_decomposition():
     np.testing.assert_allclose(weft.jit(scaled)(X), np.sin(X), rtol=1e-6)
     np.testing.assert_allclose(weft.vmap(weft.grad(scaled))(X), np.cos(X), rtol=1e-6)
     np.testing.assert_allclose(weft.jvp(scaled, (X,), (X,))[1], np.cos(X) * X, rtol=1e-6)
-    looped = lambda x: lax.scan(lambda c, _: (scaled(c), None), x, None, length=2)[0]
+
+    def looped(x):
+        return lax.scan(lambda c, _: (scaled(c), None), x, None, length=2)[0]
+
     wanted = np.cos(np.sin(0.5)) * np.cos(0.5)
     np.testing.assert_allclose(weft.jit(weft.grad(looped))(0.5), wanted, rtol=1e-6)
     linear = lax.composite(lambda x: 3.0 * x, "my.linear")

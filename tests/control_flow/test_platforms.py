@@ -17,7 +17,10 @@ def chosen(x):
 
 def test_the_platform_chooses():
     assert float(chosen(3.0)) == 9.0 and float(weft.jit(chosen)(3.0)) == 9.0
-    other = lambda x: lax.platform_dependent(x, cuda=lambda x: x * x, default=lambda x: -x)
+
+    def other(x):
+        return lax.platform_dependent(x, cuda=lambda x: x * x, default=lambda x: -x)
+
     assert float(other(3.0)) == -3.0
     assert float(weft.jit(lambda x: lax.platform_dependent(x, cpu=jnp.sin))(0.0)) == 0.0
 

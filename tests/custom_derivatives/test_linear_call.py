@@ -60,7 +60,9 @@ def test_it_is_mapped():
 
 
 def test_it_runs_in_loops_and_on_devices():
-    looped = lambda x: lax.scan(lambda c, r: (divided(c, r), None), x, R)[0]
+    def looped(x):
+        return lax.scan(lambda c, r: (divided(c, r), None), x, R)[0]
+
     close(weft.grad(looped)(1.0), np.prod(1 + 2 / np.asarray(R)))
     mesh = weft.make_mesh((3,), ("i",), devices=weft.devices()[:3])
     mapped = weft.shard_map(divided, mesh=mesh, in_specs=weft.P("i"), out_specs=weft.P("i"))

@@ -42,7 +42,10 @@ def test_nothing_at_all():
 
 def test_transformations_pass_through():
     flat, unravel = ravel_pytree(TREE)
-    loss = lambda v: (unravel(v)["a"] ** 2).sum() + unravel(v)["c"]
+
+    def loss(v):
+        return (unravel(v)["a"] ** 2).sum() + unravel(v)["c"]
+
     assert weft.jit(weft.grad(loss))(flat).tolist() == [6.0, 6.0, 6.0, 6.0, 0.0, 0.0, 1.0]
     rows = weft.vmap(lambda x: ravel_pytree({"x": x, "s": x.sum()})[0])(jnp.ones((2, 3)))
     assert rows.tolist() == [[3.0, 1.0, 1.0, 1.0]] * 2

@@ -30,9 +30,8 @@ def by_group(lhs, rhs, sizes):
 
 def sums_by_group(lhs, rhs, sizes):
     """The products of the rows of each group, (m, k) and (m, n)."""
-    ends = np.cumsum(sizes)
-    return np.stack([lhs[end - n : end].T @ rhs[end - n : end] for n, end in zip(sizes, ends,
-                                                                                strict=True)])  # fmt: skip
+    bounds = zip(np.cumsum(sizes) - sizes, np.cumsum(sizes), strict=True)
+    return np.stack([lhs[low:high].T @ rhs[low:high] for low, high in bounds])
 
 
 # Groups of any lengths: empty ones, one that has all rows, and rows that are in none.

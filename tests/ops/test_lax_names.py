@@ -149,7 +149,7 @@ def test_what_sinks_is_computed():
     assert float(weft.jit(lambda x: f(x, prevent_mlir_dce=True))(2.0)) == 4.0
 
 
-# ---- shapes, dtypes and listed positions -----------------------------------------------------------
+# ---- shapes, dtypes and listed positions ---------------------------------------------------------
 
 
 def test_shapes_of_windows():

@@ -9,6 +9,14 @@ import pytest
 
 from weft import config
 
+_own = config.settings()
+
+import weft.as_jax  # noqa: E402, F401
+
+# Imported once, here: what it changes in the settings of this process is taken back.
+for _field in dataclasses.fields(_own):
+    config.update(_field.name, getattr(_own, _field.name))
+
 
 @pytest.fixture(autouse=True)
 def settings_stay() -> Iterator[None]:

@@ -43,7 +43,12 @@ SHARED_FILE_NAMES = {
     ),
     "joining": ({"weft.numpy.joining", "weft.ops.structural.joining"}, CHAPTER),
     "layout": ({"weft.layout", "weft.experimental.layout", "weft.sharding.layout"}, PUBLIC),
-    "linalg": ({"weft.lax.linalg", "weft.scipy.sparse.linalg"}, "both paths are public"),
+    "linalg": (
+        {"weft.experimental.sparse.linalg", "weft.lax.linalg", "weft.scipy.sparse.linalg"},
+        "all paths are public",
+    ),
+    "profiler": ({"weft.experimental.profiler", "weft.runtime.profiler"}, PUBLIC),
+    "shard_map": ({"weft.experimental.shard_map", "weft.spmd.shard_map"}, PUBLIC),
     "mlir": ({"weft.extend.interpreters.mlir", "weft.runtime.stablehlo.mlir"}, PUBLIC),
     "partial_eval": (
         {"weft.extend.interpreters.partial_eval", "weft.interpreters.partial_eval"},

@@ -187,3 +187,27 @@ def test_gumbel_of_a_high_range():
     with config.override(jax_high_dynamic_range_gumbel=True):
         assert weft.random.gumbel(key, (3,)).tolist() == high.tolist()
     np.testing.assert_allclose(high, [0.5492554, 0.27044538, 0.52688175], rtol=1e-5)
+
+
+# Functions that mixed dtypes or ranks inside; those of one dtype go under every setting.
+LIBRARY = {
+    "var": lambda: jnp.var(X), "std": lambda: jnp.std(X), "median": lambda: jnp.median(X),
+    "quantile": lambda: jnp.quantile(X, 0.3), "histogram": lambda: jnp.histogram(X)[0],
+    "trapezoid": lambda: jnp.trapezoid(X.astype("int32"), X.astype("int32")),
+    "welch": lambda: weft.scipy.signal.welch(X, nperseg=4)[1],
+    "stft": lambda: weft.scipy.signal.stft(X, nperseg=4)[2],
+    "sqrtm": lambda: weft.scipy.linalg.sqrtm(S), "funm": lambda: weft.scipy.linalg.funm(S, jnp.exp),
+    "rsf2csf": lambda: weft.scipy.linalg.rsf2csf(S, S)[0],
+    "dot": lambda: lax.dot(H, H, preferred_element_type="float32"),
+}  # fmt: skip
+X, H = jnp.linspace(0.5, 2.0, 8), jnp.ones(4, "float16")
+S = jnp.array([[2.0, 0.3], [0.3, 1.0]])
+
+
+@pytest.mark.parametrize("way", LIBRARY.values(), ids=LIBRARY)
+def test_functions_of_one_dtype_under_strict_rules(way):
+    wanted = way()
+    with weft.numpy_dtype_promotion("strict"), weft.numpy_rank_promotion("raise"):
+        np.testing.assert_allclose(way(), wanted, rtol=1e-5)
+        with pytest.raises(TypeError, match="numpy_dtype_promotion"):
+            X + jnp.arange(8)

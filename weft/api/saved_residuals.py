@@ -9,7 +9,7 @@ from weft.api.autodiff import flat_function
 from weft.api.gradient_arguments import operands
 from weft.base import source as sources
 from weft.control_flow.checkpoint_policies import name_given
-from weft.core.jaxpr import Equation, Jaxpr, Literal, Var
+from weft.core.jaxpr import Equation, Jaxpr, Literal
 from weft.core.types import ArrayType, type_of
 from weft.dtypes import INEXACT
 from weft.errors import api_boundary
@@ -61,7 +61,7 @@ def described(
             yield atom.type, origin(made[atom], atom)
 
 
-def origin(eqn: Equation, var: Var) -> str:
+def origin(eqn: Equation, var: Any) -> str:
     """The operation that made a value, and the user's line; of a jitted function, that inside."""
     inner = eqn.params.get("jaxpr")
     if isinstance(inner, Jaxpr) and len(inner.outputs) == len(eqn.outputs):

@@ -148,7 +148,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax": ("weft.as_jax.root", "weft"),
     "jax.experimental.ode": ("weft.experimental.ode", "weft.as_jax.private.ode"),
     "jax.version": ("weft.as_jax.release",),
-    "jax.experimental.sparse.ad": ("weft.experimental.sparse.autodiff",),
+    "jax.experimental.sparse.ad": ("weft.experimental.sparse.data_derivatives",),
     "jax.experimental.sparse.api": ("weft.experimental.sparse.api",),
     "jax.experimental.sparse.bcoo": (
         "weft.experimental.sparse.bcoo_array",
@@ -162,9 +162,9 @@ MODULES: dict[str, tuple[str, ...]] = {
         "weft.experimental.sparse.bcsr_array",
         "weft.experimental.sparse.bcsr_operations",
     ),
-    "jax.experimental.sparse.coo": ("weft.experimental.sparse.matrices",),
-    "jax.experimental.sparse.csr": ("weft.experimental.sparse.matrices",),
-    "jax.experimental.sparse.random": ("weft.experimental.sparse.random",),
+    "jax.experimental.sparse.coo": ("weft.experimental.sparse.single_matrices",),
+    "jax.experimental.sparse.csr": ("weft.experimental.sparse.single_matrices",),
+    "jax.experimental.sparse.random": ("weft.experimental.sparse.random_arrays",),
     "jax.experimental.sparse.transform": ("weft.experimental.sparse.sparsify",),
     "jax.experimental.sparse.util": ("weft.experimental.sparse.base",),
     **{

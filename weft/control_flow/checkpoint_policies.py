@@ -152,7 +152,9 @@ MAKERS_BY_NAME = (
 def save_from_both_policies(first: Policy, second: Policy) -> Policy:
     """A policy that saves the values that at least one of two policies saves."""
 
-    def policy(primitive: Primitive, *types: Any, **params: Any) -> bool:
+    def policy(
+        primitive: Primitive, *types: Any, **params: Any
+    ) -> bool | Answer | Offloadable:
         return first(primitive, *types, **params) or second(primitive, *types, **params)
 
     return policy

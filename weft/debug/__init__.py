@@ -19,7 +19,8 @@ from weft.runtime.backends.disk_cache import (
 # fmt: off
 __all__ = [
     "ProgramCacheInfo", "breakpoint", "callback", "casts", "clear_program_cache",
-    "inspect_array_sharding", "log", "print", "program_cache_info", "visualize_array_sharding", "visualize_sharding",
+    "inspect_array_sharding", "log", "print", "program_cache_info", "visualize_array_sharding",
+    "visualize_sharding",
 ]
 # fmt: on
 

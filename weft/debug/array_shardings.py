@@ -46,6 +46,11 @@ def inspect_type(x: ArrayType, *, callback: Callable[[Any], Any]) -> list[ArrayT
     return []
 
 
+def inspect_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[list[Any], list[Any]]:
+    inspect_sharding_p.bind(*primals, **params)
+    return [], []
+
+
 def inspect_vmap(
     axis: AxisData, args: Values, dims: Dims, *, callback: Callable[[Any], Any]
 ) -> tuple[list[Any], Dims]:
@@ -69,7 +74,7 @@ def inspect_lower(context: Any, x: Any, *, callback: Callable[[Any], Any]) -> li
 inspect_sharding_p = primitive(
     Primitive("inspect_sharding", multiple_results=True, memoise=False),
     type_rule=inspect_type,
-    jvp=lambda primals, tangents, **params: (inspect_sharding_p.bind(*primals, **params), []),
+    jvp=inspect_jvp,
     vmap=inspect_vmap,
     lower=inspect_lower,
 )

@@ -28,11 +28,11 @@ from weft.ops.products.convolution_forms import conv_transpose
 from weft.ops.reductions.window import reduce_window_max, reduce_window_sum
 
 __all__ = [
-    "AvgPool", "BatchNorm", "Conv", "Conv1DTranspose", "ConvTranspose", "Dense", "Dropout", "Elu",
-    "Exp", "FanInConcat", "FanInSum", "FanOut", "Flatten", "Gelu", "GeneralConv",
+    "AvgPool", "BatchNorm", "Conv", "Conv1DTranspose", "ConvTranspose", "Dense", "Dropout",
+    "Elu", "Exp", "FanInConcat", "FanInSum", "FanOut", "Flatten", "Gelu", "GeneralConv",
     "GeneralConvTranspose", "Identity", "LeakyRelu", "LogSoftmax", "MaxPool", "Relu", "Selu",
-    "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh", "elementwise", "parallel", "serial",
-    "shape_dependent",
+    "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh", "elementwise", "glorot", "logsoftmax",
+    "parallel", "randn", "serial", "shape_dependent",
 ]  # fmt: skip
 
 InitFun = Callable[..., tuple[Any, Any]]
@@ -40,6 +40,9 @@ ApplyFun = Callable[..., Any]
 Layer = tuple[InitFun, ApplyFun]
 Initializer = Callable[..., Any]
 Shape = tuple[int, ...]
+
+# Shorter names of three functions.
+glorot, randn, logsoftmax = glorot_normal, normal, log_softmax
 
 _GLOROT, _NORMAL, _SMALL = glorot_normal(), normal(), normal(1e-6)
 

@@ -22,7 +22,7 @@ def shard_map(
     >>> mesh = weft.make_mesh((2,), ("i",))
     >>> double = shard_map(lambda x: 2 * x, mesh, weft.P("i"), weft.P("i"))
     >>> double(jnp.arange(4))
-    Array([0, 2, 4, 6], dtype=int32)
+    Array([0, 2, 4, 6], dtype=int32, sharding=P('i'))
     """
     names = [name for name in mesh.axis_names if name not in auto]
     mapped: Callable[..., Any] = current.shard_map(

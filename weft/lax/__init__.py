@@ -37,7 +37,7 @@ from weft.ops.collectives.all_reduce import pmean as pmean
 from weft.ops.collectives.all_reduce import pmin as pmin
 from weft.ops.collectives.all_reduce import psum as psum
 from weft.ops.collectives.invariant import all_gather_invariant as all_gather_invariant
-from weft.ops.collectives.invariant import all_gather_to as all_gather
+from weft.ops.collectives.invariant import all_gather_to as all_gather  # noqa: F401
 from weft.ops.collectives.invariant import pscatter as pscatter
 from weft.ops.collectives.movement import *
 from weft.ops.collectives.named_axes import axis_size as axis_size

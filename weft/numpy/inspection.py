@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import get_printoptions, printoptions, set_printoptions
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.core.types import type_of
 from weft.errors import WeftTypeError
 from weft.numpy.arguments import axes_of
@@ -23,6 +23,8 @@ __all__ = [
 def _type(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         value = asarray(value)
+    if value is None and config.settings().argument_rule == "jax":
+        value = 0.0  # JAX takes None for something without dimensions, and libraries rely on it
     return type_of(value)
 
 

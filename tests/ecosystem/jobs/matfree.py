@@ -13,7 +13,7 @@ def main(timed):
     a = jax.random.normal(jax.random.key(0), (12, 12))
     a = a @ a.T / 12 + jnp.eye(12)
     like = jnp.ones(12)
-    sampler = stochtrace.sampler_rademacher(like, num=64)
+    sampler = stochtrace.sampler_signs(like, num=64)
     trace = stochtrace.estimator_monte_carlo(stochtrace.monte_carlo_trace(), sampler)
     run = timed(jax.jit(lambda a, key: trace(lambda v: a @ v, key)))
     for _ in range(4):

@@ -111,7 +111,7 @@ no_block_spec = BlockSpec()
 
 
 @dataclasses.dataclass(frozen=True)
-class Slice:
+class BlockSlice:
     """A part of a dimension: `size` elements from `start` on, `stride` apart."""
 
     start: Any
@@ -119,18 +119,21 @@ class Slice:
     stride: int = 1
 
 
+Slice = BlockSlice  # its name in Pallas
+
+
 def dslice(start: Any, size: Any = None, stride: int | None = None) -> Any:
     """The slice of `size` elements from `start` on; of `start` elements where it is alone.
 
     >>> from weft.experimental.pallas import dslice
     >>> dslice(2, 3)
-    Slice(start=2, size=3, stride=1)
+    BlockSlice(start=2, size=3, stride=1)
     """
     if start is None:
         return slice(None)
     if size is None:
         start, size = 0, start
-    return Slice(start, size, 1 if stride is None else stride)
+    return BlockSlice(start, size, 1 if stride is None else stride)
 
 
 ds = dslice

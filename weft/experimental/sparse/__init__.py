@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from weft.base.facades import load_on_first_use
 from weft.experimental.sparse.api import empty, eye, todense
-from weft.experimental.sparse.autodiff import grad, jacfwd, jacobian, jacrev, value_and_grad
 from weft.experimental.sparse.base import (
     CuSparseEfficiencyWarning,
     JAXSparse,
@@ -50,7 +49,9 @@ from weft.experimental.sparse.bcsr_operations import (
     bcsr_sum_duplicates,
     bcsr_todense,
 )
-from weft.experimental.sparse.matrices import (
+from weft.experimental.sparse.data_derivatives import grad, jacfwd, jacobian, jacrev, value_and_grad
+from weft.experimental.sparse.random_arrays import random_bcoo
+from weft.experimental.sparse.single_matrices import (
     COO,
     CSC,
     CSR,
@@ -63,7 +64,6 @@ from weft.experimental.sparse.matrices import (
     csr_matvec,
     csr_todense,
 )
-from weft.experimental.sparse.random import random_bcoo
 from weft.experimental.sparse.sparsify import SparseTracer, sparsify
 from weft.experimental.sparse.tracing import todense_p
 

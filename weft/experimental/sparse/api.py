@@ -10,7 +10,7 @@ from weft.argument_errors import unknown_option
 from weft.experimental.sparse.base import JAXSparse
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcsr_array import BCSR
-from weft.experimental.sparse.matrices import COO, CSC, CSR
+from weft.experimental.sparse.single_matrices import COO, CSC, CSR
 from weft.experimental.sparse.tracing import todense_p
 from weft.typing import Array
 

@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 # The operations, which make sparse arrays themselves.
-methods: Any = LazyModule("weft.experimental.sparse.methods")
+methods: Any = LazyModule("weft.experimental.sparse.array_methods")
 
 
 class SparseEfficiencyError(ValueError):

@@ -26,7 +26,7 @@ from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp_p
 from weft.custom_derivatives.custom_vjp_rules import custom_vjp_p
 from weft.define.declared_primitive import DefinedPrimitive
-from weft.experimental.sparse import arithmetic
+from weft.experimental.sparse import sparse_arithmetic as arithmetic
 from weft.experimental.sparse.base import JAXSparse, element_of, unsupported, whole_of
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcoo_convolution import bcoo_conv_general_dilated

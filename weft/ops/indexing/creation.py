@@ -62,15 +62,12 @@ def stage(x: ArrayLike, /) -> Array:
     >>> lax.stage(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    value = user_value(x)
-    return (
-        value
-        if isinstance(value, Tracer)
-        else broadcast_in_dim_p.bind(
-            value,
-            shape=type_of(value).shape,
-            broadcast_dimensions=tuple(range(type_of(value).ndim)),
-        )
+    value: Any = user_value(x)
+    if isinstance(value, Tracer):
+        return value  # type: ignore[return-value]  # a tracer stands for an array
+    shape = type_of(value).shape
+    return broadcast_in_dim_p.bind(
+        value, shape=shape, broadcast_dimensions=tuple(range(len(shape)))
     )
 
 

@@ -24,7 +24,12 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.operand_errors import unfit, use_numpy
-from weft.ops.products.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, precision_by_name
+from weft.ops.products.dot_algorithms import (
+    ALGORITHMS,
+    DotAlgorithm,
+    DotAlgorithmPreset,
+    precision_by_name,
+)
 from weft.ops.structural.narrow import wide_dtype
 from weft.ops.structural.shape import canonical_axes, canonical_axis, inverse_permutation, transpose
 from weft.ops.structural.tangents import add_tangents
@@ -91,7 +96,7 @@ def canonical_precision(precision: Any, operation: str) -> Any:
         if precision is None:
             return None
     precision = precision_by_name(precision, operation)
-    if isinstance(precision, str) and precision in stablehlo.DOT_ALGORITHMS:
+    if isinstance(precision, str) and precision in ALGORITHMS:
         return precision
     pair = precision if isinstance(precision, (tuple, list)) else (precision, precision)
     if len(pair) != 2:

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from weft import dtypes
 from weft.errors import Fix, WeftValueError
-from weft.runtime import stablehlo
 
-__all__ = ["DotAlgorithm", "DotAlgorithmPreset", "precision_by_name"]
+__all__ = ["ALGORITHMS", "DotAlgorithm", "DotAlgorithmPreset", "precision_by_name"]
 
 
 class DotAlgorithm(NamedTuple):
@@ -67,6 +66,9 @@ class DotAlgorithmPreset(enum.Enum):
         return self.name
 
 
+# Not read from the builder of modules, which is loaded when something is compiled.
+ALGORITHMS = frozenset(DotAlgorithmPreset.__members__) - {"DEFAULT"}
+
 _SHORT = {"float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64"}
 
 
@@ -82,7 +84,7 @@ def precision_by_name(precision: Any, operation: str) -> Any:
     if precision.num_primitive_operations > 1:
         name += f"_X{precision.num_primitive_operations}"
     plain = precision[3:5] == (1, 1) and not precision.allow_imprecise_accumulation
-    if plain and name in stablehlo.DOT_ALGORITHMS:
+    if plain and name in ALGORITHMS:
         return name
     raise WeftValueError(
         f"{operation}: devices have no such algorithm",

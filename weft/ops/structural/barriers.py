@@ -76,6 +76,11 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
         dce_sink_p.bind(user_value(leaf), prevent_mlir_dce=bool(prevent_mlir_dce))
 
 
+def sink_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[list[Any], list[Any]]:
+    dce_sink_p.bind(*primals, **params)
+    return [], []
+
+
 def sink_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> tuple[list[Any], Dims]:
     dce_sink_p.bind(*args, **params)
     return [], []
@@ -94,7 +99,7 @@ def sink_type(x: ArrayType, *, prevent_mlir_dce: bool) -> list[ArrayType]:
 dce_sink_p = primitive(
     Primitive("dce_sink", multiple_results=True, memoise=False),
     type_rule=sink_type,
-    jvp=lambda primals, tangents, **params: (dce_sink_p.bind(*primals, **params), []),
+    jvp=sink_jvp,
     vmap=sink_vmap,
     lower=sink_lower,
 )

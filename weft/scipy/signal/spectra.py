@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as jnp
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import close_name, integer_of, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
@@ -56,6 +56,11 @@ _OTHER_NAMES = {
     "ham": "hamming",
     "han": "hann",
 }
+
+
+# The operands of these functions have met under the rules of promotion in force; inside, numbers of
+# any dtype and rank meet.
+_rules_of_its_own = config.override(numpy_dtype_promotion="standard", numpy_rank_promotion="allow")
 
 
 def _named_window(operation: str, name: Any, n: int) -> Any:
@@ -194,6 +199,7 @@ def _scale(window: Any, fs: Any, scaling: str) -> Any:
 
 
 @compiled
+@_rules_of_its_own
 def _short_time(x: Any, window: Any, *, axis: int, plan: _Plan) -> Any:
     """The transforms, with frequencies at `axis` and times last."""
     x = jnp.moveaxis(widened(x), axis, -1)
@@ -205,6 +211,7 @@ def _short_time(x: Any, window: Any, *, axis: int, plan: _Plan) -> Any:
 
 
 @compiled
+@_rules_of_its_own
 def _densities(
     x: Any, y: Any, window: Any, fs: Any, *, axis: int, average: str, plan: _Plan
 ) -> Any:
@@ -300,6 +307,7 @@ def stft(
 
 
 @compiled
+@_rules_of_its_own
 def _inverse(z: Any, window: Any, *, axes: tuple[int, int], cut: bool, plan: _Plan) -> Any:
     z = jnp.moveaxis(z, axes, (-1, -2))
     parts = (fft.irfft if plan.onesided else fft.ifft)(z, plan.nfft)[..., : plan.nperseg]
@@ -432,6 +440,7 @@ def _paired(operation: str, x: Any, y: Any, axis: int) -> tuple[Any, Any, int, A
 
 
 @compiled
+@_rules_of_its_own
 def _powers(x: Any, window: Any, fs: Any, *, axis: int, average: str, plan: _Plan) -> Any:
     return _densities.function(x, x, window, fs, axis=axis, average=average, plan=plan).real
 

@@ -35,7 +35,7 @@ from weft.experimental.sparse.bcoo_storage import (
 )
 from weft.experimental.sparse.bcsr_array import BCSR
 from weft.experimental.sparse.bcsr_operations import bcsr_dot_general
-from weft.experimental.sparse.matrices import COO, CSC, CSR, matrix_product
+from weft.experimental.sparse.single_matrices import COO, CSC, CSR, matrix_product
 from weft.numpy.arguments import axes_of
 
 __all__ = [

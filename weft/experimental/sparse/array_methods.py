@@ -1,21 +1,5 @@
 """The operations that the classes of sparse arrays call by name when one of their methods is."""
 
-from weft.experimental.sparse.arithmetic import (
-    absolute,
-    add,
-    astype,
-    divide,
-    elementwise,
-    getitem,
-    linear,
-    matmul,
-    multiply,
-    negative,
-    power,
-    reduced_sum,
-    reshape,
-    subtract,
-)
 from weft.experimental.sparse.bcoo_shapes import bcoo_transpose
 from weft.experimental.sparse.bcoo_storage import (
     bcoo_eliminate_zeros,
@@ -37,6 +21,22 @@ from weft.experimental.sparse.bcsr_operations import (
     bcsr_sum_duplicates,
     bcsr_to_bcoo,
     bcsr_todense,
+)
+from weft.experimental.sparse.sparse_arithmetic import (
+    absolute,
+    add,
+    astype,
+    divide,
+    elementwise,
+    getitem,
+    linear,
+    matmul,
+    multiply,
+    negative,
+    power,
+    reduced_sum,
+    reshape,
+    subtract,
 )
 
 # fmt: off
