@@ -19,7 +19,7 @@ from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError
 from weft.interpreters.function_results import leaf_paths
 from weft.interpreters.staging import function_name, rebuild
-from weft.refs.primitives import addupdate_p, swap_p
+from weft.refs.equations import addupdate_p, swap_p
 from weft.refs.reference import Ref, boxed, contents
 
 __all__ = [
