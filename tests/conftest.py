@@ -6,6 +6,7 @@ module may import it at its top.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import importlib
 import os
@@ -69,6 +70,23 @@ def row_by_row(items: list[pytest.Item]) -> list[pytest.Item]:
         module = item.nodeid.partition("::")[0]
         places.append(number if name is None else first.setdefault((module, name), number))
     return [items[i] for i in sorted(range(len(items)), key=places.__getitem__)]
+
+
+@pytest.fixture(autouse=True)
+def settings_stay() -> Iterator[None]:
+    """What a test changes in the settings of its process ends with it: `import weft.as_jax` too,
+    which a test may be the first to do by walking through the modules of weft."""
+    loaded: Any = sys.modules.get("weft.config")
+    before = loaded and (loaded._global, loaded._host)
+    yield
+    config: Any = sys.modules.get("weft.config")
+    if config is None or before == (config._global, config._host):
+        return
+    if before is None:
+        before = (config._from_environment(), config._from_environment(config.HostSettings))
+    for part in before:
+        for field in dataclasses.fields(part):
+            config.update(field.name, getattr(part, field.name))
 
 
 @pytest.fixture(scope="module")

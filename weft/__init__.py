@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from weft.custom_derivatives.custom_jvp_rule import custom_jvp
     from weft.custom_derivatives.custom_vjp_rules import custom_vjp
     from weft.profiler.session import named_call, named_scope
-    from weft.refs.reference_functions import empty_ref, free_ref, freeze
+    from weft.refs.ref_functions import empty_ref, free_ref, freeze
     from weft.runtime.client import host_count, host_id, host_ids, process_indices
     from weft.runtime.device_class import Device
     from weft.setting_blocks import (
@@ -217,7 +217,7 @@ _LAZY_NAMES = {
         "transfer_guard_device_to_device transfer_guard_device_to_host "
         "transfer_guard_host_to_device"
     ),
-    "weft.refs.reference_functions": "empty_ref free_ref freeze",
+    "weft.refs.ref_functions": "empty_ref free_ref freeze",
     "weft.spmd.shard_map": "shard_map",
 }
 

@@ -31,9 +31,9 @@ _NAMED_OTHERWISE = {
 # with, and rules can be set for them; applied they raise MissingRuleError.
 _NEVER_APPLIED = frozenset(
     "after_all_p approx_top_k_p call_p cholesky_update_p closed_call_p copy_p create_token_p "
-    "device_put_p empty2_p eq_to_p get_p le_to_p lt_to_p ragged_all_to_all_p random_bits_p "
+    "device_put_p empty2_p eq_to_p le_to_p lt_to_p ragged_all_to_all_p random_bits_p "
     "random_fold_in_p random_seed_p random_split_p random_unwrap_p random_wrap_p "
-    "select_and_scatter_p squeeze_p swap_p stack_p stage_p symmetric_product_p tile_p unstack_p "
+    "select_and_scatter_p squeeze_p stack_p stage_p symmetric_product_p tile_p unstack_p "
     "core_call_p infeed_p outfeed_p".split()
 )
 
@@ -49,11 +49,13 @@ _HOMES = (
     "weft.debug.array_shardings",
     "weft.dispatch.debug_nans",
     "weft.experimental.checkify",
+    "weft.experimental.sparse",
     "weft.export.call_exported",
     "weft.ffi.call",
     "weft.nn.ragged_products",
     "weft.ops",
     "weft.random",
+    "weft.refs",
     "weft.scipy.special",
     "weft.spmd",
 )

@@ -169,7 +169,7 @@ class extended(np.generic):
 class prng_key(extended):
     """The class of random keys, whatever their generator.
 
-    >>> issubdtype(weft.random.key(0).dtype, prng_key), issubdtype(float32, prng_key)
+    >>> jnp.issubdtype(weft.random.key(0).dtype, prng_key), jnp.issubdtype(float32, prng_key)
     (True, False)
     """
 

@@ -1,8 +1,8 @@
 """References: arrays that can be written. See `weft.new_ref`."""
 
 from weft.core.references import RefType as AbstractRef
+from weft.refs.ref_functions import addupdate, empty_ref, free_ref, freeze, get, set, swap
 from weft.refs.reference import Ref, new_ref
-from weft.refs.reference_functions import addupdate, empty_ref, free_ref, freeze, get, set, swap
 
 __all__ = [
     "AbstractRef", "Ref", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set",

@@ -12,6 +12,9 @@ from weft.testing.check_primitive import rule_sources
 
 pytestmark = pytest.mark.fast
 
+# Of references: a recorded program is without them before anything computes it.
+DISCHARGED = {"addupdate", "get", "swap"}
+
 
 def test_the_page_is_up_to_date():
     found = rule_matrix.PAGE.read_text(encoding="utf-8")
@@ -29,7 +32,7 @@ def test_every_primitive_of_weft_has_types_and_can_be_computed():
         sources = rule_sources(primitives[name])
         declared = isinstance(primitives[name], DefinedPrimitive)  # Then both follow from its body.
         assert sources["type"] == ("derived" if declared else "given"), name
-        if not declared:
+        if not declared and name not in DISCHARGED:
             assert "given" in (sources["lowering"], sources["evaluation"]), name
 
 

@@ -200,13 +200,6 @@ REDUCTIONS = [
         error=WeftValueError,
     ),
     Fixed(
-        "convert it first: x.astype('float32')",
-        wrong=lambda: jnp.max(F8),
-        fixed=lambda fix: jnp.max(F8.astype("float32")),
-        value=1.5,
-        error=DTypeError,
-    ),
-    Fixed(
         "pass initial=, a value that stands for no elements",
         wrong=lambda: jnp.max(X, where=X < 2),
         fixed=lambda fix: jnp.max(X, where=X < 2, initial=-1.0),

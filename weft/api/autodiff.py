@@ -58,7 +58,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.ops.structural.tangents import instantiate
 from weft.refs.discharge import array_in, as_closure, boxed_call, has_references
-from weft.refs.gradients import VjpFunction
+from weft.refs.gradients import VJPFunction
 from weft.refs.reference import Ref
 from weft.runtime.jaxlib.lazy import pending_nodes
 from weft.typing import ArrayLike, TreeOfArrays
@@ -385,7 +385,7 @@ def vjp_with_aux(
 
     # A tree with the residuals as its leaves, so that a transformed function can return it and a
     # forward rule of `custom_vjp` can hand it on to the backward rule.
-    return out_tree.unflatten(outs), VjpFunction(pullback, residuals), aux
+    return out_tree.unflatten(outs), VJPFunction(pullback, residuals), aux
 
 
 # ---- grad --------------------------------------------------------------------------------------

@@ -228,8 +228,8 @@ def adam(step_size: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: f
     >>> from weft.example_libraries import optimizers
     >>> init, update, get_params = optimizers.adam(0.1)
     >>> state = init(jnp.array([1.0, 2.0]))
-    >>> np.asarray(get_params(update(0, jnp.array([0.5, -0.5]), state))).round(2).tolist()
-    [0.9, 2.1]
+    >>> np.asarray(get_params(update(0, jnp.array([0.5, -0.5]), state))).round(2)
+    array([0.9, 2.1], dtype=float32)
     """
     rate = make_schedule(step_size)
 

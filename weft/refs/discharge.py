@@ -19,8 +19,8 @@ from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError
 from weft.interpreters.function_results import leaf_paths
 from weft.interpreters.staging import function_name, rebuild
+from weft.refs.equations import addupdate_p, swap_p
 from weft.refs.reference import Ref, boxed, contents
-from weft.refs.reference_primitives import addupdate_p, swap_p
 
 __all__ = [
     "Discharged", "PureCall", "array_in", "as_closure", "boxed_call", "check_distinct", "discharge",

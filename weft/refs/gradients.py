@@ -1,4 +1,4 @@
-"""What is asked of each cotangent of a `vjp`, and what stands in its place: see `VjpFunction`."""
+"""What is asked of each cotangent of a `vjp`, and what stands in its place: see `VJPFunction`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.errors import Fix, TreeError, api_boundary
 from weft.refs.reference import Ref
 from weft.runtime.jaxlib.lazy import pending_nodes
 
-__all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "VjpFunction"]
+__all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "VJPFunction"]
 
 
 class _Mark:
@@ -52,7 +52,7 @@ class DidntWant(_Mark):
     __slots__ = ()
 
 
-class VjpFunction(tree.Partial):
+class VJPFunction(tree.Partial):
     """The function from the cotangent of a result to those of the arguments, as `vjp` returns it.
 
     It is a tree of its residuals, so a transformed function can return it, and the forward rule of
@@ -109,9 +109,9 @@ for _mark in (GradRef, DidntWant):
     pending_nodes.append((_mark, lambda mark: ((), None), lambda _, __, made=_mark: made(), None))
 pending_nodes.append(
     (
-        VjpFunction,
+        VJPFunction,
         lambda f: ((f.args, f.keywords), f.func),
-        lambda func, children: VjpFunction(func, *children[0], **children[1]),
+        lambda func, children: VJPFunction(func, *children[0], **children[1]),
         None,
     )
 )  # not registered at once, which would load jaxlib

@@ -25,14 +25,7 @@ from weft.function_keys import register_by_identity
 from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.ops.elementwise.convert import convert_element_type
 from weft.refs import index as indexing
-from weft.refs.reference_primitives import (
-    WHOLE,
-    addupdate_p,
-    get_p,
-    index_with,
-    split_index,
-    swap_p,
-)
+from weft.refs.equations import WHOLE, addupdate_p, get_p, index_with, split_index, swap_p
 
 __all__ = [
     "Ref",

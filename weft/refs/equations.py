@@ -21,7 +21,7 @@ from weft.refs.index import Slice, indexed_shape
 __all__ = [
     "TRACED",
     "WHOLE",
-    "StaticIndex",
+    "IndexParameter",
     "addupdate_p",
     "get_p",
     "index_with",
@@ -42,7 +42,7 @@ class _Traced:
 TRACED = _Traced()
 
 
-class StaticIndex(tuple[Any, ...]):
+class IndexParameter(tuple[Any, ...]):
     """An index as a parameter of an equation, printed as Python writes it."""
 
     __slots__ = ()
@@ -58,14 +58,14 @@ class StaticIndex(tuple[Any, ...]):
         return f"[{', '.join(texts)}]"
 
 
-WHOLE = StaticIndex((Ellipsis,))
+WHOLE = IndexParameter((Ellipsis,))
 
 get_p = Primitive("get", memoise=False)
 swap_p = Primitive("swap", memoise=False)
 addupdate_p = Primitive("addupdate", multiple_results=True, memoise=False)
 
 
-def split_index(index: Any) -> tuple[StaticIndex, list[Any]] | None:
+def split_index(index: Any) -> tuple[IndexParameter, list[Any]] | None:
     """An index as data for an equation, with `TRACED` in place of its arrays, and these; None for
     an index that no equation holds."""
     parts: list[Any] = []
@@ -86,7 +86,7 @@ def split_index(index: Any) -> tuple[StaticIndex, list[Any]] | None:
             operands.append(part)
         else:
             return None
-    return StaticIndex(parts), operands
+    return IndexParameter(parts), operands
 
 
 def index_with(index: tuple[Any, ...], operands: Any) -> Any:
