@@ -26,7 +26,6 @@ REASONS = (
     ("jax.checkpoint", "static_argnames", "static_argnums does it, or a closure"),
     ("jax.vmap", "sum_match", "vmap does not sum results"),
     ("jax.ShapeDtypeStruct", "is_ref manual_axis_type", "there are no references to arrays"),
-    ("jax.local_devices", "host_id", "an older name of process_index"),
     ("jax.lax.random_gamma_grad", "*", "JAX does not say that it takes two operands"),
     ("jax.debug.callback", "callback", "there is nothing to do without it"),
     ("jax.debug.log print", "fmt", "there is nothing to do without it"),
