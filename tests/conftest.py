@@ -6,13 +6,14 @@ module may import it at its top.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import importlib
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import hypothesis
@@ -72,10 +73,10 @@ def row_by_row(items: list[pytest.Item]) -> list[pytest.Item]:
     return [items[i] for i in sorted(range(len(items)), key=places.__getitem__)]
 
 
-@pytest.fixture(autouse=True)
-def settings_stay() -> Iterator[None]:
-    """What a test changes in the settings of its process ends with it: `import weft.as_jax` too,
-    which a test may be the first to do by walking through the modules of weft."""
+@contextlib.contextmanager
+def settings_kept() -> Iterator[None]:
+    """What happens inside leaves the settings of the process as they were, or as the environment
+    says where weft is first imported inside."""
     loaded: Any = sys.modules.get("weft.config")
     before = loaded and (loaded._global, loaded._host)
     yield
@@ -87,6 +88,21 @@ def settings_stay() -> Iterator[None]:
     for part in before:
         for field in dataclasses.fields(part):
             config.update(field.name, getattr(part, field.name))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """A module of tests may import what changes the settings: `weft.as_jax` or a tool."""
+    with settings_kept():
+        return (yield)
+
+
+@pytest.fixture(autouse=True)
+def settings_stay() -> Iterator[None]:
+    """What a test changes in the settings ends with it: by `import weft.as_jax` too, which a test
+    that walks through the modules of weft may be the first to do."""
+    with settings_kept():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -134,6 +134,13 @@ def compiled(sharding, **options):
 
 TYPES = [
     Fixed(
+        "pass allow_extended_dtype=True",
+        wrong=lambda: weft.dtypes.canonicalize_dtype(weft.random.key(0).dtype),
+        fixed=lambda fix: weft.dtypes.canonicalize_dtype(weft.random.key(0).dtype, **fix.data),
+        value=lambda dtype: dtype == weft.random.key(0).dtype,
+        error=WeftTypeError,
+    ),
+    Fixed(
         "pass the shape as a tuple, such as (4,)",
         wrong=lambda: shape_of(4),
         fixed=lambda fix: shape_of((4,)),
