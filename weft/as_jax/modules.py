@@ -165,7 +165,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax.experimental.sparse.coo": ("weft.experimental.sparse.single_matrices",),
     "jax.experimental.sparse.csr": ("weft.experimental.sparse.single_matrices",),
     "jax.experimental.sparse.random": ("weft.experimental.sparse.random_arrays",),
-    "jax.experimental.sparse.transform": ("weft.experimental.sparse.sparsify",),
+    "jax.experimental.sparse.transform": ("weft.experimental.sparse.sparse_transform",),
     "jax.experimental.sparse.util": ("weft.experimental.sparse.base",),
     **{
         f"jax.experimental.pallas.ops.{path}": ("weft.experimental.pallas.ops",)

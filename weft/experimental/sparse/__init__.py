@@ -64,7 +64,7 @@ from weft.experimental.sparse.single_matrices import (
     csr_matvec,
     csr_todense,
 )
-from weft.experimental.sparse.sparsify import SparseTracer, sparsify
+from weft.experimental.sparse.sparse_transform import SparseTracer, sparsify
 from weft.experimental.sparse.tracing import todense_p
 
 if TYPE_CHECKING:
