@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import re
 
 import pytest
 
 import weft
 from tools import parity
+from weft.base import facades
 from weft.base.missing_names import RENAMED
 
 pytestmark = pytest.mark.fast
@@ -25,9 +26,18 @@ def module(path):
     return importlib.import_module(path)
 
 
+def is_facade(path):
+    """Whether a module of weft is there and looks names up that it does not define: a module that
+    is no facade says nothing more than Python does; under `jax`, `weft.as_jax` speaks for it."""
+    if importlib.util.find_spec(path) is None:
+        return False
+    return getattr(vars(module(path)).get("__getattr__"), "__module__", None) == facades.__name__
+
+
 def test_every_missing_name_says_what_the_page_of_names_says():
-    assert len(MISSING) > 100
-    for path, name, why in MISSING:
+    said = [row for row in MISSING if is_facade(row[0])]
+    assert len(said) > 100
+    for path, name, why in said:
         with pytest.raises(AttributeError) as caught:
             getattr(module(path), name)
         assert str(caught.value) == f"module {path!r} has no attribute {name!r}: {why}"
