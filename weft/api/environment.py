@@ -44,7 +44,9 @@ def live_arrays(platform: str | None = None) -> list[Array]:
     True
     """
     devices = set(client.backend_for(platform).devices())
-    found = [x for x in gc.get_objects() if type(x) is Array and hasattr(x, "_buffer")]
+    # The collector also sees arrays that are being made, and those that tests make of nothing.
+    objects = [x for x in gc.get_objects() if type(x) is Array]
+    found = [x for x in objects if getattr(x, "_buffer", None) is not None]
     return [x for x in found if not x.is_deleted() and devices.issuperset(x.devices())]
 
 
