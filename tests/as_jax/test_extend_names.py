@@ -238,7 +238,7 @@ def test_names_and_lines_of_equations():
 
     (eqn,) = weft.make_jaxpr(f)(1.0).eqns
     assert str(eqn.source_info.name_stack) == "layer/dense"
-    assert "test_extend.py" in info.summarize(eqn.source_info)
+    assert "test_extend_names.py" in info.summarize(eqn.source_info)
     with info.user_context(eqn.source_info.traceback, name_stack=info.new_name_stack("a")):
         again = info.current()
     assert info.summarize(again) == info.summarize(eqn.source_info)
