@@ -129,6 +129,8 @@ def axis_of(axis: Any, ndim: int, operation: str) -> int:
     try:
         axis = operator.index(axis)
     except TypeError:
+        if isinstance(axis, Tracer):
+            raise  # it says that the number is not known
         message, got = f"{operation}: an axis is an integer", f"axis={axis!r:.80}"
         raise refusal(WeftArgumentError, message, operation, got, "an integer") from None
     return canonical_axis(axis, ndim, operation)
