@@ -24,6 +24,7 @@ from weft.argument_errors import (
     refusal,
     unknown_option,
 )
+from weft.core.trace import Tracer
 from weft.core.types import check_unmasked, type_of, user_value
 from weft.errors import (
     AxisError,
