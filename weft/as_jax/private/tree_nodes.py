@@ -1,15 +1,23 @@
-"""`jax._src.tree_util`: which classes are nodes."""
+"""`jax._src.tree_util`: which classes are nodes, and one level of a node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from weft import tree
 
-__all__ = ["PyTree"]
+__all__ = ["PyTree", "flatten_one_level"]
 
 PyTree = Any
+
+
+def flatten_one_level(value: Any) -> tuple[Iterable[Any], Any]:
+    """The children and the data of a node. Raises ValueError for a leaf."""
+    level = tree.flatten_one_level(value)
+    if level is None:
+        raise ValueError(f"a value of class {type(value).__name__} is a leaf of trees")
+    return level
 
 
 class _Nodes(Mapping[type, Any]):

@@ -15,11 +15,12 @@ import numpy as np
 
 from weft.runtime.jaxlib.native import extension, hlo_library
 
-__all__ = ["HloSharding", "assignment_of", "device_list", "is_tiled", "single", "tiled"]
+__all__ = ["DeviceList", "HloSharding", "assignment_of", "device_list", "is_tiled", "single", "tiled"]
 
 Device = Any
 Placement = Any
 HloSharding: Any = hlo_library.HloSharding
+DeviceList: Any = extension.DeviceList
 
 _REPLICATED: Any = HloSharding.replicate()
 
@@ -45,7 +46,7 @@ class _Tiled(extension.GSPMDSharding):
 @functools.cache
 def device_list(devices: tuple[Device, ...]) -> Any:
     """jaxlib's own list of devices."""
-    return extension.DeviceList(devices)
+    return DeviceList(devices)
 
 
 @functools.cache
