@@ -1,8 +1,8 @@
 """A plugin of pytest that draws some tests and writes down how each ends: a line of JSON per test.
 
 It is told by environment variables: SUITE_RESULT, the file to write; SUITE_COUNT, how many tests are
-drawn by the hash of their names; SUITE_ONLY, a file with the names of those to run instead;
-SUITE_SYSTEM, "weft" to run on weft.
+drawn by the hash of their names at most, and SUITE_SECONDS, after how many seconds none is begun any
+more; SUITE_ONLY, a file with the names of those to run instead; SUITE_SYSTEM, "weft" to run on weft.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import hashlib
 import json
 import os
 import pathlib
-import sys
+import time
 from typing import Any
+
+import pytest
 
 if os.environ["SUITE_SYSTEM"] == "weft":
     import weft.as_jax  # noqa: F401
 
 RESULT = pathlib.Path(os.environ["SUITE_RESULT"])
+_begun = time.monotonic()
 _failed: dict[str, str] = {}
 
 
@@ -36,9 +39,21 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
         names = set(pathlib.Path(only).read_text(encoding="utf-8").splitlines())
         items[:] = [item for item in items if item.nodeid in names]
         return
-    count = int(os.environ["SUITE_COUNT"])
-    drawn = set(sorted((item.nodeid for item in items), key=hash_of)[:count])
-    items[:] = [item for item in items if item.nodeid in drawn]
+    # In the order of the hashes: those that a time suffices for are a fair sample.
+    items.sort(key=lambda item: hash_of(item.nodeid))
+    del items[int(os.environ["SUITE_COUNT"]) :]
+
+
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    reason = _failed.get(nodeid)
+    outcome = "passed" if reason is None else "failed" if reason else "skipped"
+    write({"test": nodeid, "outcome": outcome, "reason": reason})
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: Any) -> None:
+    if time.monotonic() - _begun > float(os.environ["SUITE_SECONDS"]):
+        item.session.shouldstop = "the time is over"
 
 
 def pytest_collectreport(report: Any) -> None:
@@ -55,13 +70,6 @@ def pytest_runtest_logreport(report: Any) -> None:
         _failed.setdefault(report.nodeid, reason_of(report))
     elif report.skipped:
         _failed.setdefault(report.nodeid, "")
-
-
-def pytest_runtest_logfinish(nodeid: str) -> None:
-    reason = _failed.get(nodeid)
-    outcome = "passed" if reason is None else "failed" if reason else "skipped"
-    write({"test": nodeid, "outcome": outcome, "reason": reason})
-    sys.stdout.flush()
 
 
 def reason_of(report: Any) -> str:

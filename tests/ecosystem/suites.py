@@ -30,6 +30,8 @@ RESULTS = run.HERE / "suites.json"
 KEPT = run.ROOT / "out" / "suites"
 BEGIN, END = "<!-- suites begin -->", "<!-- suites end -->"
 LIMIT_OF_A_TEST = 60
+# After this many seconds no test is begun on JAX any more.
+SECONDS = 150.0
 LIMIT = 1500.0
 # A process that dies is started anew without the test that it died in, this often at most.
 STARTS = 6
@@ -142,7 +144,7 @@ def run_once(
     variables = run.environment(system) | dict(suite.variables)
     variables |= {
         "SUITE_RESULT": str(result), "SUITE_COUNT": str(suite.count), "SUITE_SYSTEM": system,
-        "PYTHONDONTWRITEBYTECODE": "1", "JAX_PLATFORMS": "cpu",
+        "SUITE_SECONDS": str(SECONDS if system == "jax" else LIMIT), "PYTHONDONTWRITEBYTECODE": "1", "JAX_PLATFORMS": "cpu",
     }  # fmt: skip
     paths = [str(run.HERE), variables.get("PYTHONPATH", ""), str(base)]
     variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
