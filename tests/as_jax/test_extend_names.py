@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib
 
 import numpy as np
@@ -257,6 +258,31 @@ def test_backends():
     assert backend.backend_xla_version() is None
     with pytest.raises(WeftNotImplementedError):
         backend.register_backend_factory("mine", lambda: None)
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, [2]), [1, (2, 3)], [], {"b": 1, "a": [2]}, {}, None, Point(1, {"z": 2}),
+        collections.OrderedDict(b=1, a=2), collections.defaultdict(int, b=1, a=2),
+        weft.tree.Partial(max, 1, key=2),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_registered_classes_are_taken_apart_and_put_together(value):
+    node = jax_module("_src.tree_util")._registry[type(value)]
+    children, data = node.to_iter(value)
+    if isinstance(value, (list, tuple)):
+        assert list(children) == list(value)
+    elif isinstance(value, dict):
+        assert set(map(str, children)) == set(map(str, value.values()))
+    assert isinstance(hash(data), int)
+    again = node.from_iter(data, iter(children))
+    assert type(again) is type(value) and weft.tree.structure(again) == weft.tree.structure(value)
+    assert weft.tree.leaves(again) == weft.tree.leaves(value)
 
 
 def test_private_names():
