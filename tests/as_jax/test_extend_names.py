@@ -158,7 +158,7 @@ def test_classes_of_which_weft_has_instances():
 
 def test_primitives_by_the_names_of_jax():
     primitives = jax_module("extend.core.primitives")
-    assert primitives.remat_p.name == "checkpoint" and primitives.select_n_p.name == "select"
+    assert primitives.remat_p.name == "checkpoint" and primitives.select_n_p.name == "select_n"
     assert primitives.squeeze_p is primitives.squeeze_p
     with pytest.raises(MissingRuleError):
         weft.make_jaxpr(primitives.squeeze_p.bind)(1.0)
@@ -258,6 +258,17 @@ def test_backends():
     assert backend.backend_xla_version() is None
     with pytest.raises(WeftNotImplementedError):
         backend.register_backend_factory("mine", lambda: None)
+
+
+def test_operands_of_primitives_stand_in_the_order_of_jax():
+    """Rules that libraries set for JAX's primitives take operands by position."""
+    primitives = jax_module("extend.core.primitives")
+    flag, x, y = np.array([True, False]), np.arange(2.0), np.ones(2)
+    found = weft.make_jaxpr(lambda p, a, b: weft.numpy.where(p, a, b))(flag, x, y)
+    (eqn,) = found.eqns
+    assert eqn.primitive is primitives.select_n_p
+    assert [found.jaxpr.invars.index(v) for v in eqn.invars] == [0, 2, 1]
+    assert primitives.select_n_p.bind(flag, x, y).tolist() == [1.0, 1.0]
 
 
 Point = collections.namedtuple("Point", "x y")

@@ -43,10 +43,10 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Array:
             shape = type_of(bits[0]).shape
             pred = broadcast_in_dim(pred, shape, tuple(range(type_of(pred).ndim)))
         return extended_dtypes.wrap_key_bits(select(pred, *bits), dtype)
-    return select_p.bind(pred, on_true, on_false)
+    return select_n_p.bind(pred, on_false, on_true)
 
 
-def select_type(pred: ArrayType, on_true: ArrayType, on_false: ArrayType) -> ArrayType:
+def select_type(pred: ArrayType, on_false: ArrayType, on_true: ArrayType) -> ArrayType:
     if pred.dtype != dtypes.bool_:
         fix = Fix("compare", "compare the predicate with zero: pred != 0")
         raise unfit(DTypeError, "select", "a boolean predicate", (pred,), "bool", fix)
@@ -60,39 +60,41 @@ def select_type(pred: ArrayType, on_true: ArrayType, on_false: ArrayType) -> Arr
         types = [pred, on_true, on_false]
         raise unfit(ShapeError, "select", takes, types, "equal shapes", fix)
     weak = on_true.weak_type and on_false.weak_type
-    return result_type((pred, on_true, on_false), on_true.shape, on_true.dtype, weak)
+    return result_type((pred, on_false, on_true), on_true.shape, on_true.dtype, weak)
 
 
-def select_transpose(ct: Any, pred: Any, on_true: Any, on_false: Any) -> list[Any]:
+def select_transpose(ct: Any, pred: Any, on_false: Any, on_true: Any) -> list[Any]:
     zero = zeros(type_of(ct))
     return [
         None,
-        select(pred, ct, zero) if type(on_true) is LinearOperand else None,
         select(pred, zero, ct) if type(on_false) is LinearOperand else None,
+        select(pred, ct, zero) if type(on_true) is LinearOperand else None,
     ]
 
 
 def select_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, int]:
-    (pred, on_true, on_false), dim = align(axis, args, dims)
-    shape = max((type_of(x).shape for x in (on_true, on_false)), key=len)
+    (pred, on_false, on_true), dim = align(axis, args, dims)
+    shape = max((type_of(x).shape for x in (on_false, on_true)), key=len)
     # An unmapped scalar value is repeated: only the predicate may have no dimensions.
-    on_true, on_false = (repeated(x, shape) for x in (on_true, on_false))
+    on_false, on_true = (repeated(x, shape) for x in (on_false, on_true))
     if type_of(pred).ndim > len(shape):
         shape = type_of(pred).shape
-        on_true, on_false = (broadcast_in_dim(x, shape, ()) for x in (on_true, on_false))
-    return select_p.bind(pred, on_true, on_false), dim
+        on_false, on_true = (broadcast_in_dim(x, shape, ()) for x in (on_false, on_true))
+    return select_n_p.bind(pred, on_false, on_true), dim
 
 
-select_p = Primitive("select")
+# The false case comes first, as in StableHLO's `case` and JAX's primitive of this name, so that
+# interpreters of jaxprs that name it by position pick the right one.
+select_n_p = Primitive("select_n")
 primitive(
-    select_p,
+    select_n_p,
     type_rule=select_type,
-    jvp=jointly_linear_jvp(select_p.bind, 1, 2),
+    jvp=jointly_linear_jvp(select_n_p.bind, 1, 2),
     transpose=select_transpose,
     vmap=select_vmap,
     reads=elementwise_reads,
-    on_host=lambda pred, on_true, on_false: np.where(pred, on_true, on_false),
-    lower=lambda context, *values: stablehlo.select(*values),
+    on_host=lambda pred, on_false, on_true: np.where(pred, on_true, on_false),
+    lower=lambda context, pred, on_false, on_true: stablehlo.select(pred, on_true, on_false),
 )
 
 
