@@ -48,6 +48,7 @@ experimental.pallas.tpu
 experimental.pallas.triton
 experimental.pjit
 experimental.profiler
+experimental.random
 experimental.rnn
 experimental.scheduling_groups
 experimental.serialize_executable
