@@ -321,3 +321,11 @@ def test_private_names():
     xla = jax_module("interpreters.xla")
     assert float(xla.apply_primitive(weft.extend.core.primitives["neg"], 2.0)) == -2.0
     assert jax_module("interpreters.pxla").thread_resources.env.physical_mesh.empty
+
+
+def test_the_first_case_of_select_n_is_that_of_false():
+    pick = jax_module("lax").select_n_p.bind
+    pred = np.array([True, False])
+    np.testing.assert_array_equal(pick(pred, np.zeros(2), np.ones(2)), [1, 0])
+    cases = [np.full(3, i) for i in range(5)]
+    np.testing.assert_array_equal(pick(np.array([-1, 3, 9], np.int32), *cases), [0, 3, 4])
