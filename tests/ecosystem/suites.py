@@ -243,7 +243,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="libraries, separated by commas (all)")
     parser.add_argument("--python", default=sys.executable, help="the interpreter with weft")
     parser.add_argument("--beside", required=True, metavar="PYTHON", help="one with JAX")
-    parser.add_argument("--again", action="store_true", help="run on JAX also what ran there before")
+    parser.add_argument(
+        "--again", action="store_true", help="run on JAX also what ran there before"
+    )
     args = parser.parse_args()
     names = [name for name in args.only.split(",") if name] or list(SUITES)
     if unknown := set(names) - set(SUITES):

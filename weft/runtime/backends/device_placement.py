@@ -16,8 +16,8 @@ import numpy as np
 from weft.runtime.jaxlib.native import extension, hlo_library
 
 __all__ = [
-    "DeviceList", "HloSharding", "assignment_of", "compilers_sharding", "device_list", "is_tiled", "single",
-    "tiled",
+    "DeviceList", "HloSharding", "assignment_of", "compilers_sharding", "device_list", "is_tiled",
+    "single", "tiled",
 ]  # fmt: skip
 
 Device = Any
