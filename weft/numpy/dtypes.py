@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.dtypes import finfo, iinfo, issubdtype, result_type
@@ -190,6 +190,8 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     >>> isdtype(np.dtype("int8"), "integral"), isdtype(np.dtype("int8"), ("bool", "real floating"))
     (True, False)
     """
+    if dtype is builtins.object and config.lenient():
+        return False
     found = dtypes.parse(dtype)
     for one in kind if isinstance(kind, tuple) else (kind,):
         if isinstance(one, str) and one in _KINDS:
