@@ -9,9 +9,17 @@ from typing import Any
 from weft import tree
 from weft.runtime.jaxlib import pytree
 
-__all__ = ["PyTree"]
+__all__ = ["PyTree", "flatten_one_level"]
 
 PyTree = Any
+
+
+def flatten_one_level(value: Any) -> tuple[Iterable[Any], Any]:
+    """The children and the data of a node. Raises ValueError for a leaf."""
+    level = tree.flatten_one_level(value)
+    if level is None:
+        raise ValueError(f"a value of class {type(value).__name__} is a leaf of trees")
+    return level
 
 
 @dataclasses.dataclass(frozen=True)
