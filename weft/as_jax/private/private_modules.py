@@ -58,7 +58,7 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.pjit": ("weft.builtin_primitives", "weft.sharding", "weft"),
         "jax._src.pretty_printer": (f"{_HERE}.pretty_printer",),
         "jax._src.prng": ("weft.extend.random", "weft.builtin_primitives"),
-        "jax._src.random": ("weft.random",),
+        "jax._src.random": ("weft.random", f"{_HERE}.dtype_names"),
         "jax._src.scipy": ("weft.scipy",),
         "jax._src.scipy.special": ("weft.scipy.special",),
         "jax._src.sharding_impls": ("weft.sharding",),
