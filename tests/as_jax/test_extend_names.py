@@ -306,6 +306,7 @@ def test_private_names():
     assert util.curry(max)(1)(2) == 2 and util.tuple_insert((1, 3), 1, 2) == (1, 2, 3)
     assert dict in tree_util._registry and int not in tree_util._registry
     assert not jax_module("_src.distributed").global_state.client
+    assert jax_module("_src.random").Shape is jax_module("_src.typing").Shape
     promoted = jax_module("_src.numpy.util").promote_dtypes_complex(1, np.float32(2))
     assert [x.dtype for x in promoted] == [np.complex64] * 2
     printer = jax_module("_src.pretty_printer")
