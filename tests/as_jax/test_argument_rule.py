@@ -148,3 +148,12 @@ def test_a_class_with_the_method_of_jax_stands_for_an_array() -> None:
     assert (jnp.ones(3) * Scaled(2.0)).tolist() == [0.0, 2.0, 4.0]
     assert jax.grad(lambda x: (x * Scaled(3.0)).sum())(1.0) == 9.0
     assert jnp.asarray(Scaled(1.0)).shape == (3,)
+
+
+def test_updates_take_lists_as_the_arrays_they_make() -> None:
+    x = jnp.ones((2, 2))
+    assert jax.jit(lambda a: x.at[1].set([a, 3.0]))(2.0).tolist() == [[1.0, 1.0], [2.0, 3.0]]
+    assert x.at[0].subtract((2.0, 3.0))[0].tolist() == [-1.0, -2.0]
+    assert x.at[:, 0].divide([2.0, 4.0])[:, 0].tolist() == [0.5, 0.25]
+    with weft.config.override(argument_rule="weft"), pytest.raises(TypeError, match="not a list"):
+        x.at[0].set([1.0, 2.0])
