@@ -24,7 +24,6 @@ _NAMED_OTHERWISE = {
     "pvary_p": "pbroadcast",
     "reduce_scatter_p": "psum_scatter",
     "remat_p": "checkpoint",
-    "select_n_p": "select",
 }
 
 # JAX's primitives of which weft has none: what they do, other primitives do. They can be compared

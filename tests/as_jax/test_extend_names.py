@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib
 
 import numpy as np
@@ -157,7 +158,7 @@ def test_classes_of_which_weft_has_instances():
 
 def test_primitives_by_the_names_of_jax():
     primitives = jax_module("extend.core.primitives")
-    assert primitives.remat_p.name == "checkpoint" and primitives.select_n_p.name == "select"
+    assert primitives.remat_p.name == "checkpoint" and primitives.select_n_p.name == "select_n"
     assert primitives.squeeze_p is primitives.squeeze_p
     with pytest.raises(MissingRuleError):
         weft.make_jaxpr(primitives.squeeze_p.bind)(1.0)
@@ -259,6 +260,42 @@ def test_backends():
         backend.register_backend_factory("mine", lambda: None)
 
 
+def test_operands_of_primitives_stand_in_the_order_of_jax():
+    """Rules that libraries set for JAX's primitives take operands by position."""
+    primitives = jax_module("extend.core.primitives")
+    flag, x, y = np.array([True, False]), np.arange(2.0), np.ones(2)
+    found = weft.make_jaxpr(lambda p, a, b: weft.numpy.where(p, a, b))(flag, x, y)
+    (eqn,) = found.eqns
+    assert eqn.primitive is primitives.select_n_p
+    assert [found.jaxpr.invars.index(v) for v in eqn.invars] == [0, 2, 1]
+    assert primitives.select_n_p.bind(flag, x, y).tolist() == [1.0, 1.0]
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, [2]), [1, (2, 3)], [], {"b": 1, "a": [2]}, {}, None, Point(1, {"z": 2}),
+        collections.OrderedDict(b=1, a=2), collections.defaultdict(int, b=1, a=2),
+        weft.tree.Partial(max, 1, key=2),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_registered_classes_are_taken_apart_and_put_together(value):
+    node = jax_module("_src.tree_util")._registry[type(value)]
+    children, data = node.to_iter(value)
+    if isinstance(value, (list, tuple)):
+        assert list(children) == list(value)
+    elif isinstance(value, dict):
+        assert set(map(str, children)) == set(map(str, value.values()))
+    assert isinstance(hash(data), int)
+    again = node.from_iter(data, iter(children))
+    assert type(again) is type(value) and weft.tree.structure(again) == weft.tree.structure(value)
+    assert weft.tree.leaves(again) == weft.tree.leaves(value)
+
+
 def test_private_names():
     util, tree_util = jax_module("_src.util"), jax_module("_src.tree_util")
     assert util.split_list([1, 2, 3], [1]) == [[1], [2, 3]]
@@ -284,3 +321,11 @@ def test_private_names():
     xla = jax_module("interpreters.xla")
     assert float(xla.apply_primitive(weft.extend.core.primitives["neg"], 2.0)) == -2.0
     assert jax_module("interpreters.pxla").thread_resources.env.physical_mesh.empty
+
+
+def test_the_first_case_of_select_n_is_that_of_false():
+    pick = jax_module("lax").select_n_p.bind
+    pred = np.array([True, False])
+    np.testing.assert_array_equal(pick(pred, np.zeros(2), np.ones(2)), [1, 0])
+    cases = [np.full(3, i) for i in range(5)]
+    np.testing.assert_array_equal(pick(np.array([-1, 3, 9], np.int32), *cases), [0, 3, 4])

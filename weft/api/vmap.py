@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
-from weft.api.gradient_arguments import like
 from weft.argument_errors import invalid_value, not_a_function, not_an_array
+from weft.base.util import like
 from weft.core.rules import AxisData
 from weft.core.types import type_of, user_value
 from weft.errors import (

@@ -69,6 +69,5 @@ make_plugin_compile_options = make_plugin_program
 
 # JAX keeps these functions of jaxlib's in an object of this name.
 ifrt_programs = types.SimpleNamespace(
-    make_plugin_program=make_plugin_program,
-    make_plugin_compile_options=make_plugin_compile_options,
+    make_plugin_program=make_plugin_program, make_plugin_compile_options=make_plugin_compile_options
 )

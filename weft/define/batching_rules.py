@@ -10,11 +10,7 @@ from typing import Any
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.define.rule_mappings import primitive_batchers
-from weft.interpreters.vmappable import (
-    is_vmappable,
-    register_vmappable,
-    unregister_vmappable,
-)
+from weft.interpreters.vmappable import is_vmappable, register_vmappable, unregister_vmappable
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 
 __all__ = [

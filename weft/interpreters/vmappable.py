@@ -72,7 +72,9 @@ def register_vmappable(
     ...     array: Any
     ...     scale: float
     >>> batching.register_vmappable(
-    ...     Scaled, int, int,
+    ...     Scaled,
+    ...     int,
+    ...     int,
     ...     lambda cont, index, x, axis: Scaled(cont(x.array, axis), x.scale),
     ...     lambda cont, size, x, axis: Scaled(cont(size, x.array, axis), x.scale),
     ... )

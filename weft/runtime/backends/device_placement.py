@@ -15,7 +15,10 @@ import numpy as np
 
 from weft.runtime.jaxlib.native import extension, hlo_library
 
-__all__ = ["DeviceList", "HloSharding", "assignment_of", "device_list", "is_tiled", "single", "tiled"]
+__all__ = [
+    "DeviceList", "HloSharding", "assignment_of", "compilers_sharding", "device_list", "is_tiled",
+    "single", "tiled",
+]  # fmt: skip
 
 Device = Any
 Placement = Any
@@ -72,6 +75,19 @@ def _tiled(
     order = np.asarray(positions, np.int64).reshape(shape)
     how = HloSharding.subgroup_with_device_ordering(order, subgroup_types=kinds)
     return _Tiled(device_list(devices), how)
+
+
+def compilers_sharding(assignment: np.ndarray[Any, Any] | None) -> Any:
+    """The XLA sharding of an assignment, as `tiled` takes it."""
+    if assignment is None:
+        return _REPLICATED
+    shape = assignment.shape[:-1] if assignment.shape[-1] == 1 else assignment.shape
+    kinds = [] if len(shape) < assignment.ndim else [hlo_library.OpSharding.Type.REPLICATED]
+    count = assignment.size
+    if np.array_equal(assignment.ravel(), np.arange(count)):
+        return HloSharding.iota_tile(shape, [count], [0], kinds)
+    order = np.asarray(assignment, np.int64).reshape(shape)
+    return HloSharding.subgroup_with_device_ordering(order, subgroup_types=kinds)
 
 
 def assignment_of(sharding: Any) -> np.ndarray[Any, Any] | None:
