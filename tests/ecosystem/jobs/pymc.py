@@ -1,12 +1,11 @@
 """PyMC: a hierarchical regression whose graph is compiled by JAX: the log density and its gradient,
-the best fit, a Hamiltonian sampler over it, and NUTS by NumPyro and BlackJAX.
+the best fit, a Hamiltonian sampler over it, and NUTS by NumPyro.
 """
 
 import jax
 
 jax.config.update("jax_enable_x64", True)
 
-import arviz as az  # noqa: E402, F401
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import pymc as pm  # noqa: E402
@@ -69,19 +68,14 @@ def main(timed):
     keys = jax.random.split(jax.random.key(0), 40)
     (_, accepted), centers = jax.jit(lambda at: jax.lax.scan(leap, (at, 0), keys))(at)
 
-    drawn = {}
-    for sampler in ("numpyro", "blackjax"):
-        with model:
-            trace = pm_jax.sample_blackjax_nuts if sampler == "blackjax" else (
-                pm_jax.sample_numpyro_nuts
-            )  # fmt: skip
-            trace = trace(
-                draws=10, tune=10, chains=1, random_seed=3, progressbar=False,
-                compute_convergence_checks=False, chain_method="vectorized",
-            )  # fmt: skip
-        drawn[f"{sampler}_slope"] = trace.posterior["slope"].values[0]
-        drawn[f"{sampler}_spread"] = trace.posterior["spread"].values[0]
-    return drawn | {
+    with model:
+        trace = pm_jax.sample_numpyro_nuts(
+            draws=10, tune=10, chains=1, random_seed=3, progressbar=False,
+            compute_convergence_checks=False, chain_method="vectorized",
+        )  # fmt: skip
+    return {
+        "slope": trace.posterior["slope"].values[0],
+        "spread": trace.posterior["spread"].values[0],
         "value": value,
         "offset": at[2],
         "gradient": gradient[0],
