@@ -16,13 +16,14 @@ import numpy as np
 from weft.runtime.jaxlib.native import extension, hlo_library
 
 __all__ = [
-    "HloSharding", "assignment_of", "compilers_sharding", "device_list", "is_tiled", "single",
-    "tiled",
+    "DeviceList", "HloSharding", "assignment_of", "compilers_sharding", "device_list", "is_tiled",
+    "single", "tiled",
 ]  # fmt: skip
 
 Device = Any
 Placement = Any
 HloSharding: Any = hlo_library.HloSharding
+DeviceList: Any = extension.DeviceList
 
 _REPLICATED: Any = HloSharding.replicate()
 
@@ -48,7 +49,7 @@ class _Tiled(extension.GSPMDSharding):
 @functools.cache
 def device_list(devices: tuple[Device, ...]) -> Any:
     """jaxlib's own list of devices."""
-    return extension.DeviceList(devices)
+    return DeviceList(devices)
 
 
 @functools.cache
