@@ -300,13 +300,10 @@ def _from_object(value: Any, dtype: Any) -> Any:
         if hasattr(value, "__dlpack__"):
             return _make(from_dlpack(value), dtype)
         try:
-            view = memoryview(value)
+            return _from_numpy(np.asarray(memoryview(value)), dtype)
         except TypeError:
-            pass
-        else:
-            return _from_numpy(np.asarray(view), dtype)
-        if isinstance(value, Sequence):  # a range, and classes of the user's
-            return _from_sequence(list(value), dtype)
+            if isinstance(value, Sequence):  # a range, and classes of the user's
+                return _from_sequence(list(value), dtype)
     message = f"array cannot be made of a value of class {type(value).__name__}"
     got = f"{value!r:.100}"
     wanted = "numbers, arrays, or nested lists of those"
