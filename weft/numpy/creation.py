@@ -20,7 +20,12 @@ from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import (
-    DTypeError, Fix, ShapeError, WeftArgumentError, WeftTypeError, WeftValueError,
+    DTypeError,
+    Fix,
+    ShapeError,
+    WeftArgumentError,
+    WeftTypeError,
+    WeftValueError,
 )  # fmt: skip
 from weft.function_keys.known_pure import impure
 from weft.numpy.arguments import broadcasted, check_arrays, check_fits, check_flag, shape_of

@@ -95,9 +95,9 @@ def full(
     return made if sharding is None else constrain(made, sharding, "full", "the result")
 
 
-def _lengths(operation: str, shape: Sequence[int]) -> tuple[int, ...]:
+def _lengths(operation: str, shape: Sequence[int] | int) -> tuple[int, ...]:
     """Returns the shape as Python integers. Raises ShapeError for a negative length."""
-    found = (shape,) if type(shape) is int else integers_of(shape, operation, "shape")
+    found = (shape,) if isinstance(shape, int) else integers_of(shape, operation, "shape")
     if any(length < 0 for length in found):
         message, got = f"{operation}: a length is negative", f"shape {found}"
         raise ShapeError(message, operation=operation, got=got, wanted="lengths of at least 0")
