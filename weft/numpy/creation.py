@@ -20,13 +20,8 @@ from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import (
-    DTypeError,
-    Fix,
-    ShapeError,
-    WeftArgumentError,
-    WeftTypeError,
-    WeftValueError,
-)
+    DTypeError, Fix, ShapeError, WeftArgumentError, WeftTypeError, WeftValueError,
+)  # fmt: skip
 from weft.function_keys.known_pure import impure
 from weft.numpy.arguments import broadcasted, check_arrays, check_fits, check_flag, shape_of
 from weft.numpy.compiled_functions import compiled, is_eager
@@ -648,8 +643,9 @@ def _number_like(
     found, wanted, weak = _like(a, dtype, shape, operation)
     if dtypes.is_extended(wanted) and config.lenient():
         bits = _constant((*found, *wanted.key_shape), value, dtypes.uint32, False)
-        return _placed_like(a, wrap_key_bits(bits, wanted), device, out_sharding)
-    made = _constant(found, value, _float_or(wanted, operation), weak)
+        made = wrap_key_bits(bits, wanted)
+    else:
+        made = _constant(found, value, _float_or(wanted, operation), weak)
     return _placed_like(a, made, device, out_sharding)
 
 

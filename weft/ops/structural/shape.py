@@ -419,3 +419,7 @@ reduce_sum_p = primitive(
     reads=reduction_access_pattern,
     lower=in_wide(reduce_sum_lower),
 )
+
+broadcast_in_dim_p.neutral = {"sharding": None}
+reshape_p.neutral = {"dimensions": None, "sharding": None}
+reduce_sum_p.neutral = {"out_sharding": None}
