@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib
 
 import numpy as np
@@ -257,6 +258,42 @@ def test_backends():
     assert backend.backend_xla_version() is None
     with pytest.raises(WeftNotImplementedError):
         backend.register_backend_factory("mine", lambda: None)
+
+
+def test_operands_of_primitives_stand_in_the_order_of_jax():
+    """Rules that libraries set for JAX's primitives take operands by position."""
+    primitives = jax_module("extend.core.primitives")
+    flag, x, y = np.array([True, False]), np.arange(2.0), np.ones(2)
+    found = weft.make_jaxpr(lambda p, a, b: weft.numpy.where(p, a, b))(flag, x, y)
+    (eqn,) = found.eqns
+    assert eqn.primitive is primitives.select_n_p
+    assert [found.jaxpr.invars.index(v) for v in eqn.invars] == [0, 2, 1]
+    assert primitives.select_n_p.bind(flag, x, y).tolist() == [1.0, 1.0]
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, [2]), [1, (2, 3)], [], {"b": 1, "a": [2]}, {}, None, Point(1, {"z": 2}),
+        collections.OrderedDict(b=1, a=2), collections.defaultdict(int, b=1, a=2),
+        weft.tree.Partial(max, 1, key=2),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_registered_classes_are_taken_apart_and_put_together(value):
+    node = jax_module("_src.tree_util")._registry[type(value)]
+    children, data = node.to_iter(value)
+    if isinstance(value, (list, tuple)):
+        assert list(children) == list(value)
+    elif isinstance(value, dict):
+        assert set(map(str, children)) == set(map(str, value.values()))
+    assert isinstance(hash(data), int)
+    again = node.from_iter(data, iter(children))
+    assert type(again) is type(value) and weft.tree.structure(again) == weft.tree.structure(value)
+    assert weft.tree.leaves(again) == weft.tree.leaves(value)
 
 
 def test_private_names():

@@ -199,3 +199,35 @@ def test_types_of_elements_and_of_whole_arrays():
     of = weft.typeof(jnp.ones((2, 3)))
     assert mapped_aval(3, -1, of).shape == (2,) and mapped_aval(3, None, of) is of
     assert unmapped_aval(4, -1, of).shape == (2, 3, 4) and unmapped_aval(4, None, of) is of
+
+
+class ParameterTrace(ForeignTrace):
+    """Notes the parameters of each primitive and passes them on as they are."""
+
+    __slots__ = ("noted", "parent_trace")
+
+    def __init__(self, parent_trace, noted):
+        self.parent_trace, self.noted = parent_trace, noted
+        super().__init__()
+
+    def process_primitive(self, primitive, tracers, params):
+        self.noted[primitive.name] = set(params)
+        return primitive.bind_with_trace(self.parent_trace, tracers, params)
+
+
+def test_a_foreign_trace_sees_parameters_of_jax_at_their_neutral_values():
+    noted = {}
+    with take_current_trace() as parent, set_current_trace(ParameterTrace(parent, noted)):
+        doubled = weft.jit(lambda x: 2 * x)(X)
+        wide = lax.broadcast_in_dim_p.bind(X, shape=(2, 2), broadcast_dimensions=(1,))
+    np.testing.assert_array_equal(doubled, 2 * X)
+    assert {"inline", "jaxpr", "name"} <= noted["jit"]
+    assert "sharding" in noted["broadcast_in_dim"]
+    assert wide.shape == (2, 2)
+
+
+def test_primitives_take_parameters_of_jax_at_their_neutral_values():
+    product = lax.mul_p.bind(X, X, out_dtype=None)
+    np.testing.assert_array_equal(product, X * X)
+    with pytest.raises(TypeError, match="out_dtype"):
+        lax.mul_p.bind(X, X, out_dtype=np.dtype("float32"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import types
 
@@ -629,3 +630,9 @@ def test_the_eager_result_equals_the_jitted_one():
 
     for a, b in zip(f(X, X), weft.jit(f)(X, X), strict=True):
         close(a, b)
+
+
+def test_a_compiled_function_has_its_signature_also_where_wrapping_is_not_followed():
+    compiled = weft.jit(lambda a, b=2: a)
+    assert str(inspect.signature(compiled, follow_wrapped=False)) == "(a, b=2)"
+    assert "function" in inspect.signature(type(compiled)).parameters

@@ -43,17 +43,17 @@ def in_words(seconds: float | None) -> str:
     return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.2f} ms"
 
 
-def write() -> None:
+def write_between(begin: str, end: str, rows: str) -> None:
+    """Replaces what stands between two lines of docs/ecosystem.md."""
     text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    if BEGIN not in text:
+    if begin not in text:
         sys.exit(
-            f"{PAGE} has no line {BEGIN!r} before the place of the table, and {END!r} after it"
+            f"{PAGE} has no line {begin!r} before the place of the table, and {end!r} after it"
         )
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    times = json.loads(run.TIMES.read_text(encoding="utf-8"))
-    PAGE.write_text(f"{before}{BEGIN}\n{table(times)}\n{END}{after}", encoding="utf-8")
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    PAGE.write_text(f"{before}{begin}\n{rows}\n{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write()
+    write_between(BEGIN, END, table(json.loads(run.TIMES.read_text(encoding="utf-8"))))

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
-from weft.api.gradient_arguments import like
 from weft.argument_errors import invalid_value, not_a_function, not_an_array
+from weft.base.util import like
 from weft.core.rules import AxisData
 from weft.core.types import type_of, user_value
 from weft.errors import (
@@ -22,6 +22,14 @@ from weft.errors import (
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
+from weft.interpreters.vmappable import (
+    VmappableValue,
+    closed,
+    element,
+    spec_types,
+    vmappables,
+    whole,
+)
 from weft.ops.structural.shape import move_dim
 from weft.refs.discharge import array_in, boxed_call, has_references
 from weft.refs.reference import Ref, new_ref
@@ -68,8 +76,19 @@ def _structure_of_all(out: Any, out_tree: Any, out_axes: Any, name: str, size: i
     )
 
 
+def _wholes(outs: Sequence[Any], out_axes: Any, out_tree: Any, name: str) -> dict[int, Any]:
+    """The results of classes that `register_vmappable` was told of, for all elements, by place."""
+    places = [i for i, x in enumerate(outs) if type(x) is VmappableValue]
+    specs = result_axes("vmap", name, out_axes, out_tree) if places else []
+
+    def move(out: Any, old: int | None, new: Any, size: int) -> Any:
+        return _move_result(out, old, new, size, name, False)
+
+    return {i: whole(outs[i], specs[i], move) for i in places}
+
+
 def _is_axis(value: Any) -> bool:
-    return value is None or isinstance(value, int)
+    return value is None or isinstance(value, int) or type(value) in spec_types
 
 
 def vmap(
@@ -100,31 +119,43 @@ def vmap(
 
     @api_boundary
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        leaves, in_tree = tree.flatten((args, kwargs))
+        given = closed((args, kwargs))
+        leaves, in_tree = tree.flatten(given)
         if has_references(leaves):
             how = (axis_name, axis_size, spmd_axis_name)
             return _over_references(fun, in_axes, out_axes, how, leaves, in_tree)
         leaves = [user_value(x) for x in leaves]
-        dims, size = mapped_axes("vmap", fun, in_axes, (args, kwargs), leaves, axis_size)
+        dims, size = mapped_axes("vmap", fun, in_axes, given, leaves, axis_size)
+        specs = {i: dims[i] for i, x in enumerate(leaves) if type(x) is VmappableValue}
+        dims = [None if i in specs else dim for i, dim in enumerate(dims)] if specs else dims
         out_trees: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:
+            if specs:
+                values = [element(x, specs[i]) if i in specs else x for i, x in enumerate(values)]
             inner_args, inner_kwargs = in_tree.unflatten(values)
             if mapped_classes:
                 inner_args, inner_kwargs = _elements((inner_args, inner_kwargs), dims)
             out = _called(fun, inner_args, inner_kwargs)
-            outs, out_tree = tree.flatten(out)
+            outs, out_tree = tree.flatten(closed(out))
             out_trees.append(_structure_of_all(out, out_tree, out_axes, name, size))
             made.extend(i for i, x in enumerate(outs) if type(x) is Ref)
-            return check_results(out, [array_in(x) for x in outs], f"vmap of {name}")
+            if vmappables:
+                put_together.update(_wholes(outs, out_axes, out_tree, name))
+            arrays = [0 if i in put_together else array_in(x) for i, x in enumerate(outs)]
+            return check_results(out, arrays, f"vmap of {name}")
 
+        put_together: dict[int, Any] = {}
         made: list[int] = []
         axis = AxisData(axis_name, size, spmd_axis_name)
         outs, found = vmap_flat(flat, axis, leaves, dims, name)
         out_tree = out_trees[0]
         wanted = result_axes("vmap", name, out_axes, out_tree)
         rows = enumerate(zip(outs, found, wanted, strict=True))
-        results = [_move_result(*row, size, name, i in made) for i, row in rows]
+        results = [
+            put_together[i] if i in put_together else _move_result(*row, size, name, i in made)
+            for i, row in rows
+        ]
         result: R = out_tree.unflatten(results)
         return result
 
@@ -214,6 +245,10 @@ def mapped_axes(
     for i, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
         if dim is None:
             found.append(None)
+            continue
+        if type(leaf) is VmappableValue:
+            found.append(dim)
+            sizes += [(i, length) for length in [leaf.length(dim)] if length is not None]
             continue
         try:
             shape = type_of(leaf).shape

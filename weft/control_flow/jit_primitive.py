@@ -32,6 +32,7 @@ from weft.lowering.result_layouts import operand_formats
 __all__ = ["eager_program", "jit_p", "jit_program", "placed_program"]
 
 jit_p = ProgramPrimitive("jit")
+jit_p.neutral = {"inline": False, "keep_unused": False, "compiler_options_kvs": ()}
 
 
 def jit_program(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from weft.base.program_caches import holds_programs
@@ -24,7 +24,9 @@ class Primitive(Immutable):
 
     `type_cache` has the results of the type rule, `eager_cache` the executables of one operation:
     both are keyed by operand types and parameters. A primitive that holds jaxprs turns `memoise`
-    off, since the cache would keep them alive.
+    off, since the cache would keep them alive. `neutral` has parameters of JAX's primitive of this
+    name that weft's has not, with the values that ask for nothing: `bind` takes these, and
+    interpreters written for JAX see them.
 
     >>> from weft.extend.core import Primitive
     >>> half_p = Primitive("half")
@@ -33,7 +35,9 @@ class Primitive(Immutable):
     Array([1., 2.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "eager_cache", "memoise", "multiple_results", "name", "type_cache")
+    __slots__ = (
+        "__weakref__", "eager_cache", "memoise", "multiple_results", "name", "neutral", "type_cache",
+    )  # fmt: skip
 
     def __init__(self, name: str, multiple_results: bool = False, memoise: bool = True) -> None:
         if not isinstance(name, str):
@@ -44,6 +48,7 @@ class Primitive(Immutable):
         self.name = name
         self.multiple_results = multiple_results
         self.memoise = memoise
+        self.neutral: Mapping[str, Any] | None = None
         self.type_cache: dict[Any, Any] = {}
         self.eager_cache: dict[Any, Any] = {}
         holds_programs(self)
@@ -57,7 +62,20 @@ class Primitive(Immutable):
         """Applies the primitive: arrays are positional, parameters are keywords."""
         if array_values:
             args = as_operands(args)
+        if self.neutral:
+            params = self.without_neutral(params)
         return (_get(None) or bottom_trace()).process_primitive(self, args, params)
+
+    def without_neutral(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters without those of JAX's that have their neutral values."""
+        neutral = self.neutral or {}
+        if neutral.keys().isdisjoint(params):
+            return params
+        return {
+            name: value
+            for name, value in params.items()
+            if name not in neutral or value != neutral[name]
+        }
 
     def call(self, /, function: Callable[..., Any], *args: Any, **params: Any) -> Any:
         """Applies the primitive to a Python function of flat values and to arrays.
@@ -77,7 +95,7 @@ class Primitive(Immutable):
 
         What may stand before them, the types of the operands, is not read.
         """
-        return trace.process_primitive(self, args, rest[-1])
+        return trace.process_primitive(self, args, self.without_neutral(rest[-1]))
 
     def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
         """The parameters of an equation as `bind` takes them: the same."""

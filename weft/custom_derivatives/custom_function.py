@@ -157,6 +157,14 @@ class PositionalFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<{self._what}>"
 
+    def __getattr__(self, name: str) -> Any:
+        # Rules of a wrapped function can be set through its wrapper: decorators come first.
+        inner = self.__dict__.get("_function")
+        if isinstance(inner, PositionalFunction) and name.startswith("def"):
+            return getattr(inner, name)
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=self)
+
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Returns all arguments by position, defaults applied."""
         if self._signature is None or (len(args) == self._count and not kwargs):

@@ -90,10 +90,12 @@ class ForeignTrace(Trace, metaclass=_EveryTrace):
 
 
 def _evaluating(process: Callable[..., Any]) -> Callable[..., Any]:
-    """The method under the trace that evaluates."""
+    """The method under the trace that evaluates, with all the parameters that JAX's have."""
 
     @functools.wraps(process)
     def process_primitive(self: Trace, primitive: Any, args: Any, params: Any) -> Any:
+        if primitive.neutral:
+            params = {**primitive.neutral, **params}
         with using_trace(bottom_trace()):
             return process(self, primitive, args, params)
 

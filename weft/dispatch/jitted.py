@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import itertools
 import logging
 import time
@@ -113,8 +114,20 @@ def _operand(value: Any) -> Any:
     return value if type(value) is Ref else user_value(value)
 
 
+class _Signature:
+    """The signature of the function that an object wraps; its class has its own."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> inspect.Signature:
+        if instance is None:
+            raise AttributeError("__signature__")
+        return inspect.signature(instance.__wrapped__)
+
+
 class Jitted(Generic[P, R_co]):
     """A function that runs compiled; made by `weft.jit`."""
+
+    # `inspect.signature` follows `__wrapped__` by itself unless it is told not to.
+    __signature__ = _Signature()
 
     def __init__(
         self, function: Callable[P, R_co], options: Options, shardings: JitShardings = NO_SHARDINGS

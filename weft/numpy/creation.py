@@ -304,6 +304,8 @@ def _from_object(value: Any, dtype: Any) -> Any:
             pass
         else:
             return _from_numpy(np.asarray(view), dtype)
+        if isinstance(value, Sequence):  # a range, and classes of the user's
+            return _from_sequence(list(value), dtype)
     message = f"array cannot be made of a value of class {type(value).__name__}"
     got = f"{value!r:.100}"
     wanted = "numbers, arrays, or nested lists of those"

@@ -158,10 +158,15 @@ def _count_bits_of_magnitude(x: Any) -> Any:
     return convert_element_type(bits.population_count(lax.abs(x)), dtypes.uint8)
 
 
+@compiled
+def _truth_as_count(x: Any) -> Any:
+    return convert_element_type(x, dtypes.uint8)
+
+
 bitwise_count: UnaryUfunc = unary_ufunc(
     "bitwise_count",
-    {SIGNED: _count_bits_of_magnitude, UNSIGNED: _count_bits},
-    """The number of bits set in the absolute value, elementwise, as uint8.
+    {BOOLEAN: _truth_as_count, SIGNED: _count_bits_of_magnitude, UNSIGNED: _count_bits},
+    """The number of bits set in the absolute value, elementwise, as uint8; 1 for True.
 
     >>> jnp.bitwise_count(jnp.array([7, -8]))
     Array([3, 1], dtype=uint8)

@@ -183,9 +183,16 @@ def check_shape_of_parameters(
     return joined
 
 
+# Floating-point dtypes of 8 bits with a mantissa and a sign: the formulas hold for them as well.
+_SHORT = frozenset(
+    dtype
+    for dtype in dtypes.NARROW_FLOATING
+    if dtype.name not in ("float8_e8m0fnu", "float4_e2m1fn")
+)
+
 _KINDS: dict[str, tuple[frozenset[Any], Callable[[], Any]]] = {
-    "real numbers": (dtypes.FLOATING, dtypes.default_float),
-    "real or complex numbers": (dtypes.INEXACT, dtypes.default_float),
+    "real numbers": (dtypes.FLOATING | _SHORT, dtypes.default_float),
+    "real or complex numbers": (dtypes.INEXACT | _SHORT, dtypes.default_float),
     "integers": (dtypes.INTEGER, dtypes.default_int),
     "random bits": (dtypes.UNSIGNED, dtypes.default_uint),
     "signs": (dtypes.NUMERIC - dtypes.UNSIGNED, dtypes.default_int),

@@ -24,7 +24,7 @@ def main(timed):
         return (params, data)
 
     def loss(params, key):
-        program = coix.propose(model, guide, loss_fn=coix.loss.iwae)
+        program = coix.propose(model, guide, loss_fn=coix.loss.iwae_loss)
         with numpyro.handlers.seed(rng_seed=key), numpyro.plate("particles", 16):
             _, _, metrics = coix.traced_evaluate(program)(params, data)
         return metrics["loss"], metrics["log_density"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 
 __all__ = ["TypedComplex", "TypedFloat", "TypedInt", "TypedNdArray"]
@@ -12,17 +14,32 @@ class TypedInt(int):
 
     dtype: np.dtype[np.generic]
 
+    def __new__(cls, value: int, dtype: np.dtype[np.generic]) -> Self:
+        made = super().__new__(cls, value)
+        made.dtype = np.dtype(dtype)
+        return made
+
 
 class TypedFloat(float):
     """A float with a dtype: weft's numbers are plain."""
 
     dtype: np.dtype[np.generic]
 
+    def __new__(cls, value: float, dtype: np.dtype[np.generic]) -> Self:
+        made = super().__new__(cls, value)
+        made.dtype = np.dtype(dtype)
+        return made
+
 
 class TypedComplex(complex):
     """A complex number with a dtype: weft's numbers are plain."""
 
     dtype: np.dtype[np.generic]
+
+    def __new__(cls, value: complex, dtype: np.dtype[np.generic]) -> Self:
+        made = super().__new__(cls, value)
+        made.dtype = np.dtype(dtype)
+        return made
 
 
 class TypedNdArray(np.ndarray):

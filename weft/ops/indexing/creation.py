@@ -96,7 +96,7 @@ def full(
 
 def _lengths(operation: str, shape: Sequence[int]) -> tuple[int, ...]:
     """Returns the shape as Python integers. Raises ShapeError for a negative length."""
-    found = integers_of(shape, operation, "shape")
+    found = (shape,) if type(shape) is int else integers_of(shape, operation, "shape")
     if any(length < 0 for length in found):
         message, got = f"{operation}: a length is negative", f"shape {found}"
         raise ShapeError(message, operation=operation, got=got, wanted="lengths of at least 0")

@@ -54,7 +54,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
 def bind_arg(made: Primitive, x: Any, axis: int, index_dtype: Any) -> Any:
     """Applies argmax or argmin, with the axis counted from the front."""
     axis = canonical_axis(axis, type_of(x).ndim, made.name)
-    return made.bind(x, axis=axis, index_dtype=dtypes.requested(index_dtype))
+    return made.bind(x, axes=(axis,), index_dtype=dtypes.requested(index_dtype))
 
 
 def arg_type(name: str, x: ArrayType, axis: int, index_dtype: Any) -> ArrayType:
@@ -81,22 +81,22 @@ def arg_reduction(name: str, direction: str) -> Primitive:
     """Makes the primitive for the position of the extremum in the given direction."""
     made = Primitive(name)
 
-    def type_rule(x: ArrayType, *, axis: int, index_dtype: Any) -> ArrayType:
-        return arg_type(name, x, axis, index_dtype)
+    def type_rule(x: ArrayType, *, axes: tuple[int], index_dtype: Any) -> ArrayType:
+        return arg_type(name, x, *axes, index_dtype)
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         out = made.bind(*primals, **params)
         return out, Zero(type_of(out).tangent())
 
     def vmap(
-        axis_data: AxisData, args: Values, dims: Dims, *, axis: int, index_dtype: Any
+        axis_data: AxisData, args: Values, dims: Dims, *, axes: tuple[int], index_dtype: Any
     ) -> tuple[Any, int]:
         assert dims[0] is not None
-        (moved,), dim = reduce_vmap_axes((axis,), dims[0])
-        return made.bind(args[0], axis=moved, index_dtype=index_dtype), dim
+        moved, dim = reduce_vmap_axes(axes, dims[0])
+        return made.bind(args[0], axes=moved, index_dtype=index_dtype), dim
 
-    def lower(context: Any, x: Any, *, axis: int, index_dtype: Any) -> Any:
-        found = emit_positions(context, x, axis, direction)
+    def lower(context: Any, x: Any, *, axes: tuple[int], index_dtype: Any) -> Any:
+        found = emit_positions(context, x, *axes, direction)
         return stablehlo.convert(found, index_dtype)
 
     return primitive(
