@@ -394,3 +394,17 @@ def test_a_class_that_nobody_registered_is_told_how():
     eval(info.value.fix.text.split(": ", 1)[1], scope)
     assert lax.neg(Stranger()).tolist() == [-1.0, -1.0]
     array_values.discard(Stranger)
+
+
+def test_a_class_written_for_jax_may_mean_something_else_by_type():
+    class Held:
+        type = property(lambda self: Held)
+
+        def __init__(self, value):
+            self.value = value
+
+        def __jax_array__(self):
+            return self.value
+
+    np.testing.assert_array_equal(jnp.add(1, Held(jnp.ones(2))), [2, 2])
+    np.testing.assert_array_equal(jnp.ones(2) + Held(jnp.ones(2)), [2, 2])

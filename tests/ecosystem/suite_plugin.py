@@ -1,8 +1,9 @@
 """A plugin of pytest that draws some tests and writes down how each ends: a line of JSON per test.
 
-It is told by environment variables: SUITE_RESULT, the file to write; SUITE_COUNT, how many tests are
-drawn by the hash of their names at most, and SUITE_SECONDS, after how many seconds none is begun any
-more; SUITE_ONLY, a file with the names of those to run instead; SUITE_SYSTEM, "weft" to run on weft.
+It is told by environment variables: SUITE_RESULT, the file to write; SUITE_COUNT, how many tests
+are drawn by the hash of their names at most, and SUITE_SECONDS, after how many seconds none is begun
+any more; SUITE_ONLY, a file with the names of those to run instead; SUITE_SYSTEM, "weft" to run on
+weft.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 python tests/ecosystem/suites.py --beside VENV/bin/python              # all libraries
 python tests/ecosystem/suites.py --beside VENV/bin/python --only optax,chex
 
-Tests are drawn by the hash of their names and run under real JAX; those that pass there run on weft.
-The result stands in suites.json, and from there in docs/ecosystem.md.
+Tests are drawn by the hash of their names and run under real JAX; those that pass there run on
+weft. The result stands in suites.json, and from there in docs/ecosystem.md.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-import run
 import table
 from suites_table import SUITES, WITHOUT_TESTS, Suite
+
+import run
 
 RESULTS = run.HERE / "suites.json"
 KEPT = run.ROOT / "out" / "suites"
@@ -144,7 +145,8 @@ def run_once(
     variables = run.environment(system) | dict(suite.variables)
     variables |= {
         "SUITE_RESULT": str(result), "SUITE_COUNT": str(suite.count), "SUITE_SYSTEM": system,
-        "SUITE_SECONDS": str(SECONDS if system == "jax" else LIMIT), "PYTHONDONTWRITEBYTECODE": "1", "JAX_PLATFORMS": "cpu",
+        "SUITE_SECONDS": str(SECONDS if system == "jax" else LIMIT),
+        "PYTHONDONTWRITEBYTECODE": "1", "JAX_PLATFORMS": "cpu",
     }  # fmt: skip
     paths = [str(run.HERE), variables.get("PYTHONPATH", ""), str(base)]
     variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)

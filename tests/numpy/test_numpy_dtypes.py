@@ -115,6 +115,16 @@ def test_other_functions():
     assert jnp.dtype("float32") == jnp.float32
 
 
+def test_dtypes_are_not_classes_of_python():
+    """They would be promoted as weakly typed numbers are."""
+    assert jnp.promote_types(jnp.float16, jnp.float32) == np.float32
+    assert jnp.promote_types(jnp.int32, jnp.int8) == np.int32
+    assert jnp.promote_types(jnp.float16, float) == np.float16
+    assert jnp.bool_ == jnp.bool and jnp.float32 == np.float32
+    for dtype, kind in ((jnp.float32, float), (jnp.int32, int), (jnp.bool, bool)):
+        assert dtype != kind
+
+
 def test_constants():
     assert (jnp.pi, jnp.e, jnp.euler_gamma) == (np.pi, np.e, np.euler_gamma)
     assert jnp.inf == float("inf") and jnp.nan != jnp.nan and jnp.newaxis is None

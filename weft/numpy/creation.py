@@ -33,6 +33,7 @@ from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import place_of
+from weft.ops.structural.extended_dtypes import wrap_key_bits
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.layout_constraint import constrain_layout
 from weft.ops.structural.shape import broadcast_in_dim, broadcast_in_dim_p, reshape
@@ -633,6 +634,8 @@ def zeros_like(
 ) -> Array:
     """An array of zeros of the shape and dtype of another one, in the place it is committed to.
 
+    Of random keys only under the setting `argument_rule="jax"`: keys whose bits are zeros.
+
     >>> zeros_like(array([1, 2]))
     Array([0, 0], dtype=int32)
     """
@@ -643,6 +646,9 @@ def _number_like(
     a: Any, dtype: Any, shape: Any, operation: str, value: int, device: Any, out_sharding: Any
 ) -> Array:
     found, wanted, weak = _like(a, dtype, shape, operation)
+    if dtypes.is_extended(wanted) and config.lenient():
+        bits = _constant((*found, *wanted.key_shape), value, dtypes.uint32, False)
+        return _placed_like(a, wrap_key_bits(bits, wanted), device, out_sharding)
     made = _constant(found, value, _float_or(wanted, operation), weak)
     return _placed_like(a, made, device, out_sharding)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.dtypes import finfo, iinfo, issubdtype, result_type
@@ -29,6 +29,9 @@ __all__ = [
     "uint16", "uint32", "uint64", "unsignedinteger",
 ]  # fmt: skip
 
+_NUMBERS = (int, float, complex)
+_PYTHON = (bool, *_NUMBERS)  # `bool` is a dtype of this module.
+
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     """The dtype to which arrays of dtypes `a` and `b` are promoted.
@@ -39,8 +42,8 @@ def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     >>> jnp.promote_types("int32", "float16"), jnp.promote_types("int8", int)
     (dtype('float16'), dtype('int8'))
     """
-    python = (int, float, complex)
-    pairs = [(dtypes.parse(x), isinstance(x, type) and x in python) for x in (a, b)]
+    # By identity: a dtype may be equal to the class whose numbers have it.
+    pairs = [(dtypes.parse(x), any(x is kind for kind in _NUMBERS)) for x in (a, b)]
     return dtypes.promote(*pairs)[0]
 
 
@@ -65,6 +68,8 @@ class ScalarType(type):
         return array(x, dtype=cls.dtype)
 
     def __eq__(cls, other: object) -> Any:
+        if any(other is kind for kind in _PYTHON):
+            return False  # A class of Python's, whose dtype is that of the settings.
         try:
             return dtypes.parse(other) == cls.dtype
         except DTypeError:
@@ -185,6 +190,8 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     >>> isdtype(np.dtype("int8"), "integral"), isdtype(np.dtype("int8"), ("bool", "real floating"))
     (True, False)
     """
+    if dtype is builtins.object and config.lenient():
+        return False
     found = dtypes.parse(dtype)
     for one in kind if isinstance(kind, tuple) else (kind,):
         if isinstance(one, str) and one in _KINDS:

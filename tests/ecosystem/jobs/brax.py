@@ -13,7 +13,7 @@ from brax.training.agents.ppo import losses, networks
 
 DISTRIBUTION = "brax"
 # Contacts amplify rounding from step to step.
-TOLERANCE = 1e-3
+TOLERANCE = 1e-4
 
 
 def rollout(env, key, length):

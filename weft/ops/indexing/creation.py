@@ -36,14 +36,15 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def dtype(x: Any) -> np.dtype[Any]:
-    """The dtype that an array, a number or a scalar type has as an array.
+    """The dtype that an array, a number or a scalar type has as an array; a dtype is its own.
 
     Raises WeftTypeError for values that are no arrays.
 
-    >>> lax.dtype(1.0), lax.dtype(np.int8)
-    (dtype('float32'), dtype('int8'))
+    >>> lax.dtype(1.0), lax.dtype(np.int8), lax.dtype(np.dtype("int8"))
+    (dtype('float32'), dtype('int8'), dtype('int8'))
     """
-    found: np.dtype[Any] = dtypes.parse(x) if isinstance(x, type) else type_of(x).dtype
+    named = isinstance(x, (type, np.dtype, str))
+    found: np.dtype[Any] = dtypes.parse(x) if named else type_of(x).dtype
     return found
 
 
