@@ -152,7 +152,7 @@ def constrain(x: Any, place: Any, operation: str, what: str) -> Any:
 
 def constrain_sharding(x: Any, how: Any, operation: str, what: str) -> Any:
     """Returns one array split in a given way (None: as it is)."""
-    if how is None:
+    if how is None or (isinstance(how, NamedSharding) and how.without_axes):
         return x
     if not isinstance(how, Sharding):
         message, got = f"{operation}: a device is no sharding over a mesh", f"{how} for {what}"
