@@ -110,7 +110,10 @@ def _at_fraction(x: Any, q: Any, method: str, skip: bool) -> Any:
         low, weight = _step_of(q, count, method)
         high = add(low, dtype.type(1))
     if method == "nearest":
-        low = high = nearest(place, RoundingMethod.TO_NEAREST_EVEN)
+        if config.settings().argument_rule == "jax":  # the lower one of two that are as near
+            low = high = ceil(sub(place, dtype.type(0.5)))
+        else:
+            low = high = nearest(place, RoundingMethod.TO_NEAREST_EVEN)
     low, high = (_clamped(v, last) for v in (low, high))
     below, above = _pick(x, low), _pick(x, high)
     if method == "linear" or method not in _METHODS:
