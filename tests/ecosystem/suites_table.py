@@ -66,12 +66,4 @@ SUITES = {
     )
 }
 
-WITHOUT_TESTS = (
-    "diffrax",
-    "equinox",
-    "jaxopt",
-    "jaxtyping",
-    "lineax",
-    "optimistix",
-    "tfp-nightly",
-)
+WITHOUT_TESTS = ("diffrax", "equinox", "jaxopt", "jaxtyping", "lineax", "optimistix", "tfp-nightly")

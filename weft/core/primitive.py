@@ -36,7 +36,8 @@ class Primitive(Immutable):
     """
 
     __slots__ = (
-        "__weakref__", "eager_cache", "memoise", "multiple_results", "name", "neutral", "type_cache",
+        "__weakref__", "eager_cache", "memoise", "multiple_results", "name", "neutral",
+        "type_cache",
     )  # fmt: skip
 
     def __init__(self, name: str, multiple_results: bool = False, memoise: bool = True) -> None:

@@ -20,6 +20,9 @@ import numpy as np
 from weft import config, dtypes
 from weft.base.util import Immutable
 from weft.errors import Fix, ShapeError, WeftNotImplementedError, WeftTypeError, WeftValueError
+from weft.sharding.mesh import AbstractMesh
+from weft.sharding.named import NamedSharding
+from weft.sharding.spec import PartitionSpec
 
 __all__ = ["ArrayType", "Typed", "check_unmasked", "register_type_of", "type_of", "user_value"]
 
@@ -31,6 +34,11 @@ _lock = threading.Lock()
 _MOST_BYTES = (1 << 63) - 1
 
 
+@functools.cache
+def _over_no_axes(ndim: int) -> NamedSharding:
+    return NamedSharding(AbstractMesh((), ()), PartitionSpec(*(None,) * ndim))
+
+
 class ArrayType(Immutable):
     """The type of an array.
 
@@ -38,10 +46,10 @@ class ArrayType(Immutable):
     weak_type: whether the dtype came from a Python number and yields to others in promotion;
     varying: the manual mesh axes along which devices may hold different values;
     unreduced: the manual mesh axes along which each device holds a term of a pending sum;
-    sharding: None, which interpreters written for JAX pass on.
+    sharding: None or that of a type, which interpreters written for JAX pass on.
 
-    Raises ShapeError where the elements take 2**63 bytes or more, WeftNotImplementedError for a
-    sharding.
+    Raises ShapeError where the elements take 2**63 bytes or more, WeftNotImplementedError for
+    another sharding.
 
     >>> ArrayType((2, 3), np.float32)
     f32[2,3]
@@ -78,9 +86,9 @@ class ArrayType(Immutable):
         varying: Iterable[str] = _NO_AXES,
         unreduced: Iterable[str] = _NO_AXES,
         *,
-        sharding: None = None,
+        sharding: NamedSharding | None = None,
     ) -> ArrayType:
-        if sharding is not None:
+        if sharding is not None and not sharding.mesh.empty:
             message = "the type of an array does not say how it lies on devices"
             raise WeftNotImplementedError(message, got=f"{sharding=}", wanted="sharding=None")
         shape = tuple(shape)
@@ -136,8 +144,9 @@ class ArrayType(Immutable):
         return self.varying
 
     @property
-    def sharding(self) -> None:
-        """None: a type does not say how an array lies on the devices of a mesh."""
+    def sharding(self) -> NamedSharding:
+        """Over a mesh without axes: a type does not say how an array lies on devices."""
+        return _over_no_axes(self.ndim)
 
     @property
     def is_high(self) -> bool:

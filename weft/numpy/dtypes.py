@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 _NUMBERS = (int, float, complex)
-_PYTHON = (type(True), *_NUMBERS)  # `bool` is a dtype of this module.
+_PYTHON = (bool, *_NUMBERS)  # `bool` is a dtype of this module.
 
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:

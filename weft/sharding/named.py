@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError, api_boundary
-from weft.sharding.mesh import AnyMesh
+from weft.sharding.mesh import AbstractMesh, AnyMesh
 from weft.sharding.names import check_known, quoted
 from weft.sharding.sharding import (
     DEVICE_MEMORY,
@@ -30,7 +30,8 @@ Device = Any
 class NamedSharding(Sharding):
     """An array split over the axes of a mesh, as a `PartitionSpec` says.
 
-    `mesh` is a Mesh, or an AbstractMesh where only shapes matter; `spec` a PartitionSpec. Along the
+    `mesh` is a Mesh, or an AbstractMesh where only shapes matter (without axes, nothing is said of
+    how an array lies); `spec` a PartitionSpec. Along the
     mesh axes that the spec does not mention, devices hold copies. Equal shardings are one object.
 
     Raises WeftTypeError for arguments of other kinds, AxisError for an axis that the mesh does not
@@ -65,7 +66,7 @@ class NamedSharding(Sharding):
         found = cls._made_before(key) if type(spec) is PartitionSpec else None
         if found is not None:
             return found
-        if not isinstance(mesh, AnyMesh) or mesh.empty:
+        if not isinstance(mesh, AnyMesh) or (mesh.empty and type(mesh) is not AbstractMesh):
             message = "NamedSharding: the first argument is a mesh with axes"
             got = f"{mesh!r:.100} ({type(mesh).__name__})"
             wanted = "a Mesh"
