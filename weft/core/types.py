@@ -40,10 +40,10 @@ class ArrayType(Immutable):
     weak_type: whether the dtype came from a Python number and yields to others in promotion;
     varying: the manual mesh axes along which devices may hold different values;
     unreduced: the manual mesh axes along which each device holds a term of a pending sum;
-    sharding: None, which interpreters written for JAX pass on.
+    sharding: None or that of a type, which interpreters written for JAX pass on.
 
-    Raises ShapeError where the elements take 2**63 bytes or more, WeftNotImplementedError for a
-    sharding.
+    Raises ShapeError where the elements take 2**63 bytes or more, WeftNotImplementedError for
+    another sharding.
 
     >>> ArrayType((2, 3), np.float32)
     f32[2,3]

@@ -151,7 +151,9 @@ def place_of(x: Any, made: Any) -> Any:
     sharding of a type. None for traced values, and for a new array of another shape."""
     if type(made) is not Array or isinstance(x, Tracer) or made.shape != getattr(x, "shape", ()):
         return None
-    return x._committed_place() if type(x) is Array else getattr(x, "sharding", None)
+    if type(x) is Array:
+        return x._committed_place()
+    return None if type(x) is ArrayType else getattr(x, "sharding", None)
 
 
 def zeros_like_array(x: ArrayLike) -> Array:

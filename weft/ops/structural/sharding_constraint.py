@@ -86,12 +86,14 @@ def as_format(
 
 def as_sharding(place: Any, operation: str) -> Any:
     """Returns a spec as a sharding over the mesh of the context, a sharding of one device as the
-    device, and devices, other shardings and None as they are.
+    device, and devices, other shardings and None as they are; None for a mesh without axes.
 
     Raises WeftTypeError for any other value and WeftValueError for a spec without a mesh.
     """
     if isinstance(place, PartitionSpec):
         return over_mesh_in_force(place, operation)
+    if isinstance(place, NamedSharding) and place.without_axes:
+        return None  # The sharding of a type, which says nothing.
     if isinstance(place, SingleDeviceSharding):
         return place.device if place.canonical is place else place
     if not is_place(place):
