@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BENCH_VENV := .venv-bench-jax
 ECO_VENV := .venv-ecosystem
+ECO_FIRST_VENV := .venv-ecosystem-first
 ECO_JAX_VENV := .venv-ecosystem-jax
 PY := $(VENV)/bin/python
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
@@ -34,7 +35,7 @@ ONLY ?=
 REPS ?=
 
 .PHONY: help demo test check smoke test-changed test-code test-fast test-slow test-ecosystem \
-  test-ecosystem-times lint format format-check types size docs fuzz bench clean
+  test-ecosystem-first test-ecosystem-times lint format format-check types size docs fuzz bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -68,6 +69,11 @@ test-slow: $(VENV)/installed-test ## the tests that take minutes
 
 test-ecosystem: $(ECO_VENV)/installed ## main jobs of the libraries written for JAX
 	$(ECO_VENV)/bin/python tests/ecosystem/run.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+# The jobs that continuous integration runs, in an environment of a quarter of the size.
+FIRST_JOBS := optax,equinox,flax_linen,flax_nnx,haiku,diffrax,numpyro,blackjax,chex,distrax,jaxopt,einops
+test-ecosystem-first: $(ECO_FIRST_VENV)/installed ## the main jobs of twelve of them
+	$(ECO_FIRST_VENV)/bin/python tests/ecosystem/run.py --only $(FIRST_JOBS) $(ARGS)
 
 test-ecosystem-times: $(ECO_VENV)/installed $(ECO_JAX_VENV)/installed ## the same beside JAX: the table
 	-$(ECO_VENV)/bin/python tests/ecosystem/run.py --beside $(ECO_JAX_VENV)/bin/python \
@@ -104,7 +110,7 @@ bench: $(VENV)/installed-run $(BENCH_VENV)/installed ## weft against JAX, into b
 	  $(if $(ONLY),--only $(ONLY)) $(if $(REPS),--reps $(REPS)) $(ARGS)
 
 clean: ## remove the environments and everything that tools leave behind
-	rm -rf .venv .venv-bench-jax .venv-ecosystem .venv-ecosystem-jax .venv-ci-* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench-jax .venv-ecosystem .venv-ecosystem-first .venv-ecosystem-jax .venv-ci-* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf build dist *.egg-info out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -143,12 +149,14 @@ $(BENCH_VENV)/installed: requirements/bench.txt requirements/constraints.txt
 	@touch $@
 
 # The pins are one whole, so nothing is resolved; compat/jax is what answers to the name jax.
-$(ECO_VENV)/installed: tests/ecosystem/requirements.txt compat/jax/pyproject.toml
+$(ECO_VENV)/installed: tests/ecosystem/requirements.txt
+$(ECO_FIRST_VENV)/installed: tests/ecosystem/requirements-first.txt
+$(ECO_VENV)/installed $(ECO_FIRST_VENV)/installed: compat/jax/pyproject.toml
 	@$(PYTHON) -c '$(CHECK_PYTHON)'
-	rm -rf $(ECO_VENV)
-	$(PYTHON) -m venv $(ECO_VENV)
-	$(ECO_VENV)/bin/python $(PIP_INSTALL) --no-deps -r tests/ecosystem/requirements.txt
-	$(ECO_VENV)/bin/python $(PIP_INSTALL) --no-deps --editable . ./compat/jax
+	rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python $(PIP_INSTALL) --no-deps -r $(filter %.txt,$^)
+	$(@D)/bin/python $(PIP_INSTALL) --no-deps --editable . ./compat/jax
 	@touch $@
 
 $(ECO_JAX_VENV)/installed: tests/ecosystem/requirements.txt

@@ -32,7 +32,7 @@ def names(jaxpr):
     return found
 
 
-NONLINEAR = {"sin", "cos", "exp", "log", "tanh", "sqrt", "gt", "lt", "select"}
+NONLINEAR = {"sin", "cos", "exp", "log", "tanh", "sqrt", "gt", "lt", "select_n"}
 
 
 # ---- linearize ---------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import weft
 import weft.numpy as jnp
 from weft import lax
 from weft.errors import AxisError, ShapeError, TreeError, WeftTypeError, WeftValueError
+from weft.extend.interpreters import batching
 
 
 def close(got, wanted, rtol=1e-5, atol=1e-6):
@@ -294,3 +295,60 @@ def test_functions_on_unmapped_values_give_what_they_give_eagerly():
         close(mapped, wanted + V.reshape(-1, *[1] * wanted.ndim))
         value, tangent = weft.jvp(lambda s, f=f: (f(x) * s)[0], (1.0,), (0.0,))
         close(value, wanted[0])
+
+
+class Along:
+    """An entry of in_axes and out_axes for `Named`."""
+
+    def __init__(self, axis):
+        self.axis = axis
+
+
+class Named:
+    """No node of trees: an array with a name, and the index of the element it is."""
+
+    def __init__(self, array, name, index=None):
+        self.array, self.name, self.index = array, name, index
+
+
+@pytest.fixture
+def named_is_vmappable():
+    batching.register_vmappable(
+        Named, Along, int,
+        lambda cont, index, x, spec: Named(cont(x.array, spec.axis), x.name, index()),
+        lambda cont, size, x, spec: Named(
+            cont(size, x.array, spec.axis), x.name, cont(size, x.index, 0)
+        ),
+    )  # fmt: skip
+    yield
+    batching.unregister_vmappable(Named)
+    assert not batching.is_vmappable(Named(A, "a"))
+
+
+def sum_of_named(x, y):
+    return Named(x.array.sum() * y, x.name + "!", x.index), x.index + y
+
+
+def test_classes_that_are_taken_apart_by_functions_of_theirs(named_is_vmappable):
+    assert batching.is_vmappable(Named(A, "a")) and not batching.is_vmappable(A)
+    mapped = weft.vmap(sum_of_named, (Along(-1), None), (Along(0), 0), axis_size=4)
+    named, shifted = mapped(Named(A, "a"), 2.0)
+    close(named.array, A.sum((0, 1)) * 2)
+    close(named.index, np.arange(4))
+    close(shifted, np.arange(4) + 2)
+    assert named.name == "a!"
+
+    def total(a):
+        named, _ = weft.vmap(sum_of_named, (Along(0), 0), (Along(0), 0))(Named(a, ""), V)
+        return (named.array**2).sum()
+
+    wanted = 2 * (A[0].sum(1) * V**2)[:, None] * np.ones((3, 4))
+    close(weft.jit(weft.grad(total))(A[0]), wanted)
+    close(weft.vmap(weft.grad(total))(A)[0], wanted)
+
+
+def test_results_of_such_classes_need_an_axis(named_is_vmappable):
+    with pytest.raises(WeftValueError, match="out_axes calls None"):
+        weft.vmap(sum_of_named, (Along(0), 0), (Along(None), 0))(Named(A[0], ""), V)
+    with pytest.raises(WeftTypeError, match="ints and None in in_axes"):
+        weft.vmap(sum_of_named, ("first", 0))

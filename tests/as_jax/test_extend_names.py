@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib
 
 import numpy as np
@@ -157,10 +158,10 @@ def test_classes_of_which_weft_has_instances():
 
 def test_primitives_by_the_names_of_jax():
     primitives = jax_module("extend.core.primitives")
-    assert primitives.remat_p.name == "checkpoint" and primitives.select_n_p.name == "select"
+    assert primitives.remat_p.name == "checkpoint" and primitives.select_n_p.name == "select_n"
     assert primitives.squeeze_p is primitives.squeeze_p
     with pytest.raises(MissingRuleError):
-        weft.make_jaxpr(primitives.squeeze_p.bind)(1.0)
+        weft.make_jaxpr(primitives.stage_p.bind)(1.0)
     with pytest.raises(AttributeError):
         primitives.xla_pmap_p  # noqa: B018
 
@@ -259,6 +260,42 @@ def test_backends():
         backend.register_backend_factory("mine", lambda: None)
 
 
+def test_operands_of_primitives_stand_in_the_order_of_jax():
+    """Rules that libraries set for JAX's primitives take operands by position."""
+    primitives = jax_module("extend.core.primitives")
+    flag, x, y = np.array([True, False]), np.arange(2.0), np.ones(2)
+    found = weft.make_jaxpr(lambda p, a, b: weft.numpy.where(p, a, b))(flag, x, y)
+    (eqn,) = found.eqns
+    assert eqn.primitive is primitives.select_n_p
+    assert [found.jaxpr.invars.index(v) for v in eqn.invars] == [0, 2, 1]
+    assert primitives.select_n_p.bind(flag, x, y).tolist() == [1.0, 1.0]
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, [2]), [1, (2, 3)], [], {"b": 1, "a": [2]}, {}, None, Point(1, {"z": 2}),
+        collections.OrderedDict(b=1, a=2), collections.defaultdict(int, b=1, a=2),
+        weft.tree.Partial(max, 1, key=2),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_registered_classes_are_taken_apart_and_put_together(value):
+    node = jax_module("_src.tree_util")._registry[type(value)]
+    children, data = node.to_iter(value)
+    if isinstance(value, (list, tuple)):
+        assert list(children) == list(value)
+    elif isinstance(value, dict):
+        assert set(map(str, children)) == set(map(str, value.values()))
+    assert isinstance(hash(data), int)
+    again = node.from_iter(data, iter(children))
+    assert type(again) is type(value) and weft.tree.structure(again) == weft.tree.structure(value)
+    assert weft.tree.leaves(again) == weft.tree.leaves(value)
+
+
 def test_private_names():
     util, tree_util = jax_module("_src.util"), jax_module("_src.tree_util")
     assert util.split_list([1, 2, 3], [1]) == [[1], [2, 3]]
@@ -269,6 +306,7 @@ def test_private_names():
     assert util.curry(max)(1)(2) == 2 and util.tuple_insert((1, 3), 1, 2) == (1, 2, 3)
     assert dict in tree_util._registry and int not in tree_util._registry
     assert not jax_module("_src.distributed").global_state.client
+    assert jax_module("_src.random").Shape is jax_module("_src.typing").Shape
     promoted = jax_module("_src.numpy.util").promote_dtypes_complex(1, np.float32(2))
     assert [x.dtype for x in promoted] == [np.complex64] * 2
     printer = jax_module("_src.pretty_printer")
@@ -284,3 +322,40 @@ def test_private_names():
     xla = jax_module("interpreters.xla")
     assert float(xla.apply_primitive(weft.extend.core.primitives["neg"], 2.0)) == -2.0
     assert jax_module("interpreters.pxla").thread_resources.env.physical_mesh.empty
+
+
+def test_the_first_case_of_select_n_is_that_of_false():
+    pick = jax_module("lax").select_n_p.bind
+    pred = np.array([True, False])
+    np.testing.assert_array_equal(pick(pred, np.zeros(2), np.ones(2)), [1, 0])
+    cases = [np.full(3, i) for i in range(5)]
+    np.testing.assert_array_equal(pick(np.array([-1, 3, 9], np.int32), *cases), [0, 3, 4])
+
+
+def test_primitives_that_other_primitives_do():
+    lax, primitives = jax_module("lax"), jax_module("extend.core.primitives")
+    jnp, random = jax_module("numpy"), jax_module("random")
+    x, keys = np.arange(6.0, dtype=np.float32).reshape(1, 6), random.split(random.key(0), 3)
+
+    def same(got, want):
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+
+    same(lax.squeeze_p.bind(x, dimensions=(0,)), x[0])
+    same(lax.copy_p.bind(x), x)
+    same(lax.tile_p.bind(x, reps=(2, 1)), np.tile(x, (2, 1)))
+    same(lax.device_put_p.bind(x, devices=(None,), srcs=(None,), copy_semantics=(None,))[0], x)
+    values, places = lax.approx_top_k_p.bind(
+        x, k=2, reduction_dimension=1, recall_target=0.95, is_max_k=True,
+        reduction_input_size_override=-1, aggregate_to_topk=True,
+    )  # fmt: skip
+    same(values, [[5, 4]]), same(places, [[5, 4]])
+    bits = primitives.random_bits_p.bind(keys, bit_width=16, shape=(2,))
+    same(bits, [random.bits(key, (2,), "uint16") for key in keys])
+    folded = primitives.random_fold_in_p.bind(keys, jnp.uint32(5))
+    same(random.key_data(folded), [random.key_data(random.fold_in(key, 5)) for key in keys])
+    split = primitives.random_split_p.bind(keys, shape=(2,))
+    same(random.key_data(split), [random.key_data(random.split(key, 2)) for key in keys])
+    # They are functions like others: they can be traced, mapped and differentiated.
+    squeezed = weft.vmap(weft.grad(lambda x: lax.squeeze_p.bind(x, dimensions=(0,))[1]))(x[:, None])
+    same(squeezed, [[[0, 1, 0, 0, 0, 0]]])
+    assert "squeeze" not in str(weft.make_jaxpr(lambda x: lax.tile_p.bind(x, reps=(1, 2)))(x))

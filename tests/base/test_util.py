@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 import threading
 import tomllib
+from typing import Any
 
+import numpy as np
 import pytest
 
 import weft
 import weft.numpy as jnp
 from source_files import ROOT
-from weft.base.util import collection_paused
+from weft.base.util import collection_paused, like
 
 pytestmark = pytest.mark.fast
 
@@ -72,3 +74,34 @@ def test_overlapping_blocks_in_two_threads_end_with_collection_on():
 def test_the_version_is_that_of_the_distribution():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert weft.__version__ == declared["project"]["version"]
+
+
+def test_functions_made_of_callable_objects_keep_a_name_that_is_text() -> None:
+    class Callable:
+        def __call__(self, x: float) -> float:
+            return 2 * x
+
+    def made(x: float) -> float:
+        return x
+
+    def named(x: float) -> float:
+        """Twice."""
+        return 2 * x
+
+    unnamed, marked = Callable(), Callable()
+    marked.__name__ = object()
+    assert like(unnamed, made).__name__ == like(marked, made).__name__ == "made"
+    assert like(named, made).__name__ == "named" and made.__doc__ == "Twice."
+
+
+@pytest.mark.parametrize("transformation", [weft.vmap, weft.grad, weft.jit, weft.checkpoint])
+def test_transformations_of_objects_whose_name_is_no_text(transformation: Any) -> None:
+    class Twice:
+        def __init__(self) -> None:
+            self.__name__ = self.__qualname__ = object()
+
+        def __call__(self, x: Any) -> Any:
+            return 2 * x
+
+    x = np.ones(3) if transformation is weft.vmap else 1.0
+    assert (np.asarray(transformation(Twice())(x)) == 2).all()

@@ -320,7 +320,7 @@ def test_a_batched_predicate_becomes_a_selection():
     ps = jnp.array([True, False, True])
     jaxpr = weft.make_jaxpr(weft.vmap(f))(ps, X)
     names = [eqn.primitive.name for eqn in jaxpr.eqns]
-    assert "cond" not in names and "select" in names
+    assert "cond" not in names and "select_n" in names
     jaxpr = weft.make_jaxpr(weft.vmap(f, in_axes=(None, 0)))(True, X)
     assert "cond" in [eqn.primitive.name for eqn in jaxpr.eqns]
 

@@ -253,7 +253,7 @@ def test_a_condition_that_is_not_mapped_stays_a_scalar():
 
     jaxpr = weft.make_jaxpr(weft.vmap(f, out_axes=(None, 0)))(X).jaxpr
     (eqn,) = equations(jaxpr, "while")
-    assert "select" not in names(jaxpr) and "reduce_or" not in names(jaxpr)
+    assert "select_n" not in names(jaxpr) and "reduce_or" not in names(jaxpr)
     assert [v.type.shape for v in eqn.outputs] == [(), (3,)]
     n, out = weft.vmap(f, out_axes=(None, 0))(X)
     assert int(n) == 3

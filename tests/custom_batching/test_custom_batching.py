@@ -162,3 +162,28 @@ def test_what_a_rule_returns_is_checked():
             mapped(rule)
     with pytest.raises(WeftTypeError, match="def_vmap takes functions"):
         custom_vmap(lambda x: x).def_vmap(3)
+
+
+def test_the_rule_of_a_wrapped_function_is_set_through_its_wrapper():
+    @weft.custom_vjp
+    @custom_vmap
+    def scaled(x, y):
+        return x * y
+
+    @scaled.def_vmap
+    def rule(axis_size, in_batched, xs, ys):
+        return xs * ys + 1.0, True
+
+    def forward(x, y):
+        return scaled(x, y), (x, y)
+
+    def backward(kept, ct):
+        x, y = kept
+        return 10.0 * ct * y, ct * x
+
+    scaled.defvjp(forward, backward)
+    xs, ys = jnp.arange(3.0), jnp.ones(3)
+    np.testing.assert_array_equal(weft.vmap(scaled)(xs, ys), xs * ys + 1)
+    assert weft.grad(scaled)(2.0, 3.0) == 30.0
+    with pytest.raises(AttributeError, match="no attribute 'def_none'"):
+        _ = scaled.def_none

@@ -173,3 +173,36 @@ def test_another_platform_is_refused_and_the_fix_works():
     anyhow = export.export(function, platforms=("cuda",), disabled_checks=checks)(S((3,), F))
     found = export.deserialize(anyhow.serialize())
     np.testing.assert_array_equal(found.call(np.ones(3, F)), [2, 2, 2])
+
+
+def test_a_struct_over_an_abstract_mesh():
+    f = weft.jit(lambda x: 2 * x)
+    abstract = weft.sharding.AbstractMesh((4,), ("a",))
+    concrete = weft.make_mesh((4,), ("a",))
+    made = [
+        export.export(f)(
+            weft.ShapeDtypeStruct((32,), np.int32, sharding=weft.NamedSharding(mesh, weft.P("a")))
+        )
+        for mesh in (abstract, concrete)
+    ]
+    assert [e.nr_devices for e in made] == [4, 4]
+    assert made[0].in_shardings_hlo == made[1].in_shardings_hlo
+    (how,) = made[0].in_shardings_hlo
+    assert str(how) == "{devices=[4]<=[4]}"
+    found = made[0].call(np.arange(32, dtype=np.int32))
+    np.testing.assert_array_equal(found, 2 * np.arange(32))
+
+
+def test_shardings_of_the_compiler():
+    mesh = weft.make_mesh((2, 4), ("a", "b"))
+
+    def of(spec):
+        struct = weft.ShapeDtypeStruct((8, 8), np.int32, sharding=weft.NamedSharding(mesh, spec))
+        (how,) = export.export(weft.jit(lambda x: x + 1))(struct).in_shardings_hlo
+        return how
+
+    whole = np.arange(8).reshape(2, 4)
+    assert of(weft.P()).is_replicated()
+    assert of(weft.P("a")).tile_assignment_dimensions() == [2, 1, 4]
+    assert of(weft.P("b", "a")).tile_assignment_devices() == whole.T.ravel().tolist()
+    assert str(of(weft.P(("a", "b")))) == "{devices=[8,1]<=[8]}"

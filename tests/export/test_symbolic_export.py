@@ -183,3 +183,26 @@ def test_names_of_jax_export():
     assert found.mlir_module_serialized and "stablehlo" not in found.fun_name
     mesh = weft.make_mesh((1,), ("x",), devices=weft.devices()[:1])
     assert found.in_shardings_jax(mesh) == found.out_shardings_jax(mesh) == (None,)
+
+
+def test_numbers_that_are_made_of_sizes():
+    def f(x):
+        n = x.shape[0]
+        return jnp.array(n) + x, n - np.arange(3, dtype=np.int32), 5.0 + n, jnp.array(x.shape)
+
+    exported = export.export(weft.jit(f))(
+        weft.ShapeDtypeStruct(export.symbolic_shape("b, 2"), np.int32)
+    )
+    for size in (2, 3, 7):
+        found = exported.call(np.zeros((size, 2), np.int32))
+        np.testing.assert_array_equal(found[0], np.full((size, 2), size))
+        np.testing.assert_array_equal(found[1], size - np.arange(3))
+        assert found[2] == size + 5.0
+        np.testing.assert_array_equal(found[3], [size, 2])
+
+
+def test_the_derivative_by_sizes():
+    f = weft.jit(lambda x: jnp.sum(x * x) / jnp.array(x.shape[0]))
+    exported = export.export(f)(weft.ShapeDtypeStruct(export.symbolic_shape("b"), np.float32))
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_allclose(weft.grad(exported.call)(x), 2 * x / 4)

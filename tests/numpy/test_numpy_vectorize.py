@@ -21,6 +21,28 @@ def close(found, wanted):
     np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12)
 
 
+@pytest.mark.parametrize("loops", [(), (3,)])
+def test_a_result_that_is_a_tree_with_a_shape(loops):
+    @weft.tree.register_class
+    class Column:
+        def __init__(self, values):
+            self.values = values
+
+        shape = property(lambda self: (*self.values.shape, 1))
+
+        def tree_flatten(self):
+            return (self.values,), None
+
+        @classmethod
+        def tree_unflatten(cls, _, children):
+            return cls(*children)
+
+    x = np.arange(2, dtype=np.float32) + np.ones((*loops, 2), np.float32)
+    found = jnp.vectorize(lambda v: Column(2 * v), signature="(n)->(n,1)")(x)
+    assert type(found) is Column
+    np.testing.assert_array_equal(found.values, 2 * x)
+
+
 @pytest.mark.parametrize("other", [T[0, :, :1], 2.0, T[:, :1]], ids=np.shape)
 def test_elements(other):
     ours = jnp.vectorize(lambda x, y: jnp.where(x > y, x - y, x + y))

@@ -296,8 +296,8 @@ def test_multivariate_normal():
 
 
 def test_dirichlet():
-    # Not of RANDOM, which draws otherwise when tests run alone: a point near a corner of the simplex
-    # has derivatives too large for finite differences.
+    # Not of RANDOM, whose draws depend on which tests ran: near a corner of the simplex derivatives
+    # are too large for finite differences.
     draws = np.random.default_rng(3).dirichlet([4.0, 5.0, 6.0], size=4)
     x, alpha = draws.T, np.array([1.5, 0.7, 2.2])
     want = scipy.stats.dirichlet.logpdf(x, alpha)

@@ -60,6 +60,9 @@ def test_a_mesh_describes_its_axes_and_devices():
     assert mesh.shape == {"i": 4, "j": 2} and list(mesh.shape) == ["i", "j"]
     assert mesh.shape_tuple == (("i", 4), ("j", 2))
     assert mesh.axis_types == (AxisType.Auto, AxisType.Auto)
+    assert mesh.auto_axes == mesh.axis_names and mesh.are_all_axes_auto
+    assert mesh.explicit_axes == mesh.manual_axes == ()
+    assert not (mesh.are_all_axes_explicit or mesh.are_all_axes_manual)
     assert mesh.device_ids.tolist() == [[6, 7], [4, 5], [2, 3], [0, 1]]
     assert mesh.device_list == tuple(grid.ravel()) and mesh.local_devices == list(grid.ravel())
     np.testing.assert_array_equal(mesh.devices, grid)

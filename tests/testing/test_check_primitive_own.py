@@ -16,7 +16,7 @@ from weft.extend import check_primitive
 QUICK = (
     "argmax", "bitcast_convert_type", "broadcast_in_dim", "concatenate", "convert_element_type",
     "cumsum", "dot_general", "dynamic_slice", "eq", "integer_pow", "key_bits", "mul", "name", "pad",
-    "pow", "pure_callback", "reduce_max", "reduce_sum", "reshape", "select", "shift_left", "sin",
+    "pow", "pure_callback", "reduce_max", "reduce_sum", "reshape", "select_n", "shift_left", "sin",
     "slice", "stop_gradient", "transpose",
 )  # fmt: skip
 # How many examples of each are run where time is no matter.

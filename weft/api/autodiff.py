@@ -32,7 +32,6 @@ from weft.api.gradient_arguments import (
     check_grad_result,
     chosen_arguments,
     conversion,
-    like,
     numbers_of,
     one_or_all,
     operands,
@@ -42,6 +41,7 @@ from weft.api.gradient_arguments import (
 )
 from weft.argument_errors import not_a_function, not_taken
 from weft.arrays.array import Array, as_array
+from weft.base.util import like
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Zero
 from weft.core.shape_struct import described_type

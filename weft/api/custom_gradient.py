@@ -4,7 +4,6 @@ function beside its value, and functions whose closed-over values are made argum
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -12,6 +11,7 @@ from weft import dtypes, tree
 from weft.api.autodiff import flat_function
 from weft.api.gradient_arguments import operands
 from weft.base.marked_lists import merge, partition
+from weft.base.util import like
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -65,9 +65,7 @@ def custom_gradient(fun: Callable[P, tuple[R, Any]]) -> Callable[P, R]:
             return (found,)
         return found
 
-    if hasattr(fun, "__name__"):
-        value = functools.wraps(fun)(value)
-    made = custom_vjp(value)
+    made = custom_vjp(like(fun, value))
     made.defvjp(forward, backward)
     return made
 

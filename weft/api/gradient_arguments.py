@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
@@ -22,7 +21,7 @@ from weft.refs.reference import Ref, unread
 __all__ = [
     "Argnums", "Aux", "Both", "First", "Forward", "Gradient", "No", "OfFirst", "OfTwo", "P", "R",
     "Reverse", "S", "Second", "T", "Yes", "check_grad_inputs", "check_grad_result",
-    "chosen_arguments", "conversion", "fitted", "like", "numbers_of", "one_or_all", "operand",
+    "chosen_arguments", "conversion", "fitted", "numbers_of", "one_or_all", "operand",
     "operands", "tangent_leaves", "vector", "yields_to",
 ]  # fmt: skip
 
@@ -166,11 +165,6 @@ def check_no_tangent(leaf: Any, wanted: ArrayType, what: str, operation: str) ->
         message = f"{what}: a value that is no floating-point number has tangents of dtype float0"
         fix = Fix("float0", f"pass {expected}")
         raise DTypeError(message, operation=operation, got=got, wanted=expected, fix=fix)
-
-
-def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
-    """Copies `__name__`, `__doc__` and the like, if there, from `fun` to `made`; returns `made`."""
-    return functools.wraps(fun)(made) if hasattr(fun, "__name__") else made
 
 
 def numbers_of(argnums: Argnums, operation: str) -> tuple[int, ...]:

@@ -26,12 +26,12 @@ from weft.api.gradient_arguments import (
     T,
     Yes,
     chosen_arguments,
-    like,
     numbers_of,
     one_or_all,
     operands,
 )
 from weft.arrays.array import Array, put
+from weft.base.util import like
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, api_boundary

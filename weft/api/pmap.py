@@ -14,10 +14,10 @@ import numpy as np
 
 from weft import tree
 from weft.api.device_put import device_put
-from weft.api.gradient_arguments import like
 from weft.api.jit import jit
 from weft.api.vmap import check_axes, checked_axes, mapped_axes, result_axes
 from weft.argument_errors import invalid_type, not_a_function
+from weft.base.util import like
 from weft.core.axes import mesh_axes
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
-from weft.api.gradient_arguments import like
 from weft.argument_errors import invalid_value, not_a_function, not_an_array
+from weft.base.util import like
 from weft.core.rules import AxisData
 from weft.core.types import type_of, user_value
 from weft.errors import (
@@ -22,6 +22,14 @@ from weft.errors import (
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
+from weft.interpreters.vmappable import (
+    VmappableValue,
+    closed,
+    element,
+    spec_types,
+    vmappables,
+    whole,
+)
 from weft.ops.structural.shape import move_dim
 from weft.refs.discharge import array_in, boxed_call, has_references
 from weft.refs.reference import Ref, new_ref
@@ -68,8 +76,54 @@ def _structure_of_all(out: Any, out_tree: Any, out_axes: Any, name: str, size: i
     )
 
 
+def _wholes(outs: Sequence[Any], out_axes: Any, out_tree: Any, name: str) -> dict[int, Any]:
+    """The results of classes that `register_vmappable` was told of, for all elements, by place."""
+    places = [i for i, x in enumerate(outs) if type(x) is VmappableValue]
+    specs = result_axes("vmap", name, out_axes, out_tree) if places else []
+
+    def move(out: Any, old: int | None, new: Any, size: int) -> Any:
+        return _move_result(out, old, new, size, name, False)
+
+    return {i: whole(outs[i], specs[i], move) for i in places}
+
+
+class _MappedResults:
+    """What a mapped function returns for one element, and how it is put together for all."""
+
+    out_tree: Any
+    made: set[int]
+    wholes: dict[int, Any]
+
+    def __init__(self, out_axes: Any, name: str, size: int) -> None:
+        self.out_axes, self.name, self.size = out_axes, name, size
+        self.wholes = {}
+
+    def of_element(self, out: Any) -> list[Any]:
+        """The arrays among the results for one element, in the trace that maps."""
+        outs, out_tree = tree.flatten(closed(out))
+        self.out_tree = _structure_of_all(out, out_tree, self.out_axes, self.name, self.size)
+        self.made = {i for i, x in enumerate(outs) if type(x) is Ref}
+        if vmappables:
+            self.wholes = _wholes(outs, self.out_axes, out_tree, self.name)
+        arrays = [0 if i in self.wholes else array_in(x) for i, x in enumerate(outs)]
+        return check_results(out, arrays, f"vmap of {self.name}")
+
+    def of_all(self, outs: Sequence[Any], dims: Sequence[int | None]) -> Any:
+        """The tree of results for all elements, of arrays and of their mapped dimensions."""
+        wanted = result_axes("vmap", self.name, self.out_axes, self.out_tree)
+        rows = enumerate(zip(outs, dims, wanted, strict=True))
+        return self.out_tree.unflatten(
+            [
+                self.wholes[i]
+                if i in self.wholes
+                else _move_result(*row, self.size, self.name, i in self.made)
+                for i, row in rows
+            ]
+        )
+
+
 def _is_axis(value: Any) -> bool:
-    return value is None or isinstance(value, int)
+    return value is None or isinstance(value, int) or type(value) in spec_types
 
 
 def vmap(
@@ -100,32 +154,27 @@ def vmap(
 
     @api_boundary
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        leaves, in_tree = tree.flatten((args, kwargs))
+        given = closed((args, kwargs))
+        leaves, in_tree = tree.flatten(given)
         if has_references(leaves):
             how = (axis_name, axis_size, spmd_axis_name)
             return _over_references(fun, in_axes, out_axes, how, leaves, in_tree)
         leaves = [user_value(x) for x in leaves]
-        dims, size = mapped_axes("vmap", fun, in_axes, (args, kwargs), leaves, axis_size)
-        out_trees: list[Any] = []
+        dims, size = mapped_axes("vmap", fun, in_axes, given, leaves, axis_size)
+        specs = {i: dims[i] for i, x in enumerate(leaves) if type(x) is VmappableValue}
+        dims = [None if i in specs else dim for i, dim in enumerate(dims)] if specs else dims
+        results = _MappedResults(out_axes, name, size)
 
         def flat(*values: Any) -> list[Any]:
+            if specs:
+                values = [element(x, specs[i]) if i in specs else x for i, x in enumerate(values)]
             inner_args, inner_kwargs = in_tree.unflatten(values)
             if mapped_classes:
                 inner_args, inner_kwargs = _elements((inner_args, inner_kwargs), dims)
-            out = _called(fun, inner_args, inner_kwargs)
-            outs, out_tree = tree.flatten(out)
-            out_trees.append(_structure_of_all(out, out_tree, out_axes, name, size))
-            made.extend(i for i, x in enumerate(outs) if type(x) is Ref)
-            return check_results(out, [array_in(x) for x in outs], f"vmap of {name}")
+            return results.of_element(_called(fun, inner_args, inner_kwargs))
 
-        made: list[int] = []
         axis = AxisData(axis_name, size, spmd_axis_name)
-        outs, found = vmap_flat(flat, axis, leaves, dims, name)
-        out_tree = out_trees[0]
-        wanted = result_axes("vmap", name, out_axes, out_tree)
-        rows = enumerate(zip(outs, found, wanted, strict=True))
-        results = [_move_result(*row, size, name, i in made) for i, row in rows]
-        result: R = out_tree.unflatten(results)
+        result: R = results.of_all(*vmap_flat(flat, axis, leaves, dims, name))
         return result
 
     return like(fun, mapped)
@@ -215,6 +264,10 @@ def mapped_axes(
         if dim is None:
             found.append(None)
             continue
+        if type(leaf) is VmappableValue:
+            found.append(dim)
+            sizes += [(i, length) for length in leaf.lengths(dim)]
+            continue
         try:
             shape = type_of(leaf).shape
         except WeftTypeError as error:
@@ -233,17 +286,21 @@ def mapped_axes(
     if axis_size is not None:
         sizes.append((-1, axis_size))
     if not sizes:
-        message = f"{operation}: no argument is mapped"
-        got = "in_axes without an int (or no arrays)"
-        wanted = "at least one mapped argument, or axis_size"
-        fix = Fix("axis_size", "pass axis_size=…, or an int in in_axes")
-        raise WeftValueError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
+        raise _nothing_mapped(transformation, operation)
     if len({size for _, size in sizes}) > 1:
         lines = [f"\n    {named(i) if i >= 0 else 'axis_size'}: {size}" for i, size in sizes]
         message = f"{operation}: the mapped axes have different lengths"
         got = f"lengths{''.join(lines)}"
         raise ShapeError(message, operation=transformation, got=got, wanted="one length")
     return found, sizes[0][1]
+
+
+def _nothing_mapped(transformation: str, operation: str) -> WeftValueError:
+    message = f"{operation}: no argument is mapped"
+    got = "in_axes without an int (or no arrays)"
+    wanted = "at least one mapped argument, or axis_size"
+    fix = Fix("axis_size", "pass axis_size=…, or an int in in_axes")
+    return WeftValueError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
 
 
 def _other_axis(argument: int, ndim: int, others: bool) -> Fix:

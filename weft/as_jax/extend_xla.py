@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from weft.runtime import stablehlo
 
 __all__ = [
     "JaxIrContext", "LoweringRuleContext", "PipelineStage", "clear_hlo_module_transformation",
-    "make_plugin_compile_options", "make_plugin_program",
+    "ifrt_programs", "make_plugin_compile_options", "make_plugin_program",
     "register_hlo_module_transformation",
 ]  # fmt: skip
 
@@ -65,3 +66,8 @@ def make_plugin_program(data: Any) -> Any:
 
 
 make_plugin_compile_options = make_plugin_program
+
+# JAX keeps these functions of jaxlib's in an object of this name.
+ifrt_programs = types.SimpleNamespace(
+    make_plugin_program=make_plugin_program, make_plugin_compile_options=make_plugin_compile_options
+)

@@ -48,6 +48,7 @@ experimental.pallas.tpu
 experimental.pallas.triton
 experimental.pjit
 experimental.profiler
+experimental.random
 experimental.rnn
 experimental.scheduling_groups
 experimental.serialize_executable
@@ -143,10 +144,12 @@ gpu
 gpu.attention
 """
 
+_PRIVATE = "weft.as_jax.private"
+
 MODULES: dict[str, tuple[str, ...]] = {
     **{f"jax.{path}": (f"weft.{path}",) for path in _SAME.split()},
     "jax": ("weft.as_jax.root", "weft"),
-    "jax.experimental.ode": ("weft.experimental.ode", "weft.as_jax.private.raveled_arguments"),
+    "jax.experimental.ode": ("weft.experimental.ode", f"{_PRIVATE}.raveled_arguments"),
     "jax.version": ("weft.as_jax.release",),
     "jax.experimental.sparse.ad": ("weft.experimental.sparse.data_derivatives",),
     "jax.experimental.sparse.api": ("weft.experimental.sparse.api",),
@@ -171,6 +174,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         f"jax.experimental.pallas.ops.{path}": ("weft.experimental.pallas.ops",)
         for path in _KERNELS.split()
     },
+    "jax.experimental.colocated_python.func": ("weft.experimental.colocated_python",),
+    "jax.experimental.colocated_python.serialization": (f"{_PRIVATE}.colocated",),
     "jax.core": ("weft.as_jax.core_classes", "weft.extend.core", "weft"),
     "jax.debug": ("weft.as_jax.debugging", "weft.debug"),
     "jax.extend.core": ("weft.as_jax.core_classes", "weft.extend.core", "weft.errors"),

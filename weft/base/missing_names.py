@@ -27,8 +27,7 @@ ITERATORS = (
 NUMPY_BUILD = "it is about NumPy's own installation"
 RECORDS = "there are no structured dtypes; use a dictionary or a dataclass of arrays"
 REPRESENTATION = "it formats a number of Python's or NumPy's; use NumPy's"
-NOT_YET = "not yet"
-INTERNAL = "internals of JAX"
+INTERNAL = "a part of JAX's implementation"
 
 NUMPY = (
     ("copyto putmask", IN_PLACE),
@@ -65,51 +64,36 @@ LAX = (
     ("after_all create_token", "the order of effects is part of a program; there are no tokens"),
 )
 
-# Modules whose missing names all have the same reason.
-_WHOLE = """
-jax.ad_checkpoint
-jax.custom_batching
+# Modules whose missing names are parts of what JAX's functions there are made of.
+_PARTS = """
 jax.custom_derivatives
-jax.distributed
-jax.dlpack
-jax.dtypes
-jax.errors
 jax.example_libraries.optimizers
-jax.example_libraries.stax
 jax.experimental
-jax.experimental.buffer_callback
-jax.experimental.colocated_python
-jax.experimental.compilation_cache.compilation_cache
-jax.experimental.compute_on
 jax.experimental.custom_partitioning
-jax.experimental.mesh_utils
+jax.experimental.jet
 jax.experimental.multihost_utils
 jax.experimental.ode
-jax.experimental.profiler
-jax.experimental.random
 jax.experimental.rnn
 jax.experimental.scheduling_groups
-jax.experimental.serialize_executable
-jax.experimental.shard_alike
-jax.experimental.sparse
-jax.experimental.sparse.linalg
-jax.experimental.topologies
-jax.experimental.xla_metadata
-jax.flatten_util
-jax.monitoring
-jax.stages
-jax.test_util
+jax.sharding
 """
+# Modules whose functions are written in operations of dense arrays.
+_WITHOUT_PRIMITIVES = "jax.experimental.sparse jax.experimental.sparse.linalg"
 
 REASONS: dict[str, tuple[tuple[str, str], ...]] = {
-    **dict.fromkeys(_WHOLE.split(), (("*", NOT_YET),)),
+    **dict.fromkeys(_PARTS.split(), (("*", INTERNAL),)),
+    **dict.fromkeys(
+        _WITHOUT_PRIMITIVES.split(),
+        (("*_p", "sparse arrays are made of dense ones, and have no primitives of their own"),),
+    ),
     "numpy": NUMPY,
     "numpy.linalg": (
         ("LinAlgError", "what has no result is NaN: a compiled program does not raise"),
     ),
-    "jax.experimental": (("EArray primal_tangent_dtype", INTERNAL),),
+    "jax.experimental.buffer_callback": (
+        ("*", "what a `buffer_callback` is given, and XLA's runtime here has none"),
+    ),
     "jax.experimental.hijax": (("TransformedRef", "references are indexed, `x[i]`, when used"),),
-    "jax.experimental.jet": (("*", INTERNAL),),
     "jax.lax": LAX,
     "jax.nn": (
         ("get_scaled_dot_general_config scaled_dot_general",
@@ -117,9 +101,6 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "jax.numpy": (
         ("float6_* int1 uint1", "not yet; the types of 2, 4 and 8 bits are there"),
-    ),
-    "jax.sharding": (
-        ("ManualAxisType", INTERNAL),
     ),
 }  # fmt: skip
 

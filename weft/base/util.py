@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 
-__all__ = ["Immutable", "bytes_text", "collection_paused"]
+__all__ = ["Immutable", "bytes_text", "collection_paused", "like"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _lock = threading.Lock()
 _pauses = 0
@@ -66,3 +70,12 @@ def bytes_text(count: int) -> str:
         if abs(size) < 1024 or unit == "TiB":
             break
     return f"{size:.1f} {unit}"
+
+
+def like(function: Callable[..., Any], made: F) -> F:
+    """Copies `__name__`, `__doc__` and the like from a function to one made of it; returns that.
+
+    Callable objects may have no name, or one that is no text: then nothing is copied.
+    """
+    named = isinstance(getattr(function, "__name__", None), str)
+    return functools.wraps(function)(made) if named else made

@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 from weft import tree
 from weft.base import source as sources
 from weft.base.marked_lists import Flags, marked, unmarked
+from weft.base.util import like
 from weft.control_flow.body_tracing import run_as_one, trace_body
 from weft.control_flow.branch_residuals import ResidualSlots
 from weft.control_flow.checkpoint_policies import MAKERS_BY_NAME, Policy, saveable
@@ -118,7 +119,7 @@ def checkpoint(
         result: R = traced.out_tree.unflatten(call.finish(outs))
         return result
 
-    return functools.wraps(fun)(rematerialized) if hasattr(fun, "__name__") else rematerialized
+    return like(fun, rematerialized)
 
 
 def _closing_over(

@@ -296,6 +296,10 @@ class ArrayOperators(Generic[Result]):
     def view(self, dtype: Any = None, type: None = None) -> Result:
         """The same bits read as another dtype."""
 
+    @_forwarding
+    def byteswap(self) -> Result:
+        """The elements with the order of their bytes reversed."""
+
     # ---- elementwise ----------------------------------------------------------------------------
 
     def conj(self) -> Result:

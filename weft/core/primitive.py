@@ -63,7 +63,7 @@ class Primitive(Immutable):
         """Applies the primitive: arrays are positional, parameters are keywords."""
         if array_values:
             args = as_operands(args)
-        if self.neutral:
+        if params and self.neutral:
             params = self.without_neutral(params)
         return (_get(None) or bottom_trace()).process_primitive(self, args, params)
 

@@ -157,6 +157,14 @@ class PositionalFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<{self._what}>"
 
+    def __getattr__(self, name: str) -> Any:
+        # Rules of a wrapped function can be set through its wrapper: decorators come first.
+        inner = self.__dict__.get("_function")
+        if isinstance(inner, PositionalFunction) and name.startswith("def"):
+            return getattr(inner, name)
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=self)
+
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Returns all arguments by position, defaults applied."""
         if self._signature is None or (len(args) == self._count and not kwargs):
@@ -170,9 +178,11 @@ class PositionalFunction(Generic[P, R]):
             got = f"{len(args)} positional arguments and keywords {sorted(kwargs)}"
             wanted = f"{self._name}{self._signature}"
             raise WeftTypeError(message, operation=self.kind, got=got, wanted=wanted) from None
-        if bound.kwargs:
-            raise self._unplaced(sorted(bound.kwargs))
+        # Until defaults are applied, what stands behind a parameter left out counts as a keyword.
+        given = bound.kwargs
         bound.apply_defaults()
+        if given and (unplaced := sorted(given.keys() & bound.kwargs.keys())):
+            raise self._unplaced(unplaced)
         return bound.args
 
     def _unplaced(self, names: list[str]) -> WeftTypeError:

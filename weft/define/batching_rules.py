@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.define.rule_mappings import primitive_batchers
-from weft.errors import WeftNotImplementedError
+from weft.interpreters.vmappable import is_vmappable, register_vmappable, unregister_vmappable
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 
 __all__ = [
@@ -119,21 +119,3 @@ def _reducing(primitive: Primitive, args: Values, dims: Dims, axes: Any, **param
 def defreducer(prim: Primitive) -> None:
     """Sets the batching rule of a primitive that reduces one array along its parameter `axes`."""
     primitive_batchers[prim] = partial(_reducing, prim)
-
-
-def is_vmappable(data_type: Any) -> bool:
-    """Whether a class of the user's was registered to be mapped as a whole: none can be."""
-    return False
-
-
-def register_vmappable(data_type: type, *_: Any) -> NoReturn:
-    """Raises WeftNotImplementedError: classes of the user's are mapped as trees of arrays."""
-    raise WeftNotImplementedError(
-        f"register_vmappable: values of class {data_type.__name__} cannot be mapped as a whole",
-        operation="register_vmappable",
-        wanted="a class registered as a tree node, whose arrays are mapped",
-    )
-
-
-def unregister_vmappable(data_type: type) -> None:
-    """Does nothing: no class can be registered (`register_vmappable`)."""

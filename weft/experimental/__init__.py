@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from weft.experimental import pallas as pallas
     from weft.experimental import pjit as pjit
     from weft.experimental import profiler as profiler
+    from weft.experimental import random as random
     from weft.experimental import rnn as rnn
     from weft.experimental import scheduling_groups as scheduling_groups
     from weft.experimental import serialize_executable as serialize_executable
@@ -41,8 +42,9 @@ __all__ = [
     "array_serialization", "buffer_callback", "checkify", "colocated_python",
     "compilation_cache", "compute_on", "control_deps", "cur_qdd", "custom_partitioning",
     "fused", "hijax", "io_callback", "jax2tf", "jet", "layout", "mesh_utils", "multihost_utils",
-    "ode", "pallas", "pjit", "profiler", "rnn", "scheduling_groups", "serialize_executable",
-    "shard_alike", "shard_map", "sparse", "topologies", "transfer", "xla_metadata",
+    "ode", "pallas", "pjit", "profiler", "random", "rnn", "scheduling_groups",
+    "serialize_executable", "shard_alike", "shard_map", "sparse", "topologies", "transfer",
+    "xla_metadata",
 ]
 # fmt: on
 
@@ -66,6 +68,7 @@ _LAZY_MODULES = (
     "weft.experimental.pallas",
     "weft.experimental.pjit",
     "weft.experimental.profiler",
+    "weft.experimental.random",
     "weft.experimental.rnn",
     "weft.experimental.scheduling_groups",
     "weft.experimental.serialize_executable",

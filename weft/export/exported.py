@@ -37,6 +37,7 @@ from weft.export.serialized_values import Split
 from weft.export.writing import serialized
 from weft.ops.structural.sharding_constraint import constrain
 from weft.runtime import client
+from weft.runtime.backends.device_placement import compilers_sharding
 from weft.runtime.stablehlo import portable_artifact
 from weft.sharding import Mesh, NamedSharding, Sharding
 from weft.sharding.context import mesh_in_force
@@ -59,6 +60,13 @@ def _place(path: Any) -> str:
 
 def _shardings(splits: Sequence[Split | None]) -> tuple[NamedSharding | None, ...]:
     return tuple(None if split is None else split.sharding for split in splits)
+
+
+def _compilers(splits: Sequence[Split | None], types: Sequence[ArrayType]) -> tuple[Any, ...]:
+    return tuple(
+        None if split is None else compilers_sharding(split.assignment(of.ndim))
+        for split, of in zip(splits, types, strict=True)
+    )
 
 
 def _committed_place(value: Any) -> Any:
@@ -135,6 +143,17 @@ class Exported:
     def uses_global_constants(self) -> bool:
         """Whether the module reads sizes at run time: they are filled in before."""
         return False
+
+    @property
+    def in_shardings_hlo(self) -> tuple[Any, ...]:
+        """How the leaves of the arguments are split, as the compiler's shardings; None where that
+        is left to it."""
+        return _compilers(self._in_splits[len(self._consts) :], self.in_avals)
+
+    @property
+    def out_shardings_hlo(self) -> tuple[Any, ...]:
+        """How the leaves of the result are split, as the compiler's shardings."""
+        return _compilers(self._out_splits, self.out_avals)
 
     @property
     def ordered_effects(self) -> tuple[Any, ...]:

@@ -11,9 +11,12 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from weft import tree
 from weft.api.autodiff import vjp
-from weft.api.jit import jit
+from weft.api.jit import jit, make_jaxpr
+from weft.api.meshes import make_mesh
 from weft.arrays.array import as_array
 from weft.base.marked_lists import marked, merge, unmarked
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
@@ -40,9 +43,12 @@ from weft.export.symbolic_types import SymbolicType
 from weft.interpreters.dce import dce_jaxpr
 from weft.lowering.module import lower_to_module
 from weft.lowering.placement import operand_place, operand_shardings
+from weft.ops.indexing.creation import full
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.runtime import client
 from weft.runtime.stablehlo import portable_artifact
-from weft.sharding import NamedSharding
+from weft.sharding import AbstractMesh, NamedSharding
 
 __all__ = ["export"]
 
@@ -97,12 +103,27 @@ def export(
     @functools.wraps(fun_jit, updated=())
     @api_boundary
     def exported(*args: Any, **kwargs: Any) -> Exported:
+        args, kwargs = tree.map(_on_devices, (args, kwargs))
         structs = symbolic_structs(tree.leaves((args, kwargs)))
         if structs:
             return _export_symbolic(fun_jit, args, kwargs, structs, names, checks)
         return _export(fun_jit, args, kwargs, names, checks)
 
     return exported
+
+
+def _on_devices(x: Any) -> Any:
+    """A struct that is split over an abstract mesh, over devices of this process in its place.
+
+    Only how many there are goes into the exported function. Raises WeftValueError for too few.
+    """
+    if not isinstance(x, ShapeDtypeStruct) or not isinstance(x.sharding, NamedSharding):
+        return x
+    mesh = x.sharding.mesh
+    if not isinstance(mesh, AbstractMesh):
+        return x
+    concrete = make_mesh(mesh.axis_sizes, mesh.axis_names)
+    return x.update(sharding=NamedSharding(concrete, x.sharding.spec))
 
 
 def _export_symbolic(
@@ -131,7 +152,7 @@ def _export_symbolic(
             return ShapeDtypeStruct(shape, x.dtype, weak_type=x.weak_type)
 
         own_args, own_kwargs = tree.map(numbered, (args, kwargs))
-        return _export(function, own_args, own_kwargs, platforms, checks)
+        return _export(function, own_args, own_kwargs, platforms, checks, sized=True)
 
     types = [SymbolicType(x.shape, x.dtype, x.weak_type) for x in structs]
     return export_symbolic(export_at, types, scope)
@@ -143,11 +164,15 @@ def _export(
     kwargs: dict[str, Any],
     platforms: tuple[str, ...],
     checks: tuple[DisabledSafetyCheck, ...],
+    sized: bool = False,
 ) -> Exported:
+    """The export; `sized` where numbers that the function closes over may come from sizes."""
     call = stages.trace(function, args, kwargs)._call
     traced, name = call.traced, call.name
     jaxpr = _checked_program(call)
     consts = [as_array(x) for x in traced.consts]
+    if sized:
+        jaxpr, consts = _with_written_numbers(jaxpr, consts)
     operands = [*consts, *call.arguments]
     place = operand_place(operands, f"export of {name}", {"jaxpr": jaxpr})
     devices = place if type(place) is tuple else ()
@@ -205,6 +230,40 @@ def _checked_program(call: Any) -> Jaxpr:
             fix = Fix("argument", "make the value an argument, and export outside of the trace")
             raise WeftValueError(message, operation="export", got=got, wanted=wanted, fix=fix)
     return jaxpr
+
+
+# Closed-over arrays of up to so many elements become numbers in a program for several sizes.
+_FEW = 64
+
+
+def _with_written_numbers(jaxpr: Jaxpr, consts: list[Any]) -> tuple[Jaxpr, list[Any]]:
+    """The jaxpr with small closed-over arrays as numbers in its equations, and the other arrays."""
+    small = [x.size <= _FEW and isinstance(x.dtype, np.dtype) for x in consts]
+    if not any(small):
+        return jaxpr, consts
+    large = unmarked(small, consts)
+
+    def written(*leaves: Any) -> list[Any]:
+        numbers = map(_written, marked(small, consts))
+        arrays, arguments = leaves[: len(large)], leaves[len(large) :]
+        return eval_jaxpr(jaxpr, merge(small, [*numbers], [*arrays]), *arguments)
+
+    types = [*(x.type for x in large), *jaxpr.in_avals]
+    closed = make_jaxpr(written)(*[_stand_in(type, None) for type in types])
+    found = closed.jaxpr
+    own = [as_array(x) for x in closed.consts]
+    inputs, count = found.inputs, len(own) + len(large)
+    return Jaxpr(inputs, found.eqns, found.outputs, count, jaxpr.name), [*own, *large]
+
+
+def _written(x: Any) -> Any:
+    """An array as a traced value made of its elements."""
+    values = np.asarray(x)
+    if not x.shape:
+        return values.item() if x.weak_type else values[()]
+    rows = [broadcast_in_dim(value, (1,), ()) for value in values.ravel()]
+    flat = concatenate(rows, 0) if rows else full((0,), 0, x.dtype)
+    return reshape(flat, x.shape)
 
 
 def _cotangent_names(call: Any) -> list[str]:

@@ -38,8 +38,9 @@ __all__ = [
 
 Values = Mapping[str, int]
 
-# Numbers as MLIR writes them; those inside of names and types too, which do not differ.
-_NUMBER = re.compile(r"\d+(?:\.\d+(?:[eE][+-]?\d+)?)?")
+# Numbers as MLIR writes them; those inside of names and types too, which do not differ. A sign is
+# part of a number among the elements of a constant.
+_NUMBER = re.compile(r"(?:(?<=[<\[\s])-)?\d+(?:\.\d+(?:[eE][+-]?\d+)?)?")
 
 # What a floating-point number may be of a polynomial: how it comes from one, and the way back.
 _FORMS: dict[str, tuple[Callable[[float], float], Callable[[float], float]]] = {
@@ -71,7 +72,7 @@ class Fit(NamedTuple):
         found = self.value(values)
         if self.form:
             return f"{_FORMS[self.form][0](float(found)):.17e}"
-        if found.denominator != 1 or found < 0:
+        if found.denominator != 1:
             raise differing_programs(f"a number would be {found} for {dict(values)}")
         return str(found)
 
@@ -194,6 +195,9 @@ class Template(NamedTuple):
     def filled(self, values: Values) -> str:
         """The text for certain sizes."""
         texts = [fit.text(values) for fit in self.fits]
+        for piece, text in zip(self.pieces, texts, strict=False):
+            if text.startswith("-") and ">" in piece[piece.rfind("dense<") :]:
+                raise differing_programs(f"a number would be {text} for {dict(values)}")
         return "".join(
             part for pair in zip(self.pieces, [*texts, ""], strict=True) for part in pair
         )
@@ -231,7 +235,7 @@ def template_of(texts: Sequence[str], fitter: Fitter) -> Template:
 
 
 def _fitted(column: tuple[str, ...], fitter: Fitter, before: str) -> Fit:
-    whole = all(text.isdigit() for text in column)
+    whole = all(text.removeprefix("-").isdigit() for text in column)
     found = (
         fitter.whole([int(text) for text in column])
         if whole

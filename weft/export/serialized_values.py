@@ -112,6 +112,14 @@ class Split:
             return None
         return NamedSharding(AbstractMesh(self.sizes, self.names), PartitionSpec(*self.spec))
 
+    def assignment(self, ndim: int) -> np.ndarray[Any, Any] | None:
+        """Which partitions hold the blocks of an array, as `Sharding.assignment` says it."""
+        numbers = np.asarray(self.partitions)
+        if self.sharding is None:
+            return numbers.reshape(*self.sizes, -1) if self.sizes else None
+        found = self.sharding.assignment(ndim)
+        return None if found is None else numbers[np.asarray(found)]
+
     def on(self, devices: Sequence[Any]) -> Sharding:
         """The sharding, where `devices[p]` runs partition p."""
         if not self.names:

@@ -40,7 +40,7 @@ _CHEAP = frozenset(
         arithmetic.gt_p, arithmetic.ge_p, bits.not_p, bits.and_p, bits.or_p, bits.xor_p,
         complex.real_p, complex.imag_p, complex.complex_p, complex.conj_p,
         convert.convert_element_type_p, convert.stop_gradient_p, powers.integer_pow_p,
-        rounding.floor_p, rounding.ceil_p, rounding.is_finite_p, selection.select_p,
+        rounding.floor_p, rounding.ceil_p, rounding.is_finite_p, selection.select_n_p,
         selection.clamp_p, creation.iota_p, creation.index_vector_p, shape.broadcast_in_dim_p,
         shape.reshape_p, shape.transpose_p,
     )

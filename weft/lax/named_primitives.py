@@ -1,6 +1,5 @@
 """The primitives of `weft.lax`, by the names that JAX has for them."""
 
-import weft.define.neutral_parameters  # noqa: F401 (what JAX's primitives take besides)
 from weft.control_flow.cond import cond_p
 from weft.control_flow.linear_solve import linear_solve_p
 from weft.control_flow.reduction import reduce_p, reduce_window_p

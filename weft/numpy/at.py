@@ -13,7 +13,7 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import refuse_sharding, unknown_option
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
@@ -28,6 +28,7 @@ from weft.numpy.arguments import (
     promoted,
 )
 from weft.numpy.compiled_functions import compiled, is_eager
+from weft.numpy.creation import array as array_from
 from weft.numpy.elementwise import power
 from weft.numpy.getitem import start_array
 from weft.numpy.indexing import (
@@ -231,6 +232,17 @@ def _check_shape(value: Any, plan: IndexPlan, operation: str) -> None:
         raise ShapeError(message, operation=f".at[...].{operation}", got=got, wanted=wanted)
 
 
+def _value(value: Any, operation: str) -> Any:
+    """A value that is an array or a number; sequences are arrays under JAX's rule for arguments.
+
+    Raises WeftTypeError for other values.
+    """
+    if isinstance(value, (list, tuple)) and config.lenient():
+        return array_from(value)
+    check_arrays(f".at[...].{operation}", value)
+    return value
+
+
 def _prepared(x: Any, value: Any, operation: str) -> tuple[Any, Any]:
     """The value and the dtype to compute in: of `x` for `set`, else promoted and converted back."""
     aval = type_of(x)
@@ -263,7 +275,7 @@ def update(
     """The array with the elements at an index set to, or combined with, a value."""
     _check_mode(mode, operation)
     _check_flags(operation, indices_are_sorted, unique_indices, wrap_negative_indices)
-    check_arrays(f".at[...].{operation}", value)
+    value = _value(value, operation)
     aval = type_of(x)
     value, dtype = _prepared(x, value, operation)
     masked = _masked(x, index, value, operation, dtype)
@@ -413,7 +425,7 @@ class AtIndex:
 
     def _through_ones(self, values: Any, operation: str, **options: Unpack[UpdateOptions]) -> Any:
         """Division and power by the product of all values for an element: `multiply` into ones."""
-        check_arrays(f".at[...].{operation}", self.array, values)
+        values = _value(values, operation)
         x, y = promoted(operation, *meeting(f".at[...].{operation}", self.array, values))
         aval = type_of(self.array)
         dtype = type_of(x).dtype
@@ -535,6 +547,6 @@ def take(x: Any, encoded: Index, plan: IndexPlan, *, fill_value: Any, **options:
 
 def convert_for(values: Any, array: Any) -> Any:
     """A value to be negated: Python numbers take the dtype of the array if they can."""
-    check_arrays(".at[...].subtract", values)
+    values = _value(values, "subtract")
     dtype = _common_dtype(type_of(array), values)
     return _converted(number_for(".at[...].subtract", values, dtype), dtype)

@@ -400,9 +400,11 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     Array([ 1., 20.], dtype=float32)
     """
     x = operand("piecewise", x)
-    conditions = [condlist] if not isinstance(condlist, (list, tuple)) else list(condlist)
-    conditions = list(operands("piecewise", *conditions))
     functions = list(funclist)
+    conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
+    if len(conditions) == 1 and len(functions) > 2 and np.ndim(conditions[0]):
+        conditions = [*conditions[0]]  # an array of conditions
+    conditions = list(operands("piecewise", *conditions))
     if len(functions) == len(conditions):
         functions.append(0)
     elif len(functions) != len(conditions) + 1:
@@ -420,4 +422,4 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     out = value(functions[-1])
     for condition, function in zip(conditions, functions, strict=False):
         out = where(condition, value(function), out)
-    return out
+    return broadcasted(out, type_of(x).shape, "piecewise")

@@ -20,19 +20,15 @@ from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import (
-    DTypeError,
-    Fix,
-    ShapeError,
-    WeftArgumentError,
-    WeftTypeError,
-    WeftValueError,
-)
+    DTypeError, Fix, ShapeError, WeftArgumentError, WeftTypeError, WeftValueError,
+)  # fmt: skip
 from weft.function_keys.known_pure import impure
 from weft.numpy.arguments import broadcasted, check_arrays, check_fits, check_flag, shape_of
 from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import place_of
+from weft.ops.structural.extended_dtypes import wrap_key_bits
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.layout_constraint import constrain_layout
 from weft.ops.structural.shape import broadcast_in_dim, broadcast_in_dim_p, reshape
@@ -304,6 +300,8 @@ def _from_object(value: Any, dtype: Any) -> Any:
             pass
         else:
             return _from_numpy(np.asarray(view), dtype)
+        if isinstance(value, Sequence):  # a range, and classes of the user's
+            return _from_sequence(list(value), dtype)
     message = f"array cannot be made of a value of class {type(value).__name__}"
     got = f"{value!r:.100}"
     wanted = "numbers, arrays, or nested lists of those"
@@ -602,7 +600,7 @@ def _real_if(value: Any, dtype: Any) -> Any:
 def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ...], Any, bool]:
     """The shape, dtype and weak type of a `…_like` function."""
     of = getattr(a, "type", None)
-    if of is None:
+    if type(of) is not ArrayType:
         numpy_value = isinstance(a, np.generic | np.ndarray)
         if not numpy_value and hasattr(a, "shape") and hasattr(a, "dtype"):
             of = ArrayType(a.shape, a.dtype)
@@ -631,6 +629,8 @@ def zeros_like(
 ) -> Array:
     """An array of zeros of the shape and dtype of another one, in the place it is committed to.
 
+    Of random keys only under the setting `argument_rule="jax"`: keys whose bits are zeros.
+
     >>> zeros_like(array([1, 2]))
     Array([0, 0], dtype=int32)
     """
@@ -641,7 +641,11 @@ def _number_like(
     a: Any, dtype: Any, shape: Any, operation: str, value: int, device: Any, out_sharding: Any
 ) -> Array:
     found, wanted, weak = _like(a, dtype, shape, operation)
-    made = _constant(found, value, _float_or(wanted, operation), weak)
+    if dtypes.is_extended(wanted) and config.lenient():
+        bits = _constant((*found, *wanted.key_shape), value, dtypes.uint32, False)
+        made = wrap_key_bits(bits, wanted)
+    else:
+        made = _constant(found, value, _float_or(wanted, operation), weak)
     return _placed_like(a, made, device, out_sharding)
 
 

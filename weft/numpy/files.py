@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import not_taken, refusal
 from weft.errors import WeftTypeError, WeftValueError
 from weft.function_keys.known_pure import impure
@@ -29,6 +29,8 @@ def _on_host(operation: str, value: Any, argument: str) -> np.ndarray[Any, Any]:
         got = f"{value!r:.60} of class {type(value).__name__}"
         wanted = "an array or what can be made one"
         raise refusal(WeftTypeError, message, operation, got, wanted) from None
+    if found.dtype.kind == "V" and config.settings().argument_rule == "jax":
+        return found  # NumPy writes the bits alone
     if found.dtype.kind == "V":
         raise WeftValueError(
             f"{operation}: NumPy's files have no dtype {found.dtype.name}",
@@ -142,6 +144,8 @@ def load(
 
 
 def _array_of(value: np.ndarray[Any, Any]) -> Any:
+    if value.dtype == np.dtype("V2") and config.settings().argument_rule == "jax":
+        value = value.view(dtypes.bfloat16)  # the only such dtype of two bytes
     if value.dtype not in dtypes.ANY:
         message = f"load: an array of dtype {value.dtype} cannot be one of weft"
         wanted = "numbers or booleans; numpy.load reads the others"

@@ -23,6 +23,7 @@ from weft.numpy.indexing import IndexPlan, index_array, planned
 from weft.ops.indexing.dynamic_slicing import dynamic_slice
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import reshape
+from weft.refs.index import has_windows, read, with_moved_starts
 
 __all__ = ["getitem", "start_array", "take_by_plan"]
 
@@ -94,6 +95,8 @@ def getitem(x: Any, index: Any) -> Any:
         except (KeyError, TypeError):
             run = None
         return _getitem_eagerly(x, index) if run is None else run([x._buffer, *starts], (x,))
+    if has_windows(index):
+        return read(x, with_moved_starts(index))
     aval = type_of(x)
     encoded, plan = planned(index, aval.shape)
     return index_array(x, plan, encoded.arrays, encoded.safe)
@@ -131,6 +134,8 @@ def _getitem_eagerly(x: Array, index: Any) -> Any:
         # this runs on the host, where those values have to go anyway.
         value = np.asarray(x)[np.asarray(index)]
         return put(value, x.type.update(shape=value.shape), joint_place([x], "indexing"))
+    if has_windows(index):
+        return read(x, with_moved_starts(index))
     encoded, plan = planned(index, x.shape)
     if not encoded.arrays and not plan.index_shape:
         if plan.whole and plan.shape == x.shape:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError
+from weft.interpreters.staging import function_name
 from weft.numpy.arguments import check_choice, check_flags, shape_of
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
+from weft.numpy.vectorizing import mapped
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.structural.shape import broadcast_in_dim
 
@@ -61,7 +64,9 @@ def meshgrid(
 def fromfunction(function: Callable[..., R], shape: Any, *, dtype: Any = float, **kwargs: Any) -> R:
     """The values of a function on the indices of an array of the given shape.
 
-    The function is called once, with one array of indices per dimension.
+    The function is called once, with one array of indices per dimension. With the setting
+    `argument_rule="jax"` it is mapped over them: it gets one index per dimension, and what it
+    returns for each, any tree of arrays, is stacked.
 
     >>> fromfunction(lambda i, j: i + j, (2, 2), dtype="int32")
     Array([[0, 1],
@@ -69,6 +74,12 @@ def fromfunction(function: Callable[..., R], shape: Any, *, dtype: Any = float, 
     """
     lengths = shape_of(shape, "fromfunction")
     wanted = dtypes.requested(dtype)
+    if config.settings().argument_rule == "jax":
+        counts = [_indices(shape=(n,), dimension=0, dtype=wanted) for n in lengths]
+        dims = [[d == axis for d in range(len(lengths))] for axis in range(len(lengths))]
+        element = functools.partial(function, **kwargs)
+        found: R = mapped(element, lengths, counts, dims, function_name(function))
+        return found
     return function(
         *[_indices(shape=lengths, dimension=d, dtype=wanted) for d in range(len(lengths))], **kwargs
     )

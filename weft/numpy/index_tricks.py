@@ -88,6 +88,8 @@ class _Joined:
     def __getitem__(self, key: Any) -> Any:
         parts = list(key) if isinstance(key, tuple) else [key]
         axis, ndmin, place = self._defaults
+        if parts and isinstance(parts[0], str) and parts[0].strip() in ("r", "c"):
+            return self._matrix(parts.pop(0).strip(), tuple(parts))
         if parts and isinstance(parts[0], str):
             axis, ndmin, place = self._directive(parts.pop(0))
         if not parts:
@@ -114,8 +116,7 @@ class _Joined:
             if not field.strip().lstrip("-").isdigit() or len(fields) > 3:
                 message = f"{self._name}: the text in front says how to join"
                 wanted = (
-                    "'axis', 'axis,ndmin' or 'axis,ndmin,place' in integers; "
-                    "matrices ('r' and 'c') are not supported"
+                    "'axis', 'axis,ndmin' or 'axis,ndmin,place' in integers, or 'r' or 'c' alone"
                 )
                 raise WeftValueError(message, operation=self._name, got=repr(text), wanted=wanted)
             numbers.append(int(field))
@@ -124,6 +125,14 @@ class _Joined:
         if len(numbers) > 1 and len(numbers) < 3 and self._name == "r_":
             defaults[2] = -1
         return defaults[0], defaults[1], defaults[2]
+
+    def _matrix(self, form: str, parts: tuple[Any, ...]) -> Any:
+        """The parts joined to an array of two dimensions, of one row ('r') or column ('c')."""
+        joined = self[parts]
+        if type_of(joined).ndim > 1:
+            return joined
+        length = type_of(joined).size
+        return reshape(joined, (1, length) if form == "r" else (length, 1))
 
     def _value(self, part: Any) -> Any:
         """The array or number that a part stands for."""

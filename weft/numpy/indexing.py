@@ -37,6 +37,7 @@ from weft.ops.indexing.dynamic_slicing import dynamic_slice
 from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.shape import broadcast_in_dim, reshape
+from weft.refs.index import Slice
 
 __all__ = [
     "IndexPlan", "encode", "gather_by", "index_array", "plan_of", "planned", "take_static",
@@ -77,6 +78,8 @@ def encode(index: Any, shape: tuple[int, ...]) -> Index:
             key.append((_FLAG, bool(part)))
         elif isinstance(part, np.integer):
             key.append(int(part))
+        elif kind is Slice and not part.is_dynamic_start:
+            key.append(_slice_key(part.plain()))
         elif any(type(other) is list or type(other) is tuple for other in parts):
             return encode(tuple(_without_sequences(parts)), shape)
         else:
@@ -169,7 +172,7 @@ def _consumed(part: Any) -> int:
     """How many dimensions of the operand an entry of an index stands for (Ellipsis not counted)."""
     if part is None or part is Ellipsis or isinstance(part, (bool, np.bool_)):
         return 0
-    if isinstance(part, (int, slice, np.integer)):
+    if isinstance(part, (int, slice, Slice, np.integer)):
         return 1
     of = _index_type(part)
     return of.ndim if of.dtype == dtypes.bool_ else 1

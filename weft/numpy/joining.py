@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import integer_of, invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
@@ -373,7 +373,8 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     >>> [part.shape for part in jnp.vsplit(jnp.ones((4, 2)), 2)]
     [(2, 2), (2, 2)]
     """
-    return _split_along("vsplit", ary, indices_or_sections, 0, 2)
+    least = 1 if config.settings().argument_rule == "jax" else 2
+    return _split_along("vsplit", ary, indices_or_sections, 0, least)
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:

@@ -33,6 +33,7 @@ from weft.numpy.promotion import CONTAINERS, operator_of
 from weft.numpy.repeated import repeated
 from weft.ops.elementwise.complex import complex as make_complex
 from weft.ops.elementwise.convert import bitcast_convert_type, convert_element_type
+from weft.ops.structural.joining import rev
 from weft.ops.structural.shape import reshape
 
 __all__ = ["view"]
@@ -62,6 +63,20 @@ def view(x: Any, dtype: Any = None, type: None = None) -> Any:
     if wanted in dtypes.BOOLEAN:
         return convert_element_type(view(x, dtypes.uint8), wanted)
     return _bits(x, wanted)
+
+
+def byteswap(x: Any) -> Any:
+    """The elements with the order of their bytes reversed, in the same dtype.
+
+    The parts of a complex number are reversed each.
+    """
+    dtype = type_of(x).dtype
+    if dtype in dtypes.COMPLEX:
+        return _joined(byteswap(_parts(x)))
+    if dtypes.itemsize_bits(dtype) <= 8:
+        return x
+    single = bitcast_convert_type(x, dtypes.uint8)
+    return bitcast_convert_type(rev(single, (type_of(single).ndim - 1,)), dtype)
 
 
 def _parts(x: Any) -> Any:
@@ -175,6 +190,7 @@ install(
     to_device=to_device,
     copy=creation.copy,
     view=view,
+    byteswap=byteswap,
     real=representation.real,
     imag=representation.imag,
     conj=representation.conj,

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import integer_of, invalid_dtype, invalid_value, negative_value, refusal
 from weft.arrays.array import Array
 from weft.control_flow.loops import scan
@@ -17,6 +17,7 @@ from weft.core.types import type_of
 from weft.errors import ConcretizationError, Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
     axes_of,
+    broadcast_shape,
     broadcasted,
     check_choice,
     check_flag,
@@ -57,6 +58,14 @@ __all__ = [
 _WRITTEN_OUT = 16
 
 
+def _count(p: Any) -> int:
+    return type_of(p).shape[0]
+
+
+# JAX adds arrays of more dimensions as well: their rows are the coefficients.
+_ROWWISE = frozenset({"polyadd", "polysub"})
+
+
 def _vector(operation: str, p: Any, argument: str) -> Any:
     """Coefficients as a vector; a number is a constant polynomial. Raises ShapeError for more."""
     p = operand(operation, unlisted(p))
@@ -64,7 +73,7 @@ def _vector(operation: str, p: Any, argument: str) -> Any:
     if of.dtype not in dtypes.ANY:
         message = f"{operation}: {argument} holds numbers"
         raise invalid_dtype(message, operation, argument, of, "a dtype of numbers")
-    if of.ndim > 1:
+    if of.ndim > 1 and not (operation in _ROWWISE and config.settings().argument_rule == "jax"):
         message = f"{operation}: {argument} has one dimension"
         wanted = "a vector of coefficients, the highest power first"
         raise refusal(ShapeError, message, operation, f"{argument} of type {of}", wanted)
@@ -96,8 +105,11 @@ def _item(p: Any, i: int) -> Any:
 def _aligned(operation: str, a1: Any, a2: Any) -> list[Any]:
     """Both polynomials in one dtype and length, zeros put in front of the shorter one."""
     both = promoted(operation, *_vectors(operation, a1=a1, a2=a2))
-    count = max(type_of(x).size for x in both)
-    return [pad(x, type_of(x).dtype.type(0), [(count - type_of(x).size, 0, 0)]) for x in both]
+    count = max(_count(x) for x in both)
+    rest = broadcast_shape(operation, *(type_of(x).shape[1:] for x in both))
+    both = [broadcasted(x, (_count(x), *rest), operation) for x in both]
+    whole = [(0, 0, 0)] * len(rest)
+    return [pad(x, type_of(x).dtype.type(0), [(count - _count(x), 0, 0), *whole]) for x in both]
 
 
 def polyadd(a1: Any, a2: Any) -> Array:

@@ -12,6 +12,7 @@ from typing import Any
 from weft import tree
 from weft.argument_errors import integer_of, invalid_type, invalid_value, not_a_function, refusal
 from weft.arrays.array import Array
+from weft.base.util import like
 from weft.core.rules import AxisData
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
@@ -137,9 +138,9 @@ def vectorize(
     signature: the dimensions that one call takes and gives, as in "(n,m),(m)->(n)"; the others are
     gone over. excluded: positions and keywords of arguments that every call gets whole, of any
     class; without a signature, None counts as such. `pyfunc` is traced once per call; under `jit`,
-    once. Results are arrays, or with several a tuple of them. Raises WeftValueError for a signature
-    that cannot be read, ShapeError for dimensions that do not fit, WeftTypeError for a wrong number
-    of arguments or results.
+    once. Results are arrays or trees that have a `shape`, or with several a tuple of them. Raises
+    WeftValueError for a signature that cannot be read, ShapeError for dimensions that do not fit,
+    WeftTypeError for a wrong number of arguments or results.
 
     >>> mean = jnp.vectorize(lambda x, w: jnp.sum(x * w), signature="(n),(n)->()")
     >>> mean(jnp.ones((3, 4)), jnp.arange(4.0))
@@ -182,7 +183,7 @@ def vectorize(
             return over(call, values, [0] * len(values), f"vectorize of {name}")
         return _with_signature(call, values, core, name, str(signature))
 
-    return functools.wraps(pyfunc)(vectorized) if hasattr(pyfunc, "__name__") else vectorized
+    return like(pyfunc, vectorized)
 
 
 def _with_signature(
@@ -204,13 +205,18 @@ def _with_signature(
             problem = f"{signature!r} has {len(outputs)} results"
             raise _wrong_call(name, problem, len(results), text)
         for i, (result, dims) in enumerate(zip(results, outputs, strict=True)):
-            shape = type_of(result).shape
+            shape = _shape(result)
             if len(shape) != len(dims):
                 raise sizes.wrong(f"result {i} has {len(shape)} dimensions", shape, dims)
             sizes.add(f"result {i}", shape, dims)
         return results[0] if len(outputs) == 1 else tuple(results)
 
     return over(checked, values, [len(dims) for dims in inputs], f"vectorize of {name}")
+
+
+def _shape(result: Any) -> tuple[int, ...]:
+    """The shape of a result: of an array, a number, or a node of trees that says its own."""
+    return tuple(result.shape) if hasattr(result, "shape") else type_of(result).shape
 
 
 def _check_excluded(excluded: Any) -> frozenset[int | str]:

@@ -13,7 +13,10 @@ from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.ops.indexing.dynamic_slicing import dynamic_slice_in_dim, dynamic_update_slice_in_dim
 from weft.runtime.jaxlib.lazy import pending_nodes
 
-__all__ = ["Slice", "dslice", "indexed_shape", "read", "updated"]
+__all__ = [
+    "Slice", "dslice", "has_windows", "indexed_shape", "read", "updated",
+    "with_moved_starts",
+]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +94,23 @@ def dslice(start: Any, size: Any = None, stride: int | None = None) -> slice | S
 
 def _parts(index: Any) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)
+
+
+def has_windows(index: Any) -> bool:
+    """Whether an index holds slices of the class `Slice`."""
+    return type(index) is Slice or (
+        type(index) is tuple and any(type(part) is Slice for part in index)
+    )
+
+
+def with_moved_starts(index: Any) -> tuple[Any, ...]:
+    """The index with starts as arrays: such a slice is moved into the array where it sticks out."""
+    return tuple(
+        dataclasses.replace(part, start=np.int32(part.start))
+        if type(part) is Slice and not part.is_dynamic_start
+        else part
+        for part in _parts(index)
+    )
 
 
 def _windows(index: Any, ndim: int) -> tuple[list[tuple[int, Slice]], tuple[Any, ...]]:

@@ -81,37 +81,37 @@ class AnyMesh(Interned):
 
     @property
     def auto_axes(self) -> tuple[str, ...]:
-        """The names of the axes of type `Auto`."""
+        """The names of the axes that are `AxisType.Auto`."""
         return self._axes_of(AxisType.Auto)
 
     @property
     def explicit_axes(self) -> tuple[str, ...]:
-        """The names of the axes of type `Explicit`."""
+        """The names of the axes that are `AxisType.Explicit`: none."""
         return self._axes_of(AxisType.Explicit)
 
     @property
     def manual_axes(self) -> tuple[str, ...]:
-        """The names of the axes of type `Manual`."""
+        """The names of the axes that are `AxisType.Manual`: none."""
         return self._axes_of(AxisType.Manual)
 
     @property
     def are_all_axes_auto(self) -> bool:
-        """Whether there are axes and all are of type `Auto`."""
+        """Whether there are axes and all are `AxisType.Auto`."""
         return not self.empty and self.auto_axes == self.axis_names
 
     @property
     def are_all_axes_explicit(self) -> bool:
-        """Whether there are axes and all are of type `Explicit`."""
+        """Whether there are axes and all are `AxisType.Explicit`."""
         return not self.empty and self.explicit_axes == self.axis_names
 
     @property
     def are_all_axes_manual(self) -> bool:
-        """Whether there are axes and all are of type `Manual`."""
+        """Whether there are axes and all are `AxisType.Manual`."""
         return not self.empty and self.manual_axes == self.axis_names
 
-    def _axes_of(self, kind: AxisType) -> tuple[str, ...]:
+    def _axes_of(self, wanted: AxisType) -> tuple[str, ...]:
         pairs = zip(self.axis_names, self.axis_types, strict=True)
-        return tuple(name for name, type in pairs if type is kind)
+        return tuple(name for name, found in pairs if found is wanted)
 
     def axis_size(self, names: str | Sequence[str]) -> int:
         """The length of an axis, or of several together.

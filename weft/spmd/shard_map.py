@@ -12,6 +12,7 @@ import numpy as np
 from weft import tree
 from weft.argument_errors import described, not_an_array
 from weft.base.marked_lists import marked, merge, spread, unmarked
+from weft.base.util import like
 from weft.core.axes import mesh_axes
 from weft.core.rules import Params, Values
 from weft.core.trace import Trace, Tracer, bottom_trace, current_trace
@@ -132,7 +133,7 @@ def shard_map(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         return call(args, kwargs)
 
-    return functools.wraps(f)(mapped) if hasattr(f, "__name__") else mapped
+    return like(f, mapped)
 
 
 def _is_spec(value: Any) -> bool:

@@ -7,7 +7,6 @@ import numpyro
 import numpyro.distributions as dist
 
 DISTRIBUTION = "coix"
-TOLERANCE = 1e-5
 
 
 def main(timed):
@@ -24,7 +23,7 @@ def main(timed):
         return (params, data)
 
     def loss(params, key):
-        program = coix.propose(model, guide, loss_fn=coix.loss.iwae)
+        program = coix.propose(model, guide, loss_fn=coix.loss.iwae_loss)
         with numpyro.handlers.seed(rng_seed=key), numpyro.plate("particles", 16):
             _, _, metrics = coix.traced_evaluate(program)(params, data)
         return metrics["loss"], metrics["log_density"]

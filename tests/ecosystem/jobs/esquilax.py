@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 DISTRIBUTION = "esquilax"
 # Agents near the border of a neighbourhood join or leave it by rounding.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-5
 
 
 @partial(
@@ -20,7 +20,7 @@ def neighbours(params, a, b):
 
 
 @esquilax.transforms.amap
-def turn(params, inputs, key):
+def turn(params, inputs, *, key):
     heading, (count, total) = inputs
     mean = jnp.where(count > 0, total / jnp.maximum(count, 1), heading)
     heading = heading + params * (mean - heading) + 0.05 * jax.random.normal(key, (2,))
@@ -44,12 +44,13 @@ def step(i, key, params, state):
 
 
 def main(timed):
-    run = timed(
-        lambda: esquilax.sim_runner(
-            step, 0.3, first_state(jax.random.PRNGKey(5)), 20, jax.random.PRNGKey(0),
-            show_progress=False,
+    @timed
+    @jax.jit
+    def run(key):
+        return esquilax.sim_runner(
+            step, 0.3, first_state(jax.random.PRNGKey(5)), 20, key, show_progress=False
         )
-    )  # fmt: skip
-    run()
-    state, order, _ = run()
+
+    run(jax.random.PRNGKey(1))
+    state, order, _ = run(jax.random.PRNGKey(0))
     return {"order": order, "position": state["position"]}

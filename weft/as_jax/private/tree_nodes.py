@@ -1,24 +1,55 @@
-"""`jax._src.tree_util`: which classes are nodes."""
+"""`jax._src.tree_util`: which classes are nodes, and how one is taken apart and put together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from weft import tree
+from weft.runtime.jaxlib import pytree
 
-__all__ = ["PyTree"]
+__all__ = ["PyTree", "flatten_one_level"]
 
 PyTree = Any
 
 
-class _Nodes(Mapping[type, Any]):
-    """The classes that are nodes; a look-up gives True, not how one is taken apart."""
+def flatten_one_level(value: Any) -> tuple[Iterable[Any], Any]:
+    """The children and the data of a node. Raises ValueError for a leaf."""
+    level = tree.flatten_one_level(value)
+    if level is None:
+        raise ValueError(f"a value of class {type(value).__name__} is a leaf of trees")
+    return level
 
-    def __getitem__(self, cls: type) -> Any:
+
+@dataclasses.dataclass(frozen=True)
+class _Node:
+    """How values of one class are taken apart, a level deep, and put together again."""
+
+    cls: type
+
+    def to_iter(self, value: Any) -> tuple[tuple[Any, ...], Any]:
+        """The children of a value and its data; of a dict, the keys in order."""
+        level = tree.flatten_one_level(value)
+        assert level is not None, "a value of a registered class is a node"
+        children, data = level
+        return tuple(children), tuple(data) if self.cls is dict else data
+
+    def from_iter(self, data: Any, children: Iterable[Any]) -> Any:
+        """The value of some data and children."""
+        given = list(children)
+        leaf = tree.structure(0)
+        node = (self.cls, list(data) if self.cls is dict else data)
+        return pytree.make_treedef(node, [leaf] * len(given)).unflatten(given)
+
+
+class _Nodes(Mapping[type, Any]):
+    """The classes that are nodes, and of each how it is taken apart."""
+
+    def __getitem__(self, cls: type) -> _Node:
         if not self.__contains__(cls):
             raise KeyError(cls)
-        return True
+        return _Node(cls)
 
     def __contains__(self, cls: object) -> bool:
         return cls in (tuple, list, dict, type(None)) or (

@@ -51,7 +51,7 @@ from weft.ops.elementwise.convert import (
     stop_gradient_p,
 )
 from weft.ops.elementwise.rounding import ceil_p, floor_p, round_p
-from weft.ops.elementwise.selection import clamp_p, select, select_p
+from weft.ops.elementwise.selection import clamp_p, select, select_n_p
 from weft.ops.indexing.dynamic_slicing import (
     dynamic_index_in_dim,
     dynamic_slice_p,
@@ -84,7 +84,7 @@ PASSING_ON = frozenset(
         *rules.numpy_impl,
         abs_p, bitcast_convert_type_p, ceil_p, clamp_p, complex_p, conj_p, constant_p,
         convert_element_type_p, floor_p, gather_p, imag_p, max_p, min_p, neg_p, real_p,
-        reduce_max_p, reduce_min_p, reduce_precision_p, round_p, select_p, sign_p, sort_p,
+        reduce_max_p, reduce_min_p, reduce_precision_p, round_p, select_n_p, sign_p, sort_p,
         stop_gradient_p, top_k_p,
     }
 )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 from weft import dtypes, tree
 from weft.argument_errors import described
 from weft.base import source as sources
+from weft.base.util import like
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.experimental.checkify import holding as holding  # its rules are registered at import
@@ -76,7 +77,7 @@ def checkify(
         failure, out = checked_run(categories, functools.partial(f, *args, **kwargs), (), name)
         return Error(failure.form, failure.leaves()), out
 
-    return functools.wraps(f)(checked) if hasattr(f, "__name__") else checked
+    return like(f, checked)
 
 
 def _categories(errors: Any) -> frozenset[ErrorCategory]:

@@ -47,7 +47,7 @@ from weft.ops.elementwise.complex import complex_p, conj_p, imag_p, real_p
 from weft.ops.elementwise.convert import convert_element_type_p
 from weft.ops.elementwise.elementary import cosh, cosh_p, exp2_p, expm1_p, log1p_p, sinh, sinh_p
 from weft.ops.elementwise.powers import integer_pow_p
-from weft.ops.elementwise.selection import select_p
+from weft.ops.elementwise.selection import select_n_p
 from weft.ops.indexing.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from weft.ops.indexing.gather import gather_p
 from weft.ops.indexing.scatter import scatter_add_p, scatter_sub_p
@@ -77,7 +77,7 @@ LINEAR = frozenset(
         convert_element_type_p, cumsum_p, dynamic_slice_p, dynamic_update_slice_p, fft_p, gather_p,
         imag_p, layout_constraint_p, name_p, neg_p, pad_p, pbroadcast_p, ppermute_p, pscatter_p,
         psum_p, psum_scatter_p, real_p, reduce_sum_p, reduce_window_sum_p, reshape_p, rev_p,
-        scatter_add_p, scatter_sub_p, select_p, sharding_constraint_p, slice_p, split_p, sub_p,
+        scatter_add_p, scatter_sub_p, select_n_p, sharding_constraint_p, slice_p, split_p, sub_p,
         transpose_p, untaken_p,
     }
 )  # fmt: skip

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.arrays.array import Array
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
@@ -15,7 +14,7 @@ from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import primitive, result_type
-from weft.ops.elementwise.arithmetic import ge, gt, lt
+from weft.ops.elementwise.arithmetic import eq, ge, gt, le, lt
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.families import align, nary, operands, repeat_scalars, repeated
 from weft.ops.operand_errors import to_dtype, unfit, use_numpy
@@ -43,56 +42,115 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Array:
             shape = type_of(bits[0]).shape
             pred = broadcast_in_dim(pred, shape, tuple(range(type_of(pred).ndim)))
         return extended_dtypes.wrap_key_bits(select(pred, *bits), dtype)
-    return select_p.bind(pred, on_true, on_false)
-
-
-def select_type(pred: ArrayType, on_true: ArrayType, on_false: ArrayType) -> ArrayType:
-    if pred.dtype != dtypes.bool_:
+    which = type_of(pred).dtype
+    if which != dtypes.bool_ and not (which == dtypes.int32 and config.lenient()):
         fix = Fix("compare", "compare the predicate with zero: pred != 0")
         raise unfit(DTypeError, "select", "a boolean predicate", (pred,), "bool", fix)
-    if on_true.dtype != on_false.dtype:
-        fix = use_numpy("where", "promotes")
-        takes, types = "two values of one dtype", [on_true, on_false]
-        raise unfit(DTypeError, "select", takes, types, "equal dtypes", fix)
-    if on_true.shape != on_false.shape or pred.shape not in ((), on_true.shape):
-        takes = "two values of one shape, and a predicate of that shape or of none"
-        fix = use_numpy("where", "broadcasts")
-        types = [pred, on_true, on_false]
-        raise unfit(ShapeError, "select", takes, types, "equal shapes", fix)
-    weak = on_true.weak_type and on_false.weak_type
-    return result_type((pred, on_true, on_false), on_true.shape, on_true.dtype, weak)
+    return select_n_p.bind(pred, on_false, on_true)
 
 
-def select_transpose(ct: Any, pred: Any, on_true: Any, on_false: Any) -> list[Any]:
+def _check_which(which: ArrayType, count: int) -> None:
+    if count == 0:
+        wanted = "which, then one array per case"
+        raise unfit(WeftTypeError, "select_n", "at least one case", ["no case"], wanted)
+    if not (which.dtype == dtypes.bool_ and count <= 2 or which.dtype == dtypes.int32):
+        message = "select_n picks by booleans between two cases, or by int32 between any number"
+        got = f"{which} and {count} cases"
+        wanted = "bool with at most two cases, or int32"
+        fix = to_dtype("which", which.dtype, dtypes.int32)
+        raise DTypeError(message, operation="select_n", got=got, wanted=wanted, fix=fix)
+
+
+def select_n_type(which: ArrayType, *cases: ArrayType) -> ArrayType:
+    _check_which(which, len(cases))
+    first = cases[0]
+    # Two cases are most often from `select` and `where`; the words are those of their arguments.
+    name = "select" if which.dtype == dtypes.bool_ else "select_n"
+    if any(case.dtype != first.dtype for case in cases):
+        fix = use_numpy("where", "promotes") if name == "select" else None
+        takes, types = "values of one dtype", [*reversed(cases)]
+        raise unfit(DTypeError, name, takes, types, "equal dtypes", fix)
+    if any(case.shape != first.shape for case in cases) or which.shape not in ((), first.shape):
+        takes = "values of one shape, and a predicate of that shape or of none"
+        fix = use_numpy("where", "broadcasts") if name == "select" else None
+        types = [which, *reversed(cases)]
+        raise unfit(ShapeError, name, takes, types, "equal shapes", fix)
+    weak = all(case.weak_type for case in cases)
+    return result_type((which, *cases), first.shape, first.dtype, weak)
+
+
+def select_n_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
+    return jointly_linear_jvp(select_n_p.bind, *range(1, len(primals)))(primals, tangents)
+
+
+def _picks(which: Any, i: int, count: int) -> Any:
+    """Where the case of index i of several is picked; numbers out of range pick the nearest."""
+    index = np.int32(i)
+    return le(which, index) if i == 0 else ge(which, index) if i == count - 1 else eq(which, index)
+
+
+def select_n_transpose(ct: Any, which: Any, *cases: Any) -> list[Any]:
     zero = zeros(type_of(ct))
-    return [
-        None,
-        select(pred, ct, zero) if type(on_true) is LinearOperand else None,
-        select(pred, zero, ct) if type(on_false) is LinearOperand else None,
-    ]
+    cts: list[Any] = [None]
+    for i, case in enumerate(cases):
+        if type(case) is not LinearOperand:
+            cts.append(None)
+        elif len(cases) == 1:
+            cts.append(ct)
+        elif type_of(which).dtype == dtypes.bool_:
+            cts.append(select(which, ct, zero) if i else select(which, zero, ct))
+        else:
+            cts.append(select(_picks(which, i, len(cases)), ct, zero))
+    return cts
 
 
-def select_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, int]:
-    (pred, on_true, on_false), dim = align(axis, args, dims)
-    shape = max((type_of(x).shape for x in (on_true, on_false)), key=len)
+def select_n_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, int]:
+    (which, *cases), dim = align(axis, args, dims)
+    shape = max((type_of(x).shape for x in cases), key=len)
     # An unmapped scalar value is repeated: only the predicate may have no dimensions.
-    on_true, on_false = (repeated(x, shape) for x in (on_true, on_false))
-    if type_of(pred).ndim > len(shape):
-        shape = type_of(pred).shape
-        on_true, on_false = (broadcast_in_dim(x, shape, ()) for x in (on_true, on_false))
-    return select_p.bind(pred, on_true, on_false), dim
+    cases = [repeated(x, shape) for x in cases]
+    if type_of(which).ndim > len(shape):
+        shape = type_of(which).shape
+        cases = [broadcast_in_dim(x, shape, ()) for x in cases]
+    return select_n_p.bind(which, *cases), dim
 
 
-select_p = Primitive("select")
+def select_n_on_host(which: Any, *cases: Any) -> Any:
+    out = cases[0]
+    for i, case in enumerate(cases[1:], 1):
+        out = np.where(np.greater_equal(which, i), case, out)
+    return out
+
+
+def select_n_lower(context: Any, which: Any, *cases: Any) -> Any:
+    if len(cases) == 1:
+        return cases[0]
+    type = context.in_types[0]
+    if type.dtype == dtypes.bool_:
+        return stablehlo.select(which, cases[1], cases[0])
+
+    # Halving the cases keeps the depth logarithmic in their number.
+    def between(first: int, end: int) -> Any:
+        if end - first == 1:
+            return cases[first]
+        middle = (first + end) // 2
+        bound = stablehlo.full(middle, type.shape, np.int32)
+        before = stablehlo.compare(which, bound, "LT")
+        return stablehlo.select(before, between(first, middle), between(middle, end))
+
+    return between(0, len(cases))
+
+
+select_n_p = Primitive("select_n")
 primitive(
-    select_p,
-    type_rule=select_type,
-    jvp=jointly_linear_jvp(select_p.bind, 1, 2),
-    transpose=select_transpose,
-    vmap=select_vmap,
+    select_n_p,
+    type_rule=select_n_type,
+    jvp=select_n_jvp,
+    transpose=select_n_transpose,
+    vmap=select_n_vmap,
     reads=elementwise_reads,
-    on_host=lambda pred, on_true, on_false: np.where(pred, on_true, on_false),
-    lower=lambda context, *values: stablehlo.select(*values),
+    on_host=select_n_on_host,
+    lower=select_n_lower,
 )
 
 
@@ -107,32 +165,8 @@ def select_n(which: Any, *cases: Any) -> Array:
     >>> lax.select_n(wnp.array([True, False]), wnp.zeros(2), wnp.ones(2))
     Array([1., 0.], dtype=float32)
     """
-    if not cases:
-        wanted = "which, then one array per case"
-        raise unfit(WeftTypeError, "select_n", "at least one case", ["no case"], wanted)
-    dtype = type_of(which).dtype
-    if not (dtype == dtypes.bool_ and len(cases) <= 2 or dtype == dtypes.int32):
-        message = "select_n picks by booleans between two cases, or by int32 between any number"
-        got = f"{type_of(which)} and {len(cases)} cases"
-        wanted = "bool with at most two cases, or int32"
-        fix = to_dtype("which", dtype, dtypes.int32)
-        raise DTypeError(message, operation="select_n", got=got, wanted=wanted, fix=fix)
-    if len(cases) == 1:
-        pred = which if dtype == dtypes.bool_ else ge(which, np.int32(0))
-        return select(pred, cases[0], cases[0])
-    if dtype == dtypes.bool_:
-        return select(which, cases[1], cases[0])
-    # Halving the cases keeps the depth logarithmic in their number.
-    return _select_between(which, cases, 0)
-
-
-def _select_between(which: Any, cases: Sequence[Any], first: int) -> Any:
-    if len(cases) == 1:
-        return cases[0]
-    middle = len(cases) // 2
-    lower = _select_between(which, cases[:middle], first)
-    upper = _select_between(which, cases[middle:], first + middle)
-    return select(lt(which, np.int32(first + middle)), lower, upper)
+    _check_which(type_of(which), len(cases))
+    return select_n_p.bind(which, *cases)
 
 
 def clamp(min: Any, x: ArrayLike, max: Any) -> Array:

@@ -97,7 +97,7 @@ def full(
 
 def _lengths(operation: str, shape: Sequence[int]) -> tuple[int, ...]:
     """Returns the shape as Python integers. Raises ShapeError for a negative length."""
-    found = integers_of(shape, operation, "shape")
+    found = (shape,) if type(shape) is int else integers_of(shape, operation, "shape")
     if any(length < 0 for length in found):
         message, got = f"{operation}: a length is negative", f"shape {found}"
         raise ShapeError(message, operation=operation, got=got, wanted="lengths of at least 0")
@@ -255,3 +255,5 @@ index_vector_p = primitive(
 )
 # Evaluated without a compilation: every list would need one of its own.
 rules.impl.register(index_vector_p, lambda *, values: as_array(np.asarray(values, np.int32)))
+
+iota_p.neutral = {"sharding": None}

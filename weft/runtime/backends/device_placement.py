@@ -15,11 +15,15 @@ import numpy as np
 
 from weft.runtime.jaxlib.native import extension, hlo_library
 
-__all__ = ["HloSharding", "assignment_of", "device_list", "is_tiled", "single", "tiled"]
+__all__ = [
+    "DeviceList", "HloSharding", "assignment_of", "compilers_sharding", "device_list", "is_tiled",
+    "single", "tiled",
+]  # fmt: skip
 
 Device = Any
 Placement = Any
 HloSharding: Any = hlo_library.HloSharding
+DeviceList: Any = extension.DeviceList
 
 _REPLICATED: Any = HloSharding.replicate()
 
@@ -45,7 +49,7 @@ class _Tiled(extension.GSPMDSharding):
 @functools.cache
 def device_list(devices: tuple[Device, ...]) -> Any:
     """jaxlib's own list of devices."""
-    return extension.DeviceList(devices)
+    return DeviceList(devices)
 
 
 @functools.cache
@@ -71,6 +75,19 @@ def _tiled(
     order = np.asarray(positions, np.int64).reshape(shape)
     how = HloSharding.subgroup_with_device_ordering(order, subgroup_types=kinds)
     return _Tiled(device_list(devices), how)
+
+
+def compilers_sharding(assignment: np.ndarray[Any, Any] | None) -> Any:
+    """The XLA sharding of an assignment, as `tiled` takes it."""
+    if assignment is None:
+        return _REPLICATED
+    shape = assignment.shape[:-1] if assignment.shape[-1] == 1 else assignment.shape
+    kinds = [] if len(shape) < assignment.ndim else [hlo_library.OpSharding.Type.REPLICATED]
+    count = assignment.size
+    if np.array_equal(assignment.ravel(), np.arange(count)):
+        return HloSharding.iota_tile(shape, [count], [0], kinds)
+    order = np.asarray(assignment, np.int64).reshape(shape)
+    return HloSharding.subgroup_with_device_ordering(order, subgroup_types=kinds)
 
 
 def assignment_of(sharding: Any) -> np.ndarray[Any, Any] | None:

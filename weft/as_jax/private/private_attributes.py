@@ -1,0 +1,26 @@
+"""Attributes that JAX's classes have for JAX itself, and that libraries read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.sharding import Sharding
+
+__all__ = ["add_private_attributes"]
+
+
+def _device_assignment(sharding: Sharding) -> tuple[Any, ...]:
+    """The devices, in the order of their positions."""
+    return sharding.device_list
+
+
+def _addressable_device_assignment(sharding: Sharding) -> tuple[Any, ...]:
+    """Those of the devices that belong to this process, in the order of their positions."""
+    addressable = sharding.addressable_devices
+    return tuple(device for device in sharding.device_list if device in addressable)
+
+
+def add_private_attributes() -> None:
+    """Gives weft's classes these attributes."""
+    for attribute in (_device_assignment, _addressable_device_assignment):
+        setattr(Sharding, attribute.__name__, property(attribute))
