@@ -279,7 +279,8 @@ def _fraction(
     a, given = operands(name, a, q)
     if type_of(a).dtype in dtypes.REAL:
         given = number_for(name, q, inexact(type_of(a).dtype))
-    q = clamp(0, given, scale) if config.lenient() else given
+    kind = type_of(given).dtype.type
+    q = clamp(kind(0), given, kind(scale)) if config.lenient() else given
     check_flag(overwrite_input, name, "overwrite_input")
     if overwrite_input:
         why = "arrays do not change in place"
