@@ -307,6 +307,17 @@ def test_private_names():
     assert dict in tree_util._registry and int not in tree_util._registry
     assert not jax_module("_src.distributed").global_state.client
     assert jax_module("_src.random").Shape is jax_module("_src.typing").Shape
+    read = jax_module("_src.sharding_impls").canonicalize_sharding
+    assert read(None, "map") is read(weft.typeof(weft.numpy.ones(2)).sharding, "map") is None
+    mesh, spec = weft.make_mesh((8,), ("i",)), weft.sharding.PartitionSpec("i")
+    over = weft.sharding.NamedSharding(mesh.abstract_mesh, spec)
+    assert read(weft.sharding.NamedSharding(mesh, spec), "map") is over
+    with weft.set_mesh(mesh):
+        assert read(spec, "map") is over
+    with pytest.raises(weft.errors.NoMeshError):
+        read(spec, "map")
+    with pytest.raises(TypeError, match="no sharding"):
+        read("i", "map")
     promoted = jax_module("_src.numpy.util").promote_dtypes_complex(1, np.float32(2))
     assert [x.dtype for x in promoted] == [np.complex64] * 2
     printer = jax_module("_src.pretty_printer")

@@ -408,3 +408,14 @@ def test_a_class_written_for_jax_may_mean_something_else_by_type():
 
     np.testing.assert_array_equal(jnp.add(1, Held(jnp.ones(2))), [2, 2])
     np.testing.assert_array_equal(jnp.ones(2) + Held(jnp.ones(2)), [2, 2])
+    np.testing.assert_array_equal(jnp.ones(2) + Held(np.ones((3, 2))), np.full((3, 2), 2))
+    np.testing.assert_array_equal(jnp.ones((2, 2)) @ Held(jnp.ones((2, 2))), [[2, 2], [2, 2]])
+    assert jnp.dot(Held(jnp.ones(2)), Held(jnp.ones(2))) == jnp.sum(Held(jnp.ones(2))) == 2
+    assert jnp.max(Held(jnp.ones(2))) == 1 and jnp.reshape(Held(jnp.ones(2)), (2, 1)).ndim == 2
+    assert jnp.zeros_like(Held(jnp.ones(2, "int8"))).dtype == np.int8
+    assert jnp.power(Held(jnp.full(2, 3.0)), np.int32(2)).tolist() == [9, 9]
+    key = weft.random.key(0)
+    assert weft.random.gamma(key, Held(jnp.ones(2))).shape == (2,)
+    assert jnp.concatenate([Held(jnp.ones(2)), jnp.ones(1)]).shape == (3,)
+    assert jnp.where(Held(jnp.array([True, False])), Held(jnp.ones(2)), 0).tolist() == [1, 0]
+    assert lax.scan(lambda c, x: (c + x @ Held(jnp.ones(2)), None), 0.0, jnp.ones((3, 2)))[0] == 6

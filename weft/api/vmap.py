@@ -167,7 +167,8 @@ def vmap(
 
         def flat(*values: Any) -> list[Any]:
             if specs:
-                values = [element(x, specs[i]) if i in specs else x for i, x in enumerate(values)]
+                elements = enumerate(values)
+                values = tuple(element(x, specs[i]) if i in specs else x for i, x in elements)
             inner_args, inner_kwargs = in_tree.unflatten(values)
             if mapped_classes:
                 inner_args, inner_kwargs = _elements((inner_args, inner_kwargs), dims)

@@ -163,9 +163,7 @@ def colocated_python_class(cls: type) -> Any:
         def __getattr__(self, name: str) -> Any:
             method = getattr(cls, name)  # raises AttributeError
             if name.startswith("_") or not callable(method):
-                message = (
-                    f"{cls.__name__!r} has methods there, and no attribute {name!r} to read"
-                )
+                message = f"{cls.__name__!r} has methods there, and no attribute {name!r} to read"
                 raise AttributeError(message, name=name, obj=self)
 
             @functools.wraps(method)

@@ -602,7 +602,7 @@ def _real_if(value: Any, dtype: Any) -> Any:
 def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ...], Any, bool]:
     """The shape, dtype and weak type of a `…_like` function."""
     of = getattr(a, "type", None)
-    if of is None:
+    if type(of) is not ArrayType:
         numpy_value = isinstance(a, np.generic | np.ndarray)
         if not numpy_value and hasattr(a, "shape") and hasattr(a, "dtype"):
             of = ArrayType(a.shape, a.dtype)

@@ -66,7 +66,7 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.random.threefry2x32": ("weft.random.threefry", "weft.as_jax.extend_random"),
         "jax._src.scipy": ("weft.scipy",),
         "jax._src.scipy.special": ("weft.scipy.special",),
-        "jax._src.sharding_impls": ("weft.sharding",),
+        "jax._src.sharding_impls": (f"{_HERE}.out_shardings", "weft.sharding"),
         "jax._src.source_info_util": ("weft.extend.source_info_util",),
         "jax._src.state": ("weft.ref", "weft"),
         "jax._src.state.indexing": ("weft.refs.index", "weft.ref"),

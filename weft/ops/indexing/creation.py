@@ -95,9 +95,9 @@ def full(
     return made if sharding is None else constrain(made, sharding, "full", "the result")
 
 
-def _lengths(operation: str, shape: Sequence[int]) -> tuple[int, ...]:
+def _lengths(operation: str, shape: Sequence[int] | int) -> tuple[int, ...]:
     """Returns the shape as Python integers. Raises ShapeError for a negative length."""
-    found = (shape,) if type(shape) is int else integers_of(shape, operation, "shape")
+    found = (shape,) if isinstance(shape, int) else integers_of(shape, operation, "shape")
     if any(length < 0 for length in found):
         message, got = f"{operation}: a length is negative", f"shape {found}"
         raise ShapeError(message, operation=operation, got=got, wanted="lengths of at least 0")
@@ -151,7 +151,9 @@ def place_of(x: Any, made: Any) -> Any:
     sharding of a type. None for traced values, and for a new array of another shape."""
     if type(made) is not Array or isinstance(x, Tracer) or made.shape != getattr(x, "shape", ()):
         return None
-    return x._committed_place() if type(x) is Array else getattr(x, "sharding", None)
+    if type(x) is Array:
+        return x._committed_place()
+    return None if type(x) is ArrayType else getattr(x, "sharding", None)
 
 
 def zeros_like_array(x: ArrayLike) -> Array:
