@@ -35,7 +35,8 @@ ONLY ?=
 REPS ?=
 
 .PHONY: help demo test check smoke test-changed test-code test-fast test-slow test-ecosystem \
-  test-ecosystem-first test-ecosystem-times lint format format-check types size docs fuzz bench clean
+  test-ecosystem-first test-ecosystem-times test-ecosystem-suites \
+  lint format format-check types size docs fuzz bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -79,6 +80,10 @@ test-ecosystem-times: $(ECO_VENV)/installed $(ECO_JAX_VENV)/installed ## the sam
 	-$(ECO_VENV)/bin/python tests/ecosystem/run.py --beside $(ECO_JAX_VENV)/bin/python \
 	  $(if $(ONLY),--only $(ONLY)) $(if $(REPS),--repeats $(REPS)) $(ARGS)
 	$(ECO_VENV)/bin/python tests/ecosystem/table.py
+
+test-ecosystem-suites: $(ECO_VENV)/installed $(ECO_JAX_VENV)/installed ## parts of the libraries' own tests
+	-$(ECO_VENV)/bin/python tests/ecosystem/suites.py --beside $(ECO_JAX_VENV)/bin/python \
+	  $(if $(ONLY),--only $(ONLY)) $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 lint: $(VENV)/installed-test ## ruff's checks
 	$(PY) -m ruff check .

@@ -112,6 +112,7 @@ LAYER_OF = {
     "weft.profiler": "profiler",
     "weft.testing": "testing",
     "weft.builtin_primitives": "builtin",
+    "weft.composed_primitives": "builtin",
     "weft.experimental": "experimental",
     "weft.example_libraries": "experimental",
     "weft.test_util": "experimental",

@@ -119,8 +119,8 @@ def not_taken(
 
 
 def refuse_sharding(operation: str, out_sharding: Any) -> None:
-    """Raises WeftNotImplementedError where an `out_sharding` is given."""
-    if out_sharding is not None:
+    """Raises WeftNotImplementedError where an `out_sharding` is given that asks for something."""
+    if out_sharding is not None and not getattr(out_sharding, "without_axes", False):
         why = "the placement of a result is asked for separately"
         fix = "constrain the result: weft.lax.with_sharding_constraint(x, sharding)"
         raise not_taken(operation, "out_sharding", out_sharding, why, fix)

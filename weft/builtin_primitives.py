@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from weft.composed_primitives import COMPOSED
 from weft.core.primitive import Primitive
 
 __all__ = ["BuiltinPrimitives", "primitives"]
@@ -26,14 +27,12 @@ _NAMED_OTHERWISE = {
     "remat_p": "checkpoint",
 }
 
-# JAX's primitives of which weft has none: what they do, other primitives do. They can be compared
-# with, and rules can be set for them; applied they raise MissingRuleError.
+# JAX's primitives of which weft has none, and which no function applies (for the others see
+# weft/composed_primitives.py). They can be compared with, and rules can be set for them; applied
+# they raise MissingRuleError.
 _NEVER_APPLIED = frozenset(
-    "after_all_p approx_top_k_p call_p cholesky_update_p closed_call_p copy_p create_token_p "
-    "device_put_p empty2_p eq_to_p le_to_p lt_to_p ragged_all_to_all_p random_bits_p "
-    "random_fold_in_p random_seed_p random_split_p random_unwrap_p random_wrap_p "
-    "select_and_scatter_p squeeze_p stack_p stage_p symmetric_product_p tile_p unstack_p "
-    "core_call_p infeed_p outfeed_p".split()
+    "after_all_p call_p closed_call_p core_call_p create_token_p empty2_p eq_to_p infeed_p le_to_p "
+    "lt_to_p outfeed_p ragged_all_to_all_p select_and_scatter_p stack_p stage_p unstack_p".split()
 )
 
 # The modules and packages that make primitives. They are imported at the first look-up by name:
@@ -138,7 +137,7 @@ primitives = BuiltinPrimitives()
 def __getattr__(name: str) -> Any:
     """A primitive by JAX's name of it, `sin_p` or `remat_p`.
 
-    One that weft has no counterpart of is made on first use: no jaxpr ever holds it.
+    Those that weft does by other primitives are there too; no jaxpr ever holds one.
 
     >>> from weft import builtin_primitives
     >>> builtin_primitives.remat_p, builtin_primitives.squeeze_p
@@ -149,6 +148,8 @@ def __getattr__(name: str) -> Any:
     own = _NAMED_OTHERWISE.get(name, name[:-2])
     if own in primitives:
         return primitives[own]
+    if name in COMPOSED:
+        return COMPOSED[name]
     if name not in _NEVER_APPLIED:
         raise AttributeError(primitives._unknown(own))
     if name not in _never_applied:

@@ -37,6 +37,7 @@ def recurrence(result: object) -> list[float]:
     return found.term.tolist()
 
 
+KEYS = jax.random.split(jax.random.key(1), 2)
 TAKEN = {
     "at[].set of a list": (
         lambda: jnp.zeros(3).at[:2].set([jnp.float32(1), 2]).tolist(),
@@ -52,6 +53,30 @@ TAKEN = {
         lambda: recurrence(lambda x: [x[0], {"term": x[1]}]),
         [1.0, 3.0, 7.0, 15.0],
     ),
+    "keys whose bits are zeros": (
+        lambda: jax.random.key_data(
+            jnp.zeros_like(jax.random.split(jax.random.key(1), 2))
+        ).tolist(),
+        [[0, 0], [0, 0]],
+    ),
+    "keys whose bits are ones": (
+        lambda: jax.random.key_data(jnp.ones_like(jax.random.key(1))).tolist(),
+        [1, 1],
+    ),
+    "quantiles beyond the ends": (
+        lambda: jnp.quantile(jnp.arange(5.0), np.array([-1.0, 0.5, 2.0], "float32")).tolist(),
+        [0.0, 2.0, 4.0],
+    ),
+    "lax.reshape to one integer": (lambda: lax.reshape(jnp.ones((2, 3)), 6).shape, (6,)),
+    "fold_in of a float": (
+        lambda: jax.random.key_data(jax.random.fold_in(jax.random.key(0), 1.5)).tolist(),
+        [928981903, 3453687069],  # of 1: JAX 0.10.2
+    ),
+    "select by an int32": (
+        lambda: lax.select(jnp.array([1, 0, 2]), jnp.ones(3), jnp.zeros(3)).tolist(),
+        [1, 0, 1],
+    ),
+    "isdtype of object": (lambda: jnp.isdtype(object, "numeric"), False),
     "map(batch_size=0)": (
         lambda: lax.map(lambda x: x + 1, jnp.arange(2.0), batch_size=0).tolist(),
         [1.0, 2.0],

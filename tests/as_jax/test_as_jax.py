@@ -163,7 +163,11 @@ assert jax.experimental.ode.odeint is odeint
 _, unravel = jax.flatten_util.ravel_pytree((1.0, 2.0))
 doubled = ravel_first_arg(lambda x, y: (x[0] * y, x[1]), unravel, None)
 assert doubled(jax.numpy.array([3.0, 4.0]), 2.0).tolist() == [6.0, 4.0]
-assert jax.typeof(jax.numpy.ones(2)).sharding is None
+aval = jax.typeof(jax.numpy.ones(2))
+assert aval.sharding.is_fully_replicated and aval.sharding.mesh.empty
+assert aval.sharding.spec == jax.P(None) and jax.core.ShapedArray((2,), "float32") is aval
+assert jax.core.ShapedArray((2,), "float32", sharding=aval.sharding) is aval
+assert jax.numpy.zeros(2, out_sharding=aval.sharding).shape == (2,)
 assert jax.numpy.shape(None) == () and jax.numpy.ndim(None) == 0
 assert jax.core.ShapedArray((2,), "float32", sharding=None).shape == (2,)
 """

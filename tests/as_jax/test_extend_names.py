@@ -161,7 +161,7 @@ def test_primitives_by_the_names_of_jax():
     assert primitives.remat_p.name == "checkpoint" and primitives.select_n_p.name == "select_n"
     assert primitives.squeeze_p is primitives.squeeze_p
     with pytest.raises(MissingRuleError):
-        weft.make_jaxpr(primitives.squeeze_p.bind)(1.0)
+        weft.make_jaxpr(primitives.stage_p.bind)(1.0)
     with pytest.raises(AttributeError):
         primitives.xla_pmap_p  # noqa: B018
 
@@ -306,6 +306,18 @@ def test_private_names():
     assert util.curry(max)(1)(2) == 2 and util.tuple_insert((1, 3), 1, 2) == (1, 2, 3)
     assert dict in tree_util._registry and int not in tree_util._registry
     assert not jax_module("_src.distributed").global_state.client
+    assert jax_module("_src.random").Shape is jax_module("_src.typing").Shape
+    read = jax_module("_src.sharding_impls").canonicalize_sharding
+    assert read(None, "map") is read(weft.typeof(weft.numpy.ones(2)).sharding, "map") is None
+    mesh, spec = weft.make_mesh((8,), ("i",)), weft.sharding.PartitionSpec("i")
+    over = weft.sharding.NamedSharding(mesh.abstract_mesh, spec)
+    assert read(weft.sharding.NamedSharding(mesh, spec), "map") is over
+    with weft.set_mesh(mesh):
+        assert read(spec, "map") is over
+    with pytest.raises(weft.errors.NoMeshError):
+        read(spec, "map")
+    with pytest.raises(TypeError, match="no sharding"):
+        read("i", "map")
     promoted = jax_module("_src.numpy.util").promote_dtypes_complex(1, np.float32(2))
     assert [x.dtype for x in promoted] == [np.complex64] * 2
     printer = jax_module("_src.pretty_printer")
@@ -332,21 +344,21 @@ def test_the_first_case_of_select_n_is_that_of_false():
 
 
 def test_attributes_and_functions_that_checkpoints_and_named_arrays_read() -> None:
-    sharding = jnp.ones(3).sharding
+    sharding = weft.numpy.ones(3).sharding
     assert sharding._addressable_device_assignment == sharding._device_assignment
-    assert list(sharding._device_assignment) == jax.devices()[:1]
+    assert list(sharding._device_assignment) == weft.devices()[:1]
     tree_util, mesh = jax_module("_src.tree_util"), jax_module("_src.mesh")
-    assert tree_util.flatten_one_level({"b": 1, "a": 2}) == ([2, 1], ("a", "b"))
+    assert tree_util.flatten_one_level({"b": 1, "a": 2}) == ((2, 1), ("a", "b"))
     with pytest.raises(ValueError, match="leaf"):
         tree_util.flatten_one_level(1)
     assert mesh.get_concrete_mesh().empty
-    made = jax.sharding.Mesh(jax.devices()[:1], "i")
+    made = weft.sharding.Mesh(weft.devices()[:1], "i")
     with made:
         assert mesh.get_concrete_mesh() is made
     core = jax_module("core")
     assert core.is_constant_shape((1, np.int64(2)))
-    assert not core.is_constant_dim(jax.export.symbolic_shape("n")[0])
-    (n,) = jax.devices()[:1]
+    assert not core.is_constant_dim(weft.export.symbolic_shape("n")[0])
+    (n,) = weft.devices()[:1]
     colocated = jax_module("experimental.colocated_python.serialization")
     assert list(colocated.DeviceList((n,))) == [n]
 
@@ -359,3 +371,32 @@ def test_contractions_in_the_order_of_opt_einsum() -> None:
     np.testing.assert_allclose(found, x @ y, rtol=1e-6)
     found = jax_module("_src.numpy.einsum")._einsum([z, x @ y], [second], None, None)
     np.testing.assert_allclose(found, (z * (x @ y)).sum(1), rtol=1e-6)
+
+
+def test_primitives_that_other_primitives_do():
+    lax, primitives = jax_module("lax"), jax_module("extend.core.primitives")
+    jnp, random = jax_module("numpy"), jax_module("random")
+    x, keys = np.arange(6.0, dtype=np.float32).reshape(1, 6), random.split(random.key(0), 3)
+
+    def same(got, want):
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+
+    same(lax.squeeze_p.bind(x, dimensions=(0,)), x[0])
+    same(lax.copy_p.bind(x), x)
+    same(lax.tile_p.bind(x, reps=(2, 1)), np.tile(x, (2, 1)))
+    same(lax.device_put_p.bind(x, devices=(None,), srcs=(None,), copy_semantics=(None,))[0], x)
+    values, places = lax.approx_top_k_p.bind(
+        x, k=2, reduction_dimension=1, recall_target=0.95, is_max_k=True,
+        reduction_input_size_override=-1, aggregate_to_topk=True,
+    )  # fmt: skip
+    same(values, [[5, 4]]), same(places, [[5, 4]])
+    bits = primitives.random_bits_p.bind(keys, bit_width=16, shape=(2,))
+    same(bits, [random.bits(key, (2,), "uint16") for key in keys])
+    folded = primitives.random_fold_in_p.bind(keys, jnp.uint32(5))
+    same(random.key_data(folded), [random.key_data(random.fold_in(key, 5)) for key in keys])
+    split = primitives.random_split_p.bind(keys, shape=(2,))
+    same(random.key_data(split), [random.key_data(random.split(key, 2)) for key in keys])
+    # They are functions like others: they can be traced, mapped and differentiated.
+    squeezed = weft.vmap(weft.grad(lambda x: lax.squeeze_p.bind(x, dimensions=(0,))[1]))(x[:, None])
+    same(squeezed, [[[0, 1, 0, 0, 0, 0]]])
+    assert "squeeze" not in str(weft.make_jaxpr(lambda x: lax.tile_p.bind(x, reps=(1, 2)))(x))

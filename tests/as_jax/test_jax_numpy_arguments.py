@@ -72,3 +72,25 @@ def test_an_array_of_conditions():
     rows = jnp.array([[True, False, False], [False, True, False]])
     found = weft.jit(lambda x, rows: jnp.piecewise(x, rows, one_each))(x, rows)
     np.testing.assert_array_equal(found, [0, 10, 200])
+
+
+def test_the_nearest_of_two():
+    x, q = jnp.arange(7), jnp.array([25, 50, 75])
+    np.testing.assert_array_equal(jnp.percentile(x, q, method="nearest"), [1, 3, 4])
+    with config.override(argument_rule="weft"):
+        np.testing.assert_array_equal(jnp.percentile(x, q, method="nearest"), [2, 3, 4])
+
+
+def test_the_polynomial_of_a_matrix_is_complex():
+    found = jnp.poly(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
+    assert found.dtype == np.complex64
+    np.testing.assert_allclose(found, [1, -5, -2], rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float16", "float32", "bool"])
+def test_fractions_of_any_dtype(dtype):
+    x = np.array([1, 0, 1, 1]).astype(dtype)
+    assert jnp.median(x) == 1
+    assert jnp.quantile(x, 0.0) == jnp.percentile(x, 0) == 0
+    assert jnp.quantile(x, 2.0) == 1  # what is out of range means the nearest end
+    np.testing.assert_array_equal(jnp.nanquantile(x, jnp.array([0, 1])), [0, 1])

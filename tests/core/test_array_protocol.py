@@ -394,3 +394,28 @@ def test_a_class_that_nobody_registered_is_told_how():
     eval(info.value.fix.text.split(": ", 1)[1], scope)
     assert lax.neg(Stranger()).tolist() == [-1.0, -1.0]
     array_values.discard(Stranger)
+
+
+def test_a_class_written_for_jax_may_mean_something_else_by_type():
+    class Held:
+        type = property(lambda self: Held)
+
+        def __init__(self, value):
+            self.value = value
+
+        def __jax_array__(self):
+            return self.value
+
+    np.testing.assert_array_equal(jnp.add(1, Held(jnp.ones(2))), [2, 2])
+    np.testing.assert_array_equal(jnp.ones(2) + Held(jnp.ones(2)), [2, 2])
+    np.testing.assert_array_equal(jnp.ones(2) + Held(np.ones((3, 2))), np.full((3, 2), 2))
+    np.testing.assert_array_equal(jnp.ones((2, 2)) @ Held(jnp.ones((2, 2))), [[2, 2], [2, 2]])
+    assert jnp.dot(Held(jnp.ones(2)), Held(jnp.ones(2))) == jnp.sum(Held(jnp.ones(2))) == 2
+    assert jnp.max(Held(jnp.ones(2))) == 1 and jnp.reshape(Held(jnp.ones(2)), (2, 1)).ndim == 2
+    assert jnp.zeros_like(Held(jnp.ones(2, "int8"))).dtype == np.int8
+    assert jnp.power(Held(jnp.full(2, 3.0)), np.int32(2)).tolist() == [9, 9]
+    key = weft.random.key(0)
+    assert weft.random.gamma(key, Held(jnp.ones(2))).shape == (2,)
+    assert jnp.concatenate([Held(jnp.ones(2)), jnp.ones(1)]).shape == (3,)
+    assert jnp.where(Held(jnp.array([True, False])), Held(jnp.ones(2)), 0).tolist() == [1, 0]
+    assert lax.scan(lambda c, x: (c + x @ Held(jnp.ones(2)), None), 0.0, jnp.ones((3, 2)))[0] == 6

@@ -567,6 +567,13 @@ def test_arguments_that_do_not_fit():
     assert float(f(1.0, k=2.0)) == 1.0
 
 
+def test_a_keyword_behind_a_parameter_left_out_has_a_position():
+    f = weft.custom_jvp(lambda x, keep=False, times=1.0: times * x, nondiff_argnums=(1,))
+    f.defjvp(lambda keep, p, t: (p[0] * p[1], 10.0 * t[0]))
+    assert float(f(2.0, times=3.0)) == 6.0
+    assert float(weft.grad(lambda x: f(x, times=3.0))(2.0)) == 10.0
+
+
 def test_numbers_and_names_that_do_not_exist():
     for options in ({"nondiff_argnums": (0, 2)}, {"nondiff_argnums": -3}):
         with pytest.raises(WeftValueError, match="there are 2 arguments") as caught:

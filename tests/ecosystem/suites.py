@@ -3,8 +3,8 @@
 python tests/ecosystem/suites.py --beside VENV/bin/python              # all libraries
 python tests/ecosystem/suites.py --beside VENV/bin/python --only optax,chex
 
-Tests are drawn by the hash of their names and run under real JAX; those that pass there run on weft.
-The result stands in suites.json, and from there in docs/ecosystem.md.
+Tests are drawn by the hash of their names and run under real JAX; those that pass there run on
+weft. The result stands in suites.json, and from there in docs/ecosystem.md.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-import run
 import table
 from suites_table import SUITES, WITHOUT_TESTS, Suite
+
+import run
 
 RESULTS = run.HERE / "suites.json"
 KEPT = run.ROOT / "out" / "suites"
 BEGIN, END = "<!-- suites begin -->", "<!-- suites end -->"
 LIMIT_OF_A_TEST = 60
 # After this many seconds no test is begun on JAX any more.
-SECONDS = 150.0
+SECONDS = 120.0
 LIMIT = 1500.0
 # A process that dies is started anew without the test that it died in, this often at most.
 STARTS = 6
@@ -104,8 +105,9 @@ def site_packages(python: str) -> pathlib.Path:
 
 
 def run_tests(
-    suite: Suite, system: str, python: str, only: Sequence[str] | None, log: pathlib.Path
-) -> Outcome:
+    suite: Suite, system: str, python: str, only: Sequence[str] | None, log: pathlib.Path,
+    seconds: float = LIMIT,
+) -> Outcome:  # fmt: skip
     """Runs drawn tests of a library, or the named ones, in processes of an interpreter."""
     base = fetched(suite, python) if suite.folder else site_packages(python)
     excluded = {path for pattern in suite.without for path in base.glob(pattern)}
@@ -119,7 +121,7 @@ def run_tests(
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for _ in range(STARTS):
-            ended = run_once(suite, system, python, base, files, only, folder, log)
+            ended = run_once(suite, system, python, base, files, only, folder, log, seconds)
             results = folder / "result.jsonl"
             read_results(results, outcome)
             started = [test for test, (how, _) in outcome.tests.items() if how == "started"]
@@ -138,13 +140,14 @@ def run_tests(
 def run_once(
     suite: Suite, system: str, python: str, base: pathlib.Path, files: Sequence[pathlib.Path],
     only: Sequence[str] | None, folder: pathlib.Path, log: pathlib.Path,
+    seconds: float,
 ) -> str:  # fmt: skip
     """One process of pytest; how it ended."""
     result = folder / "result.jsonl"
     variables = run.environment(system) | dict(suite.variables)
     variables |= {
         "SUITE_RESULT": str(result), "SUITE_COUNT": str(suite.count), "SUITE_SYSTEM": system,
-        "SUITE_SECONDS": str(SECONDS if system == "jax" else LIMIT), "PYTHONDONTWRITEBYTECODE": "1", "JAX_PLATFORMS": "cpu",
+        "SUITE_SECONDS": str(seconds), "PYTHONDONTWRITEBYTECODE": "1", "JAX_PLATFORMS": "cpu",
     }  # fmt: skip
     paths = [str(run.HERE), variables.get("PYTHONPATH", ""), str(base)]
     variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
@@ -177,7 +180,7 @@ def read_results(path: pathlib.Path, outcome: Outcome) -> None:
             outcome.tests[row["test"]] = (row["outcome"], row.get("reason") or "")
 
 
-def compare(suite: Suite, python: str, other: str, again: bool) -> dict[str, Any]:
+def compare(suite: Suite, python: str, other: str, again: bool, seconds: float) -> dict[str, Any]:
     """One library's row: how many tests pass on JAX, how many of these on weft, and the rest."""
     version = version_of(suite.library)
     KEPT.mkdir(parents=True, exist_ok=True)
@@ -187,7 +190,7 @@ def compare(suite: Suite, python: str, other: str, again: bool) -> dict[str, Any
         passed = json.loads(kept.read_text(encoding="utf-8"))
     else:
         logs["jax"].unlink(missing_ok=True)
-        passed = run_tests(suite, "jax", other, None, logs["jax"]).passed()
+        passed = run_tests(suite, "jax", other, None, logs["jax"], seconds).passed()
         kept.write_text(json.dumps(passed, indent=0), encoding="utf-8")
     logs["weft"].unlink(missing_ok=True)
     found = run_tests(suite, "weft", python, passed, logs["weft"])
@@ -243,8 +246,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="libraries, separated by commas (all)")
     parser.add_argument("--python", default=sys.executable, help="the interpreter with weft")
     parser.add_argument("--beside", required=True, metavar="PYTHON", help="one with JAX")
+    parser.add_argument("--again", action="store_true", help="draw anew, on JAX too")
     parser.add_argument(
-        "--again", action="store_true", help="run on JAX also what ran there before"
+        "--seconds", type=float, default=SECONDS, help=f"for the drawn tests, on JAX ({SECONDS:g})"
     )
     args = parser.parse_args()
     names = [name for name in args.only.split(",") if name] or list(SUITES)
@@ -253,7 +257,7 @@ def main() -> int:
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     for name in names:
         try:
-            row = compare(SUITES[name], args.python, args.beside, args.again)
+            row = compare(SUITES[name], args.python, args.beside, args.again, args.seconds)
             print(f"{name:16s} {row['weft']} of {row['jax']}", flush=True)
         except SuiteFailed as problem:
             row = {"version": version_of(name), "problem": str(problem)}

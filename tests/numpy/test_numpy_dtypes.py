@@ -29,6 +29,22 @@ def test_a_name_is_a_dtype_everywhere(name):
     assert pickle.loads(pickle.dumps(scalar)) is scalar
 
 
+def test_classes_derive_from_a_name():
+    class Kind(jnp.int8):
+        FIRST = jnp.array(0, jnp.int8)
+
+    assert Kind.dtype == np.dtype(Kind) == np.int8 and Kind == jnp.int8
+    assert issubclass(Kind, jnp.int8) and {jnp.int8: 1}[Kind] == 1
+    assert Kind(3).dtype == jnp.zeros(2, Kind).dtype == np.int8
+    assert Kind.FIRST == 0 and Kind.__name__ == "Kind"
+
+    class Wide(jnp.float_):
+        pass
+
+    with config.enable_x64():
+        assert Wide.dtype == np.float64
+
+
 @pytest.mark.parametrize("name", [*NAMES, "bool_"])
 def test_a_name_makes_arrays(name):
     out = getattr(jnp, name)(1)
@@ -97,6 +113,16 @@ def test_other_functions():
     assert jnp.finfo(jnp.bfloat16).bits == 16
     assert jnp.iinfo(jnp.int8).max == 127
     assert jnp.dtype("float32") == jnp.float32
+
+
+def test_dtypes_are_not_classes_of_python():
+    """They would be promoted as weakly typed numbers are."""
+    assert jnp.promote_types(jnp.float16, jnp.float32) == np.float32
+    assert jnp.promote_types(jnp.int32, jnp.int8) == np.int32
+    assert jnp.promote_types(jnp.float16, float) == np.float16
+    assert jnp.bool_ == jnp.bool and jnp.float32 == np.float32
+    for dtype, kind in ((jnp.float32, float), (jnp.int32, int), (jnp.bool, bool)):
+        assert dtype != kind
 
 
 def test_constants():

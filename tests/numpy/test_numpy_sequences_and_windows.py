@@ -105,3 +105,17 @@ def test_random_numbers_of_eight_bits(name, dtype):
     drawn = getattr(weft.random, name)(weft.random.key(0), (4,), dtype=dtype)
     assert drawn.dtype == dtype
     np.testing.assert_array_equal(drawn.astype(np.float32), SHORT_FLOATS[name, dtype])
+
+
+def test_negative_numbers_that_are_not_wrapped():
+    x = jnp.arange(5.0)
+    np.testing.assert_array_equal(x.at[-1].set(9, wrap_negative_indices=False), x)
+    np.testing.assert_array_equal(x.at[-1].set(9), [0, 1, 2, 3, 9])
+    assert x.at[-1].get(mode="fill", fill_value=7, wrap_negative_indices=False) == 7
+    y = x.reshape(1, 5).at[0, -1].add(1, wrap_negative_indices=False)
+    np.testing.assert_array_equal(y[0], x)
+
+
+def test_an_axis_that_is_traced():
+    with pytest.raises(weft.errors.ConcretizationError):
+        weft.jit(lambda x, axis: jnp.min(x, axis=axis))(jnp.arange(4), 0)

@@ -169,6 +169,7 @@ def test_values_as_arrays():
     assert [lax.dtype(x).name for x in (1, 1.0, True, np.int8(3), "ab" > "b", np.uint8)] == [
         "int32", "float32", "bool", "int8", "bool", "uint8"
     ]  # fmt: skip
+    assert lax.dtype(np.dtype("int8")) == lax.dtype("int8") == np.int8
     assert lax.stage(2.0).weak_type and isinstance(lax.stage(2.0), weft.Array)
 
 

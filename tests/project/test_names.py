@@ -58,6 +58,7 @@ SHARED_FILE_NAMES = {
     "schur": ({"weft.ops.linalg.schur", "weft.scipy.linalg.schur"}, CHAPTER),
     "sharding": ({"weft.extend.sharding", "weft.sharding.sharding"}, PUBLIC),
     "solving": ({"weft.numpy.linalg.solving", "weft.scipy.linalg.solving"}, LIBRARIES),
+    "random": ({"weft.experimental.random", "weft.extend.random"}, PUBLIC),
     "sorting": ({"weft.numpy.sorting", "weft.ops.reductions.sorting"}, CHAPTER),
     "source": ({"weft.base.source", "weft.extend.source"}, PUBLIC),
     "vmap": (

@@ -261,6 +261,15 @@ def test_axis_types_are_auto():
                 make((4, 2), ("i", "j"), axis_types=names)
 
 
+def test_the_axes_of_a_type():
+    mesh = make_mesh((4, 2), ("i", "j"))
+    for of in (mesh, mesh.abstract_mesh):
+        assert (of.auto_axes, of.explicit_axes, of.manual_axes) == (("i", "j"), (), ())
+        assert of.are_all_axes_auto
+        assert not (of.are_all_axes_explicit or of.are_all_axes_manual)
+    assert not AbstractMesh((), ()).are_all_axes_auto
+
+
 def test_the_length_of_an_unknown_axis():
     mesh = make_mesh((4, 2), ("i", "j"))
     with pytest.raises(AxisError, match="no axis 'k'") as caught:

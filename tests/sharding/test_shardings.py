@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import weft
 from weft import tree
 from weft.api.meshes import make_mesh
 from weft.errors import AxisError, ShapeError, WeftTypeError, WeftValueError
@@ -396,10 +397,26 @@ def test_what_is_no_spec(spec):
     assert fixed.is_fully_replicated == (spec is None)
 
 
-@pytest.mark.parametrize("mesh", [None, {"i": 4}, AbstractMesh((), ())])
+@pytest.mark.parametrize("mesh", [None, {"i": 4}])
 def test_what_is_no_mesh(mesh):
-    with pytest.raises(WeftTypeError, match="mesh with axes"):
+    with pytest.raises(WeftTypeError, match="first argument is a mesh"):
         NamedSharding(mesh, P())
+
+
+def test_a_sharding_over_a_mesh_without_axes_asks_for_nothing():
+    x = weft.numpy.arange(6.0).reshape(2, 3)
+    nothing = weft.typeof(x).sharding
+    assert nothing.without_axes and nothing.mesh.empty and nothing.is_fully_replicated
+    assert nothing.spec == P(None, None) and nothing is NamedSharding(
+        AbstractMesh((), ()), P(None, None)
+    )
+    assert not NamedSharding(make_mesh((8,), ("i",)), P()).without_axes
+    assert weft.numpy.tensordot(x, x, 2, out_sharding=nothing) == 55.0
+    assert weft.lax.reshape(x, (6,), out_sharding=nothing).shape == (6,)
+    drawn = weft.random.normal(weft.random.key(0), (2, 3), out_sharding=nothing)
+    assert drawn.shape == (2, 3)
+    assert weft.ShapeDtypeStruct((2, 3), "float32", sharding=nothing).sharding is None
+    assert weft.typeof(x).update(sharding=nothing) is weft.typeof(x)
 
 
 def test_a_sum_is_no_layout():

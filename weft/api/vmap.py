@@ -87,6 +87,41 @@ def _wholes(outs: Sequence[Any], out_axes: Any, out_tree: Any, name: str) -> dic
     return {i: whole(outs[i], specs[i], move) for i in places}
 
 
+class _MappedResults:
+    """What a mapped function returns for one element, and how it is put together for all."""
+
+    out_tree: Any
+    made: set[int]
+    wholes: dict[int, Any]
+
+    def __init__(self, out_axes: Any, name: str, size: int) -> None:
+        self.out_axes, self.name, self.size = out_axes, name, size
+        self.wholes = {}
+
+    def of_element(self, out: Any) -> list[Any]:
+        """The arrays among the results for one element, in the trace that maps."""
+        outs, out_tree = tree.flatten(closed(out))
+        self.out_tree = _structure_of_all(out, out_tree, self.out_axes, self.name, self.size)
+        self.made = {i for i, x in enumerate(outs) if type(x) is Ref}
+        if vmappables:
+            self.wholes = _wholes(outs, self.out_axes, out_tree, self.name)
+        arrays = [0 if i in self.wholes else array_in(x) for i, x in enumerate(outs)]
+        return check_results(out, arrays, f"vmap of {self.name}")
+
+    def of_all(self, outs: Sequence[Any], dims: Sequence[int | None]) -> Any:
+        """The tree of results for all elements, of arrays and of their mapped dimensions."""
+        wanted = result_axes("vmap", self.name, self.out_axes, self.out_tree)
+        rows = enumerate(zip(outs, dims, wanted, strict=True))
+        return self.out_tree.unflatten(
+            [
+                self.wholes[i]
+                if i in self.wholes
+                else _move_result(*row, self.size, self.name, i in self.made)
+                for i, row in rows
+            ]
+        )
+
+
 def _is_axis(value: Any) -> bool:
     return value is None or isinstance(value, int) or type(value) in spec_types
 
@@ -128,35 +163,19 @@ def vmap(
         dims, size = mapped_axes("vmap", fun, in_axes, given, leaves, axis_size)
         specs = {i: dims[i] for i, x in enumerate(leaves) if type(x) is VmappableValue}
         dims = [None if i in specs else dim for i, dim in enumerate(dims)] if specs else dims
-        out_trees: list[Any] = []
+        results = _MappedResults(out_axes, name, size)
 
         def flat(*values: Any) -> list[Any]:
             if specs:
-                values = [element(x, specs[i]) if i in specs else x for i, x in enumerate(values)]
+                elements = enumerate(values)
+                values = tuple(element(x, specs[i]) if i in specs else x for i, x in elements)
             inner_args, inner_kwargs = in_tree.unflatten(values)
             if mapped_classes:
                 inner_args, inner_kwargs = _elements((inner_args, inner_kwargs), dims)
-            out = _called(fun, inner_args, inner_kwargs)
-            outs, out_tree = tree.flatten(closed(out))
-            out_trees.append(_structure_of_all(out, out_tree, out_axes, name, size))
-            made.extend(i for i, x in enumerate(outs) if type(x) is Ref)
-            if vmappables:
-                put_together.update(_wholes(outs, out_axes, out_tree, name))
-            arrays = [0 if i in put_together else array_in(x) for i, x in enumerate(outs)]
-            return check_results(out, arrays, f"vmap of {name}")
+            return results.of_element(_called(fun, inner_args, inner_kwargs))
 
-        put_together: dict[int, Any] = {}
-        made: list[int] = []
         axis = AxisData(axis_name, size, spmd_axis_name)
-        outs, found = vmap_flat(flat, axis, leaves, dims, name)
-        out_tree = out_trees[0]
-        wanted = result_axes("vmap", name, out_axes, out_tree)
-        rows = enumerate(zip(outs, found, wanted, strict=True))
-        results = [
-            put_together[i] if i in put_together else _move_result(*row, size, name, i in made)
-            for i, row in rows
-        ]
-        result: R = out_tree.unflatten(results)
+        result: R = results.of_all(*vmap_flat(flat, axis, leaves, dims, name))
         return result
 
     return like(fun, mapped)
@@ -248,7 +267,7 @@ def mapped_axes(
             continue
         if type(leaf) is VmappableValue:
             found.append(dim)
-            sizes += [(i, length) for length in [leaf.length(dim)] if length is not None]
+            sizes += [(i, length) for length in leaf.lengths(dim)]
             continue
         try:
             shape = type_of(leaf).shape
@@ -268,17 +287,21 @@ def mapped_axes(
     if axis_size is not None:
         sizes.append((-1, axis_size))
     if not sizes:
-        message = f"{operation}: no argument is mapped"
-        got = "in_axes without an int (or no arrays)"
-        wanted = "at least one mapped argument, or axis_size"
-        fix = Fix("axis_size", "pass axis_size=…, or an int in in_axes")
-        raise WeftValueError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
+        raise _nothing_mapped(transformation, operation)
     if len({size for _, size in sizes}) > 1:
         lines = [f"\n    {named(i) if i >= 0 else 'axis_size'}: {size}" for i, size in sizes]
         message = f"{operation}: the mapped axes have different lengths"
         got = f"lengths{''.join(lines)}"
         raise ShapeError(message, operation=transformation, got=got, wanted="one length")
     return found, sizes[0][1]
+
+
+def _nothing_mapped(transformation: str, operation: str) -> WeftValueError:
+    message = f"{operation}: no argument is mapped"
+    got = "in_axes without an int (or no arrays)"
+    wanted = "at least one mapped argument, or axis_size"
+    fix = Fix("axis_size", "pass axis_size=…, or an int in in_axes")
+    return WeftValueError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
 
 
 def _other_axis(argument: int, ndim: int, others: bool) -> Fix:

@@ -13,7 +13,7 @@ True
 """
 
 from weft.as_jax.overlay import MissingJaxModule, MissingJaxName, RealJaxImported, install
-from weft.as_jax.private.attributes import add_private_attributes
+from weft.as_jax.private.private_attributes import add_private_attributes
 from weft.as_jax.settings import follow_jax
 
 __all__ = ["MissingJaxModule", "MissingJaxName", "RealJaxImported", "follow_jax", "install"]

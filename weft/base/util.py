@@ -77,5 +77,6 @@ def like(function: Callable[..., Any], made: F) -> F:
 
     Callable objects may have no name, or one that is no text: then nothing is copied.
     """
-    named = isinstance(getattr(function, "__name__", None), str)
-    return functools.wraps(function)(made) if named else made
+    if isinstance(getattr(function, "__name__", None), str):
+        functools.update_wrapper(made, function)
+    return made

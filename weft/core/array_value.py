@@ -174,7 +174,8 @@ def _asked(value: Any) -> Any:
     except WeftTypeError:
         raise _wrong(name, f"returned a value of class {type(found).__name__}", found) from None
     declared = getattr(type(value), "type", None)
-    if declared is not None and declared is not ArrayValue.type:
+    # Classes written for JAX may mean something else by `type`.
+    if own is not None and declared is not None and declared is not ArrayValue.type:
         stated = value.type
         if (stated.shape, stated.dtype) != (of.shape, of.dtype):
             raise ArrayProtocolError(

@@ -36,7 +36,8 @@ class Primitive(Immutable):
     """
 
     __slots__ = (
-        "__weakref__", "eager_cache", "memoise", "multiple_results", "name", "neutral", "type_cache",
+        "__weakref__", "eager_cache", "memoise", "multiple_results", "name", "neutral",
+        "type_cache",
     )  # fmt: skip
 
     def __init__(self, name: str, multiple_results: bool = False, memoise: bool = True) -> None:
@@ -62,7 +63,7 @@ class Primitive(Immutable):
         """Applies the primitive: arrays are positional, parameters are keywords."""
         if array_values:
             args = as_operands(args)
-        if self.neutral:
+        if params and self.neutral:
             params = self.without_neutral(params)
         return (_get(None) or bottom_trace()).process_primitive(self, args, params)
 

@@ -222,4 +222,4 @@ def _place(given: Any) -> tuple[Sharding | None, Layout | None]:
         wanted = "such as a NamedSharding, or None"
         fix = Fix("sharding", "pass x.sharding or x.format of an array")
         raise WeftTypeError(message, operation=_OPERATION, got=got, wanted=wanted, fix=fix)
-    return given, layout
+    return (None if getattr(given, "without_axes", False) else given), layout

@@ -20,10 +20,12 @@ import numpy as np
 from weft import config, dtypes
 from weft.base.util import Immutable
 from weft.errors import Fix, ShapeError, WeftNotImplementedError, WeftTypeError, WeftValueError
+from weft.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 __all__ = ["ArrayType", "Typed", "check_unmasked", "register_type_of", "type_of", "user_value"]
 
 _NO_AXES: frozenset[str] = frozenset()
+_NO_MESH = AbstractMesh((), ())
 _table: weakref.WeakValueDictionary[tuple[Any, ...], ArrayType] = weakref.WeakValueDictionary()
 # Keeps the newest types alive, which a loop that drops its results would otherwise rebuild.
 _recent: deque[ArrayType] = deque(maxlen=256)
@@ -38,10 +40,10 @@ class ArrayType(Immutable):
     weak_type: whether the dtype came from a Python number and yields to others in promotion;
     varying: the manual mesh axes along which devices may hold different values;
     unreduced: the manual mesh axes along which each device holds a term of a pending sum;
-    sharding: None, which interpreters written for JAX pass on.
+    sharding: None or that of a type, which interpreters written for JAX pass on.
 
-    Raises ShapeError where the elements take 2**63 bytes or more, WeftNotImplementedError for a
-    sharding.
+    Raises ShapeError where the elements take 2**63 bytes or more, WeftNotImplementedError for
+    another sharding.
 
     >>> ArrayType((2, 3), np.float32)
     f32[2,3]
@@ -78,11 +80,12 @@ class ArrayType(Immutable):
         varying: Iterable[str] = _NO_AXES,
         unreduced: Iterable[str] = _NO_AXES,
         *,
-        sharding: None = None,
+        sharding: NamedSharding | None = None,
     ) -> ArrayType:
-        if sharding is not None:
+        if not (sharding is None or getattr(sharding, "without_axes", False)):
             message = "the type of an array does not say how it lies on devices"
-            raise WeftNotImplementedError(message, got=f"{sharding=}", wanted="sharding=None")
+            wanted = "sharding=None, or that of another type"
+            raise WeftNotImplementedError(message, got=f"{sharding=}", wanted=wanted)
         shape = tuple(shape)
         if not isinstance(dtype, np.dtype) and not hasattr(dtype, "short_name"):
             dtype = dtypes.parse(dtype)
@@ -136,8 +139,9 @@ class ArrayType(Immutable):
         return self.varying
 
     @property
-    def sharding(self) -> None:
-        """None: a type does not say how an array lies on the devices of a mesh."""
+    def sharding(self) -> NamedSharding:
+        """A sharding over a mesh without axes: a type does not say how an array lies on devices."""
+        return NamedSharding(_NO_MESH, PartitionSpec(*[None] * self.ndim))
 
     @property
     def is_high(self) -> bool:

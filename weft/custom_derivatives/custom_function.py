@@ -178,9 +178,11 @@ class PositionalFunction(Generic[P, R]):
             got = f"{len(args)} positional arguments and keywords {sorted(kwargs)}"
             wanted = f"{self._name}{self._signature}"
             raise WeftTypeError(message, operation=self.kind, got=got, wanted=wanted) from None
-        if bound.kwargs:
-            raise self._unplaced(sorted(bound.kwargs))
+        # Until defaults are applied, what stands behind a parameter left out counts as a keyword.
+        given = bound.kwargs
         bound.apply_defaults()
+        if given and (unplaced := sorted(given.keys() & bound.kwargs.keys())):
+            raise self._unplaced(unplaced)
         return bound.args
 
     def _unplaced(self, names: list[str]) -> WeftTypeError:

@@ -20,7 +20,7 @@ __all__ = [
 
 
 @dataclasses.dataclass(frozen=True)
-class Registered:
+class Vmappable:
     """The functions of one class."""
 
     axis_size_type: type
@@ -29,7 +29,7 @@ class Registered:
     make_iota: Callable[[int], Any] | None
 
 
-vmappables: dict[type, Registered] = {}
+vmappables: dict[type, Vmappable] = {}
 # The classes of entries of in_axes and out_axes for their values.
 spec_types: set[type] = set()
 
@@ -40,11 +40,11 @@ class VmappableValue:
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def length(self, spec: Any) -> int | None:
-        """How long the mapped axis is, where the value has a shape that says so."""
+    def lengths(self, spec: Any) -> list[int]:
+        """How long the mapped axis is, where the value has a shape that says so; else nothing."""
         shape = getattr(self.value, "shape", ())
         found = isinstance(spec, int) and -len(shape) <= spec < len(shape)
-        return shape[spec] if found else None
+        return [shape[spec]] if found else []
 
 
 def register_vmappable(
@@ -82,7 +82,7 @@ def register_vmappable(
     >>> print(out.array, out.scale)
     [3. 3.] 5.0
     """
-    vmappables[data_type] = Registered(axis_size_type, to_elt, from_elt, make_iota)
+    vmappables[data_type] = Vmappable(axis_size_type, to_elt, from_elt, make_iota)
     spec_types.add(spec_type)
 
 
@@ -120,7 +120,7 @@ def element(value: Any, spec: Any) -> Any:
     return of(value.value, spec)
 
 
-def _indices(registered: Registered, size: int) -> Any:
+def _indices(registered: Vmappable, size: int) -> Any:
     return registered.make_iota(size) if registered.make_iota else iota("int32", size)
 
 

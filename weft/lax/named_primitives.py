@@ -150,19 +150,3 @@ __all__ = [
     "transpose_p", "while_p", "xor_p", "zeta_p",
 ]
 # fmt: on
-
-for _made, _name in (
-    (mul_p, "out_dtype"),
-    *((_made, "accuracy") for _made in (
-        cbrt_p, cos_p, exp2_p, exp_p, expm1_p, log1p_p, log_p, logistic_p, rsqrt_p, sin_p, sqrt_p,
-        tan_p, tanh_p,
-    )),
-    *((_made, "sharding") for _made in (
-        broadcast_in_dim_p, convert_element_type_p, iota_p, reshape_p,
-    )),
-    *((_made, "out_sharding") for _made in (
-        conv_general_dilated_p, dot_general_p, reduce_sum_p, rng_bit_generator_p,
-    )),
-):  # fmt: skip
-    _made.neutral = {_name: None}
-reshape_p.neutral = {"dimensions": None, "sharding": None}

@@ -24,6 +24,7 @@ from weft.argument_errors import (
     refusal,
     unknown_option,
 )
+from weft.core.trace import Tracer
 from weft.core.types import check_unmasked, type_of, user_value
 from weft.errors import (
     AxisError,
@@ -129,6 +130,8 @@ def axis_of(axis: Any, ndim: int, operation: str) -> int:
     try:
         axis = operator.index(axis)
     except TypeError:
+        if isinstance(axis, Tracer):
+            raise  # it says that the number is not known
         message, got = f"{operation}: an axis is an integer", f"axis={axis!r:.80}"
         raise refusal(WeftArgumentError, message, operation, got, "an integer") from None
     return canonical_axis(axis, ndim, operation)

@@ -261,6 +261,15 @@ def promoted_types(x: Any, value: Any) -> tuple[Any, Any]:
     return (x.dtype, x.weak_type), (value.dtype, value.weak_type)
 
 
+def _unwrapped(index: Any) -> Any:
+    """An index whose negative numbers are out of bounds: as arrays, which are looked at later."""
+    parts = index if type(index) is tuple else (index,)
+    return tuple(
+        start_array(int(part)) if isinstance(part, (int, np.integer)) and part < 0 else part
+        for part in parts
+    )
+
+
 def update(
     x: Any,
     index: Any,
@@ -278,6 +287,8 @@ def update(
     value = _value(value, operation)
     aval = type_of(x)
     value, dtype = _prepared(x, value, operation)
+    if not wrap_negative_indices:
+        index = _unwrapped(index)
     masked = _masked(x, index, value, operation, dtype)
     if masked is not None:
         return masked
@@ -506,7 +517,8 @@ class AtIndex:
             fill_value = None
         aval = type_of(self.array)
         check_fits(".at[...].get", fill_value, aval.dtype)
-        encoded, plan = planned(self.index, aval.shape, mode)
+        index = self.index if wrap_negative_indices else _unwrapped(self.index)
+        encoded, plan = planned(index, aval.shape, mode)
         return take(
             self.array,
             encoded,

@@ -26,13 +26,14 @@ from weft.errors import (
     WeftArgumentError,
     WeftTypeError,
     WeftValueError,
-)
+)  # fmt: skip
 from weft.function_keys.known_pure import impure
 from weft.numpy.arguments import broadcasted, check_arrays, check_fits, check_flag, shape_of
 from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import place_of
+from weft.ops.structural.extended_dtypes import wrap_key_bits
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.layout_constraint import constrain_layout
 from weft.ops.structural.shape import broadcast_in_dim, broadcast_in_dim_p, reshape
@@ -604,7 +605,7 @@ def _real_if(value: Any, dtype: Any) -> Any:
 def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ...], Any, bool]:
     """The shape, dtype and weak type of a `…_like` function."""
     of = getattr(a, "type", None)
-    if of is None:
+    if type(of) is not ArrayType:
         numpy_value = isinstance(a, np.generic | np.ndarray)
         if not numpy_value and hasattr(a, "shape") and hasattr(a, "dtype"):
             of = ArrayType(a.shape, a.dtype)
@@ -633,6 +634,8 @@ def zeros_like(
 ) -> Array:
     """An array of zeros of the shape and dtype of another one, in the place it is committed to.
 
+    Of random keys only under the setting `argument_rule="jax"`: keys whose bits are zeros.
+
     >>> zeros_like(array([1, 2]))
     Array([0, 0], dtype=int32)
     """
@@ -643,7 +646,11 @@ def _number_like(
     a: Any, dtype: Any, shape: Any, operation: str, value: int, device: Any, out_sharding: Any
 ) -> Array:
     found, wanted, weak = _like(a, dtype, shape, operation)
-    made = _constant(found, value, _float_or(wanted, operation), weak)
+    if dtypes.is_extended(wanted) and config.lenient():
+        bits = _constant((*found, *wanted.key_shape), value, dtypes.uint32, False)
+        made = wrap_key_bits(bits, wanted)
+    else:
+        made = _constant(found, value, _float_or(wanted, operation), weak)
     return _placed_like(a, made, device, out_sharding)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.dtypes import finfo, iinfo, issubdtype, result_type
@@ -29,6 +29,9 @@ __all__ = [
     "uint16", "uint32", "uint64", "unsignedinteger",
 ]  # fmt: skip
 
+_NUMBERS = (int, float, complex)
+_PYTHON = (bool, *_NUMBERS)  # `bool` is a dtype of this module.
+
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     """The dtype to which arrays of dtypes `a` and `b` are promoted.
@@ -39,14 +42,14 @@ def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     >>> jnp.promote_types("int32", "float16"), jnp.promote_types("int8", int)
     (dtype('float16'), dtype('int8'))
     """
-    python = (int, float, complex)
-    pairs = [(dtypes.parse(x), isinstance(x, type) and x in python) for x in (a, b)]
+    # By identity: a dtype may be equal to the class whose numbers have it.
+    pairs = [(dtypes.parse(x), any(x is kind for kind in _NUMBERS)) for x in (a, b)]
     return dtypes.promote(*pairs)[0]
 
 
 class ScalarType(type):
     """The class of the dtypes under their public names, which are classes themselves: as those of
-    NumPy they may be called, and make an array.
+    NumPy they may be called, and make an array, and classes may derive from them.
 
     >>> float32(3)
     Array(3., dtype=float32)
@@ -55,16 +58,6 @@ class ScalarType(type):
     """
 
     _dtype: Any
-
-    def __new__(cls, name: str, dtype: Any) -> ScalarType:
-        """A class of a name and a dtype."""
-        doc = f"Called, it makes an array of dtype {name}."
-        made = super().__new__(cls, name, (), {"__module__": "weft.numpy", "__doc__": doc})
-        made._dtype = dtype
-        return made
-
-    def __init__(cls, name: str, dtype: Any) -> None:
-        super().__init__(name, (), {})
 
     @property
     def dtype(cls) -> Any:
@@ -75,6 +68,8 @@ class ScalarType(type):
         return array(x, dtype=cls.dtype)
 
     def __eq__(cls, other: object) -> Any:
+        if any(other is kind for kind in _PYTHON):
+            return False  # A class of Python's, whose dtype is that of the settings.
         try:
             return dtypes.parse(other) == cls.dtype
         except DTypeError:
@@ -87,7 +82,7 @@ class ScalarType(type):
         return isinstance(value, cls.dtype.type)
 
     def __repr__(cls) -> str:
-        return f"weft.numpy.{cls.__name__}"
+        return f"{cls.__module__}.{cls.__qualname__}"
 
 
 class DefaultScalarType(ScalarType):
@@ -101,9 +96,14 @@ class DefaultScalarType(ScalarType):
         return cls._dtype()
 
 
+def _made(kind: type[ScalarType], name: str, dtype: Any) -> ScalarType:
+    doc = f"Called, it makes an array of dtype {name}."
+    return kind(name, (), {"__module__": "weft.numpy", "__doc__": doc, "_dtype": dtype})
+
+
 def _scalar(name: str) -> ScalarType:
     found = dtypes.parse(name.rstrip("_"))
-    return ScalarType(found.name, found)
+    return _made(ScalarType, found.name, found)
 
 
 bool_ = _scalar("bool_")
@@ -141,10 +141,10 @@ single = float32
 double = float64
 csingle = complex64
 cdouble = complex128
-int_ = DefaultScalarType("int_", dtypes.default_int)
-uint = DefaultScalarType("uint", dtypes.default_uint)
-float_ = DefaultScalarType("float_", dtypes.default_float)
-complex_ = DefaultScalarType("complex_", dtypes.default_complex)
+int_ = _made(DefaultScalarType, "int_", dtypes.default_int)
+uint = _made(DefaultScalarType, "uint", dtypes.default_uint)
+float_ = _made(DefaultScalarType, "float_", dtypes.default_float)
+complex_ = _made(DefaultScalarType, "complex_", dtypes.default_complex)
 
 # NumPy's abstract classes, as `issubdtype` takes them.
 character = np.character
@@ -190,6 +190,8 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     >>> isdtype(np.dtype("int8"), "integral"), isdtype(np.dtype("int8"), ("bool", "real floating"))
     (True, False)
     """
+    if dtype is builtins.object and config.lenient():
+        return False
     found = dtypes.parse(dtype)
     for one in kind if isinstance(kind, tuple) else (kind,):
         if isinstance(one, str) and one in _KINDS:

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import refusal
-from weft.core.types import type_of
+from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import (
@@ -465,7 +465,7 @@ def _is_static(x1: Any, x2: Any) -> bool:
     if not isinstance(x2, np.integer):
         return False
     of = getattr(x1, "type", None)
-    return of is not None and of.dtype in INEXACT
+    return type(of) is ArrayType and of.dtype in INEXACT
 
 
 @ufunc_of(2)

@@ -11,7 +11,7 @@ from typing import Any
 from weft import dtypes
 from weft.argument_errors import integer_of, invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
-from weft.core.types import type_of
+from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError
 from weft.numpy.arguments import (
     axes_of,
@@ -227,8 +227,9 @@ def matmul(
     Array([3., 3.], dtype=float32)
     """
     x, y = getattr(a, "type", None), getattr(b, "type", None)
+    typed = type(x) is type(y) is ArrayType  # A user's class may mean something else by `type`.
     plain = precision is None and preferred_element_type is None and out_sharding is None
-    if plain and x is not None and y is not None:
+    if plain and typed:
         # Equal dtypes and no broadcasting: one primitive, whose dimension numbers are cached.
         numbers = _matmul_numbers.get((x, y))
         if numbers is not None:
@@ -244,7 +245,7 @@ def matmul(
     j = max(len(right) - 2, 0)
     if left[-1] != right[j]:
         raise mismatch("matmul", a, b, len(left) - 1, j)
-    if x is not None and y is not None and x.dtype == y.dtype and x.weak_type == y.weak_type:
+    if typed and x.dtype == y.dtype and x.weak_type == y.weak_type:
         simple = _simple_numbers(left, right)
         if simple is not None and precision is None and preferred_element_type is None:
             if len(_matmul_numbers) > 10_000:

@@ -349,7 +349,8 @@ def poly(seq_of_zeros: Any) -> Array:
         raise refusal(ShapeError, message, "poly", str(of), "shape (n,) or (n, n)")
     if of.ndim == 1 and not of.size:
         return asarray(1, inexact(of.dtype))
-    return _poly(reshape(z, (1,)) if not of.ndim else z, real_matrix=of.dtype not in dtypes.COMPLEX)
+    real = of.dtype not in dtypes.COMPLEX and config.settings().argument_rule != "jax"
+    return _poly(reshape(z, (1,)) if not of.ndim else z, real_matrix=real)
 
 
 def _eigenvalues(a: Any) -> Any:

@@ -8,13 +8,14 @@ primitive's own `bind`. A call is then one look-up and one call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.array import Array, as_array, put, scalar_array
+from weft.core.array_value import array_values, as_operands
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of, user_value
 from weft.errors import DTypeError, WeftTypeError
@@ -370,7 +371,7 @@ def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
 def _key(value: Any) -> Any:
     """The key of a plan: the type of an array, the class of a number."""
     found = getattr(value, "type", None)
-    if found is not None:
+    if type(found) is ArrayType:
         return found
     if isinstance(value, np.ndarray):
         return np.ndarray, value.dtype, value.shape
@@ -396,9 +397,26 @@ class _Plans(dict[Any, Apply]):
         found = self.get(key)
         if found is None:
             check_arrays(operation.name, *values)
-            found = operation.plan(values) if operation.stable(values) else _by_settings(operation)
+            if self._stand_for_arrays(values):
+                found = self._as_arrays
+            else:
+                stable = operation.stable(values)
+                found = operation.plan(values) if stable else _by_settings(operation)
             self[key] = found
         return found
+
+    def _stand_for_arrays(self, values: Sequence[Any]) -> bool:
+        """Whether the class of an operand does not tell its type: its objects stand for arrays."""
+        for value in values:
+            if value.__class__ not in _NUMBERS:
+                type_of(value)  # Learns the class where it is new.
+        classes = [value.__class__ for value in values if type(_key(value)) is not ArrayType]
+        return not array_values.isdisjoint(classes)
+
+    def _as_arrays(self, *values: Any) -> Any:
+        """The plan for such operands: looks up that of the arrays."""
+        arrays = as_operands(values)
+        return self.make(*arrays)(*arrays)
 
 
 def _by_settings(operation: Operation) -> Apply:

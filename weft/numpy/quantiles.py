@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import not_taken, refusal, refuse_sharding, unknown_option
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
@@ -39,7 +39,7 @@ from weft.ops.elementwise.arithmetic import min as smaller
 from weft.ops.elementwise.bits import bitwise_and, bitwise_not, bitwise_or
 from weft.ops.elementwise.rounding import RoundingMethod, ceil, floor
 from weft.ops.elementwise.rounding import round as nearest
-from weft.ops.elementwise.selection import select
+from weft.ops.elementwise.selection import clamp, select
 from weft.ops.indexing import slicing
 from weft.ops.indexing.creation import iota
 from weft.ops.reductions.cumulative import cumsum
@@ -110,7 +110,10 @@ def _at_fraction(x: Any, q: Any, method: str, skip: bool) -> Any:
         low, weight = _step_of(q, count, method)
         high = add(low, dtype.type(1))
     if method == "nearest":
-        low = high = nearest(place, RoundingMethod.TO_NEAREST_EVEN)
+        if config.settings().argument_rule == "jax":  # the lower one of two that are as near
+            low = high = ceil(sub(place, dtype.type(0.5)))
+        else:
+            low = high = nearest(place, RoundingMethod.TO_NEAREST_EVEN)
     low, high = (_clamped(v, last) for v in (low, high))
     below, above = _pick(x, low), _pick(x, high)
     if method == "linear" or method not in _METHODS:
@@ -250,7 +253,9 @@ def take_last(x: Any, index: Any) -> Any:
 
 def _check_fractions(name: str, q: Any, scale: int) -> None:
     """Raises WeftValueError for fractions out of range that are numbers on the host; in an array
-    on a device they give NaN."""
+    on a device they give NaN. Under the setting `argument_rule="jax"` they mean the nearest end."""
+    if config.lenient():
+        return
     for value in q if isinstance(q, (list, tuple)) else [q]:
         if not isinstance(value, (int, float, np.number, np.ndarray)):
             continue
@@ -274,7 +279,8 @@ def _fraction(
     a, given = operands(name, a, q)
     if type_of(a).dtype in dtypes.REAL:
         given = number_for(name, q, inexact(type_of(a).dtype))
-    q = given
+    kind = type_of(given).dtype.type
+    q = clamp(kind(0), given, kind(scale)) if config.lenient() else given
     check_flag(overwrite_input, name, "overwrite_input")
     if overwrite_input:
         why = "arrays do not change in place"

@@ -127,7 +127,9 @@ def plain_axes(name: str, a: Any, axis: Any) -> tuple[int, ...]:
     """The axes of a reduction that is one primitive: of a nonempty array or tracer of numbers that
     is not weakly typed. Otherwise none."""
     aval = getattr(a, "type", None)
-    if aval is None or aval.weak_type or aval.dtype not in dtypes.ANY or not aval.size:
+    if type(aval) is not ArrayType or aval.weak_type:
+        return ()
+    if aval.dtype not in dtypes.ANY or not aval.size:
         return ()
     return axes_of(axis, aval.ndim, name)
 

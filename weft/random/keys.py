@@ -226,6 +226,9 @@ def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arra
             )
         return (key, np.uint32(int(data) % (1 << 32))), static
     of = type_of(data)
+    if of.dtype in dtypes.FLOATING and config.lenient():
+        data = convert_element_type(data, dtypes.uint32)
+        of = type_of(data)
     if of.dtype not in dtypes.BITS:
         message = f"fold_in takes an integer, not {of}"
         wanted = "an integer, or an integer array without dimensions"

@@ -12,7 +12,8 @@ import numpy as np
 from weft import config, dtypes
 from weft.argument_errors import invalid_class, invalid_dtype, invalid_shape, invalid_type
 from weft.arrays.array import as_array
-from weft.core.types import type_of
+from weft.core.array_value import array_of_value
+from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.ops.structural.extended_dtypes import KeyDType
 from weft.random.threefry import default_generator
@@ -142,11 +143,14 @@ def check_dtype(
 def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool = False) -> Any:
     """A parameter of a distribution: an array, a tracer or a number. Raises WeftTypeError."""
     of = getattr(value, "type", None)
+    if type(of) is not ArrayType and hasattr(value, "__jax_array__"):
+        of = type_of(value)  # Learns the class where it is new.
+        value = array_of_value(value)
     if isinstance(value, np.generic):
         value = np.asarray(value)  # of default width, as all of NumPy's arrays
     if isinstance(value, (bool, int, float, np.ndarray)):
         of = type_of(value)  # numbers stay Python numbers, and so become literals in a jaxpr
-    if of is None or not isinstance(of.dtype, np.dtype):
+    if type(of) is not ArrayType or not isinstance(of.dtype, np.dtype):
         fix = None
         if isinstance(value, (list, tuple)):
             fix = Fix("array", f"convert it: weft.numpy.array({name})", {"argument": name})

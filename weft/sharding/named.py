@@ -31,7 +31,8 @@ class NamedSharding(Sharding):
     """An array split over the axes of a mesh, as a `PartitionSpec` says.
 
     `mesh` is a Mesh, or an AbstractMesh where only shapes matter; `spec` a PartitionSpec. Along the
-    mesh axes that the spec does not mention, devices hold copies. Equal shardings are one object.
+    mesh axes that the spec does not mention, devices hold copies. Over an AbstractMesh without axes
+    it asks for nothing (`without_axes`). Equal shardings are one object.
 
     Raises WeftTypeError for arguments of other kinds, AxisError for an axis that the mesh does not
     have, and WeftValueError for a spec with sums. Whether it fits an array is checked where it
@@ -65,8 +66,8 @@ class NamedSharding(Sharding):
         found = cls._made_before(key) if type(spec) is PartitionSpec else None
         if found is not None:
             return found
-        if not isinstance(mesh, AnyMesh) or mesh.empty:
-            message = "NamedSharding: the first argument is a mesh with axes"
+        if not isinstance(mesh, AnyMesh):
+            message = "NamedSharding: the first argument is a mesh"
             got = f"{mesh!r:.100} ({type(mesh).__name__})"
             wanted = "a Mesh"
             fix = Fix("make_mesh", "make one with weft.make_mesh(axis_shapes, axis_names)")
@@ -99,6 +100,12 @@ class NamedSharding(Sharding):
 
     def with_memory_kind(self, kind: str) -> NamedSharding:
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)
+
+    @property
+    def without_axes(self) -> bool:
+        """Whether its mesh has no axes: such a sharding, as types have it, asks for nothing."""
+        empty: bool = self.mesh.empty
+        return empty
 
     @property
     def canonical(self) -> NamedSharding:

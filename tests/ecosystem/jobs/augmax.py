@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 DISTRIBUTION = "augmax"
 # Pictures are sampled at places computed from products of matrices.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-5
 
 
 def main(timed):

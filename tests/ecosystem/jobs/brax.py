@@ -12,8 +12,9 @@ from brax.training.acme import running_statistics, specs
 from brax.training.agents.ppo import losses, networks
 
 DISTRIBUTION = "brax"
-# Contacts amplify rounding from step to step.
-TOLERANCE = 1e-3
+# Steps of the bodies amplify rounding. With 64 bits JAX and weft differ by 1e-15 in them, and by
+# 3e-7 in what the networks, whose parameters have 32 bits, compute.
+TOLERANCE = 1e-4
 
 
 def rollout(env, key, length):

@@ -7,7 +7,6 @@ import numpyro
 import numpyro.distributions as dist
 
 DISTRIBUTION = "coix"
-TOLERANCE = 1e-5
 
 
 def main(timed):

@@ -7,7 +7,7 @@ from dynamax.linear_gaussian_ssm import LinearGaussianSSM, lgssm_smoother, paral
 
 DISTRIBUTION = "dynamax"
 # Ten steps of expectation maximization amplify the rounding of the first.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-5
 
 
 def main(timed):

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 DISTRIBUTION = "dynamiqs"
 # Adaptive steps depend on the last digits of error estimates.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-5
 
 
 def main(timed):

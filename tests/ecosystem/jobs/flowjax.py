@@ -10,7 +10,7 @@ from flowjax.train import fit_to_data
 
 DISTRIBUTION = "flowjax"
 # Ten epochs of Adam amplify the rounding of the first.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-5
 
 
 def main(timed):

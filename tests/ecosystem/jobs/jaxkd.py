@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import jaxkd as jk
 
 DISTRIBUTION = "jaxkd"
-TOLERANCE = 1e-5
 
 
 def main(timed):

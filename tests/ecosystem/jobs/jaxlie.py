@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import jaxlie
 
 DISTRIBUTION = "jaxlie"
-TOLERANCE = 1e-5
 
 
 def main(timed):

@@ -6,9 +6,9 @@ import os
 
 os.environ["KERAS_BACKEND"] = "jax"
 
-import jax  # noqa: E402
-import keras  # noqa: E402
-import numpy as np  # noqa: E402
+import jax
+import keras
+import numpy as np
 
 DISTRIBUTION = "keras"
 

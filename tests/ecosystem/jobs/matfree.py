@@ -6,7 +6,7 @@ from matfree import decomp, funm, stochtrace
 
 DISTRIBUTION = "matfree"
 # Lanczos' vectors lose orthogonality by rounding.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-5
 
 
 def main(timed):

@@ -34,9 +34,7 @@ def main(timed):
     spin = jnp.asarray(s2fft.utils.signal_generator.generate_flm(rng, BAND, spin=2))
     found["spin"] = s2fft.inverse_jax(spin, BAND, spin=2, sampling="mw")
 
-    kernel = construct.spin_spherical_kernel_jax(
-        BAND, sampling="mw", reality=True, forward=False
-    )
+    kernel = construct.spin_spherical_kernel_jax(BAND, sampling="mw", reality=True, forward=False)
     tabled = spherical.inverse(
         coefficients, BAND, sampling="mw", method="jax", kernel=kernel, reality=True
     )

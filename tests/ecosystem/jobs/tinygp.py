@@ -11,7 +11,7 @@ from tinygp import kernels
 
 DISTRIBUTION = "tinygp"
 # Solutions of nearly singular systems.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-5
 
 
 def process(params, x):

@@ -7,7 +7,7 @@ import traceax as tr
 
 DISTRIBUTION = "traceax"
 # Bases of random vectors are found by factorizations.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-5
 
 
 def main(timed):

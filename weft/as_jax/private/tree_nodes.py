@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from weft import tree
+from weft.errors import WeftValueError
 from weft.runtime.jaxlib import pytree
 
 __all__ = ["PyTree", "flatten_one_level"]
@@ -15,10 +16,11 @@ PyTree = Any
 
 
 def flatten_one_level(value: Any) -> tuple[Iterable[Any], Any]:
-    """The children and the data of a node. Raises ValueError for a leaf."""
+    """The children and the data of a node. Raises WeftValueError for a leaf."""
     level = tree.flatten_one_level(value)
     if level is None:
-        raise ValueError(f"a value of class {type(value).__name__} is a leaf of trees")
+        message = f"a value of class {type(value).__name__} is a leaf of trees"
+        raise WeftValueError(message, operation="flatten_one_level", wanted="a node")
     return level
 
 

@@ -222,3 +222,5 @@ def stop_gradient(x: T) -> T:
 
 
 stop_gradient_p = unary("stop_gradient", accepts=dtypes.INEXACT, lower=lambda context, x: x)
+
+convert_element_type_p.neutral = {"sharding": None}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.arrays.array import Array
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
@@ -42,7 +42,8 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Array:
             shape = type_of(bits[0]).shape
             pred = broadcast_in_dim(pred, shape, tuple(range(type_of(pred).ndim)))
         return extended_dtypes.wrap_key_bits(select(pred, *bits), dtype)
-    if type_of(pred).dtype != dtypes.bool_:
+    which = type_of(pred).dtype
+    if which != dtypes.bool_ and not (which == dtypes.int32 and config.lenient()):
         fix = Fix("compare", "compare the predicate with zero: pred != 0")
         raise unfit(DTypeError, "select", "a boolean predicate", (pred,), "bool", fix)
     return select_n_p.bind(pred, on_false, on_true)

@@ -36,14 +36,15 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def dtype(x: Any) -> np.dtype[Any]:
-    """The dtype that an array, a number or a scalar type has as an array.
+    """The dtype that an array, a number or a scalar type has as an array; a dtype is its own.
 
     Raises WeftTypeError for values that are no arrays.
 
-    >>> lax.dtype(1.0), lax.dtype(np.int8)
-    (dtype('float32'), dtype('int8'))
+    >>> lax.dtype(1.0), lax.dtype(np.int8), lax.dtype(np.dtype("int8"))
+    (dtype('float32'), dtype('int8'), dtype('int8'))
     """
-    found: np.dtype[Any] = dtypes.parse(x) if isinstance(x, type) else type_of(x).dtype
+    named = isinstance(x, (type, np.dtype, str))
+    found: np.dtype[Any] = dtypes.parse(x) if named else type_of(x).dtype
     return found
 
 
@@ -94,9 +95,9 @@ def full(
     return made if sharding is None else constrain(made, sharding, "full", "the result")
 
 
-def _lengths(operation: str, shape: Sequence[int]) -> tuple[int, ...]:
+def _lengths(operation: str, shape: Sequence[int] | int) -> tuple[int, ...]:
     """Returns the shape as Python integers. Raises ShapeError for a negative length."""
-    found = (shape,) if type(shape) is int else integers_of(shape, operation, "shape")
+    found = (shape,) if isinstance(shape, int) else integers_of(shape, operation, "shape")
     if any(length < 0 for length in found):
         message, got = f"{operation}: a length is negative", f"shape {found}"
         raise ShapeError(message, operation=operation, got=got, wanted="lengths of at least 0")
@@ -150,7 +151,9 @@ def place_of(x: Any, made: Any) -> Any:
     sharding of a type. None for traced values, and for a new array of another shape."""
     if type(made) is not Array or isinstance(x, Tracer) or made.shape != getattr(x, "shape", ()):
         return None
-    return x._committed_place() if type(x) is Array else getattr(x, "sharding", None)
+    if type(x) is Array:
+        return x._committed_place()
+    return None if type(x) is ArrayType else getattr(x, "sharding", None)
 
 
 def zeros_like_array(x: ArrayLike) -> Array:
@@ -252,3 +255,5 @@ index_vector_p = primitive(
 )
 # Evaluated without a compilation: every list would need one of its own.
 rules.impl.register(index_vector_p, lambda *, values: as_array(np.asarray(values, np.int32)))
+
+iota_p.neutral = {"sharding": None}

@@ -562,3 +562,5 @@ primitive(
     vmap=conv_vmap,
     lower=conv_lower,
 )
+
+conv_p.neutral = {"out_sharding": None}

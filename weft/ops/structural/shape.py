@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import integer_of, refuse_sharding
+from weft.argument_errors import integer_of, integers_of, refuse_sharding
 from weft.arrays.array import Array, unchanged
 from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
@@ -177,6 +177,9 @@ def reshape(
            [2, 3]], dtype=int32)
     """
     refuse_sharding("reshape", out_sharding)
+    if isinstance(new_sizes, int):
+        one = (new_sizes,) if config.lenient() else new_sizes
+        new_sizes = integers_of(one, "reshape", "new_sizes")
     new_sizes = tuple(new_sizes)
     if dimensions is not None:
         operand = transpose(operand, dimensions)
@@ -416,3 +419,7 @@ reduce_sum_p = primitive(
     reads=reduction_access_pattern,
     lower=in_wide(reduce_sum_lower),
 )
+
+broadcast_in_dim_p.neutral = {"sharding": None}
+reshape_p.neutral = {"dimensions": None, "sharding": None}
+reduce_sum_p.neutral = {"out_sharding": None}

@@ -86,12 +86,14 @@ def as_format(
 
 def as_sharding(place: Any, operation: str) -> Any:
     """Returns a spec as a sharding over the mesh of the context, a sharding of one device as the
-    device, and devices, other shardings and None as they are.
+    device, and devices, other shardings and None as they are; None for a mesh without axes.
 
     Raises WeftTypeError for any other value and WeftValueError for a spec without a mesh.
     """
     if isinstance(place, PartitionSpec):
         return over_mesh_in_force(place, operation)
+    if isinstance(place, NamedSharding) and place.without_axes:
+        return None  # The sharding of a type, which says nothing.
     if isinstance(place, SingleDeviceSharding):
         return place.device if place.canonical is place else place
     if not is_place(place):
@@ -152,7 +154,7 @@ def constrain(x: Any, place: Any, operation: str, what: str) -> Any:
 
 def constrain_sharding(x: Any, how: Any, operation: str, what: str) -> Any:
     """Returns one array split in a given way (None: as it is)."""
-    if how is None:
+    if how is None or (isinstance(how, NamedSharding) and how.without_axes):
         return x
     if not isinstance(how, Sharding):
         message, got = f"{operation}: a device is no sharding over a mesh", f"{how} for {what}"
