@@ -343,6 +343,36 @@ def test_the_first_case_of_select_n_is_that_of_false():
     np.testing.assert_array_equal(pick(np.array([-1, 3, 9], np.int32), *cases), [0, 3, 4])
 
 
+def test_attributes_and_functions_that_checkpoints_and_named_arrays_read() -> None:
+    sharding = weft.numpy.ones(3).sharding
+    assert sharding._addressable_device_assignment == sharding._device_assignment
+    assert list(sharding._device_assignment) == weft.devices()[:1]
+    tree_util, mesh = jax_module("_src.tree_util"), jax_module("_src.mesh")
+    assert tree_util.flatten_one_level({"b": 1, "a": 2}) == ((2, 1), ("a", "b"))
+    with pytest.raises(ValueError, match="leaf"):
+        tree_util.flatten_one_level(1)
+    assert mesh.get_concrete_mesh().empty
+    made = weft.sharding.Mesh(weft.devices()[:1], "i")
+    with made:
+        assert mesh.get_concrete_mesh() is made
+    core = jax_module("core")
+    assert core.is_constant_shape((1, np.int64(2)))
+    assert not core.is_constant_dim(weft.export.symbolic_shape("n")[0])
+    (n,) = weft.devices()[:1]
+    colocated = jax_module("experimental.colocated_python.serialization")
+    assert list(colocated.DeviceList((n,))) == [n]
+
+
+def test_contractions_in_the_order_of_opt_einsum() -> None:
+    steps = [((1, 0), frozenset("2"), "23,12->13"), ((1, 0), frozenset("13"), "13,13->1")]
+    x, y, z = np.ones((4, 5)), np.arange(30.0).reshape(5, 6), np.arange(24.0).reshape(4, 6)
+    first, second = steps
+    found = jax_module("_src.numpy.einsum")._einsum([x, y], [first], None, None)
+    np.testing.assert_allclose(found, x @ y, rtol=1e-6)
+    found = jax_module("_src.numpy.einsum")._einsum([z, x @ y], [second], None, None)
+    np.testing.assert_allclose(found, (z * (x @ y)).sum(1), rtol=1e-6)
+
+
 def test_primitives_that_other_primitives_do():
     lax, primitives = jax_module("lax"), jax_module("extend.core.primitives")
     jnp, random = jax_module("numpy"), jax_module("random")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.core.effects import Effect as OwnEffect
 from weft.core.jaxpr import Atom, Equation, Var
 from weft.core.jaxpr import Jaxpr as OwnJaxpr
@@ -20,9 +22,10 @@ from weft.define.foreign_traces import under_vmap as unsafe_am_i_under_a_vmap_DO
 from weft.define.unchecked_primitive import UncheckedPrimitive as Primitive
 
 __all__ = [
-    "CallPrimitive", "Effect", "Jaxpr", "Primitive", "Token", "Trace", "call_impl", "max_dim",
-    "min_dim", "nonempty_axis_env_DO_NOT_USE", "unsafe_am_i_under_a_jit_DO_NOT_USE",
-    "unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE",
+    "CallPrimitive", "Effect", "Jaxpr", "Primitive", "Token", "Trace", "call_impl",
+    "is_constant_dim", "is_constant_shape", "max_dim", "min_dim", "nonempty_axis_env_DO_NOT_USE",
+    "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE",
+    "unsafe_get_axis_names_DO_NOT_USE",
 ]  # fmt: skip
 
 
@@ -91,6 +94,16 @@ class Token:
 def call_impl(f: Any, *args: Any, **params: Any) -> Any:
     """Runs a wrapped function on its arguments."""
     return f.call_wrapped(*args)
+
+
+def is_constant_dim(d: Any) -> bool:
+    """Whether a length is a number, and no expression of symbols."""
+    return isinstance(d, (int, np.integer))
+
+
+def is_constant_shape(s: Sequence[Any]) -> bool:
+    """Whether all lengths of a shape are numbers."""
+    return all(map(is_constant_dim, s))
 
 
 def max_dim(d1: Any, d2: Any) -> Any:

@@ -11,6 +11,7 @@ from weft.arrays.array import Array
 from weft.base.program_caches import clear_caches as clear_caches
 from weft.core.primitive import Primitive
 from weft.errors import WeftNotImplementedError
+from weft.sharding import Mesh
 from weft.sharding.context import mesh_in_force
 
 __all__ = [
@@ -49,6 +50,12 @@ class _NoMesh:
 
 
 _NO_MESH = _NoMesh()
+
+
+def get_concrete_mesh() -> Any:
+    """The mesh of devices in force, as `jax._src.mesh` has it; an empty one where there is none."""
+    mesh = mesh_in_force()
+    return mesh if isinstance(mesh, Mesh) else _NO_MESH
 
 
 class _Environment:
