@@ -246,7 +246,7 @@ def test_collectives_inside():
 
 NOT_LINEAR = {
     "min": lambda _, ct: (jnp.clip(ct, -1.0, 1.0),),
-    "select": lambda _, ct: (jnp.where(ct > 0.0, ct, 0.0),),
+    "select_n": lambda _, ct: (jnp.where(ct > 0.0, ct, 0.0),),
     "mul": lambda _, ct: (ct * ct,),
     "sin": lambda _, ct: (jnp.sin(ct),),
 }
@@ -260,7 +260,7 @@ def test_forward_mode_needs_a_backward_rule_that_is_linear(operation, transform)
         weft.jvp(f, (2.0,), (1.0,))
     assert caught.value.operation == operation and caught.value.fix.kind == "custom_jvp"
     # The fix, one way and the other:
-    value = {"min": 1.0, "select": 1.0, "mul": 1.0, "sin": np.sin(1.0)}[operation]
+    value = {"min": 1.0, "select_n": 1.0, "mul": 1.0, "sin": np.sin(1.0)}[operation]
     close(weft.grad(f)(2.0), value)
     g = weft.custom_jvp(lambda x: x)
     g.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
