@@ -172,3 +172,19 @@ assert jax.numpy.shape(None) == () and jax.numpy.ndim(None) == 0
 assert jax.core.ShapedArray((2,), "float32", sharding=None).shape == (2,)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_trees_are_compared_by_the_precision_of_their_dtypes():
+    program = """
+import weft.as_jax, jax, jax.numpy as jnp
+from jax._src.public_test_util import check_close, check_grads
+assert check_grads is jax.test_util.check_grads
+check_close({"a": jnp.ones(2)}, {"a": 1 + 5e-7 * jnp.ones(2)})
+for other in ({"a": 1.1 * jnp.ones(2)}, {"b": jnp.ones(2)}):
+    try:
+        check_close({"a": jnp.ones(2)}, other)
+    except AssertionError:
+        continue
+    raise SystemExit(f"equal to {other}")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

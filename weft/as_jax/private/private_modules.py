@@ -63,7 +63,7 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.pjit": ("weft.builtin_primitives", "weft.sharding", "weft"),
         "jax._src.pretty_printer": (f"{_HERE}.pretty_printer",),
         "jax._src.prng": ("weft.extend.random", "weft.builtin_primitives"),
-        "jax._src.public_test_util": ("weft.test_util",),
+        "jax._src.public_test_util": (f"{_HERE}.public_test_util", "weft.test_util"),
         "jax._src.random": ("weft.random", f"{_HERE}.dtype_names"),
         "jax._src.random.threefry2x32": ("weft.random.threefry", "weft.as_jax.extend_random"),
         "jax._src.scipy": ("weft.scipy",),
