@@ -107,7 +107,7 @@ CALLS = [
     BadCall("unwrap", lambda: jnp.unwrap(V, axis=1), AxisError, ("1",)),
     BadCall("mgrid", lambda: jnp.mgrid[3], WeftTypeError, ("slices", "3")),
     BadCall("ogrid", lambda: jnp.ogrid[1:], WeftValueError, ("a slice has an end",)),
-    BadCall("r_", lambda: jnp.r_["r", V], WeftValueError, ("'r'", "matrices")),
+    BadCall("r_", lambda: jnp.r_["rc", V], WeftValueError, ("'r'", "alone")),
     BadCall("c_", lambda: jnp.c_[V, "0"], WeftTypeError, ("in front",)),
     BadCall("save", lambda: jnp.save(io.BytesIO(), object()), WeftTypeError, ()),
     BadCall(
