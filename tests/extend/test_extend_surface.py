@@ -25,6 +25,7 @@ import weft.numpy as jnp
 from source_files import module_name, nodes, parse, python_files
 from tools import update_surface
 from weft import builtin_primitives, lax
+from weft.composed_primitives import COMPOSED
 from weft.core import rules
 from weft.errors import JaxprError, MissingRuleError, WeftTypeError
 from weft.extend import core
@@ -341,6 +342,7 @@ def test_the_snapshot_has_the_whole_surface():
 def test_every_primitive_of_weft_is_there_by_name():
     found = {}
     names_of_jax = {id(value) for value in builtin_primitives._never_applied.values()}
+    names_of_jax |= {id(value) for value in COMPOSED.values()}
     for module in pkgutil.walk_packages(weft.__path__, "weft."):
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, Primitive) and id(value) not in names_of_jax:

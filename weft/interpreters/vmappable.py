@@ -7,11 +7,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from weft import tree
+from weft.arrays.array import as_array
 from weft.core.trace import current_trace
 from weft.core.types import type_of
 from weft.interpreters.vmap import BatchTrace
-from weft.ops.indexing.creation import iota
 
 __all__ = [
     "VmappableValue", "closed", "element", "is_vmappable", "register_vmappable", "spec_types",
@@ -63,7 +65,8 @@ def register_vmappable(
     the index of the element. `from_elt(cont, axis_size, element, spec)` puts results together,
     where `cont(axis_size, x, spec)` is the array of all elements. `make_iota(axis_size)` gives the
     indices, in place of integers that count from 0. `axis_size_type` is the class of lengths of the
-    axis, which are integers in weft.
+    axis, which are integers in weft. Values without a `shape` do not say how long the axis is:
+    `vmap` then takes it from its other arguments, or from `axis_size`.
 
     >>> import dataclasses
     >>> from weft.extend.interpreters import batching
@@ -78,9 +81,11 @@ def register_vmappable(
     ...     lambda cont, index, x, axis: Scaled(cont(x.array, axis), x.scale),
     ...     lambda cont, size, x, axis: Scaled(cont(size, x.array, axis), x.scale),
     ... )
-    >>> out = weft.vmap(lambda x: Scaled(x.array.sum(), x.scale))(Scaled(jnp.ones((2, 3)), 5.0))
+    >>> total = weft.vmap(lambda x: Scaled(x.array.sum(), x.scale), axis_size=2)
+    >>> out = total(Scaled(jnp.ones((2, 3)), 5.0))
     >>> print(out.array, out.scale)
     [3. 3.] 5.0
+    >>> batching.unregister_vmappable(Scaled)
     """
     vmappables[data_type] = Vmappable(axis_size_type, to_elt, from_elt, make_iota)
     spec_types.add(spec_type)
@@ -120,8 +125,12 @@ def element(value: Any, spec: Any) -> Any:
     return of(value.value, spec)
 
 
+def _counting(size: int) -> Any:
+    return as_array(np.arange(size, dtype=np.int32))
+
+
 def _indices(registered: Vmappable, size: int) -> Any:
-    return registered.make_iota(size) if registered.make_iota else iota("int32", size)
+    return (registered.make_iota or _counting)(size)
 
 
 def whole(value: Any, spec: Any, move: Callable[[Any, int | None, Any, int], Any]) -> Any:

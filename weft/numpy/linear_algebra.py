@@ -226,7 +226,8 @@ def matmul(
     >>> jnp.matmul(jnp.ones((2, 3)), jnp.ones(3))
     Array([3., 3.], dtype=float32)
     """
-    x, y = getattr(a, "type", None), getattr(b, "type", None)
+    x: Any = getattr(a, "type", None)
+    y: Any = getattr(b, "type", None)
     typed = type(x) is type(y) is ArrayType  # A user's class may mean something else by `type`.
     plain = precision is None and preferred_element_type is None and out_sharding is None
     if plain and typed:

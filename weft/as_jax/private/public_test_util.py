@@ -33,6 +33,6 @@ def check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: s
     assert tree.structure(xs) == tree.structure(ys), err_msg
     for x, y in zip(tree.leaves(xs), tree.leaves(ys), strict=True):
         pair = (np.asarray(x), np.asarray(y))
-        wide = [of.astype("complex128" if of.dtype.kind == "c" else "float64") for of in pair]
-        limits = {"atol": _tolerance(atol, pair), "rtol": _tolerance(rtol, pair)}
-        np.testing.assert_allclose(*wide, **limits, err_msg=err_msg)
+        one, other = (of.astype("complex128" if of.dtype.kind == "c" else "float64") for of in pair)
+        absolute, relative = _tolerance(atol, pair), _tolerance(rtol, pair)
+        np.testing.assert_allclose(one, other, relative, absolute, err_msg=err_msg)

@@ -9,7 +9,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from intervals.rounding import down, down_loosely, up, up_loosely
-from intervals.trace import Interval, as_interval, register_interval
+from intervals.trace import Interval, as_interval, missing, register_interval
 from weft.errors import WeftTypeError
 from weft.extend.core import Primitive, primitives
 
@@ -319,8 +319,11 @@ def is_finite_interval(x: Interval) -> Interval:
 register_interval(p.is_finite_p, is_finite_interval)
 
 
-def select_interval(condition: Any, on_true: Any, on_false: Any) -> Interval:
-    """The one that is chosen; both where the condition is uncertain."""
+def select_interval(condition: Any, *cases: Any) -> Interval:
+    """The second case where the condition holds, else the first; both where it is uncertain."""
+    if len(cases) != 2 or jnp.result_type(bounds(condition)[0]) != jnp.bool_:
+        raise missing(p.select_n_p, (condition, *cases))  # a choice among more by a number
+    on_false, on_true = cases
     always, possibly = bounds(condition)
     (true_low, true_high), (false_low, false_high) = bounds(on_true), bounds(on_false)
     lower, upper = jnp.minimum(true_low, false_low), jnp.maximum(true_high, false_high)
@@ -329,4 +332,4 @@ def select_interval(condition: Any, on_true: Any, on_false: Any) -> Interval:
     return Interval(lower, upper)
 
 
-register_interval(p.select_p, select_interval)
+register_interval(p.select_n_p, select_interval)
