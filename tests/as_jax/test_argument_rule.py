@@ -53,6 +53,14 @@ TAKEN = {
         lambda: recurrence(lambda x: [x[0], {"term": x[1]}]),
         [1.0, 3.0, 7.0, 15.0],
     ),
+    "one number as the data of all ids": (
+        lambda: jax.ops.segment_max(jnp.float32(3), jnp.array([0, 2]), 3).tolist(),
+        [3.0, -np.inf, 3.0],
+    ),
+    "one number as the data of one id": (
+        lambda: jax.ops.segment_sum(jnp.float32(3), jnp.array(1), 2).tolist(),
+        [0.0, 3.0],
+    ),
     "keys whose bits are zeros": (
         lambda: jax.random.key_data(
             jnp.zeros_like(jax.random.split(jax.random.key(1), 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import importlib
+import pickle
 
 import numpy as np
 import pytest
@@ -400,3 +401,8 @@ def test_primitives_that_other_primitives_do():
     squeezed = weft.vmap(weft.grad(lambda x: lax.squeeze_p.bind(x, dimensions=(0,))[1]))(x[:, None])
     same(squeezed, [[[0, 1, 0, 0, 0, 0]]])
     assert "squeeze" not in str(weft.make_jaxpr(lambda x: lax.tile_p.bind(x, reps=(1, 2)))(x))
+
+
+def test_the_class_of_compiled_functions_has_the_name_that_libraries_look_for():
+    kind = type(weft.jit(lambda x: x))
+    assert "PjitFunction" in str(kind) and pickle.loads(pickle.dumps(kind)) is kind

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import integer_of, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.control_flow.associative_scan import associative_scan
@@ -240,6 +240,10 @@ def _public(name: str, summary: str, empty: str, example: str) -> Callable[..., 
         refuse_sharding(name, out_sharding)
         flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices}
         check_flags(name, **flags)
+        if config.lenient() and not type_of(data).ndim:
+            # One number stands for the data of every id, as where `x.at[ids]` takes it.
+            segment_ids = reshape(segment_ids, (type_of(segment_ids).size,))
+            data = broadcast_in_dim(data, type_of(segment_ids).shape, ())
         _check_operands(name, type_of(data), type_of(segment_ids))
         return _segments(
             data,

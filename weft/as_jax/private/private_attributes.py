@@ -1,12 +1,15 @@
-"""Attributes that JAX's classes have for JAX itself, and that libraries read."""
+"""Attributes and names that JAX's classes have for JAX itself, and that libraries read."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from weft.dispatch import jitted
 from weft.sharding import Sharding
 
 __all__ = ["add_private_attributes"]
+
+_NAME_OF_JITTED = "PjitFunction"
 
 
 def _device_assignment(sharding: Sharding) -> tuple[Any, ...]:
@@ -24,3 +27,7 @@ def add_private_attributes() -> None:
     """Gives weft's classes these attributes."""
     for attribute in (_device_assignment, _addressable_device_assignment):
         setattr(Sharding, attribute.__name__, property(attribute))
+    # Libraries recognise what `jit` returns by the name of its class (haiku and chex refuse it).
+    # The module holds the class by this name too, where what was pickled looks for it.
+    setattr(jitted, _NAME_OF_JITTED, jitted.Jitted)
+    jitted.Jitted.__name__ = jitted.Jitted.__qualname__ = _NAME_OF_JITTED
