@@ -159,6 +159,9 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3, help="how often times are taken (3)")
     parser.add_argument("--verbose", action="store_true", help="whole tracebacks")
     args = parser.parse_args()
+    # Each job runs in a folder of its own, where a path relative to this one leads nowhere.
+    args.python = os.path.abspath(args.python)
+    args.beside = args.beside and os.path.abspath(args.beside)
     jobs = [name for name in args.only.split(",") if name] or all_jobs()
     unknown = set(jobs) - set(all_jobs())
     if unknown:

@@ -251,6 +251,7 @@ def main() -> int:
         "--seconds", type=float, default=SECONDS, help=f"for the drawn tests, on JAX ({SECONDS:g})"
     )
     args = parser.parse_args()
+    args.python, args.beside = os.path.abspath(args.python), os.path.abspath(args.beside)
     names = [name for name in args.only.split(",") if name] or list(SUITES)
     if unknown := set(names) - set(SUITES):
         parser.error(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
