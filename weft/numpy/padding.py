@@ -112,14 +112,18 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
     if callable(mode):
         return _pad_by_function(as_operand(array), widths, mode, kwargs)
     _check_options(mode, kwargs)
+    if mode == "empty":
+        mode, kwargs = "constant", {}
     if mode in ("constant", "linear_ramp"):
         name = _OPTIONS[mode][0]
         rows = _pairs(kwargs.get(name, 0), of.ndim, name)
         values = [v for row in rows for v in row]
+        if mode == "constant" and all(v is values[0] for v in values):
+            values = values[:1]
         check_arrays("pad", *values)
         values = [number_for("pad", x, of.dtype) for x in values]
         return (_constant if mode == "constant" else _ramp)(array, *values, widths=widths)
-    if 0 in [n for n, pair in zip(of.shape, widths, strict=True) if any(pair)] and mode != "empty":
+    if 0 in [n for n, pair in zip(of.shape, widths, strict=True) if any(pair)]:
         message = f"pad: mode {mode!r} needs elements along the axes that it pads"
         raise refusal(WeftValueError, message, "pad", str(of))
     if mode in ("maximum", "mean", "median", "minimum"):
@@ -135,7 +139,10 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
 
 @compiled
 def _constant(x: Any, *values: Any, widths: Widths) -> Any:
+    """One value for all sides, or a value for each side of each dimension."""
     dtype, ndim = type_of(x).dtype, type_of(x).ndim
+    if len(values) == 1:
+        return slicing.pad(x, reshape(convert(values[0], dtype), ()), [(*w, 0) for w in widths])
     for axis, (before, after) in enumerate(widths):
         low, high = (convert(v, dtype) for v in values[2 * axis : 2 * axis + 2])
         for value, pair in ((low, (before, 0, 0)), (high, (0, after, 0))):
@@ -160,17 +167,13 @@ def _by_mode(x: Any, *, widths: Widths, mode: str, odd: bool) -> Any:
         n = type_of(x).shape[axis]
         if not before and not after:
             continue
-        if mode == "empty":
-            config = [(before, after, 0) if d == axis else (0, 0, 0) for d in range(len(widths))]
-            x = slicing.pad(x, type_of(x).dtype.type(0), config)
-        elif mode == "edge" or (mode == "reflect" and n == 1):
+        if mode == "edge" or (mode == "reflect" and n == 1):
             parts = [_repeated(_part(x, 0, 1, axis), before, axis), x]
             x = concatenate([*parts, _repeated(_part(x, n - 1, n, axis), after, axis)], axis)
         elif mode == "wrap":
-            copies = -(-before // n), -(-after // n)
-            tiled = concatenate([x] * (copies[0] + 1 + copies[1]), axis)
-            start = copies[0] * n - before
-            x = _part(tiled, start, start + before + n + after, axis)
+            wholes = [x] * (before // n + 1 + after // n)
+            front, back = _part(x, n - before % n, n, axis), _part(x, 0, after % n, axis)
+            x = concatenate([front, *wholes, back], axis)
         else:
             x = _reflected(x, before, after, axis, mode == "reflect", odd)
     return x
