@@ -15,7 +15,7 @@ from weft.runtime.jaxlib.lazy import pending_nodes
 
 __all__ = [
     "Slice", "dslice", "has_windows", "indexed_shape", "read", "updated",
-    "with_moved_starts",
+    "windows", "with_moved_starts",
 ]  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def with_moved_starts(index: Any) -> tuple[Any, ...]:
     )
 
 
-def _windows(index: Any, ndim: int) -> tuple[list[tuple[int, Slice]], tuple[Any, ...]]:
+def windows(index: Any, ndim: int) -> tuple[list[tuple[int, Slice]], tuple[Any, ...]]:
     """The slices of traced starts with their dimensions, and the index into what these leave."""
     parts = _parts(index)
     if not any(type(part) is Slice for part in parts):
@@ -142,8 +142,8 @@ def _windows(index: Any, ndim: int) -> tuple[list[tuple[int, Slice]], tuple[Any,
     return found, tuple(rest)
 
 
-def _window(x: Any, windows: list[tuple[int, Slice]]) -> Any:
-    for dim, part in windows:
+def _window(x: Any, parts: list[tuple[int, Slice]]) -> Any:
+    for dim, part in parts:
         x = dynamic_slice_in_dim(x, part.start, part.extent, dim)
     return x
 
@@ -152,21 +152,21 @@ def read(x: Any, index: Any) -> Any:
     """The part of an array at an index."""
     if index is Ellipsis:
         return x
-    windows, rest = _windows(index, x.ndim)
-    return _window(x, windows)[rest]
+    found, rest = windows(index, x.ndim)
+    return _window(x, found)[rest]
 
 
 def updated(x: Any, index: Any, value: Any, method: str) -> Any:
     """The array with the part at an index changed by `x.at[...].set` or another such method."""
-    windows, rest = _windows(index, x.ndim)
-    if not windows:
+    found, rest = windows(index, x.ndim)
+    if not found:
         return getattr(x.at[rest], method)(value)
     # From the outside in: each window is cut out of the one before, and put back in turn.
     wholes = [x]
-    for window in windows:
+    for window in found:
         wholes.append(_window(wholes[-1], [window]))
     part = getattr(wholes[-1].at[rest], method)(value)
-    for whole, (dim, taken) in zip(wholes[-2::-1], windows[::-1], strict=True):
+    for whole, (dim, taken) in zip(wholes[-2::-1], found[::-1], strict=True):
         part = dynamic_update_slice_in_dim(whole, part, taken.start, dim)
     return part
 

@@ -1,54 +1,45 @@
-"""Pallas: kernels can be described; none can be run (see `weft.experimental.pallas.kernels`)."""
+"""Pallas: kernels, which weft interprets (see `pallas_call`); none is compiled for accelerators."""
 
 from typing import TYPE_CHECKING
 
 from weft.base.facades import load_on_first_use
 from weft.experimental.pallas.calls import (
-    atomic_add,
-    atomic_and,
-    atomic_cas,
-    atomic_max,
-    atomic_min,
-    atomic_or,
-    atomic_xchg,
-    atomic_xor,
-    broadcast_to,
     core_map,
-    debug_check,
-    debug_print,
     delay,
-    dot,
-    empty,
-    empty_like,
-    empty_ref_like,
     enable_debug_checks,
     enable_poison_buffers,
     estimate_cost,
     get_global,
     kernel,
-    load,
-    loop,
     lower_as_mlir,
+    pallas_export_experimental,
+    select_ref,
+)
+from weft.experimental.pallas.grid import num_programs, program_id
+from weft.experimental.pallas.helpers import (
+    broadcast_to,
+    debug_check,
+    debug_print,
+    dot,
+    empty,
+    empty_like,
+    empty_ref_like,
+    loop,
     max_contiguous,
     multiple_of,
-    num_programs,
-    pallas_call,
-    pallas_export_experimental,
-    program_id,
     reciprocal,
     run_scoped,
     run_state,
-    select_ref,
     semaphore_read,
     semaphore_signal,
     semaphore_wait,
-    store,
-    swap,
     when,
     with_scoped,
 )
+from weft.experimental.pallas.interpreted import pallas_call
 from weft.experimental.pallas.kernels import (
     ANY,
+    HOST,
     Blocked,
     BlockSpec,
     BoundedSlice,
@@ -57,6 +48,7 @@ from weft.experimental.pallas.kernels import (
     CostEstimate,
     Element,
     GridSpec,
+    MemoryRef,
     MemorySpace,
     Slice,
     Squeezed,
@@ -69,6 +61,19 @@ from weft.experimental.pallas.kernels import (
     squeezed,
     strides_from_shape,
 )
+from weft.experimental.pallas.memory import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xchg,
+    atomic_xor,
+    load,
+    store,
+    swap,
+)
 
 if TYPE_CHECKING:
     from weft.experimental.pallas import mosaic_gpu as mosaic_gpu
@@ -79,16 +84,16 @@ if TYPE_CHECKING:
 # fmt: off
 __all__ = [
     "ANY", "BlockSpec", "Blocked", "BoundedSlice", "Buffered", "CompilerParams", "CostEstimate",
-    "Element", "GridSpec", "MemorySpace", "Slice", "Squeezed", "align_to", "atomic_add",
-    "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg",
-    "atomic_xor", "broadcast_to", "cdiv", "core_map", "debug_check", "debug_print", "delay",
-    "dot", "ds", "dslice", "empty", "empty_like", "empty_ref_like", "enable_debug_checks",
+    "Element", "GridSpec", "HOST", "MemoryRef", "MemorySpace", "Slice", "Squeezed", "align_to",
+    "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
+    "atomic_xchg", "atomic_xor", "broadcast_to", "cdiv", "core_map", "debug_check", "debug_print",
+    "delay", "dot", "ds", "dslice", "empty", "empty_like", "empty_ref_like", "enable_debug_checks",
     "enable_poison_buffers", "estimate_cost", "get_global", "kernel", "load", "loop",
     "lower_as_mlir", "max_contiguous", "mosaic_gpu", "multiple_of", "next_power_of_2",
     "no_block_spec", "num_programs", "ops", "pallas_call", "pallas_export_experimental",
     "program_id", "reciprocal", "run_scoped", "run_state", "select_ref", "semaphore_read",
-    "semaphore_signal", "semaphore_wait", "squeezed", "store", "strides_from_shape", "swap",
-    "tpu", "triton", "when", "with_scoped",
+    "semaphore_signal", "semaphore_wait", "squeezed", "store", "strides_from_shape", "swap", "tpu",
+    "triton", "when", "with_scoped",
 ]
 # fmt: on
 
