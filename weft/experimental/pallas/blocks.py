@@ -200,9 +200,9 @@ def _recorded_index_map(
 ) -> ClosedJaxpr:
     what = f"the index map of {name}"
     count = len(lengths)
-    takes = f"the {count} indices of the grid" + (
-        f" and {len(scalars)} references to scalars" if scalars else ""
-    )
+    takes = f"{count} indices: those of the grid"
+    if scalars:
+        takes += f", and {len(scalars)} references to scalars"
     check_arguments(what, function, count + len(scalars), {}, takes)
 
     def flat(*values: Any) -> list[Any]:
@@ -212,7 +212,7 @@ def _recorded_index_map(
         found = list(out) if isinstance(out, (tuple, list)) else [out]
         if len(found) != rank:
             message = f"{_OPERATION}: {what} returns {len(found)} indices for {rank} dimensions"
-            fix = Fix("indices", f"return {rank} indices, one per dimension of the block")
+            fix = Fix("indices", f"return one index per dimension of the block: {rank}")
             got, wanted = f"{out!r:.100}", f"{rank} integers"
             raise refusal(WeftValueError, message, _OPERATION, got, wanted, fix)
         return [_index(what, value) for value in found]

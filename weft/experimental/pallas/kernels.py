@@ -15,10 +15,11 @@ from weft.refs.index import Slice, dslice
 
 __all__ = [
     "ANY", "HOST", "BlockSpec", "Blocked", "BoundedSlice", "Buffered", "CompilerParams",
-    "CostEstimate", "Description", "Element", "GridSpec", "InterpretParams", "MemoryRef",
-    "MemorySpace", "PrefetchScalarGridSpec", "SemaphoreType", "Slice", "Squeezed", "align_to",
-    "cdiv", "ds", "dslice", "forced_interpretation", "kernel_function", "next_power_of_2",
-    "no_block_spec", "squeezed", "strides_from_shape",
+    "CostEstimate", "Description", "DeviceIdType", "Element", "GridDimensionSemantics", "GridSpec",
+    "InterpretParams", "MemoryRef", "MemorySpace", "PrefetchScalarGridSpec", "RevisitMode",
+    "SemaphoreType", "Slice", "Squeezed", "align_to", "cdiv", "ds", "dslice",
+    "forced_interpretation", "kernel_function", "next_power_of_2", "no_block_spec", "squeezed",
+    "strides_from_shape",
 ]  # fmt: skip
 
 WHY = (
@@ -87,6 +88,29 @@ class SemaphoreType(enum.Enum):
     def __call__(self, shape: Any) -> MemoryRef:
         """The description of an array of semaphores."""
         return MemoryRef(tuple(shape), self.dtype, MemorySpace.SEMAPHORE)
+
+
+class GridDimensionSemantics(enum.Enum):
+    """In which order a compiler may run an axis of the grid; interpreted, it is run in order."""
+
+    PARALLEL = "parallel"
+    CORE_PARALLEL = "core_parallel"
+    SUBCORE_PARALLEL = "subcore_parallel"
+    ARBITRARY = "arbitrary"
+
+
+class DeviceIdType(enum.Enum):
+    """How the device of a semaphore is named."""
+
+    MESH = "mesh"
+    LOGICAL = "logical"
+
+
+class RevisitMode(enum.Enum):
+    """Whether a block of a result is visited again at once or later; interpreted, both work."""
+
+    IMMEDIATE = "immediate"
+    ANY = "any"
 
 
 class Description:

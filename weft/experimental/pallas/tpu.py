@@ -6,6 +6,7 @@ from weft.experimental.pallas.helpers import semaphore_read, semaphore_signal, s
 from weft.experimental.pallas.kernels import (
     BlockSpec,
     CompilerParams,
+    GridDimensionSemantics,
     GridSpec,
     InterpretParams,
     MemorySpace,
@@ -31,17 +32,16 @@ from weft.experimental.pallas.tpu_kernels import (
 
 # fmt: off
 __all__ = [
-    "ANY", "ARBITRARY", "BlockSpec", "CMEM", "CompilerParams", "GridSpec", "HBM",
-    "InterpretParams", "MemorySpace",
-    "PARALLEL", "PrefetchScalarGridSpec", "SEMAPHORE", "SMEM", "SemaphoreType",
-    "TPUCompilerParams", "VMEM",
-    "VMEM_SHARED", "async_copy", "async_remote_copy", "bitcast", "core_barrier",
-    "create_tensorcore_mesh", "dma_semaphore", "einshape", "emit_pipeline",
+    "ANY", "ARBITRARY", "BlockSpec", "CMEM", "CORE_PARALLEL", "CompilerParams",
+    "GridDimensionSemantics", "GridSpec", "HBM", "InterpretParams", "MemorySpace", "PARALLEL",
+    "PrefetchScalarGridSpec", "SEMAPHORE", "SMEM", "SemaphoreType", "SUBCORE_PARALLEL",
+    "TPUCompilerParams", "VMEM", "VMEM_SHARED", "async_copy", "async_remote_copy", "bitcast",
+    "core_barrier", "create_tensorcore_mesh", "dma_semaphore", "einshape", "emit_pipeline",
     "emit_pipeline_with_allocations", "force_tpu_interpret_mode", "get_barrier_semaphore",
     "get_tpu_info", "get_tpu_info_for_chip", "is_tpu_device", "load", "make_async_copy",
-    "make_async_remote_copy", "matmul_acc_lhs", "matmul_pop", "matmul_push_rhs",
-    "pack_elementwise", "prng_random_bits", "prng_seed", "reset_tpu_interpret_mode_state", "roll",
-    "run_on_first_core", "sample_block", "semaphore_read", "semaphore_signal", "semaphore_wait",
+    "make_async_remote_copy", "matmul_acc_lhs", "matmul_pop", "matmul_push_rhs", "pack_elementwise",
+    "prng_random_bits", "prng_seed", "reset_tpu_interpret_mode_state", "roll", "run_on_first_core",
+    "sample_block", "semaphore_read", "semaphore_signal", "semaphore_wait",
     "set_tpu_interpret_mode", "stateful_bernoulli", "stateful_bits", "stateful_normal",
     "stateful_uniform", "stochastic_round", "store", "sync_copy", "to_pallas_key", "touch",
     "trace_value", "unpack_elementwise", "with_memory_space_constraint",
@@ -52,7 +52,9 @@ TPUCompilerParams = CompilerParams
 ANY, CMEM, HBM = MemorySpace.ANY, MemorySpace.CMEM, MemorySpace.HBM
 SEMAPHORE, SMEM = MemorySpace.SEMAPHORE, MemorySpace.SMEM
 VMEM, VMEM_SHARED = MemorySpace.VMEM, MemorySpace.VMEM_SHARED
-ARBITRARY, PARALLEL = "arbitrary", "parallel"
+ARBITRARY, PARALLEL = GridDimensionSemantics.ARBITRARY, GridDimensionSemantics.PARALLEL
+CORE_PARALLEL = GridDimensionSemantics.CORE_PARALLEL
+SUBCORE_PARALLEL = GridDimensionSemantics.SUBCORE_PARALLEL
 
 async_remote_copy = kernel_function("pallas.tpu.async_remote_copy")
 core_barrier = kernel_function("pallas.tpu.core_barrier")
