@@ -185,7 +185,9 @@ FIXES = [
     Fixed(
         "pass the buffer to pallas_call in scratch_shapes",
         wrong=lambda: scoped(collective_axes="x"),
-        fixed=lambda fix: run(lambda x, o, tmp: copied(x, o), scratch_shapes=[tpu.VMEM((2,), "i4")]),
+        fixed=lambda fix: run(
+            lambda x, o, tmp: copied(x, o), scratch_shapes=[tpu.VMEM((2,), "i4")]
+        ),
         value=X,
         error=WeftNotImplementedError,
     ),

@@ -26,7 +26,7 @@ from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.ops.elementwise.convert import convert_element_type
 from weft.refs import index as indexing
 from weft.refs.equations import WHOLE, addupdate_p, get_p, index_with, split_index, swap_p
-from weft.refs.views import Parts
+from weft.refs.views import RefParts
 
 __all__ = [
     "Ref",
@@ -137,11 +137,11 @@ class Ref:
             _recorded_add(place, idx, x)
 
     @property
-    def at(self) -> Parts:
+    def at(self) -> RefParts:
         """Parts of the reference, to be handed on: `ref.at[i]` is read and written like `ref`."""
-        return Parts(self)
+        return RefParts(self)
 
-    def fitted(self, value: Any, operation: str) -> Any:
+    def _fitted(self, value: Any, operation: str) -> Any:
         """A value that may be written into the reference, with its dtype."""
         return fitted(_place(self), value, operation)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from weft.refs import index as indexing
 
-__all__ = ["Parts", "RefView"]
+__all__ = ["RefParts", "RefView"]
 
 
-class Parts:
+class RefParts:
     """What `ref.at` is: indexed, it gives parts of a reference."""
 
     __slots__ = ("_base",)
@@ -61,24 +61,24 @@ class RefView:
         return found
 
     @property
-    def at(self) -> Parts:
+    def at(self) -> RefParts:
         """Parts of this part, by their index in it."""
-        return Parts(self)
+        return RefParts(self)
 
     def __getitem__(self, index: Any) -> Any:
         return indexing.read(self.base[self.index], index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        value = self.fitted(value, "ref[...] = value")
+        value = self._fitted(value, "ref[...] = value")
         if index is Ellipsis:
             self.base[self.index] = value
             return
         part = self.base[self.index]
         self.base[self.index] = indexing.updated(part, index, value, "set")
 
-    def fitted(self, value: Any, operation: str) -> Any:
+    def _fitted(self, value: Any, operation: str) -> Any:
         """A value that may be written into the reference, with its dtype."""
-        return self.base.fitted(value, operation)
+        return self.base._fitted(value, operation)
 
     def get(self, idx: Any = ...) -> Any:
         """The part at an index: `view[idx]`."""
@@ -99,7 +99,7 @@ class RefView:
         if idx is Ellipsis:
             self.base.addupdate(x, self.index)
             return
-        x = self.fitted(x, "addupdate")
+        x = self._fitted(x, "addupdate")
         part = self.base[self.index]
         self.base[self.index] = indexing.updated(part, idx, x, "add")
 

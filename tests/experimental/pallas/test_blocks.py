@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weft.numpy as jnp
-from experimental.pallas.kernel_calls import BLOCKS, F32, I32, V, S, call, check, matrix
+from experimental.pallas.kernel_calls import BLOCKS, F32, I32, S, V, call, check, matrix
 from weft.experimental import pallas as pl
 from weft.experimental.pallas import tpu
 
@@ -27,8 +27,7 @@ def test_blocks_that_stick_out_are_cut_off():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "fill"),
-    [(F32, np.nan), (I32, np.iinfo(I32).min), (np.uint8, 0), (np.bool_, False)],
+    ("dtype", "fill"), [(F32, np.nan), (I32, np.iinfo(I32).min), (np.uint8, 0), (np.bool_, False)]
 )
 def test_what_is_read_past_the_end(dtype, fill):
     x = np.arange(1, 7).astype(dtype)

@@ -9,7 +9,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from experimental.pallas.kernel_calls import BLOCKS, F32, I32, V, S, call
+from experimental.pallas.kernel_calls import BLOCKS, F32, I32, S, V, call
 from weft.errors import (
     ShapeError,
     TreeError,

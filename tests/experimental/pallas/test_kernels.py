@@ -7,7 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from experimental.pallas.kernel_calls import BLOCKS, F32, I32, V, S, call, check, matrix
+from experimental.pallas.kernel_calls import BLOCKS, F32, I32, S, V, call, check, matrix
 from weft import lax
 from weft.experimental import pallas as pl
 from weft.experimental.pallas import tpu, triton
@@ -248,6 +248,21 @@ def test_scalars_known_before_blocks_are_cut():
     )
     found = call(kernel, S((5, 12), F32), grid_spec=grid_spec)(rows, A)
     check(found, (A[rows] * rows[:, None] + 3)[::-1])
+
+
+def test_trees_of_scalars():
+    def kernel(s, t, x, o):
+        o[...] = x[...] + s["a"][0] * 10 + t[1]
+
+    grid_spec = tpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=2,
+        grid=(2,),
+        in_specs=[pl.BlockSpec((4, 12), lambda i, s, t: (s["a"][i], 0))],
+        out_specs=pl.BlockSpec((4, 12), lambda i, s, t: (t[i], 0)),
+    )
+    first, second = np.array([1, 0], I32), np.array([0, 1], I32)
+    check(call(kernel, S((8, 12), F32), grid_spec=grid_spec)({"a": first}, second, A),
+          np.roll(A, 4, 0) + 11)  # fmt: skip
 
 
 def test_trees_of_operands_and_results():

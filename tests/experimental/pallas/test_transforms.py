@@ -7,7 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from experimental.pallas.kernel_calls import BLOCKS, F32, V, S, call, check, matrix
+from experimental.pallas.kernel_calls import BLOCKS, F32, S, V, call, check, matrix
 from experimental.pallas.test_kernels import A, B, product
 from weft import P, export, lax
 from weft.experimental import pallas as pl

@@ -3,6 +3,19 @@
 from typing import TYPE_CHECKING
 
 from weft.base.facades import load_on_first_use
+from weft.experimental.pallas.accesses import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xchg,
+    atomic_xor,
+    load,
+    store,
+    swap,
+)
 from weft.experimental.pallas.calls import (
     core_map,
     delay,
@@ -62,19 +75,6 @@ from weft.experimental.pallas.kernels import (
     no_block_spec,
     squeezed,
     strides_from_shape,
-)
-from weft.experimental.pallas.memory import (
-    atomic_add,
-    atomic_and,
-    atomic_cas,
-    atomic_max,
-    atomic_min,
-    atomic_or,
-    atomic_xchg,
-    atomic_xor,
-    load,
-    store,
-    swap,
 )
 
 if TYPE_CHECKING:

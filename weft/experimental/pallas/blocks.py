@@ -72,6 +72,16 @@ def buffer(described: Any, fill: str = "least") -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
+class Grid:
+    """What index maps get: the lengths of the grid's axes, and the types and the tree of the
+    scalars that are known before blocks are cut."""
+
+    lengths: Sequence[Any]
+    scalars: Sequence[ArrayType]
+    scalar_tree: Any
+
+
+@dataclasses.dataclass(frozen=True)
 class Operand:
     """An operand and its blocks: `name` says which it is, `type` is that of the whole array,
     `dims` has a description per dimension, and `index_map` is recorded."""
@@ -152,10 +162,8 @@ class Operand:
         return block if starts is None else dynamic_update_slice(value, block, starts)
 
 
-def operand(
-    name: str, spec: BlockSpec, of: ArrayType, lengths: Sequence[Any], scalars: Sequence[ArrayType]
-) -> Operand:
-    """An operand of this type, over a grid of these lengths, with scalars that come before.
+def operand(name: str, spec: BlockSpec, of: ArrayType, grid: Grid) -> Operand:
+    """An operand of this type, over a grid.
 
     Raises ShapeError for a block of another rank, WeftNotImplementedError for blocks whose size is
     not known, and where the index map takes or returns something else than it should, WeftTypeError
@@ -169,7 +177,7 @@ def operand(
     dims = tuple(_dimension(name, entry) for entry in shape)
     if spec.index_map is None:
         return Operand(name, of, dims, None)
-    recorded = _recorded_index_map(name, spec.index_map, len(dims), lengths, scalars)
+    recorded = _recorded_index_map(name, spec.index_map, len(dims), grid)
     return Operand(name, of, dims, recorded)
 
 
@@ -192,23 +200,19 @@ def _dimension(name: str, entry: Any) -> Any:
 
 
 def _recorded_index_map(
-    name: str,
-    function: Callable[..., Any],
-    rank: int,
-    lengths: Sequence[Any],
-    scalars: Sequence[ArrayType],
+    name: str, function: Callable[..., Any], rank: int, grid: Grid
 ) -> ClosedJaxpr:
     what = f"the index map of {name}"
-    count = len(lengths)
+    count, more = len(grid.lengths), len(grid.scalar_tree.children())
     takes = f"{count} indices: those of the grid"
-    if scalars:
-        takes += f", and {len(scalars)} references to scalars"
-    check_arguments(what, function, count + len(scalars), {}, takes)
+    if more:
+        takes += f", and {more} references to scalars"
+    check_arguments(what, function, count + more, {}, takes)
 
     def flat(*values: Any) -> list[Any]:
         given = with_staged(values)
-        with running_at(given[:count], lengths):
-            out = function(*given)
+        with running_at(given[:count], grid.lengths):
+            out = function(*given[:count], *grid.scalar_tree.unflatten(given[count:]))
         found = list(out) if isinstance(out, (tuple, list)) else [out]
         if len(found) != rank:
             message = f"{_OPERATION}: {what} returns {len(found)} indices for {rank} dimensions"
@@ -217,7 +221,7 @@ def _recorded_index_map(
             raise refusal(WeftValueError, message, _OPERATION, got, wanted, fix)
         return [_index(what, value) for value in found]
 
-    types: list[Any] = [INDEX] * count + [RefType(of) for of in scalars]
+    types: list[Any] = [INDEX] * count + [RefType(of) for of in grid.scalars]
     name = function_name(function)
     jaxpr, consts = trace_to_jaxpr(flat, types, transformation=_OPERATION, name=name)
     check_captures(what, function, consts)

@@ -204,7 +204,7 @@ def dot(
         raise refusal(WeftValueError, message, "pallas.dot", got, "two each", fix)
     if precision is None and allow_tf32 is not None:
         precision = "high" if allow_tf32 else "highest"
-    dtype = jnp.promote_types(a.dtype, b.dtype)
+    dtype: Any = jnp.promote_types(a.dtype, b.dtype)
     if jnp.issubdtype(dtype, jnp.integer):
         dtype = jnp.int32
     elif dtype != jnp.float64:

@@ -30,7 +30,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.experimental.pallas.blocks import INDEX, Operand, buffer, operand
+from weft.experimental.pallas.blocks import INDEX, Grid, Operand, buffer, operand
 from weft.experimental.pallas.captures import check_arguments, check_captures
 from weft.experimental.pallas.grid import running_at
 from weft.experimental.pallas.kernels import (
@@ -104,28 +104,10 @@ def pallas_call(
         raise not_a_function(_OPERATION, kernel)
     parts = {"grid": grid, "in_specs": in_specs, "out_specs": out_specs}
     spec = _grid_spec(grid_spec, {**parts, "scratch_shapes": scratch_shapes})
-    call = _Call(
-        kernel,
-        name or function_name(kernel),
-        tuple(out_shape) if isinstance(out_shape, list) else out_shape,
-        spec,
-        dict(input_output_aliases or {}),
-        forced_interpretation.get() or interpret,
-    )
-
-    def run(*args: Any) -> Any:
-        return call.run(args)
-
-    run.__name__ = call.name
-    compiled = jit(run, inline=True)
-
-    def interpreted(*args: Any) -> Any:
-        if not call.interpret:
-            raise _not_interpreted(call.name)
-        return compiled(*args)
-
-    interpreted.__name__ = call.name
-    return interpreted
+    name = name or function_name(kernel)
+    made = tuple(out_shape) if isinstance(out_shape, list) else out_shape
+    how = forced_interpretation.get() or interpret
+    return _Call(kernel, name, made, spec, dict(input_output_aliases or {}), how).as_function()
 
 
 def _not_interpreted(name: str) -> WeftNotImplementedError:
@@ -178,20 +160,36 @@ def filling(interpret: Any) -> str:
 class _Call:
     """What `pallas_call` was given."""
 
-    kernel: Callable[..., None]
+    kernel: Callable[..., Any]
     name: str
     out_shape: Any
     spec: GridSpec
     aliases: dict[int, int]
     interpret: Any
 
-    def run(self, args: tuple[Any, ...]) -> Any:
-        """The results for some operands."""
+    def as_function(self) -> Callable[..., Any]:
+        """The function that `pallas_call` returns."""
+
+        def run(*args: Any) -> Any:
+            return self._run(args)
+
+        run.__name__ = self.name
+        compiled = jit(run, inline=True)
+
+        def interpreted(*args: Any) -> Any:
+            if not self.interpret:
+                raise _not_interpreted(self.name)
+            return compiled(*args)
+
+        interpreted.__name__ = self.name
+        return interpreted
+
+    def _run(self, args: tuple[Any, ...]) -> Any:
         plan, values, out_tree = self._plan(args)
         scalars, inputs = values[: plan.scalars], values[plan.scalars :]
         return tree.unflatten(out_tree, plan.run(scalars, inputs, self.aliases))
 
-    def _plan(self, args: tuple[Any, ...]) -> tuple[_Plan, list[Any], Any]:
+    def _plan(self, args: tuple[Any, ...]) -> tuple[_Interpretation, list[Any], Any]:
         fill = filling(self.interpret)
         lengths = _lengths(self.spec.grid)
         count = getattr(self.spec, "num_scalar_prefetch", 0)
@@ -206,8 +204,9 @@ class _Call:
         in_names = [f"args{tree.keystr(path)}" for path, _ in tree.leaves_with_path(args)]
         out_names = [f"outputs{tree.keystr(p)}" for p, _ in tree.leaves_with_path(self.out_shape)]
         self._check_aliases(types, out_types)
+        grid = Grid(lengths, scalar_types, scalar_tree)
         operands = [
-            operand(name, spec, of, lengths, scalar_types)
+            operand(name, spec, of, grid)
             for name, spec, of in zip(
                 [*in_names[len(scalar_leaves) :], *out_names],
                 [
@@ -228,7 +227,7 @@ class _Call:
             *(RefType(type_of(value).update(varying=varying)) for value in scratch),
         ]
         program, closed_over = self._recorded(lengths, refs, trees, split)
-        plan = _Plan(
+        plan = _Interpretation(
             lengths, program, closed_over, len(scalar_leaves), len(leaves), operands, scratch, fill
         )
         return plan, values, out_tree
@@ -336,7 +335,7 @@ def _joined(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Plan:
+class _Interpretation:
     """A recorded kernel and its operands: `inputs` of them are taken, the others are made."""
 
     lengths: list[Any]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weft.experimental.pallas.accesses import load_all as load
+from weft.experimental.pallas.accesses import store_all as store
 from weft.experimental.pallas.helpers import semaphore_read, semaphore_signal, semaphore_wait
 from weft.experimental.pallas.kernels import (
     BlockSpec,
@@ -14,8 +16,6 @@ from weft.experimental.pallas.kernels import (
     SemaphoreType,
     kernel_function,
 )
-from weft.experimental.pallas.memory import load_all as load
-from weft.experimental.pallas.memory import store_all as store
 from weft.experimental.pallas.tpu_kernels import (
     async_copy,
     bitcast,

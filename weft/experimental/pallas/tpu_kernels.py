@@ -10,8 +10,8 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.argument_errors import refusal
 from weft.errors import Fix, WeftValueError, api_boundary
+from weft.experimental.pallas.accesses import copy
 from weft.experimental.pallas.kernels import InterpretParams, forced_interpretation
-from weft.experimental.pallas.memory import copy
 from weft.ops.elementwise.convert import bitcast_convert_type
 
 __all__ = [

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from weft.experimental.pallas.helpers import dot, max_contiguous
-from weft.experimental.pallas.kernels import CompilerParams, kernel_function
-from weft.experimental.pallas.memory import (
+from weft.experimental.pallas.accesses import (
     atomic_add,
     atomic_and,
     atomic_cas,
@@ -14,8 +12,10 @@ from weft.experimental.pallas.memory import (
     atomic_xchg,
     atomic_xor,
 )
-from weft.experimental.pallas.memory import load_all as load
-from weft.experimental.pallas.memory import store_all as store
+from weft.experimental.pallas.accesses import load_all as load
+from weft.experimental.pallas.accesses import store_all as store
+from weft.experimental.pallas.helpers import dot, max_contiguous
+from weft.experimental.pallas.kernels import CompilerParams, kernel_function
 
 # fmt: off
 __all__ = [

@@ -7,7 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from experimental.pallas.kernel_calls import BLOCKS, F32, I32, V, S, call, check
+from experimental.pallas.kernel_calls import BLOCKS, F32, I32, S, V, call, check
 from weft.experimental import pallas as pl
 from weft.experimental.pallas import triton
 
