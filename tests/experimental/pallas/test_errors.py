@@ -61,6 +61,12 @@ def test_parts_that_do_not_fit(error, says, kernel, described):
         call(kernel, OUT, **{"grid": 4, **described})(V)
 
 
+def test_results_are_described():
+    with pytest.raises(WeftTypeError, match="says the shapes and dtypes") as caught:
+        call(copied, 3)(V)
+    assert caught.value.wanted == "a ShapeDtypeStruct, or a tree of those"
+
+
 @pytest.mark.parametrize(
     ("error", "says", "index_map"),
     [

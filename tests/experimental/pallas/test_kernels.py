@@ -211,7 +211,7 @@ def test_the_last_axis_of_the_grid_is_the_fastest():
     check(found, np.arange(12).reshape(2, 3, 2))
 
 
-@pytest.mark.parametrize("grid", [(), (1,), (0,), (1, 1)])
+@pytest.mark.parametrize("grid", [(), (1,), (0,), (1, 1), (("rows", 2), ("columns", 1))])
 def test_grids_of_few_steps(grid):
     def kernel(x, o):
         o[...] = x[...] + len(grid)

@@ -205,14 +205,27 @@ def test_references_from_outside():
     check(total[...], V.reshape(4, 4).sum(0))
 
 
-def test_one_call_is_traced_once():
+def test_kernels_described_anew_are_traced_once():
     traces = []
 
     def kernel(x, o):
         traces.append(None)
         o[...] = x[...]
 
-    run = call(kernel, S((16,), F32), grid=4, in_specs=[BLOCKS], out_specs=BLOCKS)
-    run(V)
-    run(2 * V)
+    def run(factor, size=4):
+        def blocks():
+            return pl.BlockSpec((size,), lambda i: (factor * i,))
+
+        out = S((16,), F32)
+        return call(kernel, out, grid=2, in_specs=[blocks()], out_specs=blocks())(V)
+
+    for _ in range(3):
+        run(1)
     assert len(traces) == 1
+    check(run(2), np.where(STEP % 2 == 0, V, np.nan))
+    check(run(1, 8), V)
+    assert len(traces) == 3
+    spec = {"grid": 2, "out_specs": pl.BlockSpec((8,), lambda i: (i,))}
+    for in_specs in (pl.no_block_spec, [pl.BlockSpec()]):  # a whole array, said in two ways
+        with pytest.raises(weft.errors.ShapeError):
+            call(kernel, S((16,), F32), in_specs=in_specs, **spec)(V)

@@ -41,6 +41,7 @@ from weft.experimental.pallas.kernels import (
     forced_interpretation,
     no_block_spec,
 )
+from weft.function_keys import register_parts
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.ops.elementwise.arithmetic import div, mul, rem
 from weft.ops.elementwise.convert import convert_element_type
@@ -200,7 +201,7 @@ class _Call:
         scalar_types, in_types = types[: len(scalar_leaves)], types[len(scalar_leaves) :]
         outs, out_tree = tree.flatten(self.out_shape)
         varying: frozenset[str] = frozenset().union(*(of.varying for of in types))
-        out_types = [described_type(out).update(weak_type=False, varying=varying) for out in outs]
+        out_types = [_result_type(out).update(varying=varying) for out in outs]
         in_names = [f"args{tree.keystr(path)}" for path, _ in tree.leaves_with_path(args)]
         out_names = [f"outputs{tree.keystr(p)}" for p, _ in tree.leaves_with_path(self.out_shape)]
         self._check_aliases(types, out_types)
@@ -283,10 +284,22 @@ class _Call:
             raise refusal(WeftValueError, message, _OPERATION, got, wanted, fix)
 
 
+# Calls that are described alike share what was traced and compiled for one of them.
+register_parts(_Call, lambda call: tuple(vars(call).values()))
+
+
 def _strong(value: Any) -> Any:
     value = user_value(value)
     of = type_of(value)
     return convert_element_type(value, of.dtype) if of.weak_type else value
+
+
+def _result_type(out: Any) -> ArrayType:
+    if not hasattr(out, "shape"):
+        message = f"{_OPERATION}: out_shape says the shapes and dtypes of the results"
+        wanted = "a ShapeDtypeStruct, or a tree of those"
+        raise refusal(WeftTypeError, message, _OPERATION, described(out), wanted)
+    return described_type(out).update(weak_type=False)
 
 
 def _lengths(grid: Any) -> list[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.argument_errors import negative_value
 from weft.experimental.unavailable import refusing
+from weft.function_keys import register_parts
 from weft.refs.index import Slice, dslice
 
 __all__ = [
@@ -196,7 +197,11 @@ class BlockSpec:
         return dataclasses.replace(self, **changes)
 
 
-no_block_spec = BlockSpec()
+class NoBlockSpec(BlockSpec):
+    """Stands for the description of blocks that was left out: each is a whole array."""
+
+
+no_block_spec = NoBlockSpec()
 
 
 def _no_blocks() -> BlockSpec:
@@ -230,6 +235,11 @@ class PrefetchScalarGridSpec(GridSpec):
     ) -> None:
         super().__init__(grid, in_specs, out_specs, scratch_shapes)
         self.num_scalar_prefetch = num_scalar_prefetch
+
+
+# Descriptions that are made anew describe the same kernels, which are traced and compiled once.
+for _kind in (BlockSpec, GridSpec, PrefetchScalarGridSpec):
+    register_parts(_kind, lambda value: tuple(vars(value).values()))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
