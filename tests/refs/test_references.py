@@ -51,6 +51,24 @@ def test_parts_are_read_and_written_as_numpy_does():
         np.testing.assert_array_equal(ref[index], wanted[index])
 
 
+@pytest.mark.parametrize("part", [weft.ds(2, 3), weft.ds(-1, 2), weft.ds(0, 3, 2)])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_slices_past_the_end(part, jitted):
+    ref = weft.new_ref(jnp.arange(8.0).reshape(2, 4))
+    uses = [
+        lambda ref: ref[..., part],
+        lambda ref: ref.__setitem__((0, part), 0.0),
+        lambda ref: ref.addupdate(1.0, (slice(None), part)),
+        lambda ref: ref.at[0, part],
+        lambda ref: ref.at[1][part],
+    ]
+    for use in uses:
+        with pytest.raises(ShapeError, match="reaches past the end") as caught:
+            (weft.jit(use) if jitted else use)(ref)
+        assert str(part) in caught.value.got
+    assert ref[1, weft.ds(1, 2, 2)].shape == (2,) and ref[0, weft.ds(4, 0)].shape == (0,)
+
+
 def test_parts_of_a_reference_are_handed_on():
     def write(part, i):
         part[0] = 7.0

@@ -460,6 +460,8 @@ def _store(ref: Ref, value: Any) -> None:
 
 def _operands(ref: Ref, index: Any) -> tuple[tuple[Any, ...], list[Any]] | None:
     """The index as data and operands, where an equation of the recording trace holds it."""
+    if indexing.has_windows(index):
+        indexing.windows(index, ref.shape)  # for its errors
     split = split_index(index)
     if split is None or any(x._trace is not ref._owner for x in split[1]):
         return None

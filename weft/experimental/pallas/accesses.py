@@ -25,7 +25,7 @@ __all__ = [
 def _overhanging(ref: Any, idx: Any) -> list[tuple[int, int, int]] | None:
     """What is added to an array so that a slice may begin at any of its elements; None where no
     slice begins at a traced number."""
-    found = indexing.windows(idx, ref.ndim)[0]
+    found = indexing.windows(idx, ref.shape)[0]
     if not found:
         return None
     extents = {dim: part.extent for dim, part in found}
