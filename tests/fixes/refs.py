@@ -151,7 +151,7 @@ FIXES = [
         "take what there is: ds(1, 2)",
         wrong=lambda: ref()[weft.ds(1, 3)],
         fixed=lambda fix: ref()[weft.ds(fix.data["start"], fix.data["size"])],
-        value=[1.0, 2.0],
+        value=np.array([1.0, 2.0]),
         error=ShapeError,
     ),
     Fixed(
