@@ -60,6 +60,23 @@ def test_derivatives():
     check(weft.jvp(weft.grad(summed), (V,), (np.ones_like(V),))[1], CURVE)
 
 
+def test_derivatives_at_edges_and_of_atomic_updates():
+    def squared(x, o):
+        o[...] = x[...] ** 2
+
+    threes = pl.BlockSpec((3,), lambda i: (i,))
+    edges = call(squared, S((5,), F32), grid=2, in_specs=[threes], out_specs=threes)
+    check(weft.grad(lambda x: edges(x).sum())(V[:5]), 2 * V[:5])
+
+    def binned(x, o):
+        o[...] = jnp.zeros_like(o)
+        pl.atomic_add(o, (jnp.arange(3) // 2,), x[...])
+
+    a, b, c = V[:3]
+    total = call(binned, S((2,), F32))
+    check(weft.grad(lambda x: (total(x) ** 2).sum())(V[:3]), [2 * (a + b), 2 * (a + b), 2 * c])
+
+
 def test_derivatives_of_a_product_in_blocks():
     multiplied = product(F32)
     a, b = weft.grad(lambda a, b: jnp.sin(multiplied(a, b)).sum(), (0, 1))(A, B)
