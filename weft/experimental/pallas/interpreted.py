@@ -48,7 +48,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.refs.discharge import written_inputs
 from weft.refs.reference import boxed, contents, with_staged
 
-__all__ = ["filling", "pallas_call"]
+__all__ = ["pallas_call"]
 
 _OPERATION = "pallas_call"
 
@@ -135,7 +135,7 @@ def _grid_spec(spec: GridSpec | None, parts: dict[str, Any]) -> GridSpec:
     return spec
 
 
-def filling(interpret: Any) -> str:
+def _filling(interpret: Any) -> str:
     """What stands in memory that nobody has written, for `unwritten`. Raises
     WeftNotImplementedError for a way of interpreting that weft does not have."""
     if not isinstance(interpret, InterpretParams):
@@ -191,7 +191,7 @@ class _Call:
         return tree.unflatten(out_tree, plan.run(scalars, inputs, self.aliases))
 
     def _plan(self, args: tuple[Any, ...]) -> tuple[_Interpretation, list[Any], Any]:
-        fill = filling(self.interpret)
+        fill = _filling(self.interpret)
         lengths = _lengths(self.spec.grid)
         count = getattr(self.spec, "num_scalar_prefetch", 0)
         scalar_leaves, scalar_tree = tree.flatten(args[:count])
