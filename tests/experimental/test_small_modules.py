@@ -151,7 +151,8 @@ def test_checks_of_derivatives():
 
 
 REFUSED = """
-pallas.pallas_call pallas.tpu.emit_pipeline pallas.triton.load pallas.mosaic_gpu.wgmma
+pallas.core_map pallas.kernel pallas.tpu.emit_pipeline pallas.triton.approx_tanh
+pallas.mosaic_gpu.wgmma pallas.tpu.async_remote_copy
 pallas.ops.flash_attention jax2tf.convert
 buffer_callback.buffer_callback xla_metadata.set_xla_metadata scheduling_groups.scheduling_group
 fused.fused control_deps.schedule transfer.start_transfer_server topologies.get_topology_desc

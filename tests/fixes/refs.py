@@ -10,6 +10,7 @@ from fixes import Fixed
 from weft import P, lax
 from weft.errors import (
     LeakedTracerError,
+    ShapeError,
     TreeError,
     WeftNotImplementedError,
     WeftTypeError,
@@ -146,6 +147,13 @@ OUTER = ref()
 ARRAY = np.arange(3.0)
 
 FIXES = [
+    Fixed(
+        "take what there is: ds(1, 2)",
+        wrong=lambda: ref()[weft.ds(1, 3)],
+        fixed=lambda fix: ref()[weft.ds(fix.data["start"], fix.data["size"])],
+        value=np.array([1.0, 2.0]),
+        error=ShapeError,
+    ),
     Fixed(
         "weft.typeof(x)",
         lambda: weft.ref.AbstractRef(jnp.ones(3)),

@@ -51,6 +51,63 @@ def test_parts_are_read_and_written_as_numpy_does():
         np.testing.assert_array_equal(ref[index], wanted[index])
 
 
+@pytest.mark.parametrize("part", [weft.ds(2, 3), weft.ds(-1, 2), weft.ds(0, 3, 2)])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_slices_past_the_end(part, jitted):
+    ref = weft.new_ref(jnp.arange(8.0).reshape(2, 4))
+    uses = [
+        lambda ref: ref[..., part],
+        lambda ref: ref.__setitem__((0, part), 0.0),
+        lambda ref: ref.addupdate(1.0, (slice(None), part)),
+        lambda ref: ref.at[0, part],
+        lambda ref: ref.at[1][part],
+    ]
+    for use in uses:
+        with pytest.raises(ShapeError, match="reaches past the end") as caught:
+            (weft.jit(use) if jitted else use)(ref)
+        assert str(part) in caught.value.got
+    assert ref[1, weft.ds(1, 2, 2)].shape == (2,) and ref[0, weft.ds(4, 0)].shape == (0,)
+
+
+def test_parts_of_a_reference_are_handed_on():
+    def write(part, i):
+        part[0] = 7.0
+        part.addupdate(1.0)
+        part.addupdate(2.0, np.array([1, 1]))
+        part.at[weft.ds(i, 2)][1:] = 9.0
+        part.at[-1].set(-1.0)
+        return part.swap(3.0, 3), part.at[:2].get()
+
+    wanted = np.arange(12.0).reshape(3, 4) + np.array([[0], [1], [0]])
+    wanted[1] = [8, wanted[1, 1] + 4, 9, 3]
+    for run in (lambda ref: write(ref.at[1], 1), weft.jit(lambda ref: write(ref.at[1], 1))):
+        ref = weft.new_ref(jnp.arange(12.0).reshape(3, 4))
+        before, first = run(ref)
+        np.testing.assert_array_equal(ref[...], wanted)
+        assert before == -1.0 and np.asarray(first).tolist() == [8.0, 10.0]
+    part = ref.at[:, 1:]
+    assert (part.shape, part.ndim, part.size, len(part)) == ((3, 3), 2, 9, 3)
+    assert part.dtype == np.float32 and repr(part) == "RefView(f32[3,3])"
+    with pytest.raises(WeftValueError, match="holds no i32"):
+        part[0] = np.int32(1)
+    with pytest.raises(TypeError, match="without dimensions"):
+        len(ref.at[0, 0])
+
+
+def test_parts_of_a_reference_under_derivatives_and_vmap():
+    def total(x):
+        ref = weft.new_ref(x)
+        row = ref.at[0]
+        row[1:] = row[1:] * row[0]
+        return (ref[...] ** 2).sum()
+
+    x = np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3)
+    (a, b, c), last = x
+    wanted = [[2 * a + 2 * a * (b * b + c * c), 2 * a * a * b, 2 * a * a * c], 2 * last]
+    np.testing.assert_allclose(weft.grad(total)(x), wanted)
+    np.testing.assert_allclose(weft.vmap(weft.grad(total))(x[None])[0], wanted)
+
+
 def test_slices_of_traced_starts():
     ref = weft.new_ref(jnp.arange(12.0).reshape(3, 4))
 

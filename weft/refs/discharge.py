@@ -25,7 +25,7 @@ from weft.refs.reference import Ref, boxed, contents
 __all__ = [
     "Discharged", "PureCall", "array_in", "as_closure", "boxed_call", "check_distinct", "discharge",
     "has_references", "lent", "not_carried", "passed_and_closed_over", "pure_call",
-    "value_type", "written_inside",
+    "value_type", "written_inputs", "written_inside",
 ]  # fmt: skip
 
 _WRITES = (swap_p, addupdate_p)
@@ -68,8 +68,7 @@ def discharge(jaxpr: Jaxpr) -> Discharged:
         return Discharged(jaxpr, (), ())
 
     def make() -> Discharged:
-        changed = {eqn.inputs[0] for eqn in jaxpr.eqns if eqn.primitive in _WRITES}
-        written = tuple(i for i in refs if jaxpr.inputs[i] in changed)
+        written = written_inputs(jaxpr)
 
         def function(*values: Any) -> list[Any]:
             given = list(values)
@@ -87,6 +86,14 @@ def discharge(jaxpr: Jaxpr) -> Discharged:
         )
 
     return jaxpr.memoize("discharged", make)
+
+
+def written_inputs(jaxpr: Jaxpr) -> tuple[int, ...]:
+    """The indices of the inputs of a recorded program that are references which it writes."""
+    changed = {eqn.inputs[0] for eqn in jaxpr.eqns if eqn.primitive in _WRITES}
+    return tuple(
+        i for i, var in enumerate(jaxpr.inputs) if is_reference(var.type) and var in changed
+    )
 
 
 def has_references(values: Sequence[Any]) -> bool:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from weft.core.trace import Tracer
-from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.ops.indexing.dynamic_slicing import dynamic_slice_in_dim, dynamic_update_slice_in_dim
 from weft.runtime.jaxlib.lazy import pending_nodes
 
 __all__ = [
     "Slice", "dslice", "has_windows", "indexed_shape", "read", "updated",
-    "with_moved_starts",
+    "windows", "with_moved_starts",
 ]  # fmt: skip
 
 
@@ -113,8 +113,11 @@ def with_moved_starts(index: Any) -> tuple[Any, ...]:
     )
 
 
-def _windows(index: Any, ndim: int) -> tuple[list[tuple[int, Slice]], tuple[Any, ...]]:
-    """The slices of traced starts with their dimensions, and the index into what these leave."""
+def windows(index: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, Slice]], tuple[Any, ...]]:
+    """The slices of traced starts with their dimensions, and the index into what these leave.
+
+    Raises ShapeError for a slice of a known start that is not within the array.
+    """
     parts = _parts(index)
     if not any(type(part) is Slice for part in parts):
         return [], parts
@@ -132,18 +135,30 @@ def _windows(index: Any, ndim: int) -> tuple[list[tuple[int, Slice]], tuple[Any,
                 found.append((dim, part))
                 rest.append(slice(None, None, part.stride))
             else:
+                _check_within(part, shape[dim])
                 rest.append(part.plain())
         else:
             rest.append(part)
         if part is Ellipsis:
-            dim += ndim - taken
+            dim += len(shape) - taken
         elif part is not None:
             dim += 1
     return found, tuple(rest)
 
 
-def _window(x: Any, windows: list[tuple[int, Slice]]) -> Any:
-    for dim, part in windows:
+def _check_within(part: Slice, length: int) -> None:
+    if 0 <= part.start and part.start + part.extent <= length:
+        return
+    message = "a slice reaches past the end of a dimension"
+    start = min(max(part.start, 0), length)
+    size = max(0, -(-(length - start) // part.stride))
+    fix = Fix("within", f"take what there is: ds({start}, {size})", {"start": start, "size": size})
+    got = f"{part} of a dimension of {length}"
+    raise ShapeError(message, operation="ds", got=got, wanted="elements that exist", fix=fix)
+
+
+def _window(x: Any, parts: list[tuple[int, Slice]]) -> Any:
+    for dim, part in parts:
         x = dynamic_slice_in_dim(x, part.start, part.extent, dim)
     return x
 
@@ -152,21 +167,21 @@ def read(x: Any, index: Any) -> Any:
     """The part of an array at an index."""
     if index is Ellipsis:
         return x
-    windows, rest = _windows(index, x.ndim)
-    return _window(x, windows)[rest]
+    found, rest = windows(index, x.shape)
+    return _window(x, found)[rest]
 
 
 def updated(x: Any, index: Any, value: Any, method: str) -> Any:
     """The array with the part at an index changed by `x.at[...].set` or another such method."""
-    windows, rest = _windows(index, x.ndim)
-    if not windows:
+    found, rest = windows(index, x.shape)
+    if not found:
         return getattr(x.at[rest], method)(value)
     # From the outside in: each window is cut out of the one before, and put back in turn.
     wholes = [x]
-    for window in windows:
+    for window in found:
         wholes.append(_window(wholes[-1], [window]))
     part = getattr(wholes[-1].at[rest], method)(value)
-    for whole, (dim, taken) in zip(wholes[-2::-1], windows[::-1], strict=True):
+    for whole, (dim, taken) in zip(wholes[-2::-1], found[::-1], strict=True):
         part = dynamic_update_slice_in_dim(whole, part, taken.start, dim)
     return part
 
@@ -177,14 +192,16 @@ def indexed_shape(shape: tuple[int, ...], index: Any) -> tuple[int, ...]:
     Raises IndexError for an index that is not of an array of this shape.
     """
 
+    found, rest = windows(index, shape)
+    lengths = list(shape)
+    for dim, part in found:
+        lengths[dim] = part.extent
+
     def example(part: Any) -> Any:
-        if type(part) is Slice:
-            extent = part.extent
-            return slice(0, extent, part.stride) if part.is_dynamic_start else part.plain()
         if getattr(part, "shape", None) is not None:
             kind = np.bool_ if part.dtype == np.bool_ else np.intp
             return np.zeros(part.shape, kind)
         return part
 
-    whole = np.broadcast_to(np.empty((), np.bool_), shape)
-    return whole[tuple(example(part) for part in _parts(index))].shape
+    whole = np.broadcast_to(np.empty((), np.bool_), lengths)
+    return whole[tuple(example(part) for part in rest)].shape

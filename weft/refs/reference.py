@@ -26,6 +26,7 @@ from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.ops.elementwise.convert import convert_element_type
 from weft.refs import index as indexing
 from weft.refs.equations import WHOLE, addupdate_p, get_p, index_with, split_index, swap_p
+from weft.refs.views import RefParts
 
 __all__ = [
     "Ref",
@@ -134,6 +135,15 @@ class Ref:
             _store(place, _with_part(place, place._value, idx, x, add=True))
         else:
             _recorded_add(place, idx, x)
+
+    @property
+    def at(self) -> RefParts:
+        """Parts of the reference, to be handed on: `ref.at[i]` is read and written like `ref`."""
+        return RefParts(self)
+
+    def _fitted(self, value: Any, operation: str) -> Any:
+        """A value that may be written into the reference, with its dtype."""
+        return fitted(_place(self), value, operation)
 
     def _array(self) -> Any:
         """The array itself, where nothing is traced. Nobody keeps it who might use it later."""
@@ -450,6 +460,8 @@ def _store(ref: Ref, value: Any) -> None:
 
 def _operands(ref: Ref, index: Any) -> tuple[tuple[Any, ...], list[Any]] | None:
     """The index as data and operands, where an equation of the recording trace holds it."""
+    if indexing.has_windows(index):
+        indexing.windows(index, ref.shape)  # for its errors
     split = split_index(index)
     if split is None or any(x._trace is not ref._owner for x in split[1]):
         return None

@@ -1,9 +1,9 @@
-"""Pallas: kernels can be described; none can be run (see `weft.experimental.pallas.kernels`)."""
+"""Pallas: kernels, which weft interprets (see `pallas_call`); none is compiled for accelerators."""
 
 from typing import TYPE_CHECKING
 
 from weft.base.facades import load_on_first_use
-from weft.experimental.pallas.calls import (
+from weft.experimental.pallas.accesses import (
     atomic_add,
     atomic_and,
     atomic_cas,
@@ -12,52 +12,59 @@ from weft.experimental.pallas.calls import (
     atomic_or,
     atomic_xchg,
     atomic_xor,
-    broadcast_to,
+    load,
+    store,
+    swap,
+)
+from weft.experimental.pallas.calls import (
     core_map,
-    debug_check,
-    debug_print,
     delay,
-    dot,
-    empty,
-    empty_like,
-    empty_ref_like,
     enable_debug_checks,
     enable_poison_buffers,
     estimate_cost,
     get_global,
     kernel,
-    load,
-    loop,
     lower_as_mlir,
+    pallas_export_experimental,
+    select_ref,
+)
+from weft.experimental.pallas.grid import num_programs, program_id
+from weft.experimental.pallas.helpers import (
+    broadcast_to,
+    debug_check,
+    debug_print,
+    dot,
+    empty,
+    empty_like,
+    empty_ref_like,
+    loop,
     max_contiguous,
     multiple_of,
-    num_programs,
-    pallas_call,
-    pallas_export_experimental,
-    program_id,
     reciprocal,
     run_scoped,
     run_state,
-    select_ref,
     semaphore_read,
     semaphore_signal,
     semaphore_wait,
-    store,
-    swap,
     when,
     with_scoped,
 )
+from weft.experimental.pallas.interpreted import pallas_call
 from weft.experimental.pallas.kernels import (
     ANY,
+    HOST,
     Blocked,
     BlockSpec,
     BoundedSlice,
     Buffered,
     CompilerParams,
     CostEstimate,
+    DeviceIdType,
     Element,
     GridSpec,
+    MemoryRef,
     MemorySpace,
+    RevisitMode,
     Slice,
     Squeezed,
     align_to,
@@ -79,16 +86,16 @@ if TYPE_CHECKING:
 # fmt: off
 __all__ = [
     "ANY", "BlockSpec", "Blocked", "BoundedSlice", "Buffered", "CompilerParams", "CostEstimate",
-    "Element", "GridSpec", "MemorySpace", "Slice", "Squeezed", "align_to", "atomic_add",
-    "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg",
-    "atomic_xor", "broadcast_to", "cdiv", "core_map", "debug_check", "debug_print", "delay",
-    "dot", "ds", "dslice", "empty", "empty_like", "empty_ref_like", "enable_debug_checks",
-    "enable_poison_buffers", "estimate_cost", "get_global", "kernel", "load", "loop",
-    "lower_as_mlir", "max_contiguous", "mosaic_gpu", "multiple_of", "next_power_of_2",
-    "no_block_spec", "num_programs", "ops", "pallas_call", "pallas_export_experimental",
-    "program_id", "reciprocal", "run_scoped", "run_state", "select_ref", "semaphore_read",
-    "semaphore_signal", "semaphore_wait", "squeezed", "store", "strides_from_shape", "swap",
-    "tpu", "triton", "when", "with_scoped",
+    "DeviceIdType", "Element", "GridSpec", "HOST", "MemoryRef", "MemorySpace", "RevisitMode",
+    "Slice", "Squeezed", "align_to", "atomic_add", "atomic_and", "atomic_cas", "atomic_max",
+    "atomic_min", "atomic_or", "atomic_xchg", "atomic_xor", "broadcast_to", "cdiv", "core_map",
+    "debug_check", "debug_print", "delay", "dot", "ds", "dslice", "empty", "empty_like",
+    "empty_ref_like", "enable_debug_checks", "enable_poison_buffers", "estimate_cost", "get_global",
+    "kernel", "load", "loop", "lower_as_mlir", "max_contiguous", "mosaic_gpu", "multiple_of",
+    "next_power_of_2", "no_block_spec", "num_programs", "ops", "pallas_call",
+    "pallas_export_experimental", "program_id", "reciprocal", "run_scoped", "run_state",
+    "select_ref", "semaphore_read", "semaphore_signal", "semaphore_wait", "squeezed", "store",
+    "strides_from_shape", "swap", "tpu", "triton", "when", "with_scoped",
 ]
 # fmt: on
 

@@ -1,11 +1,8 @@
-"""The names of Pallas that programs import: descriptions of kernels can be made, none can be run.
-
-weft compiles with XLA alone. Pallas kernels are compiled by Mosaic and Triton, whose lowering is
-part of the jax package; nor is there an interpreter of them here.
-"""
+"""Descriptions of Pallas kernels: grids, blocks, buffers, and settings of how they run."""
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import enum
 import functools
@@ -14,21 +11,39 @@ from typing import Any
 
 from weft.argument_errors import negative_value
 from weft.experimental.unavailable import refusing
+from weft.function_keys import register_parts
+from weft.refs.index import Slice, dslice
 
 __all__ = [
-    "ANY", "BlockSpec", "Blocked", "BoundedSlice", "Buffered", "CompilerParams", "CostEstimate",
-    "Description", "Element", "GridSpec", "MemorySpace", "PrefetchScalarGridSpec", "Slice",
-    "Squeezed", "align_to", "cdiv", "ds", "dslice", "kernel_function", "next_power_of_2",
-    "no_block_spec", "squeezed", "strides_from_shape",
+    "ANY", "HOST", "BlockSpec", "Blocked", "BoundedSlice", "Buffered", "CompilerParams",
+    "CostEstimate", "Description", "DeviceIdType", "Element", "GridDimensionSemantics", "GridSpec",
+    "InterpretParams", "MemoryRef", "MemorySpace", "PrefetchScalarGridSpec", "RevisitMode",
+    "SemaphoreType", "Slice", "Squeezed", "align_to", "cdiv", "ds", "dslice",
+    "forced_interpretation", "kernel_function", "next_power_of_2", "no_block_spec", "squeezed",
+    "strides_from_shape",
 ]  # fmt: skip
 
-WHY = "Pallas kernels need a compiler that is part of the jax package (interpret=True too)"
+WHY = (
+    "weft interprets kernels of pallas_call(..., interpret=True); what compiles kernels for "
+    "accelerators is part of the jax package"
+)
 
 kernel_function: Callable[[str], Any] = functools.partial(refusing, why=WHY)
 
+ds = dslice  # its other name in Pallas
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryRef:
+    """A buffer of a kernel: what it holds, and where it lies."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    memory_space: Any = None
+
 
 class MemorySpace(enum.Enum):
-    """Where a block of a kernel lies."""
+    """Where a block of a kernel lies. An interpreted kernel has one memory for all of them."""
 
     ANY = "any"
     HOST = "host"
@@ -41,12 +56,62 @@ class MemorySpace(enum.Enum):
     VMEM = "vmem"
     VMEM_SHARED = "vmem_shared"
 
-    def __call__(self, shape: Any, dtype: Any) -> tuple[Any, ...]:
+    def __call__(self, shape: Any, dtype: Any) -> MemoryRef:
         """The description of a scratch buffer there."""
-        return self, tuple(shape), dtype
+        return MemoryRef(tuple(shape), dtype, self)
 
 
-ANY = MemorySpace.ANY
+ANY, HOST = MemorySpace.ANY, MemorySpace.HOST
+
+
+class SemaphoreType(enum.Enum):
+    """The kinds of semaphores; each describes one as a scratch buffer, which holds its count."""
+
+    REGULAR = "regular"
+    DMA = "dma"
+    BARRIER = "barrier"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a single semaphore."""
+        return ()
+
+    @property
+    def dtype(self) -> Any:
+        """Of the counts of semaphores in interpreted kernels."""
+        return "int16"
+
+    @property
+    def memory_space(self) -> MemorySpace:
+        """Where semaphores lie."""
+        return MemorySpace.SEMAPHORE
+
+    def __call__(self, shape: Any) -> MemoryRef:
+        """The description of an array of semaphores."""
+        return MemoryRef(tuple(shape), self.dtype, MemorySpace.SEMAPHORE)
+
+
+class GridDimensionSemantics(enum.Enum):
+    """In which order a compiler may run an axis of the grid; interpreted, it is run in order."""
+
+    PARALLEL = "parallel"
+    CORE_PARALLEL = "core_parallel"
+    SUBCORE_PARALLEL = "subcore_parallel"
+    ARBITRARY = "arbitrary"
+
+
+class DeviceIdType(enum.Enum):
+    """How the device of a semaphore is named."""
+
+    MESH = "mesh"
+    LOGICAL = "logical"
+
+
+class RevisitMode(enum.Enum):
+    """Whether a block of a result is visited again at once or later; interpreted, both work."""
+
+    IMMEDIATE = "immediate"
+    ANY = "any"
 
 
 class Description:
@@ -58,86 +123,148 @@ class Description:
 
     def replace(self, **changes: Any) -> Description:
         """The description with some of its parts changed."""
-        return type(self)(*self.args, **{**self.__dict__, **changes})
+        parts = {name: value for name, value in self.__dict__.items() if name != "args"}
+        return type(self)(*self.args, **{**parts, **changes})
+
+
+class CompilerParams(Description):
+    """Settings of a kernel's compiler, which an interpreted kernel does without."""
+
+
+class CostEstimate(Description):
+    """What a kernel costs, which an interpreted kernel does not need."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocked:
+    """A dimension that is divided into blocks: an index map says which, by its number."""
+
+    block_size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Element:
+    """A dimension of which a block has `block_size` elements: an index map says the first one.
+
+    The array is thought to have `padding` more elements before and behind it.
+    """
+
+    block_size: int
+    padding: tuple[int, int] = (0, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Squeezed:
+    """A dimension of which a block has one element, and which the kernel does not see."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundedSlice:
+    """A dimension of which a block has at most `block_size` elements; it cannot be interpreted."""
+
+    block_size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Buffered:
+    """How many buffers a block has, which makes no difference to an interpreted kernel."""
+
+    buffer_count: int
+    use_lookahead: bool = False
+    revisit: Any = None
+
+
+squeezed = Squeezed()
 
 
 @dataclasses.dataclass
 class BlockSpec:
-    """How an operand of a kernel is divided into blocks."""
+    """How an operand of a kernel is divided into blocks.
+
+    `block_shape` has an entry per dimension: the length of a block, None for a dimension of which
+    the kernel sees one element, `Element(length)` for blocks that begin anywhere. `index_map` gets
+    the indices of the grid and returns the index of the block, per dimension. Without a shape a
+    block is the whole array; without an index map it is the first block.
+    """
 
     block_shape: Any = None
     index_map: Callable[..., Any] | None = None
-    memory_space: Any = None
+    memory_space: Any = dataclasses.field(kw_only=True, default=None)
     pipeline_mode: Any = None
 
+    def replace(self, **changes: Any) -> BlockSpec:
+        """The description with some of its parts changed."""
+        return dataclasses.replace(self, **changes)
 
-class GridSpec(Description):
-    """The grid of a kernel and the blocks of its operands."""
+
+class NoBlockSpec(BlockSpec):
+    """Stands for the description of blocks that was left out: each is a whole array."""
 
 
+no_block_spec = NoBlockSpec()
+
+
+def _no_blocks() -> BlockSpec:
+    return no_block_spec
+
+
+@dataclasses.dataclass
+class GridSpec:
+    """The grid of a kernel, the blocks of its operands, and its scratch buffers."""
+
+    grid: Any = ()
+    in_specs: Any = dataclasses.field(default_factory=_no_blocks)
+    out_specs: Any = dataclasses.field(default_factory=_no_blocks)
+    scratch_shapes: Any = ()
+
+
+@dataclasses.dataclass(init=False)
 class PrefetchScalarGridSpec(GridSpec):
-    """A grid whose first operands are read before blocks are."""
+    """A grid whose first operands are known before blocks are cut: kernel and index maps get
+    references to the whole of them, behind the grid's indices."""
+
+    num_scalar_prefetch: int = 0
+
+    def __init__(
+        self,
+        num_scalar_prefetch: int,
+        grid: Any = (),
+        in_specs: Any = no_block_spec,
+        out_specs: Any = no_block_spec,
+        scratch_shapes: Any = (),
+    ) -> None:
+        super().__init__(grid, in_specs, out_specs, scratch_shapes)
+        self.num_scalar_prefetch = num_scalar_prefetch
 
 
-class CompilerParams(Description):
-    """Settings of a kernel's compiler."""
+# Descriptions that are made anew describe the same kernels, which are traced and compiled once.
+for _kind in (BlockSpec, GridSpec, PrefetchScalarGridSpec):
+    register_parts(_kind, lambda value: tuple(vars(value).values()))
 
 
-class CostEstimate(Description):
-    """What a kernel costs."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InterpretParams:
+    """How a TPU is imitated. weft runs the grid in order, with what these say of memory that
+    nobody has written; what would watch the threads of a TPU cannot be asked for."""
+
+    dma_execution_mode: str = "on_wait"
+    detect_races: bool = False
+    out_of_bounds_reads: str = "raise"
+    skip_floating_point_ops: bool = False
+    uninitialized_memory: str = "nan"
+    random_seed: int | None = None
+    grid_point_recorder: Any = None
+    num_cores_or_threads: int = 1
+    vector_clock_size: int | None = None
+    logging_mode: Any = None
+    allow_hbm_allocation_in_run_scoped: bool = False
+    buffer_bounds: str = "logical"
 
 
-class Blocked(Description):
-    """A dimension of a block."""
-
-
-class BoundedSlice(Description):
-    """A dimension of a block of bounded size."""
-
-
-class Buffered(Description):
-    """How many buffers a block has."""
-
-
-class Element(Description):
-    """A dimension of a block that is indexed by elements."""
-
-
-class Squeezed(Description):
-    """A dimension that a block does not have."""
-
-
-squeezed = Squeezed()
-no_block_spec = BlockSpec()
-
-
-@dataclasses.dataclass(frozen=True)
-class BlockSlice:
-    """A part of a dimension: `size` elements from `start` on, `stride` apart."""
-
-    start: Any
-    size: Any
-    stride: int = 1
-
-
-Slice = BlockSlice  # its name in Pallas
-
-
-def dslice(start: Any, size: Any = None, stride: int | None = None) -> Any:
-    """The slice of `size` elements from `start` on; of `start` elements where it is alone.
-
-    >>> from weft.experimental.pallas import dslice
-    >>> dslice(2, 3)
-    BlockSlice(start=2, size=3, stride=1)
-    """
-    if start is None:
-        return slice(None)
-    if size is None:
-        start, size = 0, start
-    return BlockSlice(start, size, 1 if stride is None else stride)
-
-
-ds = dslice
+# What `interpret` is where a program says it for all of its kernels.
+forced_interpretation: contextvars.ContextVar[Any] = contextvars.ContextVar(
+    "forced_interpretation", default=None
+)
 
 
 def cdiv(a: Any, b: Any) -> Any:

@@ -1,7 +1,20 @@
-"""The names of Pallas for Triton: descriptions can be made, functions raise at the call."""
+"""The names of Pallas for Triton: what kernels are written with runs in interpreted ones."""
 
 from __future__ import annotations
 
+from weft.experimental.pallas.accesses import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xchg,
+    atomic_xor,
+)
+from weft.experimental.pallas.accesses import load_all as load
+from weft.experimental.pallas.accesses import store_all as store
+from weft.experimental.pallas.helpers import dot, max_contiguous
 from weft.experimental.pallas.kernels import CompilerParams, kernel_function
 
 # fmt: off
@@ -15,17 +28,8 @@ __all__ = [
 TritonCompilerParams = CompilerParams
 
 approx_tanh = kernel_function("pallas.triton.approx_tanh")
-atomic_add = kernel_function("pallas.triton.atomic_add")
-atomic_and = kernel_function("pallas.triton.atomic_and")
-atomic_cas = kernel_function("pallas.triton.atomic_cas")
-atomic_max = kernel_function("pallas.triton.atomic_max")
-atomic_min = kernel_function("pallas.triton.atomic_min")
-atomic_or = kernel_function("pallas.triton.atomic_or")
-atomic_xchg = kernel_function("pallas.triton.atomic_xchg")
-atomic_xor = kernel_function("pallas.triton.atomic_xor")
-debug_barrier = kernel_function("pallas.triton.debug_barrier")
-dot = kernel_function("pallas.triton.dot")
 elementwise_inline_asm = kernel_function("pallas.triton.elementwise_inline_asm")
-load = kernel_function("pallas.triton.load")
-max_contiguous = kernel_function("pallas.triton.max_contiguous")
-store = kernel_function("pallas.triton.store")
+
+
+def debug_barrier() -> None:
+    """Nothing: interpreted kernels run one after the other."""

@@ -1,0 +1,241 @@
+"""Reading and writing references in kernels: with masks, past the end, and all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import dtypes, tree
+from weft.core.types import type_of
+from weft.errors import api_boundary
+from weft.experimental.pallas.blocks import unwritten
+from weft.ops.indexing.slicing import pad
+from weft.refs import index as indexing
+from weft.refs.views import RefView
+
+__all__ = [
+    "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
+    "atomic_xchg", "atomic_xor", "copy", "load", "load_all", "store", "store_all", "swap",
+]  # fmt: skip
+
+
+def _overhanging(ref: Any, idx: Any) -> list[tuple[int, int, int]] | None:
+    """What is added to an array so that a slice may begin at any of its elements; None where no
+    slice begins at a traced number."""
+    found = indexing.windows(idx, ref.shape)[0]
+    if not found:
+        return None
+    extents = {dim: part.extent for dim, part in found}
+    return [(0, extents.get(dim, 0), 0) for dim in range(ref.ndim)]
+
+
+def _resolved(ref: Any, idx: Any) -> tuple[Any, Any]:
+    """The reference and the index where a part that is described by two of these lies."""
+    whole = idx is None or idx is Ellipsis
+    if whole and isinstance(ref, RefView):
+        return ref.base, ref.index
+    return ref, ... if whole else idx
+
+
+def _read(ref: Any, idx: Any) -> Any:
+    ref, idx = _resolved(ref, idx)
+    widths = _overhanging(ref, idx)
+    if widths is None:
+        return ref[idx]
+    return indexing.read(pad(ref[...], unwritten(ref.dtype), widths), idx)
+
+
+def _exchange(ref: Any, idx: Any, change: Callable[[Any], Any]) -> Any:
+    """Writes what `change` makes of the part at an index, and returns what it was."""
+    ref, idx = _resolved(ref, idx)
+    widths = _overhanging(ref, idx)
+    if widths is None:
+        before = ref[idx]
+        ref[idx] = change(before)
+        return before
+    whole = pad(ref[...], unwritten(ref.dtype), widths)
+    before = indexing.read(whole, idx)
+    whole = indexing.updated(whole, idx, change(before), "set")
+    ref[...] = pad(whole, unwritten(ref.dtype), [(0, -extra, 0) for _, extra, _ in widths])
+    return before
+
+
+def _like(value: Any, part: Any) -> Any:
+    """What is written, with the dtype that numbers take on."""
+    of = type_of(value)
+    if of.dtype != part.dtype and of.weak_type:
+        return jnp.asarray(value, part.dtype)
+    return value
+
+
+@api_boundary
+def load(
+    x_ref_or_view: Any,
+    idx: Any,
+    *,
+    mask: Any = None,
+    other: Any = None,
+    cache_modifier: Any = None,
+    eviction_policy: Any = None,
+    volatile: bool = False,
+) -> Any:
+    """The part of a reference at an index; `other` where `mask` is False.
+
+    A slice with a traced start may reach past the end: what is read there is what stands where
+    nobody has written.
+
+    >>> from weft.experimental import pallas as pl
+    >>> pl.load(weft.new_ref(jnp.arange(3)), slice(0, 2), mask=np.array([True, False]), other=7)
+    Array([0, 7], dtype=int32)
+    """
+    found = _read(x_ref_or_view, idx)
+    return found if mask is None or other is None else jnp.where(mask, found, _like(other, found))
+
+
+@api_boundary
+def swap(
+    x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None, eviction_policy: Any = None
+) -> Any:
+    """Writes the part of a reference at an index where `mask` is True, and returns what it was.
+
+    What a slice with a traced start has past the end is not written.
+    """
+
+    def change(before: Any) -> Any:
+        return val if mask is None else jnp.where(mask, _like(val, before), before)
+
+    before = _exchange(x_ref_or_view, idx, change)
+    return before if mask is None else jnp.where(mask, before, _like(val, before))
+
+
+@api_boundary
+def store(
+    x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None, eviction_policy: Any = None
+) -> None:
+    """Writes the part of a reference at an index, where `mask` is True.
+
+    >>> from weft.experimental import pallas as pl
+    >>> x = weft.new_ref(jnp.arange(3))
+    >>> pl.store(x, slice(0, 2), jnp.array([7, 8]), mask=np.array([False, True]))
+    >>> x[...]
+    Array([0, 8, 2], dtype=int32)
+    """
+    swap(x_ref_or_view, idx, val, mask=mask)
+
+
+def load_all(ref: Any, *, mask: Any = None, other: Any = None, **_: Any) -> Any:
+    """What a reference, or a part of one (`ref.at[i]`), holds; `other` where `mask` is False."""
+    return load(ref, ..., mask=mask, other=other)
+
+
+def store_all(ref: Any, val: Any, *, mask: Any = None, **_: Any) -> None:
+    """Writes a reference, or a part of one (`ref.at[i]`), where `mask` is True."""
+    store(ref, ..., val, mask=mask)
+
+
+def copy(src: Any, dst: Any, add: bool = False) -> None:
+    """Writes what one reference holds into another, or adds it."""
+    for source, target in zip(tree.leaves(src), tree.leaves(dst), strict=True):
+        target[...] = target[...] + source[...] if add else source[...]
+
+
+# ---- several kernels at once: in an interpreted kernel, one after the other ----------------------
+
+
+def _gathered(
+    ref: Any, idx: Any, val: Any, mask: Any, method: str, neutral: Callable[[Any], Any]
+) -> Any:
+    """Combines values with the part of a reference, also where an index names one place twice."""
+    ref, idx = _resolved(ref, idx)
+    before = _read(ref, idx)
+    val = _like(val, before)
+    if mask is not None:
+        val = jnp.where(mask, val, neutral(before.dtype))
+    ref[...] = indexing.updated(ref[...], idx, val, method)
+    return before
+
+
+def _combined(ref: Any, idx: Any, val: Any, mask: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    def change(before: Any) -> Any:
+        after = combine(before, _like(val, before))
+        return after if mask is None else jnp.where(mask, after, before)
+
+    return _exchange(ref, idx, change)
+
+
+def _extreme(name: str) -> Callable[[Any], Any]:
+    def of(dtype: Any) -> Any:
+        kind = dtypes.finfo if dtypes.issubdtype(dtype, np.floating) else dtypes.iinfo
+        return np.array(getattr(kind(dtype), name)).astype(dtype)[()]
+
+    return of
+
+
+def _zero(dtype: Any) -> Any:
+    return np.zeros((), dtype)[()]
+
+
+_least, _greatest = _extreme("min"), _extreme("max")
+
+
+@api_boundary
+def atomic_add(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
+    """Adds to the part of a reference at an index, and returns what it was; where an index names an
+    element twice, both are added.
+
+    >>> from weft.experimental import pallas as pl
+    >>> x = weft.new_ref(jnp.zeros(2))
+    >>> before = pl.atomic_add(x, jnp.array([1, 1]), jnp.array([2.0, 3.0]))
+    >>> x[...]
+    Array([0., 5.], dtype=float32)
+    """
+    return _gathered(x_ref_or_view, idx, val, mask, "add", _zero)
+
+
+@api_boundary
+def atomic_max(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
+    """Puts the maximum into the part of a reference at an index, and returns what it was."""
+    return _gathered(x_ref_or_view, idx, val, mask, "max", _least)
+
+
+@api_boundary
+def atomic_min(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
+    """Puts the minimum into the part of a reference at an index, and returns what it was."""
+    return _gathered(x_ref_or_view, idx, val, mask, "min", _greatest)
+
+
+@api_boundary
+def atomic_and(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
+    """Puts `old & val` into the part of a reference at an index, and returns what it was."""
+    return _combined(x_ref_or_view, idx, val, mask, jnp.bitwise_and)
+
+
+@api_boundary
+def atomic_or(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
+    """Puts `old | val` into the part of a reference at an index, and returns what it was."""
+    return _combined(x_ref_or_view, idx, val, mask, jnp.bitwise_or)
+
+
+@api_boundary
+def atomic_xor(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
+    """Puts `old ^ val` into the part of a reference at an index, and returns what it was."""
+    return _combined(x_ref_or_view, idx, val, mask, jnp.bitwise_xor)
+
+
+@api_boundary
+def atomic_xchg(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
+    """Writes the part of a reference at an index, and returns what it was."""
+    return _combined(x_ref_or_view, idx, val, mask, lambda _, new: new)
+
+
+@api_boundary
+def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
+    """Writes a reference where it holds `cmp`, and returns what it held."""
+
+    def change(before: Any) -> Any:
+        return jnp.where(before == _like(cmp, before), _like(val, before), before)
+
+    return _exchange(ref, ..., change)

@@ -1,0 +1,100 @@
+"""What kernels and index maps must not do: take other arguments, and close over arrays."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from weft import tree
+from weft.argument_errors import refusal
+from weft.arrays.array import Array
+from weft.core.trace import Tracer
+from weft.core.types import type_of
+from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.function_keys.code_reads import code_reads
+from weft.interpreters.staging import function_name
+from weft.refs.reference import Ref
+
+__all__ = ["check_arguments", "check_captures"]
+
+_OPERATION = "pallas_call"
+
+
+def check_arguments(
+    what: str, function: Callable[..., Any], count: int, named: dict[str, Any], takes: str
+) -> None:
+    """Raises WeftTypeError for a function that cannot be called with so many arguments."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return  # Nothing is known of it.
+    try:
+        signature.bind(*range(count), **named)
+    except TypeError as error:
+        message = f"{_OPERATION}: {what} cannot be called with {count + len(named)} arguments"
+        got = f"{function_name(function)}{signature}: {error}"
+        fix = Fix("arguments", f"let it take {takes}")
+        raise refusal(WeftTypeError, message, _OPERATION, got, takes, fix) from None
+
+
+def check_captures(what: str, function: Any, constants: Sequence[Any]) -> None:
+    """Raises WeftValueError where a recorded function closes over arrays or traced values.
+
+    `constants` are those of its program. An array that the function makes of numbers,
+    `jnp.array([0, 2])`, is a constant as well, and no fault.
+    """
+    arrays = [value for value in constants if not isinstance(value, Ref)]
+    if not arrays:
+        return
+    held = list(_arrays(function, set()))
+    found = [x for x in arrays if isinstance(x, Tracer) or any(_same(x, own) for own in held)]
+    if found:
+        message = f"{_OPERATION}: {what} closes over arrays"
+        types = ", ".join(str(type_of(value)) for value in found)
+        wanted = "a function of its arguments and of Python numbers"
+        fix = Fix("operand", "pass them to the call as operands, and read their references")
+        raise refusal(WeftValueError, message, _OPERATION, types, wanted, fix)
+
+
+def _same(constant: Any, held: Any) -> bool:
+    """Whether a constant is an array that a function holds, or the copy of one of NumPy's."""
+    if isinstance(held, np.ndarray):
+        return constant.shape == held.shape and np.array_equal(np.asarray(constant), held)
+    return constant is held
+
+
+def _arrays(value: Any, seen: set[int]) -> Iterator[Any]:
+    """The arrays in closures, defaults and partially applied arguments of a function, in functions
+    that it closes over, and in the global names that it reads."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, (Array, np.ndarray)):
+        yield value
+    elif isinstance(value, functools.partial):
+        for part in (value.func, *value.args, *value.keywords.values()):
+            yield from _arrays(part, seen)
+    elif isinstance(value, MethodType):
+        yield from _arrays(value.__func__, seen)
+    elif isinstance(value, FunctionType):
+        reads = [name for name, *_ in code_reads(value.__code__).reads]
+        used = [value.__globals__.get(name) for name in reads]
+        yield from (x for x in used if isinstance(x, (Array, np.ndarray)))
+        for part in (*_contents(value.__closure__ or ()), *(value.__defaults__ or ())):
+            yield from _arrays(part, seen)
+    elif isinstance(value, (tuple, list, dict)):
+        for part in tree.leaves(value):
+            yield from _arrays(part, seen)
+
+
+def _contents(cells: Sequence[CellType]) -> Iterator[Any]:
+    for cell in cells:
+        try:
+            yield cell.cell_contents
+        except ValueError:  # a variable that has no value yet
+            continue

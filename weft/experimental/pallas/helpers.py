@@ -1,0 +1,257 @@
+"""What kernels are written with: conditions, loops, scoped buffers, hints, products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import weft.numpy as jnp
+from weft import tree
+from weft.argument_errors import refusal
+from weft.control_flow.cond import cond
+from weft.control_flow.while_loop import fori_loop
+from weft.core.types import user_value
+from weft.debug.printing import debug_print as print_values
+from weft.errors import Fix, WeftNotImplementedError, WeftValueError, api_boundary
+from weft.experimental.pallas.blocks import buffer
+from weft.experimental.pallas.kernels import MemorySpace, cdiv
+from weft.ops.products.dot import dot_general
+from weft.refs.reference import Ref, boxed, contents, end, new_ref
+
+__all__ = [
+    "broadcast_to", "debug_check", "debug_print", "dot", "empty", "empty_like", "empty_ref_like",
+    "loop", "max_contiguous", "multiple_of", "reciprocal", "run_scoped", "run_state",
+    "semaphore_read", "semaphore_signal", "semaphore_wait", "when", "with_scoped",
+]  # fmt: skip
+
+
+@api_boundary
+def when(condition: Any, /) -> Callable[[Callable[[], Any]], None]:
+    """A decorator that calls a function of no arguments if the condition holds.
+
+    >>> from weft.experimental import pallas as pl
+    >>> x = weft.new_ref(0.0)
+    >>> @pl.when(jnp.array(True))
+    ... def _():
+    ...     x[...] = 2.0
+    >>> x[...]
+    Array(2., dtype=float32, weak_type=True)
+    """
+
+    def called(function: Callable[[], Any]) -> None:
+        if isinstance(condition, bool):
+            if condition:
+                function()
+            return
+
+        def chosen() -> None:
+            function()
+
+        def other() -> None:
+            return
+
+        cond(condition, chosen, other)
+
+    return called
+
+
+@api_boundary
+def loop(
+    lower: Any,
+    upper: Any,
+    *,
+    init_carry: Any = None,
+    step: Any = 1,
+    unroll: int | bool | None = None,
+) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator that calls a function for each index from `lower` to `upper`, `step` apart.
+
+    With `init_carry` the function gets the carried value too and returns the next one; the
+    decorated name is the last one then.
+
+    >>> from weft.experimental import pallas as pl
+    >>> @pl.loop(0, 10, init_carry=0, step=3)
+    ... def total(i, so_far):
+    ...     return so_far + i
+    >>> total
+    Array(18, dtype=int32, weak_type=True)
+    """
+
+    def run(body: Callable[..., Any]) -> Any:
+        def at(number: Any, carry: Any) -> Any:
+            index = lower + number * step
+            return body(index) if init_carry is None else body(index, carry)
+
+        return fori_loop(0, cdiv(upper - lower, step), at, init_carry, unroll=unroll)
+
+    return run
+
+
+@api_boundary
+def run_scoped(
+    f: Callable[..., Any], *types: Any, collective_axes: Any = (), **kw_types: Any
+) -> Any:
+    """Calls a function with references to new buffers, which end with the call.
+
+    Raises WeftNotImplementedError for `collective_axes`.
+
+    >>> from weft.experimental import pallas as pl
+    >>> def twice(x_ref):
+    ...     x_ref[...] = jnp.ones(2)
+    ...     return 2 * x_ref[...]
+    >>> pl.run_scoped(twice, weft.ShapeDtypeStruct((2,), "float32"))
+    Array([2., 2.], dtype=float32)
+    """
+    if collective_axes not in ((), None):
+        message = "run_scoped: an interpreted kernel shares no buffers along an axis"
+        fix = Fix("scratch", "pass the buffer to pallas_call in scratch_shapes")
+        got = f"collective_axes={collective_axes!r}"
+        raise refusal(WeftNotImplementedError, message, "run_scoped", got, "none", fix)
+    leaves, structure = tree.flatten((types, kw_types))
+    refs = [boxed(buffer(leaf)) for leaf in leaves]
+    args, named = structure.unflatten(refs)
+    out = f(*args, **named)
+    for ref in refs:
+        end(ref, "out of scope")
+    return out
+
+
+def with_scoped(
+    *types: Any, collective_axes: Any = (), **kw_types: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator: the function gets references to new buffers behind its arguments."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any) -> Any:
+            def scoped(*refs: Any, **named: Any) -> Any:
+                return function(*args, *refs, **named)
+
+            return run_scoped(scoped, *types, collective_axes=collective_axes, **kw_types)
+
+        return called
+
+    return decorated
+
+
+def run_state(function: Callable[..., None]) -> Callable[..., Any]:
+    """A function of arrays: it runs a function on references to them, and returns what these hold
+    in the end.
+
+    >>> from weft.experimental import pallas as pl
+    >>> pl.run_state(lambda x_ref: x_ref.addupdate(1.0))(jnp.zeros(2))
+    Array([1., 1.], dtype=float32)
+    """
+
+    def run(values: Any) -> Any:
+        leaves, structure = tree.flatten(values)
+        refs = [new_ref(leaf) for leaf in leaves]
+        function(structure.unflatten(refs))
+        return structure.unflatten([contents(ref) for ref in refs])
+
+    return run
+
+
+def empty(shape: Any, dtype: Any) -> Any:
+    """An array that nobody has written: NaN, or the least integer."""
+    return buffer(MemorySpace.ANY(shape, dtype))
+
+
+def empty_like(x: Any) -> Any:
+    """A tree of arrays that nobody has written, with shapes and dtypes like those of `x`."""
+    return tree.map(lambda leaf: empty(leaf.shape, leaf.dtype), x)
+
+
+def empty_ref_like(x: Any) -> Ref:
+    """A reference to an array that nobody has written, with the shape and dtype of `x`."""
+    return new_ref(empty(x.shape, x.dtype))
+
+
+def multiple_of(x: Any, values: Any) -> Any:
+    """`x`; to a compiler it says that `x` is a multiple of `values`."""
+    return user_value(x)
+
+
+def max_contiguous(x: Any, values: Any) -> Any:
+    """`x`; to a compiler it says how many of its elements follow one another."""
+    return user_value(x)
+
+
+def broadcast_to(a: Any, shape: Any) -> Any:
+    """An array with its dimensions repeated to a shape."""
+    return jnp.broadcast_to(a, tuple(shape))
+
+
+@api_boundary
+def dot(
+    a: Any,
+    b: Any,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    allow_tf32: bool | None = None,
+    precision: Any = None,
+) -> Any:
+    """The product of two matrices, each transposed if asked; sums are float32 or int32, and
+    float64 where both are. Raises WeftValueError for what is no matrix.
+
+    >>> from weft.experimental import pallas as pl
+    >>> pl.dot(jnp.ones((3, 2)), jnp.ones((3, 4)), trans_a=True).shape
+    (2, 4)
+    """
+    if a.ndim != 2 or b.ndim != 2:
+        message = "pallas.dot multiplies matrices"
+        fix = Fix("matrix", "pass arrays of two dimensions, or use a @ b")
+        got = f"{a.ndim} and {b.ndim} dimensions"
+        raise refusal(WeftValueError, message, "pallas.dot", got, "two each", fix)
+    if precision is None and allow_tf32 is not None:
+        precision = "high" if allow_tf32 else "highest"
+    dtype: Any = jnp.promote_types(a.dtype, b.dtype)
+    if jnp.issubdtype(dtype, jnp.integer):
+        dtype = jnp.int32
+    elif dtype != jnp.float64:
+        dtype = jnp.float32
+    dims = (((0,) if trans_a else (1,), (1,) if trans_b else (0,)), ((), ()))
+    return dot_general(a, b, dims, precision=precision, preferred_element_type=dtype)
+
+
+def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:
+    """`1 / x`; with `approx` as accurate as bfloat16."""
+    if approx:
+        return jnp.reciprocal(jnp.asarray(x, jnp.bfloat16)).astype(jnp.float32)
+    return jnp.reciprocal(x)
+
+
+def debug_print(fmt: str, *args: Any) -> None:
+    """Prints values from a kernel, as `weft.debug.print` does."""
+    print_values(fmt, *args, skip_format_check=True)
+
+
+def debug_check(condition: Any, message: str) -> None:
+    """Nothing: the checks of kernels cannot be switched on."""
+
+
+# ---- semaphores: where one kernel runs at a time, counts that nobody waits for -------------------
+
+
+def semaphore_signal(
+    sem_or_view: Any, inc: Any = 1, *, device_id: Any = None, core_index: Any = None, **_: Any
+) -> None:
+    """Adds to the count of a semaphore. Raises WeftNotImplementedError for that of another device
+    or core."""
+    if device_id is not None or core_index is not None:
+        message = "semaphore_signal: an interpreted kernel runs on one core of one device"
+        fix = Fix("local", "leave device_id and core_index out")
+        got = f"device_id={device_id!r}, core_index={core_index!r}"
+        operation = "semaphore_signal"
+        raise refusal(WeftNotImplementedError, message, operation, got, "a semaphore here", fix)
+    sem_or_view[...] = sem_or_view[...] + jnp.asarray(inc, sem_or_view.dtype)
+
+
+def semaphore_wait(sem_or_view: Any, value: Any = 1, *, decrement: bool = True) -> None:
+    """Takes from the count of a semaphore. It does not wait: nobody else runs."""
+    if decrement:
+        sem_or_view[...] = sem_or_view[...] - jnp.asarray(value, sem_or_view.dtype)
+
+
+def semaphore_read(sem_or_view: Any) -> Any:
+    """The count of a semaphore."""
+    return sem_or_view[...].astype(jnp.int32)

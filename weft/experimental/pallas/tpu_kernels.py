@@ -1,0 +1,142 @@
+"""What kernels for TPUs are written with, in interpreted ones: copies, rolls, casts of bits."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.argument_errors import refusal
+from weft.errors import Fix, WeftValueError, api_boundary
+from weft.experimental.pallas.accesses import copy
+from weft.experimental.pallas.kernels import InterpretParams, forced_interpretation
+from weft.ops.elementwise.convert import bitcast_convert_type
+
+__all__ = [
+    "async_copy", "bitcast", "force_tpu_interpret_mode", "is_tpu_device", "make_async_copy",
+    "reset_tpu_interpret_mode_state", "roll", "set_tpu_interpret_mode", "sync_copy", "touch",
+    "with_memory_space_constraint",
+]  # fmt: skip
+
+
+class AsyncCopy:
+    """A copy between references: it is done where it is started, and nobody waits for it."""
+
+    def __init__(self, src: Any, dst: Any) -> None:
+        self._src, self._dst = src, dst
+
+    def start(self, priority: int = 0, *, add: bool = False) -> None:
+        """Copies, or adds to what is there."""
+        copy(self._src, self._dst, add)
+
+    def wait(self) -> None:
+        """Nothing: the copy is done."""
+
+    wait_recv = wait_send = wait
+
+
+def make_async_copy(src_ref: Any, dst_ref: Any, sem: Any) -> AsyncCopy:
+    """A copy from one reference to another; `.start()` does it."""
+    return AsyncCopy(src_ref, dst_ref)
+
+
+def async_copy(
+    src_ref: Any, dst_ref: Any, sem: Any, *, priority: int = 0, add: bool = False
+) -> AsyncCopy:
+    """Copies from one reference to another."""
+    found = AsyncCopy(src_ref, dst_ref)
+    found.start(priority, add=add)
+    return found
+
+
+def sync_copy(src_ref: Any, dst_ref: Any, *, add: bool = False) -> None:
+    """Copies from a tree of references to another, or adds to what is there."""
+    copy(src_ref, dst_ref, add)
+
+
+@api_boundary
+def roll(
+    x: Any, shift: Any, axis: int, *, stride: int | None = None, stride_axis: int | None = None
+) -> Any:
+    """An array with its elements moved along an axis, around the end; with `stride` each slice
+    along `stride_axis` is moved by that much more than the one before.
+
+    >>> from weft.experimental.pallas import tpu
+    >>> tpu.roll(jnp.arange(4), 1, 0)
+    Array([3, 0, 1, 2], dtype=int32)
+    """
+    if stride is None or stride_axis is None:
+        return jnp.roll(x, shift, axis)
+    parts = jnp.split(x, x.shape[stride_axis], stride_axis)
+    moved = [jnp.roll(part, shift + i * stride, axis) for i, part in enumerate(parts)]
+    return jnp.concatenate(moved, stride_axis)
+
+
+@api_boundary
+def bitcast(x: Any, ty: Any) -> Any:
+    """The bits of an array as another dtype; where that is wider or narrower, the last dimension
+    but one changes. Raises WeftValueError where its length does not allow it.
+
+    >>> from weft.experimental.pallas import tpu
+    >>> tpu.bitcast(jnp.ones((2, 3), "float32"), "uint16").shape
+    (4, 3)
+    """
+    here, there = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(dtypes.canonicalize_dtype(ty))
+    if x.ndim < 2 or x.shape[-2] * here % there:
+        message = "bitcast: the last dimension but one cannot be packed"
+        fix = Fix("shape", f"pass an array with a multiple of {there // here or 1} rows")
+        got = f"shape {x.shape}, {here} bits to {there}"
+        raise refusal(WeftValueError, message, "bitcast", got, "rows that fit", fix)
+    *leading, rows, columns = x.shape
+    if here < there:
+        packing = there // here
+        x = jnp.reshape(x, (*leading, rows // packing, packing, columns))
+        return bitcast_convert_type(jnp.swapaxes(x, -1, -2), ty)
+    found = bitcast_convert_type(x, ty)
+    if here == there:
+        return found
+    return jnp.reshape(jnp.swapaxes(found, -1, -2), (*leading, rows * (here // there), columns))
+
+
+def touch(ref: Any) -> None:
+    """Nothing: no interpreted kernel drops a reference."""
+
+
+def with_memory_space_constraint(x: Any, memory_space: Any) -> Any:
+    """`x`: an interpreted kernel has one memory."""
+    return x
+
+
+def is_tpu_device() -> bool:
+    """False: weft runs on CPUs and on NVIDIA's GPUs."""
+    return False
+
+
+@contextlib.contextmanager
+def force_tpu_interpret_mode(params: InterpretParams | None = None) -> Iterator[None]:
+    """A block in which `pallas_call` makes interpreted kernels.
+
+    >>> from weft.experimental import pallas as pl
+    >>> def double(x_ref, y_ref):
+    ...     y_ref[...] = 2 * x_ref[...]
+    >>> with pl.tpu.force_tpu_interpret_mode():
+    ...     f = pl.pallas_call(double, weft.ShapeDtypeStruct((2,), "float32"))
+    >>> f(jnp.ones(2))
+    Array([2., 2.], dtype=float32)
+    """
+    token = forced_interpretation.set(InterpretParams() if params is None else params)
+    try:
+        yield
+    finally:
+        forced_interpretation.reset(token)
+
+
+def set_tpu_interpret_mode(params: InterpretParams | None = None) -> None:
+    """From here on `pallas_call` makes interpreted kernels, in this thread or task."""
+    forced_interpretation.set(InterpretParams() if params is None else params)
+
+
+def reset_tpu_interpret_mode_state() -> None:
+    """Nothing: an interpreted kernel leaves nothing behind."""
