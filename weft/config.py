@@ -58,6 +58,11 @@ class Settings:
     # "least" leaves out most of XLA's optimizations on a CPU: only the user knows that a program
     # runs too seldom to earn back the cost of these. weft's own tests are such programs.
     compile_effort: str = "full"
+    # "call" compiles a jitted function that holds matrix products once for all of its calls in a
+    # program, "inline" once for each, as XLA does by itself. "find" looks for equal stretches of
+    # operations too, such as the layers of a Python loop: half the time to compile, but the program
+    # may run slower by a tenth, and only the user knows how often it will run.
+    repeated_bodies: str = "call"
     # Step by step, jitted functions and loops can be followed with a debugger, and are slow.
     disable_jit: bool = False
     # Which device makes arrays and runs what is committed to none: a device, the name of a
@@ -91,9 +96,9 @@ class Settings:
 
     @property
     def of_operations(self) -> Any:
-        """What the executable of a single operation depends on: the part of its key where
+        """What the executable of a jaxpr depends on: the part of its key where
         `operations_vary`."""
-        return self.compile_effort, self.default_device
+        return self.compile_effort, self.default_device, self.repeated_bodies
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +161,7 @@ def _intern(value: _T) -> _T:
     key = _values[type(value)](value)
     with _lock:
         if type(value) is Settings:
-            operations_vary = operations_vary or value.of_operations != ("full", None)
+            operations_vary = operations_vary or value.of_operations != ("full", None, "call")
         found: _T = _interned.setdefault((type(value), key), value)
         return found
 
@@ -189,6 +194,7 @@ MATMUL_PRECISIONS = (
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "argument_rule": ("weft", "jax"),
     "compile_effort": ("full", "least"),
+    "repeated_bodies": ("call", "find", "inline"),
     "default_matmul_precision": (None, *MATMUL_PRECISIONS),
     "dtype_rule": ("weft", "jax"),
     "numpy_dtype_promotion": ("standard", "strict"),

@@ -24,11 +24,15 @@ __all__ = [
     "AxisData", "Derived", "Dims", "LinearOperand", "Mapped", "NamedRule", "Params", "Retyped",
     "Table", "Values", "Zero", "access_pattern", "data_movement", "dce", "effects", "impl", "jvp",
     "keep_layouts", "layout", "linearize", "lower", "lower_for_platform", "not_linear",
-    "numpy_impl", "partial_eval", "rebind", "register_from_outside", "registered_twice", "retype",
-    "stage", "stepwise", "transpose", "type_rule", "vmap",
+    "numpy_impl", "partial_eval", "products", "rebind", "register_from_outside",
+    "registered_twice", "retype", "stage", "stepwise", "transpose", "type_rule", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
+
+# Primitives whose work grows faster than their operands: products of matrices, and convolutions. A
+# compiler fuses little into them, so a function that holds some loses nothing by being called.
+products: set[Any] = set()
 
 # The types in the signatures of rules.
 Values = Sequence[Any]

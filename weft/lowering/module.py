@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft import config
 from weft.arrays.relayout import layout_mode
 from weft.base import source as sources
 from weft.base.source_info import NameStack
@@ -28,6 +29,7 @@ from weft.core.rules import Values
 from weft.core.types import ArrayType
 from weft.errors import JaxprError, MissingRuleError
 from weft.lowering.partition import MeshTable, sharding_attribute, unsplit_rows
+from weft.lowering.repeated_bodies import called_often, with_called_bodies
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import stablehlo, stablehlo_attributes
 from weft.sharding import AbstractMesh, Mesh, Sharding
@@ -59,7 +61,9 @@ class ModuleContext:
     __slots__ = (
         "callbacks",
         "channels",
+        "compiled_once",
         "devices",
+        "finds_bodies",
         "foreign_calls",
         "foreign_places",
         "functions",
@@ -90,6 +94,10 @@ class ModuleContext:
         # The mesh whose axes are manual where operations are written now, if any are.
         self.manual: ManualMesh | None = None
         self.channels = 0
+        # The jaxprs that are compiled once and called, not inlined; None where all are inlined.
+        self.compiled_once: set[Jaxpr] | None = None
+        # Whether repeated stretches of equations become such jaxprs.
+        self.finds_bodies = False
 
     # Names under which rules written for JAX read the context.
 
@@ -264,7 +272,8 @@ class LoweringContext:
         symbol = self.function_of(jaxpr, name)
         types = ir_types(jaxpr.out_types)
         if not jaxpr.effects:
-            return stablehlo.call(symbol, values, types)
+            inline = jaxpr not in (self.module.compiled_once or ())
+            return stablehlo.call(symbol, values, types, inline=inline)
         order = self.order()
         *outs, last = stablehlo.call(symbol, [*values, order], [*types, order.type])
         self.set_order(last)
@@ -369,6 +378,12 @@ def lower_to_module(
         for own, type, layout in zip(attributes, types, wanted or (), strict=bool(wanted)):
             if layout is not None:
                 own["mhlo.layout_mode"] = layout_mode(layout, type)
+    # Other platforms compile fast or are not asked yet; a partitioner inlines calls, and what has a
+    # layout of its own would be copied at each.
+    bodies = config.settings().repeated_bodies
+    if platform == "cpu" and count == 1 and not any(layouts) and bodies != "inline":
+        context.compiled_once = set(called_often(jaxpr))
+        context.finds_bodies = bodies == "find"
     with collection_paused():
         if count > 1:
             _place(context, arguments, jaxpr.in_types, in_shardings)
@@ -439,6 +454,8 @@ def lower_function(
 
 def lower_equations(context: ModuleContext, jaxpr: Jaxpr, values: Values, scope: str) -> list[Any]:
     """Emits the operations of a jaxpr at the insertion point."""
+    if context.finds_bodies:
+        jaxpr = with_called_bodies(jaxpr)
     env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
     constants: dict[Any, Any] = {}
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from weft import dtypes
 from weft.argument_errors import integer_of, integers_of, invalid_value, refuse_sharding
 from weft.arrays.array import Array
+from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
@@ -563,4 +564,5 @@ primitive(
     lower=conv_lower,
 )
 
+rules.products.add(conv_p)
 conv_p.neutral = {"out_sharding": None}

@@ -250,10 +250,18 @@ def top_k(x: ir.Value, k: int, largest: bool = True) -> tuple[ir.Value, ir.Value
 
 
 def call(
-    symbol: str, operands: Sequence[ir.Value], result_types: Sequence[ir.Type]
+    symbol: str,
+    operands: Sequence[ir.Value],
+    result_types: Sequence[ir.Type],
+    *,
+    inline: bool = True,
 ) -> list[ir.Value]:
-    """Calls a function of the module."""
-    return op("func.call", operands, result_types, {"callee": attrs.symbol(symbol)})
+    """Calls a function of the module, which XLA compiles as a part of the caller, or once for all
+    calls that it may not `inline`."""
+    attributes = {"callee": attrs.symbol(symbol)}
+    if not inline:
+        attributes["mhlo.frontend_attributes"] = attrs.dictionary({"inlineable": "false"})
+    return op("func.call", operands, result_types, attributes)
 
 
 def composite(

@@ -1,0 +1,177 @@
+"""Bodies that are compiled once: which are found, what is called, and that values stay the same."""
+
+import re
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import weft
+import weft.numpy as jnp
+from weft import config, lax
+from weft.core.jaxpr import Var
+from weft.lowering.repeated_bodies import REPEATS, body_p, tokens_of, with_called_bodies
+
+WIDTH = 4
+
+
+def weights(layers, seed=0):
+    rng = np.random.default_rng(seed)
+    shape = (WIDTH, WIDTH)
+    return [
+        [rng.normal(size=shape).astype(np.float32) / 2 for _ in range(2)] for _ in range(layers)
+    ]
+
+
+def layer(x, pair):
+    h = x - jnp.mean(x, axis=-1, keepdims=True)
+    h = h / jnp.sqrt(jnp.mean(h * h, axis=-1, keepdims=True) + 1e-3)
+    h = jnp.tanh(h @ pair[0]) * 0.5 + h
+    return x + jnp.maximum(h @ pair[1], 0.0) * 0.25
+
+
+def network(step=layer):
+    def loss(pairs, x):
+        for pair in pairs:
+            x = step(x, pair)
+        return jnp.sum(x * x)
+
+    return loss
+
+
+X = np.random.default_rng(9).normal(size=(3, WIDTH)).astype(np.float32)
+
+
+def calls_in(lowered):
+    """(calls that are not inlined, functions that they call)."""
+    found = re.findall(r'call @(\w+)\(.*inlineable = "false"', lowered.as_text())
+    return len(found), len(set(found))
+
+
+def results(function, setting, *args):
+    with config.override(repeated_bodies=setting):
+        return weft.tree.leaves(weft.jit(function)(*args))
+
+
+def test_layers_of_a_python_loop_become_calls_of_one_function_forward_and_backward():
+    with config.override(repeated_bodies="find"):
+        assert calls_in(weft.jit(network()).lower(weights(6), X)) == (6, 1)
+        calls, functions = calls_in(weft.jit(weft.grad(network())).lower(weights(6), X))
+    assert functions == 2 and calls >= 10
+
+
+def test_functions_that_are_called_often_are_compiled_once():
+    step = weft.jit(layer)
+    gradient = weft.jit(weft.grad(network(step)))
+    # Those of the first layer, whose operand has no tangent, are functions of their own.
+    assert calls_in(gradient.lower(weights(5), X)) == (8, 2)
+    assert calls_in(weft.jit(network(step)).lower(weights(REPEATS - 1), X)) == (0, 0)
+    with config.override(repeated_bodies="inline"):
+        assert calls_in(gradient.lower(weights(5), X)) == (0, 0)
+
+
+def test_a_function_without_products_is_inlined():
+    wave = weft.jit(lambda x: jnp.sin(x) * jnp.cos(x) + jnp.exp(-x * x))
+    lowered = weft.jit(lambda x: wave(wave(wave(wave(x))))).lower(X)
+    assert calls_in(lowered) == (0, 0)
+
+
+@pytest.mark.parametrize("setting", ["call", "find"])
+@pytest.mark.parametrize(
+    "transformed",
+    [
+        network(),
+        network(weft.jit(layer)),
+        weft.value_and_grad(network()),
+        weft.value_and_grad(network(weft.jit(layer))),
+        weft.value_and_grad(network(weft.checkpoint(layer))),
+        weft.vmap(weft.grad(network()), in_axes=(None, 0)),
+        weft.hessian(network(weft.jit(layer)), argnums=1),
+        lambda pairs, x: lax.scan(lambda c, _: (c + network()(pairs, c), None), x, None, length=3),
+    ],
+)
+def test_values_are_those_of_the_inlined_program(transformed, setting):
+    pairs = weights(4)
+    plain = results(transformed, "inline", pairs, X)
+    for a, b in zip(results(transformed, setting, pairs, X), plain, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+def test_the_setting_is_part_of_the_key_of_programs():
+    function = weft.jit(network())
+    pairs = weights(4)
+    function(pairs, X)
+    with config.override(repeated_bodies="find"):
+        function(pairs, X)
+    assert function._cache_size() == 2
+
+
+def test_effects_stay_outside():
+    seen = []
+
+    def noting(x, pair):
+        weft.debug.callback(lambda value: seen.append(float(value)), pair[0][0, 0], ordered=True)
+        return layer(x, pair)
+
+    pairs = weights(4)
+    for step in (noting, weft.jit(noting)):
+        with config.override(repeated_bodies="find"):
+            weft.block_until_ready(weft.jit(network(step))(pairs, X))
+            weft.effects_barrier()
+        assert seen == [float(pair[0][0, 0]) for pair in pairs]
+        seen.clear()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (lambda x: x + 0.0, lambda x: x + -0.0),
+        (lambda x: x * 2.0, lambda x: x * 3.0),
+        (lambda x: jnp.sum(x, axis=0), lambda x: jnp.sum(x, axis=1)),
+        (lambda x: x.astype(jnp.float16), lambda x: x.astype(jnp.bfloat16)),
+        (lambda x: lax.cumsum(x, reverse=True), lambda x: lax.cumsum(x, reverse=False)),
+    ],
+)
+def test_equations_that_differ_in_anything_have_tokens_of_their_own(first, second):
+    eqns = [weft.make_jaxpr(f)(X[:, :3]).jaxpr.eqns[-1] for f in (first, second, first)]
+    a, b, c = tokens_of(eqns)
+    assert a == c != b
+
+
+@hypothesis.given(st.lists(st.integers(0, 5), min_size=3, max_size=9), st.integers(0, 2**16))
+@hypothesis.settings(max_examples=15)
+def test_random_loops_of_layers_that_differ_a_little(kinds, seed):
+    """Layers that are wired in several ways: another operand, number, order, or older values."""
+    pairs = weights(len(kinds), seed)
+
+    def program(pairs, x):
+        older = x
+        for kind, (a, b) in zip(kinds, pairs, strict=True):
+            new = layer(x, (b, a) if kind == 1 else (a, b))
+            if kind == 2:
+                new = new * 0.5
+            if kind == 3:
+                new = layer(older, (a, b)) + 0.1 * x
+            if kind == 4:
+                new = layer(x, (a, a))
+            x, older = new, x
+        return x, older
+
+    plain = results(program, "inline", pairs, X)
+    for a, b in zip(results(program, "find", pairs, X), plain, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+def test_a_call_reads_and_gives_what_its_equations_did():
+    """The jaxpr with calls, its bodies put back, has the equations of the recorded one."""
+    jaxpr = weft.make_jaxpr(weft.grad(network()))(weights(5), X).jaxpr
+    called = with_called_bodies(jaxpr)
+    bodies = [eqn for eqn in called.eqns if eqn.primitive is body_p]
+    assert bodies and called.inputs == jaxpr.inputs and called.outputs == jaxpr.outputs
+    count = sum(len(eqn.params["jaxpr"].eqns) for eqn in bodies)
+    assert count + len(called.eqns) - len(bodies) == len(jaxpr.eqns)
+    known = set(called.inputs)
+    for eqn in called.eqns:
+        assert known.issuperset(atom for atom in eqn.inputs if isinstance(atom, Var))
+        known.update(eqn.outputs)
