@@ -58,10 +58,9 @@ class Settings:
     # "least" leaves out most of XLA's optimizations on a CPU: only the user knows that a program
     # runs too seldom to earn back the cost of these. weft's own tests are such programs.
     compile_effort: str = "full"
-    # "call" compiles a jitted function that holds matrix products once for all of its calls in a
-    # program, "inline" once for each, as XLA does by itself. "find" looks for equal stretches of
-    # operations too, such as the layers of a Python loop: half the time to compile, but the program
-    # may run slower by a tenth, and only the user knows how often it will run.
+    # "call" compiles the body that the layers of a network share once, also where a Python loop
+    # wrote them out; "inline" makes all calls parts of one function, as XLA does by itself. That
+    # takes twice as long, and may run faster where the bodies do little.
     repeated_bodies: str = "call"
     # Step by step, jitted functions and loops can be followed with a debugger, and are slow.
     disable_jit: bool = False
@@ -194,7 +193,7 @@ MATMUL_PRECISIONS = (
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "argument_rule": ("weft", "jax"),
     "compile_effort": ("full", "least"),
-    "repeated_bodies": ("call", "find", "inline"),
+    "repeated_bodies": ("call", "inline"),
     "default_matmul_precision": (None, *MATMUL_PRECISIONS),
     "dtype_rule": ("weft", "jax"),
     "numpy_dtype_promotion": ("standard", "strict"),

@@ -23,16 +23,20 @@ from weft.errors import Fix, JaxprError, MissingRuleError, WeftError, WeftTypeEr
 __all__ = [
     "AxisData", "Derived", "Dims", "LinearOperand", "Mapped", "NamedRule", "Params", "Retyped",
     "Table", "Values", "Zero", "access_pattern", "data_movement", "dce", "effects", "impl", "jvp",
-    "keep_layouts", "layout", "linearize", "lower", "lower_for_platform", "not_linear",
+    "keep_layouts", "layout", "linearize", "lower", "lower_for_platform", "never_called",
+    "not_linear",
     "numpy_impl", "partial_eval", "products", "rebind", "register_from_outside",
     "registered_twice", "retype", "stage", "stepwise", "transpose", "type_rule", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
 
-# Primitives whose work grows faster than their operands: products of matrices, and convolutions. A
-# compiler fuses little into them, so a function that holds some loses nothing by being called.
+# Products of matrices: a compiler fuses little into them, so a function that holds some loses
+# little by being called instead of inlined.
 products: set[Any] = set()
+# What XLA has for CPUs in the entry function alone: derivatives of convolutions take six times as
+# long in a function that is called.
+never_called: set[Any] = set()
 
 # The types in the signatures of rules.
 Values = Sequence[Any]

@@ -12,9 +12,11 @@ from typing import Any
 from weft import config
 from weft.arrays.array import Array, as_array
 from weft.control_flow.jit_primitive import placed_program
+from weft.core.jaxpr import Jaxpr
 from weft.dispatch.donation import Donation, donation_of, result_names, warn_of_unused
 from weft.dispatch.executable_calls import CompiledCall, DonatedLeaves, checked_call
 from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.repeated_bodies import with_called_bodies
 from weft.lowering.executables import LoweredProgram, Program, lower_program
 from weft.lowering.placement import operand_place, operand_shardings
 from weft.lowering.result_layouts import operand_layouts
@@ -99,8 +101,15 @@ class Specialization:
     def lower(self, platform: str) -> LoweredProgram:
         """Lowers the jaxpr to a module."""
         return lower_program(
-            self.jaxpr, self.name, donated=self.donated, platform=platform, **self.formats
+            self.with_bodies(), self.name, donated=self.donated, platform=platform, **self.formats
         )
+
+    def with_bodies(self) -> Jaxpr:
+        """The jaxpr for the compiler: repeated bodies are calls, on one device, unless the setting
+        has them inlined."""
+        one = type(self.place) is not tuple
+        called = one and config.settings().repeated_bodies == "call"
+        return with_called_bodies(self.jaxpr) if called else self.jaxpr
 
     def compile(
         self, options: Any, lowered: LoweredProgram | None = None, settled: bool = False
@@ -109,7 +118,7 @@ class Specialization:
         executable. `settled` says that calls move all arguments to its shardings first."""
         looking = config.settings().looks_at_results
         program = placed_program(
-            self.jaxpr,
+            self.with_bodies(),
             self.name,
             lowered=None if looking else lowered,
             # The search for a NaN needs the operands again.

@@ -28,8 +28,8 @@ from weft.core.jaxpr import Jaxpr, Literal, Var
 from weft.core.rules import Values
 from weft.core.types import ArrayType
 from weft.errors import JaxprError, MissingRuleError
+from weft.lowering.called_bodies import called_often
 from weft.lowering.partition import MeshTable, sharding_attribute, unsplit_rows
-from weft.lowering.repeated_bodies import called_often, with_called_bodies
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import stablehlo, stablehlo_attributes
 from weft.sharding import AbstractMesh, Mesh, Sharding
@@ -63,7 +63,6 @@ class ModuleContext:
         "channels",
         "compiled_once",
         "devices",
-        "finds_bodies",
         "foreign_calls",
         "foreign_places",
         "functions",
@@ -96,8 +95,6 @@ class ModuleContext:
         self.channels = 0
         # The jaxprs that are compiled once and called, not inlined; None where all are inlined.
         self.compiled_once: set[Jaxpr] | None = None
-        # Whether repeated stretches of equations become such jaxprs.
-        self.finds_bodies = False
 
     # Names under which rules written for JAX read the context.
 
@@ -380,10 +377,9 @@ def lower_to_module(
                 own["mhlo.layout_mode"] = layout_mode(layout, type)
     # Other platforms compile fast or are not asked yet; a partitioner inlines calls, and what has a
     # layout of its own would be copied at each.
-    bodies = config.settings().repeated_bodies
-    if platform == "cpu" and count == 1 and not any(layouts) and bodies != "inline":
+    called = config.settings().repeated_bodies != "inline"
+    if called and platform == "cpu" and count == 1 and not any(layouts):
         context.compiled_once = set(called_often(jaxpr))
-        context.finds_bodies = bodies == "find"
     with collection_paused():
         if count > 1:
             _place(context, arguments, jaxpr.in_types, in_shardings)
@@ -454,8 +450,6 @@ def lower_function(
 
 def lower_equations(context: ModuleContext, jaxpr: Jaxpr, values: Values, scope: str) -> list[Any]:
     """Emits the operations of a jaxpr at the insertion point."""
-    if context.finds_bodies:
-        jaxpr = with_called_bodies(jaxpr)
     env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
     constants: dict[Any, Any] = {}
 

@@ -11,9 +11,17 @@ import weft
 import weft.numpy as jnp
 from weft import config, lax
 from weft.core.jaxpr import Var
-from weft.lowering.repeated_bodies import REPEATS, body_p, tokens_of, with_called_bodies
+from weft.interpreters.repeated_bodies import body_p, tokens_of, with_called_bodies
+from weft.lowering import called_bodies
+from weft.lowering.called_bodies import REPEATS
 
 WIDTH = 4
+
+
+@pytest.fixture(autouse=True)
+def small_bodies(monkeypatch):
+    """Bodies of the size of these tests are worth calling."""
+    monkeypatch.setattr(called_bodies, "LEAST", called_bodies.Size(12, 2, 0))
 
 
 def weights(layers, seed=0):
@@ -55,9 +63,8 @@ def results(function, setting, *args):
 
 
 def test_layers_of_a_python_loop_become_calls_of_one_function_forward_and_backward():
-    with config.override(repeated_bodies="find"):
-        assert calls_in(weft.jit(network()).lower(weights(6), X)) == (6, 1)
-        calls, functions = calls_in(weft.jit(weft.grad(network())).lower(weights(6), X))
+    assert calls_in(weft.jit(network()).lower(weights(6), X)) == (6, 1)
+    calls, functions = calls_in(weft.jit(weft.grad(network())).lower(weights(6), X))
     assert functions == 2 and calls >= 10
 
 
@@ -71,13 +78,23 @@ def test_functions_that_are_called_often_are_compiled_once():
         assert calls_in(gradient.lower(weights(5), X)) == (0, 0)
 
 
+def test_small_bodies_and_those_with_convolutions_are_inlined(monkeypatch):
+    def filtered(x, pair):
+        kernel = pair[0][None, None, :3, 0]
+        return layer(x, pair) + lax.conv(x[:, None], kernel[:, :, :3], (1,), "SAME")[:, 0]
+
+    assert calls_in(weft.jit(network(filtered)).lower(weights(5), X)) == (0, 0)
+    monkeypatch.setattr(called_bodies, "LEAST", called_bodies.Size(48, 2, 0))
+    assert calls_in(weft.jit(network()).lower(weights(5), X)) == (0, 0)
+    assert calls_in(weft.jit(network(weft.jit(layer))).lower(weights(5), X)) == (0, 0)
+
+
 def test_a_function_without_products_is_inlined():
     wave = weft.jit(lambda x: jnp.sin(x) * jnp.cos(x) + jnp.exp(-x * x))
     lowered = weft.jit(lambda x: wave(wave(wave(wave(x))))).lower(X)
     assert calls_in(lowered) == (0, 0)
 
 
-@pytest.mark.parametrize("setting", ["call", "find"])
 @pytest.mark.parametrize(
     "transformed",
     [
@@ -91,10 +108,10 @@ def test_a_function_without_products_is_inlined():
         lambda pairs, x: lax.scan(lambda c, _: (c + network()(pairs, c), None), x, None, length=3),
     ],
 )
-def test_values_are_those_of_the_inlined_program(transformed, setting):
+def test_values_are_those_of_the_inlined_program(transformed):
     pairs = weights(4)
     plain = results(transformed, "inline", pairs, X)
-    for a, b in zip(results(transformed, setting, pairs, X), plain, strict=True):
+    for a, b in zip(results(transformed, "call", pairs, X), plain, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
 
 
@@ -102,7 +119,7 @@ def test_the_setting_is_part_of_the_key_of_programs():
     function = weft.jit(network())
     pairs = weights(4)
     function(pairs, X)
-    with config.override(repeated_bodies="find"):
+    with config.override(repeated_bodies="inline"):
         function(pairs, X)
     assert function._cache_size() == 2
 
@@ -116,9 +133,8 @@ def test_effects_stay_outside():
 
     pairs = weights(4)
     for step in (noting, weft.jit(noting)):
-        with config.override(repeated_bodies="find"):
-            weft.block_until_ready(weft.jit(network(step))(pairs, X))
-            weft.effects_barrier()
+        weft.block_until_ready(weft.jit(network(step))(pairs, X))
+        weft.effects_barrier()
         assert seen == [float(pair[0][0, 0]) for pair in pairs]
         seen.clear()
 
@@ -159,19 +175,23 @@ def test_random_loops_of_layers_that_differ_a_little(kinds, seed):
         return x, older
 
     plain = results(program, "inline", pairs, X)
-    for a, b in zip(results(program, "find", pairs, X), plain, strict=True):
+    for a, b in zip(results(program, "call", pairs, X), plain, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
 
 
-def test_a_call_reads_and_gives_what_its_equations_did():
-    """The jaxpr with calls, its bodies put back, has the equations of the recorded one."""
-    jaxpr = weft.make_jaxpr(weft.grad(network()))(weights(5), X).jaxpr
+def test_the_backward_pass_reads_the_least_of_what_the_forward_pass_computes():
+    """As many residuals for each layer as for a jitted function, and all are there when read."""
+    jaxpr = weft.make_jaxpr(weft.grad(network()))(weights(6), X).jaxpr
     called = with_called_bodies(jaxpr)
     bodies = [eqn for eqn in called.eqns if eqn.primitive is body_p]
-    assert bodies and called.inputs == jaxpr.inputs and called.outputs == jaxpr.outputs
-    count = sum(len(eqn.params["jaxpr"].eqns) for eqn in bodies)
-    assert count + len(called.eqns) - len(bodies) == len(jaxpr.eqns)
+    functions = list(dict.fromkeys(eqn.params["jaxpr"] for eqn in bodies))
+    assert len(functions) == 2
+    assert called.inputs == jaxpr.inputs and called.outputs == jaxpr.outputs
     known = set(called.inputs)
     for eqn in called.eqns:
         assert known.issuperset(atom for atom in eqn.inputs if isinstance(atom, Var))
         known.update(eqn.outputs)
+    jitted = weft.make_jaxpr(weft.grad(network(weft.jit(layer))))(weights(6), X).jaxpr
+    inner = [eqn.params["jaxpr"] for eqn in jitted.eqns if eqn.primitive.name == "jit"]
+    widest = max(len(one.outputs) for one in inner)
+    assert len(functions[0].outputs) <= widest + 1

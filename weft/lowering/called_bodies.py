@@ -1,0 +1,86 @@
+"""Which jaxprs of a module are functions that XLA compiles once, instead of at each call.
+
+A called function is a border that XLA's fusion does not cross. For large bodies that is a gain on a
+CPU, beside the time of compiling: inlined, what the backward pass reads of the forward pass is
+computed again in every loop that reads it. For small bodies it is a loss: what passes between them
+goes through memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from weft.core import rules
+from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
+
+__all__ = [
+    "LEAST",
+    "REPEATS",
+    "Size",
+    "called_often",
+    "is_worth_calling",
+    "size_of_equation",
+    "total",
+]
+
+# How often a body must be repeated.
+REPEATS = 3
+
+
+class Size(NamedTuple):
+    """What a jaxpr holds, also in the jaxprs inside it: equations, products of matrices, and
+    operations for which it must be inlined."""
+
+    equations: int
+    products: int
+    never_called: int
+
+
+# A body must hold as much. Measured on CPUs: the layers of transformers have 60 equations and more
+# and gain; those of perceptrons have 20 and lose.
+LEAST = Size(48, 2, 0)
+
+
+def is_worth_calling(size: Size) -> bool:
+    """Whether a repeated body of a size is to be called instead of inlined."""
+    enough = size.equations >= LEAST.equations and size.products >= LEAST.products
+    return enough and not size.never_called
+
+
+def size_of(jaxpr: Jaxpr) -> Size:
+    """The size of a jaxpr, cached."""
+    return jaxpr.memoize("size", lambda: total(map(size_of_equation, jaxpr.eqns)))
+
+
+def total(sizes: Iterable[Size]) -> Size:
+    """The sum of sizes."""
+    return Size(*map(sum, zip(Size(0, 0, 0), *sizes, strict=True)))
+
+
+def size_of_equation(eqn: Equation) -> Size:
+    """The size of an equation: 1 and what its jaxprs hold."""
+    inner = jaxprs_in(eqn.params) if eqn.params else ()
+    own = Size(1, eqn.primitive in rules.products, eqn.primitive in rules.never_called)
+    return total((own, *map(size_of, inner))) if inner else own
+
+
+def called_often(jaxpr: Jaxpr) -> frozenset[Jaxpr]:
+    """The jaxprs that equations of a jaxpr, or of those inside it, hold at least `REPEATS` times,
+    and that are worth calling: functions of the user's."""
+    uses: Counter[Jaxpr] = Counter()
+    seen: set[Jaxpr] = {jaxpr}
+    left = [jaxpr]
+    while left:
+        for eqn in left.pop().eqns:
+            for inner in jaxprs_in(eqn.params) if eqn.params else ():
+                uses[inner] += 1
+                if inner not in seen:
+                    seen.add(inner)
+                    left.append(inner)
+    return frozenset(
+        inner
+        for inner, count in uses.items()
+        if count >= REPEATS and not inner.effects and is_worth_calling(size_of(inner))
+    )
