@@ -24,7 +24,7 @@ _CALLBACKS = frozenset({debug_callback_p, io_callback_p, pure_callback_p})
 # out), and those that every process with weft registers.
 STABLE_CUSTOM_CALLS = frozenset(
     "LayoutConstraint SPMDFullToShardShape SPMDShardToFullShape Sharding "
-    "weft.LayoutConstraint".split()
+    "annotate_device_placement weft.LayoutConstraint".split()
 )
 
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")

@@ -219,6 +219,12 @@ def sharding_constraint(x: ir.Value, how: ir.Attribute) -> ir.Value:
     return op1("sdy.sharding_constraint", (x,), x.type, {"sharding": how})
 
 
+def sharding_group(values: Sequence[ir.Value], number: int) -> None:
+    """Ties the shardings of values of one shape together; `number` tells the groups apart."""
+    for x in values:
+        op("sdy.sharding_group", (x,), [], {"group_id": attrs.integer(number, 64)})
+
+
 def manual_computation(
     operands: Sequence[ir.Value],
     in_shardings: Sequence[ir.Attribute],

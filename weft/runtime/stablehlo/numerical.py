@@ -332,6 +332,15 @@ def custom_call(
     return op("stablehlo.custom_call", operands, result_types, config)
 
 
+def memory_placement(x: ir.Value, kind: str) -> ir.Value:
+    """The value in memory of the device of this kind, for compilers that know several."""
+    (moved,) = custom_call("annotate_device_placement", [x], [x.type], has_side_effect=True)
+    moved.owner.operation.attributes["mhlo.frontend_attributes"] = attrs.dictionary(
+        {"_xla_buffer_placement": kind}
+    )
+    return moved
+
+
 def callback(
     index: int, operands: Sequence[ir.Value], result_types: Sequence[ir.Type]
 ) -> list[ir.Value]:
