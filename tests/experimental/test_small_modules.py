@@ -153,7 +153,7 @@ def test_checks_of_derivatives():
 REFUSED = """
 pallas.pallas_call pallas.tpu.emit_pipeline pallas.triton.load pallas.mosaic_gpu.wgmma
 pallas.ops.flash_attention jax2tf.convert
-buffer_callback.buffer_callback xla_metadata.set_xla_metadata scheduling_groups.scheduling_group
+buffer_callback.buffer_callback
 fused.fused control_deps.schedule transfer.start_transfer_server topologies.get_topology_desc
 profiler.get_profiled_instructions_proto serialize_executable.serialize compute_on.compute_on2
 """
