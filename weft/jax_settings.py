@@ -159,7 +159,7 @@ _KEPT: Mapping[str, _KeptSetting] = {
     "enable_preemption_service": _KeptSetting(True, _PROCESSES),
     "enable_recoverability": _KeptSetting(False, _PROCESSES),
     "explicit_x64_dtypes": _KeptSetting("warn", "see the setting dtype_rule"),
-    "export_calling_convention_version": _KeptSetting(10, "exports have weft's own container"),
+    "export_calling_convention_version": _KeptSetting(10, "exports keep the number"),
     "export_ignore_forward_compatibility": _KeptSetting(False, "exports have weft's own container"),
     "force_dcn_cross_host_transfers": _KeptSetting(False, _PROCESSES),
     "hlo_source_file_canonicalization_regex": _KeptSetting(None, _LOCATIONS),

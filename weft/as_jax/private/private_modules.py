@@ -19,7 +19,7 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.checkify": (f"{_HERE}.checkify", "weft.experimental.checkify"),
         "jax._src.compiler": (f"{_HERE}.compiler",),
         "jax._src.ad_checkpoint": ("weft.ad_checkpoint",),
-        "jax._src.config": ("weft.config", "weft"),
+        "jax._src.config": (f"{_HERE}.setting_states", "weft.config", "weft"),
         "jax._src.core": _CORE,
         "jax._src.custom_derivatives": ("weft.custom_derivatives", "weft"),
         "jax._src.dispatch": (f"{_HERE}.dispatch",),
