@@ -412,7 +412,9 @@ def test_settings_are_objects_in_the_private_module():
     config = jax_module("_src.config")
     assert config.numpy_rank_promotion.value == "allow"
     with config.numpy_rank_promotion("warn"):
-        assert config.numpy_rank_promotion.value == weft.config.read("numpy_rank_promotion") == "warn"
+        assert (
+            config.numpy_rank_promotion.value == weft.config.read("numpy_rank_promotion") == "warn"
+        )
     with config.disable_jit():
         assert config.disable_jit.value
     with pytest.raises(AttributeError):

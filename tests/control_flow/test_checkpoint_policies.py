@@ -115,7 +115,9 @@ def looped(x):
     return jnp.sum(c) + jnp.sum(ys)
 
 
-@pytest.mark.parametrize("policy", ["dots", "nothing", "everything", "dots_without_batch", "moved_dots"])
+@pytest.mark.parametrize(
+    "policy", ["dots", "nothing", "everything", "dots_without_batch", "moved_dots"]
+)
 def test_a_policy_saves_values_of_each_step_of_loops_in_loops(policy):
     wrapped = remat(POLICIES[policy])(looped)
     x = jnp.asarray(np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3))
@@ -133,6 +135,7 @@ def test_a_policy_saves_values_of_each_step_of_loops_in_loops(policy):
 
 def test_saved_values_are_moved_and_moved_back_on_devices_with_two_memories():
     """The text for a GPU, since the memory of a CPU has both names."""
+
     def f(x):
         return jnp.sum(jnp.sin(weft.checkpoint_name(jnp.sin(x), "hidden")))
 

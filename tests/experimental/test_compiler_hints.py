@@ -74,7 +74,10 @@ def test_operations_carry_the_metadata_of_the_blocks_around_them():
             x = jnp.cos(x)
         return jnp.exp(x)
 
-    assert marked_lines(f, 1.0) == [("sine", "a = c, t = true"), ("cosine", "a = b, n = 3, t = true")]
+    assert marked_lines(f, 1.0) == [
+        ("sine", "a = c, t = true"),
+        ("cosine", "a = b, n = 3, t = true"),
+    ]
 
 
 def test_metadata_goes_with_derivatives_loops_and_functions_inside():

@@ -138,7 +138,7 @@ def here() -> Source | None:
 
 def scope_of(source: Source | Scope | None) -> Scope | None:
     """The scope of a capture, if it has one."""
-    if source is None or type(source) is Scope:
+    if source is None or isinstance(source, Scope):
         return source
     return source[2] if len(source) == 3 else None
 

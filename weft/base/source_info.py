@@ -68,8 +68,8 @@ class SourceInfo:
     def of(cls, source: sources.Source | None) -> SourceInfo:
         """The object for a capture."""
         scope = sources.scope_of(source)
-        named = scope is not None and scope.path
-        return cls(source, NameStack(tuple(scope.path.split("/"))) if named else NameStack())
+        path = scope.path if scope is not None else ""
+        return cls(source, NameStack(tuple(path.split("/"))) if path else NameStack())
 
     def source(self) -> sources.Source | None:
         """The capture, with the names around it."""

@@ -54,8 +54,7 @@ Recompute = Answer("Recompute", False)
 
 
 class Offloadable(NamedTuple):
-    """The answer of a policy that saves a value in memory of the kind `dst`, and reads it in `src`.
-    """
+    """The answer of a policy that saves a value in memory of the kind `dst`, and reads it in `src`."""
 
     src: str
     dst: str
@@ -176,8 +175,11 @@ def save_and_offload_only_these_names(
 
     >>> import weft
     >>> policy = weft.checkpoint_policies.save_and_offload_only_these_names(
-    ...     names_which_can_be_saved=[], names_which_can_be_offloaded=["a"],
-    ...     offload_src="device", offload_dst="pinned_host")
+    ...     names_which_can_be_saved=[],
+    ...     names_which_can_be_offloaded=["a"],
+    ...     offload_src="device",
+    ...     offload_dst="pinned_host",
+    ... )
     >>> def f(x):
     ...     return jnp.sin(weft.checkpoint_name(jnp.sin(x), "a"))
     >>> print(f"{weft.grad(weft.checkpoint(f, policy=policy))(1.0):.4f}")

@@ -48,7 +48,7 @@ def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: str) -> Any:
     Array(6., dtype=float32, weak_type=True)
     """
     if f is None:
-        return functools.partial(xla_metadata_call, **meta)
+        return lambda function: xla_metadata_call(function, **meta)
     name = check_function("xla_metadata_call", f)
     for key, text in meta.items():
         if not isinstance(text, str):
@@ -67,9 +67,7 @@ def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: str) -> Any:
         def apply(function: Callable[..., Any], given: Any, keywords: Any) -> Any:
             return function(*given, **keywords)
 
-        trace = functools.partial(
-            trace_body, "xla_metadata_call", f, in_tree, types, call=apply
-        )
+        trace = functools.partial(trace_body, "xla_metadata_call", f, in_tree, types, call=apply)
         traced = trace_once(_traces, f, (in_tree, *types), trace)
         outs = metadata_call_p.bind(*traced.consts, *leaves, jaxpr=traced.jaxpr, pairs=pairs)
         return traced.out_tree.unflatten(outs)

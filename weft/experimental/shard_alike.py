@@ -27,7 +27,9 @@ def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
     (left, structure), (right, other) = tree.flatten(x), tree.flatten(y)
     if structure != other:
         message = "shard_alike: the trees have different structures"
-        raise refusal(TreeError, message, "shard_alike", f"{structure} and {other}", "one structure")
+        raise refusal(
+            TreeError, message, "shard_alike", f"{structure} and {other}", "one structure"
+        )
     pairs = []
     for first, second in zip(left, right, strict=True):
         shapes = type_of(user_value(first)).shape, type_of(user_value(second)).shape

@@ -44,6 +44,8 @@ def chosen_calling_convention() -> int:
             operation="export",
             got=f"the setting {name}={version}",
             wanted=f"{least} to {most}",
-            fix=Fix("setting", f"weft.config.update({name!r}, {most})", {"setting": name, "value": most}),
+            fix=Fix(
+                "setting", f"weft.config.update({name!r}, {most})", {"setting": name, "value": most}
+            ),
         )
     return version
