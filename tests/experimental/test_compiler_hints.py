@@ -92,8 +92,12 @@ def test_metadata_goes_with_derivatives_loops_and_functions_inside():
     names = [name for name, _ in marked_lines(f, 1.0)]
     assert {"sine", "cosine", "call", "add"} <= set(names)
     assert names.count("sine") == 1  # the function that is called outside has none
-    assert ("cosine", "a = b") in marked_lines(weft.grad(lambda x: set_xla_metadata(a="b")(jnp.sin)(x)), 1.0)  # fmt: skip
-    assert ("sine", "a = b") in marked_lines(weft.vmap(lambda x: set_xla_metadata(a="b")(jnp.sin)(x)), jnp.ones(2))  # fmt: skip
+
+    def sine(x):
+        return set_xla_metadata(a="b")(jnp.sin)(x)
+
+    assert ("cosine", "a = b") in marked_lines(weft.grad(sine), 1.0)
+    assert ("sine", "a = b") in marked_lines(weft.vmap(sine), jnp.ones(2))
 
 
 def test_a_program_is_compiled_anew_for_other_metadata():

@@ -1,4 +1,4 @@
-"""`jax.scipy.special.lpmn` and `lpmn_values`, which JAX is to drop: tables of Legendre functions."""
+"""`jax.scipy.special.lpmn` and `lpmn_values`, which JAX is to drop: Legendre functions."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ NUMPY_BUILD = "it is about NumPy's own installation"
 RECORDS = "there are no structured dtypes; use a dictionary or a dataclass of arrays"
 REPRESENTATION = "it formats a number of Python's or NumPy's; use NumPy's"
 INTERNAL = "a part of JAX's implementation"
-RULES = "a rule of JAX's primitive; those of weft stand in the tables of `weft.extend.interpreters`"
 
 NUMPY = (
     ("copyto putmask", IN_PLACE),
@@ -95,21 +94,13 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("*", "what a `buffer_callback` is given, and XLA's runtime here has none"),
     ),
     "jax.experimental.hijax": (("TransformedRef", "references are indexed, `x[i]`, when used"),),
-    "jax": (("tools", "programs that write TensorFlow's and XLA's files; see `weft.export`"),),
-    "jax._src": (
-        ("clusters", "`weft.distributed.initialize` finds no cluster by itself; name its processes"),
-        ("cudnn flattree", INTERNAL),
-    ),
-    "jax._src.lax.convolution": (("_conv_general_dilated_*", RULES),),
-    "jax._src.lax.lax": (("_dot_general_* standard_primitive", RULES),),
-    "jax._src.lib": (("gpu_triton", "weft runs no Triton kernels"),),
     "jax.lax": LAX,
     "jax.nn": (
         ("get_scaled_dot_general_config scaled_dot_general",
          "kernels of one maker's accelerators"),
     ),
     "jax.numpy": (
-        ("int1 uint1", "XLA's numbers of one bit are booleans; the types of 2, 4 and 8 bits are there"),
+        ("int1 uint1", "XLA's numbers of one bit are booleans; types of 2, 4 and 8 bits are there"),
     ),
 }  # fmt: skip
 

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "Location", "Scope", "Source", "backward", "called", "current", "describe", "entered_scope",
-    "here", "in_backward_pass", "joined", "locate", "new_program", "override", "placed", "register_internal",
-    "register_internal_file", "scope_of", "user_frames", "warn", "with_metadata",
-    "without_scope",
+    "here", "in_backward_pass", "joined", "locate", "new_program", "override", "placed",
+    "register_internal", "register_internal_file", "scope_of", "user_frames", "warn",
+    "with_metadata", "without_scope",
 ]  # fmt: skip
 
 
 class Scope(NamedTuple):
-    """What stands around a line: names, joined by slashes; whether it runs as part of a derivative's
+    """What stands around a line: names, joined by slashes; whether it runs in a derivative's
     backward pass; names and values for the compiler (see `weft.experimental.xla_metadata`)."""
 
     path: str

@@ -239,8 +239,8 @@ class Exported:
         A function for several devices runs on those that its arguments lie on, those of the mesh in
         force, or the first ones. Arguments are not donated.
 
-        Raises TreeError, ShapeError, DTypeError and WeftTypeError, naming the argument, for other arguments,
-        and WeftValueError on another platform or with another number of devices.
+        Raises TreeError, ShapeError, DTypeError and WeftTypeError, naming the argument, for other
+        arguments, and WeftValueError on another platform or with another number of devices.
         """
         leaves, structure = tree.flatten((args, kwargs))
         if structure != self.in_tree:
