@@ -54,7 +54,7 @@ Recompute = Answer("Recompute", False)
 
 
 class Offloadable(NamedTuple):
-    """The answer of a policy that saves a value in memory of the kind `dst`, to be read in `src`."""
+    """The answer of a policy that saves a value in memory of the kind `dst`, read in `src`."""
 
     src: str
     dst: str
