@@ -28,6 +28,13 @@ POLICIES = {
     "both": policies.save_from_both_policies(
         policies.dots_saveable, policies.save_only_these_names("hidden")
     ),
+    "moved_names": policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=[],
+        names_which_can_be_offloaded=["hidden"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    ),
+    "moved_dots": policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
     "own": lambda primitive, *types, **params: primitive.name == "exp",
 }
 

@@ -47,6 +47,7 @@ _HOMES = (
     "weft.debug.array_shardings",
     "weft.dispatch.debug_nans",
     "weft.experimental.checkify",
+    "weft.experimental.scheduling_groups",
     "weft.experimental.sparse",
     "weft.export.call_exported",
     "weft.ffi.call",

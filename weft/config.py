@@ -84,6 +84,8 @@ class Settings:
     allow_f16_reductions: bool = True
     # Compiled code may be checked for running nothing.
     no_execution: bool = False
+    # Names and values for passes of XLA, which the operations that are recorded carry.
+    operation_metadata: tuple[tuple[str, str], ...] = ()
     # The values of `make_user_context` that differ from their defaults.
     user_contexts: tuple[tuple[Any, Any], ...] = ()
 

@@ -12,11 +12,11 @@ from weft.errors import DTypeError
 __all__ = [
     "ABSTRACT", "ANY", "BITS", "BOOLEAN", "BY_NAME", "COMPLEX", "FLOATING", "INEXACT", "INTEGER",
     "NARROW", "NARROW_FLOATING", "NARROW_INTEGER", "NARROW_NAMES", "NUMERIC", "ORDERED", "REAL",
-    "SHORT", "SIGNED", "UNSIGNED", "DType", "bfloat16", "bool_", "complex64", "complex128",
-    "extended", "float0", "float16", "float32", "float64", "int8", "int16", "int32", "int64",
-    "is_boolean", "is_complex",
-    "is_extended", "is_floating", "is_inexact", "is_integer", "is_numeric", "is_real", "is_signed",
-    "is_unsigned", "prng_key", "short_name", "uint8", "uint16", "uint32", "uint64",
+    "SHORT", "SIGNED", "UNSIGNED", "UNSTORED", "DType", "bfloat16", "bool_", "complex64",
+    "complex128", "extended", "float0", "float16", "float32", "float64", "int8", "int16", "int32",
+    "int64", "is_boolean", "is_complex", "is_extended", "is_floating", "is_inexact", "is_integer",
+    "is_numeric", "is_real", "is_signed", "is_unsigned", "prng_key", "short_name", "uint8",
+    "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
 # A NumPy dtype, or an extended dtype, of which this module uses only `short_name`.
@@ -73,7 +73,14 @@ NARROW_INTEGER: _Set = frozenset(_narrow_integers.values())
 NARROW_FLOATING: _Set = frozenset(_narrow_floats.values())
 NARROW: _Set = NARROW_INTEGER | NARROW_FLOATING
 
+# Types of which programs may speak, though no runtime here holds arrays of them.
+UNSTORED: dict[Any, str] = {
+    np.dtype(ml_dtypes.float6_e2m3fn): "f6_e2m3fn",
+    np.dtype(ml_dtypes.float6_e3m2fn): "f6_e3m2fn",
+}
+
 BY_NAME: dict[str, _NumPy] = {
+    **{dtype.name: dtype for dtype in UNSTORED},
     **{dtype.name: dtype for dtype in ANY},
     **_narrow_integers,
     **_narrow_floats,
@@ -89,6 +96,7 @@ SHORT: dict[Any, str] = {
     **{dtype: f"f{8 * dtype.itemsize}" for dtype in FLOATING - {bfloat16}},
     **{dtype: f"c{8 * dtype.itemsize}" for dtype in COMPLEX},
     **{dtype: NARROW_NAMES[dtype.name] for dtype in NARROW},
+    **UNSTORED,
 }
 
 
@@ -122,7 +130,7 @@ def is_integer(dtype: DType) -> bool:
 
 def is_floating(dtype: DType) -> bool:
     """Whether the values are real floating-point numbers."""
-    return dtype in FLOATING or dtype in NARROW_FLOATING
+    return dtype in FLOATING or dtype in NARROW_FLOATING or dtype in UNSTORED
 
 
 def is_complex(dtype: DType) -> bool:
@@ -132,7 +140,7 @@ def is_complex(dtype: DType) -> bool:
 
 def is_inexact(dtype: DType) -> bool:
     """Whether the values are real or complex floating-point numbers: those with a derivative."""
-    return dtype in INEXACT or dtype in NARROW_FLOATING
+    return dtype in INEXACT or dtype in NARROW_FLOATING or dtype in UNSTORED
 
 
 def is_real(dtype: DType) -> bool:
@@ -175,12 +183,12 @@ class prng_key(extended):
 
 
 ABSTRACT: dict[type, _Set] = {
-    np.generic: ANY | NARROW | {float0},
-    np.number: NUMERIC | NARROW,
+    np.generic: ANY | NARROW | {float0, *UNSTORED},
+    np.number: NUMERIC | NARROW | set(UNSTORED),
     np.integer: INTEGER | NARROW_INTEGER,
     np.signedinteger: SIGNED | {d for n, d in _narrow_integers.items() if n.startswith("int")},
     np.unsignedinteger: UNSIGNED | {d for n, d in _narrow_integers.items() if n[0] == "u"},
-    np.inexact: INEXACT | NARROW_FLOATING,
-    np.floating: FLOATING | NARROW_FLOATING,
+    np.inexact: INEXACT | NARROW_FLOATING | set(UNSTORED),
+    np.floating: FLOATING | NARROW_FLOATING | set(UNSTORED),
     np.complexfloating: COMPLEX,
 }

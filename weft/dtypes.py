@@ -33,13 +33,13 @@ from weft.dtype_kinds import (
     NARROW,
     NARROW_FLOATING,
     NARROW_INTEGER,
-    NARROW_NAMES,
     NUMERIC,
     ORDERED,
     REAL,
     SHORT,
     SIGNED,
     UNSIGNED,
+    UNSTORED,
     DType,
     bfloat16,
     bool_,
@@ -94,8 +94,11 @@ def itemsize_bits(dtype: DType) -> int:
     """How many bits one element takes in a packed buffer (4 for int4)."""
     if not isinstance(dtype, np.dtype):
         dtype = parse(dtype)
-    if dtype in NARROW:
-        return int("".join(c for c in NARROW_NAMES[dtype.name][1:].split("_")[0] if c.isdigit()))
+    if is_extended(dtype):
+        message = "itemsize_bits: how many bits a random key takes is its generator's"
+        raise DTypeError(message, got=dtype, wanted="a dtype of numbers or booleans")
+    if dtype in NARROW or dtype in UNSTORED:
+        return int("".join(c for c in SHORT[dtype][1:].split("_")[0] if c.isdigit()))
     return 8 * int(dtype.itemsize)
 
 

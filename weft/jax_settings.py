@@ -67,6 +67,23 @@ def _platforms(text: Any) -> dict[str, Any]:
     return {"platforms": text or None}
 
 
+_FILTERS = ("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto")
+
+
+def _traceback_filtering(how: Any) -> dict[str, Any]:
+    if how not in _FILTERS:
+        raise ValueError(f"the setting 'traceback_filtering' is one of {_FILTERS}, not {how!r}")
+    kept = dict(config.host_settings().of_jax) | {"traceback_filtering": how}
+    return {"full_traceback": how == "off", "of_jax": tuple(sorted(kept.items()))}
+
+
+def _filtering_in_force(full: bool, kept: tuple[tuple[str, Any], ...]) -> str:
+    how: str = dict(kept).get("traceback_filtering", "auto")
+    if full:
+        return "off"
+    return "auto" if how == "off" else how
+
+
 def _log_level(text: Any) -> None:
     logger = logging.getLogger("weft")
     logger.setLevel(logging.NOTSET if text in (None, "", "NOTSET") else str(text).upper())
@@ -101,9 +118,7 @@ _RENAMED: Mapping[str, _Renamed] = {
         ("cache_dir",), _cache_enabled, lambda path: path != "", bool
     ),
     "traceback_filtering": _Renamed(
-        ("full_traceback",),
-        lambda how: {"full_traceback": how == "off"},
-        lambda full: "off" if full else "auto",
+        ("full_traceback", "of_jax"), _traceback_filtering, _filtering_in_force
     ),
     "disable_most_optimizations": _Renamed(
         ("compile_effort",),
@@ -159,7 +174,7 @@ _KEPT: Mapping[str, _KeptSetting] = {
     "enable_preemption_service": _KeptSetting(True, _PROCESSES),
     "enable_recoverability": _KeptSetting(False, _PROCESSES),
     "explicit_x64_dtypes": _KeptSetting("warn", "see the setting dtype_rule"),
-    "export_calling_convention_version": _KeptSetting(10, "exports have weft's own container"),
+    "export_calling_convention_version": _KeptSetting(10, "exports keep the number"),
     "export_ignore_forward_compatibility": _KeptSetting(False, "exports have weft's own container"),
     "force_dcn_cross_host_transfers": _KeptSetting(False, _PROCESSES),
     "hlo_source_file_canonicalization_regex": _KeptSetting(None, _LOCATIONS),

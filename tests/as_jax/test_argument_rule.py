@@ -210,3 +210,92 @@ def test_a_class_with_the_method_of_jax_stands_for_an_array() -> None:
     assert (jnp.ones(3) * Scaled(2.0)).tolist() == [0.0, 2.0, 4.0]
     assert jax.grad(lambda x: (x * Scaled(3.0)).sum())(1.0) == 9.0
     assert jnp.asarray(Scaled(1.0)).shape == (3,)
+
+
+# ---- collectives ---------------------------------------------------------------------------------
+
+
+def over_devices(f, in_specs, check_vma):
+    mesh = jax.make_mesh((4,), ("i",), devices=jax.devices()[:4])
+    return jax.shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=jax.P(), check_vma=check_vma)
+
+
+def test_copies_on_all_devices_may_be_summed():
+    x = jnp.arange(3.0)
+    for check in (True, False):
+        total = over_devices(lambda x: jax.lax.psum(x, "i"), jax.P(), check)
+        np.testing.assert_array_equal(total(x), 4 * np.arange(3.0))
+        mean = over_devices(lambda x: jax.lax.pmean(x, "i"), jax.P(), check)
+        np.testing.assert_array_equal(mean(x), np.arange(3.0))
+
+
+def loss(w, x):
+    return jnp.sum(jnp.sin(w) * x.sum())
+
+
+STEPS = {
+    "mean of gradients": lambda w, x: lax.pmean(jax.grad(loss)(w, x), "i"),
+    "sum of gradients": lambda w, x: lax.psum(jax.grad(loss)(w, x), "i"),
+    "gradient of mean": lambda w, x: jax.grad(lambda w: lax.pmean(loss(w, x), "i"))(w),
+    "gradient of sum": lambda w, x: jax.grad(lambda w: lax.psum(loss(w, x), "i"))(w),
+}
+# The sums of the blocks are 1, 5, 9 and 13. What JAX 0.10.2 has as the factor of cos(w) with the
+# proof of what varies and without, where cotangents of a sum are summed and P() takes the first.
+FACTORS = {
+    "mean of gradients": (28, 7),
+    "sum of gradients": (4 * 28, 28),
+    "gradient of mean": (7, 1),
+    "gradient of sum": (28, 4),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_gradients_of_what_devices_share(step):
+    w, x = jnp.arange(3.0), jnp.arange(8.0)
+    for check, factor in zip((True, False), FACTORS[step], strict=True):
+        found = over_devices(STEPS[step], (jax.P(), jax.P("i")), check)(w, x)
+        np.testing.assert_allclose(found, factor * np.cos(np.arange(3.0)), rtol=1e-5)
+
+
+def test_pmap_of_a_gradient_is_that_of_each_device():
+    w, x = jnp.arange(3.0), jnp.arange(8.0).reshape(4, 2)
+    sums = np.array([1.0, 5.0, 9.0, 13.0])[:, None]
+    for step in ("gradient of mean", "mean of gradients"):
+        f = jax.pmap(STEPS[step], axis_name="i", in_axes=(None, 0))
+        factor = sums if step == "gradient of mean" else np.full((4, 1), 7.0)
+        np.testing.assert_allclose(f(w, x), factor * np.cos(np.arange(3.0)), rtol=1e-5)
+        np.testing.assert_allclose(f(w, x), jax.vmap(STEPS[step], (None, 0), axis_name="i")(w, x))
+    first = jax.pmap(lambda x: x, out_axes=None)(x)
+    np.testing.assert_array_equal(first, [0.0, 1.0])
+
+
+def test_devices_may_communicate_under_conditions_of_which_nothing_is_proved():
+    def steps(x):
+        def goes_on(c):
+            return lax.psum(c.sum(), "i") < 100.0
+
+        return lax.psum(lax.while_loop(goes_on, lambda c: c + lax.pmean(c, "i"), x), "i")
+
+    assert float(over_devices(steps, jax.P("i"), False)(jnp.arange(4.0))[0]) == 192.0
+
+
+# ---- settings and dtypes -------------------------------------------------------------------------
+
+
+def test_settings_and_dtypes_are_read_as_in_jax():
+    for how in ("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto"):
+        with config.override(jax_traceback_filtering=how):
+            assert config.read("jax_traceback_filtering") == how
+            assert config.host_settings().full_traceback == (how == "off")
+    with pytest.raises(ValueError, match="traceback_filtering"):
+        config.update("jax_traceback_filtering", "sideways")
+    assert jnp.isdtype(None, "real floating")
+    assert float(jnp.finfo(jnp.float6_e2m3fn).max) == 7.5
+    assert jax.dtypes.itemsize_bits(jnp.float6_e3m2fn) == 6
+    assert jnp.issubdtype(jnp.float6_e3m2fn, jnp.floating)
+    with pytest.raises(errors.DTypeError):
+        jnp.ones(2).astype(jnp.float6_e2m3fn)
+    with pytest.raises(errors.DTypeError):
+        jax.dtypes.itemsize_bits(jax.random.key(0).dtype)
+    with pytest.raises(jax.errors.ConcretizationTypeError):
+        jax.jit(lambda n: lax.scan(lambda c, _: (c, c), 0.0, None, length=n))(3)

@@ -406,3 +406,33 @@ def test_primitives_that_other_primitives_do():
 def test_the_class_of_compiled_functions_has_the_name_that_libraries_look_for():
     kind = type(weft.jit(lambda x: x))
     assert "PjitFunction" in str(kind) and pickle.loads(pickle.dumps(kind)) is kind
+
+
+def test_settings_are_objects_in_the_private_module():
+    config = jax_module("_src.config")
+    assert config.numpy_rank_promotion.value == "allow"
+    with config.numpy_rank_promotion("warn"):
+        assert (
+            config.numpy_rank_promotion.value == weft.config.read("numpy_rank_promotion") == "warn"
+        )
+    with config.disable_jit():
+        assert config.disable_jit.value
+    with pytest.raises(AttributeError):
+        config.no_setting_of_this_name  # noqa: B018
+
+
+def test_tables_of_legendre_functions():
+    special, scipy_special = jax_module("scipy.special"), pytest.importorskip("scipy.special")
+    z = np.linspace(-0.9, 0.9, 5, dtype=np.float32)
+    values, slopes = special.lpmn(3, 3, z)
+    normalized = special.lpmn_values(3, 3, z, True)
+    for m in range(4):
+        for n in range(4):
+            want = scipy_special.assoc_legendre_p(n, m, z.astype(float), diff_n=1)
+            np.testing.assert_allclose(values[m, n], want[0], atol=1e-5)
+            np.testing.assert_allclose(slopes[m, n], want[1], rtol=1e-5, atol=1e-4)
+            if m <= n:
+                harmonic = scipy_special.sph_harm_y(n, m, np.arccos(z.astype(float)), 0.0).real
+                np.testing.assert_allclose(normalized[m, n], harmonic, atol=1e-5)
+    with pytest.raises(NotImplementedError):
+        special.lpmn(2, 3, z)

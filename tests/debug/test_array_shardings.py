@@ -8,7 +8,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.errors import WeftNotImplementedError, WeftTypeError, WeftValueError
+from weft.errors import WeftTypeError, WeftValueError
 
 
 def inspected(seen):
@@ -38,11 +38,27 @@ def test_inside_of_jit_it_is_called_once_when_compiled():
     assert weft.vmap(inspected(seen))(jnp.ones(2)).tolist() == [2.0, 2.0]
 
 
-def test_values_over_several_devices_are_refused():
-    mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
-    f = weft.jit(inspected([]), in_shardings=weft.NamedSharding(mesh, weft.P("i")))
-    with pytest.raises(WeftNotImplementedError, match="not known"):
-        f(jnp.arange(4.0))
+def test_values_over_several_devices_are_split_as_the_compiler_chose():
+    mesh = weft.make_mesh((4, 2), ("a", "b"))
+    x = weft.device_put(jnp.arange(64.0).reshape(8, 8), weft.NamedSharding(mesh, weft.P("a", "b")))
+    seen: dict[str, list[object]] = {}
+
+    def look(name, value):
+        found = seen.setdefault(name, [])
+        weft.debug.inspect_array_sharding(value, callback=lambda how: found.append(how))
+
+    def f(x):
+        look("x", x)
+        look("sum", jnp.sin(x).sum(0))
+        mapped = weft.shard_map(lambda y: look("block", y) or y, mesh=mesh, in_specs=weft.P("a"),
+                                out_specs=weft.P("a"))  # fmt: skip
+        return mapped(x)
+
+    f = weft.jit(f)
+    f(x), f(x)
+    assert seen["x"] == [x.sharding]
+    assert seen["sum"] == [weft.NamedSharding(mesh, weft.P("b"))]
+    assert seen["block"] == [weft.NamedSharding(mesh, weft.P())]
 
 
 def test_values_are_logged(caplog):

@@ -388,3 +388,13 @@ def test_arrays_of_equal_numbers_are_each_their_users_own(make, value):
     del third
     gc.collect()
     assert gone() is None
+
+
+def test_an_argument_given_by_name_donates_no_other():
+    f = weft.jit(lambda a, b: a + b, donate_argnames="b")
+    a, b = wnp.arange(3.0), wnp.arange(3.0)
+    f(a, b=b)
+    assert b.is_deleted() and not a.is_deleted()
+    b = wnp.arange(3.0)
+    f(a, b)
+    assert b.is_deleted() and not a.is_deleted()

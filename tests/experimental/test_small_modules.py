@@ -154,7 +154,7 @@ REFUSED = """
 pallas.core_map pallas.kernel pallas.tpu.emit_pipeline pallas.triton.approx_tanh
 pallas.mosaic_gpu.wgmma pallas.tpu.async_remote_copy
 pallas.ops.flash_attention jax2tf.convert
-buffer_callback.buffer_callback xla_metadata.set_xla_metadata scheduling_groups.scheduling_group
+buffer_callback.buffer_callback
 fused.fused control_deps.schedule transfer.start_transfer_server topologies.get_topology_desc
 profiler.get_profiled_instructions_proto serialize_executable.serialize compute_on.compute_on2
 """

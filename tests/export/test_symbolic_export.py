@@ -206,3 +206,13 @@ def test_the_derivative_by_sizes():
     exported = export.export(f)(weft.ShapeDtypeStruct(export.symbolic_shape("b"), np.float32))
     x = np.arange(4, dtype=np.float32)
     np.testing.assert_allclose(weft.grad(exported.call)(x), 2 * x / 4)
+
+
+def test_the_version_of_the_calling_convention_is_kept():
+    setting = "jax_export_calling_convention_version"
+    with weft.config.override(**{setting: 9}):
+        found = export.export(weft.jit(jnp.sin))(np.float32(1.0))
+    assert found.calling_convention_version == 9
+    assert export.deserialize(found.serialize()).calling_convention_version == 9
+    with weft.config.override(**{setting: 8}), pytest.raises(WeftValueError, match="version 8"):
+        export.export(weft.jit(jnp.sin))(np.float32(1.0))

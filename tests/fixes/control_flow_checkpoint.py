@@ -8,7 +8,7 @@ import weft
 import weft.numpy as jnp
 from fixes import Fixed
 from weft import checkpoint_policies
-from weft.errors import WeftNotImplementedError, WeftTypeError, WeftValueError
+from weft.errors import WeftTypeError, WeftValueError
 
 CUBE_SLOPE = 12.0
 
@@ -28,6 +28,13 @@ def raised(x, flag=True):
 
 def make(*_, **__):
     return checkpoint_policies.save_only_these_names("square")
+
+
+def offloading(saved, moved, offload_src="device", offload_dst="pinned_host"):
+    return checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=saved, names_which_can_be_offloaded=moved,
+        offload_src=offload_src, offload_dst=offload_dst,
+    )  # fmt: skip
 
 
 def answering(answer):
@@ -80,24 +87,18 @@ FIXES = [
         error=WeftTypeError,
     ),
     Fixed(
-        "use dots_with_no_batch_dims_saveable",
-        wrong=lambda: slope(
-            checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host")
-        ),
-        fixed=lambda fix: slope(getattr(checkpoint_policies, fix.data["policy"])),
+        "leave 'square' out of one of the lists",
+        wrong=lambda: slope(offloading(["square"], ["square"])),
+        fixed=lambda fix: slope(offloading([], fix.data["names"])),
         value=CUBE_SLOPE,
-        error=WeftNotImplementedError,
+        error=WeftValueError,
     ),
     Fixed(
-        "use save_only_these_names(…)",
-        wrong=lambda: slope(
-            checkpoint_policies.save_and_offload_only_these_names(
-                names_which_can_be_saved=[], names_which_can_be_offloaded=["square"]
-            )
-        ),
-        fixed=lambda fix: slope(checkpoint_policies.save_only_these_names("square")),
+        "pass offload_dst='device' or 'pinned_host'",
+        wrong=lambda: slope(offloading([], ["square"], offload_dst="host")),
+        fixed=lambda fix: slope(offloading([], ["square"], **{fix.data["keyword"]: "device"})),
         value=CUBE_SLOPE,
-        error=WeftNotImplementedError,
+        error=WeftValueError,
     ),
     Fixed(
         "pass the names one by one: f('a', 'b')",

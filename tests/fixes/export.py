@@ -144,7 +144,20 @@ def defaults(factory):
     return made(lambda x: collections.defaultdict(factory, y=2 * x), X).call(X)["y"]
 
 
+def of_version(version):
+    """The version of an export that is made with a setting."""
+    with weft.config.override(jax_export_calling_convention_version=version):
+        return export.export(weft.jit(jnp.sin))(1.0).calling_convention_version
+
+
 MAKING = [
+    Fixed(
+        "weft.config.update('jax_export_calling_convention_version', 10)",
+        wrong=lambda: of_version(3),
+        fixed=lambda fix: of_version(fix.data["value"]),
+        value=10,
+        error=WeftValueError,
+    ),
     Fixed(
         "pass weft.jit(function)",
         wrong=lambda: export.export(lambda x: 2 * x),
@@ -178,7 +191,7 @@ MAKING = [
         wrong=lambda: made(noisy, X),
         fixed=lambda fix: made(lambda x: 2 * x, X).call(X),
         value=2 * X,
-        error=WeftValueError,
+        error=WeftNotImplementedError,
     ),
     Fixed(
         "[weft.export.DisabledSafetyCheck.custom_call('kernel_of_fixes')]",

@@ -39,17 +39,6 @@ def unravel(value=None):
     return back(flat if value is None else value)["a"]
 
 
-def two_devices(function):
-    mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
-    place = weft.NamedSharding(mesh, weft.P("i"))
-    return weft.jit(function, in_shardings=place)(jnp.arange(4.0))
-
-
-def inspected(x):
-    weft.debug.inspect_array_sharding(x, callback=print)
-    return x
-
-
 FIXES = [
     Fixed(
         "set the rule with .def_vmap(...)",
@@ -152,12 +141,5 @@ FIXES = [
         fixed=lambda fix: lax.dot(X, X, precision=lax.DotAlgorithmPreset.F32_F32_F32),
         value=np.float32(5),
         error=WeftValueError,
-    ),
-    Fixed(
-        "fix it: weft.lax.with_sharding_constraint(x, sharding)",
-        wrong=lambda: two_devices(inspected),
-        fixed=lambda fix: two_devices(lambda x: lax.with_sharding_constraint(x, None)),
-        value=np.arange(4.0),
-        error=WeftNotImplementedError,
     ),
 ]

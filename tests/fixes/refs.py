@@ -112,6 +112,13 @@ def pulled(marks):
     return own[...]
 
 
+def of_reference(marks):
+    own = weft.new_ref(1.0)
+    _, pullback = weft.vjp(lambda ref, x: ref[...] * x, weft.new_ref(3.0), 2.0)
+    (pullback.with_refs(own, weft.ad.GradValue()) if marks else pullback)(1.0)
+    return own[...]
+
+
 def twice(again):
     own = ref()
     weft.jit(lambda a, b: a.addupdate(1.0))(own, own if again else weft.new_ref(0.0))
@@ -252,6 +259,13 @@ FIXES = [
     ),
     Fixed(
         "GradValue()", lambda: pulled([]), lambda fix: pulled([weft.ad.GradValue()]), 4.0, TreeError
+    ),
+    Fixed(
+        "call f_vjp.with_refs(marks)(cotangent)",
+        lambda: of_reference(False),
+        lambda fix: of_reference(True),
+        3.0,
+        WeftValueError,
     ),
     Fixed(
         "x = ref[...]",

@@ -332,7 +332,8 @@ def test_derivatives_beside_references():
     assert weft.jit(weft.value_and_grad(counted))(2.0, ref) == (8.0, 4.0)
     assert ref[...] == 4.0
     _, pullback = weft.vjp(lambda r, x: r[...] * x, ref, 2.0)
-    assert pullback(1.0) == (None, 4.0)
+    found = pullback.with_refs(weft.ad.DontWant(), weft.ad.GradValue())(1.0)
+    assert found == (weft.ad.DidntWant(), 4.0)
 
 
 def test_tangents_of_references():
@@ -368,6 +369,47 @@ def test_cotangents_are_added_to_references():
     assert total[...] == 4.0
     with pytest.raises(TreeError):
         pullback.with_refs(total)(1.0)
+
+
+def test_the_cotangent_of_a_reference_is_a_reference():
+    """References hold, before and after, what JAX 0.10.2 has in them."""
+
+    def write(ref, x):
+        ref[...] = x * 2
+        return x * 3
+
+    ref, total = weft.new_ref(3.0), weft.new_ref(1.0)
+    _, pullback = weft.vjp(write, ref, 2.0)
+    assert pullback.with_refs(total, weft.ad.GradValue())(1.0) == (weft.ad.GradRef(), 5.0)
+    assert (ref[...], total[...]) == (4.0, 0.0)
+    with pytest.raises(ValueError, match="is a reference"):
+        pullback(1.0)
+    rows = weft.new_ref(jnp.ones(3))
+    _, pullback, aux = weft.vjp(
+        lambda ref, x: (ref[1] * x, "aux"), weft.new_ref(jnp.arange(3.0)), 2.0, has_aux=True
+    )
+    assert pullback.with_refs(rows, weft.ad.GradValue())(1.0)[1] == 1.0
+    assert rows[...].tolist() == [1.0, 3.0, 1.0] and aux == "aux"
+    counter = weft.new_ref(0)
+
+    @weft.jit
+    def counted(x):
+        _, pullback = weft.vjp(lambda x, c: (c.addupdate(1), x * x)[1], x, counter)
+        return pullback.with_refs(weft.ad.GradValue(), weft.ad.DontWant())(1.0)[0]
+
+    assert (counted(3.0), counter[...]) == (6.0, 1)
+
+
+def test_the_linear_function_writes_tangents():
+    def f(ref, x):
+        y = ref[...] ** 2
+        ref[...] = x * 3
+        return y
+
+    ref, tangent = weft.new_ref(3.0), weft.new_ref(1.0)
+    y, linear = weft.linearize(f, ref, 2.0)
+    assert (y, ref[...]) == (9.0, 6.0)
+    assert (linear(tangent, 1.0), tangent[...]) == (6.0, 3.0)
 
 
 @weft.custom_vjp

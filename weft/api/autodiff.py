@@ -58,7 +58,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.ops.structural.tangents import instantiate
 from weft.refs.discharge import array_in, as_closure, boxed_call, has_references
-from weft.refs.gradients import VJPFunction
+from weft.refs.gradients import PullbackOfReferences, VJPFunction
 from weft.refs.reference import Ref
 from weft.runtime.jaxlib.lazy import pending_nodes
 from weft.typing import ArrayLike, TreeOfArrays
@@ -301,8 +301,9 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     >>> f_lin(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
+    if has_references(tree.leaves(primals)):
+        return _linearize_of_references(fun, primals, has_aux)
     what = f"linearize of {function_name(fun)}"
-    fun, primals = as_closure(what, fun, primals)
     leaves, in_tree = operands(primals, what)
     flat, store = flat_function(fun, in_tree, what, has_aux)
     outs, tangents, linear = linearize_flat(
@@ -317,6 +318,28 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     function: LinearFunction[Any] = LinearFunction(program, residuals)
     result = out_tree.unflatten(outs)
     return (result, function, aux) if has_aux else (result, function)
+
+
+def _linearize_of_references(
+    fun: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool
+) -> Any:
+    """`linearize` where references are among the primals: the linear function takes references in
+    their places, and writes them as `fun` writes the primals."""
+    leaves, in_tree = tree.flatten(primals)
+    call = boxed_call("linearize", fun, leaves, in_tree, has_aux)
+    derive: Callable[..., Any] = linearize
+    (out, last), linear, *aux = derive(call.function, *call.arrays(), has_aux=has_aux)
+    call.write(last)
+
+    def function(linear: LinearFunction[Any], *tangents: Any) -> Any:
+        given, structure = tree.flatten(tangents)
+        tangent, last = linear(*structure.unflatten([array_in(x) for x in given]))
+        for i, value in zip(call.places, last, strict=True):
+            if type(given[i]) is Ref:
+                given[i][...] = value
+        return tangent
+
+    return (out, tree.Partial(function, linear), *aux)
 
 
 @overload
@@ -345,8 +368,22 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> f_vjp(3.0)
     (Array(3., dtype=float32, weak_type=True),)
     """
+    if has_references(tree.leaves(primals)):
+        return _vjp_of_references(fun, primals, has_aux)
     result, pullback, aux = vjp_with_aux(fun, primals, "vjp", has_aux)
     return (result, pullback, aux) if has_aux else (result, pullback)
+
+
+def _vjp_of_references(fun: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) -> Any:
+    """`vjp` where references are among the primals: of the function of what they hold, which also
+    returns what they hold in the end."""
+    leaves, in_tree = tree.flatten(primals)
+    call = boxed_call("vjp", fun, leaves, in_tree, has_aux)
+    (out, last), pullback, aux = vjp_with_aux(call.function, call.arrays(), "vjp", has_aux)
+    call.write(last)
+    kind = PullbackOfReferences(in_tree, call.places, [type_of(x).tangent() for x in last])
+    function = VJPFunction(kind, pullback)
+    return (out, function, aux) if has_aux else (out, function)
 
 
 def vjp_with_aux(

@@ -94,7 +94,6 @@ scipy.sparse
 scipy.sparse.linalg
 scipy.spatial
 scipy.spatial.transform
-scipy.special
 scipy.stats
 scipy.stats.bernoulli
 scipy.stats.beta
@@ -206,6 +205,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     **PRIVATE,
     "jax.cloud_tpu_init": ("weft.as_jax.cloud_tpu_init",),
     "jax.lib": ("weft.as_jax.lib",),
+    "jax.scipy.special": ("weft.scipy.special", "weft.as_jax.legendre"),
     "jax.sharding": ("weft.as_jax.sharding_names", "weft.sharding"),
     "jax.stages": ("weft.dispatch.stages",),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.as_jax.modules import MODULES, anchor, is_overlay
+from weft.as_jax.private.private_modules import MISSING
 from weft.as_jax.release import __version__ as VERSION
 from weft.base.missing_names import reason
 
@@ -72,7 +74,10 @@ class Overlay(types.ModuleType):
 
 def missing(module: str, name: str) -> str:
     """What to say of a name that a module of JAX has and weft has not."""
-    why = reason(module, name)
+    why = reason(module, name) or next(
+        (text for full, text in MISSING.items() if fnmatch.fnmatchcase(f"{module}.{name}", full)),
+        None,
+    )
     because = f" ({why})" if why else ""
     return (
         f"weft has no {module}.{name}{because}: {anchor(module)} lists the names of JAX {VERSION} "

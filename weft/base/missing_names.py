@@ -100,7 +100,7 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
          "kernels of one maker's accelerators"),
     ),
     "jax.numpy": (
-        ("float6_* int1 uint1", "not yet; the types of 2, 4 and 8 bits are there"),
+        ("int1 uint1", "XLA's numbers of one bit are booleans; types of 2, 4 and 8 bits are there"),
     ),
 }  # fmt: skip
 

@@ -17,17 +17,19 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "Location", "Scope", "Source", "backward", "called", "current", "describe", "entered_scope",
-    "here", "in_backward_pass", "locate", "new_program", "override", "placed", "register_internal",
-    "register_internal_file", "scope_of", "user_frames", "warn", "without_scope",
+    "here", "in_backward_pass", "joined", "locate", "new_program", "override", "placed",
+    "register_internal", "register_internal_file", "scope_of", "user_frames", "warn",
+    "with_metadata", "without_scope",
 ]  # fmt: skip
 
 
 class Scope(NamedTuple):
-    """The names around a line, joined by slashes, and whether it runs as part of a derivative's
-    backward pass."""
+    """What stands around a line: names, joined by slashes; whether it runs in a derivative's
+    backward pass; names and values for the compiler (see `weft.experimental.xla_metadata`)."""
 
     path: str
     backward: bool = False
+    metadata: tuple[tuple[str, str], ...] = ()
 
 
 # Most captures have no scope: leaving the element out makes them cheaper.
@@ -136,7 +138,7 @@ def here() -> Source | None:
 
 def scope_of(source: Source | Scope | None) -> Scope | None:
     """The scope of a capture, if it has one."""
-    if source is None or type(source) is Scope:
+    if source is None or isinstance(source, Scope):
         return source
     return source[2] if len(source) == 3 else None
 
@@ -144,7 +146,16 @@ def scope_of(source: Source | Scope | None) -> Scope | None:
 def _nested(outer: Scope, inner: Scope | None) -> Scope:
     if inner is None:
         return outer
-    return Scope(f"{outer.path}/{inner.path}", outer.backward or inner.backward)
+    path = joined(outer.path, inner.path)
+    metadata = outer.metadata
+    if inner.metadata:
+        metadata = tuple(sorted((dict(metadata) | dict(inner.metadata)).items()))
+    return Scope(path, outer.backward or inner.backward, metadata)
+
+
+def joined(outer: str, inner: str) -> str:
+    """Names around a line, those outside first; either may be none."""
+    return f"{outer}/{inner}" if outer and inner else outer or inner
 
 
 class _Activation:
@@ -228,10 +239,18 @@ class backward(override):
             path = scope.path
             # A derivative that is taken where its function is called records the scopes around
             # both; they are in force still.
-            if outer is not None and f"{path}/".startswith(f"{outer.path}/"):
+            if outer is not None and outer.path and f"{path}/".startswith(f"{outer.path}/"):
                 path = path[len(outer.path) + 1 :]
-            marked = Scope(f"transpose({path})", True)
+            marked = Scope(f"transpose({path})", True, scope.metadata)
         return source[0], source[1], marked if outer is None else _nested(outer, marked)
+
+
+def _inside(active: Source | Scope | None, scope: Scope | None) -> Source | Scope | None:
+    """A line, or none, in another scope."""
+    if active is None or type(active) is Scope:
+        return scope
+    line = active[0], active[1]
+    return line if scope is None else (*line, scope)  # type: ignore[return-value]
 
 
 class entered_scope(_Activation):
@@ -245,11 +264,25 @@ class entered_scope(_Activation):
     def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
         scope = Scope(self._name)
         outer = scope_of(active)
-        if outer is not None:
-            scope = _nested(outer, scope)
-        if active is None or type(active) is Scope:
-            return scope
-        return active[0], active[1], scope  # type: ignore[return-value]
+        return _inside(active, scope if outer is None else _nested(outer, scope))
+
+
+class with_metadata(_Activation):
+    """`with with_metadata(pairs):` captures inside carry these names and values, and no others."""
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self, pairs: tuple[tuple[str, str], ...]) -> None:
+        self._pairs = pairs
+
+    def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
+        scope = (scope_of(active) or Scope(""))._replace(metadata=self._pairs)
+        return _inside(active, scope if any(scope) else None)
+
+
+def _without_names(scope: Scope | None) -> Scope | None:
+    """What is left of a scope without its names."""
+    return Scope("", False, scope.metadata) if scope is not None and scope.metadata else None
 
 
 class without_scope(_Activation):
@@ -258,9 +291,7 @@ class without_scope(_Activation):
     __slots__ = ()
 
     def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
-        if active is None or type(active) is Scope:
-            return None
-        return active[0], active[1]  # type: ignore[return-value]
+        return _inside(active, _without_names(scope_of(active)))
 
 
 class user_frames(_Activation):
@@ -276,7 +307,8 @@ class user_frames(_Activation):
 class new_program(_Activation):
     """`with new_program():` a jaxpr is recorded without the scopes around it.
 
-    It may be cached and used elsewhere; each equation that holds it has the scope around that.
+    It may be cached and used elsewhere; each equation that holds it has the scope around that. What
+    is there for the compiler is a setting too, by which traces are cached: it stays.
     """
 
     __slots__ = ("_outer_token",)
@@ -288,7 +320,7 @@ class new_program(_Activation):
             return active
         around = _around.get()
         self._outer_token = _around.set(scope if around is None else _nested(around, scope))
-        return None if type(active) is Scope else (active[0], active[1])  # type: ignore[index, return-value]
+        return _inside(active, _without_names(scope))
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()

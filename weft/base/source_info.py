@@ -68,7 +68,8 @@ class SourceInfo:
     def of(cls, source: sources.Source | None) -> SourceInfo:
         """The object for a capture."""
         scope = sources.scope_of(source)
-        return cls(source, NameStack(tuple(scope.path.split("/"))) if scope else NameStack())
+        path = scope.path if scope is not None else ""
+        return cls(source, NameStack(tuple(path.split("/"))) if path else NameStack())
 
     def source(self) -> sources.Source | None:
         """The capture, with the names around it."""

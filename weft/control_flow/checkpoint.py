@@ -19,7 +19,7 @@ from weft.base.marked_lists import Flags, marked, unmarked
 from weft.base.util import like
 from weft.control_flow.body_tracing import run_as_one, trace_body
 from weft.control_flow.branch_residuals import ResidualSlots
-from weft.control_flow.checkpoint_policies import MAKERS_BY_NAME, Policy, saveable
+from weft.control_flow.checkpoint_policies import MAKERS_BY_NAME, Offloadable, Policy, saveable
 from weft.control_flow.cond import cond_p
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import stacked_type
@@ -48,6 +48,7 @@ from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
 from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
+from weft.ops.structural.memory_kinds import in_memory_p
 from weft.refs.discharge import as_closure, has_references, pure_call
 from weft.runtime import stablehlo
 from weft.tracing.closure_lifting import trace_once
@@ -209,19 +210,33 @@ def computed_again(
 ) -> tuple[list[Equation], list[Var], list[Equation]]:
     """Returns the equations that compute the wanted values again; the values that these start from
     besides the inputs (those that the policy saves, and results of equations with effects); and all
-    the equations, in which scans and conditionals also return the values that it saves inside."""
+    the equations, in which scans and conditionals also return the values that it saves inside.
+
+    A value that the policy saves in another kind of memory is moved there by the latter and back by
+    the former.
+    """
     needed = set(wanted)
     again: list[Equation] = []
     saved: list[Var] = []
     forward: list[Equation] = []
     for whole in reversed(eqns):
-        forward.append(whole)
         eqn = without_debug_effects(whole)
         if eqn is None:
+            forward.append(whole)
             continue
         flags = [True] * len(eqn.outputs) if eqn.effects else saveable(eqn, policy)
         read = [var in needed for var in eqn.outputs]
-        saved += [v for v, r, flag in zip(eqn.outputs, read, flags, strict=True) if r and flag]
+        moved: list[Var] = []
+        for v, flag in marked(read, list(zip(eqn.outputs, flags, strict=True))):
+            if isinstance(flag, Offloadable):
+                out, back = moves(v, flag, eqn)
+                forward.append(out)
+                again.append(back)
+                moved.append(v)
+                saved += out.outputs
+            elif flag:
+                saved.append(v)
+        forward.append(whole)
         if not any(unmarked(flags, read)):
             continue
         if eqn.primitive in _HOLDING and policy is not None:
@@ -229,10 +244,21 @@ def computed_again(
             forward[-1], eqn, inside = split(whole, eqn, policy, read)
             saved += [v for v in inside if v not in saved]
         # Saved results of an equation that runs again are inputs: they are not bound a second time.
-        outputs = [Var(v.type) if v in saved else v for v in eqn.outputs]
+        outputs = [Var(v.type) if v in saved or v in moved else v for v in eqn.outputs]
         again.append(eqn if outputs == list(eqn.outputs) else eqn.replace(outputs=outputs))
         needed.update(x for x in eqn.inputs if type(x) is Var)
     return again[::-1], saved, forward[::-1]
+
+
+def moves(value: Var, where: Offloadable, eqn: Equation) -> tuple[Equation, Equation]:
+    """Returns the equations that move a result to another kind of memory, and back."""
+    place = Var(value.type)
+    there = {"kind": where.dst, "back": where.src}
+    back = {"kind": where.src, "back": where.dst}
+    return (
+        Equation(in_memory_p, [value], there, [place], eqn.source),
+        Equation(in_memory_p, [place], back, [value], eqn.source),
+    )
 
 
 def scanned_again(

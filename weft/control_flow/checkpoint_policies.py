@@ -6,7 +6,7 @@ and returns whether to save its results. `checkpoint_name` gives names to values
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from weft import tree
@@ -17,10 +17,11 @@ from weft.core.jaxpr import Equation, Jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
 from weft.core.types import user_value
-from weft.errors import Fix, WeftNotImplementedError, WeftTypeError
+from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.ops.declare import primitive
 from weft.ops.products.convolution import conv_p
 from weft.ops.products.dot import dot_general_p
+from weft.sharding.sharding import KINDS_OF_MEMORY
 
 __all__ = [
     "checkpoint_dots", "checkpoint_dots_with_no_batch_dims", "checkpoint_name", "dots_saveable",
@@ -53,7 +54,7 @@ Recompute = Answer("Recompute", False)
 
 
 class Offloadable(NamedTuple):
-    """The answer of a policy that saves a value in another kind of memory than it was made in."""
+    """The answer of a policy that saves a value in memory of the kind `dst`, read in `src`."""
 
     src: str
     dst: str
@@ -62,9 +63,13 @@ class Offloadable(NamedTuple):
 Policy = Callable[..., bool | Answer | Offloadable]
 
 
-def saveable(eqn: Equation, policy: Policy | None) -> list[bool]:
-    """Returns which results of an equation a policy saves (None: none); of a scan, the stacked
-    results that the policy saves inside the body, of a conditional those that it saves in a branch.
+Saved = bool | Offloadable
+
+
+def saveable(eqn: Equation, policy: Policy | None) -> list[Saved]:
+    """Returns which results of an equation a policy saves (None: none), or where it moves them; of
+    a scan, the stacked results that the policy saves inside the body, of a conditional those that
+    it saves in a branch.
     """
     if policy is None or policy is nothing_saveable:
         return [False] * len(eqn.outputs)
@@ -75,17 +80,15 @@ def saveable(eqn: Equation, policy: Policy | None) -> list[bool]:
     if eqn.primitive is cond_p:
         branches = eqn.params["branches"]
         rows = [[saved_inside(b, atom, policy) for atom in b.outputs] for b in branches]
-        return [any(column) for column in zip(*rows, strict=True)]
+        return [next(filter(None, column), False) for column in zip(*rows, strict=True)]
     types = [x.type for x in eqn.inputs]
     answer = policy(eqn.primitive, *types, **eqn.params)
-    if isinstance(answer, Offloadable):
-        raise _no_offloading(f"checkpoint: {answer}", "Saveable")
     if isinstance(answer, Answer):
         answer = bool(answer)
-    if not isinstance(answer, bool):
+    if not isinstance(answer, bool | Offloadable):
         message = "a policy of checkpoint answers whether to save"
         got = f"{answer!r:.100} for {eqn.primitive.name}"
-        wanted = "True or False, or Saveable or Recompute"
+        wanted = "True or False, or Saveable, Recompute or an Offloadable"
         advice = "return a bool from the policy: bool(…) of what it returns"
         if callable(answer):
             advice = "it makes a policy: pass what it returns, policy=make(…) for policy=make"
@@ -94,7 +97,7 @@ def saveable(eqn: Equation, policy: Policy | None) -> list[bool]:
     return [answer] * len(eqn.outputs)
 
 
-def saved_inside(body: Jaxpr, atom: Any, policy: Policy) -> bool:
+def saved_inside(body: Jaxpr, atom: Any, policy: Policy) -> Saved:
     for eqn in body.eqns:
         for var, flag in zip(eqn.outputs, saveable(eqn, policy), strict=True):
             if var is atom:
@@ -158,24 +161,80 @@ def save_from_both_policies(first: Policy, second: Policy) -> Policy:
     return policy
 
 
-def save_and_offload_only_these_names(**_: Any) -> Policy:
-    """Raises WeftNotImplementedError: values cannot be moved to the host's memory yet."""
-    raise _no_offloading("save_and_offload_only_these_names", "save_only_these_names(…)")
+def save_and_offload_only_these_names(
+    *,
+    names_which_can_be_saved: Sequence[str],
+    names_which_can_be_offloaded: Sequence[str],
+    offload_src: str,
+    offload_dst: str,
+) -> Policy:
+    """A policy that saves the values given one of some names where they are, and those given one of
+    other names in memory of the kind `offload_dst` until they are read, in `offload_src` again.
+
+    On a CPU, which has one memory, they are saved. Raises WeftValueError for a name in both lists.
+
+    >>> import weft
+    >>> policy = weft.checkpoint_policies.save_and_offload_only_these_names(
+    ...     names_which_can_be_saved=[],
+    ...     names_which_can_be_offloaded=["a"],
+    ...     offload_src="device",
+    ...     offload_dst="pinned_host",
+    ... )
+    >>> def f(x):
+    ...     return jnp.sin(weft.checkpoint_name(jnp.sin(x), "a"))
+    >>> print(f"{weft.grad(weft.checkpoint(f, policy=policy))(1.0):.4f}")
+    0.3600
+    """
+    operation = "save_and_offload_only_these_names"
+    saved, moved = tuple(names_which_can_be_saved), tuple(names_which_can_be_offloaded)
+    both = sorted(set(saved) & set(moved))
+    if both:
+        message = f"{operation}: a value is saved or offloaded, not both"
+        got = f"{', '.join(map(repr, both))} in names_which_can_be_saved and the other list"
+        fix = Fix("names", f"leave {both[0]!r} out of one of the lists", {"names": both})
+        wanted = "lists without common names"
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    answer = _offloadable(operation, offload_src, offload_dst)
+
+    def policy(primitive: Primitive, *_: Any, **params: Any) -> Answer | Offloadable:
+        if primitive is name_p and params["name"] in saved:
+            return Saveable
+        return answer if primitive is name_p and params["name"] in moved else Recompute
+
+    return policy
 
 
-def offload_dot_with_no_batch_dims(*_: Any, **__: Any) -> Policy:
-    """Raises WeftNotImplementedError: values cannot be moved to the host's memory yet."""
-    raise _no_offloading("offload_dot_with_no_batch_dims", "dots_with_no_batch_dims_saveable")
+def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
+    """A policy that saves what `dots_with_no_batch_dims_saveable` saves, in memory of the kind
+    `offload_dst` until it is read, in `offload_src` again. On a CPU, which has one memory, it is
+    saved.
+
+    >>> import weft
+    >>> policy = weft.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+    >>> f = weft.checkpoint(lambda w, x: jnp.sin(w @ x).sum(), policy=policy)
+    >>> weft.grad(f)(jnp.eye(2), jnp.zeros(2)).shape
+    (2, 2)
+    """
+    answer = _offloadable("offload_dot_with_no_batch_dims", offload_src, offload_dst)
+
+    def policy(primitive: Primitive, *types: Any, **params: Any) -> Answer | Offloadable:
+        dots = dots_with_no_batch_dims_saveable(primitive, *types, **params)
+        return answer if dots else Recompute
+
+    return policy
 
 
-def _no_offloading(what: str, instead: str) -> WeftNotImplementedError:
-    return WeftNotImplementedError(
-        f"{what}: saved values stay in the memory of the device; moving them to the host's is not "
-        "there yet",
-        operation=what,
-        wanted="a policy that saves on the device",
-        fix=Fix("policy", f"use {instead}", {"policy": instead}),
-    )
+def _offloadable(operation: str, src: Any, dst: Any) -> Offloadable:
+    """The answer that moves values from one kind of memory to another, checked."""
+    for keyword, kind in (("offload_src", src), ("offload_dst", dst)):
+        if kind not in KINDS_OF_MEMORY:
+            message = f"{operation}: there is no memory of the kind {kind!r:.100}"
+            names = ", ".join(map(repr, KINDS_OF_MEMORY))
+            fix = Fix("kind", f"pass {keyword}='device' or 'pinned_host'", {"keyword": keyword})
+            got = f"{keyword}={kind!r:.100}"
+            wanted = f"one of {names}"
+            raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    return Offloadable(src, dst)
 
 
 def name_given(eqn: Equation) -> str | None:

@@ -14,8 +14,16 @@ from weft.control_flow.in_python import in_python, run_scan
 from weft.control_flow.loop_parts import Loop
 from weft.control_flow.scan import bind_scan
 from weft.core.rules import AxisData
+from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import (
+    ConcretizationError,
+    Fix,
+    ShapeError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
 from weft.interpreters.function_results import check_function, check_results, leaf_paths
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
@@ -198,7 +206,9 @@ def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: i
             message = f"{what} of {name}: the length is a Python integer"
             wanted = "an int, known when the loop is traced"
             fix = Fix("static", "pass a Python int, or use weft.lax.while_loop")
-            raise invalid_type(message, what, "length", length, wanted, fix=fix) from error
+            kind = ConcretizationError if isinstance(length, Tracer) else WeftTypeError
+            got = f"length={length!r:.80}"
+            raise kind(message, operation=what, got=got, wanted=wanted, fix=fix) from error
         if length < 0:
             message, wanted = f"{what} of {name}: the length is negative", "a length of at least 0"
             fix = Fix("length", f"pass {wanted}", {"length": 0})

@@ -26,12 +26,14 @@ __all__ = [
 
 class BoundAxis(NamedTuple):
     """A bound axis: `mesh` is the mesh that it belongs to, None for an axis of a vmap; with
-    `explicit` the user has to write casts of values to varying ones."""
+    `explicit` the user has to write casts of values to varying ones, and with `untyped`
+    all values count as varying, as in JAX with `check_vma=False`."""
 
     name: Any
     size: int
     mesh: Any = None
     explicit: bool = False
+    untyped: bool = False
 
 
 _environment: contextvars.ContextVar[tuple[BoundAxis, ...]] = contextvars.ContextVar(
@@ -65,7 +67,9 @@ def extend_axis(name: Any, size: int) -> contextlib.AbstractContextManager[None]
     return with_environment((*_environment.get(), BoundAxis(name, size)))
 
 
-def extend_mesh(mesh: Any, names: Sequence[str], explicit: bool = False) -> Any:
+def extend_mesh(
+    mesh: Any, names: Sequence[str], explicit: bool = False, untyped: bool = False
+) -> Any:
     """Binds axes of a mesh within a `with` block; `mesh.shape` has their sizes.
 
     Raises AxisError where a name is that of the axis of a vmap.
@@ -77,7 +81,7 @@ def extend_mesh(mesh: Any, names: Sequence[str], explicit: bool = False) -> Any:
             wanted = "names that differ"
             fix = Fix("rename", "give the axis of the vmap another name", {"name": axis.name})
             raise AxisError(message, operation="shard_map", got=got, wanted=wanted, fix=fix)
-    own = tuple(BoundAxis(name, mesh.shape[name], mesh, explicit) for name in names)
+    own = tuple(BoundAxis(name, mesh.shape[name], mesh, explicit, untyped) for name in names)
     return with_environment((*_environment.get(), *own))
 
 

@@ -12,11 +12,13 @@ from weft.core.effects import DEBUG
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, user_value
-from weft.errors import Fix, WeftNotImplementedError, api_boundary
+from weft.errors import api_boundary
 from weft.interpreters.function_results import check_function
+from weft.lowering.xla_shardings import from_xla
 from weft.ops.declare import primitive
+from weft.runtime import op_sharding, stablehlo_collectives
 from weft.runtime.client import backend
-from weft.sharding import SingleDeviceSharding
+from weft.sharding import NamedSharding, P, SingleDeviceSharding
 
 __all__ = ["inspect_array_sharding"]
 
@@ -25,9 +27,10 @@ __all__ = ["inspect_array_sharding"]
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> None:
     """Calls `callback` with the sharding of each array of a tree.
 
-    Outside of `jit` it is called at once; of a value inside, when the program is compiled. There it
-    needs a program of one device: how the compiler splits values over several is not known to weft,
-    and asking raises WeftNotImplementedError.
+    Outside of `jit` it is called at once; of a value inside, when the program is compiled: with the
+    sharding that the compiler chose, over the mesh of the program's arguments where there is one.
+    Where each device has a value of its own, in a `shard_map`, it is called with one that splits
+    nothing. A callback that raises ends neither the compilation nor the program.
 
     >>> weft.debug.inspect_array_sharding(jnp.ones(2), callback=lambda s: print(len(s.device_set)))
     1
@@ -59,15 +62,21 @@ def inspect_vmap(
 
 def inspect_lower(context: Any, x: Any, *, callback: Callable[[Any], Any]) -> list[Any]:
     devices = context.module.devices
-    if len(devices) > 1:
-        raise WeftNotImplementedError(
-            "inspect_array_sharding: how the compiler splits a value over devices is not known",
-            operation="inspect_array_sharding",
-            got=f"a program of {len(devices)} devices",
-            wanted="a program of one device, or an array outside of jit",
-            fix=Fix("constrain", "fix it: weft.lax.with_sharding_constraint(x, sharding)"),
-        )
-    callback(SingleDeviceSharding(devices[0] if devices else backend().devices()[0]))
+    if len(devices) <= 1:
+        callback(SingleDeviceSharding(devices[0] if devices else backend().devices()[0]))
+        return []
+    mesh = context.module.meshes.some_mesh()
+
+    def chosen(found: Any) -> None:
+        """Hands on what the compiler says."""
+        parts = op_sharding.parts(found)
+        if parts.kind in ("manual", "unknown") or "manual" in parts.subgroups:
+            callback(SingleDeviceSharding(devices[0]) if mesh is None else NamedSharding(mesh, P()))
+        else:
+            callback(from_xla(op_sharding.text(found), mesh or devices))
+
+    stablehlo_collectives.inspect_sharding(x, op_sharding.key(chosen))
+    context.module.add_keepalive(chosen)
     return []
 
 

@@ -467,7 +467,9 @@ class Jitted(Generic[P, R_co]):
         if not options.donate_argnums and not options.donate_argnames:
             return (False,) * in_tree.num_leaves
         args_tree, kwargs_tree = in_tree.children()
-        numbers = {i % max(1, len(args_tree.children())) for i in options.donate_argnums}
+        # A number past the positional arguments belongs to one that is given by name.
+        count = len(args_tree.children())
+        numbers = {i + count if i < 0 else i for i in options.donate_argnums}
         flags: list[bool] = []
         for i, child in enumerate(args_tree.children()):
             flags += [i in numbers] * child.num_leaves

@@ -1,10 +1,94 @@
-"""Groups of operations that are scheduled together, which raise at the call."""
+"""Functions that are called in the compiled program with names and values for passes of XLA."""
 
 from __future__ import annotations
 
-from weft.experimental.unavailable import refusing
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from weft.argument_errors import refusal
+from weft.control_flow.body_tracing import run_as_one, trace_body
+from weft.control_flow.loops import typed_leaves
+from weft.control_flow.program_primitive import ProgramPrimitive
+from weft.core.jaxpr import Jaxpr
+from weft.errors import WeftTypeError, api_boundary
+from weft.interpreters.function_results import check_function
+from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
+from weft.runtime import stablehlo
+from weft.tracing.closure_lifting import trace_once
+from weft.tracing.trace_cache import TraceCache
 
 __all__ = ["scheduling_group", "xla_metadata_call"]
 
-scheduling_group = refusing("scheduling_group", "XLA schedules what weft compiles")
-xla_metadata_call = refusing("xla_metadata_call", "weft marks no operations for passes of XLA")
+_traces = TraceCache(512, "xla_metadata_call")
+
+
+def scheduling_group(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator: the operations of the function form a group for XLA's schedulers that read
+    `scheduling_group`. It is `xla_metadata_call(scheduling_group=name)`.
+
+    >>> from weft.experimental.scheduling_groups import scheduling_group
+    >>> f = scheduling_group("first")(lambda x: x * 2.0)
+    >>> 'scheduling_group = "first"' in weft.jit(f).lower(1.0).as_text()
+    True
+    """
+    found: Callable[..., Any] = xla_metadata_call(scheduling_group=name)
+    return found
+
+
+def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: str) -> Any:
+    """The function, called in compiled programs by an operation that carries names and values;
+    without `f` a decorator.
+
+    It computes what `f` does; derivatives and mapped forms are called in the same way. Raises
+    WeftTypeError for a value that is no text, and for what is no function.
+
+    >>> from weft.experimental.scheduling_groups import xla_metadata_call
+    >>> weft.grad(xla_metadata_call(lambda x: x * x, inlineable="false"))(3.0)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    if f is None:
+        return lambda function: xla_metadata_call(function, **meta)
+    name = check_function("xla_metadata_call", f)
+    for key, text in meta.items():
+        if not isinstance(text, str):
+            message = "xla_metadata_call takes texts as values"
+            got = f"{key}={text!r:.100}"
+            raise refusal(WeftTypeError, message, "xla_metadata_call", got, f"{key}={str(text)!r}")
+    pairs = tuple(sorted(meta.items()))
+
+    @functools.wraps(f)
+    @api_boundary
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, types, in_tree = typed_leaves(
+            "xla_metadata_call", name, "the arguments", (args, kwargs)
+        )
+
+        def apply(function: Callable[..., Any], given: Any, keywords: Any) -> Any:
+            return function(*given, **keywords)
+
+        trace = functools.partial(trace_body, "xla_metadata_call", f, in_tree, types, call=apply)
+        traced = trace_once(_traces, f, (in_tree, *types), trace)
+        outs = metadata_call_p.bind(*traced.consts, *leaves, jaxpr=traced.jaxpr, pairs=pairs)
+        return traced.out_tree.unflatten(outs)
+
+    return call
+
+
+metadata_call_p = ProgramPrimitive("xla_metadata_call")
+
+
+def metadata_call_lower(
+    context: Any, *values: Any, jaxpr: Jaxpr, pairs: tuple[tuple[str, str], ...]
+) -> list[Any]:
+    outs = list(context.call_jaxpr(jaxpr, "xla_metadata_call", values))
+    for out in outs[:1]:
+        stablehlo.add_metadata(out, dict(pairs))
+    return outs
+
+
+holds_one_jaxpr(
+    OneJaxpr(metadata_call_p, lambda params: f"xla_metadata_call of {params['jaxpr'].name}"),
+    impl=functools.partial(run_as_one, metadata_call_p, False),
+    lower=metadata_call_lower,
+)

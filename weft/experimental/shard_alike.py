@@ -4,30 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.api.device_put import device_put
+from weft import tree
 from weft.argument_errors import refusal
-from weft.core.trace import Tracer
-from weft.core.types import type_of
-from weft.errors import ShapeError
-from weft.experimental.unavailable import refused
-from weft.runtime import client
+from weft.core.types import type_of, user_value
+from weft.errors import ShapeError, TreeError
+from weft.ops.structural.sharding_groups import shard_alike_p
 
 __all__ = ["shard_alike"]
 
 
 def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
-    """Both arrays, the second moved to the sharding of the first.
+    """Both trees, with each pair of arrays split over devices in one way.
 
-    Raises ShapeError where their shapes differ, and WeftNotImplementedError for traced values where
-    there are several devices: say the sharding with `weft.lax.with_sharding_constraint`.
+    In a compiled function the compiler chooses how, and the cotangents of a pair are split alike
+    too; outside of one, the second array is moved to the sharding of the first. Raises TreeError
+    for trees of different structures, and ShapeError for arrays of different shapes.
+
+    >>> from weft.experimental.shard_alike import shard_alike
+    >>> weft.jit(shard_alike)(jnp.zeros(2), jnp.ones(2))[1]
+    Array([1., 1.], dtype=float32)
     """
-    if type_of(x).shape != type_of(y).shape:
-        message = "shard_alike: the arrays have different shapes"
-        got = f"shapes {type_of(x).shape} and {type_of(y).shape}"
-        raise refusal(ShapeError, message, "shard_alike", got, "one shape")
-    if client.device_count() == 1:
-        return x, y
-    if isinstance(x, Tracer) or isinstance(y, Tracer):
-        why = "the compiler of weft does not tie shardings to one another"
-        raise refused("shard_alike of traced values", why, "weft.lax.with_sharding_constraint")
-    return x, device_put(y, x.sharding)
+    (left, structure), (right, other) = tree.flatten(x), tree.flatten(y)
+    if structure != other:
+        message = "shard_alike: the trees have different structures"
+        raise refusal(
+            TreeError, message, "shard_alike", f"{structure} and {other}", "one structure"
+        )
+    pairs = []
+    for first, second in zip(left, right, strict=True):
+        shapes = type_of(user_value(first)).shape, type_of(user_value(second)).shape
+        if shapes[0] != shapes[1]:
+            message = "shard_alike: the arrays have different shapes"
+            got = f"shapes {shapes[0]} and {shapes[1]}"
+            raise refusal(ShapeError, message, "shard_alike", got, "one shape")
+        pairs.append(shard_alike_p.bind(user_value(first), user_value(second)))
+    return structure.unflatten([a for a, _ in pairs]), structure.unflatten([b for _, b in pairs])

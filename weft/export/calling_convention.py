@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from weft import config
+from weft.errors import Fix, WeftValueError
 from weft.runtime import client
 
 __all__ = [
-    "default_export_platform", "maximum_supported_calling_convention_version",
+    "chosen_calling_convention", "default_export_platform",
+    "maximum_supported_calling_convention_version",
     "minimum_supported_calling_convention_version",
 ]  # fmt: skip
 
@@ -22,3 +25,27 @@ def default_export_platform() -> str:
     True
     """
     return str(client.backend().platform)
+
+
+def chosen_calling_convention() -> int:
+    """The version that the setting jax_export_calling_convention_version asks for.
+
+    Raises WeftValueError for one that is not supported.
+    """
+    name = "jax_export_calling_convention_version"
+    version: int = config.read(name)
+    least, most = (
+        minimum_supported_calling_convention_version,
+        maximum_supported_calling_convention_version,
+    )
+    if not least <= version <= most:
+        raise WeftValueError(
+            f"export: there is no calling convention of version {version}",
+            operation="export",
+            got=f"the setting {name}={version}",
+            wanted=f"{least} to {most}",
+            fix=Fix(
+                "setting", f"weft.config.update({name!r}, {most})", {"setting": name, "value": most}
+            ),
+        )
+    return version

@@ -22,6 +22,7 @@ from weft.core.axes import mesh_axes
 from weft.core.types import ArrayType, type_of, user_value
 from weft.custom_derivatives.custom_vjp_rules import custom_vjp
 from weft.errors import (
+    DTypeError,
     Fix,
     ShapeError,
     TreeError,
@@ -31,7 +32,6 @@ from weft.errors import (
     api_boundary,
 )
 from weft.export.call_exported import PortableProgram, call_exported_p
-from weft.export.calling_convention import maximum_supported_calling_convention_version
 from weft.export.portability import DisabledSafetyCheck, check_custom_calls
 from weft.export.serialized_values import Split
 from weft.export.writing import serialized
@@ -85,6 +85,8 @@ class Exported:
     to the compiler, where all is on one device, and for shardings that are no spec over a mesh;
     platforms: those that it can be called on; nr_devices: how many devices run it together;
     stablehlo_version: the version that a reader's StableHLO has to understand;
+    calling_convention_version: that of JAX's setting jax_export_calling_convention_version, which
+    is kept with it and changes nothing;
     disabled_safety_checks: those that it was exported without.
     """
 
@@ -95,6 +97,7 @@ class Exported:
     out_avals: tuple[ArrayType, ...]
     nr_devices: int
     stablehlo_version: str
+    calling_convention_version: int
     disabled_safety_checks: tuple[DisabledSafetyCheck, ...]
     _program: PortableProgram
     _consts: tuple[Any, ...]
@@ -123,11 +126,6 @@ class Exported:
         return _shardings(self._out_splits)
 
     # Under the names of `jax.export`.
-
-    @property
-    def calling_convention_version(self) -> int:
-        """The version of the way in which it is called."""
-        return maximum_supported_calling_convention_version
 
     @property
     def mlir_module_serialized(self) -> bytes:
@@ -241,8 +239,8 @@ class Exported:
         A function for several devices runs on those that its arguments lie on, those of the mesh in
         force, or the first ones. Arguments are not donated.
 
-        Raises TreeError, ShapeError and WeftTypeError, naming the argument, for other arguments,
-        and WeftValueError on another platform or with another number of devices.
+        Raises TreeError, ShapeError, DTypeError and WeftTypeError, naming the argument, for other
+        arguments, and WeftValueError on another platform or with another number of devices.
         """
         leaves, structure = tree.flatten((args, kwargs))
         if structure != self.in_tree:
@@ -286,7 +284,7 @@ class Exported:
         elif isinstance(got.dtype, np.dtype) and isinstance(want.dtype, np.dtype):
             text = f"pass {converted(name, leaf, want.dtype)}"
             fix = Fix("cast", text, {"dtype": want.dtype})
-        raise (ShapeError if what == "shape" else WeftTypeError)(
+        raise (ShapeError if what == "shape" else DTypeError)(
             f"the exported {self.fun_name}: {name} has another {what} than it was exported for",
             operation="export",
             got=f"{got} for {name}",

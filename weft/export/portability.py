@@ -10,7 +10,7 @@ from typing import Any
 from weft.argument_errors import invalid_type, invalid_value
 from weft.callbacks.primitives import debug_callback_p, io_callback_p, pure_callback_p
 from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
-from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError
 from weft.runtime.stablehlo import portable_artifact
 
 __all__ = [
@@ -24,7 +24,7 @@ _CALLBACKS = frozenset({debug_callback_p, io_callback_p, pure_callback_p})
 # out), and those that every process with weft registers.
 STABLE_CUSTOM_CALLS = frozenset(
     "LayoutConstraint SPMDFullToShardShape SPMDShardToFullShape Sharding "
-    "weft.LayoutConstraint".split()
+    "annotate_device_placement weft.LayoutConstraint".split()
 )
 
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -91,7 +91,8 @@ def checked_platforms(platforms: Any, default: str) -> tuple[str, ...]:
 
 
 def check_effects(name: str, jaxpr: Jaxpr) -> None:
-    """Raises WeftValueError, with the line, for a jaxpr that calls Python or has side effects."""
+    """Raises WeftNotImplementedError, with the line, for a jaxpr that calls Python or has side
+    effects."""
     for equation in _equations(jaxpr):
         own_effects = equation.effects and not jaxprs_in(equation.params)
         if equation.primitive not in _CALLBACKS and not own_effects:
@@ -102,7 +103,7 @@ def check_effects(name: str, jaxpr: Jaxpr) -> None:
         does = "calls a Python function, which stays in this process"
         if equation.primitive not in _CALLBACKS:
             does = "has side effects, of which whoever calls it would not know"
-        raise WeftValueError(
+        raise WeftNotImplementedError(
             f"export of {name}: the program {does}",
             operation="export",
             got=f"{equation.primitive} of {shown}",

@@ -25,8 +25,9 @@ from weft.core.trace import Tracer
 from weft.core.types import ArrayType
 from weft.dispatch import stages
 from weft.dispatch.jitted import Jitted
-from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import Fix, WeftArgumentError, WeftValueError, api_boundary
 from weft.export.call_exported import PortableProgram
+from weft.export.calling_convention import chosen_calling_convention
 from weft.export.exported import Exported, has_tangent
 from weft.export.portability import (
     DisabledSafetyCheck,
@@ -73,9 +74,10 @@ def export(
     `platforms` are names among 'cpu', 'cuda', 'rocm', 'tpu', by default the platform of the current
     backend; none of them need be here.
 
-    Raises WeftTypeError for a function that is not jitted, TreeError for containers of a class that
-    is not registered (see `register_pytree_node_serialization`), and WeftValueError for a platform
-    that does not exist, and for callbacks and custom calls in the function.
+    Raises WeftArgumentError for a function that is not jitted, TreeError for containers of a class
+    that is not registered (see `register_pytree_node_serialization`), WeftValueError for a platform
+    that does not exist, and for custom calls in the function, and WeftNotImplementedError for
+    callbacks and other effects in it.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft import export
@@ -96,7 +98,7 @@ def export(
         got = f"{fun_jit!r:.100} of class {type(fun_jit).__name__}"
         wanted = "a jitted function"
         fix = Fix("jit", "pass weft.jit(function)")
-        raise WeftTypeError(message, operation="export", got=got, wanted=wanted, fix=fix)
+        raise WeftArgumentError(message, operation="export", got=got, wanted=wanted, fix=fix)
     names = checked_platforms(platforms, client.backend().platform)
     checks = checked_disabled(disabled_checks, "export")
 
@@ -204,6 +206,7 @@ def _export(
         out_avals=tuple(jaxpr.out_types),
         nr_devices=count,
         stablehlo_version=version,
+        calling_convention_version=chosen_calling_convention(),
         disabled_safety_checks=checks,
         _program=program,
         _consts=tuple(consts),

@@ -9,6 +9,7 @@ from typing import Any
 from weft.core.types import ArrayType
 from weft.errors import Fix, api_boundary
 from weft.export.call_exported import PortableProgram
+from weft.export.calling_convention import maximum_supported_calling_convention_version
 from weft.export.container import Fields, refused, unpack
 from weft.export.exported import Exported
 from weft.export.portability import DisabledSafetyCheck, checked_disabled
@@ -71,6 +72,9 @@ def _program_from_data(
     outs = _splits(fields, "out_splits", out_types, devices)
     names = tuple(fields.texts("arguments"))
     artifacts = _artifacts(fields, sections)
+    convention = maximum_supported_calling_convention_version
+    if fields.has("calling_convention"):
+        convention = fields.integer("calling_convention")
     written = _checks(fields)
     sizes = Fields(fields.take("sizes"), f"sizes of {name}") if fields.has("sizes") else None
     fields.end()
@@ -90,6 +94,7 @@ def _program_from_data(
         out_avals=out_types,
         nr_devices=devices,
         stablehlo_version=version,
+        calling_convention_version=convention,
         disabled_safety_checks=checks,
         _program=PortableProgram(name, artifacts, operands, out_types, devices, anywhere),
         _consts=consts,

@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.argument_errors import invalid_type
 from weft.errors import Fix
+from weft.export.calling_convention import maximum_supported_calling_convention_version
 from weft.export.container import Sections, pack
 from weft.export.serialized_trees import tree_to_data
 from weft.export.serialized_values import array_to_data, split_to_data, type_to_data
@@ -35,7 +36,9 @@ def _program_to_data(exported: Any, sections: Sections) -> dict[str, Any]:
     if sizes is not None:
         return _program_to_data(exported._for_one_size(), sections) | {"sizes": sizes}
     program, name = exported._program, exported.fun_name
-    return {
+    convention = exported.calling_convention_version
+    other = convention != maximum_supported_calling_convention_version
+    return ({"calling_convention": convention} if other else {}) | {
         "name": name,
         "arguments": list(exported._names),
         "in_tree": tree_to_data(exported.in_tree, f"the structure of the arguments of {name}"),

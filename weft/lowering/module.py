@@ -468,7 +468,7 @@ def lower_equations(context: ModuleContext, jaxpr: Jaxpr, values: Values, scope:
             source = eqn.source
             around = scope
             if source is not None and len(source) == 3:
-                around = f"{scope}/{source[2].path}" if scope else source[2].path
+                around = sources.joined(scope, source[2].path)
             location = context.location(source, around, primitive.name)
             if location is not current:
                 if entered is not None:
@@ -492,6 +492,9 @@ def lower_equations(context: ModuleContext, jaxpr: Jaxpr, values: Values, scope:
             else:
                 results: Any = getattr(out, "results", out)
                 env.update(zip(eqn.outputs, results, strict=True))
+            if source is not None and len(source) == 3 and source[2].metadata:
+                for var in eqn.outputs:
+                    stablehlo.add_metadata(env[var], dict(source[2].metadata))
     except (MissingRuleError, JaxprError) as error:
         # Lowering runs after tracing, so the error gets the recorded line instead of the current.
         if not getattr(error, "placed", False) and eqn.source is not None:

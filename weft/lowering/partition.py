@@ -57,6 +57,10 @@ class MeshTable:
         axes = tuple(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
         return self.declare(axes, tuple(self.partitions(mesh).ravel().tolist()))
 
+    def some_mesh(self) -> Mesh | None:
+        """The first mesh of devices that the module's shardings are over; None where none is."""
+        return next((mesh for mesh in self._partitions if isinstance(mesh, Mesh)), None)
+
     def some_symbol(self) -> str:
         """The symbol of the first mesh over all partitions, for shardings that name no axis."""
         for (axes, _), symbol in self._symbols.items():

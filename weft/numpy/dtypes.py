@@ -21,8 +21,9 @@ from weft.numpy.creation import array
 __all__ = [
     "bfloat16", "bool", "bool_", "can_cast", "cdouble", "character", "complex64", "complex128",
     "complex_", "complexfloating", "csingle", "double", "dtype", "finfo", "flexible",
-    "float4_e2m1fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
-    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float16", "float32",
+    "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3",
+    "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+    "float8_e8m0fnu", "float16", "float32",
     "float64", "float_", "floating", "generic", "half", "iinfo", "inexact", "int2", "int4", "int8",
     "int16", "int32", "int64", "int_", "integer", "isdtype", "issubdtype", "number", "object_",
     "promote_types", "result_type", "signedinteger", "single", "uint", "uint2", "uint4", "uint8",
@@ -126,6 +127,8 @@ int4 = _scalar("int4")
 uint2 = _scalar("uint2")
 uint4 = _scalar("uint4")
 float4_e2m1fn = _scalar("float4_e2m1fn")
+float6_e2m3fn = _scalar("float6_e2m3fn")
+float6_e3m2fn = _scalar("float6_e3m2fn")
 float8_e3m4 = _scalar("float8_e3m4")
 float8_e4m3 = _scalar("float8_e4m3")
 float8_e4m3b11fnuz = _scalar("float8_e4m3b11fnuz")
@@ -192,6 +195,8 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     """
     if dtype is builtins.object and config.lenient():
         return False
+    if dtype is None and config.lenient():
+        dtype = np.float64  # what None means to NumPy
     found = dtypes.parse(dtype)
     for one in kind if isinstance(kind, tuple) else (kind,):
         if isinstance(one, str) and one in _KINDS:

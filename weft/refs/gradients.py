@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from weft import dtypes, tree
-from weft.core.types import type_of
-from weft.errors import Fix, TreeError, api_boundary
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, TreeError, WeftValueError, api_boundary
 from weft.refs.reference import Ref
 from weft.runtime.jaxlib.lazy import pending_nodes
 
-__all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "VJPFunction"]
+__all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "PullbackOfReferences", "VJPFunction"]
 
 
 class _Mark:
@@ -64,7 +67,10 @@ class VJPFunction(tree.Partial):
 
         `refs` has the structure of the arguments, with a reference, `GradValue()` or `DontWant()`
         for each leaf. In the result stands `GradRef()` for what was added to a reference, and
-        `DidntWant()` for what was not asked for. Raises TreeError for another structure.
+        `DidntWant()` for what was not asked for. An argument that is a reference has a reference or
+        `DontWant()`: it holds the cotangent of what the argument holds in the end, and afterwards
+        that of what it held before. Raises TreeError for another structure, and WeftValueError for
+        an argument that is a reference and has no such mark.
 
         >>> total = weft.new_ref(0.0)
         >>> _, f_vjp = weft.vjp(lambda x, y: x * y, 2.0, 3.0)
@@ -87,21 +93,79 @@ class _Accumulating:
 
     @api_boundary
     def __call__(self, pullback: Any, cotangent: Any) -> Any:
-        found, structure = tree.flatten(pullback(cotangent))
-        if structure != self.structure:
-            message = "with_refs takes a mark for each argument of the function"
-            fix = Fix("same_structure", "pass a reference, GradValue() or DontWant() for each")
-            got, wanted = str(self.structure), str(structure)
-            raise TreeError(message, operation="with_refs", got=got, wanted=wanted, fix=fix)
+        own = pullback.func
+        places: tuple[int, ...] = ()
+        if isinstance(own, PullbackOfReferences):
+            self.check(own.structure)
+            places = own.places
+            cts = own.cotangents([self.leaves[i] for i in places])
+            found, structure = tree.flatten(pullback.args[0]((cotangent, cts)))
+        else:
+            found, structure = tree.flatten(pullback(cotangent))
+            self.check(structure)
         results: list[Any] = []
-        for mark, value in zip(self.leaves, found, strict=True):
-            if type(mark) is Ref:
+        for i, (mark, value) in enumerate(zip(self.leaves, found, strict=True)):
+            if i in places and type(mark) is Ref:
+                if type_of(value).dtype != dtypes.float0:
+                    mark[...] = value
+                results.append(GradRef())
+            elif type(mark) is Ref:
                 if type_of(value).dtype != dtypes.float0:
                     mark.addupdate(value)
                 results.append(GradRef())
             else:
                 results.append(DidntWant() if type(mark) is DontWant else value)
         return structure.unflatten(results)
+
+    def check(self, structure: Any) -> None:
+        """Raises TreeError unless there is a mark for each argument."""
+        if structure != self.structure:
+            message = "with_refs takes a mark for each argument of the function"
+            fix = Fix("same_structure", "pass a reference, GradValue() or DontWant() for each")
+            got, wanted = str(self.structure), str(structure)
+            raise TreeError(message, operation="with_refs", got=got, wanted=wanted, fix=fix)
+
+
+class PullbackOfReferences:
+    """Stands for the pullback of a function with references among its arguments, as a function of
+    what they hold: the cotangent of a reference is a reference, which the pullback writes.
+
+    `structure` is that of the arguments, `places` says which are references, and `types` of which
+    types their cotangents are.
+    """
+
+    __slots__ = ("places", "structure", "types")
+
+    def __init__(self, structure: Any, places: Sequence[int], types: Sequence[ArrayType]) -> None:
+        self.structure, self.places, self.types = structure, tuple(places), tuple(types)
+
+    @api_boundary
+    def __call__(self, pullback: Any, cotangent: Any) -> Any:
+        raise without_reference(f"no mark for {len(self.places)} of them")
+
+    def cotangents(self, marks: Sequence[Any]) -> list[Any]:
+        """The cotangents of what the references hold in the end; zero where none is wanted."""
+        for mark in marks:
+            if type(mark) not in (Ref, DontWant):
+                raise without_reference(f"{mark!r:.100} for one of them")
+        return [
+            array_of(mark) if type(mark) is Ref else np.zeros(type_.shape, type_.dtype)
+            for mark, type_ in zip(marks, self.types, strict=True)
+        ]
+
+
+def array_of(ref: Ref) -> Any:
+    """What a reference holds as a cotangent."""
+    return np.zeros(ref.shape, dtypes.float0) if ref.dtype.kind in "iub" else ref[...]
+
+
+def without_reference(got: str) -> WeftValueError:
+    """The error for a pullback of references that is given no reference to write."""
+    message = "the cotangent of a reference is a reference, and the pullback is given none"
+    fix = Fix("with_refs", "call f_vjp.with_refs(marks)(cotangent), with a reference or "
+              "weft.ad.DontWant() for each reference among the arguments")  # fmt: skip
+    wanted = "a mark for each argument: a reference, GradValue() or DontWant()"
+    return WeftValueError(message, operation="vjp", got=got, wanted=wanted, fix=fix)
 
 
 # What comes out of a transformed function is a tree without leaves.

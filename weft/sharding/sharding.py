@@ -21,7 +21,10 @@ from weft.errors import (
 from weft.sharding.devices import check_devices, is_addressable
 from weft.sharding.interning import Interned
 
-__all__ = ["Sharding", "SingleDeviceSharding", "TiledSharding", "block_slices", "checked_shape"]
+__all__ = [
+    "KINDS_OF_MEMORY", "Sharding", "SingleDeviceSharding", "TiledSharding", "block_slices",
+    "checked_shape",
+]  # fmt: skip
 
 Device = Any
 Assignment = np.ndarray[Any, Any] | None
@@ -29,19 +32,19 @@ Assignment = np.ndarray[Any, Any] | None
 
 DEVICE_MEMORY = "device"
 # The memory of a CPU is that of the host, and has all names.
-_MEMORIES = (DEVICE_MEMORY, "pinned_host", "unpinned_host")
+KINDS_OF_MEMORY = (DEVICE_MEMORY, "pinned_host", "unpinned_host")
 
 
 def check_memory(operation: str, kind: Any, devices: Sequence[Device]) -> None:
     """Raises for a kind of memory that these devices do not have."""
     on_host = all(getattr(device, "platform", "cpu") == "cpu" for device in devices)
-    if kind not in _MEMORIES or not on_host:
+    if kind not in KINDS_OF_MEMORY or not on_host:
         raise no_memory(operation, kind)
 
 
 def no_memory(operation: str, kind: Any) -> WeftValueError | WeftNotImplementedError:
     """The error for a kind of memory that there is not."""
-    known = kind in _MEMORIES
+    known = kind in KINDS_OF_MEMORY
     message = f"{operation}: arrays lie in the memory of their devices only"
     if not known:
         message = f"{operation}: there is no memory of the kind {kind!r}"

@@ -19,12 +19,14 @@ __all__ = ["Manual", "block_type", "inserted", "leaving_spec", "whole_type"]
 
 class Manual(NamedTuple):
     """The mesh of a shard_map, its manual axes (in the order of the mesh), whether the user writes
-    casts to varying values (`explicit`), and whether one device runs all of it."""
+    casts to varying values (`explicit`), whether one device runs all of it, and whether all values
+    count as varying (`untyped`)."""
 
     mesh: AnyMesh
     axes: tuple[str, ...]
     explicit: bool = False
     simulated: bool = False
+    untyped: bool = False
 
     def __repr__(self) -> str:
         text = ", ".join(f"{axis!r}: {self.mesh.shape[axis]}" for axis in self.axes)

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from weft import tree
+from weft import config, tree
 from weft.argument_errors import described, not_an_array
 from weft.base.marked_lists import marked, merge, spread, unmarked
 from weft.base.util import like
@@ -280,6 +280,8 @@ class _ShardMapped:
         found: list[PartitionSpec] = []
 
         def flat(*blocks: Any) -> list[Any]:
+            if manual.untyped:
+                blocks = tuple([vary(x, manual.axes) for x in blocks])
             (own,) = closed.replaced([self.function], blocks[:m])
             inner_args, inner_kwargs = arguments(blocks[n:])
             with substituting(hidden, blocks[m:n]):
@@ -330,9 +332,10 @@ class _ShardMapped:
         if unknown or twice or not names:
             raise self._wrong_axes(mesh, names, unknown, twice)
         ordered = tuple(axis for axis in mesh.axis_names if axis in names)
+        untyped = not self.check and config.lenient()
         if is_simulated(mesh):
-            return Manual(mesh.abstract_mesh, ordered, not self.auto, simulated=True)
-        return Manual(mesh, ordered, not self.auto)
+            return Manual(mesh.abstract_mesh, ordered, not self.auto, True, untyped)
+        return Manual(mesh, ordered, not self.auto, False, untyped)
 
     def _mesh_inside(self, mesh: AnyMesh, outer: AnyMesh) -> AnyMesh:
         """Returns `outer`, the mesh around. Raises WeftValueError where `mesh` is another one; an

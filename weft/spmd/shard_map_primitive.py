@@ -80,7 +80,7 @@ def call_shard_map(
 
 def inside(manual: Manual) -> Any:
     """`with inside(manual):` binds the names of the manual axes."""
-    return extend_mesh(manual.mesh, manual.axes, manual.explicit)
+    return extend_mesh(manual.mesh, manual.axes, manual.explicit, manual.untyped)
 
 
 def body_of(params: dict[str, Any]) -> tuple[Callable[..., list[Any]], OutSpecs]:

@@ -14,7 +14,7 @@ from weft.numpy import issubdtype as issubdtype
 
 __all__ = [
     "DType", "DTypeLike", "ExtendedDType", "Shape", "SupportsDType", "TypePromotionError",
-    "finfo", "iinfo", "issubdtype", "to_complex_dtype",
+    "finfo", "iinfo", "issubdtype", "supports_inf", "to_complex_dtype",
 ]  # fmt: skip
 
 DType: TypeAlias = np.dtype[Any]
@@ -30,3 +30,9 @@ class ExtendedDType:
 def to_complex_dtype(dtype: Any) -> Any:
     """The complex dtype whose parts are of a dtype."""
     return dtypes.canonical(np.result_type(dtype, np.complex64))
+
+
+def supports_inf(dtype: Any) -> bool:
+    """Whether a dtype has a number for infinity."""
+    found = dtypes.parse(dtype)
+    return bool(issubdtype(found, np.inexact) and np.isinf(np.asarray(np.inf).astype(found)))

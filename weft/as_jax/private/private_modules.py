@@ -5,10 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["PRIVATE"]
+__all__ = ["MISSING", "PRIVATE"]
 
 _HERE = "weft.as_jax.private"
 _CORE = ("weft.as_jax.core_classes", "weft.extend.core", "weft")
+
+_RULES = (
+    "a rule of JAX's primitive; those of weft stand in the tables of `weft.extend.interpreters`"
+)
+_INTERNAL = "a part of JAX's implementation"
+
+# Why names that libraries use beside the documented ones are missing, by patterns of full names.
+MISSING: Mapping[str, str] = MappingProxyType(
+    {
+        "jax.tools": "programs that write files of TensorFlow and XLA; see `weft.export`",
+        "jax._src.clusters": "`weft.distributed.initialize` finds no cluster; name its processes",
+        "jax._src.cudnn": _INTERNAL,
+        "jax._src.flattree": _INTERNAL,
+        "jax._src.lax.convolution._conv_general_dilated_*": _RULES,
+        "jax._src.lax.lax._dot_general_*": _RULES,
+        "jax._src.lax.lax.standard_primitive": _RULES,
+        "jax._src.lib.gpu_triton": "weft runs no Triton kernels",
+    }
+)
 
 PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -19,7 +38,7 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.checkify": (f"{_HERE}.checkify", "weft.experimental.checkify"),
         "jax._src.compiler": (f"{_HERE}.compiler",),
         "jax._src.ad_checkpoint": ("weft.ad_checkpoint",),
-        "jax._src.config": ("weft.config", "weft"),
+        "jax._src.config": (f"{_HERE}.setting_states", "weft.config", "weft"),
         "jax._src.core": _CORE,
         "jax._src.custom_derivatives": ("weft.custom_derivatives", "weft"),
         "jax._src.dispatch": (f"{_HERE}.dispatch",),

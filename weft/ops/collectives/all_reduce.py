@@ -21,7 +21,7 @@ from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core import rules
 from weft.core.access_pattern import same_dims, same_moves
-from weft.core.axes import bound_axis
+from weft.core.axes import bound_axis, mesh_axes
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
@@ -89,7 +89,11 @@ def _psum(operation: str, x: Any, names: Names, sizes: tuple[int, ...], groups: 
     if not names:
         return x
     check_varies(operation, type_of(x), names)
-    return bind_checked(psum_p, x, axis_name=names, axis_index_groups=groups)
+    x = made_varying(operation, x, names)
+    total = bind_checked(psum_p, x, axis_name=names, axis_index_groups=groups)
+    # The cotangents of what counts as varying are summed, as JAX sums them there.
+    untyped = {axis.name for axis in mesh_axes() if axis.untyped}
+    return vary(total, untyped.intersection(names)) if untyped else total
 
 
 def pmean(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:

@@ -229,6 +229,7 @@ def psum_scatter(
     def one(leaf: Any) -> Any:
         place = canonical_axis(scatter_dimension, type_of(leaf).ndim, "psum_scatter")
         check_varies("psum_scatter", type_of(leaf), names)
+        leaf = made_varying("psum_scatter", leaf, names)
         return bind_checked(psum_scatter_p, leaf, **along, dimension=place, tiled=bool(tiled))
 
     return tree.map(one, x)

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from weft import config
 from weft.base import source as sources
-from weft.core.axes import axis_length, bound_axis
+from weft.core.axes import axis_length, bound_axis, mesh_axes
 from weft.core.check import result_types
 from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
@@ -123,10 +124,10 @@ def check_varies(operation: str, x: ArrayType, names: Names) -> None:
     """Raises AxisError for a sum of values that are equal on all devices along a mesh axis.
 
     Such a value may have been summed already, or N equal copies may be meant; no type shows the
-    difference, a factor of N.
+    difference, a factor of N. With `argument_rule="jax"` equal copies are meant.
     """
     same = same_along(x, names)
-    if not same:
+    if not same or config.lenient():
         return
     axes = repr(same[0]) if len(same) == 1 else repr(same)
     rest = tuple(name for name in names if name not in same)
@@ -173,8 +174,10 @@ def communication(jaxpr: Jaxpr, axes: Iterable[str]) -> Equation | None:
 def check_silent(what: str, jaxpr: Jaxpr, axes: frozenset[str]) -> None:
     """Raises AxisError where devices that do not all run a jaxpr would wait for each other in it.
 
-    `axes` are those along which the value varies that decides whether it runs.
+    `axes` are those along which the value varies that decides whether it runs. Along axes where
+    all values count as varying, the user says that it is equal.
     """
+    axes -= {axis.name for axis in mesh_axes() if axis.untyped}
     eqn = communication(jaxpr, axes) if axes else None
     if eqn is None:
         return

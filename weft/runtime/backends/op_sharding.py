@@ -6,14 +6,14 @@ The numbers in it are those of partitions: XLA knows no devices. The text is wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.runtime.jaxlib.native import hlo_library
+from weft.runtime.jaxlib.native import extension, hlo_library
 
-__all__ = ["OpShardingFields", "make", "message", "parse", "parts", "proto", "text"]
+__all__ = ["OpShardingFields", "key", "make", "message", "parse", "parts", "proto", "text"]
 
 _Type: Any = hlo_library.OpSharding.Type
 _SUBGROUPS = {"replicated": _Type.REPLICATED, "manual": _Type.MANUAL, "unreduced": _Type.UNREDUCED}
@@ -27,6 +27,13 @@ class OpShardingFields(NamedTuple):
     tile_shape: tuple[int, ...]
     partitions: tuple[int, ...]
     subgroups: tuple[str, ...]
+
+
+def key(function: Callable[[Any], None]) -> bytes:
+    """What a module holds to have the compiler call a function with a sharding: an address in this
+    process. The function must live until the module is compiled."""
+    found: bytes = extension.encode_inspect_sharding_callback(function)
+    return found
 
 
 def parse(source: str | bytes) -> Any:

@@ -219,6 +219,23 @@ def sharding_constraint(x: ir.Value, how: ir.Attribute) -> ir.Value:
     return op1("sdy.sharding_constraint", (x,), x.type, {"sharding": how})
 
 
+def inspect_sharding(x: ir.Value, key: bytes) -> None:
+    """Has the compiler tell how it splits a value to the function of a key (`op_sharding.key`)."""
+    config = {
+        "call_target_name": attrs.string("InspectSharding"),
+        "api_version": attrs.integer(1, 32),
+        "has_side_effect": attrs.boolean(True),
+        "backend_config": ir.StringAttr.get(key, context()),
+    }
+    op("stablehlo.custom_call", (x,), [x.type], config)
+
+
+def sharding_group(values: Sequence[ir.Value], number: int) -> None:
+    """Ties the shardings of values of one shape together; `number` tells the groups apart."""
+    for x in values:
+        op("sdy.sharding_group", (x,), [], {"group_id": attrs.integer(number, 64)})
+
+
 def manual_computation(
     operands: Sequence[ir.Value],
     in_shardings: Sequence[ir.Attribute],

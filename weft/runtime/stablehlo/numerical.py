@@ -340,6 +340,26 @@ def custom_call(
     return op("stablehlo.custom_call", operands, result_types, config)
 
 
+def memory_placement(x: ir.Value, kind: str) -> ir.Value:
+    """The value in memory of the device of this kind, for compilers that know several."""
+    (moved,) = custom_call("annotate_device_placement", [x], [x.type], has_side_effect=True)
+    add_metadata(moved, {"_xla_buffer_placement": kind})
+    return moved
+
+
+def add_metadata(x: ir.Value, pairs: Mapping[str, str]) -> None:
+    """Adds names and values for passes of XLA to the operation that computes a value; those that it
+    has already stay. An argument has no operation, and nothing is added."""
+    if isinstance(x.owner, ir.Block):
+        return
+    attributes = x.owner.operation.attributes
+    name = "mhlo.frontend_attributes"
+    there = {own.name: own.attr for own in attributes[name]} if name in attributes else {}
+    attributes[name] = ir.DictAttr.get(
+        {key: attrs.string(text) for key, text in pairs.items()} | there, context()
+    )
+
+
 def callback(
     index: int, operands: Sequence[ir.Value], result_types: Sequence[ir.Type]
 ) -> list[ir.Value]:
