@@ -48,7 +48,8 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 def pytest_runtest_logfinish(nodeid: str) -> None:
     reason = _failed.get(nodeid)
     outcome = "passed" if reason is None else "failed" if reason else "skipped"
-    write({"test": nodeid, "outcome": outcome, "reason": reason})
+    seconds = time.monotonic() - _begun[-1]
+    write({"test": nodeid, "outcome": outcome, "reason": reason, "seconds": seconds})
 
 
 @pytest.hookimpl(tryfirst=True)
