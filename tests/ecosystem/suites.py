@@ -274,8 +274,11 @@ def main() -> int:
             row = compare(SUITES[name], args.python, args.beside, args.again, args.seconds)
             print(f"{name:16s} {row['weft']} of {row['jax']}", flush=True)
         except SuiteFailed as problem:
-            row = {"version": version_of(name), "problem": str(problem)}
+            row = {"version": version_of(name), "problem": str(problem), "failures": {}}
             print(f"{name:16s} {problem}", flush=True)
+        why = results.get(name, {}).get("why", {})
+        if kept := {reason: why[reason] for reason in why if reason in row["failures"].values()}:
+            row["why"] = kept
         results[name] = row
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     table.write_between(BEGIN, END, table_of(results))
