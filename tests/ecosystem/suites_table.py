@@ -82,10 +82,7 @@ SUITES = {
         Suite("numpyro", ("test/test_*.py",), 300, folder="test"),
         Suite("optax", ("optax/**/*_test.py",), 1000),
         Suite(
-            "quax",
-            ("tests/unit/**/test_*.py", "tests/usage/**/test_*.py"),
-            1000,
-            folder="tests",
+            "quax", ("tests/unit/**/test_*.py", "tests/usage/**/test_*.py"), 1000, folder="tests"
         ),
         Suite("rlax", ("rlax/**/*_test.py",), 1000),
         Suite("tinygp", ("tests/**/test_*.py",), 120, folder="tests"),

@@ -323,7 +323,7 @@ def test_axes_may_be_any_sequence():
         np.testing.assert_array_equal(jnp.asarray(x).transpose(axes), want)
 
 
-# Functions of an array of three dimensions and of two integers, which may be axes, lengths or times.
+# Functions of an array of three dimensions and of two integers: axes, lengths or repetitions.
 OF_TWO_INTEGERS = {
     "tile": lambda x, two: jnp.tile(x, two),
     "reshape": lambda x, two: jnp.reshape(x[0, 0, :0], two),
