@@ -199,9 +199,9 @@ def check_automatic(how: Sharding, operation: str, what: str) -> None:
 
 def constraint_impl(x: Any, *, sharding: Sharding) -> Array:
     array = as_array(x)
-    if is_abstract(sharding):
-        place = array._committed_place()
-        if isinstance(place, NamedSharding) and place.mesh.abstract_mesh is sharding.mesh:
+    place = array._committed_place()
+    if isinstance(sharding, NamedSharding) and isinstance(place, NamedSharding):
+        if place.mesh.abstract_mesh is sharding.mesh:
             sharding = NamedSharding(place.mesh, sharding.spec, sharding.memory_kind)
     return to_place(array, settled(sharding, array))
 
