@@ -409,6 +409,13 @@ def flag_changes(arguments: list[str]) -> dict[str, Any]:
 
 
 def parse_flags() -> None:
-    """Takes settings from the command line of the process: see `flag_changes`."""
+    """Takes settings from the command line of the process: see `flag_changes`.
+
+    Where the program has loaded absl, absl's flags count as parsed from now on, with their
+    defaults: until then reading one of them is an error.
+    """
     for name, value in flag_changes(sys.argv[1:]).items():
         config.update(name, value)
+    absl_flags = sys.modules.get("absl.flags")
+    if absl_flags is not None and not absl_flags.FLAGS.is_parsed():
+        absl_flags.FLAGS([""])

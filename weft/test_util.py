@@ -50,14 +50,15 @@ def _moved(args: Any, directions: Any, by: float) -> Any:
 
 
 def _numerical(f: Callable[..., Any], args: Any, directions: Any, eps: float) -> Any:
-    """The directional derivative by a central difference."""
-    ahead = f(*_moved(args, directions, eps / 2))
-    behind = f(*_moved(args, directions, -eps / 2))
+    """The directional derivative by a central difference, `eps` ahead and behind as in JAX: the
+    rounding of the values counts half of what it does at half the step."""
+    ahead = f(*_moved(args, directions, eps))
+    behind = f(*_moved(args, directions, -eps))
 
     def slope(a: Any, b: Any) -> Any:
         if not _varies(a):
             return np.zeros(type_of(a).shape, dtypes.float0)
-        return (np.asarray(a) - np.asarray(b)) / np.dtype(type_of(a).dtype).type(eps)
+        return (np.asarray(a) - np.asarray(b)) / np.dtype(type_of(a).dtype).type(2 * eps)
 
     return tree.map(slope, ahead, behind)
 
@@ -81,7 +82,7 @@ def check_jvp(
     atol: float | None = None, rtol: float | None = None, eps: float = 1e-4, err_msg: str = "",
 ) -> None:  # fmt: skip
     """Raises AssertionError unless `f_jvp(args, tangents)`, which returns results and tangents of
-    `f`, agrees with `f` and with a central difference of width `eps`, in a random direction.
+    `f`, agrees with `f` and with a central difference of steps `eps`, in a random direction.
 
     >>> from weft.test_util import check_jvp
     >>> check_jvp(jnp.sin, lambda x, t: weft.jvp(jnp.sin, x, t), (0.5,), eps=1e-2)
@@ -102,7 +103,7 @@ def check_vjp(
     atol: float | None = None, rtol: float | None = None, eps: float = 1e-4, err_msg: str = "",
 ) -> None:  # fmt: skip
     """Raises AssertionError unless `f_vjp(*args)`, which returns results of `f` and a function of
-    cotangents, agrees with `f`, and its gradient with a central difference of width `eps`.
+    cotangents, agrees with `f`, and its gradient with a central difference of steps `eps`.
 
     >>> from weft.test_util import check_vjp
     >>> import functools

@@ -61,6 +61,14 @@ TAKEN = {
         lambda: jax.ops.segment_sum(jnp.float32(3), jnp.array(1), 2).tolist(),
         [0.0, 3.0],
     ),
+    "a complex transform of real numbers": (
+        lambda: lax.fft(jnp.array([1.0, 2.0]), "FFT", (2,)).tolist(),
+        [3.0, -1.0],
+    ),
+    "a transform to real numbers of real ones": (
+        lambda: lax.fft(jnp.array([1, 2]), "IRFFT", (2,)).tolist(),
+        [1.5, -0.5],
+    ),
     "keys whose bits are zeros": (
         lambda: jax.random.key_data(
             jnp.zeros_like(jax.random.split(jax.random.key(1), 2))

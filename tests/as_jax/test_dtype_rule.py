@@ -104,3 +104,22 @@ def test_programs_of_weft_that_need_64_bits_have_them() -> None:
     found = weft.random.poisson(key, 5000.0, (4,)), weft.random.bits(key, (3,))
     np.testing.assert_array_equal(found[0], wanted[0])
     np.testing.assert_array_equal(found[1], wanted[1])
+
+
+@pytest.mark.parametrize(
+    "name", ["left_shift", "right_shift", "floor_divide", "remainder", "fmod", "power"]
+)
+def test_booleans_are_computed_with_as_integers(name: str) -> None:
+    x, y = np.array([False, True, True]), np.array([True, True, True])
+    want = getattr(np, name)(x.astype(np.int32), y.astype(np.int32))
+    function = getattr(jnp, name)
+    for wrap in (lambda f: f, weft.jit):
+        found = wrap(function)(jnp.array(x), jnp.array(y))
+        assert found.dtype == np.int32
+        np.testing.assert_array_equal(found, want)
+    assert jnp.square(jnp.array(x)).dtype == np.int32
+    with config.override(dtype_rule="weft"):
+        assert jnp.square(jnp.array(x)).dtype == np.bool_
+        with pytest.raises(weft.errors.DTypeError):
+            function(jnp.array(x), jnp.array(y))
+    assert function(jnp.array(x), jnp.array(y)).dtype == np.int32

@@ -53,6 +53,19 @@ def test_outside_of_programs_it_brings_the_array_there():
     assert with_sharding_constraint(wnp.float32(3), COPIES).sharding is COPIES
 
 
+def test_a_sharding_over_axes_is_over_the_devices_of_the_mesh_in_force():
+    axes = NamedSharding(MESH.abstract_mesh, P("i"))
+    with use_mesh(MESH):
+        x = with_sharding_constraint(X, axes)
+        assert x.sharding is ROWS and weft.device_put(X, axes).sharding is ROWS
+        assert weft.jit(wnp.sin, out_shardings=axes)(X).sharding is ROWS
+        assert weft.jit(lambda x: with_sharding_constraint(x * 2, axes))(X).sharding is ROWS
+    # Without one, the array says which devices.
+    assert with_sharding_constraint(weft.device_put(X, COLUMNS), axes).sharding is ROWS
+    with pytest.raises(WeftValueError, match="no devices"):
+        with_sharding_constraint(X, axes)
+
+
 def test_inside_of_programs_the_compiler_splits_so():
     f = weft.jit(lambda x: with_sharding_constraint(x * 2, COLUMNS))
     for argument in (X, weft.device_put(X, ROWS)):

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import time
 from typing import Any
 
@@ -48,7 +49,8 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 def pytest_runtest_logfinish(nodeid: str) -> None:
     reason = _failed.get(nodeid)
     outcome = "passed" if reason is None else "failed" if reason else "skipped"
-    write({"test": nodeid, "outcome": outcome, "reason": reason})
+    seconds = time.monotonic() - _begun[-1]
+    write({"test": nodeid, "outcome": outcome, "reason": reason, "seconds": seconds})
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -75,7 +77,12 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 def reason_of(report: Any) -> str:
-    """The error that a test ended with, in one line."""
+    """The error that a test ended with, in one line that is the same on other machines."""
+    return re.sub(r"(?<![\w.])/[^\s'\"]*/", "", message_of(report))
+
+
+def message_of(report: Any) -> str:
+    """What a test's error says, in one line."""
     text = report.longrepr
     crash = getattr(text, "reprcrash", None)
     message = crash.message if crash else str(text).strip()

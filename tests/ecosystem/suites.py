@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import table
@@ -36,6 +36,8 @@ SECONDS = 120.0
 LIMIT = 1500.0
 # A process that dies is started anew without the test that it died in, this often at most.
 STARTS = 6
+# Tests are named that take so many times as long on weft.
+SLOWER = 2.0
 
 
 class SuiteFailed(Exception):
@@ -44,10 +46,11 @@ class SuiteFailed(Exception):
 
 @dataclasses.dataclass
 class Outcome:
-    """How the tests of a library ended: outcomes and reasons by test, errors by file."""
+    """How the tests of a library ended: outcomes, reasons and times by test, errors by file."""
 
     tests: dict[str, tuple[str, str]]
     files: dict[str, str]
+    seconds: dict[str, float]
 
     def passed(self) -> list[str]:
         return sorted(name for name, (outcome, _) in self.tests.items() if outcome == "passed")
@@ -117,7 +120,7 @@ def run_tests(
     if only is not None:
         wanted = {name.partition("::")[0] for name in only}
         files = [path for path in files if str(path.relative_to(base)) in wanted]
-    outcome = Outcome({}, {})
+    outcome = Outcome({}, {}, {})
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for _ in range(STARTS):
@@ -178,22 +181,25 @@ def read_results(path: pathlib.Path, outcome: Outcome) -> None:
             outcome.files[row["file"]] = row["reason"]
         else:
             outcome.tests[row["test"]] = (row["outcome"], row.get("reason") or "")
+            outcome.seconds[row["test"]] = row.get("seconds", 0.0)
 
 
 def compare(suite: Suite, python: str, other: str, again: bool, seconds: float) -> dict[str, Any]:
     """One library's row: how many tests pass on JAX, how many of these on weft, and the rest."""
     version = version_of(suite.library)
     KEPT.mkdir(parents=True, exist_ok=True)
-    kept = KEPT / f"{suite.library}-{version}-{suite.count}.json"
+    kept = KEPT / f"{suite.library}-{version}-{suite.count}.seconds.json"
     logs = {system: KEPT / f"{suite.library}-{system}.log" for system in ("jax", "weft")}
     if kept.exists() and not again:
         passed = json.loads(kept.read_text(encoding="utf-8"))
     else:
         logs["jax"].unlink(missing_ok=True)
-        passed = run_tests(suite, "jax", other, None, logs["jax"], seconds).passed()
+        on_jax = run_tests(suite, "jax", other, None, logs["jax"], seconds)
+        passed = {name: on_jax.seconds[name] for name in on_jax.passed()}
         kept.write_text(json.dumps(passed, indent=0), encoding="utf-8")
     logs["weft"].unlink(missing_ok=True)
-    found = run_tests(suite, "weft", python, passed, logs["weft"])
+    found = run_tests(suite, "weft", python, list(passed), logs["weft"])
+    print_slower(passed, found.seconds)
     failures = {name: found.failure(name) for name in passed}
     failures = {name: reason[:300] for name, reason in failures.items() if reason is not None}
     return {
@@ -202,6 +208,14 @@ def compare(suite: Suite, python: str, other: str, again: bool, seconds: float) 
         "weft": len(passed) - len(failures),
         "failures": failures,
     }
+
+
+def print_slower(on_jax: Mapping[str, float], on_weft: Mapping[str, float]) -> None:
+    """The tests that take seconds more on weft, and several times as long."""
+    print(f"{sum(on_weft.values()):.0f} s on weft, {sum(on_jax.values()):.0f} s on JAX")
+    for name, seconds in sorted(on_weft.items(), key=lambda item: -item[1]):
+        if seconds > 1 + SLOWER * on_jax[name]:
+            print(f"    {seconds:.1f} s, {on_jax[name]:.1f} s on JAX: {name}", flush=True)
 
 
 def table_of(results: dict[str, Any]) -> str:
@@ -261,8 +275,11 @@ def main() -> int:
             row = compare(SUITES[name], args.python, args.beside, args.again, args.seconds)
             print(f"{name:16s} {row['weft']} of {row['jax']}", flush=True)
         except SuiteFailed as problem:
-            row = {"version": version_of(name), "problem": str(problem)}
+            row = {"version": version_of(name), "problem": str(problem), "failures": {}}
             print(f"{name:16s} {problem}", flush=True)
+        why = results.get(name, {}).get("why", {})
+        if kept := {reason: why[reason] for reason in why if reason in row["failures"].values()}:
+            row["why"] = kept
         results[name] = row
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     table.write_between(BEGIN, END, table_of(results))

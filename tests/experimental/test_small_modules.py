@@ -166,3 +166,19 @@ def test_what_cannot_run_says_so_at_the_call(path):
     function = getattr(importlib.import_module(f"weft.experimental.{module}"), name)
     with pytest.raises(weft.errors.WeftNotImplementedError, match="is not available"):
         function()
+
+
+def test_differences_are_taken_a_step_ahead_and_a_step_behind():
+    seen, directions = [], []
+
+    def f(x):
+        seen.append(float(x))
+        return x
+
+    def f_jvp(primals, tangents):
+        directions.append(float(tangents[0]))
+        return primals[0], tangents[0]
+
+    test_util.check_jvp(f, f_jvp, (np.float32(0.0),), eps=0.25)
+    step = 0.25 * directions[0]
+    np.testing.assert_allclose(seen, [0.0, step, -step], rtol=1e-6)

@@ -323,6 +323,39 @@ def test_axes_may_be_any_sequence():
         np.testing.assert_array_equal(jnp.asarray(x).transpose(axes), want)
 
 
+# Functions of an array of three dimensions and of two integers: axes, lengths or repetitions.
+OF_TWO_INTEGERS = {
+    "tile": lambda x, two: jnp.tile(x, two),
+    "reshape": lambda x, two: jnp.reshape(x[0, 0, :0], two),
+    "lax.reshape": lambda x, two: weft.lax.reshape(x[0, 0, :0], two),
+    "transpose": lambda x, two: jnp.transpose(x[0], two),
+    "x.transpose": lambda x, two: x[0].transpose(two),
+    "roll": lambda x, two: jnp.roll(x, (1, 2), two),
+    "flip": lambda x, two: jnp.flip(x, two),
+    "squeeze": lambda x, two: jnp.squeeze(x[:1, :1], two),
+    "expand_dims": lambda x, two: jnp.expand_dims(x, two),
+    "moveaxis": lambda x, two: jnp.moveaxis(x, two, (1, 2)),
+    "sum": lambda x, two: jnp.sum(x, axis=two),
+    "std": lambda x, two: jnp.std(x, axis=two),
+    "pad": lambda x, two: jnp.pad(x, two),
+    "fft2": lambda x, two: jnp.fft.fft2(x, axes=two),
+    "logsumexp": lambda x, two: weft.nn.logsumexp(x, axis=two),
+}
+
+
+@pytest.mark.parametrize("function", OF_TWO_INTEGERS.values(), ids=OF_TWO_INTEGERS)
+def test_several_integers_may_be_an_array(function):
+    x = jnp.asarray(T)
+    for values in ((1, 0), (0, 1)):
+        want = function(x, values)
+        for several in (list(values), np.array(values), jnp.array(values)):
+            got = function(x, several)
+            assert got.shape == want.shape
+            np.testing.assert_array_equal(got, want)
+    with pytest.raises((WeftTypeError, ConcretizationError)):
+        weft.jit(lambda two: function(x, two))(jnp.array([1, 0]))
+
+
 VECTOR, MATRIX = np.arange(6, dtype=np.float32), np.arange(12, dtype=np.float32).reshape(3, 4)
 
 

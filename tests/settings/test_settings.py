@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -88,6 +89,23 @@ def test_flags_of_a_command_line():
     }
     with pytest.raises(ValueError, match="true or false"):
         jax_settings.flag_changes(["--jax_debug_nans=perhaps"])
+
+
+def test_flags_of_absl_count_as_parsed(monkeypatch):
+    class Flags:
+        parsed = []
+
+        def __call__(self, argv):
+            self.parsed.append(argv)
+
+        def is_parsed(self):
+            return bool(self.parsed)
+
+    monkeypatch.setitem(sys.modules, "absl.flags", SimpleNamespace(FLAGS=Flags()))
+    monkeypatch.setattr(sys, "argv", ["program", "--other=1"])
+    for _ in range(2):
+        config.parse_flags_with_absl()
+    assert Flags.parsed == [[""]]  # once, without the flags that the program parses itself
 
 
 def run(lines, **environment):

@@ -20,7 +20,7 @@ from weft.sharding.context import mesh_in_force
 
 __all__ = [
     "BoundAxis", "axis_environment", "axis_length", "bound_axis", "extend_axis", "extend_mesh",
-    "mesh_axes", "names_axis", "over_mesh_in_force", "with_environment",
+    "mesh_axes", "names_axis", "on_devices_in_force", "over_mesh_in_force", "with_environment",
 ]  # fmt: skip
 
 
@@ -152,3 +152,12 @@ def over_mesh_in_force(spec: PartitionSpec, operation: str) -> NamedSharding:
         fix = Fix("use_mesh", text, {"spec": spec})
         raise NoMeshError(message, operation=operation, got=repr(spec), wanted=wanted, fix=fix)
     return NamedSharding(mesh, spec)
+
+
+def on_devices_in_force(sharding: NamedSharding) -> NamedSharding:
+    """A sharding over the axes of the mesh in force (`get_abstract_mesh()`) as one over its
+    devices; any other as it is."""
+    mesh = mesh_in_force()
+    if mesh is None or mesh is sharding.mesh or mesh.abstract_mesh is not sharding.mesh:
+        return sharding
+    return NamedSharding(mesh, sharding.spec, sharding.memory_kind)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import gc
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -58,7 +59,7 @@ class Trace:
     mul
     """
 
-    __slots__ = ("alive", "function", "name", "parent")
+    __slots__ = ("__weakref__", "alive", "function", "name", "parent")
 
     def __init__(self, parent: Trace | None, name: str, function: str = "") -> None:
         self.parent = parent
@@ -195,11 +196,11 @@ class running(using_trace):
         self._trace.finish()
         ended = _ended.get()
         if ended is not None:
-            ended.append(self._trace)
+            ended.append(weakref.ref(self._trace))
 
 
 # The traces that have ended, where leaked tracers are looked for.
-_ended: contextvars.ContextVar[list[Trace] | None] = contextvars.ContextVar(
+_ended: contextvars.ContextVar[list[weakref.ref[Trace]] | None] = contextvars.ContextVar(
     "weft_ended", default=None
 )
 
@@ -212,15 +213,15 @@ def leaks_checked(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         if not config.settings().check_tracer_leaks:
             return function(*args, **kwargs)
-        ended: list[Trace] = []
+        ended: list[weakref.ref[Trace]] = []
         token = _ended.set(ended)
         try:
             out = function(*args, **kwargs)
         finally:
             _ended.reset(token)
-        if ended:
-            gc.collect()
-        for trace in ended:
+        if any(trace() is not None for trace in ended):
+            gc.collect()  # What is left of them may be in cycles only.
+        for trace in filter(None, (trace() for trace in ended)):
             for held in gc.get_referrers(trace):
                 if isinstance(held, Tracer) and held._trace is trace:
                     raise leaked(held)

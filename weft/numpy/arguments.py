@@ -149,7 +149,7 @@ _axes: dict[tuple[Any, int], tuple[int, ...]] = {}
 
 
 def axes_of(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
-    """The axes that `axis` names: an integer, a sequence of them, or None for all."""
+    """The axes that `axis` names: an integer, a sequence or array of them, or None for all."""
     plain = axis is None or type(axis) is int
     if plain or (type(axis) is tuple and all(type(a) is int for a in axis)):
         found = _axes.get((axis, ndim))
@@ -158,10 +158,9 @@ def axes_of(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
         plain = True
     if axis is None:
         found = tuple(range(ndim))
-    elif isinstance(axis, Sequence):
-        found = canonical_axes([axis_of(a, ndim, operation) for a in axis], ndim, operation)
     else:
-        found = (axis_of(axis, ndim, operation),)
+        several = [axis_of(a, ndim, operation) for a in one_or_several(axis)]
+        found = canonical_axes(several, ndim, operation)
     if plain:
         _axes[axis, ndim] = found
     return found
@@ -213,11 +212,19 @@ def check_fill_is_read(fill_value: Any, mode: Any, operation: str) -> None:
     raise refusal(WeftValueError, message, operation, got, "mode='fill', or no fill_value", fix)
 
 
+def one_or_several(value: Any) -> Sequence[Any]:
+    """The elements of a sequence or of an array of one dimension; any other value alone."""
+    if isinstance(value, Sequence):
+        return value
+    return tuple(value) if getattr(value, "ndim", 0) == 1 else (value,)
+
+
 def sequence_of(value: Any, operation: str, argument: str) -> Sequence[Any]:
-    """A sequence, or a NumPy array of one dimension. Raises WeftTypeError for anything else."""
+    """A sequence, or the elements of an array of one dimension. Raises WeftTypeError for anything
+    else."""
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         return value
-    if isinstance(value, np.ndarray) and value.ndim == 1:
+    if getattr(value, "ndim", 0) == 1:
         return tuple(value)
     message = f"{operation}: {argument} is a sequence"
     raise invalid_type(message, operation, argument, value, "a sequence, such as a tuple")

@@ -96,6 +96,7 @@ def axes_and_sizes(
 ) -> tuple[tuple[int, ...], list[int | None]]:
     """The axes of a transform over several, and the length of each (None: as it is)."""
     ndim = len(shape)
+    s, axes = (tuple(x) if getattr(x, "ndim", 0) == 1 else x for x in (s, axes))
     if s is not None and not isinstance(s, Sequence):
         message = f"{operation}: s has a length for each axis"
         count = len(axes) if isinstance(axes, Sequence) else several or ndim

@@ -33,6 +33,7 @@ from weft.numpy.arguments import (
     common_shape,
     convert,
     length_of,
+    one_or_several,
     operand,
     operands,
     promoted,
@@ -402,8 +403,7 @@ def tile(A: Any, reps: Any) -> Array:
     Array([1, 2, 1, 2], dtype=int32)
     """
     A = operand("tile", A)
-    given = reps if isinstance(reps, (tuple, list)) else (reps,)
-    counts = tuple(integer_of(n, "tile", "reps") for n in given)
+    counts = tuple(integer_of(n, "tile", "reps") for n in one_or_several(reps))
     if any(n < 0 for n in counts):
         message = "tile: a number of repetitions is negative"
         raise refusal(WeftValueError, message, "tile", f"{reps}")

@@ -21,6 +21,7 @@ from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
     check_flag,
+    one_or_several,
     operand,
     operands,
     sequence_of,
@@ -229,7 +230,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     (1, 3)
     """
     a = operand("expand_dims", a)
-    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    axes = tuple(one_or_several(axis))
     ndim = type_of(a).ndim + len(axes)
     return shapes.expand_dims(as_operand(a), axes_of(axes, ndim, "expand_dims"))
 
@@ -418,9 +419,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     if axis is None:
         flat = roll(reshape(a, (of.size,)), shift, 0) if of.ndim != 1 else None
         return reshape(flat, of.shape) if flat is not None else roll(a, shift, 0)
-    axes = [
-        axis_of(x, of.ndim, "roll") for x in (axis if isinstance(axis, (tuple, list)) else (axis,))
-    ]
+    axes = [axis_of(x, of.ndim, "roll") for x in one_or_several(axis)]
     shifts = _shifts(shift)
     if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
         message = f"roll got {len(shifts)} shifts for {len(axes)} axes"

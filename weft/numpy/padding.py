@@ -61,6 +61,8 @@ def _pairs(value: Any, ndim: int, argument: str) -> list[list[Any]]:
         return out
     if isinstance(value, np.ndarray):
         value = value.tolist()
+    elif getattr(value, "ndim", 0):
+        value = [list(row) if row.ndim else row for row in value]
     if not isinstance(value, (tuple, list)):
         return [[value, value] for _ in range(ndim)]
     rows = [list(v) if isinstance(v, (tuple, list)) else v for v in value]

@@ -184,6 +184,11 @@ KEYS: frozenset[Any] = frozenset()
 
 # What these give depends on the bits of a number, so a wider dtype does not do.
 _OF_BITS = frozenset({"bitwise_count", "nextafter", "spacing"})
+# What JAX computes of booleans in int32 (NumPy does in int8). weft leaves the choice to the user,
+# but not with the setting `dtype_rule="jax"`.
+_OF_INTEGERS = frozenset(
+    {"floor_divide", "fmod", "left_shift", "power", "remainder", "right_shift", "square"}
+)
 
 
 def _computed_in(apply: Apply, wide: Any, dtype: Any) -> Apply:
@@ -239,6 +244,8 @@ class Operation:
             raise
         if self.inexact and dtype not in dtypes.NARROW_FLOATING and dtype.kind != "K":
             dtype = inexact(dtype)
+        if self._is_of_booleans(dtype) and config.settings().dtype_rule == "jax":
+            dtype, weak = dtypes.int32, False
         apply = self.choose(dtype, types)
         shapes = [of.shape for of in types]
         check_ranks(self.name, shapes)
@@ -249,6 +256,10 @@ class Operation:
         if any(steps):
             apply = _after_steps(self.name, apply, steps)
         return _after_host(apply, hosts) if any(hosts) else apply
+
+    def _is_of_booleans(self, dtype: Any) -> bool:
+        """Whether a setting decides in which dtype the function is computed."""
+        return dtype == dtypes.bool_ and self.name in _OF_INTEGERS
 
     def host_step(
         self, value: Any, of: ArrayType, dtype: Any, weak: bool
@@ -300,6 +311,8 @@ class Operation:
             return False  # The setting of ranks decides whether there is a plan.
         dtype = types[0].dtype
         if any(of.dtype != dtype for of in types) or dtype not in dtypes.ANY:
+            return False
+        if self._is_of_booleans(dtype):
             return False
         numbers = [x for x in values if _is_number(x)]
         if self.inexact and dtype not in dtypes.INEXACT:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.argument_errors import invalid_type, invalid_value, unknown_option
 from weft.arrays.array import Array
 from weft.core.rules import AxisData, Dims, Values
@@ -21,6 +21,7 @@ from weft.ops.declare import linear_primitive, result_type
 from weft.ops.elementwise.arithmetic import eq, mul, scalar
 from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.complex import conj, real
+from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, full_like
 from weft.ops.indexing.slicing import pad
@@ -53,7 +54,8 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     fft_type: an `FftType` or its name. "FFT" and "IFFT" take complex64 or complex128 and keep type
     and shape; "RFFT" takes float32 or float64, and gives the n // 2 + 1 first frequencies
     of a last dimension of length n; "IRFFT" undoes that, for a last dimension of
-    fft_lengths[-1] // 2 + 1. The inverse kinds divide by the product of the lengths. In XLA's
+    fft_lengths[-1] // 2 + 1. Under the setting `argument_rule="jax"` real numbers become complex
+    where a kind takes these. The inverse kinds divide by the product of the lengths. In XLA's
     transforms errors grow with the logarithm of the lengths (J. W. Cooley and J. W. Tukey, 1965).
 
     Raises DTypeError for other dtypes, ShapeError for lengths that are not those of the operand,
@@ -63,7 +65,12 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     >>> fft(np.array([1.0, 2.0, 3.0, 4.0], np.float32), "RFFT", (4,))
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
     """
-    return fft_p.bind(x, kind=_kind(fft_type), lengths=_lengths(fft_lengths))
+    kind = _kind(fft_type)
+    if kind != "RFFT" and config.lenient():
+        of = type_of(x)
+        if of.dtype not in dtypes.COMPLEX:
+            x = convert_element_type(x, dtypes.to_complex(of.dtype))
+    return fft_p.bind(x, kind=kind, lengths=_lengths(fft_lengths))
 
 
 def _kind(fft_type: Any) -> str:

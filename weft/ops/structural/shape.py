@@ -177,10 +177,8 @@ def reshape(
            [2, 3]], dtype=int32)
     """
     refuse_sharding("reshape", out_sharding)
-    if isinstance(new_sizes, int):
-        one = (new_sizes,) if config.lenient() else new_sizes
-        new_sizes = integers_of(one, "reshape", "new_sizes")
-    new_sizes = tuple(new_sizes)
+    one = isinstance(new_sizes, int) and config.lenient()
+    new_sizes = integers_of((new_sizes,) if one else new_sizes, "reshape", "new_sizes")
     if dimensions is not None:
         operand = transpose(operand, dimensions)
     if type_of(operand).shape == new_sizes:

@@ -12,7 +12,7 @@ from weft import tree
 from weft.arrays.array import Array, as_array, to_place
 from weft.core import rules
 from weft.core.access_pattern import same_dims, same_moves
-from weft.core.axes import mesh_axes, over_mesh_in_force
+from weft.core.axes import mesh_axes, on_devices_in_force, over_mesh_in_force
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import AxisError, Fix, WeftTypeError, WeftValueError, api_boundary
@@ -86,7 +86,8 @@ def as_format(
 
 def as_sharding(place: Any, operation: str) -> Any:
     """Returns a spec as a sharding over the mesh of the context, a sharding of one device as the
-    device, and devices, other shardings and None as they are; None for a mesh without axes.
+    device, and devices, other shardings and None as they are; None for a mesh without axes. A
+    sharding over the axes of the mesh in force is one over its devices.
 
     Raises WeftTypeError for any other value and WeftValueError for a spec without a mesh.
     """
@@ -94,6 +95,8 @@ def as_sharding(place: Any, operation: str) -> Any:
         return over_mesh_in_force(place, operation)
     if isinstance(place, NamedSharding) and place.without_axes:
         return None  # The sharding of a type, which says nothing.
+    if isinstance(place, NamedSharding):
+        return on_devices_in_force(place)
     if isinstance(place, SingleDeviceSharding):
         return place.device if place.canonical is place else place
     if not is_place(place):
@@ -196,6 +199,10 @@ def check_automatic(how: Sharding, operation: str, what: str) -> None:
 
 def constraint_impl(x: Any, *, sharding: Sharding) -> Array:
     array = as_array(x)
+    place = array._committed_place()
+    if isinstance(sharding, NamedSharding) and isinstance(place, NamedSharding):
+        if place.mesh.abstract_mesh is sharding.mesh:
+            sharding = NamedSharding(place.mesh, sharding.spec, sharding.memory_kind)
     return to_place(array, settled(sharding, array))
 
 
