@@ -38,6 +38,7 @@ SUITES = {
     suite.library: suite
     for suite in (
         Suite("array-api-compat", ("array_api_compat/tests/test_*.py",), 100),
+        Suite("bayex", ("tests/test_*.py",), 40, folder="tests"),
         Suite("bijx", ("tests/test_*.py",), 120, folder="tests"),
         Suite("blackjax", ("tests/**/test_*.py",), 150, folder="tests"),
         Suite("brax", ("brax/**/*_test.py",), 60),
@@ -56,15 +57,19 @@ SUITES = {
             200,
             variables=(("EINOPS_TEST_BACKENDS", "numpy,jax"),),
         ),
+        Suite("evermore", ("tests/test_*.py",), 120, folder="tests"),
         Suite("exponax", ("tests/test_*.py",), 120, folder="tests"),
         Suite("fedjax", ("fedjax/**/*_test.py",), 100),
         Suite("flashbax", ("flashbax/**/*_test.py",), 80),
         Suite("flax", ("tests/**/*_test.py",), 400, folder="tests"),
+        Suite("flowmc", ("tests/**/test_*.py",), 60, folder="tests"),
         Suite("flowjax", ("tests/**/test_*.py",), 120, folder="tests"),
+        Suite("folx", ("test/test_*.py",), 120, folder="test"),
         Suite("gpjax", ("tests/**/test_*.py",), 150, folder="tests"),
         Suite("gymnax", ("tests/test_*.py",), 80, folder="tests"),
         Suite("haliax", ("tests/*test*.py",), 200, folder="tests"),
         Suite("interpax", ("tests/test_*.py",), 80, folder="tests"),
+        Suite("jax-dataclasses", ("tests/test_*.py",), 80, folder="tests"),
         Suite(
             "jax-md",
             ("tests/*_test.py",),
@@ -86,6 +91,7 @@ SUITES = {
         Suite("mujoco-mjx", ("mujoco/mjx/**/*_test.py",), 60),
         Suite("numpyro", ("test/test_*.py",), 300, folder="test"),
         Suite("optax", ("optax/**/*_test.py",), 300),
+        Suite("paramax", ("tests/test_*.py",), 60, folder="tests"),
         Suite("penzai", ("tests/**/*_test.py",), 150, folder="tests"),
         Suite("pgx", ("tests/test_*.py", "pgx/_src/*_test.py"), 60),
         Suite("quax", ("tests/unit/**/test_*.py", "tests/usage/**/test_*.py"), 200, folder="tests"),
@@ -96,4 +102,8 @@ SUITES = {
     )
 }
 
-WITHOUT_TESTS = ("diffrax", "equinox", "jaxopt", "jaxtyping", "lineax", "optimistix", "tfp-nightly")
+WITHOUT_TESTS = (
+    "augmax", "diffrax", "distreqx", "dynamiqs", "equinox", "esquilax", "evosax", "jax-tqdm", "jaxkd",
+    "jaxns", "jaxopt", "jaxtyping", "jumanji", "lineax", "netket", "optimistix", "ott-jax",
+    "tfp-nightly", "treescope",
+)  # fmt: skip
