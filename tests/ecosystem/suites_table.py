@@ -1,6 +1,7 @@
 """The libraries whose own tests are run, where these stand, and how many are drawn.
 
-Libraries whose releases on PyPI have no tests are listed with that reason.
+Libraries whose releases on PyPI have no tests, or not the modules that these import (jaxlie), are
+listed as such.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class Suite:
             distribution if `folder` is given; files that match `without` are left out.
         count: how many tests are drawn, by the hash of their names.
         folder: what is taken out of the source distribution (None: the tests are installed).
-        without: patterns of files that are left out: they need packages beside JAX.
+        without: patterns of files that are left out: they need packages beside JAX,
+            or measure times.
         options: further arguments for pytest.
         variables: further environment variables.
     """
@@ -41,7 +43,7 @@ SUITES = {
         Suite("bayex", ("tests/test_*.py",), 40, folder="tests"),
         Suite("bijx", ("tests/test_*.py",), 120, folder="tests"),
         Suite("blackjax", ("tests/**/test_*.py",), 150, folder="tests"),
-        Suite("brax", ("brax/**/*_test.py",), 60),
+        Suite("brax", ("brax/**/*_test.py",), 60, without=("brax/**/perf_test.py",)),
         Suite("chex", ("chex/**/*_test.py",), 400),
         Suite("clu", ("clu/**/*_test.py",), 100),
         Suite("coix", ("coix/*_test.py",), 30),
@@ -77,7 +79,6 @@ SUITES = {
             folder="tests",
             without=("tests/uma*_test.py", "tests/tpu_test.py"),
         ),
-        Suite("jaxlie", ("tests/test_*.py",), 150, folder="tests"),
         Suite("jmp", ("jmp/**/*_test.py",), 100),
         Suite("jraph", ("jraph/_src/*_test.py",), 100),
         Suite(
@@ -103,7 +104,7 @@ SUITES = {
 }
 
 WITHOUT_TESTS = (
-    "augmax", "diffrax", "distreqx", "dynamiqs", "equinox", "esquilax", "evosax", "jax-tqdm", "jaxkd",
-    "jaxns", "jaxopt", "jaxtyping", "jumanji", "lineax", "netket", "optimistix", "ott-jax",
+    "augmax", "diffrax", "distreqx", "dynamiqs", "equinox", "esquilax", "evosax", "jax-tqdm",
+    "jaxkd", "jaxlie", "jaxns", "jaxopt", "jaxtyping", "jumanji", "lineax", "netket", "optimistix", "ott-jax",
     "tfp-nightly", "treescope",
 )  # fmt: skip

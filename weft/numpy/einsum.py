@@ -11,6 +11,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weft import dtypes
 from weft.argument_errors import refusal, refuse_sharding
 from weft.arrays.array import Array
@@ -50,16 +52,27 @@ def _read(operation: str, subscripts: Any, operands: Sequence[Any]) -> tuple[str
     """Subscripts and operands, also from the form einsum(x, [0, 1], y, [1, 2], [0, 2])."""
     if not isinstance(subscripts, str):
         values = [subscripts, *operands]
-        output = values.pop() if len(values) % 2 else None
-        text = ",".join(map(_letters, values[1::2]))
-        subscripts = text + ("" if output is None else "->" + _letters(output))
+        output = [values.pop()] if len(values) % 2 else []
+        terms = _letters([*values[1::2], *output])
+        subscripts = "->".join([",".join(terms[: len(values) // 2]), *terms[len(values) // 2 :]])
         operands = values[::2]
     check_arrays(operation, *operands)
     return subscripts, operands
 
 
-def _letters(labels: Any) -> str:
-    return "".join("..." if n is Ellipsis else _LETTERS[n] for n in labels)
+def _letters(terms: Sequence[Any]) -> list[str]:
+    """Terms as text. Labels are the numbers of letters, or any values that can be ordered."""
+    try:
+        labels = {label for term in terms for label in term if label is not Ellipsis}
+        ordered: Sequence[Any] = sorted(labels)
+    except TypeError:
+        raise _wrong("labels are integers, or other values that can be ordered", terms) from None
+    if len(ordered) > len(_LETTERS):
+        raise _wrong(f"more than {len(_LETTERS)} labels", terms)
+    if all([isinstance(n, (int, np.integer)) and 0 <= n < len(_LETTERS) for n in ordered]):
+        ordered = range(len(_LETTERS))
+    letter = {label: _LETTERS[n] for n, label in enumerate(ordered)}
+    return ["".join("..." if n is Ellipsis else letter[n] for n in term) for term in terms]
 
 
 @functools.lru_cache(maxsize=4096)
