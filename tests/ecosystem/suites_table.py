@@ -1,6 +1,6 @@
 """The libraries whose own tests are run, where these stand, and how many are drawn.
 
-Libraries whose releases on PyPI have no tests, or not the modules that these import (jaxlie), are
+Libraries whose releases on PyPI have no tests, or not what these import (jax-md, jaxlie), are
 listed as such.
 """
 
@@ -72,13 +72,6 @@ SUITES = {
         Suite("haliax", ("tests/*test*.py",), 200, folder="tests"),
         Suite("interpax", ("tests/test_*.py",), 80, folder="tests"),
         Suite("jax-dataclasses", ("tests/test_*.py",), 80, folder="tests"),
-        Suite(
-            "jax-md",
-            ("tests/*_test.py",),
-            80,
-            folder="tests",
-            without=("tests/uma*_test.py", "tests/tpu_test.py"),
-        ),
         Suite("jmp", ("jmp/**/*_test.py",), 100),
         Suite("jraph", ("jraph/_src/*_test.py",), 100),
         Suite(
@@ -104,7 +97,7 @@ SUITES = {
 }
 
 WITHOUT_TESTS = (
-    "augmax", "diffrax", "distreqx", "dynamiqs", "equinox", "esquilax", "evosax", "jax-tqdm",
-    "jaxkd", "jaxlie", "jaxns", "jaxopt", "jaxtyping", "jumanji", "lineax", "netket", "optimistix", "ott-jax",
-    "tfp-nightly", "treescope",
+    "augmax", "diffrax", "distreqx", "dynamiqs", "equinox", "esquilax", "evosax", "jax-md",
+    "jax-tqdm", "jaxkd", "jaxlie", "jaxns", "jaxopt", "jaxtyping", "jumanji", "lineax", "netket",
+    "optimistix", "ott-jax", "tfp-nightly", "treescope",
 )  # fmt: skip
