@@ -203,6 +203,10 @@ def test_inspection():
     assert (jnp.shape(x), jnp.ndim(x), jnp.size(x), jnp.size(x, 1)) == ((2, 3), 2, 6, 3)
     assert (jnp.shape([[1, 2]]), jnp.ndim(1.5), jnp.size([1])) == ((1, 2), 0, 1)
     assert jnp.iscomplexobj(1j) and jnp.isrealobj(x)
+    for kind in (jnp.complex64, weft.ShapeDtypeStruct((2,), jnp.complex64), np.complex64(1)):
+        assert jnp.iscomplexobj(kind) is np.iscomplexobj(kind) is True
+    for kind in (jnp.float32, jnp.bfloat16, weft.ShapeDtypeStruct((2,), jnp.float32)):
+        assert jnp.iscomplexobj(kind) is np.iscomplexobj(kind) is False
     assert jnp.isscalar(jnp.float32(1)) and jnp.isscalar(1) and not jnp.isscalar(x)
     assert jnp.iterable(x) and not jnp.iterable(1)
     assert jnp.array_repr(x) == repr(np.ones((2, 3), np.float32))

@@ -31,10 +31,13 @@ def _type(value: Any) -> Any:
 def iscomplexobj(x: Any) -> bool:
     """Whether the dtype of a value is complex.
 
-    >>> iscomplexobj(1j), iscomplexobj(np.ones(2))
-    (True, False)
+    As in NumPy, whatever has a dtype is asked for it: a ShapeDtypeStruct, and a class of scalars.
+
+    >>> iscomplexobj(1j), iscomplexobj(np.ones(2)), iscomplexobj(jnp.complex64)
+    (True, False, True)
     """
-    return _type(x).dtype in dtypes.COMPLEX
+    dtype = getattr(x, "dtype", None)
+    return (dtype if isinstance(dtype, np.dtype) else _type(x).dtype) in dtypes.COMPLEX
 
 
 def isrealobj(x: Any) -> bool:
