@@ -50,6 +50,19 @@ def test_polynomials_of_several_dimensions():
         jnp.polyadd(jnp.ones((2, 3)), jnp.ones((2, 2)))
 
 
+def test_labels_of_einsum_may_be_any_characters():
+    x, y = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(jnp.einsum("10, 02 -> 21", x, y), (x @ y).T)
+    np.testing.assert_array_equal(jnp.einsum("b0,0a", x, y), (x @ y).T)
+    np.testing.assert_array_equal(jnp.einsum("...0,0...->...", x, y[:, 0]), x @ y[:, 0])
+    np.testing.assert_array_equal(jnp.einsum("α...->...α", y), y.T)
+    for wrong in ("0.,0->", "0,0->2", "0->0->0"):
+        with pytest.raises(WeftValueError):
+            jnp.einsum(wrong, *[y[0]] * (wrong.count(",") + 1))
+    with config.override(argument_rule="weft"), pytest.raises(WeftValueError, match="read"):
+        jnp.einsum("0,0->", y[0], y[0])
+
+
 @pytest.mark.parametrize("write", [jnp.save, jnp.savez])
 def test_files_of_short_floats(write):
     x = jnp.arange(4, dtype=jnp.bfloat16)

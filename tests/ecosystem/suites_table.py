@@ -74,12 +74,7 @@ SUITES = {
         Suite("jax-dataclasses", ("tests/test_*.py",), 80, folder="tests"),
         Suite("jmp", ("jmp/**/*_test.py",), 100),
         Suite("jraph", ("jraph/_src/*_test.py",), 100),
-        Suite(
-            "keras",
-            ("keras/src/**/*_test.py",),
-            200,
-            variables=(("KERAS_BACKEND", "jax"),),
-        ),
+        Suite("keras", ("keras/src/**/*_test.py",), 200, variables=(("KERAS_BACKEND", "jax"),)),
         Suite("matfree", ("tests/**/test_*.py",), 120, folder="tests"),
         Suite("mctx", ("mctx/**/*_test.py",), 60),
         Suite("mujoco-mjx", ("mujoco/mjx/**/*_test.py",), 60),

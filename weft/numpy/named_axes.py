@@ -15,7 +15,7 @@ def has_names(axis: Any) -> bool:
     if type(axis) is int:
         return False
     if isinstance(axis, (tuple, list)):
-        return any([isinstance(one, str) for one in axis])
+        return any(isinstance(one, str) for one in axis)
     return isinstance(axis, str)
 
 

@@ -204,8 +204,8 @@ def sum(
 ) -> Array:  # fmt: skip
     """The sum of the elements along `axis`: an integer, several, or None for all.
 
-    Among several, or alone, there may be names of axes of `vmap` or of a manual mesh, as for `mean`,
-    `max`, `min`, `var` and `std`; `keepdims` says nothing about those.
+    Among several, or alone, there may be names of axes of `vmap` or of a manual mesh, as for
+    `mean`, `max`, `min`, `var` and `std`; `keepdims` says nothing about those.
 
     dtype: of the result and the additions; initial: added to it; where: a mask of the elements that
     count; promote_integers: whether narrow integers are summed in the default width.
