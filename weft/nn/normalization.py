@@ -27,10 +27,10 @@ from weft.numpy.arguments import (
     length_of,
     promoted,
 )
+from weft.numpy.axis_names import has_names, split_axes
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import unlisted
 from weft.numpy.elementwise import add, constant, filled, maximum, multiply, subtract
-from weft.numpy.named_axes import has_names, split_axes
 from weft.numpy.promotion import as_operand
 from weft.numpy.reductions import kept
 from weft.numpy.reductions import mean as mean_over

@@ -28,9 +28,9 @@ from weft.numpy.arguments import (
     operand,
     refuse_out,
 )
+from weft.numpy.axis_names import has_names, split_axes
 from weft.numpy.compiled_functions import CompiledFunction, compiled, is_eager
 from weft.numpy.elementwise import maximum, minimum
-from weft.numpy.named_axes import has_names, split_axes
 from weft.numpy.promotion import number_for
 from weft.numpy.repeated import repeated
 from weft.ops.collectives.all_reduce import pmax, pmean, pmin, psum
