@@ -82,7 +82,12 @@ SUITES = {
         Suite("optax", ("optax/**/*_test.py",), 300),
         Suite("paramax", ("tests/test_*.py",), 60, folder="tests"),
         Suite("penzai", ("tests/**/*_test.py",), 150, folder="tests"),
-        Suite("pgx", ("tests/test_*.py", "pgx/_src/*_test.py"), 60),
+        Suite(
+            "pgx",
+            ("tests/test_*.py", "pgx/_src/*_test.py"),
+            60,
+            without=("tests/test_bridge_bidding.py",),
+        ),
         Suite("quax", ("tests/unit/**/test_*.py", "tests/usage/**/test_*.py"), 200, folder="tests"),
         Suite("rlax", ("rlax/**/*_test.py",), 300),
         Suite("s2fft", ("tests/test_*.py",), 100, folder="tests"),
