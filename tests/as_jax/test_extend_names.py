@@ -371,6 +371,8 @@ def test_attributes_and_functions_that_checkpoints_and_named_arrays_read() -> No
     sharding = weft.numpy.ones(3).sharding
     assert sharding._addressable_device_assignment == sharding._device_assignment
     assert list(sharding._device_assignment) == weft.devices()[:1]
+    for split in (lambda x: x._split([1], 1), weft.jit(lambda x: x._split(np.array([1]), 1))):
+        assert [part.shape for part in split(weft.numpy.ones((2, 3)))] == [(2, 1), (2, 2)]
     tree_util, mesh = jax_module("_src.tree_util"), jax_module("_src.mesh")
     assert tree_util.flatten_one_level({"b": 1, "a": 2}) == ((2, 1), ("a", "b"))
     with pytest.raises(ValueError, match="leaf"):
