@@ -11,6 +11,7 @@ import weft
 import weft.numpy as jnp
 from weft import config
 from weft.errors import ShapeError, WeftValueError
+from weft.test_util import check_jvp
 
 
 @pytest.fixture(autouse=True)
@@ -107,3 +108,18 @@ def test_fractions_of_any_dtype(dtype):
     assert jnp.quantile(x, 0.0) == jnp.percentile(x, 0) == 0
     assert jnp.quantile(x, 2.0) == 1  # what is out of range means the nearest end
     np.testing.assert_array_equal(jnp.nanquantile(x, jnp.array([0, 1])), [0, 1])
+
+
+def test_tolerances_of_checked_derivatives_count_by_elements():
+    def slightly_wrong(x, t):
+        return x[0] * 3, t[0] * 3.06
+
+    def check(size):
+        x = np.ones(size, np.float32)
+        check_jvp(lambda x: x * 3, slightly_wrong, (x,), atol=1e-3, rtol=1e-3, eps=1e-2)
+
+    check(30)
+    with pytest.raises(AssertionError):
+        check(2)
+    with config.override(argument_rule="weft"), pytest.raises(AssertionError):
+        check(30)
