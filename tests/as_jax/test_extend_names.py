@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import importlib
 import pickle
 
@@ -155,6 +156,28 @@ def test_classes_of_which_weft_has_instances():
     call_p = extend.CallPrimitive("call_for_test")
     assert call_p.multiple_results and call_p.call_primitive
     assert core.max_dim(2, 3) == 3 and core.min_dim(2, 3) == 2
+
+
+def test_apply_primitive_compiles_what_the_lowering_says():
+    core, xla, mlir = (jax_module(n) for n in ("core", "interpreters.xla", "interpreters.mlir"))
+    calls = []
+
+    def counted(primitive, *args, **params):
+        calls.append(args)
+        return xla.apply_primitive(primitive, *args, **params)
+
+    for impl in (xla.apply_primitive, counted):
+        primitive = jax_module("extend.core").Primitive("one_more_for_test")
+        primitive.def_abstract_eval(lambda x, *, by: core.ShapedArray(x.shape, x.dtype))
+        mlir.register_lowering(
+            primitive, mlir.lower_fun(lambda x, *, by: x + by, multiple_results=False)
+        )
+        primitive.def_impl(functools.partial(impl, primitive))
+        for _ in range(2):
+            assert primitive.bind(np.float32(2.0), by=1) == 3
+    assert len(calls) == 2
+    with pytest.raises(weft.errors.LeakedTracerError):
+        weft.jit(lambda x: xla.apply_primitive(primitive, x, by=1))(1.0)
 
 
 def test_primitives_by_the_names_of_jax():
@@ -348,6 +371,8 @@ def test_attributes_and_functions_that_checkpoints_and_named_arrays_read() -> No
     sharding = weft.numpy.ones(3).sharding
     assert sharding._addressable_device_assignment == sharding._device_assignment
     assert list(sharding._device_assignment) == weft.devices()[:1]
+    for split in (lambda x: x._split([1], 1), weft.jit(lambda x: x._split(np.array([1]), 1))):
+        assert [part.shape for part in split(weft.numpy.ones((2, 3)))] == [(2, 1), (2, 2)]
     tree_util, mesh = jax_module("_src.tree_util"), jax_module("_src.mesh")
     assert tree_util.flatten_one_level({"b": 1, "a": 2}) == ((2, 1), ("a", "b"))
     with pytest.raises(ValueError, match="leaf"):

@@ -11,6 +11,7 @@ import weft
 import weft.numpy as jnp
 from weft import config
 from weft.errors import ShapeError, WeftValueError
+from weft.test_util import check_jvp
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +49,19 @@ def test_polynomials_of_several_dimensions():
     np.testing.assert_array_equal(jnp.polysub(y, x), padded - x)
     with pytest.raises(ShapeError):
         jnp.polyadd(jnp.ones((2, 3)), jnp.ones((2, 2)))
+
+
+def test_labels_of_einsum_may_be_any_characters():
+    x, y = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(jnp.einsum("10, 02 -> 21", x, y), (x @ y).T)
+    np.testing.assert_array_equal(jnp.einsum("b0,0a", x, y), (x @ y).T)
+    np.testing.assert_array_equal(jnp.einsum("...0,0...->...", x, y[:, 0]), x @ y[:, 0])
+    np.testing.assert_array_equal(jnp.einsum("α...->...α", y), y.T)
+    for wrong in ("0.,0->", "0,0->2", "0->0->0"):
+        with pytest.raises(WeftValueError):
+            jnp.einsum(wrong, *[y[0]] * (wrong.count(",") + 1))
+    with config.override(argument_rule="weft"), pytest.raises(WeftValueError, match="read"):
+        jnp.einsum("0,0->", y[0], y[0])
 
 
 @pytest.mark.parametrize("write", [jnp.save, jnp.savez])
@@ -94,3 +108,18 @@ def test_fractions_of_any_dtype(dtype):
     assert jnp.quantile(x, 0.0) == jnp.percentile(x, 0) == 0
     assert jnp.quantile(x, 2.0) == 1  # what is out of range means the nearest end
     np.testing.assert_array_equal(jnp.nanquantile(x, jnp.array([0, 1])), [0, 1])
+
+
+def test_tolerances_of_checked_derivatives_count_by_elements():
+    def slightly_wrong(x, t):
+        return x[0] * 3, t[0] * 3.06
+
+    def check(size):
+        x = np.ones(size, np.float32)
+        check_jvp(lambda x: x * 3, slightly_wrong, (x,), atol=1e-3, rtol=1e-3, eps=1e-2)
+
+    check(30)
+    with pytest.raises(AssertionError):
+        check(2)
+    with config.override(argument_rule="weft"), pytest.raises(AssertionError):
+        check(30)

@@ -245,7 +245,8 @@ def table_of(results: dict[str, Any]) -> str:
     )
     share = 100.0 * ours / total if total else 0.0
     lines.append(f"| all | | {total} | {ours} | {share:.1f} % | |")
-    lines += ["", f"The releases of {', '.join(WITHOUT_TESTS)} on PyPI have no tests."]
+    names = ", ".join(WITHOUT_TESTS)
+    lines += ["", f"The releases of {names} on PyPI have no tests, or not what these import."]
     return "\n".join(lines)
 
 

@@ -208,6 +208,16 @@ def test_promotion():
     assert jnp.linalg.norm(np.arange(3)).dtype == np.float32
 
 
+def test_labels_of_einsum_are_values_that_can_be_ordered():
+    with weft.enable_x64():
+        for rows, shared, columns in (("row", "in", "out"), (100, 7, 60), ((1, 2), (3,), (2, 2))):
+            found = jnp.einsum(M, [..., rows, shared], P, [shared, columns], [columns, rows])
+            np.testing.assert_allclose(found, (M @ P).T)
+        # The result that is not given is in the order of the labels.
+        np.testing.assert_allclose(jnp.einsum(M, ["z", "k"], P, ["k", "b"]), (M @ P).T)
+        np.testing.assert_allclose(jnp.einsum(M, [np.int64(5), 2], P, [2, 1]), (M @ P).T)
+
+
 def test_the_norm_of_zeros_has_no_infinite_value():
     assert float(jnp.linalg.norm(jnp.zeros(3), 3)) == 0
     slope = weft.grad(lambda x: jnp.linalg.norm(x, 3))(jnp.array([0.0, 2.0]))
@@ -255,6 +265,9 @@ def test_derivatives_of_norms_where_all_is_zero(norm, dtype):
         (lambda: jnp.einsum("ij,jk->ii", M, P), WeftValueError, "result"),
         (lambda: jnp.einsum("i1", M), WeftValueError, "read"),
         (lambda: jnp.einsum("ijk", M), WeftValueError, "fit"),
+        (lambda: jnp.einsum(M, ["i", 0]), WeftValueError, "ordered"),
+        (lambda: jnp.einsum(M, [[], 0]), WeftValueError, "ordered"),
+        (lambda: jnp.einsum(M, range(100, 153)), WeftValueError, "52 labels"),
         (lambda: jnp.einsum("i", M), WeftValueError, "fit"),
         (lambda: jnp.einsum("ij,ik", M, P), ShapeError, "label 'i'"),
         (lambda: jnp.linalg.norm(M, "other"), WeftValueError, "order"),

@@ -207,9 +207,9 @@ def test_solving_with_factors():
     for a in (A, C):
         factors, wanted = linalg.lu_factor(a), reference.lu_factor(a)
         close(factors, wanted)
-        for trans in (0, 1, 2):
+        for trans in (0, True, np.int8(2)):
             close(linalg.lu_solve(factors, B, trans), reference.lu_solve(wanted, B, trans))
-        for trans in (0, "T", 2):
+        for trans in (0, "T", 2, True, np.int64(1)):
             for lower in (False, True):
                 want = reference.solve_triangular(a, V, trans, lower, unit_diagonal=not lower)
                 close(linalg.solve_triangular(a, V, trans, lower, unit_diagonal=not lower), want)

@@ -11,6 +11,7 @@ from weft.arrays.array import Array
 from weft.base.program_caches import clear_caches as clear_caches
 from weft.core.primitive import Primitive
 from weft.errors import WeftNotImplementedError
+from weft.lowering.eval_trace import run_lowered
 from weft.sharding import Mesh
 from weft.sharding.context import mesh_in_force
 
@@ -23,8 +24,11 @@ Backend = Any
 
 
 def apply_primitive(prim: Primitive, *args: Any, **params: Any) -> Any:
-    """Evaluates a primitive at once, whichever trace is current."""
-    return prim.impl(*args, **params)
+    """Compiles a primitive from its lowering and runs it, whichever trace is current.
+
+    So it may be what `def_impl` sets.
+    """
+    return run_lowered(prim, args, params)
 
 
 def canonicalize_dtype(value: Any) -> Any:

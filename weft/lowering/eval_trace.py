@@ -33,7 +33,7 @@ from weft.lowering.executables import LITTLE, Program, compile_program, run_prog
 from weft.lowering.numpy_evaluation import program_on_host
 from weft.lowering.result_layouts import operand_formats
 
-__all__ = ["EvalTrace", "one_operation", "operation_key", "operation_program"]
+__all__ = ["EvalTrace", "one_operation", "operation_key", "operation_program", "run_lowered"]
 
 
 class EvalTrace(Trace):
@@ -67,11 +67,11 @@ class EvalTrace(Trace):
 
     def first_time(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Evaluates an application without a cached executable: compiles one, or runs Python."""
-        for value in args:
-            if isinstance(value, Tracer):
-                raise leaked(value)
         impl = rules.impl.get(primitive)
         if impl is not None:
+            for value in args:
+                if isinstance(value, Tracer):
+                    raise leaked(value)
             token = set_current(self)
             try:
                 outs = impl(*args, **params)
@@ -81,17 +81,30 @@ class EvalTrace(Trace):
                 return _result(outs)
             finally:
                 reset_current(token)
-        arrays = [as_array(x) for x in args]
-        key = operation_key(arrays, params)
-        try:
-            program = primitive.eager_cache.get(key)
-        except TypeError:  # a parameter that cannot be hashed: compiled each time
+        return run_lowered(primitive, args, params)
+
+
+def run_lowered(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Evaluates an application by the executable that its lowering gives, not by Python.
+
+    Raises LeakedTracerError for a tracer.
+    """
+    for value in args:
+        if isinstance(value, Tracer):
+            raise leaked(value)
+    arrays = [as_array(x) for x in args]
+    key = operation_key(arrays, params)
+    if rules.impl.get(primitive) is not None:
+        key = ("lowered", *key)  # `bind` is not to find it
+    try:
+        program = primitive.eager_cache.get(key)
+    except TypeError:  # a parameter that cannot be hashed: compiled each time
+        program = one_operation(primitive, arrays, params)
+    else:
+        if program is None:
             program = one_operation(primitive, arrays, params)
-        else:
-            if program is None:
-                program = one_operation(primitive, arrays, params)
-                primitive.eager_cache[key] = program
-        return run_program(program, arrays)
+            primitive.eager_cache[key] = program
+    return run_program(program, arrays)
 
 
 def _result(value: Any) -> Any:

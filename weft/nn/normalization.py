@@ -27,6 +27,7 @@ from weft.numpy.arguments import (
     length_of,
     promoted,
 )
+from weft.numpy.axis_names import has_names, split_axes
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import unlisted
 from weft.numpy.elementwise import add, constant, filled, maximum, multiply, subtract
@@ -34,6 +35,7 @@ from weft.numpy.promotion import as_operand
 from weft.numpy.reductions import kept
 from weft.numpy.reductions import mean as mean_over
 from weft.numpy.reductions import sum as sum_over
+from weft.ops.collectives.all_reduce import pmax, psum
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import rounding
 from weft.ops.elementwise.complex import real
@@ -115,6 +117,8 @@ def softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
     Array([0.5, 0.5], dtype=float32)
     """
     x = _operand("softmax", x)
+    if has_names(axis):
+        return lax.exp(log_softmax(x, axis, where))
     of = type_of(x)
     axes = axes_of(axis, of.ndim, "softmax")
     return _softmax(x, *_mask("softmax", where, of.shape), axes=axes)
@@ -138,6 +142,10 @@ def log_softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
     """
     x = _operand("log_softmax", x)
     of = type_of(x)
+    if has_names(axis):
+        out = subtract(x, logsumexp(x, axis, keepdims=True, where=where))
+        mask = _mask("log_softmax", where, of.shape)
+        return select(mask[0], out, filled(-math.inf, out)) if mask else out
     axes = axes_of(axis, of.ndim, "log_softmax")
     return _log_softmax(x, *_mask("log_softmax", where, of.shape), axes=axes)
 
@@ -225,6 +233,10 @@ def logsumexp(
     Array(1000., dtype=float32)
     """
     check_flags("logsumexp", keepdims=keepdims, return_sign=return_sign)
+    if has_names(axis):
+        positions, names = split_axes(axis)
+        parts = logsumexp(a, positions, b, keepdims, return_sign=True, where=where)
+        return _logsumexp_of_parts(*parts, names, signed=bool(return_sign))
     a = _operand("logsumexp", a)
     extra = []
     if b is not None:
@@ -244,6 +256,17 @@ def logsumexp(
         keepdims=bool(keepdims),
         signed=bool(return_sign),
     )
+
+
+def _logsumexp_of_parts(part: Any, sign: Any, names: tuple[str, ...], signed: bool) -> Any:
+    """`logsumexp` along named axes, from the logarithm and the sign of the sum at each place."""
+    shift, _ = _or_zero(pmax(stop_gradient(part), names))
+    total = psum(lax.mul(sign, lax.exp(lax.sub(part, shift))), names)
+    nothing = lax.eq(total, constant(0, total))
+    safe = select(nothing, filled(1, total), total)
+    logarithm = lax.log(lax.abs(safe) if signed else safe)
+    out = lax.add(select(nothing, filled(-math.inf, logarithm), logarithm), shift)
+    return (out, lax.sign(total)) if signed else out
 
 
 def logmeanexp(x: ArrayLike, axis: Any = None, where: Any = None, keepdims: bool = False) -> Array:

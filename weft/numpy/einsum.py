@@ -11,7 +11,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft import dtypes
+import numpy as np
+
+from weft import config, dtypes
 from weft.argument_errors import refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
@@ -50,16 +52,45 @@ def _read(operation: str, subscripts: Any, operands: Sequence[Any]) -> tuple[str
     """Subscripts and operands, also from the form einsum(x, [0, 1], y, [1, 2], [0, 2])."""
     if not isinstance(subscripts, str):
         values = [subscripts, *operands]
-        output = values.pop() if len(values) % 2 else None
-        text = ",".join(map(_letters, values[1::2]))
-        subscripts = text + ("" if output is None else "->" + _letters(output))
+        output = [values.pop()] if len(values) % 2 else []
+        subscripts = _text([*values[1::2], *output], bool(output))
         operands = values[::2]
+    elif config.lenient():
+        subscripts = _in_letters(subscripts)
     check_arrays(operation, *operands)
     return subscripts, operands
 
 
-def _letters(labels: Any) -> str:
-    return "".join("..." if n is Ellipsis else _LETTERS[n] for n in labels)
+def _text(terms: Sequence[Any], with_result: bool) -> str:
+    """Subscripts from terms, the last of which may be the result.
+
+    Labels are the numbers of letters, or any values that can be ordered.
+    """
+    try:
+        labels = {label for term in terms for label in term if label is not Ellipsis}
+        ordered: Sequence[Any] = sorted(labels)
+    except TypeError:
+        raise _wrong("labels are integers, or other values that can be ordered", terms) from None
+    if len(ordered) > len(_LETTERS):
+        raise _wrong(f"more than {len(_LETTERS)} labels", terms)
+    if all(isinstance(n, (int, np.integer)) and 0 <= n < len(_LETTERS) for n in ordered):
+        ordered = range(len(_LETTERS))
+    letter = {label: _LETTERS[n] for n, label in enumerate(ordered)}
+    texts = ["".join("..." if n is Ellipsis else letter[n] for n in term) for term in terms]
+    return "->".join([",".join(texts[:-1]), texts[-1]]) if with_result else ",".join(texts)
+
+
+@functools.lru_cache(maxsize=4096)
+def _in_letters(subscripts: str) -> str:
+    """Subscripts with letters in place of other characters, which JAX takes as labels, too."""
+    text = subscripts.replace(" ", "")
+    others = set(text.replace("...", "").replace("->", "").replace(",", "")) - set(_LETTERS)
+    if not others or not others.isdisjoint(".->"):
+        return subscripts
+    inputs, arrow, output = text.partition("->")
+    pieces = [term.split("...") for term in (*inputs.split(","), *([output] if arrow else []))]
+    terms = [[*first, *[c for rest in more for c in (..., *rest)]] for first, *more in pieces]
+    return _text(terms, bool(arrow))
 
 
 @functools.lru_cache(maxsize=4096)

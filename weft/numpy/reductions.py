@@ -28,10 +28,12 @@ from weft.numpy.arguments import (
     operand,
     refuse_out,
 )
+from weft.numpy.axis_names import has_names, split_axes
 from weft.numpy.compiled_functions import CompiledFunction, compiled, is_eager
 from weft.numpy.elementwise import maximum, minimum
 from weft.numpy.promotion import number_for
 from weft.numpy.repeated import repeated
+from weft.ops.collectives.all_reduce import pmax, pmean, pmin, psum
 from weft.ops.elementwise.arithmetic import add, div, le, mul, ne, sqrt, square, sub
 from weft.ops.elementwise.complex import conj, imag, real
 from weft.ops.elementwise.selection import select
@@ -202,12 +204,19 @@ def sum(
 ) -> Array:  # fmt: skip
     """The sum of the elements along `axis`: an integer, several, or None for all.
 
+    Among several, or alone, there may be names of axes of `vmap` or of a manual mesh, as for
+    `mean`, `max`, `min`, `var` and `std`; `keepdims` says nothing about those.
+
     dtype: of the result and the additions; initial: added to it; where: a mask of the elements that
     count; promote_integers: whether narrow integers are summed in the default width.
 
     >>> jnp.sum(jnp.ones((2, 3)), axis=1)
     Array([3., 3.], dtype=float32)
     """
+    if has_names(axis):
+        positions, names = split_axes(axis)
+        part = sum(a, positions, dtype, out, keepdims, None, where, promote_integers)
+        return sum(psum(part, names), (), dtype, initial=initial, promote_integers=promote_integers)
     plain = keepdims is False and promote_integers is True
     if plain and dtype is initial is where is out is None:
         axes = plain_axes("sum", a, axis)
@@ -280,6 +289,9 @@ def max(
     >>> jnp.max(jnp.array([[1, 5], [3, 2]]), axis=0)
     Array([3, 5], dtype=int32)
     """
+    if has_names(axis):
+        positions, names = split_axes(axis)
+        return pmax(max(a, positions, out, keepdims, initial, where), names)
     if initial is where is out is None and keepdims is False:
         axes = plain_axes("max", a, axis)
         if axes:
@@ -299,6 +311,9 @@ def min(
     >>> jnp.min(jnp.array([[1, 5], [3, 2]]), axis=0)
     Array([1, 2], dtype=int32)
     """
+    if has_names(axis):
+        positions, names = split_axes(axis)
+        return pmin(min(a, positions, out, keepdims, initial, where), names)
     if initial is where is out is None and keepdims is False:
         axes = plain_axes("min", a, axis)
         if axes:
@@ -406,8 +421,20 @@ def mean(
     >>> jnp.mean(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     Array([2., 3.], dtype=float32)
     """
+    if has_names(axis):
+        return _mean_along_names(a, axis, dtype, out, keepdims, where)
     given, how = arguments("mean", a, axis, out, keepdims, where=where)
     return _mean(*given, dtype=result_dtype("mean", dtype), **how)
+
+
+def _mean_along_names(a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, where: Any) -> Any:
+    if where is None:
+        positions, names = split_axes(axis)
+        return pmean(mean(a, positions, dtype, out, keepdims), names)
+    working = inexact(type_of(operand("mean", a)).dtype) if dtype is None else dtype
+    count = broadcasted(boolean(where), type_of(a).shape, "where")
+    total = sum(a, axis, working, out, keepdims, where=where)
+    return div(total, sum(count, axis, type_of(total).dtype, keepdims=keepdims))
 
 
 def _spread_about(x: Any, center: Any, shape: Any, axes: Any) -> Any:
@@ -458,15 +485,33 @@ def _variance(
     if mean is not None:
         why = "the mean is computed along with the squares, and costs no pass of its own"
         raise not_taken(name, "mean", mean, why, "leave it out")
-    (a, *extra), how = arguments(name, a, axis, out, keepdims, where=where)
     target = result_dtype(name, dtype)
     if target is not None and target not in dtypes.INEXACT:
         message = f"{name} is computed in a floating-point or complex dtype"
         got = f"dtype={target.name}"
         raise refusal(WeftValueError, message, name, got, "a floating-point or complex dtype")
     number = _correction(name, ddof, correction)
+    if has_names(axis):
+        found = _variance_along_names(a, axis, target, keepdims, where, number)
+        return sqrt(found) if name == "std" else found
+    (a, *extra), how = arguments(name, a, axis, out, keepdims, where=where)
     number = as_array(float(number)) if is_eager() else number
     return _var(a, number, *extra, dtype=target, root=name == "std", **how)
+
+
+def _variance_along_names(
+    a: Any, axis: Any, dtype: Any, keepdims: Any, where: Any, correction: Any
+) -> Any:
+    a = operand("var", a)
+    of = type_of(a)
+    x = convert(a, inexact(of.dtype) if dtype is None else dtype)
+    center = mean(x, axis, keepdims=True, where=where)
+    squares = squared_size(sub(x, broadcasted(center, of.shape)))
+    counted = True if where is None else boolean(where)
+    counted = broadcasted(counted, of.shape, "where")
+    count = sum(counted, axis, type_of(squares).dtype, keepdims=keepdims)
+    total = sum(squares, axis, keepdims=keepdims, where=where)
+    return div(total, sub(count, convert(correction, type_of(count).dtype)))
 
 
 @repeated

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from weft import dtypes
 from weft.argument_errors import close_name, integer_of, unknown_option
 from weft.core.types import type_of
@@ -19,8 +21,12 @@ __all__ = [
 
 
 def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> None:
-    """Raises WeftValueError for a value that is not among `names`."""
-    if type(value) is type(names[0]) and value in names:
+    """Raises WeftValueError for a value that is not among `names`, words or integers.
+
+    As an integer, True is 1 and a NumPy number is its value.
+    """
+    kind: Any = str if isinstance(names[0], str) else (int, np.integer)
+    if isinstance(value, kind) and value in names:
         return
     near = close_name(value, names) if isinstance(names[0], str) else None
     # No name but a near one is what was meant: which of them is the user's to say.

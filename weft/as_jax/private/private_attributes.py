@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.core.operators import ArrayOperators
 from weft.dispatch import jitted
+from weft.numpy.joining import split
 from weft.sharding import Sharding
 
 __all__ = ["add_private_attributes"]
@@ -23,10 +25,16 @@ def _addressable_device_assignment(sharding: Sharding) -> tuple[Any, ...]:
     return tuple(device for device in sharding.device_list if device in addressable)
 
 
+def _split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """`split`, which copies of `jacfwd` and `jacrev` call as a method."""
+    return split(x, indices_or_sections, axis)
+
+
 def add_private_attributes() -> None:
     """Gives weft's classes these attributes."""
     for attribute in (_device_assignment, _addressable_device_assignment):
         setattr(Sharding, attribute.__name__, property(attribute))
+    setattr(ArrayOperators, _split.__name__, _split)
     # Libraries recognise what `jit` returns by the name of its class (haiku and chex refuse it).
     # The module holds the class by this name too, where what was pickled looks for it.
     setattr(jitted, _NAME_OF_JITTED, jitted.Jitted)
