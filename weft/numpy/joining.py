@@ -479,6 +479,10 @@ def _repeat_each(x: Any, *, count: int, axis: int) -> Any:
     return shapes.reshape(out, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
 
 
+# A few slices are joined faster than their elements are gathered.
+_MOST_SLICES = 16
+
+
 @compiled
 def _take_places(x: Any, index: Any, *, axis: int) -> Any:
     """The elements of one axis at positions that are within bounds."""
@@ -567,7 +571,26 @@ def delete(
         got = f"obj={obj!r:.80} for {of}, axis {place}"
         wanted = f"positions between {-length} and {length - 1}"
         raise refusal(WeftIndexError, f"delete: {error}", "delete", got, wanted) from None
-    return _take_places(as_operand(arr), kept, axis=place)
+    return _take_known(as_operand(arr), kept, place)
+
+
+def _take_known(x: Any, index: Any, axis: int) -> Any:
+    """The elements of one axis at known positions: as slices, where few make them up and other
+    positions would be another program anyway."""
+    starts = [0, *(np.nonzero(np.diff(index) != 1)[0] + 1).tolist()]
+    if not isinstance(x, Tracer) or not index.size or len(starts) > _MOST_SLICES:
+        return _take_places(x, index, axis=axis)
+    stops = [*starts[1:], index.size]
+    bounds = tuple(
+        (int(index[start]), int(index[stop - 1]) + 1)
+        for start, stop in zip(starts, stops, strict=True)
+    )
+    return _slices(x, bounds=bounds, axis=axis)
+
+
+@compiled
+def _slices(x: Any, *, bounds: tuple[tuple[int, int], ...], axis: int) -> Any:
+    return join([slicing.slice_in_dim(x, low, high, axis=axis) for low, high in bounds], axis)
 
 
 def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Array:
@@ -604,6 +627,10 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
         count = padded[0]
         values = shapes.move_dim(values, 0, place, count)
     target = (*of.shape[:place], count, *of.shape[place + 1 :])
-    source = _order(places if traced else places.astype(np.int32), length=length, count=count)
     values = broadcasted(convert(values, of.dtype), target, "insert")
-    return _take_places(concatenate([arr, values], place), source, axis=place)
+    whole = concatenate([arr, values], place)
+    if traced:
+        return _take_places(whole, _order(places, length=length, count=count), axis=place)
+    places = np.broadcast_to(np.where(places < 0, places + length, places), (count,))
+    keys = np.concatenate([np.arange(1, 2 * length, 2), 2 * places.astype(np.int64)])
+    return _take_known(whole, np.argsort(keys, kind="stable").astype(np.int32), place)

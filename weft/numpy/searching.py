@@ -236,15 +236,26 @@ def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None
     return _digitize(x, bins, right=bool(right))
 
 
+# Among so few elements comparing with all of them is faster than bisection.
+_FEW = 64
+
+
 @compiled
-def _isin(element: Any, test: Any, *, invert: bool) -> Any:
+def _isin(element: Any, test: Any, *, invert: bool, method: str) -> Any:
     element, test = promoted("isin", element, test)
     shape, n = type_of(element).shape, type_of(test).size
-    rank = len(shape)
-    grid = (*shape, n)
-    rows = broadcast_in_dim(element, grid, tuple(range(rank)))
-    columns = broadcast_in_dim(reshape(test, (n,)), grid, (rank,))
-    found = reduce_or(eq(rows, columns), (rank,))
+    test = reshape(test, (n,))
+    ordered = type_of(element).dtype not in dtypes.COMPLEX and n
+    if ordered and (n > _FEW if method == "auto" else method != "compare_all"):
+        test = sort((test,), 0)[0]
+        place = _searchsorted.function(test, element, side="left", method="scan")
+        # NaN equals nothing, wherever it goes.
+        found = eq(take_axis(test, place, 0, "clip"), element)
+    else:
+        rank = len(shape)
+        grid = (*shape, n)
+        rows = broadcast_in_dim(element, grid, tuple(range(rank)))
+        found = reduce_or(eq(rows, broadcast_in_dim(test, grid, (rank,))), (rank,))
     return bitwise_not(found) if invert else found
 
 
@@ -258,7 +269,9 @@ def isin(
 ) -> Array:
     """Whether each element is among `test_elements` (with invert: is not).
 
-    element: any shape, which the boolean result has; test_elements: any shape.
+    element: any shape, which the boolean result has; test_elements: any shape. method:
+    "compare_all" compares each with each, "binary_search" and "sort" sort `test_elements` first,
+    "auto" chooses by their number.
 
     >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([3, 1]))
     Array([ True, False,  True], dtype=bool)
@@ -266,7 +279,7 @@ def isin(
     check_flags("isin", assume_unique=assume_unique, invert=invert)
     element, test_elements = meeting("isin", element, test_elements)
     check_choice(method, ("auto", "compare_all", "binary_search", "sort"), "isin", "method")
-    return _isin(element, test_elements, invert=bool(invert))
+    return _isin(element, test_elements, invert=bool(invert), method=method)
 
 
 _EXTRAPOLATE = "extrapolate"

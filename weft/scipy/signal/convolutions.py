@@ -161,23 +161,24 @@ def _bounded(
 ) -> Any:
     given, dtype = _result_type(x, y)
     x, y = convert(x, dtype), convert(y, dtype)
-    first = x.shape
     y = jnp.conj(y) if correlation else jnp.flip(y)
-    around = [(n - 1, n - 1) for n in y.shape]
+    # How much is added in front and behind. With two middles, SciPy takes one for a reversed kernel
+    # and the other for one that is not.
+    around = {
+        "full": [(n - 1, n - 1) for n in y.shape],
+        "same": [
+            (n - 1 - middle, middle)
+            for n in y.shape
+            for middle in ((n if correlation else n - 1) // 2,)
+        ],
+        "valid": [(0, 0) for _ in y.shape],
+    }[mode]
     if boundary == "fill":
         # The fill value is padded here, since a convolution pads with zeros.
         x = jnp.pad(x, around, constant_values=convert(fill, dtype))
-    else:
+    elif boundary != "zero":
         x = jnp.pad(x, around, mode={"wrap": "wrap", "symm": "symmetric"}[boundary])
-    out = _slid(x, y, [(0, 0), (0, 0)], precision)
-    if mode == "same":
-        # With two middles, SciPy takes one for a reversed kernel and the other for one that is
-        # not.
-        i, j = ((n if correlation else n - 1) // 2 for n in y.shape)
-        out = out[i : i + first[0], j : j + first[1]]
-    elif mode == "valid":
-        shape = [a - b + 1 for a, b in zip(first, y.shape, strict=True)]
-        out = _cut(out, (0, 1), shape)
+    out = _slid(x, y, around if boundary == "zero" else [(0, 0), (0, 0)], precision)
     return convert(out != 0 if given in dtypes.BOOLEAN else out, given)
 
 
@@ -195,6 +196,8 @@ def _in_two_dimensions(
         return _turned(_in_two_dimensions(operation, y, x, mode, boundary, fill, precision))
     x, y = (y, x) if swapped else (x, y)
     precision = canonical_precision(precision, "signal.convolve")
+    if boundary == "fill" and type(fill) in (int, float) and fill == 0:
+        boundary = "zero"
     options = {"mode": mode, "boundary": boundary, "correlation": correlation}
     return _bounded(x, y, fill, precision=precision, **options)
 
