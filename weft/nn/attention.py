@@ -18,11 +18,12 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, api_boundary
 from weft.numpy.arguments import check_arrays, check_flags, check_number, convert
 from weft.numpy.compiled_functions import compiled
-from weft.ops.elementwise.arithmetic import add, div, exp, ge, le, log, lt, mul, sub
+from weft.ops.elementwise.arithmetic import add, div, eq, exp, ge, le, log, lt, mul, sub
+from weft.ops.elementwise.arithmetic import max as max_
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.selection import select
-from weft.ops.indexing.creation import broadcasted_iota, full, zeros_like_array
+from weft.ops.indexing.creation import broadcasted_iota, full
 from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import dot_general
 from weft.ops.reductions.reduce import reduce_max
@@ -56,7 +57,9 @@ def _attention(
     if "bias" in given:
         logits = add(logits, convert(_spread(given["bias"], shape), wide))
     allowed = _allowed(given, shape, causal, window)
-    weights, total, largest = _weights(logits, allowed)
+    # Of keys up to its own place, each query may attend to the first.
+    some = not {"bias", "mask", "query_seq_lengths", "key_value_seq_lengths"} & given.keys()
+    weights, total, largest = _weights(logits, allowed, never_empty=some and window is None)
     weights = convert(weights, type_of(value).dtype)
     found = dot_general(weights, value, (((4,), (1,)), ((0, 1), (0, 2))))
     found = reshape(transpose(found, (0, 3, 1, 2, 4)), (batch, length, heads, width))
@@ -64,20 +67,25 @@ def _attention(
     return found, reshape(transpose(sums, (0, 3, 1, 2)), (batch, length, heads))
 
 
-def _weights(logits: Any, allowed: Any) -> tuple[Any, Any, Any]:
-    """The softmax of logits where that is allowed, its denominators, and the shift subtracted."""
+def _weights(logits: Any, allowed: Any, *, never_empty: bool) -> tuple[Any, Any, Any]:
+    """The softmax of logits where that is allowed, its denominators, and the shift subtracted.
+
+    XLA has a kernel for the plain formula, so rows where nothing is allowed are guarded only if
+    there may be some: their shift is finite, since -inf - -inf would be NaN, and they are divided
+    by 1.
+    """
     shape, dtype = type_of(logits).shape, type_of(logits).dtype
     outer = tuple(range(4))
-    least = full(shape, -math.inf, dtype)
     if allowed is not None:
-        logits = select(allowed, logits, least)
+        logits = select(allowed, logits, full(shape, -math.inf, dtype))
     largest = stop_gradient(reduce_max(logits, (4,)))
-    none = le(largest, dtype.type(-math.inf))
-    # Where nothing is allowed, -inf - -inf would be NaN.
-    largest = select(none, zeros_like_array(largest), largest)
+    if not never_empty:
+        largest = max_(largest, dtype.type(dtypes.finfo(dtype).min))
     weights = exp(sub(logits, broadcast_in_dim(largest, shape, outer)))
     total = reduce_sum(weights, (4,))
-    safe = select(none, full(type_of(total).shape, 1, dtype), total)
+    safe = total
+    if not never_empty:
+        safe = add(total, stop_gradient(convert(eq(total, dtype.type(0)), dtype)))
     return div(weights, broadcast_in_dim(safe, shape, outer)), total, largest
 
 
