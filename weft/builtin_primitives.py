@@ -51,6 +51,7 @@ _HOMES = (
     "weft.experimental.sparse",
     "weft.export.call_exported",
     "weft.ffi.call",
+    "weft.interpreters.repeated_bodies",
     "weft.nn.ragged_products",
     "weft.ops",
     "weft.random",

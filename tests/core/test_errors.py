@@ -293,6 +293,7 @@ PLAIN = {
     "core/array_value.py",
     "core/jaxpr.py", "core/shape_struct.py", "core/trace.py", "export/container.py",
     "experimental/checkify/failures.py", "experimental/sparse/base.py", "refs/reference.py",
+    "refs/views.py",
     "numpy/getitem.py", "runtime/stablehlo/portable_artifact.py",
     "runtime/backends/op_sharding.py", "sharding/layout.py", "sharding/mesh.py", "tree/nodes.py",
 }  # fmt: skip

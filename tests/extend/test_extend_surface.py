@@ -52,6 +52,10 @@ MAKERS = {
 INSIDE = {
     "weft.argument_errors": "how weft words its errors for arguments",
     "weft.arrays.array.array_at": "an array that shows its sharding as it was spelled",
+    "weft.core.axes.on_devices_in_force": "a sharding over the mesh in force, where one is given",
+    "weft.core.rules.never_called": "a set of weft's own primitives, for the CPU compiler",
+    "weft.core.rules.products": "a set of weft's own primitives, for the CPU compiler",
+    "weft.interpreters.repeated_bodies.with_called_bodies": "what `jit` does before it compiles",
     "weft.core.shape_struct.described_type": "what weft's transformations take for an argument",
     "weft.interpreters.vmap.element_type": "`mapped_type` backwards, for functions still to trace",
     "weft.arrays.array.unchanged": "what weft's own operations return that have nothing to do",

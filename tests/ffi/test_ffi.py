@@ -632,7 +632,7 @@ def test_an_exported_program_names_what_it_needs():
     np.testing.assert_allclose(again.call(x), [2, 3])
     with pytest.raises(errors.WeftError, match="no root"):
         np.asarray(again.call(-x))
-    with pytest.raises(errors.WeftValueError, match="side effects"):
+    with pytest.raises(errors.WeftNotImplementedError, match="side effects"):
         export.export(weft.jit(lambda x: note(x)), disabled_checks=checks)(x)
 
 

@@ -298,6 +298,7 @@ EXEMPT = {
     "call_exported": "holds an exported program; tests/export/test_export.py has all its rules",
     "ffi_call": "needs compiled code; tests/ffi/test_ffi.py has all its rules",
     "custom_vjp_tangents": "made by linearizing a custom_vjp, whose row and matrix run it",
+    "in_memory": "says where a value is kept; tests/control_flow/test_checkpoint_policies.py",
     "untaken": "made by mapping a cond, whose rows and matrix run it",
 }
 

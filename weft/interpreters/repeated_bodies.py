@@ -76,7 +76,7 @@ def _with_called_bodies(jaxpr: Jaxpr) -> Jaxpr:
         tokens[run.start : run.stop] = [-1 - i for i in range(run.start, run.stop)]
     if not groups:
         return jaxpr
-    calls = Calls(jaxpr, groups).by_start()
+    calls = BodyCalls(jaxpr, groups).by_start()
     eqns, i = [], 0
     while i < len(jaxpr.eqns):
         stop, eqn = calls.get(i, (i + 1, jaxpr.eqns[i]))
@@ -187,7 +187,7 @@ def runs_of(tokens: Sequence[int], period: int) -> Iterator[Run]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Body:
+class RepeatedBody:
     """Equations from `start` to `stop`, the variables that they read from outside, and those that
     they write, each in the order of its first use."""
 
@@ -197,7 +197,7 @@ class Body:
     writes: list[Var]
 
 
-Group = list[Body]
+Group = list[RepeatedBody]
 """Bodies that are the same function of what they read."""
 
 
@@ -221,7 +221,7 @@ def groups_of(eqns: Sequence[Equation], run: Run, last_reads: dict[Var, int]) ->
     for start in range(first, run.stop - run.period + 1, run.period):
         stop = start + run.period
         form, reads, writes = form_of(eqns[start:stop])
-        groups[form].append(Body(start, stop, reads, writes))
+        groups[form].append(RepeatedBody(start, stop, reads, writes))
     return [bodies for bodies in groups.values() if len(bodies) >= REPEATS]
 
 
@@ -278,7 +278,7 @@ class Pair:
     results: list[int]
 
 
-class Calls:
+class BodyCalls:
     """The calls that stand for the bodies of some groups."""
 
     def __init__(self, jaxpr: Jaxpr, groups: list[Group]) -> None:
@@ -350,12 +350,14 @@ class Calls:
         count = len(group[0].writes)
         return [i for i in range(count) if any(body.writes[i] in self.needed for body in group)]
 
-    def body_jaxpr(self, body: Body, outputs: Sequence[Var], inputs: Sequence[Var]) -> Jaxpr:
+    def body_jaxpr(
+        self, body: RepeatedBody, outputs: Sequence[Var], inputs: Sequence[Var]
+    ) -> Jaxpr:
         eqns = self.jaxpr.eqns[body.start : body.stop]
         return checked(Jaxpr(inputs, eqns, outputs, name="repeated_body"))
 
     def call(
-        self, body: Body, jaxpr: Jaxpr, inputs: list[Var], outputs: list[Var]
+        self, body: RepeatedBody, jaxpr: Jaxpr, inputs: list[Var], outputs: list[Var]
     ) -> tuple[int, Equation]:
         source = self.jaxpr.eqns[body.start].source
         return body.stop, Equation(body_p, inputs, {"jaxpr": jaxpr}, outputs, source)

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 DISTRIBUTION = "bayex"
-# Each point that is tried depends on the fit to all before it, whose matrix is nearly singular: in 32
-# bits rounding alone decides which one is best.
+# Each point that is tried depends on the fit to all before it, whose matrix is nearly singular: in
+# 32 bits rounding alone decides which one is best.
 jax.config.update("jax_enable_x64", True)
 
 

@@ -554,7 +554,7 @@ def pads_first(
         and len(context.module.devices) <= 1
         and feature_group_count == batch_group_count == 1
         and context.in_types[1].shape[rhs_spec[1]] == 1
-        and set((*lhs_dilation, *rhs_dilation)) <= {1}
+        and {*lhs_dilation, *rhs_dilation} <= {1}
         and max(sides, default=0) >= _LONG
         and all(side <= length for side, length in zip(sides, lengths, strict=True))
         and all(n >= 0 for pair in padding for n in pair)

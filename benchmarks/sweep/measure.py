@@ -1,0 +1,161 @@
+"""Measures expressions of the sweep in this process: measure.py LIBRARY START STOP [--counts].
+
+Prints a line of JSON for each expression and form (its value, its gradient).
+"""
+
+import importlib
+import json
+import re
+import sys
+import time
+
+import expressions
+import numpy as np
+
+from timers import MARK, SLICE, clock
+
+MODULES = {
+    "jnp": "numpy", "lax": "lax", "nn": "nn", "random": "random", "image": "image", "ops": "ops",
+    "jsp": "scipy",
+}  # fmt: skip
+SUBMODULES = (
+    "lax.linalg", "numpy.fft", "numpy.linalg", "scipy.special", "scipy.stats", "scipy.signal",
+    "scipy.ndimage", "scipy.fft", "scipy.integrate", "scipy.linalg",
+)  # fmt: skip
+BUDGET = 0.015  # seconds of timed calls of one function
+
+
+def namespace(lib_name):
+    """What an expression may name besides its operands."""
+    names = {"np": np}
+    for name, module in MODULES.items():
+        names[name] = importlib.import_module(f"{lib_name}.{module}")
+    for module in SUBMODULES:
+        importlib.import_module(f"{lib_name}.{module}")
+    return names
+
+
+def compile_expression(text, names):
+    """(function of its operands, the letters of these)."""
+    code = compile(text, "<sweep>", "eval")
+    letters = sorted(set(all_names(code)) & set(expressions.OPERANDS))
+    return eval(f"lambda {', '.join(letters)}: {text}", names), letters
+
+
+def all_names(code):
+    """The names that an expression reads, also inside its functions: but not their parameters."""
+    found = [name for name in code.co_names if name not in code.co_varnames]
+    for constant in code.co_consts:
+        if hasattr(constant, "co_names"):
+            found += all_names(constant)
+    return found
+
+
+def gradient(lib, names, function, letters, arguments):
+    """The gradient of the sum of squares of what is real in the results; None where nothing is."""
+    jnp = names["jnp"]
+    by = [k for k, letter in enumerate(letters) if expressions.OPERANDS[letter][1].inexact]
+    if not by:
+        return None
+    leaves = lib.tree_util.tree_leaves(lib.eval_shape(function, *arguments))
+    real = [k for k, leaf in enumerate(leaves) if jnp.issubdtype(leaf.dtype, np.floating)]
+    if not real:
+        return None
+
+    def loss(*args):
+        found = lib.tree_util.tree_leaves(function(*args))
+        # Squared, so that the cotangents are no constants that XLA computes with.
+        return sum(jnp.sum(jnp.square(found[k])) for k in real)
+
+    return lib.grad(loss, argnums=tuple(by))
+
+
+def counts(compiled):
+    """What of a compiled function does not depend on the machine's speed."""
+    text = compiled.as_text()
+    cost = compiled.cost_analysis()
+    cost = cost[0] if isinstance(cost, list) else cost
+    return {
+        "instructions": len(re.findall(r"^\s+(?:ROOT )?%?[\w.-]+ = ", text, re.MULTILINE)),
+        "fusions": len(re.findall(r" fusion\(", text)),
+        "bytes": float(cost.get("bytes accessed", 0.0)),
+        "temporary": int(compiled.memory_analysis().temp_size_in_bytes),
+    }
+
+
+def per_call(function):
+    """Seconds on the clock and of CPU for a call: the least of many short batches, and the mean."""
+    for _ in range(3):
+        function()
+    n = 1
+    while True:
+        start = clock()
+        for _ in range(n):
+            function()
+        taken = clock() - start
+        if taken >= SLICE / 2 or n >= 100_000:
+            break
+        n *= 2
+    n = max(1, int(n * SLICE / max(taken, 1e-9)))
+    wall, cpu, end = [], [], clock() + BUDGET
+    while len(wall) < 5 or (clock() < end and len(wall) < 500):
+        start, start_cpu = clock(), time.process_time()
+        for _ in range(n):
+            function()
+        wall.append((clock() - start) / n)
+        cpu.append((time.process_time() - start_cpu) / n)
+    return min(wall), min(cpu)
+
+
+def prepared(lib, names, text, form, size):
+    """(function, arrays) of an expression in one form; None for the function if it has none."""
+    function, letters = compile_expression(text, names)
+    arrays = []
+    for letter in letters:
+        shape, operand = expressions.OPERANDS[letter]
+        arrays.append(names["jnp"].asarray(operand.make(expressions.SHAPES[size][shape])))
+    if form == "gradient":
+        function = gradient(lib, names, function, letters, arrays)
+    return function, arrays
+
+
+def measure(lib, names, text, form, timed):
+    """The figures of one expression in one form; None where it has no such form."""
+    row = {}
+    for size in expressions.SHAPES:
+        function, arrays = prepared(lib, names, text, form, size)
+        if function is None:
+            return None
+        start = time.process_time()
+        jitted = lib.jit(function)
+        compiled = jitted.lower(*arrays).compile()
+        row[f"{size} first"] = time.process_time() - start
+        if size == "large":
+            row |= counts(compiled)
+        if timed:
+            lib.block_until_ready(jitted(*arrays))
+
+            def call(jitted=jitted, arrays=arrays):
+                lib.block_until_ready(jitted(*arrays))
+
+            row[f"{size} wall"], row[f"{size} cpu"] = per_call(call)
+    return row
+
+
+def main():
+    lib_name, start, stop, *options = sys.argv[1:]
+    lib = importlib.import_module(lib_name)
+    names = namespace(lib_name)
+    for text in expressions.EXPRESSIONS[int(start) : int(stop)]:
+        for form in ("value", "gradient"):
+            row = {"expression": text, "form": form}
+            try:
+                found = measure(lib, names, text, form, "--counts" not in options)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it goes into the report
+                found = {"error": f"{type(error).__name__}: {str(error).strip()[:200]}"}
+            if found is not None:
+                print(MARK + json.dumps(row | found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

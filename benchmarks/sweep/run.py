@@ -1,0 +1,183 @@
+"""Measures every expression of the sweep on weft and JAX, and writes the table of those above 1.1.
+
+    python benchmarks/sweep/run.py --python .venv/bin/python --beside JAX/bin/python [--counts]
+
+Chunks of expressions run in fresh processes that take turns, `--reps` times; of each figure the
+least counts. Results stand in benchmarks/sweep/results.json and, in words, in results.md.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import statistics
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+# Found by the line above, as `measure.py` finds them.
+import expressions  # noqa: E402
+
+import processes  # noqa: E402
+from timers import MARK  # noqa: E402
+
+RESULTS, TABLE, REASONS = HERE / "results.json", HERE / "results.md", HERE / "reasons.json"
+LIMIT = 1.1
+# What may be slower by that many seconds is within what the clock of a busy machine shows.
+TICK = 1e-6
+# Figure -> (words, what is the least that counts as a difference).
+FIGURES = {
+    "large wall": ("wall, large", TICK),
+    "large cpu": ("CPU, large", TICK),
+    "small wall": ("wall, small", TICK),
+    "small cpu": ("CPU, small", TICK),
+    "large first": ("first call", 0.01),
+    "instructions": ("instructions", 0),
+    "fusions": ("fusions", 0),
+    "bytes": ("bytes", 0),
+    "temporary": ("temporary memory", 4096),
+}
+
+
+def run_chunk(lib, python, start, stop, counts):
+    """The rows of some expressions, measured in a fresh process."""
+    environment = processes.child_environment(1)
+    arguments = [str(HERE / "measure.py"), lib, str(start), str(stop)]
+    _, out, err, status = processes.spawn(
+        python, [*arguments, *(["--counts"] if counts else [])], environment, 1800
+    )
+    if status:
+        print(f"{lib} {start}:{stop} ended with {status}: {err.strip()[-300:]}", flush=True)
+    lines = [line for line in out.splitlines() if line.startswith(MARK)]
+    return [json.loads(line[len(MARK) :]) for line in lines]
+
+
+def merge(kept, rows, lib):
+    """Adds rows to what is kept: the least of each figure."""
+    for row in rows:
+        key = f"{row.pop('expression')} | {row.pop('form')}"
+        mine = kept.setdefault(key, {}).setdefault(lib, {})
+        if "error" in row:
+            mine.setdefault("error", row["error"])
+        for name, value in row.items():
+            if name != "error":
+                mine[name] = min(value, mine.get(name, value))
+
+
+def ratio(row, name):
+    """weft / JAX of a figure; None where it was not measured on both."""
+    ours, theirs = (row.get(lib, {}).get(name) for lib in ("weft", "jax"))
+    if ours is None or theirs is None:
+        return None
+    least = FIGURES[name][1]
+    if abs(ours - theirs) <= least:
+        return 1.0
+    return ours / theirs if theirs else math.inf
+
+
+def above(results):
+    """(expression, figure, ratio) of all that weft is behind in, the greatest first."""
+    found = []
+    for key, row in results.items():
+        for name in FIGURES:
+            value = ratio(row, name)
+            if value is not None and value > LIMIT:
+                found.append((key, name, value))
+    return sorted(found, key=lambda row: (list(FIGURES).index(row[1]), -row[2]))
+
+
+def table(results, machine):
+    """The page: what was measured, medians, and a row for everything above the limit."""
+    reasons = json.loads(REASONS.read_text(encoding="utf-8")) if REASONS.exists() else {}
+    lines = [
+        "# The sweep: every public function of arrays beside JAX",
+        "",
+        f"{len(expressions.EXPRESSIONS)} expressions and their gradients, jitted, by `make sweep`. "
+        f"{machine}",
+        "Ratios are weft / JAX: below 1, weft is faster or smaller.",
+        "",
+        "| figure | compared | median | above 1.1 |",
+        "|---|--:|--:|--:|",
+    ]
+    behind = above(results)
+    for name, (words, _) in FIGURES.items():
+        values = [v for row in results.values() if (v := ratio(row, name)) is not None]
+        if values:
+            count = sum(n == name for _, n, _ in behind)
+            lines.append(f"| {words} | {len(values)} | {statistics.median(values):.2f} | {count} |")
+    failed = {
+        key: row["weft"]["error"]
+        for key, row in results.items()
+        if "error" in row.get("weft", {}) and "error" not in row.get("jax", {})
+    }
+    if failed:
+        lines += ["", "Run on JAX and not on weft:", ""]
+        lines += [f"- `{key}`: {error}" for key, error in failed.items()]
+    lines += ["", "| expression | figure | weft / JAX | reason |", "|---|---|--:|---|"]
+    for key, name, value in behind:
+        code = key.replace("|", "\\|")
+        reason = reasons.get(key, reasons.get(key.partition(" | ")[0], ""))
+        lines.append(f"| `{code}` | {FIGURES[name][0]} | {value:.2f} | {reason} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--python", default=sys.executable, help="the interpreter with weft")
+    parser.add_argument("--beside", help="one with JAX; without, results.md is written anew")
+    parser.add_argument("--counts", action="store_true", help="only what a machine cannot disturb")
+    parser.add_argument("--reps", type=int, default=2, help="how often (2)")
+    parser.add_argument("--chunk", type=int, default=60, help="expressions of one process (60)")
+    parser.add_argument("--only", default="", help="expressions that contain this")
+    args = parser.parse_args()
+    kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    results = kept.get("rows", {})
+    if args.beside:
+        chosen = [k for k, text in enumerate(expressions.EXPRESSIONS) if args.only in text]
+        pythons = {"weft": os.path.abspath(args.python), "jax": os.path.abspath(args.beside)}
+        fresh = {}
+        for repetition in range(1 if args.counts else args.reps):
+            for start, stop in stretches(chosen, args.chunk):
+                for lib in ("weft", "jax") if repetition % 2 == 0 else ("jax", "weft"):
+                    merge(fresh, run_chunk(lib, pythons[lib], start, stop, args.counts), lib)
+                print(f"{repetition + 1}: {start}-{stop} measured", flush=True)
+        for key, row in fresh.items():
+            results[key] = {
+                lib: (results.get(key, {}).get(lib, {}) if args.counts else {}) | found
+                for lib, found in row.items()
+            }
+        kept = {"versions": {lib: processes.versions(lib, p) for lib, p in pythons.items()}}
+        write_results(kept, results)
+    machine = "; ".join(kept.get("versions", {}).values()) + "."
+    TABLE.write_text(table(results, machine), encoding="utf-8")
+
+
+def write_results(kept, results):
+    """A line for each expression and form, so that a change of one is a change of one line."""
+    rows = ",\n".join(
+        f"{json.dumps(key)}: {json.dumps({lib: rounded(of) for lib, of in row.items()})}"
+        for key, row in sorted(results.items())
+    )
+    versions = json.dumps(kept["versions"])
+    RESULTS.write_text(f'{{"versions": {versions}, "rows": {{\n{rows}\n}}}}\n', encoding="utf-8")
+
+
+def rounded(figures):
+    return {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in figures.items()}
+
+
+def stretches(chosen, most):
+    """Consecutive numbers as (start, stop), each of at most so many."""
+    found = []
+    for number in chosen:
+        if found and found[-1][1] == number and number - found[-1][0] < most:
+            found[-1][1] = number + 1
+        else:
+            found.append([number, number + 1])
+    return [tuple(pair) for pair in found]
+
+
+if __name__ == "__main__":
+    main()

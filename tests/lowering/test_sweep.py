@@ -1,0 +1,69 @@
+"""What XLA makes of every public function of arrays: no more fusions and bytes than were recorded.
+
+`make sweep` measures the expressions of benchmarks/sweep beside JAX. How many fusions there are and
+how many bytes they read and write does not depend on how busy a machine is; here it is held.
+"""
+
+import functools
+import importlib.metadata
+import json
+import pathlib
+import sys
+import zlib
+
+import pytest
+
+import weft
+
+SWEEP = pathlib.Path(__file__).parents[2] / "benchmarks" / "sweep"
+RECORDED = json.loads((SWEEP / "results.json").read_text(encoding="utf-8"))
+# XLA's passes choose by costs, and a release or a processor may choose otherwise.
+SLACK = 1.25
+# The tests that run always: a part of all, by the text. The others are slow together.
+PART = 8
+
+
+@functools.cache
+def measuring():
+    """The module that measures, with what expressions may name."""
+    sys.path[:0] = [str(SWEEP), str(SWEEP.parent)]
+    try:
+        measure = __import__("measure")
+    finally:
+        del sys.path[:2]
+    return measure, measure.namespace("weft")
+
+
+def rows():
+    for number in range(PART):
+        texts = [
+            key for key in RECORDED["rows"] if zlib.crc32(key.encode()) % PART == number
+        ]  # fmt: skip
+        yield pytest.param(texts, marks=[pytest.mark.slow] if number else [], id=str(number))
+
+
+@pytest.mark.skipif(
+    f"jaxlib {importlib.metadata.version('jaxlib')}," not in RECORDED["versions"]["weft"],
+    reason="recorded with another release of XLA",
+)
+@pytest.mark.parametrize("keys", rows())
+@pytest.mark.usefixtures("optimized")
+def test_no_more_fusions_and_bytes_than_recorded(keys):
+    measure, names = measuring()
+    worse = []
+    for key in keys:
+        text, form = key.rsplit(" | ", 1)
+        kept = RECORDED["rows"][key].get("weft", {})
+        if "bytes" not in kept:
+            continue
+        found = measure.counts(compiled(measure, names, text, form))
+        if found["fusions"] > SLACK * kept["fusions"] + 1:
+            worse.append(f"{key}: {found['fusions']} fusions, recorded {kept['fusions']}")
+        if found["bytes"] > SLACK * kept["bytes"] + 4096:
+            worse.append(f"{key}: {found['bytes']:.4g} bytes, recorded {kept['bytes']:.4g}")
+    assert not worse, "\n".join(worse)
+
+
+def compiled(measure, names, text, form):
+    function, arrays = measure.prepared(weft, names, text, form, "large")
+    return weft.jit(function).lower(*arrays).compile()
