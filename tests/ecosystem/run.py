@@ -43,9 +43,11 @@ def run_job(job: str, system: str, python: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         result = pathlib.Path(folder) / "result.json"
         command = [python, str(HERE / "run_job.py"), system, str(JOBS / f"{job}.py"), str(result)]
+        # Nothing was compiled before: weft's cache is on, as for its users, and empty.
+        cache = {"WEFT_CACHE_DIR": str(pathlib.Path(folder) / "cache")}
         try:
             done = subprocess.run(
-                command, env=environment(system), cwd=folder, timeout=LIMIT,
+                command, env=environment(system) | cache, cwd=folder, timeout=LIMIT,
                 capture_output=True, text=True,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
