@@ -59,12 +59,10 @@ def run_job(job: str, system: str, python: str) -> dict[str, Any]:
 
 def environment(system: str) -> dict[str, str]:
     """The environment of a job: one CPU device, and weft's source where weft is asked for."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("JAX_", "WEFT_", "XLA_", "PYTHONPATH"))
-    }
-    kept |= {"JAX_PLATFORMS": "cpu", "PYTHONDONTWRITEBYTECODE": "1"} if system == "jax" else {}
+    # Either finds its bytecode: pip has written that of what it installs.
+    left_out = ("JAX_", "WEFT_", "XLA_", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    kept |= {"JAX_PLATFORMS": "cpu"} if system == "jax" else {}
     return kept | ({"PYTHONPATH": str(ROOT)} if system == "weft" else {})
 
 
