@@ -12,7 +12,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft import lax
+from weft import config, lax
 from weft.core.jaxpr import jaxprs_in
 from weft.errors import DeletedArrayError, TreeError, WeftTypeError, WeftValueError
 
@@ -636,3 +636,55 @@ def test_a_compiled_function_has_its_signature_also_where_wrapping_is_not_follow
     compiled = weft.jit(lambda a, b=2: a)
     assert str(inspect.signature(compiled, follow_wrapped=False)) == "(a, b=2)"
     assert "function" in inspect.signature(type(compiled)).parameters
+
+
+def test_calls_of_arrays_by_position_are_told_apart_from_other_calls():
+    """Such calls are found without their tree; nothing else may be found in their place."""
+
+    @weft.jit
+    def f(*args, **kwargs):
+        return jnp.asarray(len(weft.tree.leaves((args, kwargs))) + 10 * len(args))
+
+    x, y = jnp.ones(3), jnp.arange(3.0)
+    calls = [
+        ((x,), {}, 11),
+        ((x, None), {}, 21),
+        ((None, x), {}, 21),
+        ((x, y), {}, 22),
+        (((x, y),), {}, 12),
+        (([x],), {}, 11),
+        (([x], y), {}, 22),
+        ((x,), {"y": y}, 12),
+        ((np.ones(3, np.float32), y), {}, 22),
+        ((), {}, 0),
+        ((x, 1.0), {}, 22),
+        ((1.0, x), {}, 22),
+    ]
+    for _ in range(3):
+        for args, kwargs, wanted in calls:
+            assert int(f(*args, **kwargs)) == wanted
+        calls = calls[::-1]
+
+
+def test_calls_of_arrays_by_position_follow_settings_meshes_and_cleared_caches():
+    x = jnp.ones(3)
+    traced = []
+
+    @weft.jit
+    def f(x):
+        traced.append(config.settings().default_matmul_precision)
+        return x + 1
+
+    f(x), f(x)
+    with config.override(default_matmul_precision="float32"):
+        f(x), f(x)
+    assert traced == [None, "float32"]
+    f(np.ones(3, np.float32))
+    assert len(traced) == 2
+    with weft.make_mesh((8,), ("i",)):
+        f(x), f(x)
+    assert len(traced) == 3
+    f.clear_cache()
+    f(x)
+    assert len(traced) == 4
+    np.testing.assert_array_equal(weft.vmap(f)(jnp.ones((2, 3))), 2 * np.ones((2, 3)))

@@ -381,7 +381,9 @@ def block_until_ready(x: T) -> T:
     >>> weft.block_until_ready({"w": wnp.ones(2)})  # before a clock is stopped
     {'w': Array([1., 1.], dtype=float32)}
     """
-    arrays = [leaf._live() for leaf in tree.leaves(x) if type(leaf) is Array]
+    # Most often one array is waited for, and its tree need not be asked for.
+    leaves = (x,) if type(x) is Array else tree.leaves(x)
+    arrays = [leaf._live() for leaf in leaves if type(leaf) is Array]
     if arrays:
         client.backend().block_until_ready(arrays)
     return x

@@ -142,6 +142,8 @@ class Jitted(Generic[P, R_co]):
         self._simple = options.simple
         self._static_names = frozenset(options.static_argnames)
         self._calls: dict[Any, CompiledCall] = {}
+        # The same for arguments that are leaves given by position, without their tree in the key.
+        self._runs: dict[Any, Callable[[Sequence[Any]], Any]] = {}
         self._traces: dict[Any, TracedBody] = {}
         # Jaxprs of calls that closed over traced values. Which one serves a call depends on all
         # that the function closes over then: `trace_once` finds it.
@@ -153,6 +155,12 @@ class Jitted(Generic[P, R_co]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         try:
             # The fast path: no transformation is active and the arguments have types seen before.
+            # Of arrays by position the tree is known by their number, so none is made.
+            if self._runs and not kwargs and _trace(None) is None:
+                types = [x.signature if type(x) is Array else None for x in args]
+                run = self._runs.get((_settings(), in_force(), *types))
+                if run is not None:
+                    return run(args)
             if self._flatten is not None and _trace(None) is None:
                 if self._simple:
                     leaves, in_tree = self._flatten((args, kwargs))
@@ -208,6 +216,7 @@ class Jitted(Generic[P, R_co]):
         over_traced = [TracedBody(jaxpr, [], None) for jaxpr in self._closures]
         _shared.discard([*self._traces.values(), *over_traced])
         self._calls.clear()
+        self._runs.clear()
         self._traces.clear()
         self._closures.clear()
         self._traced_times = 0
@@ -240,6 +249,10 @@ class Jitted(Generic[P, R_co]):
             with self._miss(static, in_tree, [x.type for x in arrays], signatures):
                 call = self._calls[key] = self._compile(static, arrays, in_tree)
             self._flatten = pytree.flatten
+            # Where every argument is a leaf, their number says what the tree is: a None would be
+            # missing among the leaves, and a tree would stand in place of its own.
+            if self._simple and not kwargs and [*map(id, leaves)] == [*map(id, args)]:
+                self._runs[key[1:]] = call.run
         return call.run(arrays)
 
     def _bind(self, static: Any, leaves: list[Any], in_tree: Any) -> Any:
