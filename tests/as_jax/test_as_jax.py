@@ -153,6 +153,12 @@ def test_a_call_that_names_no_program(arguments: tuple[str, ...]) -> None:
     assert done.stderr.startswith("usage: python -m weft.as_jax")
 
 
+def test_a_file_that_is_not_there() -> None:
+    done = run("-m", "weft.as_jax", "nowhere.py")
+    assert done.returncode == 2
+    assert done.stderr == "python -m weft.as_jax: there is no file nowhere.py\n"
+
+
 def test_names_that_libraries_take_from_elsewhere():
     program = """
 import weft.as_jax, jax

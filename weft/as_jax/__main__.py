@@ -18,7 +18,7 @@ Runs a Python program with `import jax` answered by weft."""
 def main(arguments: list[str]) -> int:
     """Runs the program that the arguments name, as `python` itself would.
 
-    Returns 2 where they name none.
+    Returns 2 where they name none, or no file.
     """
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, file=sys.stdout if arguments else sys.stderr)
@@ -36,6 +36,9 @@ def main(arguments: list[str]) -> int:
         sys.argv = rest
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
         return 0
+    if not pathlib.Path(first).exists():
+        print(f"python -m weft.as_jax: there is no file {first}", file=sys.stderr)
+        return 2
     sys.argv = arguments
     sys.path[0] = str(pathlib.Path(first).resolve().parent)
     runpy.run_path(first, run_name="__main__")
