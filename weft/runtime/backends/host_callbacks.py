@@ -123,7 +123,7 @@ def callback_exception(fault: Exception) -> BaseException | None:
 # half is for one level inside of them, and a level below where none may be left is an error.
 
 _MOST = 8  # XLA queues 32 executions on a device, including those that wait.
-_running: dict[int, tuple[int, threading.Event]] = {}
+_running: dict[int, tuple[int, threading.Lock]] = {}
 _turns: dict[int, threading.BoundedSemaphore] = {}
 # Per thread: how many callbacks it is inside of.
 _inside = threading.local()
@@ -159,13 +159,15 @@ def running(threads: int) -> Iterator[None]:
         fix = Fix("nesting", text, {"threads": threads})
         raise WeftError(message, operation="callback", got=got, wanted=wanted, fix=fix)
     with turn:
-        number, done = next(_numbers), threading.Event()
+        # Held while the executable runs; an Event would cost as much as the rest of this.
+        number, done = next(_numbers), threading.Lock()
+        done.acquire()
         _running[number] = (threading.get_ident(), done)
         try:
             yield
         finally:
             del _running[number]
-            done.set()
+            done.release()
 
 
 def wait_for_others() -> None:
@@ -178,4 +180,5 @@ def wait_for_others() -> None:
     own = threading.get_ident()
     for thread, done in list(_running.values()):
         if thread != own:
-            done.wait()
+            with done:
+                pass

@@ -85,7 +85,7 @@ _unfinished: deque[Any] = deque(maxlen=256)
 class JaxlibExecutable(Executable):
     """An executable compiled by XLA."""
 
-    __slots__ = ("compile_again", "failures", "loaded", "serialized")
+    __slots__ = ("compile_again", "failures", "loaded", "serialized", "threads")
 
     def __init__(
         self,
@@ -103,6 +103,7 @@ class JaxlibExecutable(Executable):
         # Set where the executable was loaded: from the cache, or from a user's bytes.
         self.compile_again = compile_again
         self.serialized: bytes | None = None
+        self.threads: int | None = None
         self.execute = loaded.execute_sharded
         if options.num_partitions > 1:
             # XLA ends the process where one of several devices finds its buffer deleted.
@@ -160,13 +161,19 @@ class JaxlibExecutable(Executable):
         if any(map(is_deleted, buffers)):
             raise deleted()
         block_until_ready(buffers)
-        threads = thread_count(len(self.loaded.client.local_devices()))
-        with host_callbacks.running(threads), self.failures.during_run() as failed:
+        if self.threads is None:  # XLA has settled it when its client started.
+            self.threads = thread_count(len(self.loaded.client.local_devices()))
+        with host_callbacks.running(self.threads), self.failures.during_run() as failed:
             try:
-                started = self.loaded.execute_sharded(buffers, with_tokens=True)
-                token = started.consume_token()
+                # On one device all results are there when the run has ended, and not before: only
+                # where there are none, or several devices, the run itself is asked, which costs as
+                # much as starting it.
+                asked = not self.handlers or self.options.num_partitions > 1
+                started = self.loaded.execute_sharded(buffers, with_tokens=asked)
+                token = started.consume_token() if asked else None
                 results: list[Any] = started.consume_with_handlers(self.handlers)
-                token.block_until_ready()
+                if token is not None:
+                    token.block_until_ready()
                 extension.batched_block_until_ready(results)
                 if not failed:
                     return results
