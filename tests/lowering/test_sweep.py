@@ -19,8 +19,7 @@ SWEEP = pathlib.Path(__file__).parents[2] / "benchmarks" / "sweep"
 RECORDED = json.loads((SWEEP / "results.json").read_text(encoding="utf-8"))
 # XLA's passes choose by costs, and a release or a processor may choose otherwise.
 SLACK = 1.25
-# The tests that run always: a part of all, by the text. The others are slow together.
-PART = 8
+PARTS = 16
 
 
 @functools.cache
@@ -34,19 +33,17 @@ def measuring():
     return measure, measure.namespace("weft")
 
 
-def rows():
-    for number in range(PART):
-        texts = [
-            key for key in RECORDED["rows"] if zlib.crc32(key.encode()) % PART == number
-        ]  # fmt: skip
-        yield pytest.param(texts, marks=[pytest.mark.slow] if number else [], id=str(number))
+def part(number):
+    """A part of all expressions, by their text; but for the first, the parts are slow together."""
+    keys = [key for key in RECORDED["rows"] if zlib.crc32(key.encode()) % PARTS == number]
+    return pytest.param(keys, marks=[pytest.mark.slow] if number else [], id=str(number))
 
 
 @pytest.mark.skipif(
     f"jaxlib {importlib.metadata.version('jaxlib')}," not in RECORDED["versions"]["weft"],
     reason="recorded with another release of XLA",
 )
-@pytest.mark.parametrize("keys", rows())
+@pytest.mark.parametrize("keys", [part(number) for number in range(PARTS)])
 @pytest.mark.usefixtures("optimized")
 def test_no_more_fusions_and_bytes_than_recorded(keys):
     measure, names = measuring()
