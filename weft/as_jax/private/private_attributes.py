@@ -34,6 +34,8 @@ def add_private_attributes() -> None:
     """Gives weft's classes these attributes."""
     for attribute in (_device_assignment, _addressable_device_assignment):
         setattr(Sharding, attribute.__name__, property(attribute))
+    # Pickle finds a method by this name, in this module.
+    _split.__qualname__ = f"{ArrayOperators.__name__}.{_split.__name__}"
     setattr(ArrayOperators, _split.__name__, _split)
     # Libraries recognise what `jit` returns by the name of its class (haiku and chex refuse it).
     # The module holds the class by this name too, where what was pickled looks for it.
