@@ -11,6 +11,7 @@ import weft
 import weft.numpy as jnp
 from weft import config, lax
 from weft.core.jaxpr import Var
+from weft.experimental.xla_metadata import set_xla_metadata
 from weft.interpreters.repeated_bodies import body_p, tokens_of, with_called_bodies
 from weft.lowering import called_bodies
 from weft.lowering.called_bodies import REPEATS
@@ -152,6 +153,16 @@ def test_effects_stay_outside():
 def test_equations_that_differ_in_anything_have_tokens_of_their_own(first, second):
     eqns = [weft.make_jaxpr(f)(X[:, :3]).jaxpr.eqns[-1] for f in (first, second, first)]
     a, b, c = tokens_of(eqns)
+    assert a == c != b
+
+
+def test_metadata_for_xla_is_part_of_an_equation():
+    def marked(x, value):
+        with set_xla_metadata(kind=value):
+            return lax.sin(x)
+
+    eqns = [weft.make_jaxpr(marked, static_argnums=1)(X, kind).jaxpr.eqns[-1] for kind in "aba"]
+    a, b, c = tokens_of([*eqns, *weft.make_jaxpr(lax.sin)(X).jaxpr.eqns])[:3]
     assert a == c != b
 
 

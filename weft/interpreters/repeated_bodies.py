@@ -113,6 +113,7 @@ def tokens_of(eqns: Sequence[Equation]) -> list[int]:
             key = (
                 eqn.primitive,
                 parameters_key(eqn.params) if eqn.params else (),
+                metadata_of(eqn),
                 *[atom_key(atom) for atom in eqn.inputs],
                 None,
                 *[var.type for var in eqn.outputs],
@@ -123,6 +124,13 @@ def tokens_of(eqns: Sequence[Equation]) -> list[int]:
                 pass
         found.append(token)
     return found
+
+
+def metadata_of(eqn: Equation) -> Any:
+    """What the operation carries for passes of XLA (`set_xla_metadata`): a shared function has that
+    of one of its bodies."""
+    source = eqn.source
+    return source[2].metadata if source is not None and len(source) == 3 else ()
 
 
 def atom_key(atom: Any) -> Any:
