@@ -55,6 +55,7 @@ INSIDE = {
     "weft.core.axes.on_devices_in_force": "a sharding over the mesh in force, where one is given",
     "weft.core.rules.never_called": "a set of weft's own primitives, for the CPU compiler",
     "weft.core.rules.products": "a set of weft's own primitives, for the CPU compiler",
+    "weft.lowering.called_bodies.bodies_are_called": "whether `jit` does the next one",
     "weft.interpreters.repeated_bodies.with_called_bodies": "what `jit` does before it compiles",
     "weft.core.shape_struct.described_type": "what weft's transformations take for an argument",
     "weft.interpreters.vmap.element_type": "`mapped_type` backwards, for functions still to trace",

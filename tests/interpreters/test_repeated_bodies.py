@@ -13,8 +13,10 @@ from weft import config, lax
 from weft.core.jaxpr import Var
 from weft.experimental.xla_metadata import set_xla_metadata
 from weft.interpreters.repeated_bodies import body_p, tokens_of, with_called_bodies
+from weft.layout import Format, Layout
 from weft.lowering import called_bodies
 from weft.lowering.called_bodies import REPEATS
+from weft.sharding import NamedSharding, P, SingleDeviceSharding
 
 WIDTH = 4
 
@@ -88,6 +90,18 @@ def test_small_bodies_and_those_with_convolutions_are_inlined(monkeypatch):
     monkeypatch.setattr(called_bodies, "LEAST", called_bodies.Size(48, 2, 0))
     assert calls_in(weft.jit(network()).lower(weights(5), X)) == (0, 0)
     assert calls_in(weft.jit(network(weft.jit(layer))).lower(weights(5), X)) == (0, 0)
+
+
+def test_other_platforms_layouts_and_several_devices_have_no_bodies():
+    pairs = weights(5)
+    traced = weft.jit(weft.grad(network())).trace(pairs, X)
+    assert "repeated_body" in traced.lower().as_text()
+    assert "repeated_body" not in traced.lower(lowering_platforms="cuda").as_text()
+    columns = weft.device_put(X, Format(Layout((1, 0)), SingleDeviceSharding(weft.devices()[0])))
+    assert "repeated_body" not in weft.jit(network()).lower(pairs, columns).as_text()
+    mesh = weft.make_mesh((8,), ("i",))
+    spread = weft.device_put(np.ones((8, WIDTH), np.float32), NamedSharding(mesh, P("i")))
+    assert "repeated_body" not in weft.jit(network()).lower(pairs, spread).as_text()
 
 
 def test_a_function_without_products_is_inlined():

@@ -17,9 +17,11 @@ from weft.dispatch.donation import Donation, donation_of, result_names, warn_of_
 from weft.dispatch.executable_calls import CompiledCall, DonatedLeaves, checked_call
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.repeated_bodies import with_called_bodies
-from weft.lowering.executables import LoweredProgram, Program, lower_program
+from weft.lowering.called_bodies import bodies_are_called
+from weft.lowering.executables import LoweredProgram, Program, device_for, lower_program
 from weft.lowering.placement import operand_place, operand_shardings
 from weft.lowering.result_layouts import operand_layouts
+from weft.runtime import client
 from weft.tracing.argument_names import argument_names, input_names
 from weft.tracing.trace_cache import TracedBody
 
@@ -101,14 +103,18 @@ class Specialization:
     def lower(self, platform: str) -> LoweredProgram:
         """Lowers the jaxpr to a module."""
         return lower_program(
-            self.with_bodies(), self.name, donated=self.donated, platform=platform, **self.formats
+            self.with_bodies(platform),
+            self.name,
+            donated=self.donated,
+            platform=platform,
+            **self.formats,
         )
 
-    def with_bodies(self) -> Jaxpr:
-        """The jaxpr for the compiler: repeated bodies are calls, on one device, unless the setting
-        has them inlined."""
-        one = type(self.place) is not tuple
-        called = one and config.settings().repeated_bodies == "call"
+    def with_bodies(self, platform: str) -> Jaxpr:
+        """The jaxpr for the compiler: repeated bodies are calls, where modules have calls."""
+        count = len(self.place) if type(self.place) is tuple else 1
+        layouts = (self.formats["in_layouts"], self.formats["out_layouts"])
+        called = bodies_are_called(platform, count, layouts)
         return with_called_bodies(self.jaxpr) if called else self.jaxpr
 
     def compile(
@@ -117,8 +123,9 @@ class Specialization:
         """Compiles the jaxpr, or `lowered`. Warns of arrays that are donated in vain, once per
         executable. `settled` says that calls move all arguments to its shardings first."""
         looking = config.settings().looks_at_results
+        first = self.place[0] if type(self.place) is tuple else device_for(self.place)
         program = placed_program(
-            self.with_bodies(),
+            self.with_bodies(client.backend_of(first).platform),
             self.name,
             lowered=None if looking else lowered,
             # The search for a NaN needs the operands again.

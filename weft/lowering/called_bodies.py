@@ -10,20 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from weft import config
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 
 __all__ = [
-    "LEAST",
-    "REPEATS",
-    "Size",
-    "called_often",
-    "is_worth_calling",
-    "size_of_equation",
-    "total",
-]
+    "LEAST", "REPEATS", "Size", "bodies_are_called", "called_often", "is_worth_calling",
+    "size_of_equation", "total",
+]  # fmt: skip
 
 # How often a body must be repeated.
 REPEATS = 3
@@ -41,6 +37,17 @@ class Size(NamedTuple):
 # A body must hold as much. Measured on CPUs: the layers of transformers have 60 equations and more
 # and gain; those of perceptrons have 20 and lose.
 LEAST = Size(48, 2, 0)
+
+
+def bodies_are_called(platform: str, num_devices: int, layouts: Iterable[Any]) -> bool:
+    """Whether repeated bodies become calls in a module: on one CPU device, with row-major operands
+    and results (all `layouts` are None), unless the setting has them inlined.
+
+    Other platforms compile fast, or were not measured; a partitioner inlines calls; and what has a
+    layout of its own would be copied at each.
+    """
+    asked = config.settings().repeated_bodies == "call"
+    return asked and platform == "cpu" and num_devices == 1 and not any(layouts)
 
 
 def is_worth_calling(size: Size) -> bool:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft import config
 from weft.arrays.relayout import layout_mode
 from weft.base import source as sources
 from weft.base.source_info import NameStack
@@ -28,7 +27,7 @@ from weft.core.jaxpr import Jaxpr, Literal, Var
 from weft.core.rules import Values
 from weft.core.types import ArrayType
 from weft.errors import JaxprError, MissingRuleError
-from weft.lowering.called_bodies import called_often
+from weft.lowering.called_bodies import bodies_are_called, called_often
 from weft.lowering.partition import MeshTable, sharding_attribute, unsplit_rows
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import stablehlo, stablehlo_attributes
@@ -375,10 +374,7 @@ def lower_to_module(
         for own, type, layout in zip(attributes, types, wanted or (), strict=bool(wanted)):
             if layout is not None:
                 own["mhlo.layout_mode"] = layout_mode(layout, type)
-    # Other platforms compile fast or are not asked yet; a partitioner inlines calls, and what has a
-    # layout of its own would be copied at each.
-    called = config.settings().repeated_bodies != "inline"
-    if called and platform == "cpu" and count == 1 and not any(layouts):
+    if bodies_are_called(platform, count, layouts):
         context.compiled_once = set(called_often(jaxpr))
     with collection_paused():
         if count > 1:
