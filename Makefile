@@ -121,6 +121,7 @@ sweep: $(VENV)/installed-run $(BENCH_VENV)/installed ## every function of arrays
 clean: ## remove the environments and everything that tools leave behind
 	rm -rf .venv .venv-bench-jax .venv-ecosystem .venv-ecosystem-first .venv-ecosystem-jax .venv-ci-* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf build dist *.egg-info out
+	rm -f weft/native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ---- environments ----------------------------------------------------------------------------------
@@ -137,7 +138,8 @@ $(VENV)/created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/installed-run: $(VENV)/created requirements/run.txt requirements/constraints.txt pyproject.toml
+$(VENV)/installed-run: $(VENV)/created requirements/run.txt requirements/constraints.txt pyproject.toml \
+  $(wildcard weft/native/*.c weft/native/*.h)
 	$(PY) $(PIP_INSTALL) -r requirements/run.txt
 	$(PY) $(PIP_INSTALL) --no-deps --editable .
 	@touch $@

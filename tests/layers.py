@@ -54,6 +54,7 @@ LAYER_OF = {
     "weft.base": "base",
     "weft.version": "base",
     "weft.config": "config",
+    "weft.native": "base",
     "weft.monitoring": "base",
     "weft.memory": "base",
     "weft.distributed": "profiler",

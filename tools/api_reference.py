@@ -346,7 +346,7 @@ def described(entry: Entry, links: Links) -> Iterator[str]:
     if has_members(value):
         for name, member in class_members(value):
             yield f"#### {entry.name}.{name}"
-            if inspect.isfunction(member):
+            if inspect.isfunction(inspect.unwrap(member)):
                 yield f"```text\n{signature_text(f'{entry.name}.{name}', member)}\n```"
             hidden = argument_names(member) | {name}
             yield from markdown(own_docstring(member), links.on_page(entry.module, hidden))

@@ -160,7 +160,8 @@ def members(cls: type) -> Iterator[str]:
         value = inspect.getattr_static(cls, name)
         if isinstance(value, (staticmethod, classmethod)):
             value = value.__func__
-        yield f".{name}{signature(value)}" if inspect.isfunction(value) else f".{name}"
+        is_function = inspect.isfunction(inspect.unwrap(value))
+        yield f".{name}{signature(value)}" if is_function else f".{name}"
 
 
 def describe(module: str, name: str, value: Any) -> Iterator[str]:

@@ -284,6 +284,8 @@ guarding = _host.guards_transfers
 _local: contextvars.ContextVar[Settings | None] = contextvars.ContextVar(
     "weft_settings", default=None
 )
+# For compiled code, which reads it and `_global` as `settings` does.
+settings_variable = _local
 _local_host: contextvars.ContextVar[HostSettings | None] = contextvars.ContextVar(
     "weft_host_settings", default=None
 )

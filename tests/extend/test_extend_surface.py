@@ -50,6 +50,9 @@ MAKERS = {
 }  # fmt: skip
 # Names or modules that stay inside, with the reason. A module stands for all of its names.
 INSIDE = {
+    "weft.native.optional.calls": "the compiled path of weft's own calls",
+    "weft.config.settings_variable": "the settings as that path reads them",
+    "weft.arrays.array.host_values": "what a number is on the host, for that path",
     "weft.argument_errors": "how weft words its errors for arguments",
     "weft.arrays.array.array_at": "an array that shows its sharding as it was spelled",
     "weft.core.axes.on_devices_in_force": "a sharding over the mesh in force, where one is given",

@@ -21,7 +21,7 @@ ROWS = [
     *(f"E{i}" for i in range(1, 6)),
     *(f"F{i}" for i in range(1, 6)),
     *("F5b", "F5c", "F5d", "F6", "F7", "F7c", "F7b", "F7a"),
-    *(f"F{i}" for i in range(8, 15)),
+    *(f"F{i}" for i in range(8, 16)),
 ]
 
 

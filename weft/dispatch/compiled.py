@@ -5,7 +5,7 @@ reports those of its arguments and results, its cost and its memory.
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft import tree
 from weft.arrays.array import Array, as_array
@@ -23,6 +23,7 @@ from weft.dispatch.call_checks import (
 from weft.dispatch.donation import Donation
 from weft.dispatch.executable_calls import CompiledCall, placed_call
 from weft.dispatch.jit_shardings import leaving, taking
+from weft.dispatch.known_calls import MOST_FORMS, KnownCalls, learn
 from weft.dispatch.specialization import Specialization
 from weft.dispatch.staged_call import Stage, StagedCall
 from weft.dispatch.static_arguments import hashable_static
@@ -62,7 +63,7 @@ def specialization_of(call: StagedCall) -> Specialization:
     return Specialization(call.function, call.traced, call.in_tree, call.arguments)
 
 
-class Compiled(Stage):
+class Compiled(KnownCalls, Stage):
     """A compiled function, called with arguments of exactly the types it was compiled for.
 
     Static arguments may be left out, or given with the values that it was compiled with. Numbers
@@ -96,9 +97,6 @@ class Compiled(Stage):
         self._static = call.static
         self._flatten = pytree.flatten
         self._ready: dict[Any, CompiledCall] = {}
-        # The signatures of the last call and its `run`: comparing costs less than looking up. One
-        # tuple, which other threads see as a whole.
-        self._last: tuple[list[Any] | None, Any] = (None, None)
         self._specialization = specialization
         self._several = type(specialization.place) is tuple
         ready = specialization.compile(options, lowered, settled=self._several)
@@ -108,19 +106,26 @@ class Compiled(Stage):
         self._places, self._layouts = [place for place, _ in ends], [layout for _, layout in ends]
         self._after = [leaving(place) for place, _ in self._result_formats()]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function, as `compiled(...)` does."""
+        return self(*args, **kwargs)
+
+    def _unknown_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that the base class does not know."""
         try:
             if self._static:
                 args, kwargs = self._without_static(args, kwargs)
             leaves, in_tree = self._flatten((args, kwargs))
             if in_tree == self._tree:
                 signatures = [x.signature if type(x) is Array else _kind(x) for x in leaves]
-                last, run = self._last
-                if signatures == last:
-                    return run(leaves)
                 found = self._ready.get(tuple(signatures))
                 if found is not None:
-                    self._last = signatures, found.run
+                    if not self._static and found.forms < MOST_FORMS:
+                        learn(self, args, kwargs, (), leaves, found)
                     return found.run(leaves)
             return self._first_call(args, kwargs)
         except Exception as error:
@@ -128,8 +133,6 @@ class Compiled(Stage):
                 self._check(args, kwargs)  # It names the argument, unless it is none of those.
             trim(error)
             raise
-
-    call = __call__
 
     def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The slow path for a new argument signature."""

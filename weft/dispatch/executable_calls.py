@@ -39,7 +39,9 @@ class DonatedLeaves:
         """The leaves, the donated ones as arrays that nothing else in the call refers to."""
         found = list(leaves)
         for i in self.taken:
-            found[i] = donatable(found[i], self.types[i])
+            x = found[i]
+            if type(x) is not Array or not x.type.shape:
+                found[i] = donatable(x, self.types[i])
         self.check_given_once(found, consts)
         return found
 
@@ -87,7 +89,7 @@ class CompiledCall:
     CompiledCall, so that one that is dropped frees its constants at once.
     """
 
-    __slots__ = ("consts", "donated", "in_types", "kept", "program", "run")
+    __slots__ = ("consts", "donated", "forms", "in_types", "kept", "program", "run", "start")
 
     run: Callable[[Sequence[Any]], Any]
 
@@ -106,8 +108,12 @@ class CompiledCall:
         self.kept = kept
         self.in_types = in_types
         self.donated = donated
+        # Patterns of arguments that it is known by: see known_calls.py.
+        self.forms = 0
         form = 0 if tree.treedef_is_leaf(out_tree) else out_tree.unflatten
         start = running(program, form, execute, self.consts)
+        # What a call with all buffers at hand may start; None where it has to do more.
+        self.start = start if donated is None else None
         if donated is not None:
             start = _donating(start, donated, self.consts)
         self.run = _on_leaves(start, self.consts, kept, in_types, donated)
@@ -115,7 +121,7 @@ class CompiledCall:
     def running_by(self, run: Callable[[Sequence[Any]], Any]) -> CompiledCall:
         """The same executable, called by another function of the leaves."""
         found = copy.copy(self)
-        found.run = run
+        found.run, found.start = run, None
         return found
 
 

@@ -33,6 +33,7 @@ from weft.dispatch import stages
 from weft.dispatch.debug_nans import no_execution
 from weft.dispatch.executable_calls import CompiledCall
 from weft.dispatch.jit_shardings import JitShardings, check_arguments, placed_alike, placed_around
+from weft.dispatch.known_calls import MOST_FORMS, KnownCalls, learn
 from weft.dispatch.reference_calls import reference_call
 from weft.dispatch.specialization import Specialization
 from weft.dispatch.static_arguments import hashable_static
@@ -123,7 +124,7 @@ class _Signature:
         return inspect.signature(instance.__wrapped__)
 
 
-class Jitted(Generic[P, R_co]):
+class Jitted(KnownCalls, Generic[P, R_co]):
     """A function that runs compiled; made by `weft.jit`."""
 
     # `inspect.signature` follows `__wrapped__` by itself unless it is told not to.
@@ -142,8 +143,6 @@ class Jitted(Generic[P, R_co]):
         self._simple = options.simple
         self._static_names = frozenset(options.static_argnames)
         self._calls: dict[Any, CompiledCall] = {}
-        # The same for arguments that are leaves given by position, without their tree in the key.
-        self._runs: dict[Any, Callable[[Sequence[Any]], Any]] = {}
         self._traces: dict[Any, TracedBody] = {}
         # Jaxprs of calls that closed over traced values. Which one serves a call depends on all
         # that the function closes over then: `trace_once` finds it.
@@ -152,16 +151,16 @@ class Jitted(Generic[P, R_co]):
         self._number = next(_numbers)
         holds_programs(self)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+    def _unknown_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
+        """A call that the base class does not know."""
         try:
-            # The fast path: no transformation is active and the arguments have types seen before.
-            # Of arrays by position the tree is known by their number, so none is made.
-            if self._runs and not kwargs and _trace(None) is None:
-                types = [x.signature if type(x) is Array else None for x in args]
-                run = self._runs.get((_settings(), in_force(), *types))
-                if run is not None:
-                    return run(args)
-            if self._flatten is not None and _trace(None) is None:
+            # No transformation is active, and the arguments have a structure and types seen before.
+            known = self._flatten is not None and _trace(None) is None
+            if known and not _settings().disable_jit:
                 if self._simple:
                     leaves, in_tree = self._flatten((args, kwargs))
                     key: Any = in_tree
@@ -169,9 +168,17 @@ class Jitted(Generic[P, R_co]):
                     static, dynamic = self._split(args, kwargs)
                     leaves, in_tree = self._flatten(dynamic)
                     key = (static, in_tree)
-                signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
-                call = self._calls.get((key, _settings(), in_force(), *signatures))
+                try:
+                    signatures = [
+                        x.signature if type(x) is Array else _signature(x) for x in leaves
+                    ]
+                except WeftTypeError:  # raised again below, with the name of the argument
+                    call = None
+                else:
+                    call = self._calls.get((key, _settings(), in_force(), *signatures))
                 if call is not None:
+                    if call.forms < MOST_FORMS:
+                        self._learn(args, kwargs, leaves, call)
                     return call.run(leaves)
             return self._general(args, kwargs)
         except Exception as error:
@@ -216,7 +223,7 @@ class Jitted(Generic[P, R_co]):
         over_traced = [TracedBody(jaxpr, [], None) for jaxpr in self._closures]
         _shared.discard([*self._traces.values(), *over_traced])
         self._calls.clear()
-        self._runs.clear()
+        self.forget_calls()
         self._traces.clear()
         self._closures.clear()
         self._traced_times = 0
@@ -249,11 +256,13 @@ class Jitted(Generic[P, R_co]):
             with self._miss(static, in_tree, [x.type for x in arrays], signatures):
                 call = self._calls[key] = self._compile(static, arrays, in_tree)
             self._flatten = pytree.flatten
-            # Where every argument is a leaf, their number says what the tree is: a None would be
-            # missing among the leaves, and a tree would stand in place of its own.
-            if self._simple and not kwargs and [*map(id, leaves)] == [*map(id, args)]:
-                self._runs[key[1:]] = call.run
+            self._learn(args, kwargs, leaves, call)
         return call.run(arrays)
+
+    def _learn(self, args: Any, kwargs: Any, leaves: Sequence[Any], call: CompiledCall) -> None:
+        """Makes the base class know a call."""
+        options = self._options
+        learn(self, args, kwargs, (*options.static_argnums, *options.static_argnames), leaves, call)
 
     def _bind(self, static: Any, leaves: list[Any], in_tree: Any) -> Any:
         """Binds the primitive, under whatever transformation is active."""

@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from weft.argument_errors import described
+from weft.core.parameter_keys import exact_key
 from weft.errors import Fix, WeftValueError
 
 __all__ = ["StaticArgument", "hashable_static"]
 
 
+# The classes whose equal values are the same value.
+_PLAIN = frozenset({bool, int, str, bytes, type(None)})
+
+
 class StaticArgument:
-    """A static argument: hashed and compared by value and class (1, 1.0 and True differ)."""
+    """A static argument: hashed and compared by value and class, also inside of tuples and
+    dataclasses (1, 1.0 and True differ, and so do 0.0 and -0.0)."""
 
     __slots__ = ("hash", "value")
 
@@ -23,11 +29,11 @@ class StaticArgument:
         return self.hash
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, StaticArgument)
-            and type(self.value) is type(other.value)
-            and bool(self.value == other.value)
-        )
+        if not isinstance(other, StaticArgument) or type(self.value) is not type(other.value):
+            return False
+        if type(self.value) in _PLAIN:
+            return bool(self.value == other.value)
+        return bool(exact_key(self.value) == exact_key(other.value))
 
     def __repr__(self) -> str:
         return repr(self.value)

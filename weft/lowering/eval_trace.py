@@ -16,12 +16,14 @@ from weft import config, dtypes
 from weft.arrays.array import Array, as_array
 from weft.base import source as sources
 from weft.core import rules
+from weft.core.array_value import array_values
 from weft.core.check import result_types
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.primitive import Primitive
 from weft.core.trace import (
     Trace,
     Tracer,
+    current_variable,
     function_as_parameter,
     leaked,
     reset_current,
@@ -29,9 +31,12 @@ from weft.core.trace import (
     set_current,
 )
 from weft.core.types import user_value
-from weft.lowering.executables import LITTLE, Program, compile_program, run_program
+from weft.errors import trim
+from weft.lowering.executables import LITTLE, Program, compile_program, explain_failure, run_program
 from weft.lowering.numpy_evaluation import program_on_host
 from weft.lowering.result_layouts import operand_formats
+from weft.native.optional import calls
+from weft.sharding.current import mesh_variable
 
 __all__ = ["EvalTrace", "one_operation", "operation_key", "operation_program", "run_lowered"]
 
@@ -153,3 +158,10 @@ def operation_program(
 
 
 set_bottom(EvalTrace(None, "eval"))
+
+if calls is not None:  # Tells the compiled code what it works on: it imports nothing.
+    calls.use_arrays(Array, np.ndarray, explain_failure, trim)
+    calls.use_context(current_variable, config.settings_variable, mesh_variable, vars(config))
+    Primitive.bind = calls.compiled_bind(  # type: ignore[method-assign]
+        Primitive, Primitive.bind, Program, array_values
+    )

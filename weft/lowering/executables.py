@@ -31,6 +31,7 @@ from weft.lowering.loop_layouts import keep_layouts
 from weft.lowering.module import ModuleContext, lower_to_module
 from weft.lowering.placement import program_places
 from weft.lowering.result_layouts import settled_layouts
+from weft.native.optional import calls
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import client
 from weft.runtime.backends.backend import CompileOptions
@@ -230,6 +231,11 @@ def running(
     types, signatures = program.out_types, program.out_signatures
     if any(type.dtype == dtypes.float0 for type in types):
         return _without_elements(program, form, execute, consts)
+    if calls is not None and not program.spellings:
+        run: Run = calls.Run(
+            execute, handlers, tuple(types), tuple(signatures), tuple(consts), form
+        )
+        return run
 
     if isinstance(form, int) and not program.spellings:
         aval, signature = types[form], signatures[form]

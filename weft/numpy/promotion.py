@@ -400,6 +400,12 @@ class _Plans(dict[Any, Apply]):
         super().__init__()
         self.operation = operation
 
+    def of_numpy(self, x1: Any, x2: Any) -> Apply | None:
+        """The plan for two operands one of which is a NumPy array, where there is one."""
+        if type(x1) is not np.ndarray and type(x2) is not np.ndarray:
+            return None
+        return self.get((_key(x1), _key(x2)))
+
     def make(self, *values: Any) -> Apply:
         """The plan for operands for which the fast look-up found none."""
         operation = self.operation
@@ -482,6 +488,9 @@ def _of_two(plans: _Plans, unknown: Any) -> Any:
         try:
             plan = plans[getattr(x1, "type", x1.__class__), getattr(x2, "type", x2.__class__)]
         except (KeyError, TypeError):
+            known = plans.of_numpy(x1, x2)
+            if known is not None:
+                return known(x1, x2)
             if unknown is not MISSING:
                 try:
                     check_arrays(plans.operation.name, x1, x2)

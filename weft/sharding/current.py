@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 from typing import Any, NamedTuple
 
-__all__ = ["Entered", "enter", "entered", "in_force", "leave", "replace"]
+__all__ = ["Entered", "enter", "entered", "in_force", "leave", "mesh_variable", "replace"]
 
 
 class Entered(NamedTuple):
@@ -20,6 +20,8 @@ class Entered(NamedTuple):
 # The enclosing meshes hang on the entry and not on the mesh: one mesh may be entered several times,
 # in several threads.
 _entered: contextvars.ContextVar[Entered | None] = contextvars.ContextVar("weft_mesh", default=None)
+# For compiled code, which reads it as `in_force` does.
+mesh_variable = _entered
 
 
 def entered() -> Entered | None:

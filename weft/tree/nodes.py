@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, overload
 
+from weft.base.program_caches import clear_caches
 from weft.errors import Fix, TreeError
 from weft.runtime import pytree
 from weft.runtime.jaxlib.lazy import pending_nodes
@@ -67,6 +68,8 @@ def register_node(
     TreeError for a class that is registered already.
     """
     _check_new("tree.register_node", nodetype)
+    if pytree.is_namedtuple(nodetype):  # Calls may be known whose arguments have it as a tuple.
+        clear_caches()
     pytree.register_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
 
 

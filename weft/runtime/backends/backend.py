@@ -256,6 +256,13 @@ class Backend(abc.ABC):
         can use it in place does. Raises WeftTypeError if shape or dtype differ from the type's.
         """
 
+    def putting(
+        self, array_type: ArrayTypeLike
+    ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]] | None:
+        """What `put` calls for NumPy arrays of this type, on the first device: (function, before,
+        after), for function(*before, (array,), *after). None where it does more than one call."""
+        return None
+
     @abc.abstractmethod
     def host_memory(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """A NumPy array to be filled, in memory that `put` with `copy=False` can use in place."""

@@ -93,6 +93,11 @@ class JaxlibBackend(Backend):
     ) -> Buffer:
         return pjrt_buffers.put(array, array_type, device or self._local[0], copy)
 
+    def putting(
+        self, array_type: ArrayTypeLike
+    ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]] | None:
+        return pjrt_buffers.putting(array_type, self._local[0])
+
     # The functions that run most often are bound as they are, without a frame of their own.
     put_shards = staticmethod(pjrt_buffers.put_shards)
     assemble = staticmethod(pjrt_buffers.assemble)

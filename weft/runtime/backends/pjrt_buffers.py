@@ -55,6 +55,17 @@ def put(
     )
 
 
+def putting(
+    array_type: ArrayTypeLike, device: Device
+) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]] | None:
+    """The one call that `put` makes for arrays of exactly this type; see `Backend.putting`."""
+    size = array_type.dtype.itemsize * math.prod(array_type.shape)
+    if size >= _LARGE or not array_type.dtype.isnative:
+        return None
+    before = (array_type, single(device))
+    return _batched_device_put, before, ((device,), True, False, _COPY_NOW, True)
+
+
 def put_shards(
     shards: Sequence[np.ndarray[Any, Any]],
     array_type: ArrayTypeLike,

@@ -1,0 +1,210 @@
+"""Calls of jitted functions that were made before: the base class of `Jitted` that runs them.
+
+There are two of it: `PythonCalls`, and a compiled one (`weft.native`) that does the same for more
+kinds of arguments. Both hand a call that they do not know to the method `_unknown_call`, which
+teaches it to them.
+
+The compiled one holds a call against patterns. A pattern is a row of tokens that describes the
+arguments of an earlier call, with containers, keywords, numbers and static arguments, and it is
+made here. It describes only what is safe to recognise: containers of exact classes, arrays by their
+signatures, numbers by their class, and static arguments of immutable classes whose equal values
+give equal programs. A call with anything else stays with Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft import config
+from weft.arrays.array import Array, host_values, put
+from weft.core.trace import current_variable
+from weft.core.types import type_of, user_value
+from weft.dispatch.executable_calls import CompiledCall
+from weft.errors import trim
+from weft.native.optional import calls
+from weft.runtime import client, pytree
+from weft.sharding.current import in_force
+
+__all__ = ["MOST_FORMS", "KnownCalls", "PythonCalls", "learn", "pattern_of"]
+
+# The kinds of tokens, in the order of `enum Kind` in weft/native/entry.c.
+ARRAY, NUMBER, NUMPY, NONE, DICT, LIST, TUPLE, STATIC = range(8)
+
+Token = tuple[int, int, Any, Any, Any, int, int]
+
+# How many patterns one executable may have: arguments of equal types may come in several forms,
+# such as dictionaries in another order.
+MOST_FORMS = 8
+_CONSTANTS = frozenset({bool, int, float, complex, str, bytes, type(None)})
+
+_settings = config.settings
+_trace = current_variable.get
+
+
+class PythonCalls:
+    """Runs calls of arrays by position that were made before."""
+
+    _runs: dict[Any, Callable[[Sequence[Any]], Any]] | None = None
+
+    if TYPE_CHECKING:
+
+        def _unknown_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # No transformation is active, and the tree of arguments by position is known by their
+        # number, so none is made.
+        if self._runs and not kwargs and _trace(None) is None:
+            types = [x.signature if type(x) is Array else None for x in args]
+            run = self._runs.get((_settings(), in_force(), *types))
+            if run is not None:
+                try:
+                    return run(args)
+                except Exception as error:
+                    trim(error)
+                    raise
+        return self._unknown_call(args, kwargs)
+
+    def learn_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> None:
+        """Remembers a call of arrays by position; others are left to `_unknown_call`."""
+        tokens, _, run, _, _ = spec
+        # A tuple of leaves, and no keywords.
+        if tokens[0][1] == len(tokens) - 2 and all(token[0] == ARRAY for token in tokens[1:-1]):
+            if self._runs is None:
+                self._runs = {}
+            key = (_settings(), in_force(), *(token[2] for token in tokens[1:-1]))
+            self._runs[key] = run
+
+    def forget_calls(self) -> None:
+        """Forgets all calls."""
+        self._runs = None
+
+
+def learn(
+    function: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    static: Sequence[int | str],
+    leaves: Sequence[Any],
+    call: CompiledCall,
+) -> None:
+    """Makes a jitted function remember a call, if its arguments have a pattern. `static` has the
+    positions and names of static arguments."""
+    if call.forms >= MOST_FORMS:
+        return
+    found: list[Any] = []
+    try:
+        tokens = pattern_of(args, kwargs, static, found)
+    except _NoPatternError:
+        call.forms = MOST_FORMS
+        return
+    # The pattern has its leaves in the order in which they are flattened, or it is none.
+    if [*map(id, found)] != [*map(id, leaves)]:
+        return
+    call.forms += 1
+    if call.start is None or calls is None or type(call.start) is not calls.Run:
+        function.learn_call(args, kwargs, (tokens, len(leaves), call.run, (), ()))
+        return
+    kept = range(len(leaves)) if call.kept is None else call.kept
+    consts = () if call.kept is None else [x._buffer for x in call.consts]
+    function.learn_call(args, kwargs, (tokens, len(leaves), call.start, tuple(consts), tuple(kept)))
+
+
+class _NoPatternError(Exception):
+    """The arguments have something that a pattern does not describe."""
+
+
+def pattern_of(
+    args: tuple[Any, ...], kwargs: dict[str, Any], static: Sequence[int | str], leaves: list[Any]
+) -> tuple[Token, ...]:
+    """The tokens of a call: of its arguments by position, then of those by name. Appends its
+    leaves, as arguments are flattened. Raises where there is no pattern."""
+    positions = {i + len(args) if i < 0 else i for i in static if isinstance(i, int)}
+    tokens = [_token(TUPLE, len(args), tuple)]
+    for i, value in enumerate(args):
+        tokens += _static_token(value) if i in positions else _tokens(value, leaves)
+    return (*tokens, *_dict_tokens(kwargs, leaves, set(static)))
+
+
+def _token(
+    kind: int,
+    count: int = 0,
+    first: Any = None,
+    second: Any = None,
+    convert: Any = None,
+    low: int = 0,
+    high: int = 0,
+) -> Token:
+    return kind, count, first, second, convert, low, high
+
+
+def _tokens(value: Any, leaves: list[Any]) -> list[Token]:
+    """The tokens of a tree of arguments, whose leaves are appended."""
+    cls = type(value)
+    if value is None:
+        return [_token(NONE)]
+    if cls is dict:
+        return _dict_tokens(value, leaves)
+    if cls is tuple or cls is list or pytree.is_namedtuple(cls):
+        token = _token(TUPLE if issubclass(cls, tuple) else LIST, len(value), cls)
+        return [token, *(token for child in value for token in _tokens(child, leaves))]
+    leaves.append(value)
+    return [_leaf_token(value, len(leaves) - 1)]
+
+
+def _dict_tokens(value: dict[Any, Any], leaves: list[Any], static: Any = ()) -> list[Token]:
+    """The tokens of a dictionary stand in its own order, and its leaves in that of its keys."""
+    if not all(type(key) is str for key in value):
+        raise _NoPatternError
+    children = {
+        key: _static_token(value[key]) if key in static else _tokens(value[key], leaves)
+        for key in sorted(value)
+    }
+    token = _token(DICT, len(value), tuple(value))
+    return [token, *(token for key in value for token in children[key])]
+
+
+def _static_token(value: Any) -> list[Token]:
+    if not _is_constant(value):
+        raise _NoPatternError
+    return [_token(STATIC, 0, value)]
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether the same object always is the same static argument: its value never changes, or it is
+    equal to itself alone."""
+    cls: Any = type(value)
+    if cls is tuple:
+        return all(map(_is_constant, value))
+    if cls.__eq__ is object.__eq__ and cls.__hash__ is object.__hash__:
+        return True
+    return cls in _CONSTANTS or isinstance(value, np.dtype)
+
+
+def _leaf_token(value: Any, number: int) -> Token:
+    cls = type(value)
+    if cls is Array:
+        return _token(ARRAY, number, value.signature)
+    if cls not in (bool, int, float, np.ndarray):
+        raise _NoPatternError
+    of = type_of(user_value(value))
+
+    def convert(value: Any) -> Any:
+        array = host_values(value, of)
+        return put(array, of, copy=array is value)._buffer
+
+    if cls is np.ndarray:
+        # The backend's own function, where it takes the array as it is.
+        own = value.dtype == of.dtype and not config.operations_vary
+        direct = client.backend().putting(of) if own else None
+        return _token(NUMPY, number, value.dtype, value.shape, direct or convert)
+    low, high = (0, 0) if cls is not int else (np.iinfo(of.dtype).min, np.iinfo(of.dtype).max)
+    return _token(NUMBER, number, cls, {}, convert, low, high)
+
+
+if TYPE_CHECKING:
+    KnownCalls = PythonCalls
+else:
+    KnownCalls = PythonCalls if calls is None else calls.KnownCalls

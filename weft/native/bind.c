@@ -1,0 +1,176 @@
+/* Primitive.bind where no transformation is active and the executable is cached. */
+
+#include "native.h"
+
+static struct {
+    PyTypeObject *type, *program;
+    PyObject *array_values; /* the set of classes whose values stand for arrays */
+    Py_ssize_t eager_cache, neutral, run;
+} primitives;
+
+static PyObject *looking_name, *vary_name;
+
+/* The key of an application in a primitive's cache: signatures, then pairs of parameters. NULL
+   without an exception where an operand is no array. */
+static PyObject *key_of(PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    Py_ssize_t named = names == NULL ? 0 : PyTuple_GET_SIZE(names);
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!Py_IS_TYPE(args[i], arrays.type) || SLOT(args[i], arrays.signature) == NULL ||
+            SLOT(args[i], arrays.buffer) == NULL)
+            return NULL;
+    PyObject *key = PyTuple_New(count + (named > 0));
+    if (key == NULL)
+        return NULL;
+    for (Py_ssize_t i = 0; i < count; i++)
+        PyTuple_SET_ITEM(key, i, Py_NewRef(SLOT(args[i], arrays.signature)));
+    if (named) {
+        PyObject *pairs = PyTuple_New(named);
+        for (Py_ssize_t i = 0; pairs != NULL && i < named; i++) {
+            PyObject *pair = PyTuple_Pack(2, PyTuple_GET_ITEM(names, i), args[count + i]);
+            if (pair == NULL)
+                Py_CLEAR(pairs);
+            else
+                PyTuple_SET_ITEM(pairs, i, pair);
+        }
+        if (pairs == NULL) {
+            Py_DECREF(key);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(key, count, pairs);
+    }
+    return key;
+}
+
+static int is_off(PyObject *name)
+{
+    return PyDict_GetItemWithError(context.config, name) == Py_False;
+}
+
+/* The `_run` of the cached program, a new reference; NULL where there is none, perhaps with an
+   exception: the method in Python then says what is wrong. */
+static PyObject *cached_run(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                            PyObject *names)
+{
+    if (PySet_GET_SIZE(primitives.array_values) || !is_off(looking_name) || !is_off(vary_name))
+        return NULL;
+    if (names != NULL && SLOT(self, primitives.neutral) != Py_None)
+        return NULL;
+    PyObject *trace = NULL, *cache = SLOT(self, primitives.eager_cache);
+    if (PyContextVar_Get(context.trace, NULL, &trace) < 0)
+        return NULL;
+    Py_XDECREF(trace);
+    if ((trace != NULL && trace != Py_None) || cache == NULL || !PyDict_CheckExact(cache))
+        return NULL;
+    PyObject *key = key_of(args, count, names);
+    if (key == NULL)
+        return NULL;
+    PyObject *program = PyDict_GetItemWithError(cache, key), *run = NULL;
+    if (program != NULL && Py_IS_TYPE(program, primitives.program))
+        run = Py_XNewRef(SLOT(program, primitives.run));
+    Py_DECREF(key);
+    return run;
+}
+
+/* A method of primitives: looks like the function in Python that it stands before. */
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *wrapped;
+} Method;
+
+static PyObject *bind(PyObject *method, PyObject *const *given, size_t nargsf, PyObject *names)
+{
+    Py_ssize_t count = PyVectorcall_NARGS(nargsf) - 1;
+    PyObject *const *args = given + 1;
+    PyObject *run = NULL;
+    if (names != NULL && !PyTuple_GET_SIZE(names))
+        names = NULL;
+    if (count >= 0 && PyObject_TypeCheck(given[0], primitives.type))
+        run = cached_run(given[0], args, count, names);
+    if (run == NULL) {
+        PyErr_Clear();
+        return PyObject_Vectorcall(((Method *)method)->wrapped, given, nargsf, names);
+    }
+    PyObject *buffers = PyList_New(count), *operands = PyTuple_New(count), *result = NULL;
+    if (buffers != NULL && operands != NULL) {
+        for (Py_ssize_t i = 0; i < count; i++) {
+            PyList_SET_ITEM(buffers, i, Py_NewRef(SLOT(args[i], arrays.buffer)));
+            PyTuple_SET_ITEM(operands, i, Py_NewRef(args[i]));
+        }
+        if (Py_IS_TYPE(run, &Run_Type))
+            result = run_buffers(run, buffers, operands);
+        else
+            result = PyObject_CallFunctionObjArgs(run, buffers, operands, NULL);
+    }
+    Py_XDECREF(buffers);
+    Py_XDECREF(operands);
+    Py_DECREF(run);
+    return result;
+}
+
+static PyObject *method_get(PyObject *method, PyObject *primitive, PyObject *Py_UNUSED(type))
+{
+    return primitive == NULL ? Py_NewRef(method) : PyMethod_New(method, primitive);
+}
+
+static PyObject *method_attribute(PyObject *method, PyObject *name)
+{
+    if (PyUnicode_CompareWithASCIIString(name, "__wrapped__") == 0)
+        return Py_NewRef(((Method *)method)->wrapped);
+    if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0)
+        return PyObject_GenericGetAttr(method, name);
+    return PyObject_GetAttr(((Method *)method)->wrapped, name);
+}
+
+static int method_traverse(Method *method, visitproc visit, void *arg)
+{
+    Py_VISIT(method->wrapped);
+    return 0;
+}
+
+static void method_dealloc(Method *method)
+{
+    PyObject_GC_UnTrack(method);
+    Py_CLEAR(method->wrapped);
+    Py_TYPE(method)->tp_free((PyObject *)method);
+}
+
+PyTypeObject Method_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "weft.native._calls.Method",
+    .tp_basicsize = sizeof(Method),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_vectorcall_offset = offsetof(Method, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_descr_get = method_get,
+    .tp_getattro = method_attribute,
+    .tp_traverse = (traverseproc)method_traverse,
+    .tp_dealloc = (destructor)method_dealloc,
+};
+
+/* compiled_bind(Primitive, its bind in Python, Program, array_values): the method. */
+PyObject *compiled_bind(PyObject *Py_UNUSED(module), PyObject *given)
+{
+    PyObject *primitive, *slow, *program, *values;
+    if (!PyArg_ParseTuple(given, "O!OO!O!", &PyType_Type, &primitive, &slow, &PyType_Type, &program,
+                          &PySet_Type, &values))
+        return NULL;
+    PyTypeObject *type = (PyTypeObject *)primitive;
+    if (slot_offset(type, "eager_cache", &primitives.eager_cache) < 0 ||
+        slot_offset(type, "neutral", &primitives.neutral) < 0 ||
+        slot_offset((PyTypeObject *)program, "_run", &primitives.run) < 0)
+        return NULL;
+    looking_name = PyUnicode_InternFromString("looking");
+    vary_name = PyUnicode_InternFromString("operations_vary");
+    primitives.type = (PyTypeObject *)Py_NewRef(primitive);
+    primitives.program = (PyTypeObject *)Py_NewRef(program);
+    primitives.array_values = Py_NewRef(values);
+    Method *method = (Method *)Method_Type.tp_alloc(&Method_Type, 0);
+    if (method == NULL)
+        return NULL;
+    method->vectorcall = bind;
+    method->wrapped = Py_NewRef(slow);
+    return (PyObject *)method;
+}

@@ -1,0 +1,276 @@
+/* KnownCalls: the base class of jitted functions. A call that was made before runs from here; every
+   other one goes to the method `_unknown_call`. And the module. */
+
+#include "native.h"
+
+/* Entries of one hash: calls that differ in what the hash leaves out. */
+#define MOST_OF_ONE_HASH 16
+#define ON_STACK 64
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *last;  /* the entry of the last call, or NULL */
+    PyObject *table; /* hash -> list of entries, or NULL */
+} KnownCalls;
+
+static PyObject *call_name;
+
+/* ---- finding ---- */
+
+static size_t mixed(size_t hash, void *pointer)
+{
+    return (hash ^ ((size_t)pointer >> 4)) * (size_t)1099511628211u;
+}
+
+/* A hash of the arguments and of the settings that costs little: of containers only the size. */
+static PyObject *hash_of(PyObject *args, PyObject *kwargs, PyObject *settings)
+{
+    size_t hash = mixed(14695981039346656037u, settings);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
+        PyObject *value = PyTuple_GET_ITEM(args, i);
+        hash = mixed(hash, Py_TYPE(value));
+        if (Py_IS_TYPE(value, arrays.type)) {
+            PyObject *signature = SLOT(value, arrays.signature);
+            if (signature != NULL && PyTuple_CheckExact(signature))
+                for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(signature); k++)
+                    hash = mixed(hash, PyTuple_GET_ITEM(signature, k));
+            else
+                hash = mixed(hash, signature);
+        } else if (PyDict_CheckExact(value)) {
+            hash = mixed(hash, (void *)(16 * PyDict_GET_SIZE(value)));
+        } else if (PyLong_CheckExact(value) || PyUnicode_CheckExact(value)) {
+            /* A static argument, perhaps, of which each value has an entry of its own. */
+            hash = mixed(hash, (void *)(16 * PyObject_Hash(value)));
+        }
+    }
+    if (kwargs != NULL && PyDict_GET_SIZE(kwargs)) {
+        Py_ssize_t place = 0;
+        PyObject *key, *value;
+        hash = mixed(hash, (void *)(16 * PyDict_GET_SIZE(kwargs)));
+        while (PyDict_Next(kwargs, &place, &key, &value))
+            if (PyLong_CheckExact(value) || PyUnicode_CheckExact(value))
+                hash += PyObject_Hash(value); /* the order of keywords does not matter */
+    }
+    return PyLong_FromSize_t(hash);
+}
+
+static PyObject *run_if_same(PyObject *entry, PyObject *args, PyObject *kwargs, PyObject *settings,
+                             PyObject *mesh, int *same)
+{
+    PyObject *small[ON_STACK], **leaves = small, *result = NULL;
+    Py_ssize_t count = entry_leaves(entry);
+    if (count > ON_STACK)
+        leaves = PyMem_Malloc(count * sizeof(PyObject *));
+    if (leaves == NULL) {
+        *same = -1;
+        return PyErr_NoMemory();
+    }
+    memset(leaves, 0, count * sizeof(PyObject *));
+    *same = entry_matches(entry, args, kwargs, settings, mesh, leaves);
+    if (*same == 1)
+        result = entry_run(entry, leaves);
+    for (Py_ssize_t i = 0; i < count; i++)
+        Py_XDECREF(leaves[i]);
+    if (leaves != small)
+        PyMem_Free(leaves);
+    return result;
+}
+
+/* The result of a call that is known; NULL with an exception, or with `*same` not 1. */
+static PyObject *known(KnownCalls *self, PyObject *args, PyObject *kwargs, int *same)
+{
+    PyObject *result = NULL, *mesh = NULL, *settings = settings_in_force();
+    *same = 0;
+    if (settings == NULL) {
+        if (PyErr_Occurred())
+            *same = -1;
+        return NULL;
+    }
+    if (PyContextVar_Get(context.mesh, Py_None, &mesh) < 0) {
+        *same = -1;
+        return NULL;
+    }
+    Py_INCREF(settings);
+    PyObject *entry = Py_NewRef(self->last);
+    result = run_if_same(entry, args, kwargs, settings, mesh, same);
+    Py_DECREF(entry);
+    /* Looking may collect garbage, and that may run anything. */
+    if (*same == 0 && self->table != NULL && PyDict_GET_SIZE(self->table) > 1) {
+        PyObject *hash = hash_of(args, kwargs, settings);
+        PyObject *found = hash == NULL ? NULL : PyDict_GetItemWithError(self->table, hash);
+        Py_XDECREF(hash);
+        Py_XINCREF(found);
+        for (Py_ssize_t i = 0; found != NULL && *same == 0 && i < PyList_GET_SIZE(found); i++) {
+            entry = Py_NewRef(PyList_GET_ITEM(found, i));
+            /* Before it runs: that may end in another call of this function. */
+            Py_XSETREF(self->last, Py_NewRef(entry));
+            result = run_if_same(entry, args, kwargs, settings, mesh, same);
+            Py_DECREF(entry);
+        }
+        Py_XDECREF(found);
+        if (PyErr_Occurred())
+            *same = *same == 1 ? 1 : -1;
+    }
+    Py_DECREF(settings);
+    Py_DECREF(mesh);
+    return result;
+}
+
+static PyObject *known_calls_call(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    int same = 0;
+    if (((KnownCalls *)self)->last != NULL) {
+        PyObject *result = known((KnownCalls *)self, args, kwargs, &same);
+        if (same)
+            return result;
+    }
+    PyObject *empty = kwargs == NULL ? PyDict_New() : Py_NewRef(kwargs);
+    if (empty == NULL)
+        return NULL;
+    PyObject *given[] = {self, args, empty};
+    PyObject *result = PyObject_VectorcallMethod(call_name, given, 3, NULL);
+    Py_DECREF(empty);
+    return result;
+}
+
+/* ---- learning ---- */
+
+/* learn_call(args, kwargs, (tokens, leaves, run, consts, kept)) */
+static PyObject *learn_call(KnownCalls *self, PyObject *given)
+{
+    PyObject *args, *kwargs, *spec, *mesh = NULL, *settings = settings_in_force();
+    if (!PyArg_ParseTuple(given, "O!O!O!", &PyTuple_Type, &args, &PyDict_Type, &kwargs,
+                          &PyTuple_Type, &spec))
+        return NULL;
+    if (settings == NULL) {
+        if (PyErr_Occurred())
+            return NULL;
+        Py_RETURN_NONE;
+    }
+    if (PyContextVar_Get(context.mesh, Py_None, &mesh) < 0)
+        return NULL;
+    PyObject *entry = entry_new(spec, settings, mesh);
+    PyObject *hash = entry == NULL ? NULL : hash_of(args, kwargs, settings);
+    Py_DECREF(mesh);
+    if (self->table == NULL)
+        self->table = PyDict_New();
+    if (hash == NULL || self->table == NULL)
+        goto failed;
+    PyObject *row = PyDict_GetItemWithError(self->table, hash);
+    if (row == NULL) {
+        if (PyErr_Occurred() || (row = PyList_New(0)) == NULL)
+            goto failed;
+        int status = PyDict_SetItem(self->table, hash, row);
+        Py_DECREF(row); /* the table holds it */
+        if (status < 0)
+            goto failed;
+    }
+    if (PyList_GET_SIZE(row) >= MOST_OF_ONE_HASH && PyList_SetSlice(row, 0, 1, NULL) < 0)
+        goto failed;
+    if (PyList_Append(row, entry) < 0)
+        goto failed;
+    Py_DECREF(hash);
+    Py_XSETREF(self->last, entry);
+    Py_RETURN_NONE;
+failed:
+    Py_XDECREF(hash);
+    Py_XDECREF(entry);
+    return NULL;
+}
+
+static int known_calls_clear(KnownCalls *self)
+{
+    Py_CLEAR(self->last);
+    Py_CLEAR(self->table);
+    return 0;
+}
+
+static PyObject *forget_calls(KnownCalls *self, PyObject *Py_UNUSED(none))
+{
+    known_calls_clear(self);
+    Py_RETURN_NONE;
+}
+
+static int known_calls_traverse(KnownCalls *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->last);
+    Py_VISIT(self->table);
+    return 0;
+}
+
+static void known_calls_dealloc(KnownCalls *self)
+{
+    PyObject_GC_UnTrack(self);
+    known_calls_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyMethodDef known_calls_methods[] = {
+    {"learn_call", (PyCFunction)learn_call, METH_VARARGS,
+     "Remembers a call: learn_call(args, kwargs, (tokens, leaves, run, consts, kept))."},
+    {"forget_calls", (PyCFunction)forget_calls, METH_NOARGS, "Forgets all calls."},
+    {NULL},
+};
+
+PyTypeObject KnownCalls_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "weft.native._calls.KnownCalls",
+    .tp_doc = "Runs calls that were made before; hands others to its method _unknown_call(args, kwargs).",
+    .tp_basicsize = sizeof(KnownCalls),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_call = known_calls_call,
+    .tp_methods = known_calls_methods,
+    .tp_new = PyType_GenericNew,
+    .tp_traverse = (traverseproc)known_calls_traverse,
+    .tp_clear = (inquiry)known_calls_clear,
+    .tp_dealloc = (destructor)known_calls_dealloc,
+};
+
+/* ---- the module ---- */
+
+/* use_context(trace, settings, mesh, config): context variables, and a module's dictionary. */
+static PyObject *use_context(PyObject *Py_UNUSED(module), PyObject *given)
+{
+    PyObject *trace, *settings, *mesh, *config;
+    if (!PyArg_ParseTuple(given, "O!O!O!O!", &PyContextVar_Type, &trace, &PyContextVar_Type,
+                          &settings, &PyContextVar_Type, &mesh, &PyDict_Type, &config))
+        return NULL;
+    context.trace = Py_NewRef(trace);
+    context.settings = Py_NewRef(settings);
+    context.mesh = Py_NewRef(mesh);
+    context.config = Py_NewRef(config);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"use_arrays", use_arrays, METH_VARARGS,
+     "Says what an array is: use_arrays(Array, ndarray, explain_failure, trim)."},
+    {"use_context", use_context, METH_VARARGS,
+     "Says what a call depends on: use_context(trace, settings, mesh, names of weft.config)."},
+    {"compiled_bind", compiled_bind, METH_VARARGS,
+     "The method `bind`: compiled_bind(Primitive, the method in Python, Program, array_values)."},
+    {NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "weft.native._calls",
+    .m_doc = "The compiled path of calls that were made before.",
+    .m_size = -1,
+    .m_methods = functions,
+};
+
+PyMODINIT_FUNC PyInit__calls(void)
+{
+    call_name = PyUnicode_InternFromString("_unknown_call");
+    if (call_name == NULL || PyType_Ready(&Run_Type) < 0 || PyType_Ready(&Entry_Type) < 0 ||
+        PyType_Ready(&KnownCalls_Type) < 0 || PyType_Ready(&Method_Type) < 0)
+        return NULL;
+    PyObject *module = PyModule_Create(&definition);
+    if (module == NULL || PyModule_AddObjectRef(module, "Run", (PyObject *)&Run_Type) < 0 ||
+        PyModule_AddObjectRef(module, "KnownCalls", (PyObject *)&KnownCalls_Type) < 0) {
+        Py_XDECREF(module);
+        return NULL;
+    }
+    return module;
+}
