@@ -3,6 +3,7 @@
 Prints a line of JSON for each expression and form (its value, its gradient).
 """
 
+import hashlib
 import importlib
 import json
 import re
@@ -83,6 +84,24 @@ def counts(compiled):
     }
 
 
+def digest(text):
+    """Names an optimized program: equal for two that differ in nothing but names and lines."""
+    text = text.partition("\n")[2]  # The first line has the name of the module.
+    text = re.sub(
+        r", (metadata|frontend_attributes|origin)=\{[^{}]*(\{[^{}]*\}[^{}]*)*\}", "", text
+    )
+    text = re.sub(r"\n(FileNames|FunctionNames|FileLocations|StackFrames)\n(.+\n)*", "\n", text)
+    text = re.sub(r"\s+\n", "\n", text)
+    numbers = {}
+
+    def numbered(found):
+        return f"%{numbers.setdefault(found[0], len(numbers))}"
+
+    text = re.sub(r"%[\w.-]+", numbered, text)
+    text = re.sub(r"[\w.-]+: (?=[a-z(])", "", text)  # parameters in the heads of functions
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
 def per_call(function):
     """Seconds on the clock and of CPU for a call: the least of many short batches, and the mean."""
     for _ in range(3):
@@ -130,6 +149,7 @@ def measure(lib, names, text, form, timed):
         jitted = lib.jit(function)
         compiled = jitted.lower(*arrays).compile()
         row[f"{size} first"] = time.process_time() - start
+        row[f"{size} program"] = digest(compiled.as_text())
         if size == "large":
             row |= counts(compiled)
         if timed:

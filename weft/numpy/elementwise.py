@@ -27,7 +27,7 @@ from weft.numpy.ufuncs import ufunc_of
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits, powers
 from weft.ops.elementwise import complex as parts
-from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.rounding import RoundingMethod, round
 from weft.ops.elementwise.selection import select
 from weft.ops.structural.shape import broadcast_in_dim, reshape_p
@@ -322,7 +322,8 @@ def _floor_divide_signed(x: Any, y: Any) -> Any:
 
 @compiled
 def _floor_divide_floating(x: Any, y: Any) -> Any:
-    x, y = together(x, y)
+    # Whole numbers do not change with x: without this, XLA works out a derivative that is 0.
+    x, y = map(stop_gradient, together(x, y))
     # The quotient of x less its remainder is whole up to rounding, where floor(x / y) may be one
     # too large because x / y was rounded up.
     remainder = lax.rem(x, y)

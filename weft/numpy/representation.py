@@ -33,7 +33,7 @@ from weft.numpy.ufuncs import ufunc_of
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits, elementary, rounding
 from weft.ops.elementwise import complex as parts
-from weft.ops.elementwise.convert import bitcast_convert_type, convert_element_type
+from weft.ops.elementwise.convert import bitcast_convert_type, convert_element_type, stop_gradient
 from weft.ops.elementwise.selection import select
 from weft.typing import ArrayLike
 
@@ -126,6 +126,7 @@ def _round_scaled(x: Any, decimals: int) -> Any:
 
 @compiled
 def _round_floating(x: Any, *, decimals: int) -> Any:
+    x = stop_gradient(x)  # a step function: its derivative is 0, also of what is too large to round
     if type_of(x).dtype in COMPLEX:
         both = (parts.real(x), parts.imag(x))
         return parts.complex(*[_round_scaled(part, decimals) for part in both])

@@ -9,6 +9,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.ops.elementwise.convert import stop_gradient
 from weft.scipy.stats.distributions import Family, probability, standard, valid
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]
@@ -27,7 +28,8 @@ _family = Family(__name__).examples("""
 
 def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     y = standard(x, loc, scale)
-    found = jnp.where((y < 0) | (y > 1), -jnp.inf, -jnp.log(scale) + 0.0 * y)
+    # 0 inside, NaN for a NaN: the density does not change with x.
+    found = jnp.where((y < 0) | (y > 1), -jnp.inf, -jnp.log(scale) + stop_gradient(0.0 * y))
     return valid(scale > 0, found)
 
 
