@@ -139,6 +139,17 @@ class ModuleContext:
         """The attribute of a sharding for values of a type (see `sharding_attribute`)."""
         return sharding_attribute(self.meshes, how, type)
 
+    def devices_to_split_over(self) -> int:
+        """Over how many devices the compiler is to split what is written now; 1 in a manual
+        computation, where every device has its own values."""
+        return len(self.devices) if self.manual is None else 1
+
+    def split_rows(self, value: Any) -> Any:
+        """The value with its first dimension split evenly over all devices."""
+        symbol, axes = self.meshes.some_axes()
+        names = (tuple(name for name, _ in axes), *(() for _ in range(1, value.type.rank)))
+        return stablehlo.sharding_constraint(value, stablehlo.sharding(symbol, names))
+
     def keep_whole(self, value: Any, dimensions: Sequence[int]) -> Any:
         """The value, of which the compiler must not split some dimensions over devices."""
         manual = self.manual

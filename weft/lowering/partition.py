@@ -63,11 +63,16 @@ class MeshTable:
 
     def some_symbol(self) -> str:
         """The symbol of the first mesh over all partitions, for shardings that name no axis."""
+        return self.some_axes()[0]
+
+    def some_axes(self) -> tuple[str, Axes]:
+        """The symbol of the first mesh over all partitions, and its axes."""
         for (axes, _), symbol in self._symbols.items():
             if axes:
-                return symbol
+                return symbol, axes
         n = max(1, len(self.devices))
-        return self.declare((("devices", n),), tuple(range(n)))
+        axes = (("devices", n),)
+        return self.declare(axes, tuple(range(n))), axes
 
     def declare(self, axes: Axes, numbers: tuple[int, ...]) -> str:
         """The symbol of the mesh with these axes and partitions, in row-major order."""

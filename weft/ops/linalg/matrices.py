@@ -156,6 +156,8 @@ def lapack_call(
         num_batch_dims=len(batch),
         attributes=attributes,
         aliases={0: 0} if aliases is None else aliases,
+        num_devices=context.module.devices_to_split_over(),
+        split_rows=context.module.split_rows,
     )
 
 

@@ -8,13 +8,15 @@ which jaxlib depends; it is loaded when the first module that needs it is lowere
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxlib import lapack
 
 from weft.runtime import ffi_operation, ffi_registry
+from weft.runtime.backends import batched_calls
 from weft.runtime.jaxlib.native import extension
 from weft.runtime.stablehlo.mlir import ir
 
@@ -54,26 +56,41 @@ def call(
     num_batch_dims: int,
     attributes: Mapping[str, Any],
     aliases: Mapping[int, int],
+    num_devices: int,
+    split_rows: Callable[[ir.Value], ir.Value],
 ) -> list[ir.Value]:
     """The results of a routine, whose operands and results have batch dimensions in front.
 
-    Characters among the attributes are passed as the bytes that LAPACK knows them by.
+    XLA may split the batch over `num_devices` devices, and does where `split_rows` is applied to
+    operands. Characters among the attributes are passed as the bytes that LAPACK knows them by.
     """
     given = {
         name: np.uint8(ord(value)) if isinstance(value, str) else value
         for name, value in attributes.items()
     }
-    return ffi_operation.call(
-        target(routine, dtype),
-        operands,
-        result_types,
-        attributes=given,
-        operand_layouts=[_columns(x.type.rank, num_batch_dims) for x in operands],
-        result_layouts=[_columns(type.rank, num_batch_dims) for type in result_types],
-        aliases=aliases,
-        has_side_effect=False,
-        num_batch_dims=num_batch_dims,
-    )[1]
+
+    def one_call(
+        operands: Sequence[ir.Value], result_types: Sequence[ir.Type], num_batch_dims: int = 1
+    ) -> list[ir.Value]:
+        return ffi_operation.call(
+            target(routine, dtype),
+            operands,
+            result_types,
+            attributes=given,
+            operand_layouts=[_columns(x.type.rank, num_batch_dims) for x in operands],
+            result_layouts=[_columns(type.rank, num_batch_dims) for type in result_types],
+            aliases=aliases,
+            has_side_effect=False,
+            num_batch_dims=num_batch_dims,
+        )[1]
+
+    batch = tuple(result_types[0].shape[:num_batch_dims])
+    own = [tuple(x.type.shape[num_batch_dims:]) for x in operands]
+    most = batched_calls.most_in_place(routine, dtype, own)
+    if math.prod(batch) <= most:
+        return one_call(operands, result_types, num_batch_dims)
+    devices = num_devices, split_rows
+    return batched_calls.in_parts(one_call, operands, result_types, num_batch_dims, most, devices)
 
 
 def _columns(rank: int, num_batch_dims: int) -> tuple[int, ...]:
