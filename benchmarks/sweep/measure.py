@@ -85,21 +85,12 @@ def counts(compiled):
 
 
 def digest(text):
-    """Names an optimized program: equal for two that differ in nothing but names and lines."""
-    text = text.partition("\n")[2]  # The first line has the name of the module.
-    text = re.sub(
-        r", (metadata|frontend_attributes|origin)=\{[^{}]*(\{[^{}]*\}[^{}]*)*\}", "", text
-    )
-    text = re.sub(r"\n(FileNames|FunctionNames|FileLocations|StackFrames)\n(.+\n)*", "\n", text)
-    text = re.sub(r"\s+\n", "\n", text)
-    numbers = {}
-
-    def numbered(found):
-        return f"%{numbers.setdefault(found[0], len(numbers))}"
-
-    text = re.sub(r"%[\w.-]+", numbered, text)
-    text = re.sub(r"[\w.-]+: (?=[a-z(])", "", text)  # parameters in the heads of functions
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    """Names the instructions of an optimized program: equal for two programs that have the same
+    ones, with the same types and attributes, in whatever order and under whatever names."""
+    lines = re.findall(r"^\s+(?:ROOT )?%[\w.-]+ = (.*)$", text, re.MULTILINE)
+    noise = r", (metadata|frontend_attributes|origin|backend_config)=.*|/\*index=\d+\*/"
+    lines = sorted(re.sub(r"%[\w.-]+", "%", re.sub(noise, "", line)) for line in lines)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
 def per_call(function):

@@ -78,7 +78,7 @@ def ratio(row, name):
 
 
 def is_same_program(row, name):
-    """Whether a figure is the time of two programs that XLA made equal, but for names and lines."""
+    """Whether a figure is the time of two programs that have the same optimized instructions."""
     size, _, kind = name.partition(" ")
     ours, theirs = (row.get(lib, {}).get(f"{size} program") for lib in ("weft", "jax"))
     return kind in ("wall", "cpu") and ours is not None and ours == theirs
@@ -141,8 +141,8 @@ def same_programs(results):
         if values:
             low, middle, high = (values[int(q * (len(values) - 1))] for q in (0.05, 0.5, 0.95))
             lines.append(
-                f"{len(rows)} of {len(results)} rows have the same optimized program in both "
-                f"libraries, text for text but for names ({FIGURES[name][0]}): their ratios have "
+                f"{len(rows)} of {len(results)} rows have the same optimized instructions in both "
+                f"libraries ({FIGURES[name][0]}): their ratios have "
                 f"the median {middle:.2f} and lie between {low:.2f} and {high:.2f} in nine of ten "
                 "rows. That is the cost of the call and the noise of the clock, so only programs "
                 "that differ have a row of times below."
