@@ -120,7 +120,10 @@ class _Signature:
     def __get__(self, instance: Any, owner: Any = None) -> inspect.Signature:
         if instance is None:
             raise AttributeError("__signature__")
-        return inspect.signature(instance.__wrapped__)
+        # Kept, since `inspect` asks twice for each: a nest of n would be asked 2**n times.
+        found = inspect.signature(instance.__wrapped__)
+        vars(instance)["__signature__"] = found
+        return found
 
 
 class Jitted(Generic[P, R_co]):
