@@ -1,7 +1,7 @@
 """Memory over many calls of functions made anew, of one library: rebuilt.py LIB KIND CALLS LIMIT.
 
-Prints the calls made, the resident memory and the objects that the garbage collector knows, ten
-times on the way. Ends after LIMIT seconds where the calls take longer.
+Prints the calls made, the resident memory and the objects that the garbage collector knows, at
+least ten times on the way. Ends after LIMIT seconds where the calls take longer.
 """
 
 import functools
@@ -32,6 +32,26 @@ class Model:
 
 def scaled(x, w):
     return x * w
+
+
+KINDS = (
+    "jit of a lambda",
+    "jit over a new array",
+    "jit over a new NumPy array",
+    "jit of a partial",
+    "jit of a method of a new object",
+    "jit of grad of a lambda",
+    "grad of a lambda",
+    "grad of custom_vjp",
+    "vmap of a lambda",
+    "scan of a lambda",
+    "cond of lambdas",
+    "while_loop of lambdas",
+    "checkpoint of a lambda",
+    "make_jaxpr of a lambda",
+    "new static values",
+    "shard_map of a lambda",
+)
 
 
 def kinds(lib):
@@ -69,6 +89,7 @@ def kinds(lib):
         "vmap of a lambda": lambda k: lib.vmap(lambda x: x * 2)(x),
         "scan of a lambda": lambda k: lax.scan(lambda c, _: (c * w, None), x, None, length=3)[0],
         "cond of lambdas": lambda k: lax.cond(k % 2 == 0, lambda x: x * w, lambda x: x + w, x),
+        "while_loop of lambdas": lambda k: lax.while_loop(lambda c: c[0] < 9, lambda c: c * w, x),
         "checkpoint of a lambda": lambda k: lib.grad(lib.checkpoint(lambda x: jnp.sum(x * w)))(x),
         "make_jaxpr of a lambda": lambda k: lib.make_jaxpr(lambda x: x * w)(x) and x,
         "new static values": lambda k: static(x, k),
@@ -88,19 +109,15 @@ def main():
     found, block = kinds(load(lib))
     use, begun = found[name], clock()
     step, done = max(1, calls // STEPS), 0
-    while done < calls:
-        part, until = done, done + step
-        while done < until:
+    while done < calls and clock() - begun < limit:
+        # The last step of a slow library ends when its time does.
+        until, end = done + step, clock() + limit / STEPS
+        while done < until and clock() < end:
             block(use(done))
             done += 1
-            if clock() - begun > limit:
-                break
         gc.collect()
         row = {"calls": done, "rss": resident(), "objects": len(gc.get_objects())}
-        if done == until or part == 0:
-            emit(row | {"seconds": clock() - begun})
-        if clock() - begun > limit:
-            break
+        emit(row | {"seconds": clock() - begun})
 
 
 if __name__ == "__main__":

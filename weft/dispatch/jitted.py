@@ -98,6 +98,9 @@ class Options:
 # and so with their executables. These are large: fewer are kept than of loop bodies.
 _shared = TraceCache(256)
 _numbers = itertools.count()
+# Signatures of one function whose executables are kept: with a static argument that is new at each
+# call they would fill the memory.
+_MOST_SIGNATURES = 16_384
 
 
 def _signature(value: Any) -> Any:
@@ -227,6 +230,12 @@ class Jitted(Generic[P, R_co]):
 
     forget_programs = clear_cache
 
+    def _make_room(self) -> None:
+        """Drops all traces and executables if they are too many, as `BoundedCache` does."""
+        if max(len(self._calls), len(self._traces)) >= _MOST_SIGNATURES:
+            for cached in (self._calls, self._runs, self._traces):
+                cached.clear()
+
     def _cache_size(self) -> int:
         """How many signatures have been compiled (or traced under a transformation)."""
         return len(self._traces) + len(self._closures)
@@ -250,7 +259,9 @@ class Jitted(Generic[P, R_co]):
         arrays: list[Any] = [x if type(x) is Ref else as_array(user_value(x)) for x in leaves]
         if call is None:
             with self._miss(static, in_tree, [x.type for x in arrays], signatures):
-                call = self._calls[key] = self._compile(static, arrays, in_tree)
+                call = self._compile(static, arrays, in_tree)
+                self._make_room()
+                self._calls[key] = call
             self._flatten = pytree.flatten
             # Where every argument is a leaf, their number says what the tree is: a None would be
             # missing among the leaves, and a tree would stand in place of its own.
@@ -380,6 +391,7 @@ class Jitted(Generic[P, R_co]):
         if closed_over:
             self._closures.add(traced.jaxpr)
         else:
+            self._make_room()
             self._traces[key] = traced
         return traced
 
