@@ -96,7 +96,7 @@ def row(key, record):
     work = record["work"]
     ours, theirs = (record.get(lib, EMPTY) for lib in reversed(LIBRARIES))
     both = at_largest(ours, theirs)
-    cells = key.split(" | ", 1)[1:] or [""]
+    cells = [", ".join(key.split(" | ")[1:])]
     largest = f"{ours['sizes'][-1]:,}" if ours["sizes"] else "–"
     counted = ours["equations"][-1] if ours["equations"] else None
     if counted:
@@ -196,6 +196,8 @@ def main():
             continue
         for lib, python in pythons.items():
             found, note = run_one(lib, python, index, arguments.limit)
+            if found and "" not in found:  # the row of an earlier run that had no figure
+                data["rows"].pop(names[index], None)
             for label, record in (found or {"": dict(EMPTY)}).items():
                 kept = data["rows"].setdefault(name_of(measurement, label), {})
                 kept["work"] = measurement.work
