@@ -1,7 +1,8 @@
 """Whole processes, timed from outside by the driver: import, first result, first script, and the
 gradient of a deep network whose program an earlier process has compiled.
 
-All but the last start with an empty cache of compiled programs.
+All but the last start with an empty cache of compiled programs. benchmarks/starting.md says
+where the time goes.
 """
 
 from cases.registry import case

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import sys
 import types
 
@@ -41,3 +42,11 @@ def test_chapters_are_loaded_when_a_name_is_first_used(monkeypatch):
     assert namespace.keys() == {"f", "x", "c", "b"}
     with pytest.raises(AttributeError, match="module 'a' has no attribute 'missing'"):
         get("missing")
+
+
+@pytest.mark.parametrize("name", ["weft", "weft.lax", "weft.numpy", "weft.nn", "weft.ops"])
+def test_no_late_name_is_that_of_a_module(name):
+    """Importing a module sets its name in its package, where a function of that name would be."""
+    facade = importlib.import_module(name)
+    late = {x for names in facade._LAZY_NAMES.values() for x in names.split()}
+    assert not late & {found.name for found in pkgutil.iter_modules(facade.__path__)}

@@ -15,6 +15,7 @@ import weft.numpy as wnp
 from weft import lax
 from weft.base import program_caches
 from weft.base.timing import spent
+from weft.dispatch import jitted
 from weft.extend.core import Primitive, define_primitive
 from weft.runtime.backends.pjrt_executable import JaxlibExecutable
 
@@ -68,6 +69,19 @@ def test_jitted_functions_are_traced_again():
     weft.clear_caches()
     assert f(1.0) == f(1.0) == 2
     assert len(traced) == 2
+
+
+def test_a_function_keeps_so_many_signatures(monkeypatch):
+    monkeypatch.setattr(jitted, "_MOST_SIGNATURES", 4)
+    f = weft.jit(lambda x, k: x + k, static_argnums=1)
+    x = wnp.arange(2.0)
+    for k in [*range(11), 10, 0]:
+        np.testing.assert_array_equal(f(x, k), [k, k + 1])
+        assert len(f._calls) <= 4 and len(f._runs) <= 4 and len(f._traces) <= 4
+    for k in range(11):
+        weft.make_jaxpr(lambda x, k=k: f(x, k))(x)
+        assert len(f._traces) <= 4
+    np.testing.assert_array_equal(weft.vmap(lambda x: f(x, 3))(x), [3, 4])
 
 
 def test_a_limit_of_traces_begins_again():

@@ -632,6 +632,13 @@ def test_the_eager_result_equals_the_jitted_one():
         close(a, b)
 
 
+def test_a_deep_nest_of_compiled_functions_has_its_signature():
+    nest = lambda a, b=2: a + b  # noqa: E731 - a function without a signature of its own
+    for _ in range(40):  # were each asked twice, the innermost would be asked 2**40 times
+        nest = weft.jit(nest)
+    assert str(inspect.signature(nest)) == "(a, b=2)"
+
+
 def test_a_compiled_function_has_its_signature_also_where_wrapping_is_not_followed():
     compiled = weft.jit(lambda a, b=2: a)
     assert str(inspect.signature(compiled, follow_wrapped=False)) == "(a, b=2)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -26,11 +27,47 @@ from weft.runtime.stablehlo import attributes
 pytestmark = pytest.mark.fast
 
 
+class Unshared(dict):
+    """Stands for what this process has loaded: as another process would find it."""
+
+    def __setitem__(self, key, value):
+        pass
+
+
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(disk_cache, "_warned", set())
+    monkeypatch.setattr(cache_keys, "_loaded", Unshared())
     with config.override(cache_dir=str(tmp_path)):
         yield disk_cache.current()
+
+
+def test_equal_modules_share_one_executable_of_a_process():
+    x = np.arange(7, dtype=np.float32)
+
+    def compiled(**options):
+        return client.backend().compile(doubled(x, **options), CompileOptions(), [type_of(x)])
+
+    first, second, other = compiled(), compiled(line=2), compiled(donate=True)
+    assert first.loaded is second.loaded is not other.loaded
+    assert "add_2" in second.as_text() and "add_2" not in first.as_text()
+    del first
+    np.testing.assert_array_equal(client.backend().to_numpy(second.run([put(x)])[0]), 2 * x)
+    assert second.serialize() and compiled().loaded is second.loaded
+    kept = len(cache_keys._loaded)
+    del second
+    gc.collect()
+    assert len(cache_keys._loaded) < kept
+
+
+def test_another_directory_gets_what_is_compiled_under_it(tmp_path):
+    x = np.arange(7, dtype=np.float32)
+    executables = []
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        with config.override(cache_dir=str(folder)):
+            made = client.backend().compile(doubled(x), CompileOptions(), [type_of(x)])
+            executables.append(made)
+            assert disk_cache.current().info().entries == 1
 
 
 def doubled(x, line=1, donate=False, name="doubling"):

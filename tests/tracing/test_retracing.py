@@ -271,16 +271,19 @@ def test_the_line_and_the_cost(asked):
     )
 
 
-def test_programs_from_the_cache_on_disk_are_told_apart(asked, tmp_path):
+def test_programs_that_were_compiled_before_are_told_apart(asked, tmp_path):
     (tmp_path / "cache").mkdir(mode=0o700)
     with weft.config.override(cache_dir=str(tmp_path / "cache")):
         f = weft.jit(lambda x: x * 7.125 - 1)
         f(x())
-        assert "compiling" in asked.messages[-1] and "on disk" not in asked.messages[-1]
+        assert "compiling" in asked.messages[-1] and "finding it" not in asked.messages[-1]
+        weft.jit(lambda x: x * 7.125 - 1, inline=True)(x())  # an equal module, while that is there
+        shared = asked.messages[-1]
         f.clear_cache()
+        weft.clear_caches()
         f(x())
-    assert "loading it from the cache on disk" in asked.messages[-1]
-    assert "compiling" not in asked.messages[-1]
+    for message in (shared, asked.messages[-1]):
+        assert "finding it compiled" in message and "compiling" not in message
 
 
 def test_misses_under_transformations(asked):

@@ -269,9 +269,7 @@ def make_array_from_single_device_arrays(
     missing = [device for device in parts.devices if device not in found]
     if missing:
         raise _wrong_devices(operation, f"no array on {', '.join(map(str, missing))}", parts)
-    for array in given:
-        array._single(operation)
-    return _joined([found[device] for device in parts.devices], parts, layout)
+    return _joined([found[device] for device in parts.devices], parts, layout, operation)
 
 
 @api_boundary
@@ -341,12 +339,17 @@ def reshard(xs: T, out_shardings: Any) -> T:
     return device_put(xs, out_shardings)
 
 
-def _joined(blocks: Sequence[Array], parts: Parts, layout: Layout | None) -> Array:
+def _joined(
+    blocks: Sequence[Array], parts: Parts, layout: Layout | None, operation: str = "joining blocks"
+) -> Array:
     """The array made of blocks that lie on their devices, in a layout, or in that of the blocks if
     they have the same."""
-    if layout is None and len({block._layout() for block in blocks}) == 1:
-        layout = blocks[0]._layout()
-    buffers = [to_layout(block, layout)._single("joining blocks") for block in blocks]
+    buffers = [block._single(operation) for block in blocks]
+    layouts = {block._layout() for block in blocks}
+    if layout is None and len(layouts) == 1:
+        (layout,) = layouts
+    if layouts != {layout}:
+        buffers = [to_layout(block, layout)._single(operation) for block in blocks]
     return array_at(join(buffers, parts), parts.type, parts.place, layout)
 
 

@@ -1,5 +1,5 @@
 """The time that this thread spends on tracing, lowering, compiling, and loading executables that
-are kept on disk.
+were compiled before.
 
 The kinds may be nested, as when an operation is compiled while a function is traced; a moment is
 charged to the innermost. The cost of something is the difference of two calls of `spent`.

@@ -99,6 +99,9 @@ class Options:
 # and so with their executables. These are large: fewer are kept than of loop bodies.
 _shared = TraceCache(256)
 _numbers = itertools.count()
+# Signatures of one function whose executables are kept: with a static argument that is new at each
+# call they would fill the memory.
+_MOST_SIGNATURES = 16_384
 
 
 def _signature(value: Any) -> Any:
@@ -121,7 +124,10 @@ class _Signature:
     def __get__(self, instance: Any, owner: Any = None) -> inspect.Signature:
         if instance is None:
             raise AttributeError("__signature__")
-        return inspect.signature(instance.__wrapped__)
+        # Kept, since `inspect` asks twice for each: a nest of n would be asked 2**n times.
+        found = inspect.signature(instance.__wrapped__)
+        vars(instance)["__signature__"] = found
+        return found
 
 
 class Jitted(KnownCalls, Generic[P, R_co]):
@@ -231,6 +237,13 @@ class Jitted(KnownCalls, Generic[P, R_co]):
 
     forget_programs = clear_cache
 
+    def _make_room(self) -> None:
+        """Drops all traces and executables if they are too many, as `BoundedCache` does."""
+        if max(len(self._calls), len(self._traces)) >= _MOST_SIGNATURES:
+            self.forget_calls()
+            for cached in (self._calls, self._traces):
+                cached.clear()
+
     def _cache_size(self) -> int:
         """How many signatures have been compiled (or traced under a transformation)."""
         return len(self._traces) + len(self._closures)
@@ -254,7 +267,9 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         arrays: list[Any] = [x if type(x) is Ref else as_array(user_value(x)) for x in leaves]
         if call is None:
             with self._miss(static, in_tree, [x.type for x in arrays], signatures):
-                call = self._calls[key] = self._compile(static, arrays, in_tree)
+                call = self._compile(static, arrays, in_tree)
+                self._make_room()
+                self._calls[key] = call
             self._flatten = pytree.flatten
             self._learn(args, kwargs, leaves, call)
         return call.run(arrays)
@@ -386,6 +401,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         if closed_over:
             self._closures.add(traced.jaxpr)
         else:
+            self._make_room()
             self._traces[key] = traced
         return traced
 

@@ -460,7 +460,7 @@ def _cost(cost: Spent) -> str:
         ("compiling", cost.compiling, cost.compiled),
     ):
         if what == "compiling" and cost.loaded >= cost.compiled > 0:
-            parts.append(f"loading it from the cache on disk {cost.loading * 1e3:.1f} ms")
+            parts.append(f"finding it compiled {cost.loading * 1e3:.1f} ms")
         elif times:
             parts.append(f"{what} {seconds * 1e3:.1f} ms")
     return ", ".join(parts) or "nothing was compiled yet"

@@ -1,4 +1,4 @@
-"""Compiles modules with XLA, unless the cache has the executable from an earlier process.
+"""Compiles modules with XLA, unless this process or an earlier one has compiled an equal one.
 
 A key is a digest of everything that decides what XLA makes: the module without its locations, all
 of XLA's options, its release and its devices, the processor that machine code is made for. Nothing
@@ -13,6 +13,7 @@ import logging
 import os
 import platform
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from weft.runtime.backends.pjrt_buffers import RuntimeFault
 from weft.runtime.jaxlib.native import version_text
 from weft.runtime.stablehlo.mlir import bytecode, bytecode_without_locations, ir
 
-__all__ = ["load_or_compile", "program_key"]
+__all__ = ["Loaded", "load_or_compile", "program_key"]
 
 Device = Any
 Compile = Callable[[], Any]
@@ -40,20 +41,50 @@ _PROCESSOR = (
 )  # fmt: skip
 
 
+class Loaded:
+    """An executable of jaxlib, for all whose modules are equal; each of them holds this object."""
+
+    __slots__ = ("__weakref__", "native")
+
+    def __init__(self, native: Any) -> None:
+        self.native = native
+
+
+# Functions that differ in what a module does not show (the arrays closed over, a static argument
+# that is not computed with) would each load one more copy of the same machine code.
+_loaded: weakref.WeakValueDictionary[tuple[Any, Any, str], Loaded] = weakref.WeakValueDictionary()
+
+
 def load_or_compile(
     client: Any, module: ir.Module, native: Any, devices: Sequence[Device], threads: int
-) -> tuple[Any, Compile | None]:
-    """The executable of a module without host callbacks, and if it was cached, how to compile it.
+) -> tuple[Loaded, Compile | None]:
+    """The executable of a module without host callbacks, and if it was there, how to compile it.
 
-    An executable from the cache computes the same, but its text has the source lines of the first
-    process. `threads` is how many the CPU client computes with: XLA splits loops accordingly.
+    One that was there computes the same, but its text has the source lines of the first module.
+    `threads` is how many the CPU client computes with: XLA splits loops accordingly.
     """
     on = device_list(tuple(devices))
     make = functools.partial(client.compile_and_load, bytecode(module), on, native)
-    cache = disk_cache.current() if _may_be_kept(client, native, devices) else None
+    if not _may_be_kept(client, native, devices):
+        return Loaded(make()), None
+    key = program_key(client, module, native, devices, threads)
+    # With the cache in force, for each directory gets what is compiled under it.
+    cache = disk_cache.current()
+    shared = _loaded.get((client, cache, key))
+    if shared is not None:
+        with charged("loading"):  # so that it does not count as compiled
+            return shared, make
+    found, again = _from_disk_or_compiled(cache, key, client, on, native, make)
+    shared = _loaded[client, cache, key] = Loaded(found)
+    return shared, again
+
+
+def _from_disk_or_compiled(
+    cache: disk_cache.ProgramCache | None, key: str, client: Any, on: Any, native: Any,
+    make: Compile,
+) -> tuple[Any, Compile | None]:  # fmt: skip
     if cache is None:
         return make(), None
-    key = program_key(client, module, native, devices, threads)
     found = cache.load(key, _MAKER)
     if found is not None:
         try:

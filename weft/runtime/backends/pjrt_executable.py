@@ -30,7 +30,7 @@ from weft.runtime.backends.backend import (
     MemoryStats,
     OptionValue,
 )
-from weft.runtime.backends.cache_keys import load_or_compile
+from weft.runtime.backends.cache_keys import Loaded, load_or_compile
 from weft.runtime.backends.device_placement import assignment_of, device_list, single, tiled
 from weft.runtime.backends.pjrt_buffers import (
     RuntimeFault,
@@ -85,11 +85,11 @@ _unfinished: deque[Any] = deque(maxlen=256)
 class JaxlibExecutable(Executable):
     """An executable compiled by XLA."""
 
-    __slots__ = ("compile_again", "failures", "loaded", "serialized", "threads")
+    __slots__ = ("compile_again", "failures", "loaded", "serialized", "shared", "threads")
 
     def __init__(
         self,
-        loaded: Any,
+        shared: Loaded,
         options: CompileOptions,
         out_types: Sequence[ArrayTypeLike],
         devices: Sequence[Device],
@@ -98,9 +98,11 @@ class JaxlibExecutable(Executable):
         compile_again: Callable[[], Any] | None = None,
     ) -> None:
         program_loaded()
+        loaded = shared.native
+        self.shared = shared
         self.loaded = loaded
         self.failures = failures
-        # Set where the executable was loaded: from the cache, or from a user's bytes.
+        # Set where the executable was there: in this process, in the cache, as a user's bytes.
         self.compile_again = compile_again
         self.serialized: bytes | None = None
         self.threads: int | None = None
@@ -290,9 +292,9 @@ def compile_module(
             again = None
             # XLA works on the module while other threads run: it must not see our MLIR context.
             if options.host_callbacks:
-                loaded = client.compile_and_load(
-                    private_copy(module), native_devices, native, for_xla(options, failures)
-                )
+                module = private_copy(module)
+                callbacks = for_xla(options, failures)
+                loaded = Loaded(client.compile_and_load(module, native_devices, native, callbacks))
             else:
                 threads = thread_count(len(client.local_devices()))
                 loaded, again = load_or_compile(client, module, native, devices, threads)
@@ -324,7 +326,8 @@ def deserialize(
         message = f"the compiled program cannot be loaded: {error}"
         fix = Fix("recompile", "compile the program again with this release of jaxlib")
         raise WeftValueError(message, operation="deserialize", fix=fix) from error
-    made = JaxlibExecutable(loaded, options, out_types, devices, out_placements, failures)
+    shared = Loaded(loaded)
+    made = JaxlibExecutable(shared, options, out_types, devices, out_placements, failures)
     made.serialized = data
     return made
 
