@@ -36,7 +36,7 @@ REPS ?=
 
 .PHONY: help demo test check smoke test-changed test-code test-fast test-slow test-ecosystem \
   test-ecosystem-first test-ecosystem-times test-ecosystem-suites \
-  lint format format-check types size docs fuzz bench sweep clean
+  lint format format-check types size docs fuzz bench sweep programs clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -117,6 +117,10 @@ bench: $(VENV)/installed-run $(BENCH_VENV)/installed ## weft against JAX, into b
 sweep: $(VENV)/installed-run $(BENCH_VENV)/installed ## every function of arrays beside JAX: benchmarks/sweep/results.md
 	$(PY) benchmarks/sweep/run.py --python $(PY) --beside $(BENCH_VENV)/bin/python \
 	  $(if $(ONLY),--only "$(ONLY)") $(if $(REPS),--reps $(REPS)) $(ARGS)
+
+programs: $(VENV)/installed-run $(BENCH_VENV)/installed ## real programs beside JAX: benchmarks/programs/results.md
+	$(PY) benchmarks/programs/run.py --python $(PY) --beside $(BENCH_VENV)/bin/python \
+	  $(if $(ONLY),--only $(ONLY)) $(if $(REPS),--reps $(REPS)) $(ARGS)
 
 clean: ## remove the environments and everything that tools leave behind
 	rm -rf .venv .venv-bench-jax .venv-ecosystem .venv-ecosystem-first .venv-ecosystem-jax .venv-ci-* .pytest_cache .mypy_cache .ruff_cache .hypothesis
