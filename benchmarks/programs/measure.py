@@ -11,6 +11,7 @@ import sys
 import time
 
 import numpy as np
+import scipy.linalg  # noqa: F401 - both need it for linear algebra, JAX as soon as it is imported
 
 from programs import registry
 from timers import MARK, clock

@@ -56,7 +56,9 @@ def kalman_likelihood_gradient(lib, size):
     return lib.value_and_grad(loss, argnums=(0, 1, 2, 3)), linear_model(size)
 
 
-@program()
+# One particle chosen otherwise, by a last digit, and all behind it meet other noise: what remains
+# equal is what 4096 draws tell.
+@program(tolerance=0.1)
 def particle_filter(lib, size):
     """A bootstrap particle filter of stochastic volatility, with systematic resampling."""
     jnp, lax = lib.numpy, lib.lax

@@ -26,16 +26,27 @@ class Program:
     description: str
     make: Callable
     devices: int
+    tolerance: float
 
 
 PROGRAMS: dict[str, Program] = {}
 
 
-def program(devices=1):
-    """Registers a function under its name; its docstring describes the program."""
+# Sums of float32 in another order differ by the root of their length times 6e-8, and that grows
+# through an iteration; a wrong program differs by as much as its values. Both libraries draw the
+# same numbers.
+TOLERANCE = 2e-3
+
+
+def program(devices=1, tolerance=TOLERANCE):
+    """Registers a function under its name; its docstring describes the program.
+
+    tolerance: how much results may differ between libraries, beside the size of an array.
+    """
 
     def register(make):
-        PROGRAMS[make.__name__] = Program(make.__name__, make.__doc__.strip(), make, devices)
+        name, description = make.__name__, make.__doc__.strip()
+        PROGRAMS[name] = Program(name, description, make, devices, tolerance)
         return make
 
     return register

@@ -35,9 +35,6 @@ FIGURES = {
     "memory of compiling": ("peak memory of compiling", MIB),
     "memory of running": ("peak memory of running", MIB),
 }
-# Sums of float32 in another order differ by the root of their length times 6e-8 and grow through an
-# iteration; a wrong program differs by its values. Numbers drawn are the same in both libraries.
-TOLERANCE = 2e-3
 
 
 def run_program(lib, python, program, counts):
@@ -118,16 +115,16 @@ def table(results, machine):
         ratios = " | ".join(shown(ratio(row, figure)) for figure in FIGURES)
         lines.append(
             f"| `{name}`: {program.description} | {f'{step * 1e3:.2f}' if step else '–'} "
-            f"| {ratios} | {reason(row, reasons.get(name, ''))} |"
+            f"| {ratios} | {reason(program, row, reasons.get(name, ''))} |"
         )
     return "\n".join([*lines, *torch_lines(results)]) + "\n"
 
 
-def reason(row, written):
+def reason(program, row, written):
     """Why a program is above the limit, with what went wrong in measuring it."""
     errors = [f"{lib}: {of['error']}" for lib, of in row.items() if "error" in of]
     gap = row.get("jax", {}).get("difference", 0.0)
-    if gap > TOLERANCE:
+    if gap > program.tolerance:
         errors.append(f"results differ by {gap:.2g}")
     return " ".join([*errors, written]).replace("|", "\\|").replace("\n", " ")
 
@@ -148,7 +145,7 @@ def torch_lines(results):
         away = [
             f"{lib} by {gap:.2g}"
             for lib in ("torch", "torch-compile")
-            if (gap := row.get(lib, {}).get("difference", 0.0)) > TOLERANCE
+            if (gap := row.get(lib, {}).get("difference", 0.0)) > registry.TOLERANCE
         ]
         lines.append(f"| `{name}` | {' | '.join(cells)} | {', '.join(away) or 'equal'} |")
     return lines
@@ -176,8 +173,8 @@ def main():
             row = measured(program, pythons, args)
             results[program.name] = results.get(program.name, {}) | row
             write_results(kept, results)
-            print(program.name, *(shown(ratio(row, name)) for name in FIGURES), reason(row, ""),
-                  flush=True)  # fmt: skip
+            ratios = [shown(ratio(row, name)) for name in FIGURES]
+            print(program.name, *ratios, reason(program, row, ""), flush=True)
     machine = "; ".join(dict.fromkeys(kept.get("versions", {}).values())) + "."
     TABLE.write_text(table(results, machine), encoding="utf-8")
 

@@ -8,16 +8,18 @@ from programs.registry import program
 
 @program()
 def quasi_newton(lib, size):
-    """BFGS of Rosenbrock's function in several dimensions, by `scipy.optimize.minimize`."""
+    """BFGS of a logistic regression until it is solved, by `scipy.optimize.minimize`."""
     jnp = lib.numpy
-    d, most = size(40, 3), size(60, 5)
+    n, d = size(2000, 20), size(24, 2)
 
-    def step(x0):
-        loss = lambda x: jnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
-        found = lib.scipy.optimize.minimize(loss, x0, method="BFGS", options={"maxiter": most})
-        return found.fun, found.nit
+    def step(w, x, y):
+        loss = lambda w: jnp.mean(jnp.logaddexp(0.0, -y * (x @ w))) + 0.05 * w @ w
+        found = lib.scipy.optimize.minimize(loss, w, method="BFGS", options={"gtol": 1e-4})
+        return found.x, found.fun
 
-    return step, (np.zeros(d, np.float32),)
+    x = workloads.f32(n, d)
+    y = np.sign(x[:, 0] + workloads.f32(n, seed=1))
+    return step, (np.zeros(d, np.float32), x, y)
 
 
 @program()
