@@ -4,14 +4,15 @@ LIBRARY is weft, jax, torch or torch-compile. Prints one line of JSON: samples o
 of tracing and compiling, the time of a step, temporary memory and the peak of the process's memory.
 """
 
+import hashlib
 import importlib
 import json
+import re
 import statistics
 import sys
 import time
 
 import numpy as np
-import scipy.linalg  # noqa: F401 - both need it for linear algebra, JAX as soon as it is imported
 
 from programs import registry
 from timers import MARK, clock
@@ -37,6 +38,18 @@ def samples(leaves):
         scale = float(np.sqrt(np.mean(np.square(values))))
         found.append([scale, *(float(f"{x:.7g}") for x in chosen)])
     return found
+
+
+INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?[\w.-]+ = (.*?) ([\w-]+)\(", re.MULTILINE)
+# What only hands values on, under another name or in another order.
+PASSES = {"parameter", "get-tuple-element", "tuple", "constant", "bitcast"}
+
+
+def fingerprint(compiled):
+    """A text that is equal where programs have the same instructions, in whatever order."""
+    found = INSTRUCTION.findall(compiled.as_text())
+    kinds = sorted(f"{kind} {shape}" for shape, kind in found if kind not in PASSES)
+    return hashlib.sha256("\n".join(kinds).encode()).hexdigest()[:12]
 
 
 def step_times(step):
@@ -79,7 +92,7 @@ def measure(lib, name, timed):
     }
     analysis = compiled.memory_analysis()
     row["temporary"] = int(analysis.temp_size_in_bytes)
-    row["output"] = int(analysis.output_size_in_bytes)
+    row["fingerprint"] = fingerprint(compiled)
     row["samples"] = samples(lib.tree_util.tree_leaves(compiled(*arguments)))
     if timed:
         measured_steps(row, lambda: lib.block_until_ready(compiled(*arguments)))

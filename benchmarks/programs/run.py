@@ -94,7 +94,8 @@ def table(results, machine):
         "# Programs beside JAX",
         "",
         f"{len(programs)} programs, each jitted as a whole, by `make programs`. {machine}",
-        "Ratios are weft / JAX: below 1, weft is faster or smaller.",
+        "Ratios are weft / JAX: below 1, weft is faster or smaller. Where both compiled programs",
+        "have the same instructions, other times are noise, or the order of the instructions.",
         "",
         "| figure | compared | median | above 1.05 | greatest |",
         "|---|--:|--:|--:|--:|",
@@ -126,6 +127,9 @@ def reason(program, row, written):
     gap = row.get("jax", {}).get("difference", 0.0)
     if gap > program.tolerance:
         errors.append(f"results differ by {gap:.2g}")
+    prints = [row.get(lib, {}).get("fingerprint") for lib in ("weft", "jax")]
+    if prints[0] == prints[1] is not None:
+        written = f"The same instructions. {written}".strip()
     return " ".join([*errors, written]).replace("|", "\\|").replace("\n", " ")
 
 

@@ -295,7 +295,7 @@ def optimal_transport(arguments, wrap):
     x, y = arguments
     n = len(x)
 
-    def cost():
+    def cost(x):
         c = ((x[:, None] - y[None]) ** 2).sum(-1)
         f = g = torch.zeros(n)
         for _ in range(20):
@@ -304,7 +304,7 @@ def optimal_transport(arguments, wrap):
         return (torch.exp((f[:, None] + g[None] - c) / 0.1) / n**2 * c).sum()
 
     cost = wrap(cost)
-    return lambda: gradient(cost, x)
+    return lambda: gradient(lambda: cost(x), x)
 
 
 STEPS = {

@@ -36,7 +36,7 @@ from weft.ops.elementwise.arithmetic import abs as absolute
 from weft.ops.elementwise.arithmetic import add, div, eq, le, lt, mul, rem, sub
 from weft.ops.elementwise.arithmetic import max as larger
 from weft.ops.elementwise.arithmetic import min as smaller
-from weft.ops.elementwise.bits import bitwise_and, bitwise_not, bitwise_or, shift_left
+from weft.ops.elementwise.bits import bitwise_and, bitwise_not, bitwise_or
 from weft.ops.elementwise.selection import select as choose_elements
 from weft.ops.indexing import slicing
 from weft.ops.indexing.creation import iota
@@ -45,15 +45,11 @@ from weft.ops.reductions.reduce import highest, lowest, reduce_and, reduce_or
 from weft.ops.reductions.sorting import sort
 from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
-from weft.runtime.jaxlib.lazy import LazyModule
 from weft.typing import ArrayLike
 
 __all__ = [
     "argmax", "argmin", "digitize", "interp", "isin", "nanargmax", "nanargmin", "searchsorted",
 ]  # fmt: skip
-
-# Loaded on first use.
-loops: Any = LazyModule("weft.control_flow.while_loop")
 
 INT32 = np.dtype(np.int32)
 
@@ -153,9 +149,9 @@ def less_than(x: Any, y: Any) -> Any:
 def _bisected(a: Any, v: Any, n: int, dtype: Any, side: str) -> Any:
     """How many of the n elements of `a` go before each value, from the highest bit of that count.
 
-    In a loop: unrolled, XLA computes all earlier steps once more in each step.
+    One number that grows, not an interval: XLA computes all earlier steps again in each step.
     """
-    v_nan = None
+    shape, v_nan = type_of(v).shape, None
     if type_of(v).dtype in dtypes.FLOATING:  # NaN is the greatest
         v_nan = is_nan(v)
 
@@ -165,17 +161,13 @@ def _bisected(a: Any, v: Any, n: int, dtype: Any, side: str) -> Any:
         found = lt(value, v) if side == "left" else le(value, v)
         return bitwise_or(found, v_nan if side == "right" else bitwise_and(v_nan, eq(value, value)))
 
-    def halve(k: Any, count: Any) -> Any:
-        step = shift_left(dtype.type(1), sub(dtype.type(n.bit_length() - 1), k))
-        further = add(count, broadcasted(step, shape))
-        value = take_axis(a, sub(further, one), 0, "clip")
-        found = bitwise_and(le(further, all_of), before(value))
-        return choose_elements(found, further, count)
-
-    shape = type_of(v).shape
-    one, all_of = (broadcasted(dtype.type(i), shape) for i in (1, n))
-    steps = (dtype.type(0), dtype.type(n.bit_length()))
-    return loops.fori_loop(*steps, halve, broadcasted(dtype.type(0), shape))
+    count = broadcasted(dtype.type(0), shape)
+    for k in reversed(range(n.bit_length())):
+        further = add(count, dtype.type(1 << k))
+        value = take_axis(a, sub(further, dtype.type(1)), 0, "clip")
+        found = bitwise_and(le(further, dtype.type(n)), before(value))
+        count = choose_elements(found, further, count)
+    return count
 
 
 @compiled
