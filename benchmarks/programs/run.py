@@ -175,7 +175,11 @@ def main():
         chosen = args.only.split(",") if args.only else list(registry.load())
         for program in (registry.load()[name] for name in chosen):
             row = measured(program, pythons, args)
-            results[program.name] = results.get(program.name, {}) | row
+            before = results.get(program.name, {})
+            for lib, figures in row.items():
+                kept_of = before.get(lib, {}) if args.counts else {}
+                before[lib] = kept_of | figures
+            results[program.name] = before
             write_results(kept, results)
             ratios = [shown(ratio(row, name)) for name in FIGURES]
             print(program.name, *ratios, reason(program, row, ""), flush=True)
