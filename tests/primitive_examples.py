@@ -166,6 +166,7 @@ GIVEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "log_less_digamma": (special("log_less_digamma"), (X + 2.5,), {}),
     "log_poisson_probability": (special("log_poisson_probability"), (X + 2, X + 3), {}),
     "poisson_probability": (special("poisson_probability"), (X + 2, X + 3), {}),
+    "relu": (special("relu"), (X - 0.05,), {}),
     "riemann_zeta": (special("riemann_zeta"), (X + 3.0,), {"order": 0}),
     "scipy_digamma": (special("scipy_digamma"), (X + 2.0,), {}),
     "philox4x32": (

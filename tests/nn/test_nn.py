@@ -76,6 +76,16 @@ def test_values(name):
     )
 
 
+def test_relu_reads_its_operand_once():
+    """XLA computes a maximum again in each loop that reads it; what reads twice, it keeps."""
+    x = np.ones((3, 2), np.float32)
+    text = jit(nn.relu).lower(x).as_text()
+    assert "stablehlo.maximum" in text and "stablehlo.select" not in text
+    value, slope = jvp(nn.relu, (jnp.array([np.nan, -1.0, 2.0]),), (jnp.ones(3),))
+    np.testing.assert_array_equal(value, [np.nan, 0, 2])
+    np.testing.assert_array_equal(slope, [1, 0, 1])
+
+
 @pytest.mark.parametrize("name", REFERENCES)
 def test_derivatives(name):
     check_grads(getattr(nn, name), [exact_array(POINTS[1:-1], "float64")], 2)

@@ -251,6 +251,19 @@ def test_joining_promotes_like_the_operators():
     assert jnp.hstack([jnp.ones(1, bool), jnp.ones(1, bool)]).dtype == bool
 
 
+def test_the_transpose_of_split_joins_the_parts():
+    """Those of slices are each padded with zeros and added, which XLA does not make one loop of."""
+
+    def loss(x):
+        return sum((k + 1) * jnp.sum(p**3) for k, p in enumerate(jnp.split(x, 3, axis=1)))
+
+    names = [eqn.primitive.name for eqn in weft.make_jaxpr(weft.grad(loss))(np.ones((2, 6))).eqns]
+    assert "split" in names and "concatenate" in names and "pad" not in names
+    np.testing.assert_allclose(
+        weft.grad(loss)(np.ones((2, 6))), np.repeat([[3.0, 6, 9]], 2, 0).repeat(2, 1)
+    )
+
+
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [

@@ -246,6 +246,25 @@ def test_the_derivative_of_where_does_not_see_the_other_branch():
     np.testing.assert_allclose(f(x), [0, 0.25])
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searchsorted_puts_nan_last(side):
+    a = np.array([-1.0, 0.0, 0.0, 2.0, np.nan, np.nan], np.float32)
+    v = np.array([-np.inf, -1, 0, -0.0, 1, 2, np.inf, np.nan], np.float32)
+    np.testing.assert_array_equal(jnp.searchsorted(a, v, side), np.searchsorted(a, v, side))
+    for of in (a[:0], a[:1], np.arange(7), np.array([False, True, True])):
+        at = np.arange(-1, 8) if of.dtype != bool else np.array([True, False])
+        np.testing.assert_array_equal(jnp.searchsorted(of, at, side), np.searchsorted(of, at, side))
+
+
+@pytest.mark.usefixtures("optimized")
+def test_a_step_of_searchsorted_is_short():
+    """XLA computes all earlier steps again in each step, so that what a step costs counts twice."""
+    v = np.zeros(3, np.float32)
+    few, many = (weft.jit(jnp.searchsorted).lower(np.zeros(n, "float32"), v).compile().as_text()
+                 for n in (2**5, 2**15))  # fmt: skip
+    assert many.count(" = ") - few.count(" = ") < 10 * 25
+
+
 def test_result_dtypes():
     assert jnp.argmax(V).dtype == jnp.argsort(V).dtype == jnp.nonzero(V)[0].dtype == np.int32
     assert jnp.searchsorted(V, V).dtype == np.int32

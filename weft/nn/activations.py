@@ -24,6 +24,7 @@ from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import elementary, special
 from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.rectified import relu_p
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.typing import ArrayLike
@@ -64,8 +65,7 @@ def _with_parameter(function: CompiledFunction, x: Any, parameter: Any) -> Any:
 
 @compiled
 def _relu(x: Any) -> Any:
-    # Written so that NaN, which compares false, stays.
-    return select(lax.le(x, constant(0, x)), filled(0, x), x)
+    return lax.max(x, filled(0, x))
 
 
 @compiled
@@ -78,7 +78,7 @@ def _relu6(x: Any) -> Any:
 
 relu: Unary = unary(
     "relu",
-    {REAL: _relu},
+    {FLOATING: relu_p.bind, dtypes.INTEGER: _relu},
     """max(x, 0), with derivative 0 at 0.
 
     Nair and Hinton, "Rectified linear units improve restricted Boltzmann machines" (2010).

@@ -6,6 +6,7 @@ split, must be known while tracing, since they decide shapes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -55,6 +56,7 @@ from weft.ops.reductions.reduce import reduce_or
 from weft.ops.reductions.sorting import sort
 from weft.ops.structural import shape as shapes
 from weft.ops.structural.joining import concatenate as join
+from weft.ops.structural.joining import split as split_at
 from weft.typing import ArrayLike
 
 __all__ = [
@@ -300,8 +302,13 @@ def _blocks(arrays: Any, depth: int, rank: int, leaves: Iterator[Any]) -> Any:
 @compiled
 def _split(x: Any, *, bounds: tuple[int, ...], axis: int) -> tuple[Any, ...]:
     length = type_of(x).shape[axis]
+    places = (0, *bounds, length)
+    sizes = [high - low for low, high in itertools.pairwise(places)]
+    if min(sizes) >= 0 and min(places) == 0:
+        # One operation, whose transpose joins the parts: those of slices are each padded and added.
+        return tuple(split_at(x, sizes, axis))
     out = []
-    for low, high in zip((0, *bounds), (*bounds, length), strict=True):
+    for low, high in itertools.pairwise(places):
         low = slice(low, None).indices(length)[0]
         high = max(low, slice(None, high).indices(length)[1])
         out.append(slicing.slice_in_dim(x, low, high, axis=axis))

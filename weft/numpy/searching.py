@@ -146,6 +146,30 @@ def less_than(x: Any, y: Any) -> Any:
     return found
 
 
+def _bisected(a: Any, v: Any, n: int, dtype: Any, side: str) -> Any:
+    """How many of the n elements of `a` go before each value, from the highest bit of that count.
+
+    One number that grows, not an interval: XLA computes all earlier steps again in each step.
+    """
+    shape, v_nan = type_of(v).shape, None
+    if type_of(v).dtype in dtypes.FLOATING:  # NaN is the greatest
+        v_nan = is_nan(v)
+
+    def before(value: Any) -> Any:
+        if v_nan is None:
+            return lt(value, v) if side == "left" else bitwise_not(lt(v, value))
+        found = lt(value, v) if side == "left" else le(value, v)
+        return bitwise_or(found, v_nan if side == "right" else bitwise_and(v_nan, eq(value, value)))
+
+    count = broadcasted(dtype.type(0), shape)
+    for k in reversed(range(n.bit_length())):
+        further = add(count, dtype.type(1 << k))
+        value = take_axis(a, sub(further, dtype.type(1)), 0, "clip")
+        found = bitwise_and(le(further, dtype.type(n)), before(value))
+        count = choose_elements(found, further, count)
+    return count
+
+
 @compiled
 def _searchsorted(a: Any, v: Any, *extra: Any, side: str, method: str) -> Any:
     a, v = promoted("searchsorted", a, v)
@@ -159,18 +183,9 @@ def _searchsorted(a: Any, v: Any, *extra: Any, side: str, method: str) -> Any:
         points = broadcast_in_dim(v, grid, tuple(range(1, len(grid))))
         before = less_than(rows, points) if side == "left" else bitwise_not(less_than(points, rows))
         return reduce_sum(convert(before, dtype), (0,))
-    low, high = broadcasted(dtype.type(0), shape), broadcasted(dtype.type(n), shape)
-    # Bisection: after k steps the interval has n / 2**k elements; the loop has a static length.
-    for _ in range(n.bit_length()):
-        middle = div(add(low, high), dtype.type(2))
-        value = take_axis(a, middle, 0, "clip")
-        go_on = lt(low, high)
-        before = less_than(value, v) if side == "left" else bitwise_not(less_than(v, value))
-        up = bitwise_and(go_on, before)
-        down = bitwise_and(go_on, bitwise_not(before))
-        low = choose_elements(up, add(middle, dtype.type(1)), low)
-        high = choose_elements(down, middle, high)
-    return low
+    if n == 0:
+        return broadcasted(dtype.type(0), shape)
+    return _bisected(a, v, n, dtype, side)
 
 
 @repeated

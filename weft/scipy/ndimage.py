@@ -6,7 +6,9 @@ to one inside, so each mode is a formula for indices.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,8 +76,10 @@ def _mapped(input: Any, cval: Any, *coordinates: Any, order: int, mode: str) -> 
         if mode == "constant":
             for (i, _), n in zip(corner, input.shape, strict=True):
                 term = jnp.where((i >= 0) & (i < n), term, cval)
-        for _, weight in corner:
-            term = term if weight is None else term * convert(weight, wide)
+        # The weights first: a derivative by one of them then reads elements, and no products.
+        weights = [convert(weight, wide) for _, weight in corner if weight is not None]
+        if weights:
+            term = term * functools.reduce(operator.mul, weights)
         out = term if out is None else out + term
     if given in dtypes.INTEGER and wide not in dtypes.INTEGER:
         out = jnp.round(out)
