@@ -25,7 +25,7 @@ from weft.ops.elementwise import elementary, special
 from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.rectified import relu_p
-from weft.ops.elementwise.selection import select
+from weft.ops.elementwise.selection import clamp, select
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.typing import ArrayLike
 
@@ -288,7 +288,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
 def _soft_sign(x: Any) -> Any:
     # Infinity over infinity would be NaN.
     limits = dtypes.finfo(type_of(x).dtype)
-    x = lax.max(lax.min(x, constant(float(limits.max), x)), constant(float(limits.min), x))
+    x = clamp(constant(float(limits.min), x), x, constant(float(limits.max), x))
     return lax.div(x, lax.add(lax.abs(x), constant(1, x)))
 
 
