@@ -77,11 +77,16 @@ def ratio(row, name):
     return ours / theirs if theirs else math.inf
 
 
+def is_time(name):
+    """Whether a figure is a time of running."""
+    return name.endswith((" wall", " cpu"))
+
+
 def is_same_program(row, name):
     """Whether a figure is the time of two programs that have the same optimized instructions."""
-    size, _, kind = name.partition(" ")
+    size = name.partition(" ")[0]
     ours, theirs = (row.get(lib, {}).get(f"{size} program") for lib in ("weft", "jax"))
-    return kind in ("wall", "cpu") and ours is not None and ours == theirs
+    return is_time(name) and ours is not None and ours == theirs
 
 
 def above(results):
@@ -157,12 +162,16 @@ def main():
     parser.add_argument("--counts", action="store_true", help="only what a machine cannot disturb")
     parser.add_argument("--reps", type=int, default=2, help="how often (2)")
     parser.add_argument("--chunk", type=int, default=60, help="expressions of one process (60)")
+    parser.add_argument("--again", action="store_true", help="only what was slower; least is kept")
     parser.add_argument("--only", default="", help="expressions that contain this")
     args = parser.parse_args()
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     results = kept.get("rows", {})
     if args.beside:
         chosen = [k for k, text in enumerate(expressions.EXPRESSIONS) if args.only in text]
+        if args.again:
+            slower = {key.rpartition(" | ")[0] for key, name, _ in above(results) if is_time(name)}
+            chosen = [k for k in chosen if expressions.EXPRESSIONS[k] in slower]
         pythons = {"weft": os.path.abspath(args.python), "jax": os.path.abspath(args.beside)}
         fresh = {}
         for repetition in range(1 if args.counts else args.reps):
@@ -171,14 +180,22 @@ def main():
                     merge(fresh, run_chunk(lib, pythons[lib], start, stop, args.counts), lib)
                 print(f"{repetition + 1}: {start}-{stop} measured", flush=True)
         for key, row in fresh.items():
+            before = results.get(key, {})
             results[key] = {
-                lib: (results.get(key, {}).get(lib, {}) if args.counts else {}) | found
-                for lib, found in row.items()
+                lib: updated(before.get(lib, {}), found, args) for lib, found in row.items()
             }
         kept = {"versions": {lib: processes.versions(lib, p) for lib, p in pythons.items()}}
         write_results(kept, results)
     machine = "; ".join(kept.get("versions", {}).values()) + "."
     TABLE.write_text(table(results, machine), encoding="utf-8")
+
+
+def updated(before, found, args):
+    """The figures of an expression after it was measured once more."""
+    if not args.again:
+        return (before if args.counts else {}) | found
+    least = {name: min(found[name], before[name]) for name in found if is_time(name) and name in before}
+    return before | found | least
 
 
 def write_results(kept, results):

@@ -22,7 +22,20 @@ static size_t mixed(size_t hash, void *pointer)
     return (hash ^ ((size_t)pointer >> 4)) * (size_t)1099511628211u;
 }
 
-/* A hash of the arguments and of the settings that costs little: of containers only the size. */
+/* A hash of some keys of a dictionary, whatever their order; a large one is told by its size. */
+static size_t hash_of_keys(PyObject *dict)
+{
+    size_t hash = 16 * PyDict_GET_SIZE(dict);
+    Py_ssize_t place = 0;
+    PyObject *key;
+    if (PyDict_GET_SIZE(dict) <= 8)
+        while (PyDict_Next(dict, &place, &key, NULL))
+            if (PyUnicode_CheckExact(key))
+                hash += PyObject_Hash(key);
+    return hash;
+}
+
+/* A hash of the arguments and of the settings that costs little: it does not look far into trees. */
 static PyObject *hash_of(PyObject *args, PyObject *kwargs, PyObject *settings)
 {
     size_t hash = mixed(14695981039346656037u, settings);
@@ -37,7 +50,7 @@ static PyObject *hash_of(PyObject *args, PyObject *kwargs, PyObject *settings)
             else
                 hash = mixed(hash, signature);
         } else if (PyDict_CheckExact(value)) {
-            hash = mixed(hash, (void *)(16 * PyDict_GET_SIZE(value)));
+            hash = mixed(hash, (void *)(16 * hash_of_keys(value)));
         } else if (PyLong_CheckExact(value) || PyUnicode_CheckExact(value)) {
             /* A static argument, perhaps, of which each value has an entry of its own. */
             hash = mixed(hash, (void *)(16 * PyObject_Hash(value)));
