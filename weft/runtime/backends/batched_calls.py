@@ -87,17 +87,42 @@ def in_parts(
     makes it do so.
     """
     num_devices, split = devices
+    # Matrices lie column by column for LAPACK: they are transposed once here, not in every part.
+    call = functools.partial(_of_transposed, call)
     batch = tuple(result_types[0].shape[:num_batch_dims])
     total = math.prod(batch)
     groups = _groups(batch[0], total // batch[0], most, num_devices)
     shape = (groups, batch[0] // groups, total // batch[0]) if groups else (total,)
-    values = [structural.reshape(x, (*shape, *x.type.shape[num_batch_dims:])) for x in operands]
-    types = [ranked((*shape, *x.shape[num_batch_dims:]), x.element_type) for x in result_types]
+    values = [_transposed(x, num_batch_dims) for x in operands]
+    values = [structural.reshape(x, (*shape, *x.type.shape[num_batch_dims:])) for x in values]
+    own = [x.shape[num_batch_dims:] for x in result_types]
+    types = [
+        ranked((*shape, *reversed(rows)), x.element_type)
+        for x, rows in zip(result_types, own, strict=True)
+    ]
     if groups:
         found = _loop(functools.partial(_of_each_group, call, split), values, types, axis=1, step=1)
     else:
         found = _in_rounds(call, values, types, most)
-    return [structural.reshape(x, kind.shape) for x, kind in zip(found, result_types, strict=True)]
+    found = [structural.reshape(x, (*batch, *x.type.shape[len(shape) :])) for x in found]
+    return [_transposed(x, num_batch_dims) for x in found]
+
+
+def _of_transposed(
+    call: Call, operands: Sequence[ir.Value], result_types: Sequence[ir.Type]
+) -> list[ir.Value]:
+    """A call for transposed matrices, with transposed results."""
+    given = [_transposed(x, 1) for x in operands]
+    types = [ranked((x.shape[0], *reversed(x.shape[1:])), x.element_type) for x in result_types]
+    return [_transposed(x, 1) for x in call(given, types)]
+
+
+def _transposed(x: ir.Value, num_batch_dims: int) -> ir.Value:
+    """Each matrix transposed; vectors and numbers stay."""
+    rank = x.type.rank
+    if rank < num_batch_dims + 2:
+        return x
+    return structural.transpose(x, (*range(num_batch_dims), rank - 1, rank - 2))
 
 
 def _in_rounds(
