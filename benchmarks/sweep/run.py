@@ -194,7 +194,9 @@ def updated(before, found, args):
     """The figures of an expression after it was measured once more."""
     if not args.again:
         return (before if args.counts else {}) | found
-    least = {name: min(found[name], before[name]) for name in found if is_time(name) and name in before}
+    least = {
+        name: min(found[name], before[name]) for name in found if is_time(name) and name in before
+    }
     return before | found | least
 
 

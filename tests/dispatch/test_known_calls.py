@@ -26,6 +26,7 @@ from weft.arrays.array import Array
 from weft.dispatch.known_calls import PythonCalls
 from weft.errors import DeletedArrayError, WeftError
 from weft.native import optional
+from weft.sharding.current import in_force
 
 compiled_only = pytest.mark.skipif(optional.calls is None, reason="they are not built")
 
@@ -103,7 +104,15 @@ WRAPPERS = [
     lambda v: {"a": X, "b": v},
     lambda v: {1: v},
 ]
-SETTINGS = [[""], [""], ["", "x64"], ["", "mesh"], ["", "disable_jit"], ["", "guard"]]
+SETTINGS = [
+    [""],
+    [""],
+    ["", "x64"],
+    ["", "mesh"],
+    ["", "disable_jit"],
+    ["", "guard"],
+    ["", "simulate"],
+]
 
 
 @st.composite
@@ -122,7 +131,8 @@ def sequences(draw):
 
 def described(static, *args, **kwargs):
     """Results that tell which program ran: that of these static values, types and mesh."""
-    axes = len(weft.sharding.get_abstract_mesh().axis_names)
+    mesh, simulated = in_force() or (None, ())
+    axes = len(getattr(mesh, "axis_names", ())) + 5 * len(simulated)
     text = f"{axes} {type(static).__name__} {static}"[:16]
     return (args, kwargs), np.frombuffer(text.ljust(16).encode(), np.uint8)
 
@@ -132,13 +142,14 @@ def under(setting):
     return {
         "": lambda: config.override(),
         "x64": lambda: config.override(enable_x64=True),
+        "simulate": lambda: weft.simulate(weft.sharding.AbstractMesh((2,), ("j",))),
         "guard": lambda: weft.transfer_guard_host_to_device("disallow"),
         "mesh": lambda: weft.make_mesh((1,), ("i",)),
         "disable_jit": lambda: config.override(disable_jit=True),
     }[setting]()
 
 
-@pytest.mark.parametrize("blocks", [["", "x64"], ["", "mesh"], ["", "disable_jit"], ["", "guard"]])
+@pytest.mark.parametrize("blocks", SETTINGS[2:])
 @pytest.mark.parametrize("family", FAMILIES, ids=range(len(FAMILIES)))
 def test_calls_that_nearly_are_another_one(family, blocks):
     values = [wrap(value) for value in family for wrap in WRAPPERS]

@@ -148,8 +148,10 @@ def _tokens(value: Any, leaves: list[Any]) -> list[Token]:
     if cls is dict:
         return _dict_tokens(value, leaves)
     if cls is tuple or cls is list or pytree.is_namedtuple(cls):
-        token = _token(TUPLE if issubclass(cls, tuple) else LIST, len(value), cls)
-        return [token, *(token for child in value for token in _tokens(child, leaves))]
+        # As they are flattened, whatever `len` and `iter` a class of named tuples has.
+        children = [*(list if cls is list else tuple).__iter__(value)]
+        token = _token(LIST if cls is list else TUPLE, len(children), cls)
+        return [token, *(token for child in children for token in _tokens(child, leaves))]
     leaves.append(value)
     return [_leaf_token(value, len(leaves) - 1)]
 

@@ -371,9 +371,10 @@ int entry_matches(PyObject *self, PyObject *args, PyObject *kwargs, PyObject *se
     Entry *entry = (Entry *)self;
     if (entry->settings != settings)
         return 0;
-    if (mesh == Py_None ? entry->mesh != Py_None
-                        : entry->mesh != PyTuple_GET_ITEM(mesh, 0) ||
-                              entry->simulated != PyTuple_GET_ITEM(mesh, 2))
+    /* Without a mesh in force there may be simulated ones: both count. */
+    int none = mesh == Py_None;
+    if (entry->mesh != (none ? Py_None : PyTuple_GET_ITEM(mesh, 0)) ||
+        entry->simulated != (none ? Py_None : PyTuple_GET_ITEM(mesh, 2)))
         return 0;
     /* A copy from the host may be one that the user wants to hear of. */
     if (entry->converts) {

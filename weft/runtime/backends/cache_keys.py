@@ -67,7 +67,10 @@ def load_or_compile(
     make = functools.partial(client.compile_and_load, bytecode(module), on, native)
     if not _may_be_kept(client, native, devices):
         return Loaded(make()), None
-    key = program_key(client, module, native, devices, threads)
+    try:
+        key = program_key(client, module, native, devices, threads)
+    except ir.MLIRError:  # an invalid module: compiling it says so
+        return Loaded(make()), None
     # With the cache in force, for each directory gets what is compiled under it.
     cache = disk_cache.current()
     shared = _loaded.get((client, cache, key))

@@ -438,7 +438,7 @@ def bytecode(module: ir.Module) -> bytes:
 
 def bytecode_without_locations(module: ir.Module) -> bytes:
     """A module as MLIR bytecode without the locations of its operations."""
-    copy = module.operation.clone()
+    copy = module.operation.clone(ip=False)  # not into a module that is being written
     # A pass does not release the interpreter's lock, which guards the context.
     _strip_locations().run(copy)
     buffer = io.BytesIO()

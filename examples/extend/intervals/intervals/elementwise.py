@@ -93,7 +93,7 @@ def cut_domain(x: Interval, domain: tuple[float | None, float | None]) -> Interv
     return Interval(jnp.clip(x.lower, lowest, None), jnp.clip(x.upper, None, highest))
 
 
-for primitive in (p.max_p, p.min_p, p.floor_p, p.ceil_p, p.round_p, p.sign_p, p.clamp_p,
+for primitive in (p.max_p, p.min_p, p.relu_p, p.floor_p, p.ceil_p, p.round_p, p.sign_p, p.clamp_p,
                   p.stop_gradient_p, p.and_p, p.or_p):  # fmt: skip
     monotone(primitive)
 monotone(p.neg_p, falls=True)
