@@ -34,11 +34,15 @@ def _log_density(x: Any, mean: Any, cov: Any, *, dtype: Any) -> Any:
         return convert_element_type(found, dtype)
     n = type_of(cov).shape[-1]
     batch = broadcast_shape("multivariate_normal", of.shape[:-1], type_of(cov).shape[:-2])
-    factor = jnp.broadcast_to(cholesky(cov), (*batch, n, n))
-    away = jnp.broadcast_to(away, (*batch, n))[..., None]
-    white = triangular_solve(factor, away, left_side=True, lower=True)[..., 0]
+    # The points of one covariance are columns of one system, not a system each.
+    shared = len(batch) - (type_of(cov).ndim - 2)
+    points, matrices = math.prod(batch[:shared]), batch[shared:]
+    factor = jnp.broadcast_to(cholesky(cov), (*matrices, n, n))
+    away = jnp.broadcast_to(away, (*batch, n)).reshape((points, *matrices, n))
+    white = triangular_solve(factor, jnp.moveaxis(away, 0, -1), left_side=True, lower=True)
+    square = jnp.moveaxis(jnp.sum(white * white, axis=-2), -1, 0).reshape(batch)
     log_det = jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
-    found = -0.5 * jnp.sum(white * white, axis=-1) - 0.5 * n * math.log(2 * math.pi) - log_det
+    found = -0.5 * square - 0.5 * n * math.log(2 * math.pi) - log_det
     return convert_element_type(found, dtype)
 
 
