@@ -22,6 +22,7 @@ sys.path[0] = str(HERE.parent)
 # Found by the line above, as the processes that measure find them.
 import processes  # noqa: E402
 from programs import registry  # noqa: E402
+from recorded import write_rows  # noqa: E402
 from timers import MARK  # noqa: E402
 
 RESULTS, TABLE, REASONS = HERE / "results.json", HERE / "results.md", HERE / "reasons.json"
@@ -180,7 +181,7 @@ def main():
                 kept_of = before.get(lib, {}) if args.counts else {}
                 before[lib] = kept_of | figures
             results[program.name] = before
-            write_results(kept, results)
+            write_rows(RESULTS, kept["versions"], results)
             ratios = [shown(ratio(row, name)) for name in FIGURES]
             print(program.name, *ratios, reason(program, row, ""), flush=True)
     machine = "; ".join(dict.fromkeys(kept.get("versions", {}).values())) + "."
@@ -200,20 +201,6 @@ def measured(program, pythons, args):
         if lib != "weft" and found[lib] and found["weft"]:
             figures["difference"] = difference(found["weft"], found[lib])
     return {lib: figures for lib, figures in row.items() if figures}
-
-
-def write_results(kept, results):
-    """A line for each program, so that a change of one is a change of one line."""
-    rows = ",\n".join(
-        f"{json.dumps(name)}: {json.dumps({lib: rounded(of) for lib, of in row.items()})}"
-        for name, row in sorted(results.items())
-    )
-    versions = json.dumps(kept["versions"])
-    RESULTS.write_text(f'{{"versions": {versions}, "rows": {{\n{rows}\n}}}}\n', encoding="utf-8")
-
-
-def rounded(figures):
-    return {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in figures.items()}
 
 
 if __name__ == "__main__":

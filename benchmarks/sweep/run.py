@@ -21,6 +21,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import expressions  # noqa: E402
 
 import processes  # noqa: E402
+from recorded import write_rows  # noqa: E402
 from timers import MARK  # noqa: E402
 
 RESULTS, TABLE, REASONS = HERE / "results.json", HERE / "results.md", HERE / "reasons.json"
@@ -185,7 +186,7 @@ def main():
                 lib: updated(before.get(lib, {}), found, args) for lib, found in row.items()
             }
         kept = {"versions": {lib: processes.versions(lib, p) for lib, p in pythons.items()}}
-        write_results(kept, results)
+        write_rows(RESULTS, kept["versions"], results)
     machine = "; ".join(kept.get("versions", {}).values()) + "."
     TABLE.write_text(table(results, machine), encoding="utf-8")
 
@@ -198,20 +199,6 @@ def updated(before, found, args):
         name: min(found[name], before[name]) for name in found if is_time(name) and name in before
     }
     return before | found | least
-
-
-def write_results(kept, results):
-    """A line for each expression and form, so that a change of one is a change of one line."""
-    rows = ",\n".join(
-        f"{json.dumps(key)}: {json.dumps({lib: rounded(of) for lib, of in row.items()})}"
-        for key, row in sorted(results.items())
-    )
-    versions = json.dumps(kept["versions"])
-    RESULTS.write_text(f'{{"versions": {versions}, "rows": {{\n{rows}\n}}}}\n', encoding="utf-8")
-
-
-def rounded(figures):
-    return {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in figures.items()}
 
 
 def stretches(chosen, most):

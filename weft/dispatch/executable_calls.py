@@ -40,6 +40,7 @@ class DonatedLeaves:
         found = list(leaves)
         for i in self.taken:
             x = found[i]
+            # The others are what `donatable` returns as they are: a call for each would cost more.
             if type(x) is not Array or not x.type.shape:
                 found[i] = donatable(x, self.types[i])
         self.check_given_once(found, consts)

@@ -241,8 +241,8 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         """Drops all traces and executables if they are too many, as `BoundedCache` does."""
         if max(len(self._calls), len(self._traces)) >= _MOST_SIGNATURES:
             self.forget_calls()
-            for cached in (self._calls, self._traces):
-                cached.clear()
+            self._calls.clear()
+            self._traces.clear()
 
     def _cache_size(self) -> int:
         """How many signatures have been compiled (or traced under a transformation)."""

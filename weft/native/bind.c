@@ -8,8 +8,6 @@ static struct {
     Py_ssize_t eager_cache, neutral, run;
 } primitives;
 
-static PyObject *looking_name, *vary_name;
-
 /* The key of an application in a primitive's cache: signatures, then pairs of parameters. NULL
    without an exception where an operand is no array. */
 static PyObject *key_of(PyObject *const *args, Py_ssize_t count, PyObject *names)
@@ -42,25 +40,18 @@ static PyObject *key_of(PyObject *const *args, Py_ssize_t count, PyObject *names
     return key;
 }
 
-static int is_off(PyObject *name)
-{
-    return PyDict_GetItemWithError(context.config, name) == Py_False;
-}
-
 /* The `_run` of the cached program, a new reference; NULL where there is none, perhaps with an
    exception: the method in Python then says what is wrong. */
 static PyObject *cached_run(PyObject *self, PyObject *const *args, Py_ssize_t count,
                             PyObject *names)
 {
-    if (PySet_GET_SIZE(primitives.array_values) || !is_off(looking_name) || !is_off(vary_name))
+    if (PySet_GET_SIZE(primitives.array_values) || !is_off(context.looking) ||
+        !is_off(context.vary) || !at_the_bottom())
         return NULL;
     if (names != NULL && SLOT(self, primitives.neutral) != Py_None)
         return NULL;
-    PyObject *trace = NULL, *cache = SLOT(self, primitives.eager_cache);
-    if (PyContextVar_Get(context.trace, NULL, &trace) < 0)
-        return NULL;
-    Py_XDECREF(trace);
-    if ((trace != NULL && trace != Py_None) || cache == NULL || !PyDict_CheckExact(cache))
+    PyObject *cache = SLOT(self, primitives.eager_cache);
+    if (cache == NULL || !PyDict_CheckExact(cache))
         return NULL;
     PyObject *key = key_of(args, count, names);
     if (key == NULL)
@@ -162,8 +153,6 @@ PyObject *compiled_bind(PyObject *Py_UNUSED(module), PyObject *given)
         slot_offset(type, "neutral", &primitives.neutral) < 0 ||
         slot_offset((PyTypeObject *)program, "_run", &primitives.run) < 0)
         return NULL;
-    looking_name = PyUnicode_InternFromString("looking");
-    vary_name = PyUnicode_InternFromString("operations_vary");
     primitives.type = (PyTypeObject *)Py_NewRef(primitive);
     primitives.program = (PyTypeObject *)Py_NewRef(program);
     primitives.array_values = Py_NewRef(values);

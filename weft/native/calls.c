@@ -241,20 +241,6 @@ PyTypeObject KnownCalls_Type = {
 
 /* ---- the module ---- */
 
-/* use_context(trace, settings, mesh, config): context variables, and a module's dictionary. */
-static PyObject *use_context(PyObject *Py_UNUSED(module), PyObject *given)
-{
-    PyObject *trace, *settings, *mesh, *config;
-    if (!PyArg_ParseTuple(given, "O!O!O!O!", &PyContextVar_Type, &trace, &PyContextVar_Type,
-                          &settings, &PyContextVar_Type, &mesh, &PyDict_Type, &config))
-        return NULL;
-    context.trace = Py_NewRef(trace);
-    context.settings = Py_NewRef(settings);
-    context.mesh = Py_NewRef(mesh);
-    context.config = Py_NewRef(config);
-    Py_RETURN_NONE;
-}
-
 static PyMethodDef functions[] = {
     {"use_arrays", use_arrays, METH_VARARGS,
      "Says what an array is: use_arrays(Array, ndarray, explain_failure, trim)."},

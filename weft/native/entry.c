@@ -43,41 +43,52 @@ static PyObject *dtype_name, *shape_name;
 
 /* ---- what a call depends on besides its arguments ---- */
 
-/* The value of a name of the module weft.config, borrowed. */
-static PyObject *of_config(const char *name)
+/* use_context(trace, settings, mesh, config): context variables, and a module's dictionary. */
+PyObject *use_context(PyObject *Py_UNUSED(module), PyObject *given)
 {
-    static PyObject *names[2];
-    static const char *texts[2];
-    for (int i = 0; i < 2; i++) {
-        if (texts[i] == NULL) {
-            texts[i] = name;
-            names[i] = PyUnicode_InternFromString(name);
-        }
-        if (texts[i] == name)
-            return PyDict_GetItemWithError(context.config, names[i]);
-    }
-    return PyDict_GetItemString(context.config, name);
+    PyObject *trace, *settings, *mesh, *config;
+    if (!PyArg_ParseTuple(given, "O!O!O!O!", &PyContextVar_Type, &trace, &PyContextVar_Type,
+                          &settings, &PyContextVar_Type, &mesh, &PyDict_Type, &config))
+        return NULL;
+    context.trace = Py_NewRef(trace);
+    context.settings = Py_NewRef(settings);
+    context.mesh = Py_NewRef(mesh);
+    context.config = Py_NewRef(config);
+    context.global = PyUnicode_InternFromString("_global");
+    context.guarding = PyUnicode_InternFromString("guarding");
+    context.looking = PyUnicode_InternFromString("looking");
+    context.vary = PyUnicode_InternFromString("operations_vary");
+    Py_RETURN_NONE;
 }
 
-static const char GLOBAL[] = "_global", GUARDING[] = "guarding";
+/* Whether a flag of weft.config is False; also 0 with an exception. */
+int is_off(PyObject *name)
+{
+    return PyDict_GetItemWithError(context.config, name) == Py_False;
+}
+
+/* Whether no transformation is active; also 0 with an exception. */
+int at_the_bottom(void)
+{
+    PyObject *trace = NULL;
+    if (context.trace == NULL || PyContextVar_Get(context.trace, NULL, &trace) < 0)
+        return 0;
+    Py_XDECREF(trace);
+    return trace == NULL || trace == Py_None;
+}
 
 /* The settings in force, borrowed; NULL without an exception where a transformation is active. */
 PyObject *settings_in_force(void)
 {
     PyObject *found = NULL;
-    if (context.trace == NULL || PyContextVar_Get(context.trace, NULL, &found) < 0)
-        return NULL;
-    Py_XDECREF(found);
-    if (found != NULL && found != Py_None)
-        return NULL;
-    if (PyContextVar_Get(context.settings, NULL, &found) < 0)
+    if (!at_the_bottom() || PyContextVar_Get(context.settings, NULL, &found) < 0)
         return NULL;
     if (found != NULL) {
         Py_DECREF(found); /* the context holds it */
         if (found != Py_None)
             return found;
     }
-    return of_config(GLOBAL);
+    return PyDict_GetItemWithError(context.config, context.global);
 }
 
 /* ---- making one ---- */
@@ -377,11 +388,8 @@ int entry_matches(PyObject *self, PyObject *args, PyObject *kwargs, PyObject *se
         entry->simulated != (none ? Py_None : PyTuple_GET_ITEM(mesh, 2)))
         return 0;
     /* A copy from the host may be one that the user wants to hear of. */
-    if (entry->converts) {
-        PyObject *guarding = of_config(GUARDING);
-        if (guarding != Py_False)
-            return PyErr_Occurred() ? -1 : 0;
-    }
+    if (entry->converts && !is_off(context.guarding))
+        return PyErr_Occurred() ? -1 : 0;
     Py_ssize_t at = 0;
     int same = matches(entry, &at, args, leaves);
     if (same != 1)

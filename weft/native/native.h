@@ -21,6 +21,7 @@ typedef struct {
 typedef struct {
     PyObject *trace, *settings, *mesh; /* context variables */
     PyObject *config;                  /* the dictionary of the module weft.config */
+    PyObject *global, *guarding, *looking, *vary; /* names in it */
 } Context;
 
 extern Arrays arrays;
@@ -34,6 +35,9 @@ int slot_offset(PyTypeObject *type, const char *name, Py_ssize_t *offset);
 PyObject *use_arrays(PyObject *module, PyObject *given);
 
 /* entry.c */
+PyObject *use_context(PyObject *module, PyObject *given);
+int is_off(PyObject *name);
+int at_the_bottom(void);
 PyObject *settings_in_force(void);
 PyObject *entry_new(PyObject *args, PyObject *settings, PyObject *mesh);
 int entry_matches(PyObject *entry, PyObject *args, PyObject *kwargs, PyObject *settings,
