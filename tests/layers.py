@@ -34,7 +34,7 @@ FLOORS = (
     ("control_flow", "custom_derivatives", "spmd"),
     ("dispatch", "define", "ffi", "numpy"),
     ("numpy.linalg", "random", "image", "api"),
-    ("nn", "export", "debug", "testing"),
+    ("nn", "export", "debug", "testing", "analysis"),
     ("scipy",),
     ("solvers",),
     ("builtin",),
@@ -108,6 +108,7 @@ LAYER_OF = {
     "weft.scipy.sparse": "solvers",
     # What users import of these is shown by their `__init__`: see PACKAGE_FACADES.
     "weft.debug": "debug",
+    "weft.analysis": "analysis",
     "weft.export": "export",
     "weft.ffi": "ffi",
     "weft.profiler": "profiler",
