@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from weft.errors import api_boundary
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.staging import function_name
 
-__all__ = ["CostReport", "LineCost", "RooflineRow", "cost"]
+__all__ = ["CostReport", "LineCost", "RooflineRow", "cost", "short"]
 
 _MOST_LINES = 20
 
@@ -69,7 +68,7 @@ class CostReport:
     lines: tuple[LineCost, ...]
     flops_by_dtype: Mapping[str, float]
     peak_memory: float
-    unknown: Mapping[str, int]
+    unknown: Mapping[str, float]
     collectives: Mapping[Any, float]
     notes: tuple[str, ...]
     totals: tuple[tuple[str, LineTotal], ...] = dataclasses.field(repr=False, default=())
@@ -85,8 +84,8 @@ class CostReport:
         raise AttributeError(f"a report of costs has no {name!r}")
 
     def roofline(self, hardware: Hardware) -> tuple[RooflineRow, ...]:
-        """How long each line takes on a device, the longest first (Williams, Waterman and Patterson,
-        Roofline: an insightful visual performance model, 2009).
+        """How long each line takes on a device, the longest first (Williams, Waterman and
+        Patterson, Roofline: an insightful visual performance model, 2009).
 
         A function of a number counts as one flop of float32. Raises WeftValueError for a mesh axis
         without a bandwidth.
@@ -161,7 +160,7 @@ def cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostReport:
     )
 
 
-def _bytes_of(collectives: Counter[Any]) -> float:
+def _bytes_of(collectives: Mapping[Any, float]) -> float:
     return float(sum(size * times for (_, _, _, size), times in collectives.items()))
 
 
@@ -187,7 +186,7 @@ def _notes(found: ProgramCost) -> tuple[str, ...]:
 _UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def _short(number: float) -> str:
+def short(number: float) -> str:
     """A number with three digits and a prefix of the SI."""
     for size, prefix in _UNITS:
         if number >= size:
@@ -198,14 +197,14 @@ def _short(number: float) -> str:
 def _table(report: CostReport) -> str:
     head = ("flops", "functions", "read", "written", "fused", "sent", "line")
     rows = [
-        (*map(_short, line[1:]), os.path.basename(line.line)) for line in report.lines[:_MOST_LINES]
+        (*map(short, line[1:]), os.path.basename(line.line)) for line in report.lines[:_MOST_LINES]
     ]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     lines = [
-        f"{report.name} costs {_short(report.flops)}flop, {_short(report.functions)} functions, "
-        f"{_short(report.fused_bytes)}B of memory traffic ({_short(report.bytes_read)}B read and "
-        f"{_short(report.bytes_written)}B written without fusion), "
-        f"{_short(report.communication)}B sent, peak memory {_short(report.peak_memory)}B",
+        f"{report.name} costs {short(report.flops)}flop, {short(report.functions)} functions, "
+        f"{short(report.fused_bytes)}B of memory traffic ({short(report.bytes_read)}B read and "
+        f"{short(report.bytes_written)}B written without fusion), "
+        f"{short(report.communication)}B sent, peak memory {short(report.peak_memory)}B",
         "",
     ]
     for row in (head, *rows):

@@ -23,7 +23,7 @@ from weft.core.access_pattern import elementwise_reads
 from weft.core.jaxpr import Equation, Var
 from weft.core.types import ArrayType
 
-__all__ = ["Work", "is_fusible", "moved_bytes", "size_in_bytes", "work_of"]
+__all__ = ["Work", "is_fusible", "is_view", "moved_bytes", "size_in_bytes", "work_of"]
 
 
 class Work(NamedTuple):
@@ -38,8 +38,8 @@ Rule = Callable[[Equation], Work]
 
 _ADDITIONS = "add sub add_tangents neg max min abs mul div rem square relu".split()
 _FREE = (
-    "and bitcast_convert_type ceil clone_key clz complex composite conj constant convert_element_type "
-    "copy eq floor ge gt imag in_memory inspect_sharding iota is_finite key_bits layout_constraint "
+    "and bitcast_convert_type ceil clone_key clz complex composite conj constant "
+    "convert_element_type copy eq floor ge gt imag in_memory inspect_sharding iota is_finite key_bits layout_constraint "
     "le lt name ne nextafter not optimization_barrier or pbroadcast population_count real "
     "reduce_precision round select_n sharding_constraint shard_alike shift_left "
     "shift_right_arithmetic shift_right_logical sign stop_gradient wrap_key_bits xor untaken "
@@ -281,8 +281,8 @@ def work_of(eqn: Equation) -> Work:
 
 # What a compiler computes within the operation that reads it, so that nothing is stored between.
 _FUSIBLE = frozenset(
-    "broadcast_in_dim concatenate convert_element_type index_vector iota pad pbroadcast reshape rev "
-    "slice squeeze stop_gradient transpose dynamic_slice gather axis_index constant".split()
+    "broadcast_in_dim concatenate convert_element_type index_vector iota pad pbroadcast reshape "
+    "rev slice squeeze stop_gradient transpose dynamic_slice gather axis_index constant".split()
 )
 # What gives its operand another type and moves nothing.
 _VIEWS = frozenset("reshape squeeze pbroadcast stop_gradient optimization_barrier name".split())
@@ -304,6 +304,11 @@ def is_fusible(eqn: Equation) -> bool:
     return primitive.name in _FUSIBLE or (
         rules.access_pattern.get(primitive) is elementwise_reads and len(eqn.outputs) == 1
     )
+
+
+def is_view(eqn: Equation) -> bool:
+    """Whether the result of an operation is its operand under another type."""
+    return eqn.primitive.name in _VIEWS
 
 
 def moved_bytes(eqn: Equation) -> tuple[float, float]:
