@@ -39,7 +39,8 @@ Rule = Callable[[Equation], Work]
 _ADDITIONS = "add sub add_tangents neg max min abs mul div rem square relu".split()
 _FREE = (
     "and bitcast_convert_type ceil clone_key clz complex composite conj constant "
-    "convert_element_type copy eq floor ge gt imag in_memory inspect_sharding iota is_finite key_bits layout_constraint "
+    "convert_element_type copy eq floor ge gt imag in_memory inspect_sharding iota is_finite "
+    "key_bits layout_constraint "
     "le lt name ne nextafter not optimization_barrier or pbroadcast population_count real "
     "reduce_precision round select_n sharding_constraint shard_alike shift_left "
     "shift_right_arithmetic shift_right_logical sign stop_gradient wrap_key_bits xor untaken "
