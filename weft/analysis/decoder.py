@@ -127,7 +127,8 @@ class _Division:
     def experts(self, y: Any, w: Mapping[str, Any]) -> Any:
         """The MLPs of experts: tokens go to the devices that have theirs, and back. The choice is
         taken to be balanced: the k-th part of the tokens goes to expert k."""
-        experts, b, s, e = self.model.experts, *y.shape
+        experts = self.model.experts
+        b, s, e = y.shape
         chances = nn.softmax(jnp.einsum("bse,ex->bsx", y, self.gathered(w["router"], 0)))
         tokens = y.reshape(experts, b * s // experts, e)
         if self.expert:
