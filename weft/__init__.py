@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from weft import test_util as test_util
     from weft import testing as testing
     from weft import typing as typing
+    from weft.analysis.comms import assert_comms, comms
     from weft.api.compile_time import ensure_compile_time_eval
     from weft.api.custom_gradient import closure_convert, custom_gradient
     from weft.api.device_put import (
@@ -125,9 +126,9 @@ if TYPE_CHECKING:
 # fmt: off
 __all__ = [
     "Array", "Device", "NamedSharding", "P", "Ref", "ShapeDtypeStruct", "Shard", "ad",
-    "ad_checkpoint", "allow_f16_reductions", "array_garbage_collection_guard", "auto_pcast",
-    "block_until_ready", "check_tracer_leaks", "checking_leaks", "checkpoint", "checkpoint_name",
-    "checkpoint_policies", "clear_caches", "closure_convert", "config", "copy_to_host_async",
+    "ad_checkpoint", "allow_f16_reductions", "array_garbage_collection_guard",
+    "assert_comms", "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking_leaks", "checkpoint", "checkpoint_name",
+    "checkpoint_policies", "clear_caches", "closure_convert", "comms", "config", "copy_to_host_async",
     "custom_gradient", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_key_reuse",
     "debug_nans", "default_backend", "default_device", "default_matmul_precision",
     "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit",
@@ -185,6 +186,7 @@ _LAZY_MODULES = (
     "weft.typing",
 )
 _LAZY_NAMES = {
+    "weft.analysis.comms": "assert_comms comms",
     "weft.ad_checkpoint": "remat",
     "weft.api.custom_gradient": "closure_convert custom_gradient",
     "weft.api.compile_time": "ensure_compile_time_eval",
