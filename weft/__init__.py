@@ -126,9 +126,11 @@ if TYPE_CHECKING:
 # fmt: off
 __all__ = [
     "Array", "Device", "NamedSharding", "P", "Ref", "ShapeDtypeStruct", "Shard", "ad",
-    "ad_checkpoint", "allow_f16_reductions", "array_garbage_collection_guard",
-    "assert_comms", "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking_leaks", "checkpoint", "checkpoint_name",
-    "checkpoint_policies", "clear_caches", "closure_convert", "comms", "config", "copy_to_host_async",
+    "ad_checkpoint", "allow_f16_reductions", "array_garbage_collection_guard", "assert_comms",
+    "auto_pcast",
+    "block_until_ready", "check_tracer_leaks", "checking_leaks", "checkpoint", "checkpoint_name",
+    "checkpoint_policies", "clear_caches", "closure_convert", "comms", "config",
+    "copy_to_host_async",
     "custom_gradient", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_key_reuse",
     "debug_nans", "default_backend", "default_device", "default_matmul_precision",
     "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit",

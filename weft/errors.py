@@ -23,7 +23,8 @@ from weft.runtime.jaxlib.lazy import LazyModule
 # fmt: off
 __all__ = [
     "ArrayProtocolError", "AxisError", "CommunicationError", "ConcretizationError",
-    "ConcretizationTypeError", "DTypeError", "DeletedArrayError", "Fix", "GuardError", "InconclusiveDimensionOperation",
+    "ConcretizationTypeError",
+    "DTypeError", "DeletedArrayError", "Fix", "GuardError", "InconclusiveDimensionOperation",
     "JAXIndexError", "JAXTypeError", "JaxRuntimeError", "JaxprError", "JaxprTypeError",
     "KeyReuseError", "LeakedTracerError", "MissingDerivativeError", "MissingRuleError",
     "NoMeshError", "NonConcreteBooleanIndexError", "NonFiniteError", "PlatformError",

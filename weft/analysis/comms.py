@@ -30,7 +30,7 @@ from weft.sharding.mesh import AnyMesh
 __all__ = ["Report", "assert_comms", "comms"]
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Report:
     """What a program communicates: a row for each collective, and sums over them.
 
@@ -99,8 +99,8 @@ def comms(
     a cotangent of each inexact result. By default it is where there are both and `fun` has no
     backward pass itself; a gradient, or a step of training, is reported as it is. strict: raises
     CommunicationError for communication that nobody wrote: a sum in reverse mode that is the
-    transpose of an inserted cast. compiled: reads what XLA compiled, as `Report.compiled` does; only
-    that sees what the compiler adds where shardings, not `shard_map`, divide the work.
+    transpose of an inserted cast. compiled: reads what XLA compiled, as `Report.compiled` does;
+    only that sees what the compiler adds where shardings, not `shard_map`, divide the work.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -141,8 +141,8 @@ def assert_comms(
 
     The kinds have the number of collectives that run, trips of loops included; a kind that is not
     named must not run at all. total_bytes: those of `Report.total_bytes`, where given.
-    `implied=False` forbids sums that nobody wrote, as `strict` of `comms` does. The others are those
-    of `comms`. Raises CommunicationError, an AssertionError, with the rows that were found.
+    `implied=False` forbids sums that nobody wrote, as `strict` of `comms` does. The others are
+    those of `comms`. Raises CommunicationError, an AssertionError, with the rows that were found.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -153,7 +153,13 @@ def assert_comms(
     >>> weft.assert_comms(total, wnp.ones(8), all_reduce=1).total_bytes
     8
     """
-    wanted = dict(zip(KINDS, (all_reduce, all_gather, reduce_scatter, collective_permute, all_to_all), strict=True))
+    wanted = dict(
+        zip(
+            KINDS,
+            (all_reduce, all_gather, reduce_scatter, collective_permute, all_to_all),
+            strict=True,
+        )
+    )
     report = _report(fun, args, kwargs, gradient)
     if not implied:
         _check_written("assert_comms", report)
@@ -297,15 +303,15 @@ def _meshes(fun: Any, jaxpr: Jaxpr, arguments: Any) -> tuple[list[AnyMesh], bool
     divided = bool(meshes)
 
     def divides(eqn: Equation, inner: Inner) -> bool:
-        if inner.mesh is not None:
-            return True
-        return eqn.primitive is sharding_constraint_p or "in_shardings" in eqn.params
+        return inner.mesh is not None or eqn.primitive is sharding_constraint_p
 
     for one in occurrences(jaxpr, divides):
-        manual = one.eqn.params.get("manual")
-        if manual is not None:
-            meshes.insert(0, manual.mesh)
-            divided |= len(manual.axes) < len(manual.mesh.axis_names)
-        else:
+        params = one.eqn.params
+        if one.eqn.primitive is sharding_constraint_p:
             divided = True
+            if isinstance(params["sharding"], NamedSharding):
+                meshes.append(params["sharding"].mesh)
+        else:
+            meshes.insert(0, params["manual"].mesh)
+            divided |= len(params["manual"].axes) < len(params["manual"].mesh.axis_names)
     return meshes, divided

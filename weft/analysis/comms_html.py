@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from weft.analysis.comms_rows import Row
-from weft.analysis.comms_text import HEADINGS, cells, sums
+from weft.analysis.comms_text import HEADINGS, cells, sums, total_of
 
 __all__ = ["html"]
 
@@ -18,7 +18,8 @@ _STYLE = """
 .weft-comms { --ink: #1f2328; --quiet: #59636e; --rule: #d1d9e0; --bar: #0969da; --back: #bc4c00;
   color: var(--ink); font: 13px/1.5 system-ui, sans-serif; overflow-x: auto; }
 @media (prefers-color-scheme: dark) {
-  .weft-comms { --ink: #f0f6fc; --quiet: #9198a1; --rule: #3d444d; --bar: #4493f8; --back: #db6d28; }
+  .weft-comms { --ink: #f0f6fc; --quiet: #9198a1; --rule: #3d444d; --bar: #4493f8;
+    --back: #db6d28; }
 }
 .weft-comms table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .weft-comms th, .weft-comms td { text-align: left; padding: 2px 10px; color: var(--ink);
@@ -32,8 +33,7 @@ _LABEL, _BAR, _HEIGHT = 230, 320, 20
 
 def html(name: str, rows: Sequence[Row], notes: Iterable[str] = ()) -> str:
     """Returns the report of a function as an element of HTML that needs nothing else."""
-    runs, size = sum(row.times for row in rows), sum(row.total_bytes for row in rows)
-    text = f"{size:,} bytes per device in {runs:,} collectives" if rows else "nothing"
+    text = total_of(rows) if rows else "nothing"
     parts = [
         f'<div class="weft-comms"><style>{_STYLE}</style>',
         f"<p><b>{escape(name)}</b> communicates {text}</p>",

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft import dtypes
 from weft.analysis.programs import Inner, Occurrence, occurrences
 from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.primitive import Primitive
+from weft.core.types import ArrayType
 from weft.ops.collectives.all_reduce import pbroadcast_p, pmax_p, pmin_p, psum_p
 from weft.ops.collectives.invariant import all_gather_invariant_p
 from weft.ops.collectives.movement import all_gather_p, all_to_all_p, psum_scatter_p
@@ -19,7 +21,7 @@ from weft.ops.collectives.permutation import ppermute_p
 from weft.ops.elementwise.arithmetic import eq_p, mul_p
 from weft.ops.elementwise.selection import select_n_p
 
-__all__ = ["KINDS", "Row", "rows_of"]
+__all__ = ["KINDS", "UNKNOWN", "Row", "rows_of"]
 
 # In the order of a report. HLO writes hyphens: all-reduce.
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all")
@@ -45,13 +47,17 @@ _TRANSPOSE_OF: dict[Primitive, str] = {
 }
 
 
+# What a collective of a compiled program is the derivative of.
+UNKNOWN = "?"
+
+
 class Row(NamedTuple):
     """A collective of a program.
 
     kind: one of "all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all".
     operation: the function of `weft.lax` (`psum`), or for a compiled program the operation that the
-    compiler made it for. axes: the mesh axes along which devices communicate; empty where a
-    compiled program does not say.
+    compiler made it for. axes: the mesh axes along which devices communicate, without
+    those of length 1; empty where a compiled program does not say.
 
     bytes: of one execution on one device. It is the size of the operand, and of an all_gather that
     of the result: always the larger of both. dtype: of the operand. group: how many devices
@@ -62,8 +68,9 @@ class Row(NamedTuple):
     backward: whether it runs in the backward pass of a derivative. line: the user's,
     `file.py:12 in function`; in a backward pass that of the operation that was differentiated.
     derivative_of: the operation whose derivative it is (see `implied`), None for a call that stands
-    in the program. inserted: whether that operation is a cast (`pbroadcast`) that stands nowhere in
-    the program, but was inserted in front of the operation at `line`.
+    in the program, and "?" in a compiled program, which does not say. inserted: whether that
+    operation is a cast (`pbroadcast`) that stands nowhere in the program, but was inserted in front
+    of the operation at `line`.
     """
 
     kind: str
@@ -82,7 +89,7 @@ class Row(NamedTuple):
     @property
     def implied(self) -> bool:
         """Whether a derivative made it: in reverse mode it is the transpose of an operation."""
-        return self.derivative_of is not None
+        return self.derivative_of not in (None, UNKNOWN)
 
     @property
     def times(self) -> int:
@@ -99,11 +106,14 @@ class Row(NamedTuple):
         """`explicit`, or what it is the derivative of."""
         if self.derivative_of is None:
             return "explicit"
+        if self.derivative_of == UNKNOWN:
+            return UNKNOWN
         what = f"{self.derivative_of} (inserted)" if self.inserted else self.derivative_of
         return f"transpose of {what}" if self.backward else f"derivative of {what}"
 
     def __str__(self) -> str:
-        runs = "an unknown number of times" if self.trips is None else f"{self.trips} times"
+        known = {None: "an unknown number of times", 1: "once"}
+        runs = known.get(self.trips, f"{self.trips} times")
         along = f" along {', '.join(self.axes)}" if self.axes else ""
         return (
             f"{self.kind} ({self.operation}){along} of {self.bytes} bytes, {runs}, "
@@ -140,6 +150,13 @@ def rows_of(jaxpr: Jaxpr) -> list[Row]:
     ]
 
 
+def _bytes(type: ArrayType) -> int:
+    count = prod(type.shape)
+    if dtypes.is_extended(type.dtype):
+        return count * type.dtype.itemsize
+    return count * dtypes.itemsize_bits(type.dtype) // 8
+
+
 def _instruction(eqn: Equation) -> Any:
     """The call in the user's program that an equation belongs to."""
     return None if eqn.source is None else (id(eqn.source[0]), eqn.source[1])
@@ -148,12 +165,12 @@ def _instruction(eqn: Equation) -> Any:
 def _row(found: Occurrence, takers: set[Any], counts: Callable[[Occurrence], str | None]) -> Row:
     eqn = found.eqn
     primitive, params = eqn.primitive, eqn.params
-    names = params["axis_name"]
+    mesh = found.mesh
+    sizes = {name: 0 if mesh is None else mesh.axis_size(name) for name in params["axis_name"]}
     (operand,), (result,) = eqn.inputs, eqn.outputs
     kind = _KIND_OF[primitive]
     sent = (result if kind == "all_gather" else operand).type
     groups = params.get("axis_index_groups")
-    sizes = [found.mesh.axis_size(name) for name in names] if found.mesh is not None else [0]
     made = sources.made_by(eqn.source)
     of, inserted = None, False
     if made in (sources.TRANSPOSE, sources.TRANSPOSE_OF_CAST):
@@ -167,14 +184,16 @@ def _row(found: Occurrence, takers: set[Any], counts: Callable[[Occurrence], str
     return Row(
         kind=kind,
         operation=primitive.name,
-        axes=tuple(names),
+        axes=tuple(name for name, size in sizes.items() if size > 1),
         dtype=sent.dtype,
-        bytes=prod(sent.shape) * sent.dtype.itemsize,
-        group=prod(sizes) if groups is None else len(groups[0]),
+        bytes=_bytes(sent),
+        group=prod(sizes.values()) if groups is None else len(groups[0]),
         trips=found.trips,
         branch=found.branch,
         backward=found.backward,
-        line="an unknown line" if place is None else f"{place.file}:{place.line} in {place.function}",
+        line="an unknown line"
+        if place is None
+        else f"{place.file}:{place.line} in {place.function}",
         derivative_of=of,
         inserted=inserted,
     )

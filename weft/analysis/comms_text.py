@@ -8,10 +8,14 @@ from collections.abc import Iterable, Sequence
 
 from weft.analysis.comms_rows import KINDS, Row
 
-__all__ = ["HEADINGS", "cells", "listed", "sums", "table"]
+__all__ = ["HEADINGS", "cells", "listed", "sums", "table", "total_of"]
 
-HEADINGS = ("count", "kind", "operation", "axes", "dtype", "bytes", "group", "trips", "pass")
-HEADINGS += ("origin", "line")
+# fmt: off
+HEADINGS = (
+    "count", "kind", "operation", "axes", "dtype", "bytes", "group", "trips", "pass", "origin",
+    "line",
+)
+# fmt: on
 # Columns of numbers, which end at one place.
 _NUMBERS = {"count", "bytes", "group", "trips", "runs", "total bytes"}
 _MOST_ROWS = 12
@@ -53,6 +57,12 @@ def sums(rows: Iterable[Row]) -> dict[tuple[str, tuple[str, ...]], tuple[int, in
     return dict(sorted(found.items(), key=lambda pair: (places.get(pair[0][0], len(KINDS)), pair)))
 
 
+def total_of(rows: Sequence[Row]) -> str:
+    """Returns the sums over all rows in words."""
+    runs, size = sum(row.times for row in rows), sum(row.total_bytes for row in rows)
+    return f"{size:,} bytes per device in {runs:,} collective{'' if runs == 1 else 's'}"
+
+
 def table(name: str, rows: Sequence[Row], notes: Iterable[str] = ()) -> str:
     """Returns the report of a function: a line for each row, then sums, then notes."""
     if not rows:
@@ -61,8 +71,7 @@ def table(name: str, rows: Sequence[Row], notes: Iterable[str] = ()) -> str:
         (kind, ", ".join(map(str, axes)) or "-", f"{runs:,}", f"{size:,}")
         for (kind, axes), (runs, size) in sums(rows).items()
     ]
-    runs, size = sum(row.times for row in rows), sum(row.total_bytes for row in rows)
-    lines = [f"{name} communicates {size:,} bytes per device in {runs:,} collectives", ""]
+    lines = [f"{name} communicates {total_of(rows)}", ""]
     lines += _columns(HEADINGS, cells(rows))
     lines += ["", *_columns(("kind", "axes", "runs", "total bytes"), total)]
     return "\n".join([*lines, *([""] if notes else []), *notes])
@@ -82,6 +91,6 @@ def _columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
 
 def listed(rows: Sequence[Row]) -> str:
     """Returns rows for a message, one on each line; the end of a long list is left out."""
-    lines = [f"  {row}" for row in rows[:_MOST_ROWS]]
+    lines = [str(row) for row in rows[:_MOST_ROWS]]
     more = len(rows) - len(lines)
-    return "\n".join(lines + ([f"  and {more} more"] if more > 0 else []))
+    return "\n".join(lines + ([f"and {more} more"] if more > 0 else []))

@@ -10,11 +10,11 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.analysis.comms_rows import Row
+from weft.analysis.comms_rows import UNKNOWN, Row
 from weft.analysis.hlo_text import Computation, Instruction, Module, Shape, parse
 from weft.errors import WeftValueError
 from weft.sharding.mesh import AnyMesh
@@ -51,8 +51,8 @@ def compiled_rows(text: str, mesh: AnyMesh | None = None) -> list[Row]:
     """Returns the collectives of a compiled program, of which `text` is the HLO.
 
     One that XLA combined from several has a row for each of its operands. `mesh` gives the names of
-    axes: devices are numbered in its order. Of operations in a backward pass it is not known what
-    they are the derivative of. Raises WeftValueError for text that is no HLO.
+    axes: devices are numbered in its order. Whether a derivative made a collective is not known.
+    Raises WeftValueError for text that is no HLO.
 
     >>> text = '''HloModule m, num_partitions=4
     ...
@@ -96,7 +96,7 @@ def _rows(
         # Further operands of a permutation are the places that it writes to.
         operands, groups = operands[:1], _connected(pairs, module.devices)
     else:
-        groups = device_groups(one.attribute("replica_groups"), module.devices)
+        groups = device_groups(_groups_text(one), module.devices)
     axes = _axes(groups, mesh)
     group = max(map(len, groups))
     if kind == "collective_permute" and axes and mesh is not None:
@@ -109,7 +109,7 @@ def _rows(
     for shape in operands:
         yield Row(
             kind=kind,
-            operation=names.rpartition("/")[2] or "?",
+            operation=names.rpartition("/")[2].rstrip(")") or "?",
             axes=axes,
             dtype=shape.dtype,
             bytes=shape.bytes * (group if kind == "all_gather" else 1),
@@ -118,35 +118,86 @@ def _rows(
             branch=around.branch,
             backward="transpose(" in names,
             line=module.line(one),
-            derivative_of=None,
+            derivative_of=UNKNOWN,
             inserted=False,
         )
+
+
+def _groups_text(one: Instruction) -> str:
+    """The attribute `replica_groups`, which goes on after a comma where it names a mesh."""
+    mesh = re.search(
+        r"replica_groups=(mesh\[.*?\](?:, device_ids=\(.*?\))? \{[^{}]*\})", one.attributes
+    )
+    return mesh[1] if mesh is not None else one.attribute("replica_groups")
 
 
 # ---- which devices -----------------------------------------------------------------------------
 
 
 def device_groups(text: str, devices: int) -> Groups:
-    """Returns the groups of devices that an attribute `replica_groups` has, in either notation.
+    """Returns the groups of devices that an attribute `replica_groups` has, in any notation.
 
     In `[2,4]<=[4,2]T(1,0)` the devices are numbered in an array of shape (4, 2), whose dimensions
-    are permuted; read row by row it makes two groups of four. No groups are one group of all.
+    are permuted; read row by row it makes two groups of four. `mesh['x'=2,'y'=4] {'y'}` has groups
+    along the axis y of an array of devices; `'y':(2)2` is the part of length 2 of that axis with
+    2 in front of it, and `device_ids` permutes the devices. No groups are one group of all.
 
     >>> device_groups("{{0,2},{1,3}}", 4)
     ((0, 2), (1, 3))
     >>> device_groups("[2,2]<=[2,2]T(1,0)", 4)
     ((0, 2), (1, 3))
+    >>> device_groups("mesh['x'=2,'y'=2] {'x'}", 4)
+    ((0, 2), (1, 3))
     """
-    iota = re.match(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", text)
-    if iota is not None:
-        rows, sizes, order = ([int(n) for n in part.split(",")] if part else [] for part in iota.groups())
-        numbers = np.arange(prod(sizes)).reshape(sizes)
-        numbers = numbers.transpose(order) if order else numbers
-        return tuple(map(tuple, numbers.reshape(-1, rows[-1]).tolist()))
+    numbered = re.fullmatch(r"\[(\d+),(\d+)\]<=(\[.*)", text)
+    if numbered is not None:
+        return _as_groups(_numbers(numbered[3]).reshape(-1, int(numbered[2])))
+    mesh = re.fullmatch(r"mesh\[(.*?)\](?:, device_ids=\((.*)\))? \{(.*)\}", text)
+    if mesh is not None:
+        return _groups_of_mesh(*mesh.groups(default=""))
     if not re.fullmatch(r"\{[\d,{} ]*\}|", text):
         message = "comms does not know this notation for the devices that a collective joins"
         raise WeftValueError(message, operation="comms", got=f"replica_groups={text}")
     return _lists(text) or (tuple(range(devices)),)
+
+
+def _as_groups(rows: np.ndarray[Any, Any]) -> Groups:
+    return tuple(map(tuple, rows.tolist()))
+
+
+def _numbers(text: str) -> np.ndarray[Any, Any]:
+    """Returns the device numbers, one after the other, of `[4,2]T(1,0)` or of a list."""
+    sizes, _, order = text.partition("T")
+    numbers = np.array([int(n) for n in re.findall(r"\d+", sizes)])
+    if not sizes.startswith("["):
+        return numbers
+    found = np.arange(prod(numbers)).reshape(numbers)
+    return (
+        found.transpose([int(n) for n in re.findall(r"\d+", order)]) if order else found
+    ).ravel()
+
+
+def _groups_of_mesh(sizes: str, order: str, axes: str) -> Groups:
+    lengths = {name: int(n) for name, n in re.findall(r"'?([^',=]+)'?=(\d+)", sizes)}
+    # Of each axis of the mesh the parts: along which groups lie, and what is around them.
+    parts: dict[str, list[tuple[int, int]]] = {name: [] for name in lengths}
+    along = []
+    for name, before, size in re.findall(r"'?([^',:]+)'?(?::\((\d+)\)(\d+))?(?:,|$)", axes):
+        along.append((name, int(before) if size else 1, int(size) if size else lengths[name]))
+        parts[name].append(along[-1][1:])
+    shape: list[int] = []
+    places: dict[tuple[str, int], int] = {}
+    for name, length in lengths.items():
+        done = 1
+        for before, size in sorted(parts[name]):
+            shape.append(before // done)
+            places[name, before] = len(shape)
+            shape.append(size)
+            done = before * size
+        shape.append(length // done)
+    numbers = _numbers(order) if order else np.arange(prod(lengths.values()))
+    chosen = [places[name, before] for name, before, _ in along]
+    return _as_groups(_along(numbers.reshape(shape), chosen))
 
 
 def _lists(text: str) -> Groups:
@@ -181,8 +232,11 @@ def _axes(groups: Groups, mesh: AnyMesh | None) -> tuple[str, ...]:
     return tuple(mesh.axis_names[i] for i in holding[0]) if holding else ()
 
 
-def _rows_along(numbers: np.ndarray, chosen: Sequence[int]) -> set[frozenset[int]]:
+def _rows_along(numbers: np.ndarray[Any, Any], chosen: Sequence[int]) -> set[frozenset[int]]:
+    return set(map(frozenset, _along(numbers, chosen).tolist()))
+
+
+def _along(numbers: np.ndarray[Any, Any], chosen: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Returns the numbers along some dimensions of an array as rows."""
     last = range(numbers.ndim - len(chosen), numbers.ndim)
-    moved = np.moveaxis(numbers, chosen, list(last))
-    length = prod(numbers.shape[i] for i in chosen)
-    return {frozenset(row) for row in moved.reshape(-1, length).tolist()}
+    return np.moveaxis(numbers, chosen, last).reshape(-1, prod(numbers.shape[i] for i in chosen))

@@ -7,7 +7,6 @@ format is that of `HloModule::ToString` (https://openxla.org/xla/operation_seman
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -28,7 +27,7 @@ class Shape(NamedTuple):
     @property
     def bytes(self) -> int:
         """The size of an array on one device."""
-        return prod(self.lengths) * self.dtype.itemsize
+        return prod(self.lengths) * dtypes.itemsize_bits(self.dtype) // 8
 
 
 class Instruction(NamedTuple):
@@ -166,7 +165,7 @@ def _split(text: str) -> list[str]:
 
 
 _ARRAY = re.compile(r"\b([a-z]+\d*[a-z0-9]*)\[([\d,<= ]*)\]")
-_FIRST_LETTERS = {"s": "int", "u": "uint", "f": "float", "c": "complex"}
+_WORDS = {"s": "int", "u": "uint", "f": "float", "c": "complex"}
 
 
 def _shapes(type: str) -> tuple[Shape, ...]:
@@ -180,10 +179,9 @@ def _shapes(type: str) -> tuple[Shape, ...]:
 def _dtype(name: str) -> np.dtype[Any]:
     """The dtype that HLO calls `s32`, `bf16`, `f8e4m3fn`, …"""
     if name in ("pred", "bf16"):
-        return np.dtype({"pred": dtypes.bool_, "bf16": dtypes.bfloat16}[name])
+        return dtypes.parse({"pred": "bool", "bf16": "bfloat16"}[name])
     kind, bits, rest = re.fullmatch(r"([a-z])(\d+)(\w*)", name).groups()  # type: ignore[union-attr]
-    word = f"{_FIRST_LETTERS[kind]}{bits}"
-    return np.dtype(getattr(dtypes, f"{word}_{rest}" if rest else word))
+    return dtypes.parse(f"{_WORDS[kind]}{bits}{'_' if rest else ''}{rest}")
 
 
 def _frames(text: str) -> dict[int, str]:
@@ -208,15 +206,13 @@ def _frames(text: str) -> dict[int, str]:
         return {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", row)}
 
     places = {}
-    for number, row in tables.get("FileLocations", {}).items():
-        at = numbers(row)
+    for number, location in tables.get("FileLocations", {}).items():
+        at = numbers(location)
         where = f"{files.get(at['file_name_id'], '?')}:{at['line']}"
         function = functions.get(at.get("function_name_id", 0))
         places[number] = f"{where} in {function}" if function else where
     unknown = "an unknown line"
     return {
-        number: places.get(numbers(row).get("file_location_id", 0), unknown)
-        for number, row in tables.get("StackFrames", {}).items()
+        number: places.get(numbers(frame).get("file_location_id", 0), unknown)
+        for number, frame in tables.get("StackFrames", {}).items()
     }
-
-

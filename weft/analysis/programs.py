@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft.base import source as sources
-
 from weft.control_flow.cond import cond_p
 from weft.control_flow.linear_solve import linear_solve_p
 from weft.control_flow.reduction import reduce_p, reduce_window_p
@@ -91,6 +90,8 @@ def inner_programs(eqn: Equation) -> Inner:
     >>> part.times, [eqn.primitive.name for eqn in part.jaxpr.eqns]
     (5, ['add', 'mul'])
     """
+    if eqn.primitive.memoise:
+        return _NOTHING  # It holds no jaxprs.
     read = _READERS.get(eqn.primitive)
     if read is not None:
         return read(eqn.params)
@@ -103,9 +104,9 @@ class Occurrence(NamedTuple):
     """An equation of a program, with the jaxpr that it stands in and what stands around that.
 
     trips: how often it runs for each run of the program, or None where a `while` loop is around it.
-    branch: whether it stands in a branch of a conditional, and so may not run. backward: whether it,
-    or an equation around it, is part of a derivative's backward pass. mesh: that of the innermost
-    `shard_map` around it.
+    branch: whether it stands in a branch of a conditional, and so may not run. backward: whether
+    it, or an equation around it, is part of a derivative's backward pass. mesh: that of the
+    innermost `shard_map` around it.
     """
 
     eqn: Equation
