@@ -34,10 +34,11 @@ FLOORS = (
     ("control_flow", "custom_derivatives", "spmd"),
     ("dispatch", "define", "ffi", "numpy"),
     ("numpy.linalg", "random", "image", "api"),
-    ("nn", "export", "debug", "testing", "analysis"),
+    ("nn", "export", "debug", "testing"),
     ("scipy",),
     ("solvers",),
     ("builtin",),
+    ("analysis",),
     # Libraries of JAX's that are written with everything below.
     ("experimental",),
     ("facade",),

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.analysis.comms_html import html
-from weft.analysis.comms_rows import KINDS, Row, rows_of
+from weft.analysis.comms_rows import KINDS, CommsRow, rows_of
 from weft.analysis.comms_text import listed, table
 from weft.analysis.hlo_collectives import compiled_rows
 from weft.analysis.programs import Inner, occurrences
@@ -27,11 +27,11 @@ from weft.ops.structural.sharding_constraint import sharding_constraint_p
 from weft.sharding import NamedSharding
 from weft.sharding.mesh import AnyMesh
 
-__all__ = ["Report", "assert_comms", "comms"]
+__all__ = ["CommsReport", "assert_comms", "comms"]
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class Report:
+class CommsReport:
     """What a program communicates: a row for each collective, and sums over them.
 
     Printed it is a table; a notebook shows it with a picture. `name` is the function's; `notes` say
@@ -40,7 +40,7 @@ class Report:
     """
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[CommsRow, ...]
     notes: tuple[str, ...] = ()
     # The program as one function with its arguments, for the compiler.
     program: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = None
@@ -48,7 +48,7 @@ class Report:
 
     @property
     def total_bytes(self) -> int:
-        """The bytes of all collectives on one device, with their trips; see `Row.bytes`."""
+        """The bytes of all collectives on one device, with their trips; see `CommsRow.bytes`."""
         return sum(row.total_bytes for row in self.rows)
 
     def count(self, kind: str | None = None) -> int:
@@ -58,12 +58,13 @@ class Report:
             raise _no_kind("count", kind)
         return sum(row.times for row in self.rows if kind in (None, row.kind))
 
-    def compiled(self) -> Report:
+    def compiled(self) -> CommsReport:
         """The report of the same program from what XLA compiled of it, for these devices.
 
         It has what the compiler adds where it divides the work by shardings, what it combines (a
         row for each operand), folds or moves. It does not know whose derivative a collective is.
-        Raises WeftError for a mesh without devices.
+        Lines are those that the program had when it was compiled: of one that was kept on disk,
+        those of then. Raises WeftError for a mesh without devices.
         """
         assert self.program is not None
         function, args, kwargs = self.program
@@ -87,20 +88,20 @@ def comms(
     strict: bool = False,
     compiled: bool = False,
     **kwargs: Any,
-) -> Report:
+) -> CommsReport:
     """Reports what `fun(*args, **kwargs)` communicates between devices. Nothing is computed.
 
     Arguments may be arrays, numbers, ShapeDtypeStructs and trees of these, and meshes abstract. A
     row says kind, operation, mesh axes, dtype, bytes for each device, how many devices take part,
     how often it runs, the user's line, the pass, and whether it was written or made by a derivative
-    (`Row` has the details). Collectives whose result is not used are left out.
+    (`type(report.rows[0])` has the details). Collectives whose result is not used are left out.
 
     gradient: whether the program is `fun` with its reverse mode, by all inexact arguments and for
     a cotangent of each inexact result. By default it is where there are both and `fun` has no
     backward pass itself; a gradient, or a step of training, is reported as it is. strict: raises
     CommunicationError for communication that nobody wrote: a sum in reverse mode that is the
-    transpose of an inserted cast. compiled: reads what XLA compiled, as `Report.compiled` does;
-    only that sees what the compiler adds where shardings, not `shard_map`, divide the work.
+    transpose of an inserted cast. compiled: reads what XLA compiled, as the report's `compiled`
+    does; only that sees what the compiler adds where shardings, not `shard_map`, divide the work.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -136,11 +137,11 @@ def assert_comms(
     gradient: bool | None = None,
     compiled: bool = False,
     **kwargs: Any,
-) -> Report:
+) -> CommsReport:
     """Holds a test to what `fun(*args, **kwargs)` communicates, and returns the report.
 
     The kinds have the number of collectives that run, trips of loops included; a kind that is not
-    named must not run at all. total_bytes: those of `Report.total_bytes`, where given.
+    named must not run at all. total_bytes: those of `CommsReport.total_bytes`, where given.
     `implied=False` forbids sums that nobody wrote, as `strict` of `comms` does. The others are
     those of `comms`. Raises CommunicationError, an AssertionError, with the rows that were found.
 
@@ -173,7 +174,7 @@ def assert_comms(
 
 
 def _differs(
-    report: Report, wanted: dict[str, int], found: dict[str, int], total_bytes: int | None
+    report: CommsReport, wanted: dict[str, int], found: dict[str, int], total_bytes: int | None
 ) -> CommunicationError:
     given = {kind: n for kind, n in found.items() if n}
     size = "" if total_bytes is None else f", total_bytes={report.total_bytes}"
@@ -208,7 +209,7 @@ def _no_kind(operation: str, kind: Any) -> WeftTypeError:
     )
 
 
-def _check_written(operation: str, report: Report) -> None:
+def _check_written(operation: str, report: CommsReport) -> None:
     """Raises CommunicationError for communication of which no line of the program speaks."""
     rows = [row for row in report.rows if row.inserted]
     if not rows:
@@ -237,7 +238,7 @@ def _check_written(operation: str, report: Report) -> None:
 
 def _report(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], gradient: bool | None
-) -> Report:
+) -> CommsReport:
     closed, shapes = make_jaxpr(fun, return_shape=True)(*args, **kwargs)
     jaxpr: Jaxpr = closed.jaxpr
     program: Any = (fun, args, kwargs)
@@ -268,7 +269,9 @@ def _report(
             "what the compiler adds to divide work by shardings is not listed: report.compiled() "
             "has it"
         )
-    return Report(function_name(fun), rows, tuple(notes), program, meshes[0] if meshes else None)
+    return CommsReport(
+        function_name(fun), rows, tuple(notes), program, meshes[0] if meshes else None
+    )
 
 
 def _inexact(leaf: Any) -> bool:

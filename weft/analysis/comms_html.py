@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from weft.analysis.comms_rows import Row
+from weft.analysis.comms_rows import CommsRow
 from weft.analysis.comms_text import HEADINGS, cells, sums, total_of
 
 __all__ = ["html"]
@@ -31,7 +31,7 @@ _STYLE = """
 _LABEL, _BAR, _HEIGHT = 230, 320, 20
 
 
-def html(name: str, rows: Sequence[Row], notes: Iterable[str] = ()) -> str:
+def html(name: str, rows: Sequence[CommsRow], notes: Iterable[str] = ()) -> str:
     """Returns the report of a function as an element of HTML that needs nothing else."""
     text = total_of(rows) if rows else "nothing"
     parts = [
@@ -44,7 +44,7 @@ def html(name: str, rows: Sequence[Row], notes: Iterable[str] = ()) -> str:
     return "".join(parts)
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _table(rows: Sequence[CommsRow]) -> str:
     head = "".join(f"<th>{escape(heading)}</th>" for heading in HEADINGS)
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells(rows)
@@ -52,7 +52,7 @@ def _table(rows: Sequence[Row]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _picture(rows: Sequence[Row]) -> str:
+def _picture(rows: Sequence[CommsRow]) -> str:
     """A bar for each kind along each of its axes: bytes forward, then backward."""
     found = sums(rows)
     passes = [sums(row for row in rows if row.backward == backward) for backward in (False, True)]

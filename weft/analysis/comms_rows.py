@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft import dtypes
+from weft.analysis.collectives import KIND_OF, Collective, collective_of
 from weft.analysis.programs import Inner, Occurrence, occurrences
 from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.primitive import Primitive
-from weft.core.types import ArrayType
 from weft.ops.collectives.all_reduce import pbroadcast_p, pmax_p, pmin_p, psum_p
 from weft.ops.collectives.invariant import all_gather_invariant_p
 from weft.ops.collectives.movement import all_gather_p, all_to_all_p, psum_scatter_p
@@ -21,21 +19,11 @@ from weft.ops.collectives.permutation import ppermute_p
 from weft.ops.elementwise.arithmetic import eq_p, mul_p
 from weft.ops.elementwise.selection import select_n_p
 
-__all__ = ["KINDS", "UNKNOWN", "Row", "rows_of"]
+__all__ = ["KINDS", "UNKNOWN", "CommsRow", "rows_of"]
 
 # In the order of a report. HLO writes hyphens: all-reduce.
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all")
 
-_KIND_OF: dict[Primitive, str] = {
-    psum_p: "all_reduce",
-    pmax_p: "all_reduce",
-    pmin_p: "all_reduce",
-    all_gather_p: "all_gather",
-    all_gather_invariant_p: "all_gather",
-    psum_scatter_p: "reduce_scatter",
-    ppermute_p: "collective_permute",
-    all_to_all_p: "all_to_all",
-}
 # What an operation of a backward pass is the transpose of; of a psum in groups it is a psum.
 _TRANSPOSE_OF: dict[Primitive, str] = {
     psum_p: "pbroadcast",
@@ -51,7 +39,7 @@ _TRANSPOSE_OF: dict[Primitive, str] = {
 UNKNOWN = "?"
 
 
-class Row(NamedTuple):
+class CommsRow(NamedTuple):
     """A collective of a program.
 
     kind: one of "all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all".
@@ -121,7 +109,7 @@ class Row(NamedTuple):
         )
 
 
-def rows_of(jaxpr: Jaxpr) -> list[Row]:
+def rows_of(jaxpr: Jaxpr) -> list[CommsRow]:
     """Returns the collectives of a program in the order of its equations.
 
     What communicates with nobody, along axes of length 1 or without elements, is left out.
@@ -130,7 +118,7 @@ def rows_of(jaxpr: Jaxpr) -> list[Row]:
     collectives: list[Occurrence] = []
 
     def wanted(eqn: Equation, inner: Inner) -> bool:
-        if eqn.primitive in _KIND_OF:
+        if eqn.primitive in KIND_OF:
             return True
         if inner.parts:
             calls.add(_instruction(eqn))
@@ -142,19 +130,8 @@ def rows_of(jaxpr: Jaxpr) -> list[Row]:
         _instruction(one.eqn) for one in collectives if one.eqn.primitive is not psum_p
     }
     counts = _counters()
-    return [
-        row
-        for one in collectives
-        for row in (_row(one, takers, counts),)
-        if row.group > 1 and row.bytes
-    ]
-
-
-def _bytes(type: ArrayType) -> int:
-    count = prod(type.shape)
-    if dtypes.is_extended(type.dtype):
-        return count * type.dtype.itemsize
-    return count * dtypes.itemsize_bits(type.dtype) // 8
+    found = ((one, collective_of(one.eqn, one.mesh)) for one in collectives)
+    return [_row(one, sent, takers, counts) for one, sent in found if sent is not None]
 
 
 def _instruction(eqn: Equation) -> Any:
@@ -162,32 +139,32 @@ def _instruction(eqn: Equation) -> Any:
     return None if eqn.source is None else (id(eqn.source[0]), eqn.source[1])
 
 
-def _row(found: Occurrence, takers: set[Any], counts: Callable[[Occurrence], str | None]) -> Row:
+def _row(
+    found: Occurrence,
+    sent: Collective,
+    takers: set[Any],
+    counts: Callable[[Occurrence], str | None],
+) -> CommsRow:
     eqn = found.eqn
-    primitive, params = eqn.primitive, eqn.params
-    mesh = found.mesh
-    sizes = {name: 0 if mesh is None else mesh.axis_size(name) for name in params["axis_name"]}
-    (operand,), (result,) = eqn.inputs, eqn.outputs
-    kind = _KIND_OF[primitive]
-    sent = (result if kind == "all_gather" else operand).type
-    groups = params.get("axis_index_groups")
+    primitive = eqn.primitive
+    in_groups = eqn.params.get("axis_index_groups") is not None
     made = sources.made_by(eqn.source)
     of, inserted = None, False
     if made in (sources.TRANSPOSE, sources.TRANSPOSE_OF_CAST):
-        of = "psum" if primitive is psum_p and groups is not None else _TRANSPOSE_OF.get(primitive)
+        of = "psum" if primitive is psum_p and in_groups else _TRANSPOSE_OF.get(primitive)
         inserted = made == sources.TRANSPOSE_OF_CAST or (
             of == "pbroadcast" and _instruction(eqn) in takers
         )
     elif primitive is psum_p:
         of = counts(found)
     place = sources.locate(eqn.source)
-    return Row(
-        kind=kind,
+    return CommsRow(
+        kind=sent.kind,
         operation=primitive.name,
-        axes=tuple(name for name, size in sizes.items() if size > 1),
+        axes=sent.axes,
         dtype=sent.dtype,
-        bytes=_bytes(sent),
-        group=prod(sizes.values()) if groups is None else len(groups[0]),
+        bytes=sent.bytes,
+        group=sent.group,
         trips=found.trips,
         branch=found.branch,
         backward=found.backward,

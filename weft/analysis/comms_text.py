@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from weft.analysis.comms_rows import KINDS, Row
+from weft.analysis.comms_rows import KINDS, CommsRow
 
 __all__ = ["HEADINGS", "cells", "listed", "sums", "table", "total_of"]
 
@@ -21,7 +21,7 @@ _NUMBERS = {"count", "bytes", "group", "trips", "runs", "total bytes"}
 _MOST_ROWS = 12
 
 
-def cells(rows: Iterable[Row]) -> list[tuple[str, ...]]:
+def cells(rows: Iterable[CommsRow]) -> list[tuple[str, ...]]:
     """Returns the texts of a table's cells: a row for all that are equal, with their number."""
     return [
         (
@@ -47,7 +47,7 @@ def short(line: str) -> str:
     return os.path.basename(file) + colon + rest
 
 
-def sums(rows: Iterable[Row]) -> dict[tuple[str, tuple[str, ...]], tuple[int, int]]:
+def sums(rows: Iterable[CommsRow]) -> dict[tuple[str, tuple[str, ...]], tuple[int, int]]:
     """Returns how many collectives run and their bytes, for each kind along each of its axes."""
     found: dict[tuple[str, tuple[str, ...]], tuple[int, int]] = {}
     for row in rows:
@@ -57,13 +57,13 @@ def sums(rows: Iterable[Row]) -> dict[tuple[str, tuple[str, ...]], tuple[int, in
     return dict(sorted(found.items(), key=lambda pair: (places.get(pair[0][0], len(KINDS)), pair)))
 
 
-def total_of(rows: Sequence[Row]) -> str:
+def total_of(rows: Sequence[CommsRow]) -> str:
     """Returns the sums over all rows in words."""
     runs, size = sum(row.times for row in rows), sum(row.total_bytes for row in rows)
     return f"{size:,} bytes per device in {runs:,} collective{'' if runs == 1 else 's'}"
 
 
-def table(name: str, rows: Sequence[Row], notes: Iterable[str] = ()) -> str:
+def table(name: str, rows: Sequence[CommsRow], notes: Iterable[str] = ()) -> str:
     """Returns the report of a function: a line for each row, then sums, then notes."""
     if not rows:
         return "\n".join([f"{name} communicates nothing", *notes])
@@ -89,7 +89,7 @@ def _columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
     ]
 
 
-def listed(rows: Sequence[Row]) -> str:
+def listed(rows: Sequence[CommsRow]) -> str:
     """Returns rows for a message, one on each line; the end of a long list is left out."""
     lines = [str(row) for row in rows[:_MOST_ROWS]]
     more = len(rows) - len(lines)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.analysis.comms_rows import UNKNOWN, Row
-from weft.analysis.hlo_text import Computation, Instruction, Module, Shape, parse
+from weft.analysis.comms_rows import UNKNOWN, CommsRow
+from weft.analysis.hlo_text import Computation, HloModule, Instruction, Shape, parse
 from weft.errors import WeftValueError
 from weft.sharding.mesh import AnyMesh
 
@@ -36,18 +36,18 @@ _CALLS = {
 Groups = tuple[tuple[int, ...], ...]
 
 
-class _Around(NamedTuple):
+class _Surroundings(NamedTuple):
     """What stands around a computation."""
 
     trips: int | None = 1
     branch: bool = False
 
-    def times(self, count: int | None) -> _Around:
+    def times(self, count: int | None) -> _Surroundings:
         known = self.trips is not None and count is not None
         return self._replace(trips=self.trips * count if known else None)  # type: ignore[operator]
 
 
-def compiled_rows(text: str, mesh: AnyMesh | None = None) -> list[Row]:
+def compiled_rows(text: str, mesh: AnyMesh | None = None) -> list[CommsRow]:
     """Returns the collectives of a compiled program, of which `text` is the HLO.
 
     One that XLA combined from several has a row for each of its operands. `mesh` gives the names of
@@ -65,11 +65,13 @@ def compiled_rows(text: str, mesh: AnyMesh | None = None) -> list[Row]:
     ('all_reduce', 16, 2, 1)
     """
     module = parse(text)
-    found = _walk(module, module.entry, _Around(), mesh)
+    found = _walk(module, module.entry, _Surroundings(), mesh)
     return [row for row in found if row.group > 1 and row.bytes]
 
 
-def _walk(module: Module, name: str, around: _Around, mesh: AnyMesh | None) -> Iterator[Row]:
+def _walk(
+    module: HloModule, name: str, around: _Surroundings, mesh: AnyMesh | None
+) -> Iterator[CommsRow]:
     computation = module.computations[name]
     for one in computation.instructions:
         if _COLLECTIVE.fullmatch(one.opcode):
@@ -87,8 +89,12 @@ def _walk(module: Module, name: str, around: _Around, mesh: AnyMesh | None) -> I
 
 
 def _rows(
-    module: Module, where: Computation, one: Instruction, around: _Around, mesh: AnyMesh | None
-) -> Iterator[Row]:
+    module: HloModule,
+    where: Computation,
+    one: Instruction,
+    around: _Surroundings,
+    mesh: AnyMesh | None,
+) -> Iterator[CommsRow]:
     kind = one.opcode.removesuffix("-start").replace("-", "_")
     operands = where.operand_shapes(one)
     if kind == "collective_permute":
@@ -107,7 +113,7 @@ def _rows(
     path = re.search(r'op_name="([^"]*)"', one.attributes)
     names = path[1] if path else ""
     for shape in operands:
-        yield Row(
+        yield CommsRow(
             kind=kind,
             operation=names.rpartition("/")[2].rstrip(")") or "?",
             axes=axes,

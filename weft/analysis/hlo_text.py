@@ -15,7 +15,7 @@ import numpy as np
 from weft import dtypes
 from weft.errors import WeftValueError
 
-__all__ = ["Computation", "Instruction", "Module", "Shape", "parse"]
+__all__ = ["Computation", "Instruction", "HloModule", "Shape", "parse"]
 
 
 class Shape(NamedTuple):
@@ -62,7 +62,7 @@ class Computation(NamedTuple):
         return [shape for name in instruction.operands for shape in self.shapes[name]]
 
 
-class Module(NamedTuple):
+class HloModule(NamedTuple):
     """A module: its computations, the entry, how many devices run it, and its stack frames."""
 
     entry: str
@@ -81,7 +81,7 @@ class Module(NamedTuple):
         return f"{file[1]}:{number[1]}" if file and number else "an unknown line"
 
 
-def parse(text: str) -> Module:
+def parse(text: str) -> HloModule:
     """Reads the text of a compiled module. Raises WeftValueError for text that is none.
 
     >>> module = parse('''HloModule m, num_partitions=2
@@ -113,7 +113,7 @@ def parse(text: str) -> Module:
         message = "this is no text of a compiled HLO module: it has no ENTRY computation"
         raise WeftValueError(message, operation="comms", got=f"{text[:60]!r}")
     counts = re.findall(r"(?:num_partitions|replica_count)=(\d+)", text.split("\n", 1)[0])
-    return Module(entry, computations, prod(map(int, counts)), _frames(text))
+    return HloModule(entry, computations, prod(map(int, counts)), _frames(text))
 
 
 def _instruction(line: str) -> Instruction | None:

@@ -1,0 +1,270 @@
+"""Adds the costs of a program up, by the user's lines: loops multiplied, of branches the dearest.
+
+Each jaxpr is added up once, however many equations run it, so that the work is linear in the
+equations of the program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from typing import Any
+
+from weft.analysis.collectives import collective_of
+from weft.analysis.operation_costs import is_fusible, is_view, moved_bytes, size_in_bytes, work_of
+from weft.analysis.programs import Inner, inner_programs
+from weft.core.jaxpr import Equation, Jaxpr, Var
+from weft.sharding.mesh import AnyMesh
+
+__all__ = ["LineTotal", "ProgramCost", "cost_of"]
+
+# The user's place: a code object and an offset in it, or None.
+Place = Any
+# What is counted -> how much of it.
+Counts = defaultdict[Any, float]
+
+
+def counts() -> Counts:
+    """Counts of nothing yet."""
+    return defaultdict(float)
+
+
+# What takes its operands from where they are computed, and stores its result.
+_REDUCERS = frozenset(
+    "reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or reduce_xor reduce argmax "
+    "argmin".split()
+)
+
+
+@dataclasses.dataclass(slots=True)
+class LineTotal:
+    """The sums of one place in the user's program. Flops are by the name of the dtype."""
+
+    flops: Counts = dataclasses.field(default_factory=counts)
+    functions: float = 0.0
+    bytes_read: float = 0.0
+    bytes_written: float = 0.0
+    fused_bytes: float = 0.0
+    # (kind, axes, devices in a group, bytes of one), see `Collective` -> how often.
+    collectives: Counts = dataclasses.field(default_factory=counts)
+
+    def add(self, other: LineTotal, times: float = 1) -> None:
+        """Adds another place's sums, so many times."""
+        for name, count in other.flops.items():
+            self.flops[name] += count * times
+        self.functions += other.functions * times
+        self.bytes_read += other.bytes_read * times
+        self.bytes_written += other.bytes_written * times
+        self.fused_bytes += other.fused_bytes * times
+        for key, count in other.collectives.items():
+            self.collectives[key] += count * times
+
+
+@dataclasses.dataclass(slots=True)
+class ProgramCost:
+    """The costs of a jaxpr: sums by place, and the most bytes that are alive at once on a device.
+
+    unknown: primitives without a cost, with how often they run. whiles: whether a loop of unknown
+    length was counted once; branches: whether one of several branches was counted.
+    """
+
+    lines: dict[Place, LineTotal]
+    # The bytes of the arguments and results on a device.
+    in_sizes: list[float]
+    out_sizes: list[float]
+    peak: float = 0.0
+    unknown: Counts = dataclasses.field(default_factory=counts)
+    whiles: bool = False
+    branches: bool = False
+
+    def at(self, place: Place) -> LineTotal:
+        """The sums of a place."""
+        found = self.lines.get(place)
+        if found is None:
+            found = self.lines[place] = LineTotal()
+        return found
+
+    def add(self, other: ProgramCost, times: float) -> None:
+        """Adds the costs of a program that this one runs so many times."""
+        for place, total in other.lines.items():
+            self.at(place).add(total, times)
+        for name, count in other.unknown.items():
+            self.unknown[name] += count * times
+        self.whiles |= other.whiles
+        self.branches |= other.branches
+
+    def weight(self) -> tuple[float, float]:
+        """What decides which of several branches counts: flops and functions, then bytes."""
+        lines = self.lines.values()
+        return (
+            sum(sum(line.flops.values()) + line.functions for line in lines),
+            sum(line.fused_bytes for line in lines),
+        )
+
+
+def cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None = None, known: Any = None) -> ProgramCost:
+    """Returns the costs of a program. `mesh` is that of the `shard_map` around it."""
+    known = {} if known is None else known
+    found = known.get((jaxpr, mesh))
+    if found is None:
+        found = known[jaxpr, mesh] = _cost_of(jaxpr, mesh, known)
+    return found
+
+
+def _cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None, known: Any) -> ProgramCost:
+    found = ProgramCost({}, [], [])
+    sizes = _Sizes()
+    extra: list[float] = []
+    for eqn in jaxpr.eqns:
+        inner = inner_programs(eqn)
+        extra.append(_add_inner(found, eqn, inner, mesh, known, sizes) if inner.parts else 0.0)
+        if not inner.parts:
+            _add_operation(found, eqn, mesh)
+    roots = _roots(jaxpr)
+    stored = _stored(jaxpr, roots)
+    for place, count in _fused_bytes(jaxpr, stored, roots):
+        found.at(place).fused_bytes += count
+    found.in_sizes = [sizes[x] for x in jaxpr.inputs]
+    found.out_sizes = [sizes[x] if type(x) is Var else 0.0 for x in jaxpr.outputs]
+    found.peak = _peak(jaxpr, stored, extra, sizes)
+    return found
+
+
+class _Sizes(dict[Var, float]):
+    """The bytes of values on one device: of an operand of a `shard_map` those of a block."""
+
+    def __missing__(self, var: Var) -> float:
+        size = self[var] = size_in_bytes(var.type)
+        return size
+
+    def learn(self, atoms: Any, sizes: Any) -> None:
+        """What a program that an equation runs knows of its operands or results."""
+        for atom, size in zip(atoms, sizes, strict=True):
+            if type(atom) is Var:
+                self[atom] = min(self[atom], size)
+
+
+def place_of(eqn: Equation) -> Place:
+    """The user's place that an equation stands for."""
+    return None if eqn.source is None else eqn.source[:2]
+
+
+def _add_operation(found: ProgramCost, eqn: Equation, mesh: AnyMesh | None) -> None:
+    work, (read, written) = work_of(eqn), moved_bytes(eqn)
+    total = found.at(place_of(eqn))
+    if work.flops:
+        total.flops[eqn.inputs[0].type.dtype.name] += work.flops
+    total.functions += work.functions
+    total.bytes_read += read
+    total.bytes_written += written
+    sent = collective_of(eqn, mesh)
+    if sent is not None:
+        total.collectives[sent[:4]] += 1
+    if not work.known:
+        found.unknown[eqn.primitive.name] += 1
+
+
+def _add_inner(
+    found: ProgramCost, eqn: Equation, inner: Inner, mesh: AnyMesh | None, known: Any, sizes: _Sizes
+) -> float:
+    """Adds the programs of an equation; returns the bytes that they need beside their operands."""
+    mesh = inner.mesh or mesh
+    costs = [(cost_of(part.jaxpr, mesh, known), part) for part in inner.parts]
+    if inner.one_of:
+        found.branches = True
+        dearest = max(costs, key=lambda pair: pair[0].weight())
+        found.add(dearest[0], 1)
+    else:
+        for cost, part in costs:
+            found.add(cost, 1 if part.times is None else part.times)
+            found.whiles |= part.times is None
+    (cost, part), *others = costs
+    # A call: its program's arguments are the operands. In a loop they may be parts of them.
+    if not others and part.times == 1 and len(cost.in_sizes) == len(eqn.inputs):
+        sizes.learn(eqn.inputs, cost.in_sizes)
+        sizes.learn(eqn.outputs, cost.out_sizes)
+    return max(
+        max(0.0, cost.peak - sum(cost.in_sizes) - sum(cost.out_sizes)) for cost, part in costs
+    )
+
+
+# ---- what is stored ----------------------------------------------------------------------------
+
+
+def _takes_apart(eqn: Equation) -> bool:
+    """Whether an operation reads its operands where they are computed."""
+    return is_fusible(eqn) or eqn.primitive.name in _REDUCERS
+
+
+def _roots(jaxpr: Jaxpr) -> dict[Var, Var]:
+    """For each value that is a view of another, the one that holds the elements."""
+    found: dict[Var, Var] = {}
+    for eqn in jaxpr.eqns:
+        if is_view(eqn) and type(eqn.inputs[0]) is Var:
+            for x, out in zip(eqn.inputs, eqn.outputs, strict=False):
+                if type(x) is Var:
+                    found[out] = found.get(x, x)
+    return found
+
+
+def _stored(jaxpr: Jaxpr, roots: dict[Var, Var]) -> set[Var]:
+    """The values that lie in memory: arguments, results, and what an operation that is not fused
+    reads or returns."""
+    found = {*jaxpr.inputs, *(roots.get(x, x) for x in jaxpr.outputs if type(x) is Var)}
+    for eqn in jaxpr.eqns:
+        if not _takes_apart(eqn):
+            found.update(roots.get(x, x) for x in eqn.inputs if type(x) is Var)
+        if not is_fusible(eqn):
+            found.update(roots.get(x, x) for x in eqn.outputs)
+    return found
+
+
+def _fused_bytes(
+    jaxpr: Jaxpr, stored: set[Var], roots: dict[Var, Var]
+) -> list[tuple[Place, float]]:
+    """The bytes of stored values, at the places that write and read them. All fused operations
+    that read a value read it once together."""
+    found: list[tuple[Place, float]] = []
+    read_by_fused: set[Var] = set()
+    for eqn in jaxpr.eqns:
+        if inner_programs(eqn).parts or is_view(eqn):
+            continue  # Its programs have their own.
+        read, written = moved_bytes(eqn)
+        place = place_of(eqn)
+        if not _takes_apart(eqn):
+            found.append((place, read + written))
+            continue
+        for x in eqn.inputs:
+            root = roots.get(x, x) if type(x) is Var else None
+            if root in stored and root not in read_by_fused:
+                read_by_fused.add(root)
+                found.append((place, min(size_in_bytes(root.type), read)))
+        found += [(place, size_in_bytes(x.type)) for x in eqn.outputs if x in stored]
+    return found
+
+
+def _peak(jaxpr: Jaxpr, stored: set[Var], extra: list[float], sizes: _Sizes) -> float:
+    """The most bytes of stored values that are alive at once; arguments are alive throughout."""
+    last: dict[Var, int] = {x: len(jaxpr.eqns) for x in jaxpr.outputs if type(x) is Var}
+    last.update(dict.fromkeys(jaxpr.inputs, len(jaxpr.eqns)))
+    for place in range(len(jaxpr.eqns) - 1, -1, -1):
+        eqn = jaxpr.eqns[place]
+        # What is computed where it is read needs its operands until then.
+        ends = [last.get(x, place) for x in eqn.outputs if x not in stored]
+        end = max(ends, default=place)
+        for x in eqn.inputs:
+            if type(x) is Var:
+                last[x] = max(last.get(x, 0), end)
+    alive = sum(sizes[x] for x in jaxpr.inputs)
+    most = alive
+    gone: dict[int, float] = {}
+    for place, eqn in enumerate(jaxpr.eqns):
+        for x in eqn.outputs:
+            if x in stored:
+                alive += sizes[x]
+                end = last.get(x, place)
+                if end < len(jaxpr.eqns):
+                    gone[end] = gone.get(end, 0.0) + sizes[x]
+        most = max(most, alive + extra[place])
+        alive -= gone.pop(place, 0.0)
+    return most
