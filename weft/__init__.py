@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from weft import test_util as test_util
     from weft import testing as testing
     from weft import typing as typing
+    from weft.analysis.comms import assert_comms, comms
     from weft.analysis.cost import cost
     from weft.analysis.decoder import Decoder
     from weft.analysis.hardware import ACCELERATORS, Hardware
@@ -131,27 +132,28 @@ if TYPE_CHECKING:
 __all__ = [
     "ACCELERATORS", "Array", "Decoder", "Device", "Hardware", "NamedSharding", "P", "Ref",
     "ShapeDtypeStruct", "Shard", "ad", "ad_checkpoint", "allow_f16_reductions",
-    "array_garbage_collection_guard", "auto_pcast", "block_until_ready", "check_tracer_leaks",
-    "checking_leaks", "checkpoint", "checkpoint_name", "checkpoint_policies", "clear_caches",
-    "closure_convert", "config", "copy_to_host_async", "cost", "custom_gradient", "custom_jvp",
-    "custom_vjp", "debug", "debug_infs", "debug_key_reuse", "debug_nans", "default_backend",
-    "default_device", "default_matmul_precision", "default_prng_impl", "device_count", "device_get",
-    "device_put", "devices", "disable_jit", "distributed", "dlpack", "ds", "dtypes",
-    "effects_barrier", "empty_ref", "enable_checks", "enable_custom_prng", "enable_x64",
-    "ensure_compile_time_eval", "eval_shape", "example_libraries", "experimental",
-    "explain_cache_misses", "export", "extend", "ffi", "float0", "free_ref", "freeze",
-    "fwd_and_bwd", "grad", "hessian", "host_count", "host_id", "host_ids", "image", "io_callback",
-    "jacfwd", "jacobian", "jacrev", "jax2tf_associative_scan_reductions", "jit", "jvp", "lax",
-    "layout", "legacy_prng_key", "linear_transpose", "linearize", "live_arrays",
-    "local_device_count", "local_devices", "log_compiles", "make_array_from_callback",
-    "make_array_from_process_local_data", "make_array_from_single_device_arrays", "make_jaxpr",
-    "make_mesh", "make_user_context", "memory", "monitoring", "named_call", "named_scope",
-    "new_ref", "nn", "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion",
-    "numpy_rank_promotion", "ops", "plan", "plans", "pmap", "print_environment_info",
-    "process_count", "process_index", "process_indices", "profiler", "propose", "pure_callback",
-    "random", "ref", "remat", "remove_size_one_mesh_axis_from_type", "reshard", "scaling", "scipy",
-    "set_mesh", "shard_map", "sharding", "simulate", "smap", "softmax_custom_jvp", "stages",
-    "thread_guard", "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device",
+    "array_garbage_collection_guard", "assert_comms", "auto_pcast", "block_until_ready",
+    "check_tracer_leaks", "checking_leaks", "checkpoint", "checkpoint_name", "checkpoint_policies",
+    "clear_caches", "closure_convert", "comms", "config", "copy_to_host_async", "cost",
+    "custom_gradient", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_key_reuse",
+    "debug_nans", "default_backend", "default_device", "default_matmul_precision",
+    "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit",
+    "distributed", "dlpack", "ds", "dtypes", "effects_barrier", "empty_ref", "enable_checks",
+    "enable_custom_prng", "enable_x64", "ensure_compile_time_eval", "eval_shape",
+    "example_libraries", "experimental", "explain_cache_misses", "export", "extend", "ffi",
+    "float0", "free_ref", "freeze", "fwd_and_bwd", "grad", "hessian", "host_count", "host_id",
+    "host_ids", "image", "io_callback", "jacfwd", "jacobian", "jacrev",
+    "jax2tf_associative_scan_reductions", "jit", "jvp", "lax", "layout", "legacy_prng_key",
+    "linear_transpose", "linearize", "live_arrays", "local_device_count", "local_devices",
+    "log_compiles", "make_array_from_callback", "make_array_from_process_local_data",
+    "make_array_from_single_device_arrays", "make_jaxpr", "make_mesh", "make_user_context",
+    "memory", "monitoring", "named_call", "named_scope", "new_ref", "nn", "no_execution",
+    "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion", "ops", "plan", "plans",
+    "pmap", "print_environment_info", "process_count", "process_index", "process_indices",
+    "profiler", "propose", "pure_callback", "random", "ref", "remat",
+    "remove_size_one_mesh_axis_from_type", "reshard", "scaling", "scipy", "set_mesh", "shard_map",
+    "sharding", "simulate", "smap", "softmax_custom_jvp", "stages", "thread_guard",
+    "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device",
     "transfer_guard_device_to_host", "transfer_guard_host_to_device", "tree", "tree_util", "typeof",
     "use_mesh", "value_and_grad", "vjp", "vmap",
 ]
@@ -190,6 +192,7 @@ _LAZY_MODULES = (
     "weft.typing",
 )
 _LAZY_NAMES = {
+    "weft.analysis.comms": "assert_comms comms",
     "weft.analysis.cost": "cost",
     "weft.analysis.decoder": "Decoder",
     "weft.analysis.hardware": "ACCELERATORS Hardware",

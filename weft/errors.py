@@ -22,7 +22,8 @@ from weft.runtime.jaxlib.lazy import LazyModule
 
 # fmt: off
 __all__ = [
-    "ArrayProtocolError", "AxisError", "ConcretizationError", "ConcretizationTypeError",
+    "ArrayProtocolError", "AxisError", "CommunicationError", "ConcretizationError",
+    "ConcretizationTypeError",
     "DTypeError", "DeletedArrayError", "Fix", "GuardError", "InconclusiveDimensionOperation",
     "JAXIndexError", "JAXTypeError", "JaxRuntimeError", "JaxprError", "JaxprTypeError",
     "KeyReuseError", "LeakedTracerError", "MissingDerivativeError", "MissingRuleError",
@@ -316,6 +317,11 @@ class GuardError(WeftError, RuntimeError):
 
 class ProfilerError(WeftError, RuntimeError):
     """A profile was started while one was being taken, or stopped where none was."""
+
+
+class CommunicationError(WeftError, AssertionError):
+    """A program communicates otherwise than a test asserts (`weft.assert_comms`), or what nobody
+    wrote (`weft.comms(..., strict=True)`)."""
 
 
 class WeftNotImplementedError(WeftError, NotImplementedError):

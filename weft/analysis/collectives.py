@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from weft import dtypes
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.ops.collectives.all_reduce import pmax_p, pmin_p, psum_p
@@ -44,6 +45,11 @@ class Collective(NamedTuple):
     dtype: np.dtype
 
 
+def _bits(dtype: np.dtype) -> int:
+    # A random key is as many bytes as its generator's state; narrow numbers are sent packed.
+    return 8 * dtype.itemsize if dtypes.is_extended(dtype) else dtypes.itemsize_bits(dtype)
+
+
 def collective_of(eqn: Equation, mesh: AnyMesh | None) -> Collective | None:
     """Returns what an equation inside of a `shard_map` over a mesh sends; None where it sends
     nothing: it is no collective, or has no other device to send to, or no elements."""
@@ -54,7 +60,7 @@ def collective_of(eqn: Equation, mesh: AnyMesh | None) -> Collective | None:
     groups = eqn.params.get("axis_index_groups")
     group = prod(sizes.values()) if groups is None else len(groups[0])
     sent = (eqn.outputs[0] if kind == "all_gather" else eqn.inputs[0]).type
-    size = sent.size * sent.dtype.itemsize
+    size = sent.size * _bits(sent.dtype) // 8
     if group <= 1 or not size:
         return None
     axes = tuple(name for name, length in sizes.items() if length > 1)

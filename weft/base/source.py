@@ -17,19 +17,24 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "Location", "Scope", "Source", "backward", "called", "current", "describe", "entered_scope",
-    "here", "in_backward_pass", "joined", "locate", "new_program", "override", "placed",
-    "register_internal", "register_internal_file", "scope_of", "user_frames", "warn",
-    "with_metadata", "without_scope",
+    "here", "in_backward_pass", "inserted_cast", "joined", "locate", "made_by", "new_program",
+    "override", "placed", "register_internal", "register_internal_file", "scope_of", "user_frames",
+    "warn", "with_metadata", "without_scope",
 ]  # fmt: skip
 
 
 class Scope(NamedTuple):
     """What stands around a line: names, joined by slashes; whether it runs in a derivative's
-    backward pass; names and values for the compiler (see `weft.experimental.xla_metadata`)."""
+    backward pass; names and values for the compiler (see `weft.experimental.xla_metadata`).
+
+    made: what makes the operation where it is not the program's own: it is an inserted "cast", a
+    "transpose" of the line's operation, or a "transpose of a cast". It is that of the innermost.
+    """
 
     path: str
     backward: bool = False
     metadata: tuple[tuple[str, str], ...] = ()
+    made: str = ""
 
 
 # Most captures have no scope: leaving the element out makes them cheaper.
@@ -145,12 +150,12 @@ def scope_of(source: Source | Scope | None) -> Scope | None:
 
 def _nested(outer: Scope, inner: Scope | None) -> Scope:
     if inner is None:
-        return outer
+        return outer._replace(made="") if outer.made else outer
     path = joined(outer.path, inner.path)
     metadata = outer.metadata
     if inner.metadata:
         metadata = tuple(sorted((dict(metadata) | dict(inner.metadata)).items()))
-    return Scope(path, outer.backward or inner.backward, metadata)
+    return Scope(path, outer.backward or inner.backward, metadata, inner.made)
 
 
 def joined(outer: str, inner: str) -> str:
@@ -208,7 +213,8 @@ class override(_Activation):
         return source[0], source[1], _nested(outer, scope_of(source))
 
 
-_BACKWARD = Scope("transpose()", True)
+CAST, TRANSPOSE, TRANSPOSE_OF_CAST = "cast", "transpose", "transpose of a cast"
+_BACKWARD = Scope("transpose()", True, (), TRANSPOSE)
 _BACKWARD_TEXT = "the backward pass of "
 
 
@@ -241,7 +247,8 @@ class backward(override):
             # both; they are in force still.
             if outer is not None and outer.path and f"{path}/".startswith(f"{outer.path}/"):
                 path = path[len(outer.path) + 1 :]
-            marked = Scope(f"transpose({path})", True, scope.metadata)
+            made = TRANSPOSE_OF_CAST if scope.made == CAST else TRANSPOSE
+            marked = Scope(f"transpose({path})", True, scope.metadata, made)
         return source[0], source[1], marked if outer is None else _nested(outer, marked)
 
 
@@ -301,7 +308,8 @@ class user_frames(_Activation):
     __slots__ = ()
 
     def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
-        return scope_of(active)
+        scope = scope_of(active)
+        return scope._replace(made="") if scope is not None and scope.made else scope
 
 
 class new_program(_Activation):
@@ -344,10 +352,23 @@ def locate(source: Source | None) -> Location | None:
     return Location(code.co_filename, line, code.co_qualname)
 
 
+def inserted_cast(source: Source | None) -> Source | None:
+    """The line of an operation for a cast that is inserted in front of it."""
+    if source is None:
+        return None
+    return source[0], source[1], (scope_of(source) or Scope(""))._replace(made=CAST)
+
+
 def in_backward_pass(source: Source | None) -> bool:
     """Whether a capture was taken while a backward pass ran."""
     scope = scope_of(source)
     return scope is not None and scope.backward
+
+
+def made_by(source: Source | None) -> str:
+    """What made an operation, as `Scope.made` has it; nothing for one of the program's own."""
+    scope = scope_of(source)
+    return "" if scope is None else scope.made
 
 
 def describe(source: Source | None) -> str:

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from weft.analysis.list_casts import casts
 from weft.base.facades import load_on_first_use
 from weft.debug.array_shardings import inspect_array_sharding
-from weft.debug.list_casts import casts
 from weft.debug.pictures import visualize_array_sharding, visualize_sharding
 from weft.debug.printing import debug_breakpoint as breakpoint
 from weft.debug.printing import debug_callback as callback

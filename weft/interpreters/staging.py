@@ -223,6 +223,8 @@ class StagingTrace(Trace):
                     raise implicit_cast(primitive, var.type, explicit, [x.type for x in operands])
                 source, eqn, params = var, pbroadcast_p, {"axis_name": tuple(sorted(axes))}
             known = self.process_primitive(eqn, [StagingTracer(self, source, None)], params)._var
+            if eqn is pbroadcast_p:
+                self.eqns[-1].source = sources.inserted_cast(self.eqns[-1].source)
             self.casts[var, axes] = known
         return known
 

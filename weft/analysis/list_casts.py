@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from weft.analysis.programs import Occurrence, occurrences
 from weft.api.jit import make_jaxpr
 from weft.base import source as sources
-from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.types import ArrayType
 from weft.ops.collectives.all_reduce import pbroadcast_p
 
@@ -32,7 +32,8 @@ def casts(fun: Callable[..., Any]) -> Callable[..., list[Cast]]:
     """A function of the arguments of `fun` that lists the casts (`lax.pbroadcast`) in its jaxpr.
 
     Those that operations insert and those that `fun` writes are listed alike, in the order of the
-    jaxpr, those in loops and branches once. Nothing is computed.
+    jaxpr, those in loops and branches once. Nothing is computed. What the casts of a gradient
+    communicate is listed by `weft.comms`.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -44,23 +45,15 @@ def casts(fun: Callable[..., Any]) -> Callable[..., list[Cast]]:
     """
 
     def listing(*args: Any, **kwargs: Any) -> list[Cast]:
-        return _casts_in(make_jaxpr(fun)(*args, **kwargs).jaxpr)
+        jaxpr = make_jaxpr(fun)(*args, **kwargs).jaxpr
+        return list(map(_cast, occurrences(jaxpr, lambda eqn, _: eqn.primitive is pbroadcast_p)))
 
     return listing
 
 
-def _casts_in(jaxpr: Jaxpr) -> list[Cast]:
-    users: dict[Any, str] = {}
-    for eqn in jaxpr.eqns:
-        for atom in eqn.inputs:
-            users.setdefault(atom, eqn.primitive.name)
-    found = []
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is pbroadcast_p:
-            user = users.get(eqn.outputs[0], "the result")
-            (operand,) = eqn.inputs
-            line = sources.describe(eqn.source)
-            found.append(Cast(operand.type, eqn.params["axis_name"], user, line))
-        for inner in jaxprs_in(eqn.params):
-            found += _casts_in(inner)
-    return found
+def _cast(found: Occurrence) -> Cast:
+    (operand,), (result,) = found.eqn.inputs, found.eqn.outputs
+    uses = (eqn.primitive.name for eqn in found.jaxpr.eqns if result in eqn.inputs)
+    user = next(uses, "the result")
+    line = sources.describe(found.eqn.source)
+    return Cast(operand.type, found.eqn.params["axis_name"], user, line)

@@ -1,0 +1,320 @@
+"""What a program communicates: `comms` reports it, `assert_comms` holds a test to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.analysis.comms_html import html
+from weft.analysis.comms_rows import KINDS, CommsRow, rows_of
+from weft.analysis.comms_text import listed, table
+from weft.analysis.hlo_collectives import compiled_rows
+from weft.analysis.programs import Inner, occurrences
+from weft.api.autodiff import vjp
+from weft.api.jit import jit, make_jaxpr
+from weft.base import source as sources
+from weft.core.jaxpr import Equation, Jaxpr
+from weft.core.types import type_of
+from weft.dispatch.jitted import Jitted
+from weft.errors import CommunicationError, Fix, WeftError, WeftTypeError, api_boundary
+from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.staging import function_name
+from weft.ops.structural.sharding_constraint import sharding_constraint_p
+from weft.sharding import NamedSharding
+from weft.sharding.mesh import AnyMesh
+
+__all__ = ["CommsReport", "assert_comms", "comms"]
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class CommsReport:
+    """What a program communicates: a row for each collective, and sums over them.
+
+    Printed it is a table; a notebook shows it with a picture. `name` is the function's; `notes` say
+    what the rows leave out. Sums multiply with the trips of loops, count a loop of unknown length
+    once and all branches of a conditional.
+    """
+
+    name: str
+    rows: tuple[CommsRow, ...]
+    notes: tuple[str, ...] = ()
+    # The program as one function with its arguments, for the compiler.
+    program: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = None
+    mesh: AnyMesh | None = None
+
+    @property
+    def total_bytes(self) -> int:
+        """The bytes of all collectives on one device, with their trips; see `CommsRow.bytes`."""
+        return sum(row.total_bytes for row in self.rows)
+
+    def count(self, kind: str | None = None) -> int:
+        """How many collectives of a kind run, or of all kinds. Raises WeftTypeError for a kind that
+        does not exist."""
+        if kind is not None and kind not in KINDS:
+            raise _no_kind("count", kind)
+        return sum(row.times for row in self.rows if kind in (None, row.kind))
+
+    def compiled(self) -> CommsReport:
+        """The report of the same program from what XLA compiled of it, for these devices.
+
+        It has what the compiler adds where it divides the work by shardings, what it combines (a
+        row for each operand), folds or moves. It does not know whose derivative a collective is.
+        Lines are those that the program had when it was compiled: of one that was kept on disk,
+        those of then. Raises WeftError for a mesh without devices.
+        """
+        assert self.program is not None
+        function, args, kwargs = self.program
+        jitted = function if isinstance(function, Jitted) else jit(function)
+        text = jitted.lower(*args, **kwargs).compile().as_text()
+        rows = tuple(compiled_rows(text, self.mesh))
+        return dataclasses.replace(self, name=f"{self.name}, compiled", rows=rows, notes=())
+
+    def __repr__(self) -> str:
+        return table(self.name, self.rows, self.notes)
+
+    def _repr_html_(self) -> str:
+        return html(self.name, self.rows, self.notes)
+
+
+@api_boundary
+def comms(
+    fun: Callable[..., Any],
+    *args: Any,
+    gradient: bool | None = None,
+    strict: bool = False,
+    compiled: bool = False,
+    **kwargs: Any,
+) -> CommsReport:
+    """Reports what `fun(*args, **kwargs)` communicates between devices. Nothing is computed.
+
+    Arguments may be arrays, numbers, ShapeDtypeStructs and trees of these, and meshes abstract. A
+    row says kind, operation, mesh axes, dtype, bytes for each device, how many devices take part,
+    how often it runs, the user's line, the pass, and whether it was written or made by a derivative
+    (`type(report.rows[0])` has the details). Collectives whose result is not used are left out.
+
+    gradient: whether the program is `fun` with its reverse mode, by all inexact arguments and for
+    a cotangent of each inexact result. By default it is where there are both and `fun` has no
+    backward pass itself; a gradient, or a step of training, is reported as it is. strict: raises
+    CommunicationError for communication that nobody wrote: a sum in reverse mode that is the
+    transpose of an inserted cast. compiled: reads what XLA compiled, as the report's `compiled`
+    does; only that sees what the compiler adds where shardings, not `shard_map`, divide the work.
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft.sharding import AbstractMesh, PartitionSpec as P
+    >>> mesh = AbstractMesh((4,), ("i",))
+    >>> @weft.shard_map(mesh=mesh, in_specs=(P(), P("i")), out_specs=P())
+    ... def loss(w, x):
+    ...     return weft.lax.psum(wnp.sum(w * x), "i")
+    >>> report = weft.comms(loss, wnp.ones(3), wnp.ones((4, 3)))
+    >>> for row in report.rows:
+    ...     print(row.kind, row.operation, row.bytes, row.origin)
+    all_reduce psum 4 explicit
+    all_reduce psum 12 transpose of pbroadcast (inserted)
+    >>> report.count("all_reduce"), report.total_bytes
+    (2, 16)
+    """
+    report = _report(fun, args, kwargs, gradient)
+    if strict:
+        _check_written("comms", report)
+    return report.compiled() if compiled else report
+
+
+@api_boundary
+def assert_comms(
+    fun: Callable[..., Any],
+    *args: Any,
+    all_reduce: int = 0,
+    all_gather: int = 0,
+    reduce_scatter: int = 0,
+    collective_permute: int = 0,
+    all_to_all: int = 0,
+    total_bytes: int | None = None,
+    implied: bool = True,
+    gradient: bool | None = None,
+    compiled: bool = False,
+    **kwargs: Any,
+) -> CommsReport:
+    """Holds a test to what `fun(*args, **kwargs)` communicates, and returns the report.
+
+    The kinds have the number of collectives that run, trips of loops included; a kind that is not
+    named must not run at all. total_bytes: those of `CommsReport.total_bytes`, where given.
+    `implied=False` forbids sums that nobody wrote, as `strict` of `comms` does. The others are
+    those of `comms`. Raises CommunicationError, an AssertionError, with the rows that were found.
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft.sharding import AbstractMesh, PartitionSpec as P
+    >>> mesh = AbstractMesh((4,), ("i",))
+    >>> total = weft.shard_map(
+    ...     lambda x: weft.lax.psum(x, "i"), mesh=mesh, in_specs=P("i"), out_specs=P()
+    ... )
+    >>> weft.assert_comms(total, wnp.ones(8), all_reduce=1).total_bytes
+    8
+    """
+    wanted = dict(
+        zip(
+            KINDS,
+            (all_reduce, all_gather, reduce_scatter, collective_permute, all_to_all),
+            strict=True,
+        )
+    )
+    report = _report(fun, args, kwargs, gradient)
+    if not implied:
+        _check_written("assert_comms", report)
+    if compiled:
+        report = report.compiled()
+    found = {kind: report.count(kind) for kind in KINDS}
+    sizes_differ = total_bytes is not None and report.total_bytes != total_bytes
+    if found != wanted or sizes_differ:
+        raise _differs(report, wanted, found, total_bytes)
+    return report
+
+
+def _differs(
+    report: CommsReport, wanted: dict[str, int], found: dict[str, int], total_bytes: int | None
+) -> CommunicationError:
+    given = {kind: n for kind, n in found.items() if n}
+    size = "" if total_bytes is None else f", total_bytes={report.total_bytes}"
+    arguments = _arguments(given) + size
+    wish = _arguments({kind: n for kind, n in wanted.items() if n}) or "nothing"
+    wish += "" if total_bytes is None else f", total_bytes={total_bytes}"
+    return CommunicationError(
+        f"{report.name} communicates otherwise than asserted",
+        operation="assert_comms",
+        got=f"{arguments or 'nothing'}\n{listed(report.rows)}",
+        wanted=f"{wish}; kinds that are not named do not run",
+        where=report.rows[0].line if report.rows else None,
+        fix=Fix(
+            "counts",
+            f"where this is meant, write weft.assert_comms(f, ..., {arguments})"
+            if arguments
+            else "where this is meant, write weft.assert_comms(f, ...) without counts",
+            given | ({} if total_bytes is None else {"total_bytes": report.total_bytes}),
+        ),
+    )
+
+
+def _arguments(counts: dict[str, int]) -> str:
+    return ", ".join(f"{kind}={n}" for kind, n in counts.items())
+
+
+def _no_kind(operation: str, kind: Any) -> WeftTypeError:
+    fix = Fix("kind", f"for example {KINDS[0]!r}", {"kind": KINDS[0]})
+    message = f"{operation} takes a kind of collective"
+    return WeftTypeError(
+        message, operation=operation, got=repr(kind), wanted=f"one of {KINDS}", fix=fix
+    )
+
+
+def _check_written(operation: str, report: CommsReport) -> None:
+    """Raises CommunicationError for communication of which no line of the program speaks."""
+    rows = [row for row in report.rows if row.inserted]
+    if not rows:
+        return
+    axes = rows[0].axes
+    name = repr(axes[0]) if len(axes) == 1 else repr(axes)
+    raise CommunicationError(
+        f"{report.name} communicates what nobody wrote: its derivative sums where a cast was "
+        "inserted",
+        operation=operation,
+        got=listed(rows),
+        wanted="casts that stand in the program: each is a sum between devices in reverse mode",
+        where=rows[0].line,
+        fix=Fix(
+            "pbroadcast",
+            f"write the cast where the sum is meant, lax.pbroadcast(x, {name}) of the operand that "
+            f"is equal on all devices; shard_map(..., auto_pbroadcast=False) raises an error at "
+            "each place that needs one",
+            {"axes": axes},
+        ),
+    )
+
+
+# ---- the program -------------------------------------------------------------------------------
+
+
+def _report(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], gradient: bool | None
+) -> CommsReport:
+    closed, shapes = make_jaxpr(fun, return_shape=True)(*args, **kwargs)
+    jaxpr: Jaxpr = closed.jaxpr
+    program: Any = (fun, args, kwargs)
+    notes: list[str] = []
+    cotangents = list(filter(_inexact, tree.leaves(shapes)))
+    if gradient is None:
+        found = cotangents and any(map(_inexact, tree.leaves((args, kwargs))))
+        differentiate = bool(found) and not _has_backward_pass(jaxpr)
+    else:
+        differentiate = gradient
+    if differentiate:
+        both = (_value_and_pullback(fun), (args, kwargs, cotangents))
+        try:
+            jaxpr, program = make_jaxpr(both[0])(*both[1]).jaxpr, (*both, {})
+        except WeftError as error:
+            if gradient:
+                raise
+            notes.append(f"forward pass only: reverse mode is not possible ({error.message})")
+    smaller, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outputs), keep_inputs=True)
+    rows = tuple(rows_of(smaller))
+    if any(row.trips is None for row in rows):
+        notes.append("trips ?: in a while loop whose count depends on values; counted once")
+    if any(row.branch for row in rows):
+        notes.append("trips with |: in a branch of a conditional; all branches are counted")
+    meshes, divided = _meshes(fun, smaller, (args, kwargs))
+    if divided:
+        notes.append(
+            "what the compiler adds to divide work by shardings is not listed: report.compiled() "
+            "has it"
+        )
+    return CommsReport(
+        function_name(fun), rows, tuple(notes), program, meshes[0] if meshes else None
+    )
+
+
+def _inexact(leaf: Any) -> bool:
+    return type_of(leaf).dtype in dtypes.INEXACT
+
+
+def _has_backward_pass(jaxpr: Jaxpr) -> bool:
+    return bool(occurrences(jaxpr, lambda eqn, _: sources.in_backward_pass(eqn.source)))
+
+
+def _value_and_pullback(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of arguments, keywords and cotangents of inexact results that runs both passes:
+    it returns the results and the cotangents of all arguments."""
+
+    def both(args: Any, kwargs: Any, cotangents: list[Any]) -> Any:
+        out, pullback = vjp(lambda args, kwargs: fun(*args, **kwargs), args, kwargs)
+        leaves, structure = tree.flatten(out)
+        given = iter(cotangents)
+        whole = [
+            next(given) if _inexact(x) else np.zeros(type_of(x).shape, dtypes.float0)
+            for x in leaves
+        ]
+        return out, pullback(structure.unflatten(whole))
+
+    return both
+
+
+def _meshes(fun: Any, jaxpr: Jaxpr, arguments: Any) -> tuple[list[AnyMesh], bool]:
+    """The meshes of a program, and whether the compiler divides work along axes of one."""
+    shardings = [getattr(leaf, "sharding", None) for leaf in tree.leaves(arguments)]
+    meshes = [x.mesh for x in shardings if isinstance(x, NamedSharding)]
+    divided = bool(meshes)
+
+    def divides(eqn: Equation, inner: Inner) -> bool:
+        return inner.mesh is not None or eqn.primitive is sharding_constraint_p
+
+    for one in occurrences(jaxpr, divides):
+        params = one.eqn.params
+        if one.eqn.primitive is sharding_constraint_p:
+            divided = True
+            if isinstance(params["sharding"], NamedSharding):
+                meshes.append(params["sharding"].mesh)
+        else:
+            meshes.insert(0, params["manual"].mesh)
+            divided |= len(params["manual"].axes) < len(params["manual"].mesh.axis_names)
+    return meshes, divided
