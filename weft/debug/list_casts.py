@@ -49,11 +49,24 @@ def casts(fun: Callable[..., Any]) -> Callable[..., list[Cast]]:
     return listing
 
 
-def _casts_in(jaxpr: Jaxpr) -> list[Cast]:
+def _users(jaxpr: Jaxpr) -> dict[Any, str]:
+    """The operation that first reads each variable of a jaxpr, inside loops and branches too."""
     users: dict[Any, str] = {}
     for eqn in jaxpr.eqns:
-        for atom in eqn.inputs:
-            users.setdefault(atom, eqn.primitive.name)
+        inside: dict[int, str] = {}
+        for inner in jaxprs_in(eqn.params):
+            # Operands that no inner jaxpr takes, such as the index of a conditional, come first.
+            skipped, names = len(eqn.inputs) - len(inner.inputs), _users(inner)
+            for i, var in enumerate(inner.inputs, skipped):
+                if var in names:
+                    inside.setdefault(i, names[var])
+        for i, atom in enumerate(eqn.inputs):
+            users.setdefault(atom, inside.get(i, eqn.primitive.name))
+    return users
+
+
+def _casts_in(jaxpr: Jaxpr) -> list[Cast]:
+    users = _users(jaxpr)
     found = []
     for eqn in jaxpr.eqns:
         if eqn.primitive is pbroadcast_p:
