@@ -16,7 +16,7 @@ from weft.base.marked_lists import marked
 from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core.jaxpr import Jaxpr
 from weft.core.rules import Hoisted, Params
-from weft.interpreters.hoist import hoist_from_program
+from weft.interpreters.hoist import hoist_program
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.lowering.executables import (
     LITTLE,
@@ -115,7 +115,7 @@ def cut_donation(params: Params, reads: Sequence[bool], used: Sequence[bool]) ->
 
 
 def jit_hoist(params: Params) -> Hoisted | None:
-    return hoist_from_program(without_donation(params))
+    return hoist_program(without_donation(params))
 
 
 holds_one_jaxpr(

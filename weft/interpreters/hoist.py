@@ -25,10 +25,10 @@ from weft.ops.elementwise.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
 from weft.ops.elementwise.convert import convert_element_type_p
 from weft.ops.structural.shape import broadcast_in_dim_p, reshape_p, transpose_p
 
-__all__ = ["HoistedCasts", "hoist_casts", "hoist_from_program"]
+__all__ = ["HoistedCasts", "hoist_casts", "hoist_program"]
 
 Axes = frozenset[str]
-NONE: Axes = frozenset()
+_NONE: Axes = frozenset()
 
 # A cast moves through these where they have one variable among their operands: the operation is
 # then applied to the cast of that.
@@ -66,7 +66,7 @@ def hoist_casts(jaxprs: Sequence[Jaxpr], movable: Flags) -> HoistedCasts | None:
             ways: dict[Axes, Source | None] = {}
             for body in bodies:
                 ways |= body.ways[i]
-            (own, *further) = sorted(ways, key=sorted) or [NONE]
+            (own, *further) = sorted(ways, key=sorted) or [_NONE]
             operands.append(CastOperand(i, own, ways.get(own)))
             more += [CastOperand(i, axes, ways[axes]) for axes in further]
         operands += more
@@ -95,7 +95,7 @@ class _Body:
         self.eqns, read = dce_equations(eqns, outputs)
         self.outputs = outputs
         self.ways: list[dict[Axes, Source | None]] = [
-            {NONE: None} if v in read else {} for v in jaxpr.inputs
+            {_NONE: None} if v in read else {} for v in jaxpr.inputs
         ]
         for (i, axes), (var, source) in self.inputs.items():
             if var in read:
@@ -110,7 +110,7 @@ class _Body:
                 self.reachable.update(eqn.outputs)
                 self.makers[eqn.outputs[0]] = eqn
                 if eqn.primitive is pbroadcast_p:
-                    names[eqn.outputs[0]] = self.varying(eqn.outputs[0], NONE, eqn.source)
+                    names[eqn.outputs[0]] = self.varying(eqn.outputs[0], _NONE, eqn.source)
                     continue
             renamed = [names.get(x, x) if type(x) is Var else x for x in eqn.inputs]
             self.eqns.append(eqn.replace(inputs=renamed) if renamed != eqn.inputs else eqn)
@@ -169,7 +169,7 @@ def _width(type: ArrayType) -> int:
     return getattr(type.dtype, "itemsize", 0)
 
 
-def hoist_from_program(params: Params) -> Hoisted | None:
+def hoist_program(params: Params) -> Hoisted | None:
     """The hoist rule of a primitive that calls one jaxpr, the parameter `jaxpr`."""
     jaxpr: Jaxpr = params["jaxpr"]
     found = hoist_casts([jaxpr], (True,) * len(jaxpr.inputs))

@@ -80,7 +80,8 @@ def call_shard_map(
 
 def inside(manual: Manual) -> Any:
     """`with inside(manual):` binds the names of the manual axes."""
-    return extend_mesh(manual.mesh, manual.axes, manual.explicit, manual.untyped)
+    how = (manual.explicit, manual.untyped, manual.bucket_bytes)
+    return extend_mesh(manual.mesh, manual.axes, *how)
 
 
 def body_of(params: dict[str, Any]) -> tuple[Callable[..., list[Any]], OutSpecs]:
