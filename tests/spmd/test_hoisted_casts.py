@@ -117,6 +117,16 @@ class TestMicrobatches:
         assert 1 <= compiled_sums(step, weights, batches) <= 3
         assert sums_of(weft.jit(step), weights, batches) == 3
 
+    @pytest.mark.parametrize("way", ["plain", "jit"])
+    def test_weights_are_kept_as_they_are(self, mesh, way):
+        """No residual is a copy of the weights for each device, or for each step."""
+        weights, batches = model()
+        loss = WAYS[way](over_batches(mesh, total_loss))
+        kept = weft.make_jaxpr(lambda *args: weft.vjp(loss, *args))(weights, batches)
+        shapes = [type.shape for type in kept.jaxpr.out_types]
+        assert (3, WIDTH, WIDTH) in shapes
+        assert all(s[-2:] != (WIDTH, WIDTH) or s == (3, WIDTH, WIDTH) for s in shapes)
+
     def test_inside(self, mesh):
         weights, batches = model()
         step = over_batches(mesh, weft.value_and_grad(total_loss))
@@ -330,6 +340,18 @@ class TestWhatMoves:
         both = lambda w, h: looped(lambda w, h: h * w)(w, looped(lambda w, h: h + w)(w, h)) * w  # noqa: E731
         assert self.casts(mesh, both, W, H) == [(0, ("i",))]
         assert agrees(mesh, both) == 1
+
+    def test_nested_bodies_share_a_cast(self, mesh):
+        def nested(w, h):
+            def step(c, _):
+                inner = weft.jit(lambda c: wnp.sin(c * w))
+                either = lax.cond(True, inner, lambda c: c + w, c)
+                return lax.fori_loop(0, 2, lambda i, c: c * w, weft.checkpoint(inner)(either)), None
+
+            return lax.scan(step, h + w, None, length=STEPS)[0]
+
+        assert self.casts(mesh, nested, W, H) == [(0, ("i",))]
+        assert agrees(mesh, nested) == 1
 
     def test_a_written_cast_and_an_inserted_one(self, mesh):
         mapped = on_rows(mesh, looped(lambda w, h: wnp.sin(h * w) + lax.pbroadcast(w, "i")))

@@ -339,7 +339,7 @@ def cond_hoist(params: Params) -> Hoisted | None:
     found = hoist_casts(branches, (True,) * len(branches[0].inputs))
     if found is None:
         return None
-    operands = [cast._replace(index=cast.index + 1) for cast in found.operands]
+    operands = [cast._replace(operand=cast.operand + 1) for cast in found.operands]
     return [CastOperand(0), *operands], {"branches": found.jaxprs}
 
 

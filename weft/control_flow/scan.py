@@ -123,7 +123,7 @@ def scan_hoist(params: Params) -> Hoisted | None:
     found = hoist_casts([jaxpr], (True,) * len(consts) + (False,) * len(carry) + (True,) * len(xs))
     if found is None:
         return None
-    is_const = [cast.index < len(consts) for cast in found.operands]
+    is_const = [cast.operand < len(consts) for cast in found.operands]
     of_consts, others = partition(is_const, range(len(is_const)))
     inner = loop.with_counts(len(of_consts), len(carry))
     body = permuted(found.jaxprs[0], [*of_consts, *others])

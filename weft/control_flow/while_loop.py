@@ -413,14 +413,14 @@ def while_hoist(params: Params) -> Hoisted | None:
     found = hoist_casts([body], (True,) * k + (False,) * len(body.outputs))
     if found is None:
         return None
-    is_const = [cast.index < k for cast in found.operands]
+    is_const = [cast.operand < k for cast in found.operands]
     of_consts, carry = partition(is_const, range(len(is_const)))
     fixed = {
         "body_jaxpr": permuted(found.jaxprs[0], [*of_consts, *carry]),
         "body_nconsts": len(of_consts),
     }
     casts = [found.operands[i] for i in (*of_consts, *carry)]
-    moved = [cast._replace(index=cast.index + n) for cast in casts]
+    moved = [cast._replace(operand=cast.operand + n) for cast in casts]
     return [*map(CastOperand, range(n)), *moved], params | fixed
 
 

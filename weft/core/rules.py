@@ -55,10 +55,10 @@ Types = Sequence[ArrayType]
 
 
 class CastOperand(NamedTuple):
-    """An operand in place of a cast: the one at `index`, cast along mesh axes; `source` is the line
-    that asked for the cast."""
+    """What an operand is where casts have moved: the old one at the index `operand`, cast along
+    mesh axes; `source` is the line that asked for the cast."""
 
-    index: int
+    operand: int
     axes: frozenset[str] = frozenset()
     source: sources.Source | None = None
 

@@ -130,9 +130,9 @@ class _Body:
                 self.inputs[self.place[var], axes] = known, source
             else:
                 inputs = [
-                    self.varying(x, axes, source)
-                    if type(x) is Var
-                    else Literal(x.value, _along(x.type, known.type.varying))
+                    Literal(x.value, _along(x.type, known.type.varying))
+                    if isinstance(x, Literal)
+                    else self.varying(x, axes, source)
                     for x in eqn.inputs
                 ]
                 self.eqns.append(eqn.replace(inputs=inputs, outputs=[known]))
