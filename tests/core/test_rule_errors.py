@@ -456,7 +456,12 @@ def test_a_rule_of_effects(answer):
 
 @pytest.mark.parametrize(
     "register",
-    [partial_eval.register_effects, partial_eval.register_stage, partial_eval.register_retype],
+    [
+        partial_eval.register_effects,
+        partial_eval.register_stage,
+        partial_eval.register_retype,
+        partial_eval.register_hoist,
+    ],
 )
 def test_a_rule_that_would_never_be_asked_for(register):
     with pytest.raises(WeftValueError, match="'remembered' is not asked") as info:

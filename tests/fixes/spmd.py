@@ -98,6 +98,13 @@ CALLS = [
         error=WeftTypeError,
     ),
     Fixed(
+        "pass bucket_bytes=2**25, or None to join no sums",
+        wrong=lambda: over(double, X, bucket_bytes=0),
+        fixed=lambda fix: [over(double, X, bucket_bytes=n) for n in (2**25, None)],
+        value=[2 * X, 2 * X],
+        error=WeftValueError,
+    ),
+    Fixed(
         "leave axis_names out, or pass some of {'i', 'j'}",
         wrong=lambda: over(double, X, axis_names=0),
         fixed=lambda fix: [over(double, X), over(double, X, axis_names={"i"})],

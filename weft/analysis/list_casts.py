@@ -57,3 +57,31 @@ def _cast(found: Occurrence) -> Cast:
     user = next(uses, "the result")
     line = sources.describe(found.eqn.source)
     return Cast(operand.type, found.eqn.params["axis_name"], user, line)
+def _users(jaxpr: Jaxpr) -> dict[Any, str]:
+    """The operation that first reads each variable of a jaxpr, inside loops and branches too."""
+    users: dict[Any, str] = {}
+    for eqn in jaxpr.eqns:
+        inside: dict[int, str] = {}
+        for inner in jaxprs_in(eqn.params):
+            # Operands that no inner jaxpr takes, such as the index of a conditional, come first.
+            skipped, names = len(eqn.inputs) - len(inner.inputs), _users(inner)
+            for i, var in enumerate(inner.inputs, skipped):
+                if var in names:
+                    inside.setdefault(i, names[var])
+        for i, atom in enumerate(eqn.inputs):
+            users.setdefault(atom, inside.get(i, eqn.primitive.name))
+    return users
+
+
+def _casts_in(jaxpr: Jaxpr) -> list[Cast]:
+    users = _users(jaxpr)
+    found = []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is pbroadcast_p:
+            user = users.get(eqn.outputs[0], "the result")
+            (operand,) = eqn.inputs
+            line = sources.describe(eqn.source)
+            found.append(Cast(operand.type, eqn.params["axis_name"], user, line))
+        for inner in jaxprs_in(eqn.params):
+            found += _casts_in(inner)
+    return found

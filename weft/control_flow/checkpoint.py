@@ -42,6 +42,7 @@ from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.dce import dce_equations, dce_jaxpr, without_debug_effects
 from weft.interpreters.function_results import check_function
+from weft.interpreters.hoist import hoist_program
 from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
@@ -433,6 +434,7 @@ def remat_lower(
 
 holds_one_jaxpr(
     OneJaxpr(remat_p, describe=lambda params: "checkpoint", transposed=remat_transposed),
+    hoist=hoist_program,
     impl=functools.partial(run_as_one, remat_p, False),
     stepwise=remat_stepwise,
     linearize=remat_linearize,

@@ -30,12 +30,23 @@ from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
-from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
+from weft.core.rules import (
+    AxisData,
+    CastOperand,
+    Derived,
+    Dims,
+    Hoisted,
+    Mapped,
+    Params,
+    Retyped,
+    Values,
+)
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, TreeError, WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.function_results import leaf_paths
+from weft.interpreters.hoist import hoist_casts
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.one_jaxpr import smaller_equation, split_equation
@@ -323,6 +334,15 @@ def cond_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     }
 
 
+def cond_hoist(params: Params) -> Hoisted | None:
+    branches: Branches = params["branches"]
+    found = hoist_casts(branches, (True,) * len(branches[0].inputs))
+    if found is None:
+        return None
+    operands = [cast._replace(operand=cast.operand + 1) for cast in found.operands]
+    return [CastOperand(0), *operands], {"branches": found.jaxprs}
+
+
 def join(marks: Sequence[Sequence[Any]]) -> tuple[bool, ...]:
     """Returns which positions are marked in any branch."""
     return tuple(any(column) for column in zip(*marks, strict=True))
@@ -591,6 +611,7 @@ def cond_lower(context: Any, index: Any, *operands: Any, branches: Branches) -> 
 rules.impl.register(cond_p, cond_impl)
 rules.type_rule.register(cond_p, cond_type)
 rules.retype.register(cond_p, cond_retype)
+rules.hoist.register(cond_p, cond_hoist)
 rules.jvp.register(cond_p, cond_jvp)
 rules.linearize.register(cond_p, cond_linearize)
 rules.transpose.register(cond_p, cond_transpose)

@@ -15,7 +15,8 @@ from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import marked
 from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core.jaxpr import Jaxpr
-from weft.core.rules import Params
+from weft.core.rules import Hoisted, Params
+from weft.interpreters.hoist import hoist_program
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.lowering.executables import (
     LITTLE,
@@ -113,6 +114,10 @@ def cut_donation(params: Params, reads: Sequence[bool], used: Sequence[bool]) ->
     return params | {"donated": tuple(marked(reads, donated)) if donated else ()}
 
 
+def jit_hoist(params: Params) -> Hoisted | None:
+    return hoist_program(without_donation(params))
+
+
 holds_one_jaxpr(
     OneJaxpr(
         jit_p,
@@ -120,6 +125,7 @@ holds_one_jaxpr(
         derive=without_donation,
         cut=cut_donation,
     ),
+    hoist=jit_hoist,
     impl=jit_impl,
     lower=jit_lower,
 )

@@ -18,6 +18,7 @@ from weft.core.jaxpr import Jaxpr, Var
 from weft.core.rules import AxisData, Dims
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
+from weft.ops.collectives.all_reduce import pbroadcast_p
 from weft.ops.structural.shape import move_dim
 
 __all__ = [
@@ -156,7 +157,8 @@ def existing(body: Jaxpr, loop: Loop, num_results: int) -> set[Var]:
     """The variables of a body that a second loop has without a stacked array of its own."""
     consts, _, xs = loop.split(body.inputs)
     ys = [x for x in body.outputs[loop.num_carry : num_results] if type(x) is Var]
-    made = {v for eqn in body.eqns for v in eqn.outputs}
+    # A cast costs nothing; kept, it would be an array beside the one that was cast.
+    made = {v for eqn in body.eqns if eqn.primitive is not pbroadcast_p for v in eqn.outputs}
     return {*consts, *xs, *ys, *(made - changing_values(body, loop))}
 
 

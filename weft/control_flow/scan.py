@@ -36,10 +36,11 @@ from weft.core import rules
 from weft.core.access_pattern import Inner, Read, Reads, Step, full_read
 from weft.core.check import checked, operands_do_not_fit
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
-from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
+from weft.core.rules import AxisData, Derived, Dims, Hoisted, Mapped, Params, Retyped, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
 from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.hoist import hoist_casts
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.one_jaxpr import smaller_equation
@@ -113,6 +114,20 @@ def scan_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     body = close_carry(wide, loop.num_consts, loop.num_carry)
     operands = [got.update(varying=t.varying) for t, got in zip(body.in_types, types, strict=True)]
     return operands, params | {"jaxpr": body}
+
+
+def scan_hoist(params: Params) -> Hoisted | None:
+    """Casts constants and scanned arrays instead of what stands for them in the body."""
+    jaxpr, loop = Loop.of(params)
+    consts, carry, xs = loop.split(jaxpr.inputs)
+    found = hoist_casts([jaxpr], (True,) * len(consts) + (False,) * len(carry) + (True,) * len(xs))
+    if found is None:
+        return None
+    is_const = [cast.operand < len(consts) for cast in found.operands]
+    of_consts, others = partition(is_const, range(len(is_const)))
+    inner = loop.with_counts(len(of_consts), len(carry))
+    body = permuted(found.jaxprs[0], [*of_consts, *others])
+    return [found.operands[i] for i in (*of_consts, *others)], inner.params(body)
 
 
 def close_flags(
@@ -495,6 +510,7 @@ def stored(whole: Any, y: Any, place: Any, zero: Any) -> Any:
 rules.impl.register(scan_p, partial(run_as_one, scan_p, False))
 rules.type_rule.register(scan_p, scan_type)
 rules.retype.register(scan_p, scan_retype)
+rules.hoist.register(scan_p, scan_hoist)
 rules.jvp.register(scan_p, scan_jvp)
 rules.linearize.register(scan_p, scan_linearize)
 rules.transpose.register(scan_p, scan_transpose)

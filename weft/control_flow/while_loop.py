@@ -36,7 +36,17 @@ from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
-from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
+from weft.core.rules import (
+    AxisData,
+    CastOperand,
+    Derived,
+    Dims,
+    Hoisted,
+    Mapped,
+    Params,
+    Retyped,
+    Values,
+)
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
@@ -49,6 +59,7 @@ from weft.errors import (
 )
 from weft.interpreters.dce import dce_jaxpr, drop_debug_effects
 from weft.interpreters.function_results import check_function
+from weft.interpreters.hoist import hoist_casts
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.one_jaxpr import smaller_equation
 from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
@@ -396,6 +407,23 @@ def while_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     return operands, params | {"cond_jaxpr": condition, "body_jaxpr": body}
 
 
+def while_hoist(params: Params) -> Hoisted | None:
+    """Casts constants of the body instead of what stands for them in it."""
+    body, n, k = params["body_jaxpr"], params["cond_nconsts"], params["body_nconsts"]
+    found = hoist_casts([body], (True,) * k + (False,) * len(body.outputs))
+    if found is None:
+        return None
+    is_const = [cast.operand < k for cast in found.operands]
+    of_consts, carry = partition(is_const, range(len(is_const)))
+    fixed = {
+        "body_jaxpr": permuted(found.jaxprs[0], [*of_consts, *carry]),
+        "body_nconsts": len(of_consts),
+    }
+    casts = [found.operands[i] for i in (*of_consts, *carry)]
+    moved = [cast._replace(operand=cast.operand + n) for cast in casts]
+    return [*map(CastOperand, range(n)), *moved], params | fixed
+
+
 def tangent_loop(primals: Values, tangents: Values, params: Params) -> tuple[list[Any], Flags]:
     """Runs the loop that carries tangents beside the values; returns its results and tangents, and
     which values have them. Only values that the condition alone reads need no tangent."""
@@ -645,6 +673,7 @@ def while_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
 rules.impl.register(while_p, partial(run_as_one, while_p, False))
 rules.type_rule.register(while_p, while_type)
 rules.retype.register(while_p, while_retype)
+rules.hoist.register(while_p, while_hoist)
 rules.jvp.register(while_p, while_jvp)
 rules.linearize.register(while_p, while_linearize)
 rules.transpose.register(while_p, while_transpose)

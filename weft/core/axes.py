@@ -27,13 +27,15 @@ __all__ = [
 class BoundAxis(NamedTuple):
     """A bound axis: `mesh` is the mesh that it belongs to, None for an axis of a vmap; with
     `explicit` the user has to write casts of values to varying ones, and with `untyped`
-    all values count as varying, as in JAX with `check_vma=False`."""
+    all values count as varying, as in JAX with `check_vma=False`. Reverse mode joins its sums over
+    the axis in all-reduces of at most `bucket_bytes`; None: each sum is one of its own."""
 
     name: Any
     size: int
     mesh: Any = None
     explicit: bool = False
     untyped: bool = False
+    bucket_bytes: int | None = None
 
 
 _environment: contextvars.ContextVar[tuple[BoundAxis, ...]] = contextvars.ContextVar(
@@ -68,9 +70,13 @@ def extend_axis(name: Any, size: int) -> contextlib.AbstractContextManager[None]
 
 
 def extend_mesh(
-    mesh: Any, names: Sequence[str], explicit: bool = False, untyped: bool = False
+    mesh: Any,
+    names: Sequence[str],
+    explicit: bool = False,
+    untyped: bool = False,
+    bucket_bytes: int | None = None,
 ) -> Any:
-    """Binds axes of a mesh within a `with` block; `mesh.shape` has their sizes.
+    """Binds axes of a mesh within a `with` block; `mesh.shape` has their sizes (see `BoundAxis`).
 
     Raises AxisError where a name is that of the axis of a vmap.
     """
@@ -81,7 +87,8 @@ def extend_mesh(
             wanted = "names that differ"
             fix = Fix("rename", "give the axis of the vmap another name", {"name": axis.name})
             raise AxisError(message, operation="shard_map", got=got, wanted=wanted, fix=fix)
-    own = tuple(BoundAxis(name, mesh.shape[name], mesh, explicit, untyped) for name in names)
+    how = (mesh, explicit, untyped, bucket_bytes)
+    own = tuple(BoundAxis(name, mesh.shape[name], *how) for name in names)
     return with_environment((*_environment.get(), *own))
 
 

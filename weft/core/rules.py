@@ -13,7 +13,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft import config
 from weft.base import source as sources
@@ -21,8 +21,10 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, JaxprError, MissingRuleError, WeftError, WeftTypeError, WeftValueError
 
 __all__ = [
-    "AxisData", "Derived", "Dims", "LinearOperand", "Mapped", "NamedRule", "Params", "Retyped",
-    "Table", "Values", "Zero", "access_pattern", "data_movement", "dce", "effects", "impl", "jvp",
+    "AxisData", "CastOperand", "Derived", "Dims", "Hoisted", "LinearOperand", "Mapped", "NamedRule",
+    "Params", "Retyped",
+    "Table", "Values", "Zero", "access_pattern", "data_movement", "dce", "effects", "hoist", "impl",
+    "jvp",
     "keep_layouts", "layout", "linearize", "lower", "lower_for_platform", "never_called",
     "not_linear",
     "numpy_impl", "partial_eval", "products", "rebind", "register_from_outside",
@@ -50,6 +52,19 @@ Mapped = tuple[list[Any], Dims]
 # The types that operands are to be cast to, and the parameters for these.
 Retyped = tuple[list[ArrayType], Params]
 Types = Sequence[ArrayType]
+
+
+class CastOperand(NamedTuple):
+    """What an operand is where casts have moved: the old one at the index `operand`, cast along
+    mesh axes; `source` is the line that asked for the cast."""
+
+    operand: int
+    axes: frozenset[str] = frozenset()
+    source: sources.Source | None = None
+
+
+# The operands in place of the old ones, and the parameters for these.
+Hoisted = tuple[Sequence[CastOperand], Params]
 
 
 @dataclasses.dataclass(eq=False, repr=False, slots=True)
@@ -323,6 +338,7 @@ effects = Table(
 )
 stage = Table("staging", f"{_PARTIAL}_stage(primitive, rule)", "args, params", unmemoised=True)
 retype = Table("retyping", f"{_PARTIAL}_retype(primitive, rule)", "types, params", unmemoised=True)
+hoist = Table("hoisting", f"{_PARTIAL}_hoist(primitive, rule)", "params", unmemoised=True)
 stepwise = Table("stepwise evaluation", f"{_PARTIAL}_steps(primitive, rule)", "*operands")
 rebind = Table("repeated evaluation", f"{_PARTIAL}_again(primitive, rule)", "*operands")
 layout = Table("layout", f"{_LAYOUTS}_layout(primitive, rule)", "params")

@@ -17,10 +17,10 @@ from weft.define.checked_lowering import checked_lowering
 from weft.errors import Fix, WeftValueError
 
 __all__ = [
-    "register_again", "register_dce", "register_effects", "register_jvp", "register_keep_layouts",
-    "register_layout", "register_linearize", "register_lowering", "register_moves",
-    "register_on_host", "register_partial_eval", "register_reads", "register_retype",
-    "register_stage", "register_steps", "register_transpose", "register_vmap",
+    "register_again", "register_dce", "register_effects", "register_hoist", "register_jvp",
+    "register_keep_layouts", "register_layout", "register_linearize", "register_lowering",
+    "register_moves", "register_on_host", "register_partial_eval", "register_reads",
+    "register_retype", "register_stage", "register_steps", "register_transpose", "register_vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -195,6 +195,17 @@ def register_retype(primitive: Primitive, rule: Rule) -> Rule:
     was made without `memoise=False`.
     """
     return register_from_outside(rules.retype, primitive, rule)
+
+
+def register_hoist(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(params) -> (operands, params)`, for a primitive that holds jaxprs.
+
+    Its jaxprs may cast inputs to vary along mesh axes. Called after retyping, the rule returns the
+    operands of the application without these casts, a list of `CastOperand`, and parameters with
+    jaxprs that take them (see `hoist_casts`); None where no cast may move. Raises WeftValueError
+    where there is such a rule already, and for a primitive that was made without `memoise=False`.
+    """
+    return register_from_outside(rules.hoist, primitive, rule)
 
 
 def register_again(primitive: Primitive, rule: Rule) -> Rule:

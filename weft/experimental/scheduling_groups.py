@@ -13,6 +13,7 @@ from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core.jaxpr import Jaxpr
 from weft.errors import WeftTypeError, api_boundary
 from weft.interpreters.function_results import check_function
+from weft.interpreters.hoist import hoist_program
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.runtime import stablehlo
 from weft.tracing.closure_lifting import trace_once
@@ -89,6 +90,7 @@ def metadata_call_lower(
 
 holds_one_jaxpr(
     OneJaxpr(metadata_call_p, lambda params: f"xla_metadata_call of {params['jaxpr'].name}"),
+    hoist=hoist_program,
     impl=functools.partial(run_as_one, metadata_call_p, False),
     lower=metadata_call_lower,
 )

@@ -24,6 +24,7 @@ from weft.core.parameter_keys import exact_key, parameters_key
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
 from weft.interpreters.linearize import Linearized, linearize_jaxpr
+from weft.ops.collectives import all_reduce
 from weft.ops.elementwise import arithmetic, bits, complex, convert, powers, rounding, selection
 from weft.ops.indexing import creation
 from weft.ops.structural import shape
@@ -42,7 +43,7 @@ _CHEAP = frozenset(
         convert.convert_element_type_p, convert.stop_gradient_p, powers.integer_pow_p,
         rounding.floor_p, rounding.ceil_p, rounding.is_finite_p, selection.select_n_p,
         selection.clamp_p, creation.iota_p, creation.index_vector_p, shape.broadcast_in_dim_p,
-        shape.reshape_p, shape.transpose_p,
+        shape.reshape_p, shape.transpose_p, all_reduce.pbroadcast_p,
     )
 )  # fmt: skip
 

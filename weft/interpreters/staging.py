@@ -181,17 +181,35 @@ class StagingTrace(Trace):
     def retyped(
         self, primitive: Primitive, inputs: list[Atom], params: dict[str, Any]
     ) -> tuple[list[Atom], dict[str, Any]]:
-        """The operands and parameters of a primitive that holds jaxprs, fitted to each other."""
+        """The operands and parameters of a primitive that holds jaxprs, fitted to each other;
+        operands are cast instead of what stands for them inside."""
         rule = rules.retype.get(primitive)
         if rule is None or not mesh_axes():
             return inputs, params
         types, params = rule([atom.type for atom in inputs], params)
-        return self.varied(primitive, inputs, [type.varying for type in types]), params
+        inputs = self.varied(primitive, inputs, [type.varying for type in types])
+        rule = rules.hoist.get(primitive)
+        found = None if rule is None else rule(params)
+        if found is None:
+            return inputs, params
+        operands, params = found
+        return [self.hoisted(primitive, inputs[i], *cast) for i, *cast in operands], params
+
+    def hoisted(
+        self, primitive: Primitive, atom: Atom, axes: frozenset[str], source: sources.Source | None
+    ) -> Atom:
+        """An operand cast along these axes, for a cast of the line `source` inside."""
+        with sources.override(source):
+            return self.varied(primitive, [atom], [atom.type.varying | axes], written=True)[0]
 
     def varied(
-        self, primitive: Primitive, inputs: Sequence[Atom], wanted: Sequence[frozenset[str]]
+        self,
+        primitive: Primitive,
+        inputs: Sequence[Atom],
+        wanted: Sequence[frozenset[str]],
+        written: bool = False,
     ) -> list[Atom]:
-        """The operands cast to vary along these mesh axes."""
+        """The operands cast to vary along these mesh axes; see `cast`."""
         found: list[Atom] = []
         for atom, axes in zip(inputs, wanted, strict=True):
             missing = axes - atom.type.varying
@@ -200,13 +218,19 @@ class StagingTrace(Trace):
             elif isinstance(atom, Literal):
                 found.append(Literal(atom.value, atom.type.update(varying=axes)))
             else:
-                found.append(self.cast(primitive, atom, missing, inputs))
+                found.append(self.cast(primitive, atom, missing, inputs, written))
         return found
 
     def cast(
-        self, primitive: Primitive, var: Var, axes: frozenset[str], operands: Sequence[Atom]
+        self,
+        primitive: Primitive,
+        var: Var,
+        axes: frozenset[str],
+        operands: Sequence[Atom],
+        written: bool = False,
     ) -> Var:
-        """A variable that holds a value cast to vary along more axes.
+        """A variable that holds a value cast to vary along more axes. Where casts are explicit, it
+        is an error unless this one is `written` in the program.
 
         The cast applies to the smallest array that the value was made of: bias and weights before
         they are broadcast, so that the transpose sums between devices after it has summed on each.
@@ -215,11 +239,11 @@ class StagingTrace(Trace):
         if known is None:
             made = self.maker(var)
             if made is not None and made.primitive in _VIEWS and type(made.inputs[0]) is Var:
-                source = self.cast(primitive, made.inputs[0], axes, operands)
+                source = self.cast(primitive, made.inputs[0], axes, operands, written)
                 eqn, params = made.primitive, made.params
             else:
                 explicit = {axis.name for axis in mesh_axes() if axis.explicit} & axes
-                if explicit and not self.is_constant(var):
+                if explicit and not written and not self.is_constant(var):
                     raise implicit_cast(primitive, var.type, explicit, [x.type for x in operands])
                 source, eqn, params = var, pbroadcast_p, {"axis_name": tuple(sorted(axes))}
             known = self.process_primitive(eqn, [StagingTracer(self, source, None)], params)._var

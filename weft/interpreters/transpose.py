@@ -7,17 +7,19 @@ used several times are added.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft.base import source as sources
 from weft.base.marked_lists import marked, partition
 from weft.core import rules
-from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, check_marks
+from weft.core.axes import mesh_axes
+from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, check_marks
 from weft.core.rules import LinearOperand, Zero
 from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
-from weft.ops.collectives.all_reduce import vary
+from weft.ops.collectives.all_reduce import pbroadcast_p, vary
+from weft.ops.collectives.buckets import sum_in_buckets
 from weft.ops.structural.tangents import add_tangents
 
 __all__ = ["backward_pass", "transpose_jaxpr"]
@@ -68,20 +70,18 @@ def backward_pass(
             old = pending.get(var)
             pending[var] = cotangent if old is None else add_tangents(old, cotangent)
 
-    for atom, cotangent in zip(outputs, cotangents, strict=True):
-        accumulate(atom, cotangent)
-    for eqn in reversed(remaining):
+    def transpose(eqn: Equation) -> None:
         primitive = eqn.primitive
         if primitive.multiple_results:
             cts: Any = [pending.pop(var, None) for var in eqn.outputs]
             if all(ct is None for ct in cts):
-                continue
+                return
             pairs = zip(eqn.outputs, cts, strict=True)
             cts = [Zero(v.type) if ct is None else ct for v, ct in pairs]
         else:
             cts = pending.pop(eqn.outputs[0], None)
             if cts is None:
-                continue
+                return
         operands = [
             x.value
             if isinstance(x, Literal)
@@ -92,7 +92,54 @@ def backward_pass(
             found = rules.transpose[primitive](cts, *operands, **eqn.params)
             for atom, cotangent in zip(eqn.inputs, found, strict=True):
                 accumulate(atom, cotangent)
+
+    for atom, cotangent in zip(outputs, cotangents, strict=True):
+        accumulate(atom, cotangent)
+    first, casts = _before_casts(remaining, inputs, linear) if mesh_axes() else ([], [])
+    late = {*first, *casts}
+    for eqn in reversed(remaining):
+        if eqn not in late:
+            transpose(eqn)
+    for atom, total in _sums(reversed(casts), pending):
+        accumulate(atom, total)
+    for eqn in reversed(first):
+        transpose(eqn)
     return [pending[var] if var in pending else Zero(var.type) for var in inputs]
+
+
+def _before_casts(
+    eqns: Sequence[Equation], inputs: Sequence[Var], linear: set[Var]
+) -> tuple[list[Equation], list[Equation]]:
+    """The equations that depend on no cast of a linear value, and the casts of their results and of
+    the inputs. No other equation comes before one of these, so they can be transposed last."""
+    before = set(inputs)
+    first: list[Equation] = []
+    casts: list[Equation] = []
+    for eqn in eqns:
+        if all(x in before for x in eqn.inputs if type(x) is Var and x in linear):
+            if eqn.primitive is pbroadcast_p:
+                casts.append(eqn)
+            else:
+                first.append(eqn)
+                before.update(eqn.outputs)
+    return first, casts
+
+
+def _sums(casts: Iterable[Equation], pending: dict[Var, Any]) -> list[tuple[Atom, Any]]:
+    """What was cast, and the sums of the cotangents over the devices: one for all casts of a value
+    along the same axes, and common ones for several values where buckets are wanted."""
+    found: dict[tuple[Atom, Any], Any] = {}
+    source = None
+    for eqn in casts:
+        cotangent = pending.pop(eqn.outputs[0], None)
+        if cotangent is None:
+            continue
+        key = (eqn.inputs[0], eqn.params["axis_name"])
+        found[key] = add_tangents(found[key], cotangent) if key in found else cotangent
+        source = source or eqn.source
+    with sources.backward(source):
+        totals = sum_in_buckets(list(found.values()), [axes for _, axes in found])
+    return list(zip((atom for atom, _ in found), totals, strict=True))
 
 
 def transpose_jaxpr(

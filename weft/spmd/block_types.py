@@ -19,14 +19,16 @@ __all__ = ["Manual", "block_type", "inserted", "leaving_spec", "whole_type"]
 
 class Manual(NamedTuple):
     """The mesh of a shard_map, its manual axes (in the order of the mesh), whether the user writes
-    casts to varying values (`explicit`), whether one device runs all of it, and whether all values
-    count as varying (`untyped`)."""
+    casts to varying values (`explicit`), whether one device runs all of it, whether all values
+    count as varying (`untyped`), and the size of the all-reduces in which reverse mode joins its
+    sums (`bucket_bytes`)."""
 
     mesh: AnyMesh
     axes: tuple[str, ...]
     explicit: bool = False
     simulated: bool = False
     untyped: bool = False
+    bucket_bytes: int | None = None
 
     def __repr__(self) -> str:
         text = ", ".join(f"{axis!r}: {self.mesh.shape[axis]}" for axis in self.axes)
@@ -34,6 +36,7 @@ class Manual(NamedTuple):
             *([] if len(self.axes) == len(self.mesh.axis_names) else [f"of {self.mesh}"]),
             *(["explicit"] if self.explicit else []),
             *(["simulated"] if self.simulated else []),
+            *([f"bucket_bytes={self.bucket_bytes}"] if self.bucket_bytes is not None else []),
         ]
         return " ".join(["{" + text + "}", *marks])
 

@@ -63,6 +63,7 @@ def shard_map(
     axis_names: Iterable[str] | None = None,
     check_vma: bool = True,
     auto_pbroadcast: bool = True,
+    bucket_bytes: int | None = None,
 ) -> Callable[P, R]: ...
 @overload
 def shard_map(
@@ -73,6 +74,7 @@ def shard_map(
     axis_names: Iterable[str] | None = None,
     check_vma: bool = True,
     auto_pbroadcast: bool = True,
+    bucket_bytes: int | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def shard_map(
     f: Callable[..., Any] | None = None,
@@ -82,6 +84,7 @@ def shard_map(
     axis_names: Iterable[str] | None = None,
     check_vma: bool = True,
     auto_pbroadcast: bool = True,
+    bucket_bytes: int | None = None,
 ) -> Any:
     """Returns a function that every device of a mesh runs on its own blocks of the arguments.
 
@@ -103,6 +106,10 @@ def shard_map(
     `check_vma=False` leaves out the proof that results are equal where out_specs say so, and
     changes nothing else. With `auto_pbroadcast=False` operations do not cast operands that vary
     along fewer axes than others: the function says with `lax.pbroadcast` where derivatives sum.
+
+    Reverse mode sums the cotangent of each argument that is whole on all devices, in an all-reduce
+    of its own. With `bucket_bytes` those of one dtype over the same axes share all-reduces of at
+    most that many bytes (of one cotangent, where that is larger). Results are equal to rounding.
 
     With only keyword arguments it is a decorator. Raises AxisError, ShapeError or TreeError where
     specs do not fit the mesh, the arguments or the results, naming the argument; AxisError where
@@ -126,8 +133,10 @@ def shard_map(
             axis_names=axis_names,
             check_vma=check_vma,
             auto_pbroadcast=auto_pbroadcast,
+            bucket_bytes=bucket_bytes,
         )
-    call = _ShardMapped(f, mesh, in_specs, out_specs, axis_names, check_vma, auto_pbroadcast)
+    options = (axis_names, check_vma, auto_pbroadcast, bucket_bytes)
+    call = _ShardMapped(f, mesh, in_specs, out_specs, *options)
 
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -163,6 +172,7 @@ class _ShardMapped:
         axis_names: Iterable[str] | None,
         check: bool,
         auto: bool,
+        bucket_bytes: int | None,
     ) -> None:
         self.name = check_function(
             "shard_map",
@@ -188,6 +198,7 @@ class _ShardMapped:
         self.axis_names = None if axis_names is None else self._names(axis_names)
         self.check = check
         self.auto = auto
+        self.bucket_bytes = None if bucket_bytes is None else self._bucket_bytes(bucket_bytes)
         if mesh is not None and not mesh_axes():
             # Wrong specs raise where they are written, before the first call.
             self._check_axes(self._manual())
@@ -196,6 +207,14 @@ class _ShardMapped:
         """An error whose message begins with the operation."""
         message = f"{self.operation}: {text}"
         return kind(message, operation="shard_map", got=got, wanted=wanted, fix=fix)
+
+    def _bucket_bytes(self, given: Any) -> int:
+        if not isinstance(given, bool) and isinstance(given, (int, np.integer)) and given > 0:
+            return int(given)
+        kind = WeftValueError if isinstance(given, (int, float)) else WeftTypeError
+        wanted = "a number of bytes, an int of 1 or more, or None"
+        fix = Fix("bucket_bytes", "pass bucket_bytes=2**25, or None to join no sums")
+        raise self._error(kind, "bucket_bytes is no size", described(given), wanted, fix)
 
     def _names(self, names: Any) -> tuple[str, ...]:
         several = isinstance(names, Iterable) and not isinstance(names, str)
@@ -255,6 +274,7 @@ class _ShardMapped:
             self.axis_names,
             self.check,
             self.auto,
+            self.bucket_bytes,
         )
         mapped.name, mapped.operation = self.name, self.operation
         out, last = mapped(tuple(array_in(x) for x in given), {})
@@ -333,9 +353,10 @@ class _ShardMapped:
             raise self._wrong_axes(mesh, names, unknown, twice)
         ordered = tuple(axis for axis in mesh.axis_names if axis in names)
         untyped = not self.check and config.lenient()
-        if is_simulated(mesh):
-            return Manual(mesh.abstract_mesh, ordered, not self.auto, True, untyped)
-        return Manual(mesh, ordered, not self.auto, False, untyped)
+        simulated = is_simulated(mesh)
+        if simulated:
+            mesh = mesh.abstract_mesh
+        return Manual(mesh, ordered, not self.auto, simulated, untyped, self.bucket_bytes)
 
     def _mesh_inside(self, mesh: AnyMesh, outer: AnyMesh) -> AnyMesh:
         """Returns `outer`, the mesh around. Raises WeftValueError where `mesh` is another one; an
@@ -591,7 +612,16 @@ class _ShardMapped:
 
 register_parts(
     _ShardMapped,
-    lambda f: (f.function, f.mesh, f.in_specs, f.out_specs, f.axis_names, f.check, f.auto),
+    lambda f: (
+        f.function,
+        f.mesh,
+        f.in_specs,
+        f.out_specs,
+        f.axis_names,
+        f.check,
+        f.auto,
+        f.bucket_bytes,
+    ),
 )
 
 

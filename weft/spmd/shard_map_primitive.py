@@ -19,7 +19,7 @@ from typing import Any
 from weft.base.marked_lists import marked, merge, partition, unmarked
 from weft.core import rules
 from weft.core.axes import axis_environment, extend_mesh, names_axis, with_environment
-from weft.core.check import operands_do_not_fit
+from weft.core.check import checked, operands_do_not_fit
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values, Zero
@@ -32,7 +32,7 @@ from weft.interpreters.linearize import linear_program, linearize_flat
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr, split_equation
 from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.interpreters.retype import pvary_jaxpr
-from weft.interpreters.staging import rebuild, trace_to_jaxpr
+from weft.interpreters.staging import StagingTracer, rebuild, trace_to_jaxpr
 from weft.interpreters.symbolic_zeros import (
     known_operands,
     merge_cotangents,
@@ -43,7 +43,7 @@ from weft.interpreters.transpose import backward_pass
 from weft.interpreters.vmap import vmap_flat
 from weft.lowering.loop_layouts import keep_in_program
 from weft.lowering.module import ManualMesh
-from weft.ops.collectives.all_reduce import vary
+from weft.ops.collectives.all_reduce import pbroadcast_p, vary
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.ops.structural.shape import reshape
 from weft.refs.discharge import pure_call, written_inside
@@ -80,7 +80,8 @@ def call_shard_map(
 
 def inside(manual: Manual) -> Any:
     """`with inside(manual):` binds the names of the manual axes."""
-    return extend_mesh(manual.mesh, manual.axes, manual.explicit, manual.untyped)
+    how = (manual.explicit, manual.untyped, manual.bucket_bytes)
+    return extend_mesh(manual.mesh, manual.axes, *how)
 
 
 def body_of(params: dict[str, Any]) -> tuple[Callable[..., list[Any]], OutSpecs]:
@@ -196,7 +197,8 @@ def shard_map_linearize(primals: Values, tangents: Values, **params: Any) -> Der
         with using_trace(linear):
             flags, _ = nonzero_tangents(found)
             found = merge(flags, _as_varying(found, outs), unmarked(flags, found))
-        split.program, residuals, split.marks = linear_program(linear, found)
+        program, residuals, split.marks = linear_program(linear, found)
+        split.program, residuals = _casting_again(program, residuals, blocks)
         own = {id(x): i for i, x in enumerate(blocks)}
         split.known.clear()
         split.leaving.clear()
@@ -233,6 +235,25 @@ def shard_map_linearize(primals: Values, tangents: Values, **params: Any) -> Der
             name=name,
         )
     return found[:n], merge_zeros(split.marks, tangents_out, [type_of(x) for x in found[:n]])
+
+
+def _casting_again(
+    program: Jaxpr, residuals: Sequence[Any], blocks: Sequence[Any]
+) -> tuple[Jaxpr, list[Any]]:
+    """Returns a linear jaxpr and its residuals where these are blocks instead of casts of blocks,
+    which would leave as arrays with a copy per device: the jaxpr casts again."""
+    operands = {x._var: x for x in blocks if type(x) is StagingTracer}
+    inputs, casts, found = list(program.inputs), [], list(residuals)
+    for i, value in enumerate(residuals):
+        made = value._trace.maker(value._var) if type(value) is StagingTracer else None
+        if made is not None and made.primitive is pbroadcast_p and made.inputs[0] in operands:
+            found[i] = operands[made.inputs[0]]
+            inputs[i] = Var(found[i].type)
+            casts.append(made.replace(inputs=[inputs[i]], outputs=[program.inputs[i]]))
+    if not casts:
+        return program, found
+    eqns = [*casts, *program.eqns]
+    return checked(Jaxpr(inputs, eqns, program.outputs, program.num_consts, program.name)), found
 
 
 def is_stacked(block: ArrayType, manual: Manual) -> bool:

@@ -24,13 +24,15 @@ def smap(
     in_axes: Any = _NOT_SAID,
     out_axes: Any,
     axis_name: str,
+    bucket_bytes: int | None = None,
 ) -> Any:
     """A function that every device along one mesh axis runs on its own blocks: `shard_map` over
     that axis, with specs written as numbers of dimensions.
 
     `in_axes` and `out_axes` are tree prefixes of the arguments and of the result: each leaf the
     dimension that is split along `axis_name`, or None for what is whole everywhere. The mesh is
-    the one in force; its other axes stay with the compiler. Without a function it is a decorator.
+    the one in force; its other axes stay with the compiler. `bucket_bytes` is that of `shard_map`.
+    Without a function it is a decorator.
 
     Raises WeftNotImplementedError without `in_axes`: types do not say how arrays are split.
     Otherwise raises what `shard_map` does, and WeftTypeError for axes that are no numbers.
@@ -42,7 +44,8 @@ def smap(
     [0 2 4 6]
     """
     if f is None:
-        return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
+        options = {"in_axes": in_axes, "out_axes": out_axes}
+        return functools.partial(smap, axis_name=axis_name, bucket_bytes=bucket_bytes, **options)
     if in_axes is _NOT_SAID:
         message = "smap: in_axes has to be said, since types do not say how arrays are split"
         fix = Fix("argument", "pass in_axes=0, or a tuple with one number per argument")
@@ -58,6 +61,7 @@ def smap(
         in_specs=specs(in_axes, "in_axes"),
         out_specs=specs(out_axes, "out_axes"),
         axis_names={axis_name},
+        bucket_bytes=bucket_bytes,
     )
 
 

@@ -1,8 +1,10 @@
 """Transforming jaxprs: partial evaluation, dead code, staging, retyping; and their rules."""
 
 from weft.core.jaxpr import SplitEquation
+from weft.core.rules import CastOperand
 from weft.core.rules import dce as dce_rules
 from weft.core.rules import effects as effects_rules
+from weft.core.rules import hoist as hoist_rules
 from weft.core.rules import partial_eval as partial_eval_rules
 from weft.core.rules import rebind as again_rules
 from weft.core.rules import retype as retype_rules
@@ -13,6 +15,7 @@ from weft.define.registration import (
     register_again,
     register_dce,
     register_effects,
+    register_hoist,
     register_retype,
     register_stage,
     register_steps,
@@ -22,6 +25,7 @@ from weft.define.rule_mappings import custom_partial_eval_rules, partial_eval_ja
 from weft.interpreters.dce import dce_equations, dce_jaxpr
 from weft.interpreters.dce import drop_debug_effects as silenced
 from weft.interpreters.dce import without_debug_effects as silenced_equation
+from weft.interpreters.hoist import HoistedCasts, hoist_casts, hoist_program
 from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.interpreters.retype import cast_to as fit
 from weft.interpreters.retype import join_types, retype_program, retype_together
@@ -30,11 +34,12 @@ from weft.ops.structural.constants import inline_consts as embedded
 
 # fmt: off
 __all__ = [
-    "DynamicJaxprTracer", "JaxprTracer", "PartialVal", "SplitEquation", "Val", "again_rules",
-    "custom_partial_eval_rules", "dce_equations", "dce_jaxpr", "dce_jaxpr_call_rule",
-    "dce_jaxpr_closed_call_rule", "dce_jaxpr_consts", "dce_rules", "effects_rules", "embedded",
-    "fit", "join_types", "partial_eval_jaxpr", "partial_eval_jaxpr_custom_rules",
-    "partial_eval_rules", "register", "register_again", "register_dce", "register_effects",
+    "CastOperand", "DynamicJaxprTracer", "HoistedCasts", "JaxprTracer", "PartialVal",
+    "SplitEquation", "Val", "again_rules", "custom_partial_eval_rules", "dce_equations",
+    "dce_jaxpr", "dce_jaxpr_call_rule", "dce_jaxpr_closed_call_rule", "dce_jaxpr_consts",
+    "dce_rules", "effects_rules", "embedded", "fit", "hoist_casts", "hoist_program", "hoist_rules",
+    "join_types", "partial_eval_jaxpr", "partial_eval_jaxpr_custom_rules", "partial_eval_rules",
+    "register", "register_again", "register_dce", "register_effects", "register_hoist",
     "register_retype", "register_stage", "register_steps", "retype_program", "retype_rules",
     "retype_together", "silenced", "silenced_equation", "stage_rules", "steps_rules",
     "trace_to_jaxpr_dynamic", "trace_to_jaxpr_nounits", "widened", "with_instantiated_inputs",
