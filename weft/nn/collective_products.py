@@ -168,9 +168,11 @@ def _one_kind(operation: str, values: Any, preferred: Any) -> tuple[tuple[Any, .
         message, takes = f"{operation} takes numbers", "numbers"
         fix = Fix("convert", "convert the operands: x.astype('int32')", {"dtype": "int32"})
         raise invalid_dtype(message, operation, "an operand", type_of(values[0]), takes, fix)
-    if len({dtypes.common_kind(type_of(v).dtype) for v in values}) > 1:
-        values = tuple(convert(v, dtype) for v in values)
-    return tuple(values), dtype if preferred is None else preferred_dtype(preferred)
+    result = dtype if preferred is None else preferred_dtype(preferred)
+    if len({dtypes.common_kind(d) for d in (result, *(type_of(v).dtype for v in values))}) > 1:
+        common = dtypes.promote_types(dtype, result)
+        values = tuple(convert(v, common) for v in values)
+    return tuple(values), result
 
 
 def _wrong_spec(operation: str, message: str, spec: Any, fix: Fix) -> WeftValueError:
@@ -208,13 +210,12 @@ def _labels(
 ) -> tuple[str, str, str]:
     """The labels of operands and result. Raises ShapeError where lengths differ, 1 included."""
     x, w = (type_of(value) for value in values)
-    first = spec.replace(" ", "").partition(",")[0]
+    first, second, _ = re.split(",|->", spec.replace(" ", ""))
     whole = tuple(
         n * count if label == letter else n for n, label in zip(x.shape, first, strict=False)
     )
-    (left, right), out = parse(spec, (whole + x.shape[len(first) :], w.shape))
-    lengths = dict(zip(left, whole, strict=True))
-    for label, length in zip(right, w.shape, strict=True):
+    lengths = dict(zip(first, whole, strict=False))
+    for label, length in zip(second, w.shape, strict=False):
         if lengths.setdefault(label, length) != length:
             gathered = f", gathered from {count} devices" if count > 1 and label == letter else ""
             message = f"{operation}: the label {label!r} stands for two lengths"
@@ -223,6 +224,7 @@ def _labels(
                 "shapes", f"pass operands that have one length for {label!r}; none is repeated"
             )
             raise refusal(ShapeError, message, operation, got, "one length per label", fix)
+    (left, right), out = parse(spec, (whole + x.shape[len(first) :], w.shape))
     return left, right, out
 
 
@@ -231,12 +233,13 @@ def _check_sum(values: tuple[Any, ...], names: Names) -> None:
     same = set(names).intersection(*(same_along(type_of(value), names) for value in values))
     if not same or config.lenient():
         return
-    axes = tuple(name for name in names if name in same)
+    found = tuple(name for name in names if name in same)
+    axes = repr(found[0]) if len(found) == 1 else repr(found)
     operation = "scattered_product"
     message = f"{operation} over {axes} of operands that are equal on all devices along {axes}"
     got = f"{type_of(values[0])} and {type_of(values[1])}, which do not vary along {axes}"
-    text = f"if a sum of equal copies is meant, pass lax.pbroadcast(x, {axes!r})"
-    fix = Fix("pbroadcast", text, {"axes": axes})
+    text = f"if a sum of equal copies is meant, pass lax.pbroadcast(x, {axes})"
+    fix = Fix("pbroadcast", text, {"axes": found})
     raise refusal(AxisError, message, operation, got, "operands of which one varies", fix)
 
 
