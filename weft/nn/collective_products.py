@@ -23,7 +23,7 @@ from weft.core.types import type_of
 from weft.dtype_kinds import is_boolean
 from weft.errors import AxisError, Fix, ShapeError, WeftValueError, api_boundary
 from weft.nn.collective_product_steps import Ring, Term, gathering, lengths_of, scattering
-from weft.numpy.arguments import check_arrays, convert
+from weft.numpy.arguments import check_arrays, check_flags, convert
 from weft.numpy.einsum import parse, sum_out, without_repeats
 from weft.numpy.linear_algebra import preferred_dtype
 from weft.numpy.promotion import meeting
@@ -72,11 +72,12 @@ def gathered_product(
     >>> np.array_equal(product(x, w), x @ w)
     True
     """
+    check_flags("gathered_product", bidirectional=bidirectional)
     read = _read("gathered_product", spec, x, w, axis_name, gathered, preferred_element_type)
     x, w = read.operands
     if read.count == 1:
         return read.term.product(x, w, precision, read.term.dtype)
-    ring = Ring(gathered, read.names, read.count, bool(bidirectional), precision)
+    ring = Ring(gathered, read.names, read.count, bidirectional, precision)
     return gathering(ring, (read.term,), x, w)[0]
 
 
@@ -118,11 +119,12 @@ def scattered_product(
     >>> np.array_equal(product(x, w), x @ w)
     True
     """
+    check_flags("scattered_product", bidirectional=bidirectional)
     read = _read("scattered_product", spec, x, w, axis_name, scattered, preferred_element_type)
     x, w = read.operands
     if read.count == 1:
         return read.term.product(x, w, precision, read.term.dtype)
-    ring = Ring(scattered, read.names, read.count, bool(bidirectional), precision)
+    ring = Ring(scattered, read.names, read.count, bidirectional, precision)
     return scattering(ring, (read.term,), x, w)
 
 
