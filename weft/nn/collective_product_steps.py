@@ -38,12 +38,12 @@ __all__ = ["Ring", "Term", "gathering", "lengths_of", "scattering"]
 
 
 class Ring(NamedTuple):
-    """How blocks of the dimension with the label `letter` travel along mesh axes of `count`
+    """How blocks of the dimension with the label `letter` travel along mesh axes of `size`
     devices: in one direction, or one half of each in either direction."""
 
     letter: str
     names: Names
-    count: int
+    size: int
     both_ways: bool
     precision: Any
 
@@ -56,14 +56,14 @@ class Ring(NamedTuple):
 
     def sent(self, x: Any, shift: int) -> Any:
         """What the device at the distance -shift has."""
-        pairs = [(source, (source + shift) % self.count) for source in range(self.count)]
+        pairs = [(source, (source + shift) % self.size) for source in range(self.size)]
         return ppermute(x, self.names, pairs)
 
     def start(self, distance: int, length: int, offset: int) -> Any:
         """Where the block of the device at a distance begins in the whole dimension, and `offset`
         further on."""
         place = rem(
-            add(axis_index(self.names), np.int32(distance % self.count)), np.int32(self.count)
+            add(axis_index(self.names), np.int32(distance % self.size)), np.int32(self.size)
         )
         return add(mul(place, np.int32(length)), np.int32(offset))
 
@@ -99,9 +99,9 @@ def _gathered(ring: Ring, terms: tuple[Term, ...], x: Any, *others: Any) -> tupl
     streams = ring.streams(length)
     blocks = [slice_in_dim(x, start, start + size, axis=place) for start, size, _ in streams]
     found: list[Any] = [None] * len(terms)
-    for step in range(ring.count):
+    for step in range(ring.size):
         here = blocks
-        if step < ring.count - 1:
+        if step < ring.size - 1:
             ways = [way for _, _, way in streams]
             blocks = [ring.sent(block, -way) for block, way in zip(here, ways, strict=True)]
         for block, (offset, size, way) in zip(here, streams, strict=True):
@@ -123,7 +123,7 @@ def _joined(
     dim = term.out.index(ring.letter)
     if found is None:
         shape = list(type_of(new).shape)
-        shape[dim] = length * ring.count
+        shape[dim] = length * ring.size
         found = full(shape, 0, term.dtype)
     return dynamic_update_slice_in_dim(found, new, start, dim)
 
@@ -134,14 +134,14 @@ def _scattered(ring: Ring, terms: tuple[Term, ...], *operands: Any) -> Any:
     pairs = list(zip(terms, operands[::2], operands[1::2], strict=True))
     dim = first.out.index(ring.letter)
     whole = lengths_of(pairs)[ring.letter]
-    length = whole // ring.count
+    length = whole // ring.size
     streams = ring.streams(length)
     sums: list[Any] = [None] * len(streams)
-    for step in range(ring.count):
+    for step in range(ring.size):
         for number, (offset, size, way) in enumerate(streams):
             # What is on its way to a device is added up at each device that it passes.
             came = None if step == 0 else ring.sent(sums[number], way)
-            start = ring.start(way * (ring.count - 1 - step), length, offset)
+            start = ring.start(way * (ring.size - 1 - step), length, offset)
             parts = []
             for term, x, y in pairs:
                 x, y = ring.cut(x, term.left, start, size), ring.cut(y, term.right, start, size)

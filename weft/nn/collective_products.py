@@ -75,9 +75,9 @@ def gathered_product(
     check_flags("gathered_product", bidirectional=bidirectional)
     read = _read("gathered_product", spec, x, w, axis_name, gathered, preferred_element_type)
     x, w = read.operands
-    if read.count == 1:
+    if read.size == 1:
         return read.term.product(x, w, precision, read.term.dtype)
-    ring = Ring(gathered, read.names, read.count, bidirectional, precision)
+    ring = Ring(gathered, read.names, read.size, bidirectional, precision)
     return gathering(ring, (read.term,), x, w)[0]
 
 
@@ -122,9 +122,9 @@ def scattered_product(
     check_flags("scattered_product", bidirectional=bidirectional)
     read = _read("scattered_product", spec, x, w, axis_name, scattered, preferred_element_type)
     x, w = read.operands
-    if read.count == 1:
+    if read.size == 1:
         return read.term.product(x, w, precision, read.term.dtype)
-    ring = Ring(scattered, read.names, read.count, bidirectional, precision)
+    ring = Ring(scattered, read.names, read.size, bidirectional, precision)
     return scattering(ring, (read.term,), x, w)
 
 
@@ -134,7 +134,7 @@ class Read(NamedTuple):
     term: Term
     operands: tuple[Any, Any]
     names: Names
-    count: int
+    size: int
 
 
 def _read(
