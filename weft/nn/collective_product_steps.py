@@ -31,7 +31,7 @@ from weft.ops.indexing.dynamic_slicing import dynamic_slice_in_dim, dynamic_upda
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 
-__all__ = ["Ring", "Term", "gathering", "lengths_of", "scattering"]
+__all__ = ["Ring", "ProductTerm", "gathering", "lengths_of", "scattering"]
 
 
 # ---- steps -------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class Ring(NamedTuple):
         return dynamic_slice_in_dim(x, start, length, labels.index(self.letter))
 
 
-class Term(NamedTuple):
+class ProductTerm(NamedTuple):
     """The labels of two operands and of their product, and the dtype of that."""
 
     left: str
@@ -92,7 +92,7 @@ class Term(NamedTuple):
         return dtypes.float32 if narrow else self.dtype
 
 
-def _gathered(ring: Ring, terms: tuple[Term, ...], x: Any, *others: Any) -> tuple[Any, ...]:
+def _gathered(ring: Ring, terms: tuple[ProductTerm, ...], x: Any, *others: Any) -> tuple[Any, ...]:
     """The products of gathered blocks of x, the left operand of all terms, with each right one."""
     place = terms[0].left.index(ring.letter)
     length = type_of(x).shape[place]
@@ -113,7 +113,7 @@ def _gathered(ring: Ring, terms: tuple[Term, ...], x: Any, *others: Any) -> tupl
 
 
 def _joined(
-    ring: Ring, term: Term, found: Any, block: Any, part: Any, start: Any, length: int
+    ring: Ring, term: ProductTerm, found: Any, block: Any, part: Any, start: Any, length: int
 ) -> Any:
     """Puts the product of a block in its place of the result, or adds it to the result."""
     if ring.letter not in term.out:
@@ -128,7 +128,7 @@ def _joined(
     return dynamic_update_slice_in_dim(found, new, start, dim)
 
 
-def _scattered(ring: Ring, terms: tuple[Term, ...], *operands: Any) -> Any:
+def _scattered(ring: Ring, terms: tuple[ProductTerm, ...], *operands: Any) -> Any:
     """The sum over terms and devices of products, of which each device keeps its own block."""
     first = terms[0]
     pairs = list(zip(terms, operands[::2], operands[1::2], strict=True))
@@ -152,7 +152,7 @@ def _scattered(ring: Ring, terms: tuple[Term, ...], *operands: Any) -> Any:
     return concatenate(sums, dim)
 
 
-def lengths_of(pairs: Iterable[tuple[Term, Any, Any]]) -> dict[str, int]:
+def lengths_of(pairs: Iterable[tuple[ProductTerm, Any, Any]]) -> dict[str, int]:
     lengths: dict[str, int] = {}
     for term, x, y in pairs:
         lengths.update(zip(term.left, type_of(x).shape, strict=True))
@@ -166,36 +166,39 @@ gathering = custom_vjp(_gathered, nondiff_argnums=(0, 1))
 scattering = custom_vjp(_scattered, nondiff_argnums=(0, 1))
 
 
-def _gathered_forward(ring: Ring, terms: tuple[Term, ...], *operands: Any) -> Any:
+def _gathered_forward(ring: Ring, terms: tuple[ProductTerm, ...], *operands: Any) -> Any:
     return gathering(ring, terms, *operands), operands
 
 
 def _gathered_backward(
-    ring: Ring, terms: tuple[Term, ...], operands: tuple[Any, ...], cotangents: tuple[Any, ...]
+    ring: Ring,
+    terms: tuple[ProductTerm, ...],
+    operands: tuple[Any, ...],
+    cotangents: tuple[Any, ...],
 ) -> tuple[Any, ...]:
     x, *others = operands
     dtype = type_of(x).dtype
-    scattered = tuple(Term(t.out, t.right, t.left, dtype) for t in terms)
+    scattered = tuple(ProductTerm(t.out, t.right, t.left, dtype) for t in terms)
     pairs = [value for pair in zip(cotangents, others, strict=True) for value in pair]
     gathered = tuple(
-        Term(t.left, t.out, t.right, type_of(other).dtype)
+        ProductTerm(t.left, t.out, t.right, type_of(other).dtype)
         for t, other in zip(terms, others, strict=True)
     )
     return scattering(ring, scattered, *pairs), *gathering(ring, gathered, x, *cotangents)
 
 
-def _scattered_forward(ring: Ring, terms: tuple[Term, ...], *operands: Any) -> Any:
+def _scattered_forward(ring: Ring, terms: tuple[ProductTerm, ...], *operands: Any) -> Any:
     return scattering(ring, terms, *operands), operands
 
 
 def _scattered_backward(
-    ring: Ring, terms: tuple[Term, ...], operands: tuple[Any, ...], cotangent: Any
+    ring: Ring, terms: tuple[ProductTerm, ...], operands: tuple[Any, ...], cotangent: Any
 ) -> tuple[Any, ...]:
     gathered = []
     others = []
     for term, x, y in zip(terms, operands[::2], operands[1::2], strict=True):
-        gathered.append(Term(term.out, term.right, term.left, type_of(x).dtype))
-        gathered.append(Term(term.out, term.left, term.right, type_of(y).dtype))
+        gathered.append(ProductTerm(term.out, term.right, term.left, type_of(x).dtype))
+        gathered.append(ProductTerm(term.out, term.left, term.right, type_of(y).dtype))
         others += [y, x]
     return gathering(ring, tuple(gathered), cotangent, *others)
 

@@ -22,7 +22,7 @@ from weft.core.axes import bound_axis
 from weft.core.types import type_of
 from weft.dtype_kinds import is_boolean
 from weft.errors import AxisError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.nn.collective_product_steps import Ring, Term, gathering, lengths_of, scattering
+from weft.nn.collective_product_steps import ProductTerm, Ring, gathering, lengths_of, scattering
 from weft.numpy.arguments import check_arrays, check_flags, convert
 from weft.numpy.einsum import parse, sum_out, without_repeats
 from weft.numpy.linear_algebra import preferred_dtype
@@ -128,10 +128,10 @@ def scattered_product(
     return scattering(ring, (read.term,), x, w)
 
 
-class Read(NamedTuple):
+class ProductCall(NamedTuple):
     """What a call says: operands that have each label once, and vary along the same mesh axes."""
 
-    term: Term
+    term: ProductTerm
     operands: tuple[Any, Any]
     names: Names
     size: int
@@ -139,7 +139,7 @@ class Read(NamedTuple):
 
 def _read(
     operation: str, spec: Any, x: Any, w: Any, axis_name: Any, letter: Any, preferred: Any
-) -> Read:
+) -> ProductCall:
     check_arrays(operation, x, w)
     names = axis_names(operation, axis_name)
     count = prod(axis_sizes_of(names))
@@ -149,14 +149,14 @@ def _read(
     left, right, out = _labels(operation, spec, letter, values, count if is_gathered else 1)
     if not is_gathered:
         _check_sum(values, names)
-        length = lengths_of([(Term(left, right, out, dtype), *values)])[letter]
+        length = lengths_of([(ProductTerm(left, right, out, dtype), *values)])[letter]
         _check_divides(letter, length, count)
     everywhere = frozenset(names).union(*(type_of(value).varying for value in values))
     axes = tuple(sorted((n for n in everywhere if bound_axis(n).mesh is not None), key=str))
     x, w = (made_varying(operation, value, axes) for value in values)
     x, left = sum_out(*without_repeats(x, left), set(right + out))
     w, right = sum_out(*without_repeats(w, right), set(left + out))
-    return Read(Term(left, right, out, dtype), (x, w), names, count)
+    return ProductCall(ProductTerm(left, right, out, dtype), (x, w), names, count)
 
 
 def _one_kind(operation: str, values: Any, preferred: Any) -> tuple[tuple[Any, ...], Any]:
