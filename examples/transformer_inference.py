@@ -16,9 +16,9 @@ embeddings (Su et al., 2021). Over a mesh with the axes x, y and z the arrays li
 The program is written once. In the automatic version the compiler inserts what is communicated,
 from constraints on where values lie. In the manual one the two large products are functions of
 what one device has, under `shard_map`: a product whose sum is scattered, and a product with
-gathered rows, both cut into pieces that go round the ring of x in both directions while the next
-piece is multiplied. Compared are their results, their communication and their time; the devices of
-a CPU share its cores, so their time says little of devices with links between them.
+gathered rows. `weft.nn` cuts both into blocks that go round the ring of x in both directions while
+the next block is multiplied. Compared are their results, their communication and their time; the
+devices of a CPU share its cores, so their time says little of devices with links between them.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def manual(mesh: Mesh) -> Products:
     q_wi, o_wo = (P(*spec[1:]) for spec in (WEIGHT_SPECS.q_wi, WEIGHT_SPECS.o_wo))
     return Products(
         weft.shard_map(
-            partial(product_reduce_scatter, axis="x"),
+            partial(nn.scattered_product, EXPAND, axis_name="x", scattered="h", bidirectional=True),
             mesh=mesh, in_specs=(NORMALISED, q_wi), out_specs=PROJECTED,
         ),
         weft.shard_map(
@@ -146,70 +146,9 @@ def manual(mesh: Mesh) -> Products:
     )  # fmt: skip
 
 
-def ring(axis: str) -> tuple[Any, Callable[[Array], Array], Callable[[Array], Array]]:
-    """This device's number along an axis, and what sends a value one device up and one down."""
-    n = lax.axis_size(axis)
-    up = [(i, (i + 1) % n) for i in range(n)]
-    down = [(i, (i - 1) % n) for i in range(n)]
-    return (
-        lax.axis_index(axis),
-        lambda x: lax.ppermute(x, axis, up),
-        lambda x: lax.ppermute(x, axis, down),
-    )
-
-
-def piece(x: Array, dim: int, number: Any, count: int) -> Array:
-    """One of `count` equal pieces along a dimension; numbers beyond them begin again."""
-    size = x.shape[dim] // count
-    return lax.dynamic_slice_in_dim(x, (number % count) * size, size, dim)
-
-
-def product_reduce_scatter(x: Array, w: Array, axis: str) -> Array:
-    """`psum_scatter(einsum("bte,hed->bthd", x, w), axis)` over heads, without waiting for it.
-
-    A device ends with its own piece of the heads. The sums for a piece start one device further and
-    go round the ring; each device adds its product on their way. It computes the next product while
-    sums travel. Half of the columns goes up the ring and half down, so that both directions of the
-    links are in use.
-    """
-    n = lax.axis_size(axis)
-    i, send_up, send_down = ring(axis)
-    half = w.shape[-1] // 2
-    w_up, w_down = w[..., :half], w[..., half:]
-    up: Any = 0.0
-    down: Any = 0.0
-    for away in reversed(range(n)):  # how far the sums have to go after this step
-        if away < n - 1:
-            up, down = send_up(up), send_down(down)
-        up = up + jnp.einsum(EXPAND, x, piece(w_up, 0, i + away, n))
-        down = down + jnp.einsum(EXPAND, x, piece(w_down, 0, i - away, n))
-    return jnp.concatenate([up, down], axis=-1)
-
-
-def gather_product(y: Array, w: Array, axis: str) -> Array:
-    """`einsum("bthd,hde->bte", all_gather(y, axis), w)`, the gather over heads, without waiting.
-
-    The devices' pieces of y go round the ring, half of each up and half down. A device multiplies
-    those that it has by their rows of w while the next ones travel, and adds up the products.
-    """
-    n = lax.axis_size(axis)
-    i, send_up, send_down = ring(axis)
-    half = y.shape[-1] // 2
-    up, down = y[..., :half], y[..., half:]
-    w_up, w_down = w[:, :half], w[:, half:]
-    total: Any = 0.0
-    for step in range(n):  # the pieces have come so far
-        here_up, here_down = up, down
-        if step < n - 1:
-            up, down = send_up(up), send_down(down)
-        total = total + jnp.einsum(CONTRACT, here_up, piece(w_up, 0, i - step, n))
-        total = total + jnp.einsum(CONTRACT, here_down, piece(w_down, 0, i + step, n))
-    return total
-
-
 def contract_of_blocks(y: Array, w: Array) -> Array:
     """The second product: gathered along x; its sums over y and z are scattered."""
-    out = gather_product(y, w, "x")
+    out = nn.gathered_product(CONTRACT, y, w, "x", gathered="h", bidirectional=True)
     out = lax.psum_scatter(out, "y", scatter_dimension=2, tiled=True)
     return lax.psum_scatter(out, "z", scatter_dimension=0, tiled=True)
 

@@ -219,7 +219,11 @@ def _networks() -> Any:
     yield from _calls(
         "weft.nn",
         dot_product_attention=(Q, Q, Q), glu=T, one_hot=(N4, 4), new="one_hot",
-        lists="one_hot:x", scaled_matmul=(Q[0], Q[0], Q[0][..., :2], Q[0][..., :2]), **calls,
+        lists="one_hot:x",
+        # Over no axes they are products.
+        gathered_product=("ij,jk->ik", M, M.T, (), {"gathered": "i"}),
+        scattered_product=("ij,jk->ik", M, M.T, (), {"scattered": "i"}),
+        scaled_matmul=(Q[0], Q[0], Q[0][..., :2], Q[0][..., :2]), **calls,
     )  # fmt: skip
     segments = {f"segment_{kind}": (V, N4) for kind in ("max", "min", "prod", "sum")}
     yield from _calls("weft.ops", **segments)

@@ -1,21 +1,16 @@
-"""The example of a partitioned transformer: every version against a loop in NumPy's float64, and
-its two collective products against plain ones."""
+"""The example of a partitioned transformer: every version against a loop in NumPy's float64."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
 import sys
-from functools import partial
 
 import numpy as np
 import pytest
 
 import weft
-import weft.numpy as jnp
 from source_files import ROOT
-from weft import lax
-from weft.sharding import PartitionSpec as P
 
 EXAMPLE = ROOT / "examples" / "transformer_inference.py"
 BATCH, PROMPT, STEPS = 8, 3, 2
@@ -68,7 +63,7 @@ def model_in_numpy(weights, xs, qkv):
 
 @pytest.fixture(scope="module")
 def given(example):
-    sizes = example.Sizes(layers=2, embed=16, ff=32, heads=8, qkv=4)
+    sizes = example.Sizes(layers=2, embed=16, ff=32, heads=16, qkv=4)
     weights = example.init(sizes, seed=3)
     tokens = np.random.default_rng(4).standard_normal((BATCH, PROMPT + STEPS, sizes.embed))
     tokens = tokens.astype(np.float32)
@@ -102,7 +97,7 @@ def test_partitioned_by_hand(example, given, shape):
     mesh = weft.make_mesh(shape, ("x", "y", "z"))
     found = example.run(example.manual(mesh), *given[0])
     check(found, given[1])
-    # Both products send halves of their pieces up and down the ring of x, one step less than it
+    # Both products send halves of their blocks up and down the ring of x, one step less than it
     # has devices. What else is permuted, the compiler chose for attention.
     permuted, _ = example.communication(found.text).get("collective-permute", (0, 0))
     assert permuted >= 4 * (shape[0] - 1)
@@ -122,114 +117,6 @@ def test_a_prompt_at_once_or_token_by_token(example, given):
     every = np.concatenate([prompt, tokens], 1)
     found = example.run(example.automatic(None), weights, cache, every[:, :1], every[:, 1:])
     np.testing.assert_allclose(np.concatenate(found.outs, 1), given[1], rtol=1e-4, atol=1e-4)
-
-
-# ---- the collective products ---------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module", params=[2, 4, 8])
-def products(request, example):
-    """Each product over a ring, with its operands and what it stands for."""
-    n = request.param
-    mesh = weft.make_mesh((n,), ("x",))
-    rng = np.random.default_rng(n)
-    x, w = rng.standard_normal((3, 2, 16)), rng.standard_normal((16, 16, 5))
-    y, v = rng.standard_normal((3, 2, 16, 6)), rng.standard_normal((16, 6, 8))
-
-    def of(function, in_specs, out_specs):
-        return weft.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
-
-    rows, heads, columns = P(None, None, "x"), P(None, "x"), P(None, None, "x")
-    return n, {
-        "reduce-scatter": (
-            of(partial(example.product_reduce_scatter, axis="x"), (rows, heads), columns),
-            (x, w),
-            "bte,hed->bthd",
-            of(
-                lambda x, w: lax.psum_scatter(
-                    jnp.einsum("bte,hed->bthd", x, w), "x", scatter_dimension=2, tiled=True
-                ),
-                (rows, heads),
-                columns,
-            ),
-        ),
-        "all-gather": (
-            of(partial(example.gather_product, axis="x"), (rows, columns), columns),
-            (y, v),
-            "bthd,hde->bte",
-            of(
-                lambda y, v: jnp.einsum(
-                    "bthd,hde->bte", lax.all_gather(y, "x", axis=2, tiled=True), v
-                ),
-                (rows, columns),
-                columns,
-            ),
-        ),
-    }
-
-
-NAMES = ["reduce-scatter", "all-gather"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_collective_product_is_the_product(products, example, name):
-    n, cases = products
-    collective, args, subscripts, plain = cases[name]
-    expected = np.einsum(subscripts, *args)
-    args = [np.float32(a) for a in args]
-    for found in (collective(*args), weft.jit(collective)(*args), plain(*args)):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-    kinds = [example.communication(weft.jit(f).lower(*args).compile().as_text())
-             for f in (collective, plain)]  # fmt: skip
-    assert {kind: count for kind, (count, _) in kinds[0].items()} == {
-        "collective-permute": 2 * (n - 1)
-    }
-    assert {kind: count for kind, (count, _) in kinds[1].items()} == {name: 1}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_gradient_of_a_collective_product(products, name):
-    _, cases = products
-    collective, args, subscripts, _ = cases[name]
-    weights = np.random.default_rng(0).standard_normal(np.einsum(subscripts, *args).shape)
-    ins, out = subscripts.split("->")
-    a, b = ins.split(",")
-    expected = (
-        np.einsum(f"{out},{b}->{a}", weights, args[1]),
-        np.einsum(f"{out},{a}->{b}", weights, args[0]),
-    )
-    found = weft.jit(
-        weft.grad(lambda *args: jnp.sum(collective(*args) * np.float32(weights)), argnums=(0, 1))
-    )(*map(np.float32, args))
-    for f, e in zip(found, expected, strict=True):
-        np.testing.assert_allclose(f, e, rtol=1e-4, atol=1e-4)
-
-
-def behind(jaxpr, first):
-    """The names of primitives whose results depend on one of `first`."""
-    reached, found = set(), set()
-    for eqn in jaxpr.eqns:
-        if any(id(x) in reached for x in eqn.inputs):
-            found.add(eqn.primitive.name)
-        elif eqn.primitive.name != first:
-            continue
-        reached.update(map(id, eqn.outputs))
-    return found
-
-
-def test_products_and_communication_do_not_wait_for_one_another(products):
-    _, cases = products
-    bodies = {}
-    for name in NAMES:
-        collective, args, *_ = cases[name]
-        (eqn,) = weft.make_jaxpr(collective)(*map(np.float32, args)).jaxpr.eqns
-        bodies[name] = eqn.params["jaxpr"]
-        names = [inner.primitive.name for inner in bodies[name].eqns]
-        assert "ppermute" in names and "dot_general" in names
-    # Sums travel while the next product is computed: no product needs what has travelled.
-    assert "dot_general" not in behind(bodies["reduce-scatter"], "ppermute")
-    # Pieces travel while those before are multiplied: nothing sent needs a product.
-    assert "ppermute" not in behind(bodies["all-gather"], "dot_general")
 
 
 # ---- the program ---------------------------------------------------------------------------------

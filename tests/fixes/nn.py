@@ -7,9 +7,10 @@ import numpy as np
 import weft
 import weft.numpy as jnp
 from fixes import Fixed
-from weft import config, image, nn, random
-from weft.errors import DTypeError, ShapeError, WeftTypeError, WeftValueError
+from weft import config, image, lax, nn, random
+from weft.errors import AxisError, DTypeError, ShapeError, WeftTypeError, WeftValueError
 from weft.nn import initializers
+from weft.sharding import PartitionSpec as P
 
 KEY = random.key(0)
 Z = jnp.array([1 + 2j, -1 - 1j])
@@ -21,6 +22,8 @@ MEAN = np.full((1, 2, 1, 2), [2.0, 4.0])
 FIRST = np.array([[1.0, 2.0], [2.0, 4.0]]).reshape(1, 2, 1, 2)
 SQUARE = jnp.array([[0.0, 2.0], [4.0, 6.0]])
 F8 = jnp.array([0.5, 1.5], "float8_e4m3fn")
+# The operands of a product over two devices, of which each has half of the rows of the first.
+ONES, MATRIX, HALVES = jnp.ones((4, 3)), jnp.ones((3, 2)), (P("i"), P())
 
 
 def attend(query=Q, key=Q, value=VALUES, *rest, **options):
@@ -37,7 +40,82 @@ def strict(add, enable_x64=False):
         return add()
 
 
+def product(spec="sd,df->sf", x=ONES, w=MATRIX, specs=HALVES, axes=None, **options):
+    """A gathered product over two devices, or a scattered one."""
+
+    def body(x, w):
+        x = x if axes is None else lax.pbroadcast(x, axes)
+        call = nn.scattered_product if "scattered" in options else nn.gathered_product
+        return call(spec, x, w, "i", **options)
+
+    mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+    return weft.shard_map(body, mesh=mesh, in_specs=specs, out_specs=P("i"))(x, w)
+
+
+def summed_first():
+    def body(x, w):
+        return lax.psum(x.sum(0), "i") @ w
+
+    mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+    return weft.shard_map(body, mesh=mesh, in_specs=HALVES, out_specs=P())(ONES, MATRIX)
+
+
 NN = [
+    Fixed(
+        "write, for example, 'sd,df->sf'",
+        wrong=lambda: product("...d,df->...f", gathered="s"),
+        fixed=lambda fix: product(fix.data["spec"], gathered="s"),
+        value=np.full((8, 2), 3.0),
+        error=WeftValueError,
+    ),
+    Fixed(
+        "pass the label of a dimension of the first operand, for example gathered='s'",
+        wrong=lambda: product(gathered="f"),
+        fixed=lambda fix: product(**fix.data),
+        value=np.full((8, 2), 3.0),
+        error=WeftValueError,
+    ),
+    Fixed(
+        "sum over it first, and then over the axis",
+        wrong=lambda: product("sd,df->f", gathered="s"),
+        fixed=lambda fix: summed_first(),
+        value=np.full(2, 12.0),
+        error=WeftValueError,
+    ),
+    Fixed(
+        "pass operands that have one length for 'd'",
+        wrong=lambda: product(w=MATRIX[:1], gathered="s"),
+        fixed=lambda fix: product(w=jnp.repeat(MATRIX[:1], 3, 0), gathered="s"),
+        value=np.full((8, 2), 3.0),
+        error=ShapeError,
+    ),
+    Fixed(
+        "convert the operands: x.astype('int32')",
+        wrong=lambda: product(x=ONES > 0, w=MATRIX > 0, gathered="s"),
+        fixed=lambda fix: product(
+            x=(ONES > 0).astype(fix.data["dtype"]), w=MATRIX.astype("int32"), gathered="s"
+        ),
+        value=np.full((8, 2), 3),
+        error=DTypeError,
+    ),
+    Fixed(
+        "if a sum of equal copies is meant, pass lax.pbroadcast(x, 'i')",
+        wrong=lambda: product(specs=(P(), P()), scattered="s"),
+        fixed=lambda fix: product(specs=(P(), P()), scattered="s", **fix.data),
+        value=np.full((4, 2), 6.0),
+        error=AxisError,
+    ),
+    Fixed(
+        "pad the dimension to a multiple of 2",
+        wrong=lambda: product(x=ONES[:3], specs=(P(), P(None, "i")), scattered="s"),
+        fixed=lambda fix: product(
+            x=jnp.pad(ONES[:3], ((0, 3 % fix.data["multiple"]), (0, 0))),
+            specs=(P(), P(None, "i")),
+            scattered="s",
+        ),
+        value=np.array([[6.0]] * 3 + [[0.0]]),
+        error=ShapeError,
+    ),  # fmt: skip
     Fixed(
         "apply it to the real and the imaginary part on their own",
         wrong=lambda: nn.celu(Z),

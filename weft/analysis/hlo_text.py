@@ -16,6 +16,7 @@ from weft import dtypes
 from weft.errors import WeftValueError
 
 __all__ = ["Computation", "Instruction", "HloModule", "Shape", "parse"]
+__all__ = ["Computation", "Instruction", "Module", "Shape", "parse"]
 
 
 class Shape(NamedTuple):
@@ -63,6 +64,7 @@ class Computation(NamedTuple):
 
 
 class HloModule(NamedTuple):
+class Module(NamedTuple):
     """A module: its computations, the entry, how many devices run it, and its stack frames."""
 
     entry: str
@@ -82,6 +84,7 @@ class HloModule(NamedTuple):
 
 
 def parse(text: str) -> HloModule:
+def parse(text: str) -> Module:
     """Reads the text of a compiled module. Raises WeftValueError for text that is none.
 
     >>> module = parse('''HloModule m, num_partitions=2
@@ -114,6 +117,7 @@ def parse(text: str) -> HloModule:
         raise WeftValueError(message, operation="comms", got=f"{text[:60]!r}")
     counts = re.findall(r"(?:num_partitions|replica_count)=(\d+)", text.split("\n", 1)[0])
     return HloModule(entry, computations, prod(map(int, counts)), _frames(text))
+    return Module(entry, computations, prod(map(int, counts)), _frames(text))
 
 
 def _instruction(line: str) -> Instruction | None:

@@ -22,11 +22,16 @@ from weft.nn.normalization import *
 
 if TYPE_CHECKING:
     from weft.nn import initializers as initializers
+    from weft.nn.collective_products import gathered_product as gathered_product
+    from weft.nn.collective_products import scattered_product as scattered_product
     from weft.nn.scaled_products import scaled_matmul as scaled_matmul
 
-# Imported on first use: it needs the random numbers, which activations do not.
+# Imported on first use: they need random numbers and derivatives, which activations do not.
 _LAZY_MODULES = ("weft.nn.initializers",)
-_LAZY_NAMES = {"weft.nn.scaled_products": "scaled_matmul"}
+_LAZY_NAMES = {
+    "weft.nn.collective_products": "gathered_product scattered_product",
+    "weft.nn.scaled_products": "scaled_matmul",
+}
 
 # Type checkers see the imports above, and that there are no other names.
 if not TYPE_CHECKING:

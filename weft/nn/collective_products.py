@@ -1,0 +1,254 @@
+"""Products that communicate while they compute: `gathered_product`, `scattered_product`.
+
+An all-gather beside a product, or a product beside a reduce-scatter, is taken apart into as many
+steps as there are devices along the mesh axis. In each, a device multiplies the block that it has
+while blocks travel on to a neighbour, so that a transfer runs beside a product that does not need
+it. This is the collective matmul of S. Wang et al., "Overlap Communication with Dependent
+Computation via Decomposition in Large Deep Learning Models", ASPLOS 2023
+(https://doi.org/10.1145/3567955.3567959); R. Pope et al., "Efficiently Scaling Transformer
+Inference", 2022 (https://arxiv.org/abs/2211.05102), build the layers of a transformer from it.
+"""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import Any, NamedTuple
+
+from weft import config, dtypes
+from weft.argument_errors import invalid_dtype, refusal
+from weft.arrays.array import Array
+from weft.core.axes import bound_axis
+from weft.core.types import type_of
+from weft.dtype_kinds import is_boolean
+from weft.errors import AxisError, Fix, ShapeError, WeftValueError, api_boundary
+from weft.nn.collective_product_steps import ProductTerm, Ring, gathering, lengths_of, scattering
+from weft.numpy.arguments import check_arrays, check_flags, convert
+from weft.numpy.einsum import parse, sum_out, without_repeats
+from weft.numpy.linear_algebra import preferred_dtype
+from weft.numpy.promotion import meeting
+from weft.ops.collectives.all_reduce import made_varying
+from weft.ops.collectives.named_axes import Names, axis_names, axis_sizes_of, same_along
+from weft.typing import ArrayLike, DTypeLike
+
+__all__ = ["gathered_product", "scattered_product"]
+
+
+@api_boundary
+def gathered_product(
+    spec: str,
+    x: ArrayLike,
+    w: ArrayLike,
+    axis_name: Any,
+    *,
+    gathered: str,
+    bidirectional: bool = False,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """`einsum(spec, all_gather(x), w)`, where each transfer may run beside a product.
+
+    spec: as in "bsd,df->bsf", the labels of two operands and of the result. gathered: the label of
+    the dimension of x that is gathered along `axis_name`, a mesh axis of n devices or several; x
+    has a block of it. Where w or the result have this label, they have the whole dimension. The
+    product is computed in n steps. In each, a device multiplies the block that it has while
+    `ppermute` brings the next one: n - 1 transfers, and no all-gather. `bidirectional` sends one
+    half of a block in either direction, for links that work both ways at once.
+
+    The dtype is that of `einsum`, or `preferred_element_type`; products that are added up are
+    added in float32 at least. The result varies along `axis_name`, as that of `all_gather` does.
+    The derivative by x is a `scattered_product`. That by w gathers x once more, so that no gathered
+    array is kept.
+
+    Raises WeftValueError for a spec that cannot be read or does not fit, ShapeError for lengths,
+    DTypeError for booleans, UnboundAxisError for a name that is not bound.
+
+    >>> from weft import P
+    >>> mesh = weft.make_mesh((4,), ("i",), devices=weft.devices()[:4])
+    >>> @weft.shard_map(mesh=mesh, in_specs=(P("i"), P(None, "i")), out_specs=P(None, "i"))
+    ... def product(x, w):
+    ...     return weft.nn.gathered_product("sd,df->sf", x, w, "i", gathered="s")
+    >>> x, w = np.arange(16.0).reshape(8, 2), np.arange(8.0).reshape(2, 4)
+    >>> np.array_equal(product(x, w), x @ w)
+    True
+    """
+    check_flags("gathered_product", bidirectional=bidirectional)
+    read = _read("gathered_product", spec, x, w, axis_name, gathered, preferred_element_type)
+    x, w = read.operands
+    if read.size == 1:
+        return read.term.product(x, w, precision, read.term.dtype)
+    ring = Ring(gathered, read.names, read.size, bidirectional, precision)
+    return gathering(ring, (read.term,), x, w)[0]
+
+
+@api_boundary
+def scattered_product(
+    spec: str,
+    x: ArrayLike,
+    w: ArrayLike,
+    axis_name: Any,
+    *,
+    scattered: str,
+    bidirectional: bool = False,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """`psum_scatter(einsum(spec, x, w))`, where each transfer may run beside a product.
+
+    spec: as in "bsf,fd->bsd", the labels of two operands and of the result. scattered: the label of
+    the dimension of the sum over `axis_name`, a mesh axis of n devices or several, of which each
+    device keeps its own block. The product is computed in n steps, one block of the dimension at a
+    time. What is on its way to a device is added to at each one that it passes: n - 1 transfers by
+    `ppermute`, and no reduce-scatter. `bidirectional` sends one half of a block in either
+    direction, for links that work both ways at once.
+
+    The dtype is that of `einsum`, or `preferred_element_type`. Sums travel in that dtype, and are
+    added in float32 at least. Both derivatives are products with the gathered cotangent, computed
+    as in `gathered_product` and in one ring.
+
+    Raises WeftValueError for a spec that cannot be read or does not fit, ShapeError for lengths,
+    among them one that n does not divide, AxisError for a sum of values that are equal on all
+    devices, DTypeError for booleans, UnboundAxisError for a name that is not bound.
+
+    >>> from weft import P
+    >>> mesh = weft.make_mesh((4,), ("i",), devices=weft.devices()[:4])
+    >>> @weft.shard_map(mesh=mesh, in_specs=(P(None, "i"), P("i")), out_specs=P("i"))
+    ... def product(x, w):
+    ...     return weft.nn.scattered_product("sf,fd->sd", x, w, "i", scattered="s")
+    >>> x, w = np.arange(32.0).reshape(8, 4), np.arange(8.0).reshape(4, 2)
+    >>> np.array_equal(product(x, w), x @ w)
+    True
+    """
+    check_flags("scattered_product", bidirectional=bidirectional)
+    read = _read("scattered_product", spec, x, w, axis_name, scattered, preferred_element_type)
+    x, w = read.operands
+    if read.size == 1:
+        return read.term.product(x, w, precision, read.term.dtype)
+    ring = Ring(scattered, read.names, read.size, bidirectional, precision)
+    return scattering(ring, (read.term,), x, w)
+
+
+class ProductCall(NamedTuple):
+    """What a call says: operands that have each label once, and vary along the same mesh axes."""
+
+    term: ProductTerm
+    operands: tuple[Any, Any]
+    names: Names
+    size: int
+
+
+def _read(
+    operation: str, spec: Any, x: Any, w: Any, axis_name: Any, letter: Any, preferred: Any
+) -> ProductCall:
+    check_arrays(operation, x, w)
+    names = axis_names(operation, axis_name)
+    count = prod(axis_sizes_of(names))
+    values, dtype = _one_kind(operation, meeting(operation, x, w), preferred)
+    is_gathered = operation == "gathered_product"
+    _check_letter(operation, spec, letter)
+    left, right, out = _labels(operation, spec, letter, values, count if is_gathered else 1)
+    if not is_gathered:
+        _check_sum(values, names)
+        length = lengths_of([(ProductTerm(left, right, out, dtype), *values)])[letter]
+        _check_divides(letter, length, count)
+    everywhere = frozenset(names).union(*(type_of(value).varying for value in values))
+    axes = tuple(sorted((n for n in everywhere if bound_axis(n).mesh is not None), key=str))
+    x, w = (made_varying(operation, value, axes) for value in values)
+    x, left = sum_out(*without_repeats(x, left), set(right + out))
+    w, right = sum_out(*without_repeats(w, right), set(left + out))
+    return ProductCall(ProductTerm(left, right, out, dtype), (x, w), names, count)
+
+
+def _one_kind(operation: str, values: Any, preferred: Any) -> tuple[tuple[Any, ...], Any]:
+    """Operands that are all real, all complex or all integers, and the dtype of their product.
+
+    So a cotangent may be converted to the dtype of its primal as it is. Among real dtypes, each
+    operand keeps its own: a block of bfloat16 is not sent as float32.
+    """
+    dtype, _ = dtypes.promote(*((type_of(v).dtype, type_of(v).weak_type) for v in values))
+    if is_boolean(dtype):
+        message, takes = f"{operation} takes numbers", "numbers"
+        fix = Fix("convert", "convert the operands: x.astype('int32')", {"dtype": "int32"})
+        raise invalid_dtype(message, operation, "an operand", type_of(values[0]), takes, fix)
+    result = dtype if preferred is None else preferred_dtype(preferred)
+    if len({dtypes.common_kind(d) for d in (result, *(type_of(v).dtype for v in values))}) > 1:
+        common = dtypes.promote_types(dtype, result)
+        values = tuple(convert(v, common) for v in values)
+    return tuple(values), result
+
+
+def _wrong_spec(operation: str, message: str, spec: Any, fix: Fix) -> WeftValueError:
+    wanted = "labels of two operands and of the result, as in 'sd,df->sf'"
+    got = f"spec={spec!r}"
+    return refusal(WeftValueError, f"{operation}: {message}", operation, got, wanted, fix)
+
+
+def _check_letter(operation: str, spec: Any, letter: Any) -> None:
+    """Raises WeftValueError unless the spec has two operands and a result, and they the label."""
+    example = Fix("spec", "write, for example, 'sd,df->sf'", {"spec": "sd,df->sf"})
+    text = spec.replace(" ", "") if isinstance(spec, str) else ""
+    if not re.fullmatch(r"[a-zA-Z]*,[a-zA-Z]*->[a-zA-Z]*", text):
+        message = "the spec has the labels of two operands and, behind '->', of the result"
+        raise _wrong_spec(operation, message, spec, example)
+    left, right, out = re.split(",|->", text)
+    argument, where, labels = ("gathered", "the first operand", left)
+    if operation == "scattered_product":
+        argument, where, labels = ("scattered", "the result", out)
+    if not isinstance(letter, str) or len(letter) != 1 or labels.count(letter) != 1:
+        message = f"{argument}={letter!r} is no label that {where} has once"
+        once = next((label for label in labels if labels.count(label) == 1), None)
+        text = f"pass the label of a dimension of {where}"
+        use = {} if once is None else {argument: once}
+        fix = Fix(argument, text + (f", for example {argument}={once!r}" if use else ""), use)
+        raise _wrong_spec(operation, message, spec, fix)
+    if letter not in right + out:
+        message = f"neither the second operand nor the result has the gathered label {letter!r}"
+        fix = Fix("psum", "sum over it first, and then over the axis: lax.psum(x.sum(...), ...)")
+        raise _wrong_spec(operation, message, spec, fix)
+
+
+def _labels(
+    operation: str, spec: str, letter: str, values: tuple[Any, ...], count: int
+) -> tuple[str, str, str]:
+    """The labels of operands and result. Raises ShapeError where lengths differ, 1 included."""
+    x, w = (type_of(value) for value in values)
+    first, second, _ = re.split(",|->", spec.replace(" ", ""))
+    whole = tuple(
+        n * count if label == letter else n for n, label in zip(x.shape, first, strict=False)
+    )
+    lengths = dict(zip(first, whole, strict=False))
+    for label, length in zip(second, w.shape, strict=False):
+        if lengths.setdefault(label, length) != length:
+            gathered = f", gathered from {count} devices" if count > 1 and label == letter else ""
+            message = f"{operation}: the label {label!r} stands for two lengths"
+            got = f"{lengths[label]} in the first operand{gathered}, and {length} in the second"
+            fix = Fix(
+                "shapes", f"pass operands that have one length for {label!r}; none is repeated"
+            )
+            raise refusal(ShapeError, message, operation, got, "one length per label", fix)
+    (left, right), out = parse(spec, (whole + x.shape[len(first) :], w.shape))
+    return left, right, out
+
+
+def _check_sum(values: tuple[Any, ...], names: Names) -> None:
+    """Raises AxisError where all devices along an axis have the same product."""
+    same = set(names).intersection(*(same_along(type_of(value), names) for value in values))
+    if not same or config.lenient():
+        return
+    found = tuple(name for name in names if name in same)
+    axes = repr(found[0]) if len(found) == 1 else repr(found)
+    operation = "scattered_product"
+    message = f"{operation} over {axes} of operands that are equal on all devices along {axes}"
+    got = f"{type_of(values[0])} and {type_of(values[1])}, which do not vary along {axes}"
+    text = f"if a sum of equal copies is meant, pass lax.pbroadcast(x, {axes})"
+    fix = Fix("pbroadcast", text, {"axes": found})
+    raise refusal(AxisError, message, operation, got, "operands of which one varies", fix)
+
+
+def _check_divides(letter: str, length: int, count: int) -> None:
+    if length % count:
+        operation = "scattered_product"
+        message = f"{operation}: the dimension {letter!r} does not split into {count} equal parts"
+        got, wanted = f"length {length} for {count} devices", f"a multiple of {count}"
+        fix = Fix("pad", f"pad the dimension to a multiple of {count}", {"multiple": count})
+        raise refusal(ShapeError, message, operation, got, wanted, fix)
