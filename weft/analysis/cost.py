@@ -16,7 +16,7 @@ from weft.errors import api_boundary
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.staging import function_name
 
-__all__ = ["CostReport", "LineCost", "RooflineRow", "cost"]
+__all__ = ["CostReport", "LineCost", "RooflineRow", "cost", "short"]
 
 _MOST_LINES = 20
 
@@ -187,7 +187,7 @@ def _notes(found: ProgramCost) -> tuple[str, ...]:
 _UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def _short(number: float) -> str:
+def short(number: float) -> str:
     """A number with three digits and a prefix of the SI."""
     for size, prefix in _UNITS:
         if number >= size:
@@ -198,14 +198,14 @@ def _short(number: float) -> str:
 def _table(report: CostReport) -> str:
     head = ("flops", "functions", "read", "written", "fused", "sent", "line")
     rows = [
-        (*map(_short, line[1:]), os.path.basename(line.line)) for line in report.lines[:_MOST_LINES]
+        (*map(short, line[1:]), os.path.basename(line.line)) for line in report.lines[:_MOST_LINES]
     ]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     lines = [
-        f"{report.name} costs {_short(report.flops)}flop, {_short(report.functions)} functions, "
-        f"{_short(report.fused_bytes)}B of memory traffic ({_short(report.bytes_read)}B read and "
-        f"{_short(report.bytes_written)}B written without fusion), "
-        f"{_short(report.communication)}B sent, peak memory {_short(report.peak_memory)}B",
+        f"{report.name} costs {short(report.flops)}flop, {short(report.functions)} functions, "
+        f"{short(report.fused_bytes)}B of memory traffic ({short(report.bytes_read)}B read and "
+        f"{short(report.bytes_written)}B written without fusion), "
+        f"{short(report.communication)}B sent, peak memory {short(report.peak_memory)}B",
         "",
     ]
     for row in (head, *rows):
