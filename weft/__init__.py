@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from weft import test_util as test_util
     from weft import testing as testing
     from weft import typing as typing
+    from weft.analysis.show import show
     from weft.api.compile_time import ensure_compile_time_eval
     from weft.api.custom_gradient import closure_convert, custom_gradient
     from weft.api.device_put import (
@@ -145,7 +146,7 @@ __all__ = [
     "numpy_rank_promotion", "ops", "pmap", "print_environment_info", "process_count",
     "process_index", "process_indices", "profiler", "pure_callback", "random", "ref", "remat",
     "remove_size_one_mesh_axis_from_type", "reshard", "scipy", "set_mesh", "shard_map", "sharding",
-    "simulate", "smap", "softmax_custom_jvp", "stages", "thread_guard", "threefry_partitionable",
+    "show", "simulate", "smap", "softmax_custom_jvp", "stages", "thread_guard", "threefry_partitionable",
     "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
     "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "use_mesh", "value_and_grad",
     "vjp", "vmap",
@@ -186,6 +187,7 @@ _LAZY_MODULES = (
 )
 _LAZY_NAMES = {
     "weft.ad_checkpoint": "remat",
+    "weft.analysis.show": "show",
     "weft.api.custom_gradient": "closure_convert custom_gradient",
     "weft.api.compile_time": "ensure_compile_time_eval",
     "weft.api.device_put": (
