@@ -23,7 +23,8 @@ MOST_ROWS = 4000
 _MOST_OPEN = 40
 _LONGEST_PARAMETER = 160
 
-_NAMED_TYPE = re.compile(r"([a-z]+):(\S+)")
+# A variable and its type, without the full stop at the end of a list of inputs.
+_NAMED_TYPE = re.compile(r"([a-z]+):(\S+?)(?=[.]?(?:\s|$))")
 
 
 class _Costs(NamedTuple):
@@ -70,13 +71,11 @@ class _Page:
         self.open = _equations(jaxpr) <= _MOST_OPEN
         total = self.costs(jaxpr, None)
         self.whole = total.weight
-        head = _row(
-            "code", "weft-heading", "equation", ("flops", "functions", "bytes moved", "line")
-        )
+        head = _row("weft-heading", "equation", ("flops", "functions", "bytes moved", "line"))
         name = escape(jaxpr.name or "the program")
         self.text = (
-            f'<div class="weft-jaxpr">{head}{"".join(self.body(jaxpr, None))}'
-            f"{_row('code', 'weft-heading', f'{name} in all', (*_numbers(total), ''))}</div>"
+            f'<div class="weft-jaxpr">{head}{"".join(self.body(jaxpr, None, 1))}'
+            f"{_row('weft-heading', f'{name} in all', (*_numbers(total), ''))}</div>"
         )
 
     def costs(self, jaxpr: Jaxpr, mesh: Any) -> _Costs:
@@ -90,8 +89,8 @@ class _Page:
             found,
         )
 
-    def body(self, jaxpr: Jaxpr, mesh: Any) -> Iterator[str]:
-        """The rows of a jaxpr: its inputs, its equations, its results."""
+    def body(self, jaxpr: Jaxpr, mesh: Any, times: int) -> Iterator[str]:
+        """The rows of a jaxpr that runs so often: its inputs, its equations, its results."""
         yield f'<div class="weft-row"><code>{_colored(self.writer.head(jaxpr))}</code></div>'
         for number, eqn in enumerate(jaxpr.eqns):
             if self.rows >= MOST_ROWS:
@@ -100,10 +99,10 @@ class _Page:
                 yield f'<div class="weft-row weft-quiet"><code>{text}</code></div>'
                 return
             self.rows += 1
-            yield self.equation(eqn, mesh)
+            yield self.equation(eqn, mesh, times)
         yield f'<div class="weft-row"><code>{_colored(self.writer.results(jaxpr))}</code></div>'
 
-    def equation(self, eqn: Equation, mesh: Any) -> str:
+    def equation(self, eqn: Equation, mesh: Any, times: int) -> str:
         """The row of an equation, with the jaxprs inside it below."""
         operands = [x for x in eqn.inputs if type(x) is Var]
         costs = self.costs(Jaxpr(operands, [eqn], eqn.outputs), mesh)
@@ -114,20 +113,20 @@ class _Page:
         texts = [f"{k}={_cut(self.writer.param(v))}" for k, v in plain]
         params = f'<span class="weft-quiet">[{escape(" ".join(texts))}]</span>' if texts else ""
         code = (
-            f'{_colored(outputs)} = <span class="weft-primitive">{escape(eqn.primitive.name)}</span>'
-            f"{params} {escape(inputs)}"
+            f'{_colored(outputs)} = <span class="weft-primitive">'
+            f"{escape(eqn.primitive.name)}</span>{params} {escape(inputs)}"
         )
         cells = (*_numbers(costs), _line(eqn))
-        share = costs.weight / self.whole if self.whole else 0.0
+        share = min(1.0, costs.weight * times / self.whole) if self.whole else 0.0
         if len(plain) == len(self.writer.shown_params(eqn)):
-            return _row("code", "", code, cells, costs.title, share)
-        inner = "".join(self.inner(eqn, mesh))
+            return _row("", code, cells, costs.title, share)
+        inner = "".join(self.inner(eqn, mesh, times))
         opened = " open" if self.open else ""
-        summary = _row("code", "", code, cells, costs.title, share, tag="summary")
+        summary = _row("", code, cells, costs.title, share, tag="summary")
         return f'<details{opened}>{summary}<div class="weft-inner">{inner}</div></details>'
 
-    def inner(self, eqn: Equation, mesh: Any) -> Iterator[str]:
-        """The jaxprs in the parameters of an equation, each below its name and how often it runs."""
+    def inner(self, eqn: Equation, mesh: Any, around: int) -> Iterator[str]:
+        """The jaxprs inside an equation, each below its name and how often it runs."""
         found = inner_programs(eqn)
         times = {part.jaxpr: part.times for part in found.parts}
         for key, value in self.writer.shown_params(eqn):
@@ -136,7 +135,7 @@ class _Page:
                 place = f"{key}[{number}]" if len(jaxprs) > 1 else key
                 how = _how_often(jaxpr in times, times.get(jaxpr), found.one_of)
                 yield f'<div class="weft-part">{escape(place)}{how}</div>'
-                yield from self.body(jaxpr, found.mesh or mesh)
+                yield from self.body(jaxpr, found.mesh or mesh, around * (times.get(jaxpr) or 1))
 
 
 def _how_often(runs: bool, times: int | None, one_of: bool) -> str:
@@ -164,7 +163,6 @@ def _numbers(costs: _Costs) -> tuple[str, str, str]:
 
 
 def _row(
-    code_tag: str,
     style: str,
     code: str,
     cells: tuple[str, ...],
@@ -179,7 +177,7 @@ def _row(
     spans = [f"<span{bar if not n else ''}{about}>{x}</span>" for n, x in enumerate(numbers)]
     style = f"weft-row {style}".rstrip()
     return (
-        f'<{tag} class="{style}"><{code_tag}>{code}</{code_tag}>{"".join(spans)}'
+        f'<{tag} class="{style}"><code>{code}</code>{"".join(spans)}'
         f"{line if line.startswith('<') else f'<span>{line}</span>'}</{tag}>"
     )
 

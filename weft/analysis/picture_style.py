@@ -83,7 +83,8 @@ border-bottom:1px solid var(--weft-rule);color:var(--weft-text)}}
 .weft-picture th{{color:var(--weft-quiet);font-weight:500}}
 .weft-jaxpr{{font:12px/1.6 {_MONOSPACE};min-width:640px}}
 .weft-jaxpr .weft-row{{display:grid;list-style:none;align-items:start;
-grid-template-columns:minmax(0,1fr) 7.5em 7.5em 7.5em 13em;border-bottom:1px solid var(--weft-rule)}}
+grid-template-columns:minmax(0,1fr) 7.5em 7.5em 7.5em 13em;
+border-bottom:1px solid var(--weft-rule)}}
 .weft-jaxpr summary::-webkit-details-marker{{display:none}}
 .weft-jaxpr .weft-row>span{{text-align:right;padding-left:8px;color:var(--weft-text);
 overflow-wrap:anywhere}}

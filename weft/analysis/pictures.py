@@ -181,9 +181,7 @@ class JaxprPicture(Picture):
     @property
     def html(self) -> str:
         """A row for each equation; costs of loops and branches are said in the titles of cells."""
-        return (
-            f'<div class="weft-picture"><style>{PAGE_CSS}</style>{jaxpr_html(self._jaxpr)}</div>'
-        )
+        return f'<div class="weft-picture"><style>{PAGE_CSS}</style>{jaxpr_html(self._jaxpr)}</div>'
 
     @property
     def svg(self) -> str:

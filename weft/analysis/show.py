@@ -118,9 +118,10 @@ def _no_picture(x: Any) -> WeftTypeError:
 
 def _of_sharding(sharding: Sharding, shape: tuple[int, ...], type: Any) -> LayoutPicture:
     sharding.check_shape("show", "an array", shape)
-    layout = layout_of(shape, sharding)
-    named = isinstance(sharding, NamedSharding)
+    layout = layout_of(shape, sharding, abstract=True)
+    mesh = None
     if isinstance(sharding, NamedSharding):
+        mesh = sharding.mesh
         place = f"over {sharding.mesh!r} as {sharding.spec!r}"
     elif isinstance(sharding, SingleDeviceSharding):
         place = f"on {sharding.device}"
@@ -128,7 +129,6 @@ def _of_sharding(sharding: Sharding, shape: tuple[int, ...], type: Any) -> Layou
         place = f"as {sharding!r}"
     notes = [_dimension(d, layout, shape, sharding) for d in range(len(shape))]
     notes.append(_block(layout, type))
-    mesh = sharding.mesh if named else None
     what = repr(shape if type is None else type)
     return LayoutPicture(f"{what} {place}", notes, layout, mesh=mesh)
 

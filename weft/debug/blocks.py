@@ -1,4 +1,4 @@
-"""Which devices hold which block of an array, as data that pictures in text and SVG are drawn from."""
+"""Which devices hold which block of an array: the data that pictures are drawn from."""
 
 from __future__ import annotations
 
@@ -107,14 +107,15 @@ class BlockLayout:
         return f"[{', '.join(ranges)}]"
 
 
-def layout_of(shape: Sequence[int], sharding: Sharding) -> BlockLayout:
+def layout_of(shape: Sequence[int], sharding: Sharding, *, abstract: bool = False) -> BlockLayout:
     """The blocks of an array of a shape that the sharding can split.
 
-    The devices of an abstract mesh are numbered by their places in it.
+    With `abstract`, the devices of an abstract mesh are numbered by their places in it; otherwise
+    such a mesh raises WeftValueError.
     """
     ndim = len(shape)
     mesh = sharding.mesh if isinstance(sharding, NamedSharding) else None
-    if isinstance(mesh, AbstractMesh):
+    if abstract and isinstance(mesh, AbstractMesh):
         numbers, platform = list(range(mesh.size)), "device"
     else:
         numbers = [int(device.id) for device in sharding.device_list]
@@ -132,7 +133,7 @@ def layout_of(shape: Sequence[int], sharding: Sharding) -> BlockLayout:
 def layout_over(mesh: AnyMesh, axes: Sequence[str]) -> BlockLayout:
     """The devices of a mesh, as the blocks of a value that differs along some of its axes."""
     sizes = tuple(mesh.shape[axis] for axis in axes)
-    found = layout_of(sizes, NamedSharding(mesh, PartitionSpec(*axes)))
+    found = layout_of(sizes, NamedSharding(mesh, PartitionSpec(*axes)), abstract=True)
     return dataclasses.replace(found, axes=tuple(axes))
 
 

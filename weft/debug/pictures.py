@@ -123,10 +123,9 @@ def sharding_picture(
             fix=Fix("sharding", "pass x.sharding"),
         )
     sharding.check_shape("visualize_sharding", "an array", lengths)
-    sharding.device_list  # Raises for a mesh without devices.
     layout = layout_of(lengths, sharding)
-    options = {"use_color": use_color, "min_width": min_width, "max_width": max_width}
-    return "\n".join(tables(layout, layout.last_two, **options))
+    widths = {"min_width": min_width, "max_width": max_width}
+    return "\n".join(tables(layout, layout.last_two, use_color=use_color, **widths))
 
 
 def tables(
