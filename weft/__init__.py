@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from weft.analysis.hardware import ACCELERATORS, Hardware
     from weft.analysis.plan import plan, plans, scaling
     from weft.analysis.proposals import propose
+    from weft.analysis.show import show
     from weft.api.compile_time import ensure_compile_time_eval
     from weft.api.custom_gradient import closure_convert, custom_gradient
     from weft.api.device_put import (
@@ -152,7 +153,7 @@ __all__ = [
     "pmap", "print_environment_info", "process_count", "process_index", "process_indices",
     "profiler", "propose", "pure_callback", "random", "ref", "remat",
     "remove_size_one_mesh_axis_from_type", "reshard", "scaling", "scipy", "set_mesh", "shard_map",
-    "sharding", "simulate", "smap", "softmax_custom_jvp", "stages", "thread_guard",
+    "sharding", "show", "simulate", "smap", "softmax_custom_jvp", "stages", "thread_guard",
     "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device",
     "transfer_guard_device_to_host", "transfer_guard_host_to_device", "tree", "tree_util", "typeof",
     "use_mesh", "value_and_grad", "vjp", "vmap",
@@ -199,6 +200,7 @@ _LAZY_NAMES = {
     "weft.analysis.plan": "plan plans scaling",
     "weft.analysis.proposals": "propose",
     "weft.ad_checkpoint": "remat",
+    "weft.analysis.show": "show",
     "weft.api.custom_gradient": "closure_convert custom_gradient",
     "weft.api.compile_time": "ensure_compile_time_eval",
     "weft.api.device_put": (

@@ -24,9 +24,9 @@ from weft.core.types import ArrayType
 from weft.errors import Fix, WeftTypeError
 
 __all__ = [
-    "ClosedJaxpr", "DropVar", "Equation", "Jaxpr", "Literal", "SplitEquation", "Var", "check_marks",
-    "eval_jaxpr", "jaxpr_as_fun", "jaxprs_in", "map_jaxprs", "new_jaxpr_eqn", "show_jaxpr",
-    "subjaxprs",
+    "ClosedJaxpr", "DropVar", "Equation", "Jaxpr", "Literal", "SplitEquation", "Var", "Writer",
+    "check_marks", "eval_jaxpr", "jaxpr_as_fun", "jaxprs_in", "map_jaxprs", "new_jaxpr_eqn",
+    "show_jaxpr", "subjaxprs",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -142,7 +142,7 @@ class Equation:
         return Equation(**(fields | _own_names(changes)))
 
     def __repr__(self) -> str:
-        return _Writer(False).equation(self, "")
+        return Writer(False).equation(self, "")
 
 
 def _own_names(changes: dict[str, Any]) -> dict[str, Any]:
@@ -602,24 +602,30 @@ def _names() -> Iterator[str]:
             yield "".join(letters)
 
 
-class _Writer:
-    def __init__(self, show_source: bool) -> None:
+class Writer:
+    """Writes jaxprs as text, or for another form the pieces of one: it names variables in the order
+    in which `binder` meets them."""
+
+    def __init__(self, show_source: bool = False) -> None:
         self.names: dict[Var, str] = {}
         self.fresh = _names()
         self.show_source = show_source
 
     def binder(self, var: Var) -> str:
+        """A variable with its type, under a new name."""
         name = self.names[var] = next(self.fresh)
         return f"{name}:{var.type}"
 
     def atom(self, atom: Atom) -> str:
+        """The name of a variable, or a number with its dtype."""
         if isinstance(atom, Var):
             return self.names.get(atom, "?")
         value = atom.value
         text = str(value[()] if isinstance(value, np.ndarray) else value)
         return f"{text}:{dtypes.short_name(atom.type.dtype)}[]"
 
-    def param(self, value: Any, indent: str) -> str:
+    def param(self, value: Any, indent: str = "") -> str:
+        """The value of a parameter."""
         if isinstance(value, ClosedJaxpr):
             value = value.jaxpr
         if isinstance(value, Jaxpr):
@@ -636,12 +642,16 @@ class _Writer:
             return str(value.__name__)
         return str(value)
 
+    def shown_params(self, eqn: Equation) -> list[tuple[str, Any]]:
+        """The parameters that are written, by name."""
+        return [(k, v) for k, v in sorted(eqn.params.items()) if v is not None and v != ()]
+
     def equation(self, eqn: Equation, indent: str) -> str:
+        """An equation, with jaxprs inside it indented."""
         inputs = " ".join(self.atom(atom) for atom in eqn.inputs)
         outputs = " ".join(self.binder(var) for var in eqn.outputs)
         inner = indent + "  "
-        shown = [(k, v) for k, v in sorted(eqn.params.items()) if v is not None and v != ()]
-        texts = [f"{key}={self.param(value, inner)}" for key, value in shown]
+        texts = [f"{key}={self.param(value, inner)}" for key, value in self.shown_params(eqn)]
         params = f"[{' '.join(texts)}]" if texts else ""
         if jaxprs_in(eqn.params):
             params = "[\n" + "".join(f"{inner}{text}\n" for text in texts) + indent + "]"
@@ -650,19 +660,26 @@ class _Writer:
             text += f"  # {sources.describe(eqn.source)}"
         return text
 
-    def jaxpr(self, jaxpr: Jaxpr, indent: str) -> str:
+    def head(self, jaxpr: Jaxpr) -> str:
+        """The inputs of a jaxpr: what stands before its equations."""
         consts = " ".join(self.binder(var) for var in jaxpr.inputs[: jaxpr.num_consts])
         inputs = " ".join(self.binder(var) for var in jaxpr.inputs[jaxpr.num_consts :])
-        head = (
+        return (
             "{ lambda " + consts + (" " if consts else "") + ";" + (" " if inputs else "") + inputs
-        )
-        body = indent + "    "
-        eqns = [self.equation(eqn, body) for eqn in jaxpr.eqns]
+        ) + ". let"
+
+    def results(self, jaxpr: Jaxpr) -> str:
+        """The results of a jaxpr: what stands after its equations."""
         outs = ", ".join(self.atom(atom) for atom in jaxpr.outputs)
-        outs = f"({outs},)" if len(jaxpr.outputs) == 1 else f"({outs})"
+        return f"in ({outs},) }}" if len(jaxpr.outputs) == 1 else f"in ({outs}) }}"
+
+    def jaxpr(self, jaxpr: Jaxpr, indent: str) -> str:
+        """A jaxpr whose lines after the first are indented."""
+        head = self.head(jaxpr)
+        eqns = [self.equation(eqn, indent + "    ") for eqn in jaxpr.eqns]
         if not eqns:
-            return f"{head}. let  in {outs} }}"
-        return f"{head}. let\n" + "\n".join(eqns) + f"\n{indent}  in {outs} }}"
+            return f"{head}  {self.results(jaxpr)}"
+        return f"{head}\n" + "\n".join(eqns) + f"\n{indent}  {self.results(jaxpr)}"
 
 
 def show_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, source: bool = False) -> str:
@@ -676,4 +693,4 @@ def show_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, source: bool = False) -> str:
     """
     if isinstance(jaxpr, ClosedJaxpr):
         jaxpr = jaxpr.jaxpr
-    return _Writer(source).jaxpr(jaxpr, "")
+    return Writer(source).jaxpr(jaxpr, "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -10,19 +9,17 @@ from typing import Any
 
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
+from weft.debug.blocks import Block, BlockLayout, View, layout_of, shown
 from weft.errors import ConcretizationError, Fix, WeftTypeError, api_boundary
 from weft.sharding.sharding import Sharding, checked_shape
 
-__all__ = ["sharding_picture", "visualize_array_sharding", "visualize_sharding"]
+__all__ = ["sharding_picture", "tables", "visualize_array_sharding", "visualize_sharding"]
 
 # A picture is to fit on a screen: beyond these numbers its middle is left out.
 MOST_ROWS = 32
 MOST_TABLES = 16
-MOST_NUMBERS = 8
 # Light backgrounds out of the 256 colours of a terminal, for black text.
 _COLORS = (117, 216, 157, 222, 183, 152, 211, 187, 110, 180, 151, 146, 223, 116, 218, 194)
-
-Block = tuple[int, ...]
 
 
 @api_boundary
@@ -126,80 +123,77 @@ def sharding_picture(
             fix=Fix("sharding", "pass x.sharding"),
         )
     sharding.check_shape("visualize_sharding", "an array", lengths)
-    picture = _Picture(lengths, sharding, use_color, min_width, max_width)
-    if len(lengths) < 3:
-        return "\n".join(picture.table(()))
-    leading = list(itertools.product(*map(range, picture.counts[:-2])))
+    layout = layout_of(lengths, sharding)
+    widths = {"min_width": min_width, "max_width": max_width}
+    return "\n".join(tables(layout, layout.last_two, use_color=use_color, **widths))
+
+
+def tables(
+    layout: BlockLayout,
+    view: View,
+    *,
+    use_color: bool = False,
+    min_width: int = 9,
+    max_width: int = 80,
+    most_rows: int = MOST_ROWS,
+) -> list[str]:
+    """The lines of the tables of a layout: one table for each block of the dimensions that are not
+    in view, with a line above that says which."""
+    picture = _Picture(layout, view, use_color, min_width, max_width, most_rows)
+    slices = layout.slices(view)
+    if layout.ndim < 3:
+        return picture.table(slices[0])
     lines: list[str] = []
-    for block in leading[:MOST_TABLES]:
-        ranges = [picture.range(dimension, number) for dimension, number in enumerate(block)]
-        lines += [f"[{', '.join(ranges)}, :, :]", *picture.table(block)]
-    if len(leading) > MOST_TABLES:
-        lines.append(f"… and {len(leading) - MOST_TABLES} more")
-    return "\n".join(lines)
+    for block in slices[:MOST_TABLES]:
+        lines += [layout.slice_title(view, block), *picture.table(block)]
+    if len(slices) > MOST_TABLES:
+        lines.append(f"… and {len(slices) - MOST_TABLES} more")
+    return lines
 
 
 class _Picture:
-    """The tables of one sharding. A column or row index of None stands for those left out."""
+    """The tables of one layout. A column or row index of None stands for those left out."""
 
     def __init__(
         self,
-        shape: tuple[int, ...],
-        sharding: Sharding,
+        layout: BlockLayout,
+        view: View,
         use_color: bool,
         min_width: int,
         max_width: int,
+        most_rows: int,
     ) -> None:
-        ndim = len(shape)
-        self.counts = sharding.block_counts(ndim)
-        self._lengths = [
-            length // count for length, count in zip(shape, self.counts, strict=True)
-        ]  # fmt: skip
-        holders: dict[Block, list[Any]] = {}
-        coordinates = sharding.block_coordinates(ndim).tolist()
-        for device, block in zip(sharding.device_list, coordinates, strict=True):
-            holders.setdefault(tuple(block), []).append(device)
-        self._labels = {block: _label(devices) for block, devices in holders.items()}
-        numbers = {block: min(int(d.id) for d in devices) for block, devices in holders.items()}
-        # By the rank of a block's first device: neighbours in a mesh get different colours.
-        ranks = {number: rank for rank, number in enumerate(sorted(set(numbers.values())))}
-        self._colors = {
-            block: _COLORS[ranks[number] % len(_COLORS)] if use_color else None
-            for block, number in numbers.items()
-        }
-        self._rows = _shown(self.counts[-2] if ndim > 1 else 1, MOST_ROWS)
-        self._ndim = ndim
+        self._layout, self._view = layout, view
+        self._labels = {block: layout.label(block) for block in layout.holders}
+        self._use_color = use_color
+        self._rows = shown(1 if view.rows is None else layout.counts[view.rows], most_rows)
         self._measure(min_width, max_width)
 
     def _measure(self, min_width: int, max_width: int) -> None:
         texts = list(self._labels.values())
-        columns = self.counts[-1] if self._ndim else 1
-        if self._ndim:
-            texts.append(self.range(self._ndim - 1, columns - 1))
+        across = self._view.columns
+        columns = 1 if across is None else self._layout.counts[across]
+        if across is not None:
+            texts.append(self._layout.range(across, columns - 1))
         heads = [self._head(row) for row in self._rows]
         self._margin = max(map(len, heads)) + 1 if any(heads) else 0
         # Cells are narrower than asked for before columns are left out.
         space = max_width - self._margin - 1
         self._width = max(min(min_width, space // columns - 1), *(len(text) + 2 for text in texts))
-        self._columns = _shown(columns, max(space // (self._width + 1), 3))
-
-    def range(self, dimension: int, number: int) -> str:
-        """The indices of a block along a dimension."""
-        length = self._lengths[dimension]
-        return f"{number * length}:{(number + 1) * length}"
+        self._columns = shown(columns, max(space // (self._width + 1), 3))
 
     def _head(self, row: int | None) -> str:
-        if self._ndim < 2:
+        if self._view.rows is None:
             return ""
-        return "⋮" if row is None else self.range(self._ndim - 2, row)
+        return "⋮" if row is None else self._layout.range(self._view.rows, row)
 
-    def table(self, leading: Block) -> list[str]:
-        """The lines of the table for one block of the leading dimensions."""
+    def table(self, block: Block) -> list[str]:
+        """The lines of the table for one block of the dimensions that are not in view."""
         space = " " * self._margin
         lines = []
-        if self._ndim:
+        if self._view.columns is not None:
             heads = [
-                "…" if column is None else self.range(self._ndim - 1, column)
+                "…" if column is None else self._layout.range(self._view.columns, column)
                 for column in self._columns
             ]
             lines.append(
@@ -209,7 +203,7 @@ class _Picture:
         for position, row in enumerate(self._rows):
             if position:
                 lines.append(space + self._rule("├┼┤"))
-            cells = [self._cell(leading, row, column) for column in self._columns]
+            cells = [self._cell(block, row, column) for column in self._columns]
             head = self._head(row).rjust(self._margin - 1) + " " if self._margin else ""
             lines.append(head + "│" + "│".join(cells) + "│")
         lines.append(space + self._rule("└┴┘"))
@@ -219,28 +213,12 @@ class _Picture:
         lines = ["─" * self._width] * len(self._columns)
         return corners[0] + corners[1].join(lines) + corners[2]
 
-    def _cell(self, leading: Block, row: int | None, column: int | None) -> str:
+    def _cell(self, block: Block, row: int | None, column: int | None) -> str:
         if row is None or column is None:
             return "…".center(self._width)
-        block = (leading + (row, column))[-self._ndim :] if self._ndim else ()
+        block = self._view.at(block, row, column)
         text = self._labels[block].center(self._width)
-        color = self._colors[block]
-        return text if color is None else f"\x1b[48;5;{color}m\x1b[30m{text}\x1b[0m"
-
-
-def _shown(count: int, most: int) -> list[int | None]:
-    """The numbers below `count`; where they are too many, the first and the last, and None."""
-    if count <= most:
-        return list(range(count))
-    first, last = most // 2, (most - 1) // 2
-    return [*range(first), None, *range(count - last, count)]
-
-
-def _label(devices: Sequence[Any]) -> str:
-    """The devices of a cell, such as `CPU 0,1`."""
-    numbers = sorted(int(device.id) for device in devices)
-    if len(numbers) > MOST_NUMBERS:
-        shown = f"{numbers[0]},{numbers[1]},…,{numbers[-1]} ({len(numbers)})"
-    else:
-        shown = ",".join(map(str, numbers))
-    return f"{str(devices[0].platform).upper()} {shown}"
+        if not self._use_color:
+            return text
+        color = _COLORS[self._layout.ranks[block] % len(_COLORS)]
+        return f"\x1b[48;5;{color}m\x1b[30m{text}\x1b[0m"
