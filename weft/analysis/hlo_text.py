@@ -16,7 +16,6 @@ from weft import dtypes
 from weft.errors import WeftValueError
 
 __all__ = ["Computation", "Instruction", "HloModule", "Shape", "parse"]
-__all__ = ["Computation", "Instruction", "Module", "Shape", "parse"]
 
 
 class Shape(NamedTuple):
@@ -64,7 +63,6 @@ class Computation(NamedTuple):
 
 
 class HloModule(NamedTuple):
-class Module(NamedTuple):
     """A module: its computations, the entry, how many devices run it, and its stack frames."""
 
     entry: str
@@ -84,7 +82,6 @@ class Module(NamedTuple):
 
 
 def parse(text: str) -> HloModule:
-def parse(text: str) -> Module:
     """Reads the text of a compiled module. Raises WeftValueError for text that is none.
 
     >>> module = parse('''HloModule m, num_partitions=2
@@ -117,7 +114,6 @@ def parse(text: str) -> Module:
         raise WeftValueError(message, operation="comms", got=f"{text[:60]!r}")
     counts = re.findall(r"(?:num_partitions|replica_count)=(\d+)", text.split("\n", 1)[0])
     return HloModule(entry, computations, prod(map(int, counts)), _frames(text))
-    return Module(entry, computations, prod(map(int, counts)), _frames(text))
 
 
 def _instruction(line: str) -> Instruction | None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from weft.analysis.programs import Occurrence, occurrences
 from weft.api.jit import make_jaxpr
 from weft.base import source as sources
+from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.types import ArrayType
 from weft.ops.collectives.all_reduce import pbroadcast_p
 
@@ -53,35 +54,27 @@ def casts(fun: Callable[..., Any]) -> Callable[..., list[Cast]]:
 
 def _cast(found: Occurrence) -> Cast:
     (operand,), (result,) = found.eqn.inputs, found.eqn.outputs
-    uses = (eqn.primitive.name for eqn in found.jaxpr.eqns if result in eqn.inputs)
-    user = next(uses, "the result")
+    user = _users(found.jaxpr).get(result, "the result")
     line = sources.describe(found.eqn.source)
     return Cast(operand.type, found.eqn.params["axis_name"], user, line)
+
+
 def _users(jaxpr: Jaxpr) -> dict[Any, str]:
     """The operation that first reads each variable of a jaxpr, inside loops and branches too."""
-    users: dict[Any, str] = {}
-    for eqn in jaxpr.eqns:
-        inside: dict[int, str] = {}
-        for inner in jaxprs_in(eqn.params):
-            # Operands that no inner jaxpr takes, such as the index of a conditional, come first.
-            skipped, names = len(eqn.inputs) - len(inner.inputs), _users(inner)
-            for i, var in enumerate(inner.inputs, skipped):
-                if var in names:
-                    inside.setdefault(i, names[var])
-        for i, atom in enumerate(eqn.inputs):
-            users.setdefault(atom, inside.get(i, eqn.primitive.name))
-    return users
 
+    def find() -> dict[Any, str]:
+        users: dict[Any, str] = {}
+        for eqn in jaxpr.eqns:
+            inside: dict[int, str] = {}
+            for inner in jaxprs_in(eqn.params):
+                # Operands that no inner jaxpr takes, such as the index of a conditional, come first.
+                skipped, names = len(eqn.inputs) - len(inner.inputs), _users(inner)
+                for i, var in enumerate(inner.inputs, skipped):
+                    if var in names:
+                        inside.setdefault(i, names[var])
+            for i, atom in enumerate(eqn.inputs):
+                users.setdefault(atom, inside.get(i, eqn.primitive.name))
+        return users
 
-def _casts_in(jaxpr: Jaxpr) -> list[Cast]:
-    users = _users(jaxpr)
-    found = []
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is pbroadcast_p:
-            user = users.get(eqn.outputs[0], "the result")
-            (operand,) = eqn.inputs
-            line = sources.describe(eqn.source)
-            found.append(Cast(operand.type, eqn.params["axis_name"], user, line))
-        for inner in jaxprs_in(eqn.params):
-            found += _casts_in(inner)
+    found: dict[Any, str] = jaxpr.memoize("first users", find)
     return found

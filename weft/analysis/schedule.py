@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from weft.analysis.hlo_text import Computation, Instruction, Module, parse
+from weft.analysis.hlo_text import Computation, HloModule, Instruction, parse
 from weft.errors import WeftValueError, api_boundary
 
 __all__ = ["Product", "Schedule", "Transfer", "schedule"]
@@ -129,7 +129,7 @@ def _called(one: Instruction) -> list[str]:
     return one.computations(*_CALLED, *_BRANCHES)
 
 
-def _communicating(module: Module, name: str) -> Iterator[Computation]:
+def _communicating(module: HloModule, name: str) -> Iterator[Computation]:
     """A computation, and those that it calls and that communicate; reductions are none."""
     computation = module.computations[name]
     yield computation
@@ -140,7 +140,7 @@ def _communicating(module: Module, name: str) -> Iterator[Computation]:
                     yield from _communicating(module, inner)
 
 
-def _holds(module: Module, name: str, is_it: Any) -> bool:
+def _holds(module: HloModule, name: str, is_it: Any) -> bool:
     """Whether a computation, or one that it calls, has such an instruction."""
     instructions = module.computations[name].instructions if name in module.computations else ()
     return any(
@@ -159,7 +159,7 @@ def _is_product(one: Instruction) -> bool:
     return one.opcode in _PRODUCTS
 
 
-def _kind(module: Module, one: Instruction) -> str | None:
+def _kind(module: HloModule, one: Instruction) -> str | None:
     """The kind of a transfer that an instruction starts, or None."""
     if one.opcode == "async-start":
         inside = [i for name in _called(one) for i in module.computations[name].instructions]
@@ -174,7 +174,9 @@ class _Graph:
     A set of instructions is an integer whose bits are their places in the text.
     """
 
-    def __init__(self, module: Module, where: Computation, products: int, transfers: int) -> None:
+    def __init__(
+        self, module: HloModule, where: Computation, products: int, transfers: int
+    ) -> None:
         self.module, self.where, self.first = module, where, transfers + 1
         self.kinds: dict[int, str] = {}
         self.products: dict[int, Product] = {}
