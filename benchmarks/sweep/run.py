@@ -113,7 +113,7 @@ def table(results, machine):
         "| figure | compared | median | above 1.1 |",
         "|---|--:|--:|--:|",
     ]
-    behind = above(results)
+    behind, noise = above(results), noise_of(results)
     for name, (words, _) in FIGURES.items():
         values = [v for row in results.values() if (v := ratio(row, name)) is not None]
         if values:
@@ -132,29 +132,45 @@ def table(results, machine):
     for key, name, value in behind:
         code = key.replace("|", "\\|")
         reason = reasons.get(key, reasons.get(key.partition(" | ")[0])) or measured(
-            results[key], name
+            results[key], name, noise
         )
         lines.append(f"| `{code}` | {FIGURES[name][0]} | {value:.2f} | {reason} |")
     return "\n".join(lines) + "\n"
 
 
-def measured(row, name):
-    """What the figures themselves give as the reason: digits that JAX loses, or a greater count of
-    something in a program that is not slower."""
+def measured(row, name, noise):
+    """What the figures themselves give as the reason: digits that JAX loses, more to compile, a
+    greater count of something in a program that is not slower, or noise."""
     errors = [row.get(lib, {}).get("error in ulp") for lib in ("weft", "jax")]
+    found = []
     if None not in errors and errors[1] >= max(4, 2 * errors[0]):
         ours, theirs = (f"{error:.2g}" if error < 1e4 else f"{error:.0e}" for error in errors)
-        return f"Errs by {ours} units in the last place at most, JAX by {theirs}."
-    times = [ratio(row, f"{size} wall") for size in ("large", "small")]
-    if not is_time(name) and None not in times and max(times) <= LIMIT:
-        return f"A call takes {times[0]:.2f} of JAX's time (large) and {times[1]:.2f} (small)."
-    return ""
+        found.append(f"Errs by {ours} units in the last place at most, JAX by {theirs}.")
+    times = {size: ratio(row, f"{size} wall") for size in ("large", "small")}
+    if name == "large first":
+        ours, theirs = (row[lib]["instructions"] for lib in ("weft", "jax"))
+        found.append(f"{ours} instructions to compile, JAX's {theirs}.")
+    if not is_time(name) and None not in times.values() and max(times.values()) <= LIMIT:
+        found.append(f"A call takes {times['large']:.2f} of JAX's time.")
+    if is_time(name) and ratio(row, name) <= noise[name]:
+        found.append("Within what equal programs show.")
+    return " ".join(found)
+
+
+def noise_of(results):
+    """Time -> the ratio that one in twenty pairs of equal programs exceeds."""
+    found = {}
+    for name in filter(is_time, FIGURES):
+        rows = [row for row in results.values() if is_same_program(row, name)]
+        values = sorted(v for row in rows if (v := ratio(row, name)) is not None)
+        found[name] = values[int(0.95 * (len(values) - 1))] if values else 1.0
+    return found
 
 
 def same_programs(results):
     """What the times of equal programs tell: the cost of a call, and the noise of the table."""
     lines = []
-    for name in ("large wall", "small wall"):
+    for name in ("large wall", "small wall", "large cpu", "small cpu"):
         rows = [row for row in results.values() if is_same_program(row, name)]
         values = sorted(v for row in rows if (v := ratio(row, name)) is not None)
         if values:
