@@ -2,9 +2,9 @@
 
 All are scans by an associative combination. On the CPU each is one sequential loop, which measures
 fastest there and compiles in a tenth of the time of a tree (a windowed reduction is quadratic), or
-is written out where the axis is short; elsewhere it is the odd-even tree of Ladner and Fischer, "Parallel prefix computation" (JACM 1980).
-Narrow floating-point numbers are accumulated in the next wider dtype on the CPU, so a long sum
-keeps its digits.
+is written out where the axis is short; elsewhere it is the odd-even tree of Ladner and Fischer,
+"Parallel prefix computation" (JACM 1980). Narrow floating-point numbers are accumulated in the next
+wider dtype on the CPU, so a long sum keeps its digits.
 
 Every derivative here is a first-order linear recurrence, T[i] = a[i] T[i-1] + b[i]: so is the
 derivative of a recurrence, and its transpose is the recurrence in the other direction. One more
