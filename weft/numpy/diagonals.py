@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Literal, overload
@@ -40,6 +41,7 @@ from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.indexing.slicing import pad, slice_in_dim
+from weft.ops.linalg import matrices
 from weft.ops.structural.shape import broadcast_in_dim, reshape, transpose
 from weft.typing import ArrayLike
 
@@ -66,12 +68,7 @@ def _diagonal(a: Any, *, offset: int, axis1: int, axis2: int) -> Any:
         return broadcast_in_dim(of.dtype.type(0), (*left, 0), ())
     x = slice_in_dim(x, low_row, low_row + size, axis=rank)
     x = slice_in_dim(x, low_column, low_column + size, axis=rank + 1)
-    # In a square read row by row, every (size + 1)-th element is on the diagonal: pad and slice
-    # move memory once and need no gather.
-    flat = reshape(x, (*left, size * size))
-    flat = pad(flat, of.dtype.type(0), [*[(0, 0, 0)] * rank, (0, size, 0)])
-    rows = reshape(flat, (*left, size, size + 1))
-    return reshape(slice_in_dim(rows, 0, 1, axis=rank + 1), (*left, size))
+    return matrices.diagonal(x)
 
 
 @repeated
@@ -158,23 +155,26 @@ def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
     step = (
         shape[1] + 1 if of.ndim == 2 else 1 + sum(prod(shape[d + 1 :]) for d in range(of.ndim - 1))
     )
-    end = of.size if wrap or of.ndim > 2 else min(of.size, shape[1] * shape[1])
-    flat = broadcasted_iota(INT32, (of.size,), 0)
-    hit = bitwise_and(eq(rem(flat, INT32.type(step)), INT32.type(0)), lt(flat, INT32.type(end)))
+    if wrap and of.ndim == 2 and shape[0] > shape[1]:
+        flat = reshape(broadcasted_iota(INT32, (of.size,), 0), shape)
+        hit = eq(rem(flat, INT32.type(step)), INT32.type(0))
+    else:
+        row, *others = (broadcasted_iota(INT32, shape, d) for d in range(of.ndim))
+        hit = functools.reduce(bitwise_and, [eq(row, other) for other in others])
     values = reshape(convert(val, of.dtype), (type_of(val).size,))
     n = type_of(values).shape[0]
     if not n:
         return a  # as NumPy does
     if n == 1:
-        filled = broadcasted(reshape(values, ()), (of.size,))
+        filled = broadcasted(reshape(values, ()), shape)
     else:
         rows = -(-of.size // step)
         filled = cycled(values, rows)
         filled = pad(
             filled, of.dtype.type(0), [(0, max(0, of.size - ((rows - 1) * step + 1)), step - 1)]
         )
-        filled = slice_in_dim(filled, 0, of.size)
-    return reshape(select(hit, filled, reshape(a, (of.size,))), shape)
+        filled = reshape(slice_in_dim(filled, 0, of.size), shape)
+    return select(hit, filled, a)
 
 
 def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
