@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Literal, overload
@@ -37,9 +36,10 @@ from weft.numpy.taking import refuse_inplace, wrapped
 from weft.ops.elementwise.arithmetic import add, div, eq, lt, mul, rem
 from weft.ops.elementwise.arithmetic import max as larger
 from weft.ops.elementwise.arithmetic import min as smaller
-from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.indexing.gather import GatherScatterMode
+from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter
 from weft.ops.indexing.slicing import pad, slice_in_dim
 from weft.ops.linalg import matrices
 from weft.ops.structural.shape import broadcast_in_dim, reshape, transpose
@@ -152,29 +152,28 @@ def trace(
 def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
     of = type_of(a)
     shape = of.shape
-    step = (
-        shape[1] + 1 if of.ndim == 2 else 1 + sum(prod(shape[d + 1 :]) for d in range(of.ndim - 1))
-    )
-    if wrap and of.ndim == 2 and shape[0] > shape[1]:
-        flat = reshape(broadcasted_iota(INT32, (of.size,), 0), shape)
-        hit = eq(rem(flat, INT32.type(step)), INT32.type(0))
-    else:
-        row, *others = (broadcasted_iota(INT32, shape, d) for d in range(of.ndim))
-        hit = functools.reduce(bitwise_and, [eq(row, other) for other in others])
     values = reshape(convert(val, of.dtype), (type_of(val).size,))
     n = type_of(values).shape[0]
-    if not n:
+    if not n or not of.size:
         return a  # as NumPy does
-    if n == 1:
-        filled = broadcasted(reshape(values, ()), shape)
-    else:
-        rows = -(-of.size // step)
-        filled = cycled(values, rows)
+    if wrap and of.ndim == 2 and shape[0] > shape[1]:
+        step = shape[1] + 1
+        flat = reshape(broadcasted_iota(INT32, (of.size,), 0), shape)
         filled = pad(
-            filled, of.dtype.type(0), [(0, max(0, of.size - ((rows - 1) * step + 1)), step - 1)]
+            cycled(values, -(-of.size // step)), of.dtype.type(0), [(0, step - 1, step - 1)]
         )
         filled = reshape(slice_in_dim(filled, 0, of.size), shape)
-    return select(hit, filled, a)
+        return select(eq(rem(flat, INT32.type(step)), INT32.type(0)), filled, a)
+    size, dims = min(shape), tuple(range(of.ndim))
+    return scatter(
+        a,
+        broadcasted_iota(INT32, (size, of.ndim), 0),
+        cycled(values, size) if n > 1 else broadcasted(values, (size,)),
+        ScatterDimensionNumbers((), dims, dims),
+        indices_are_sorted=True,
+        unique_indices=True,
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+    )
 
 
 def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
