@@ -502,10 +502,12 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
 
 @compiled
 def _modf(x: Any) -> Any:
-    whole = _trunc(x)
-    infinite = _infinite(x)
-    rest = lax.sub(x, select(infinite, filled(0, x), whole))
-    return _copysign(select(infinite, filled(0, x), rest), x), whole
+    # Of the size: so a fraction of 0 gets the sign of x, and its derivative is 1.
+    negative = _sign_bit(x)
+    size = select(negative, lax.neg(x), x)
+    whole = rounding.floor(size)
+    rest = select(lax.eq(size, filled(math.inf, x)), filled(0, x), lax.sub(size, whole))
+    return tuple(select(negative, lax.neg(part), part) for part in (rest, whole))
 
 
 _fraction_and_whole: Callable[[Any], Any] = unary("modf", {FLOATING: _modf}, "", inexact=True)
