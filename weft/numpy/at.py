@@ -7,8 +7,8 @@ arrays lowers to a dynamic update slice, in place inside an executable.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -71,6 +71,7 @@ __all__ = ["At", "AtIndex", "at"]
 # Loaded on first use: only `apply` at repeated positions takes steps.
 conditionals: Any = LazyModule("weft.control_flow.cond")
 loops: Any = LazyModule("weft.control_flow.while_loop")
+checkpoints: Any = LazyModule("weft.control_flow.checkpoint")
 
 Operation = Callable[[Any, Any], Any]
 
@@ -152,7 +153,7 @@ def scatter_by(
         numbers,
         indices_are_sorted=indices_are_sorted,
         # A single position is unique: then products have a derivative in the updates.
-        unique_indices=unique_indices or prod(plan.index_shape) <= 1,
+        unique_indices=unique_indices or math.prod(plan.index_shape) <= 1,
         mode=GatherScatterMode.PROMISE_IN_BOUNDS if safe else _MODES[mode],
     )
 
@@ -492,7 +493,7 @@ class AtIndex:
         wrap = options.get("wrap_negative_indices", True)
         old = self.get(mode="clip", wrap_negative_indices=wrap)
         plan = plan_of(encode(self.index, type_of(self.array).shape).key, type_of(self.array).shape)
-        most = prod(plan.index_shape) if plan.indexed else 1
+        most = math.prod(plan.index_shape) if plan.indexed else 1
         new = func(old)
         if most > 1 and not options.get("unique_indices", False):
             new = self._applied_again(func, convert(new, type_of(old).dtype), most, **options)
@@ -516,11 +517,30 @@ class AtIndex:
             new = func(select(more, values, stop_gradient(values)))
             return select(more, convert(new, type_of(values).dtype), values)
 
-        def step(i: Any, values: Any) -> Any:
-            some = reduce_or(lt(i, times), tuple(range(type_of(times).ndim)))
-            return conditionals.cond(some, again, lambda i, values: values, i, values)
+        def some(i: Any) -> Any:
+            return reduce_or(lt(i, times), tuple(range(type_of(times).ndim)))
 
-        return loops.fori_loop(np.int32(1), np.int32(most), step, values) if most > 1 else values
+        def step(i: Any, values: Any) -> Any:
+            return conditionals.cond(some(i), again, lambda i, values: values, i, values)
+
+        # Blocks of steps that are computed again for the derivative: values are kept for a block
+        # and for a step of one block, twice the square root of their number instead of all.
+        length = math.isqrt(most)
+
+        def steps(first: Any, values: Any) -> Any:
+            def one(i: Any, values: Any) -> Any:
+                return step(add_(first, i), values)
+
+            return loops.fori_loop(np.int32(0), np.int32(length), one, values)
+
+        def block(number: Any, values: Any) -> Any:
+            first = add_(mul(number, np.int32(length)), np.int32(1))
+            kept = checkpoints.checkpoint(steps)
+            return conditionals.cond(some(first), kept, lambda i, values: values, first, values)
+
+        if most <= 16:
+            return loops.fori_loop(np.int32(1), np.int32(max(most, 1)), step, values)
+        return loops.fori_loop(np.int32(0), np.int32(-(-(most - 1) // length)), block, values)
 
     def get(
         self,
