@@ -183,8 +183,10 @@ def _resampled(
     lengths = [(of.shape[dim], shape[dim]) for dim in dims]
     if numbers:
         scales, shifts = (_entries(v, len(dims)) for v in numbers)
-        ways = [(*n, *w) for n, *w in zip(lengths, scales, shifts, strict=True)]
-        matrices = [_weights(*way, _KERNELS[method], antialias) for way in ways]
+        matrices = [
+            _weights(*pair, scale, shift, _KERNELS[method], antialias)
+            for pair, scale, shift in zip(lengths, scales, shifts, strict=True)
+        ]
     else:
         shared = {
             (n, out): _weights(
