@@ -167,23 +167,36 @@ def _along(x: Any, matrix: Any, dim: int, precision: Any) -> Any:
 @compiled
 def _resampled(
     x: Any,
-    scale: Any,
-    shift: Any,
-    *,
+    *numbers: Any,
     dims: tuple[int, ...],
     shape: tuple[int, ...],
     method: ResizeMethod,
     antialias: bool,
     precision: Any,
 ) -> Any:
+    """An image resampled along some dimensions, by scales and shifts of them; without these numbers
+    the old samples become the new ones, and dimensions of equal lengths share a matrix."""
     of = type_of(x)
-    scales, shifts = (_entries(v, len(dims)) for v in (scale, shift))
     narrow = dtypes.itemsize_bits(of.dtype) < 32
     x = convert(x, dtypes.float32) if narrow else x
-    for dim, one_scale, one_shift in zip(dims, scales, shifts, strict=True):
-        parts = (of.shape[dim], shape[dim], one_scale, one_shift)
-        matrix = _weights(*parts, _KERNELS[method], antialias)
-        x = _along(x, convert(matrix, type_of(x).dtype), dim, precision)
+    dtype = type_of(x).dtype
+    lengths = [(of.shape[dim], shape[dim]) for dim in dims]
+    if numbers:
+        scales, shifts = (_entries(v, len(dims)) for v in numbers)
+        matrices = [
+            _weights(*pair, scale, shift, _KERNELS[method], antialias)
+            for pair, scale, shift in zip(lengths, scales, shifts, strict=True)
+        ]
+    else:
+        shared = {
+            (n, out): _weights(
+                n, out, dtype.type(out / n), dtype.type(0), _KERNELS[method], antialias
+            )
+            for n, out in dict.fromkeys(lengths)
+        }
+        matrices = [shared[pair] for pair in lengths]
+    for dim, matrix in zip(dims, matrices, strict=True):
+        x = _along(x, convert(matrix, dtype), dim, precision)
     return convert(x, of.dtype)
 
 
@@ -247,9 +260,8 @@ def resize(
         raise refusal(ShapeError, message, "resize", got, need)
     if found is ResizeMethod.NEAREST:
         return _nearest(image, shape=wanted, dims=dims)
-    scale = [wanted[d] / of.shape[d] for d in dims]
     how = {"dims": dims, "shape": wanted, "method": found, "antialias": bool(antialias)}
-    return _scaled("resize", image, scale, [0.0] * len(dims), precision, **how)
+    return _scaled("resize", image, precision, **how)
 
 
 @api_boundary
@@ -297,7 +309,7 @@ def scale_and_translate(
         fix = Fix("spatial_dims", "add the dimension to spatial_dims, scale and translation", {})
         raise refusal(ShapeError, message, operation, got, need, fix)
     how = {"dims": dims, "shape": wanted, "method": found, "antialias": bool(antialias)}
-    return _scaled(operation, image, scale, translation, precision, **how)
+    return _scaled(operation, image, precision, scale, translation, **how)
 
 
 def _check_numbers(name: str, value: Any, spatial_dims: Any, count: int) -> None:
@@ -315,10 +327,8 @@ def _check_numbers(name: str, value: Any, spatial_dims: Any, count: int) -> None
         raise refusal(ShapeError, message, operation, got, f"shape {(count,)}")
 
 
-def _scaled(
-    operation: str, image: Any, scale: Any, translation: Any, precision: Any, **how: Any
-) -> Array:
-    """The image resampled; `how` is as of `_resampled`."""
+def _scaled(operation: str, image: Any, precision: Any, *numbers: Any, **how: Any) -> Array:
+    """The image resampled; `numbers` and `how` are as of `_resampled`."""
     of = type_of(image)
     if of.dtype in dtypes.COMPLEX:
         message = f"{operation} takes images of real numbers"
@@ -327,6 +337,6 @@ def _scaled(
         raise refusal(DTypeError, message, operation, got, "real numbers or booleans", fix)
     dtype = inexact(of.dtype)
     wide = dtype if dtypes.itemsize_bits(dtype) >= 32 else dtypes.float32
-    scale, translation = (convert(asarray(v, wide), wide) for v in (scale, translation))
+    numbers = tuple(convert(asarray(v, wide), wide) for v in numbers)
     precision = canonical_precision(precision, operation)
-    return _resampled(convert(image, dtype), scale, translation, precision=precision, **how)
+    return _resampled(convert(image, dtype), *numbers, precision=precision, **how)

@@ -1,6 +1,7 @@
-"""Measures expressions of the sweep in this process: measure.py LIBRARY START STOP [--counts].
+"""Measures expressions of the sweep in this process: measure.py LIBRARY NUMBERS [--OPTION].
 
-Prints a line of JSON for each expression and form (its value, its gradient).
+Prints a line of JSON for each expression and form (its value, its gradient). With `--counts` only
+figures that do not depend on the machine, with `--digits` only how far results are off.
 """
 
 import hashlib
@@ -94,7 +95,8 @@ def digest(text):
 
 
 def per_call(function):
-    """Seconds on the clock and of CPU for a call: the least of many short batches, and the mean."""
+    """Seconds on the clock for a call, the least of many short batches; and of CPU, the mean of
+    them, as the time of a running thread of XLA's pool is booked late, with a later batch."""
     for _ in range(3):
         function()
     n = 1
@@ -107,14 +109,13 @@ def per_call(function):
             break
         n *= 2
     n = max(1, int(n * SLICE / max(taken, 1e-9)))
-    wall, cpu, end = [], [], clock() + BUDGET
+    wall, start_cpu, end = [], time.process_time(), clock() + BUDGET
     while len(wall) < 5 or (clock() < end and len(wall) < 500):
-        start, start_cpu = clock(), time.process_time()
+        start = clock()
         for _ in range(n):
             function()
         wall.append((clock() - start) / n)
-        cpu.append((time.process_time() - start_cpu) / n)
-    return min(wall), min(cpu)
+    return min(wall), (time.process_time() - start_cpu) / (n * len(wall))
 
 
 def prepared(lib, names, text, form, size):
@@ -153,15 +154,47 @@ def measure(lib, names, text, form, timed):
     return row
 
 
+def largest_error(lib, names, text, form):
+    """How far float32 results of an expression are from those of the same library in double
+    precision: the most of all elements, in units of the last place of float32."""
+    function, arrays = prepared(lib, names, text, form, "large")
+    if function is None or "random." in text:
+        return None
+    found = lib.tree_util.tree_leaves(lib.jit(function)(*arrays))
+    with lib.enable_x64(True):
+        jnp = names["jnp"]
+        doubles = [
+            jnp.asarray(np.asarray(a, np.float64) if a.dtype == np.float32 else np.asarray(a))
+            for a in arrays
+        ]
+        exact = lib.tree_util.tree_leaves(lib.jit(function)(*doubles))
+        exact = [np.asarray(leaf) for leaf in exact]
+    worst = 0.0
+    for ours, theirs in zip(found, exact, strict=True):
+        ours = np.asarray(ours)
+        if ours.dtype != np.float32 or theirs.dtype != np.float64:
+            continue
+        counted = np.isfinite(theirs) & (np.abs(theirs) > 1e-30) & (np.abs(theirs) < 3e38)
+        ours, theirs = ours[counted].astype(np.float64), theirs[counted]
+        if ours.size:
+            unit = np.spacing(np.abs(theirs).astype(np.float32)).astype(np.float64)
+            worst = max(worst, float(np.max(np.abs(ours - theirs) / unit)))
+    return {"error in ulp": worst}
+
+
 def main():
-    lib_name, start, stop, *options = sys.argv[1:]
+    lib_name, numbers, *options = sys.argv[1:]
     lib = importlib.import_module(lib_name)
     names = namespace(lib_name)
-    for text in expressions.EXPRESSIONS[int(start) : int(stop)]:
+    for number in map(int, numbers.split(",")):
+        text = expressions.EXPRESSIONS[number]
         for form in ("value", "gradient"):
             row = {"expression": text, "form": form}
             try:
-                found = measure(lib, names, text, form, "--counts" not in options)
+                if "--digits" in options:
+                    found = largest_error(lib, names, text, form)
+                else:
+                    found = measure(lib, names, text, form, "--counts" not in options)
             except Exception as error:  # noqa: BLE001 - whatever it is, it goes into the report
                 found = {"error": f"{type(error).__name__}: {str(error).strip()[:200]}"}
             if found is not None:

@@ -42,15 +42,13 @@ FIGURES = {
 }
 
 
-def run_chunk(lib, python, start, stop, counts):
-    """The rows of some expressions, measured in a fresh process."""
+def run_chunk(lib, python, numbers, options):
+    """The rows of the expressions with these numbers, measured in a fresh process."""
     environment = processes.child_environment(1)
-    arguments = [str(HERE / "measure.py"), lib, str(start), str(stop)]
-    _, out, err, status = processes.spawn(
-        python, [*arguments, *(["--counts"] if counts else [])], environment, 1800
-    )
+    arguments = [str(HERE / "measure.py"), lib, ",".join(map(str, numbers)), *options]
+    _, out, err, status = processes.spawn(python, arguments, environment, 1800)
     if status:
-        print(f"{lib} {start}:{stop} ended with {status}: {err.strip()[-300:]}", flush=True)
+        print(f"{lib} {numbers} ended with {status}: {err.strip()[-300:]}", flush=True)
     lines = [line for line in out.splitlines() if line.startswith(MARK)]
     return [json.loads(line[len(MARK) :]) for line in lines]
 
@@ -115,7 +113,7 @@ def table(results, machine):
         "| figure | compared | median | above 1.1 |",
         "|---|--:|--:|--:|",
     ]
-    behind = above(results)
+    behind, noise = above(results), noise_of(results)
     for name, (words, _) in FIGURES.items():
         values = [v for row in results.values() if (v := ratio(row, name)) is not None]
         if values:
@@ -133,15 +131,46 @@ def table(results, machine):
     lines += ["", "| expression | figure | weft / JAX | reason |", "|---|---|--:|---|"]
     for key, name, value in behind:
         code = key.replace("|", "\\|")
-        reason = reasons.get(key, reasons.get(key.partition(" | ")[0], ""))
+        reason = reasons.get(key, reasons.get(key.partition(" | ")[0])) or measured(
+            results[key], name, noise
+        )
         lines.append(f"| `{code}` | {FIGURES[name][0]} | {value:.2f} | {reason} |")
     return "\n".join(lines) + "\n"
+
+
+def measured(row, name, noise):
+    """What the figures themselves give as the reason: digits that JAX loses, more to compile, a
+    greater count of something in a program that is not slower, or noise."""
+    errors = [row.get(lib, {}).get("error in ulp") for lib in ("weft", "jax")]
+    found = []
+    if None not in errors and errors[1] >= max(4, 2 * errors[0]):
+        ours, theirs = (f"{error:.2g}" if error < 1e4 else f"{error:.0e}" for error in errors)
+        found.append(f"Errs by {ours} units in the last place at most, JAX by {theirs}.")
+    times = {size: ratio(row, f"{size} wall") for size in ("large", "small")}
+    if name == "large first":
+        ours, theirs = (row[lib]["instructions"] for lib in ("weft", "jax"))
+        found.append(f"{ours} instructions to compile, JAX's {theirs}.")
+    if not is_time(name) and None not in times.values() and max(times.values()) <= LIMIT:
+        found.append(f"A call takes {times['large']:.2f} of JAX's time.")
+    if is_time(name) and ratio(row, name) <= noise[name]:
+        found.append("Within what equal programs show.")
+    return " ".join(found)
+
+
+def noise_of(results):
+    """Time -> the ratio that one in twenty pairs of equal programs exceeds."""
+    found = {}
+    for name in filter(is_time, FIGURES):
+        rows = [row for row in results.values() if is_same_program(row, name)]
+        values = sorted(v for row in rows if (v := ratio(row, name)) is not None)
+        found[name] = values[int(0.95 * (len(values) - 1))] if values else 1.0
+    return found
 
 
 def same_programs(results):
     """What the times of equal programs tell: the cost of a call, and the noise of the table."""
     lines = []
-    for name in ("large wall", "small wall"):
+    for name in ("large wall", "small wall", "large cpu", "small cpu"):
         rows = [row for row in results.values() if is_same_program(row, name)]
         values = sorted(v for row in rows if (v := ratio(row, name)) is not None)
         if values:
@@ -161,6 +190,7 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="the interpreter with weft")
     parser.add_argument("--beside", help="one with JAX; without, results.md is written anew")
     parser.add_argument("--counts", action="store_true", help="only what a machine cannot disturb")
+    parser.add_argument("--digits", action="store_true", help="only how far results are off")
     parser.add_argument("--reps", type=int, default=2, help="how often (2)")
     parser.add_argument("--chunk", type=int, default=60, help="expressions of one process (60)")
     parser.add_argument("--again", action="store_true", help="only what was slower; least is kept")
@@ -175,11 +205,13 @@ def main():
             chosen = [k for k in chosen if expressions.EXPRESSIONS[k] in slower]
         pythons = {"weft": os.path.abspath(args.python), "jax": os.path.abspath(args.beside)}
         fresh = {}
-        for repetition in range(1 if args.counts else args.reps):
-            for start, stop in stretches(chosen, args.chunk):
+        options = [f"--{option}" for option in ("counts", "digits") if getattr(args, option)]
+        for repetition in range(1 if options else args.reps):
+            for start in range(0, len(chosen), args.chunk):
+                numbers = chosen[start : start + args.chunk]
                 for lib in ("weft", "jax") if repetition % 2 == 0 else ("jax", "weft"):
-                    merge(fresh, run_chunk(lib, pythons[lib], start, stop, args.counts), lib)
-                print(f"{repetition + 1}: {start}-{stop} measured", flush=True)
+                    merge(fresh, run_chunk(lib, pythons[lib], numbers, options), lib)
+                print(f"{repetition + 1}: {len(numbers)} from {numbers[0]} measured", flush=True)
         for key, row in fresh.items():
             before = results.get(key, {})
             results[key] = {
@@ -193,23 +225,14 @@ def main():
 
 def updated(before, found, args):
     """The figures of an expression after it was measured once more."""
+    if args.counts or args.digits:
+        return before | found
     if not args.again:
-        return (before if args.counts else {}) | found
+        return found
     least = {
         name: min(found[name], before[name]) for name in found if is_time(name) and name in before
     }
     return before | found | least
-
-
-def stretches(chosen, most):
-    """Consecutive numbers as (start, stop), each of at most so many."""
-    found = []
-    for number in chosen:
-        if found and found[-1][1] == number and number - found[-1][0] < most:
-            found[-1][1] = number + 1
-        else:
-            found.append([number, number + 1])
-    return [tuple(pair) for pair in found]
 
 
 if __name__ == "__main__":

@@ -434,3 +434,62 @@ def test_cumulative_functions_of_the_standard_widen_narrow_integers(name, dtype,
     assert got.dtype == wide
     want = getattr(np, name.replace("ulative_", ""))(x, dtype=wide)
     np.testing.assert_array_equal(got, want)
+
+
+def test_modf_at_whole_numbers_and_infinities():
+    x = np.array([-0.0, -2.0, 2.0, np.inf, -np.inf, -0.5], np.float32)
+    for found, wanted in zip(jnp.modf(x), np.modf(x), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+    slopes = weft.vmap(weft.grad(lambda x: jnp.modf(x)[0]))(x)
+    np.testing.assert_array_equal(slopes, [1, 1, 1, 0, 0, 1])
+
+
+def test_a_trapezoid_with_infinite_ends():
+    for y in ([np.inf, 1, 2], [1, 2, np.inf], [np.inf, 1, np.inf], [-np.inf, np.inf, 1]):
+        y = np.array(y, np.float32)
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(jnp.trapezoid(y, dx=0.5), np.trapezoid(y, dx=0.5))
+        slopes = weft.grad(lambda y: jnp.trapezoid(y, dx=0.5))(y)
+        np.testing.assert_array_equal(slopes, [0.25, 0.5, 0.25])
+
+
+def test_a_ramp_beside_infinity_begins_with_its_end_value():
+    found = jnp.pad(np.array([np.inf, 1.0], np.float32), 2, mode="linear_ramp", end_values=3)
+    np.testing.assert_array_equal(found, [3, np.inf, np.inf, 1, 2, 3])
+
+
+@pytest.mark.parametrize("most", [5, 40])
+def test_the_derivative_of_apply_at_repeated_positions(most):
+    """By the chain rule, position by position; 40 positions are more than one block of steps."""
+    places = np.random.default_rng(most).integers(0, 4, most).astype(np.int32)
+    x = np.array([0.3, 0.5, 0.7, 0.9], np.float32)
+    want, slopes = x.astype(np.float64), np.ones(4)
+    for place in places:
+        slopes[place] *= np.cos(want[place])
+        want[place] = np.sin(want[place])
+
+    def applied(x, places):
+        return x.at[places].apply(jnp.sin)
+
+    np.testing.assert_allclose(weft.jit(applied)(x, places), want, rtol=1e-6)
+    found = weft.jit(weft.grad(lambda x, i: applied(x, i).sum()))(x, places)
+    np.testing.assert_allclose(found, slopes, rtol=1e-5)
+
+
+def test_the_derivatives_of_updated_blocks():
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+    def loss(x, v):
+        return (x.at[1:3, 1].add(v).at[:2, 2:].multiply(v).at[0].multiply(3.0) ** 2).sum()
+
+    def same(x, v):
+        rows, columns = np.indices((3, 4))
+        x = jnp.where((rows >= 1) & (columns == 1), x + v, x)
+        x = jnp.where((rows < 2) & (columns >= 2), x * v, x)
+        return (jnp.where(rows == 0, 3.0 * x, x) ** 2).sum()
+
+    v = np.float32(0.5)
+    for f in (weft.grad, weft.hessian):
+        found, wanted = (f(g, (0, 1))(x, v) for g in (loss, same))
+        weft.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), found, wanted)

@@ -15,6 +15,7 @@ from weft.control_flow.jit_primitive import placed_program
 from weft.core.jaxpr import Jaxpr
 from weft.dispatch.donation import Donation, donation_of, result_names, warn_of_unused
 from weft.dispatch.executable_calls import CompiledCall, DonatedLeaves, checked_call
+from weft.dispatch.packed_constants import packed
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.repeated_bodies import with_called_bodies
 from weft.lowering.called_bodies import bodies_are_called
@@ -57,10 +58,10 @@ class Specialization:
         reads: Sequence[bool] = (True,) * len(jaxpr.inputs)
         if not function._options.keep_unused:
             jaxpr, reads = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outputs))
-        self.jaxpr = jaxpr
         self.reads = tuple(reads)
         consts = [as_array(x) for x in traced.consts]
-        self.consts = [x for x, use in zip(consts, reads[:n], strict=True) if use]
+        read = [x for x, use in zip(consts, reads[:n], strict=True) if use]
+        self.jaxpr, self.consts = packed(jaxpr, read)
         given = [x for x, use in zip(arguments, reads[n:], strict=True) if use]
         numbers = iter(range(len(self.consts), len(self.consts) + len(given)))
         self.inputs = [next(numbers) if use else None for use in reads[n:]]
@@ -71,7 +72,7 @@ class Specialization:
         self.place = operand_place(
             [*consts, *arguments],
             f"jit of {self.name}",
-            {"jaxpr": jaxpr},
+            {"jaxpr": self.jaxpr},
             lambda: ["a closed-over array"] * len(consts) + self.names,
             also="" if function._shardings.arguments is None else ", and say so in in_shardings",
         )

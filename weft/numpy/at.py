@@ -7,8 +7,8 @@ arrays lowers to a dynamic update slice, in place inside an executable.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -62,7 +62,7 @@ from weft.ops.indexing.scatter import (
 )
 from weft.ops.indexing.slicing import pad
 from weft.ops.reductions.reduce import reduce_or
-from weft.ops.structural.joining import rev
+from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.runtime.jaxlib.lazy import LazyModule
 
@@ -71,6 +71,7 @@ __all__ = ["At", "AtIndex", "at"]
 # Loaded on first use: only `apply` at repeated positions takes steps.
 conditionals: Any = LazyModule("weft.control_flow.cond")
 loops: Any = LazyModule("weft.control_flow.while_loop")
+checkpoints: Any = LazyModule("weft.control_flow.checkpoint")
 
 Operation = Callable[[Any, Any], Any]
 
@@ -104,8 +105,7 @@ def write_static(x: Any, plan: IndexPlan, part: Any) -> Any:
     if plan.reverse:
         part = rev(part, plan.reverse)
     if all(step == 1 for step in plan.strides):
-        starts = [np.int32(s) if s < 2**31 else np.int64(s) for s in plan.starts]
-        return dynamic_update_slice(x, part, starts, allow_negative_indices=False)
+        return dynamic_update_slice(x, part, _starts(plan), allow_negative_indices=False)
     config = [
         (low, length - limit, step - 1)
         for low, limit, step, length in zip(
@@ -153,7 +153,7 @@ def scatter_by(
         numbers,
         indices_are_sorted=indices_are_sorted,
         # A single position is unique: then products have a derivative in the updates.
-        unique_indices=unique_indices or prod(plan.index_shape) <= 1,
+        unique_indices=unique_indices or math.prod(plan.index_shape) <= 1,
         mode=GatherScatterMode.PROMISE_IN_BOUNDS if safe else _MODES[mode],
     )
 
@@ -166,8 +166,12 @@ def update_by_plan(
     aval = type_of(x)
     value = broadcasted(_converted(value, dtype), plan.shape, f".at[...].{operation}")
     x = _converted(x, dtype)
-    if operation == "set" and not plan.indexed and 0 not in plan.index_shape:
+    fixed = not plan.indexed and 0 not in plan.index_shape
+    if operation == "set" and fixed:
         part = reshape(value, plan.sliced_shape())
+    elif fixed and plan.unit and not plan.whole:
+        block = reshape(value, plan.sliced_shape())
+        return _converted(_combined(x, block, _starts(plan), operation), aval.dtype)
     else:
         part = scatter_by(take_static(x, plan), plan, arrays, value, operation, **options)
     return _converted(write_static(x, plan, part), aval.dtype)
@@ -191,12 +195,37 @@ def update_window(
         begin[dim] = start
     value = broadcasted(_converted(value, dtype), shape, f".at[...].{operation}")
     value = reshape(value, sizes)
-    x = _converted(x, dtype)
+    return _converted(_combined(_converted(x, dtype), value, begin, operation), aval.dtype)
+
+
+def _starts(plan: IndexPlan) -> list[Any]:
+    """The starts of the static slices of a plan, as integers of a dtype that holds them."""
+    return [np.int32(s) if s < 2**31 else np.int64(s) for s in plan.starts]
+
+
+def _combined(x: Any, block: Any, starts: Sequence[Any], operation: str) -> Any:
+    """The array with a block of it, from `starts` on, combined with another."""
+    of, sizes = type_of(x), type_of(block).shape
+    moving = tuple(d for d, n in enumerate(sizes) if n != of.shape[d])
+    inexact = of.dtype in dtypes.INEXACT and dtypes.itemsize_bits(of.dtype) >= 16
+    if operation in ("add", "multiply") and inexact and moving and type_of(block).size:
+        # A scatter of one block: its transpose changes the block in the cotangent, where the
+        # transpose of reading and writing would write the whole cotangent twice.
+        wide = any(type_of(starts[d]).dtype.itemsize > 4 for d in moving)
+        index = [reshape(convert(starts[d], np.int64 if wide else INT32), (1,)) for d in moving]
+        return _OPERATIONS[operation][1](
+            x,
+            concatenate(index, 0),
+            block,
+            ScatterDimensionNumbers(tuple(range(len(sizes))), (), moving),
+            indices_are_sorted=True,
+            unique_indices=True,
+            mode=GatherScatterMode.CLIP,
+        )
     if operation != "set":
-        old = dynamic_slice(x, begin, sizes, allow_negative_indices=False)
-        value = _OPERATIONS[operation][0](old, value)
-    out = dynamic_update_slice(x, value, begin, allow_negative_indices=False)
-    return _converted(out, aval.dtype)
+        old = dynamic_slice(x, starts, sizes, allow_negative_indices=False)
+        block = _OPERATIONS[operation][0](old, block)
+    return dynamic_update_slice(x, block, starts, allow_negative_indices=False)
 
 
 def _check_mode(mode: Any, operation: str) -> None:
@@ -464,7 +493,7 @@ class AtIndex:
         wrap = options.get("wrap_negative_indices", True)
         old = self.get(mode="clip", wrap_negative_indices=wrap)
         plan = plan_of(encode(self.index, type_of(self.array).shape).key, type_of(self.array).shape)
-        most = prod(plan.index_shape) if plan.indexed else 1
+        most = math.prod(plan.index_shape) if plan.indexed else 1
         new = func(old)
         if most > 1 and not options.get("unique_indices", False):
             new = self._applied_again(func, convert(new, type_of(old).dtype), most, **options)
@@ -488,11 +517,30 @@ class AtIndex:
             new = func(select(more, values, stop_gradient(values)))
             return select(more, convert(new, type_of(values).dtype), values)
 
-        def step(i: Any, values: Any) -> Any:
-            some = reduce_or(lt(i, times), tuple(range(type_of(times).ndim)))
-            return conditionals.cond(some, again, lambda i, values: values, i, values)
+        def some(i: Any) -> Any:
+            return reduce_or(lt(i, times), tuple(range(type_of(times).ndim)))
 
-        return loops.fori_loop(np.int32(1), np.int32(most), step, values) if most > 1 else values
+        def step(i: Any, values: Any) -> Any:
+            return conditionals.cond(some(i), again, lambda i, values: values, i, values)
+
+        # Blocks of steps that are computed again for the derivative: values are kept for a block
+        # and for a step of one block, twice the square root of their number instead of all.
+        length = math.isqrt(most)
+
+        def steps(first: Any, values: Any) -> Any:
+            def one(i: Any, values: Any) -> Any:
+                return step(add_(first, i), values)
+
+            return loops.fori_loop(np.int32(0), np.int32(length), one, values)
+
+        def block(number: Any, values: Any) -> Any:
+            first = add_(mul(number, np.int32(length)), np.int32(1))
+            kept = checkpoints.checkpoint(steps)
+            return conditionals.cond(some(first), kept, lambda i, values: values, first, values)
+
+        if most <= 16:
+            return loops.fori_loop(np.int32(1), np.int32(max(most, 1)), step, values)
+        return loops.fori_loop(np.int32(0), np.int32(-(-(most - 1) // length)), block, values)
 
     def get(
         self,

@@ -15,8 +15,8 @@ from weft.numpy.arguments import along, convert
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import unlisted
 from weft.ops.elementwise.arithmetic import ne
-from weft.ops.elementwise.bits import bitwise_and, shift_left, shift_right_logical
-from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.elementwise.bits import bitwise_and, shift_left
+from weft.ops.indexing.creation import broadcasted_iota, full
 from weft.ops.indexing.slicing import pad, slice_in_dim
 from weft.ops.operand_errors import to_dtype
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape
@@ -107,7 +107,8 @@ def _unpacked(a: Any, *, axis: int, length: int, bitorder: str) -> Any:
     last = move_dim(a, axis, of.ndim - 1, of.shape[axis])
     shape = (*type_of(last).shape, 8)
     spread = broadcast_in_dim(last, shape, tuple(range(of.ndim)))
-    bits = bitwise_and(shift_right_logical(spread, _weights(shape, bitorder)), np.uint8(1))
+    mask = shift_left(full(shape, 1, dtypes.uint8), _weights(shape, bitorder))
+    bits = convert(ne(bitwise_and(spread, mask), np.uint8(0)), dtypes.uint8)
     total = 8 * of.shape[axis]
     bits = reshape(bits, (*shape[:-2], total))
     if length <= total:

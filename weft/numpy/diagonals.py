@@ -36,10 +36,12 @@ from weft.numpy.taking import refuse_inplace, wrapped
 from weft.ops.elementwise.arithmetic import add, div, eq, lt, mul, rem
 from weft.ops.elementwise.arithmetic import max as larger
 from weft.ops.elementwise.arithmetic import min as smaller
-from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.indexing.gather import GatherScatterMode
+from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter
 from weft.ops.indexing.slicing import pad, slice_in_dim
+from weft.ops.linalg import matrices
 from weft.ops.structural.shape import broadcast_in_dim, reshape, transpose
 from weft.typing import ArrayLike
 
@@ -66,12 +68,7 @@ def _diagonal(a: Any, *, offset: int, axis1: int, axis2: int) -> Any:
         return broadcast_in_dim(of.dtype.type(0), (*left, 0), ())
     x = slice_in_dim(x, low_row, low_row + size, axis=rank)
     x = slice_in_dim(x, low_column, low_column + size, axis=rank + 1)
-    # In a square read row by row, every (size + 1)-th element is on the diagonal: pad and slice
-    # move memory once and need no gather.
-    flat = reshape(x, (*left, size * size))
-    flat = pad(flat, of.dtype.type(0), [*[(0, 0, 0)] * rank, (0, size, 0)])
-    rows = reshape(flat, (*left, size, size + 1))
-    return reshape(slice_in_dim(rows, 0, 1, axis=rank + 1), (*left, size))
+    return matrices.diagonal(x)
 
 
 @repeated
@@ -155,26 +152,28 @@ def trace(
 def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
     of = type_of(a)
     shape = of.shape
-    step = (
-        shape[1] + 1 if of.ndim == 2 else 1 + sum(prod(shape[d + 1 :]) for d in range(of.ndim - 1))
-    )
-    end = of.size if wrap or of.ndim > 2 else min(of.size, shape[1] * shape[1])
-    flat = broadcasted_iota(INT32, (of.size,), 0)
-    hit = bitwise_and(eq(rem(flat, INT32.type(step)), INT32.type(0)), lt(flat, INT32.type(end)))
     values = reshape(convert(val, of.dtype), (type_of(val).size,))
     n = type_of(values).shape[0]
-    if not n:
+    if not n or not of.size:
         return a  # as NumPy does
-    if n == 1:
-        filled = broadcasted(reshape(values, ()), (of.size,))
-    else:
-        rows = -(-of.size // step)
-        filled = cycled(values, rows)
+    if wrap and of.ndim == 2 and shape[0] > shape[1]:
+        step = shape[1] + 1
+        flat = reshape(broadcasted_iota(INT32, (of.size,), 0), shape)
         filled = pad(
-            filled, of.dtype.type(0), [(0, max(0, of.size - ((rows - 1) * step + 1)), step - 1)]
+            cycled(values, -(-of.size // step)), of.dtype.type(0), [(0, step - 1, step - 1)]
         )
-        filled = slice_in_dim(filled, 0, of.size)
-    return reshape(select(hit, filled, reshape(a, (of.size,))), shape)
+        filled = reshape(slice_in_dim(filled, 0, of.size), shape)
+        return select(eq(rem(flat, INT32.type(step)), INT32.type(0)), filled, a)
+    size, dims = min(shape), tuple(range(of.ndim))
+    return scatter(
+        a,
+        broadcasted_iota(INT32, (size, of.ndim), 0),
+        cycled(values, size) if n > 1 else broadcasted(values, (size,)),
+        ScatterDimensionNumbers((), dims, dims),
+        indices_are_sorted=True,
+        unique_indices=True,
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+    )
 
 
 def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:

@@ -10,6 +10,7 @@ from weft import dtypes
 from weft.argument_errors import integer_of, not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
+from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
     axes_of,
@@ -36,7 +37,9 @@ from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import add, div, eq, mul, ne, neg, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.complex import conj
+from weft.ops.elementwise.rounding import is_finite
 from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import zeros_like_array
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.products.convolution import conv_general_dilated
 from weft.ops.reductions.cumulative import cumsum
@@ -244,6 +247,17 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     return found[0] if len(found) == 1 else found
 
 
+@custom_jvp
+def _finite(x: Any) -> Any:
+    """Numbers, with 0 for infinities and NaN, and with the derivative 1 there, too."""
+    return select(is_finite(x), x, zeros_like_array(x))
+
+
+@_finite.defjvp
+def _finite_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    return _finite(*primals), tangents[0]
+
+
 @compiled
 def _trapezoid(y: Any, step: Any, *, axis: int, coordinates: bool) -> Any:
     y, step = promoted("trapezoid", y, step)
@@ -251,6 +265,12 @@ def _trapezoid(y: Any, step: Any, *, axis: int, coordinates: bool) -> Any:
     working = accumulator(dtype)
     y, step = convert(y, working), convert(step, working)
     shape = type_of(y).shape
+    if not type_of(step).ndim and shape[axis] > 1 and working not in dtypes.COMPLEX:
+        # One sum, without arrays of neighbours: of the first and the last only half counts.
+        first, last = slice_in_dim(y, 0, 1, axis=axis), slice_in_dim(y, -1, None, axis=axis)
+        halves = mul(_finite(join([first, last], axis)), working.type(0.5))
+        total = sub(reduce_sum(y, (axis,)), reduce_sum(halves, (axis,)))
+        return convert(mul(total, step), dtype)
     means = add(slice_in_dim(y, 1, None, axis=axis), slice_in_dim(y, 0, -1, axis=axis))
     if coordinates:
         if type_of(step).ndim == 1:

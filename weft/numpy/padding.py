@@ -224,16 +224,19 @@ def _ramp(x: Any, *values: Any, widths: Widths) -> Any:
             (low, before, _part(x, 0, 1, axis)),
             (high, after, _part(x, n - 1, n, axis)),
         ):
-            edge = _repeated(convert(edge, working), count, axis)
+            # The outermost element is the end value, whatever the edge is.
+            outermost = broadcasted(end, type_of(_part(edge, 0, min(count, 1), axis)).shape)
+            inner = max(count - 1, 0)
+            edge = _repeated(convert(edge, working), inner, axis)
             shape = type_of(edge).shape
-            step = div(convert(iota(np.int32, count), working), working.type(max(count, 1)))
-            step = broadcast_in_dim(step, shape, (axis,))
+            step = add(convert(iota(np.int32, inner), working), working.type(1))
+            step = broadcast_in_dim(div(step, working.type(max(count, 1))), shape, (axis,))
             ramp = add(broadcasted(end, shape), mul(step, sub(edge, broadcasted(end, shape))))
-            parts.append(ramp if end is low else rev(ramp, (axis,)))
+            parts += [outermost, ramp] if end is low else [rev(ramp, (axis,)), outermost]
         if dtype in dtypes.INTEGER:
             parts = [floor(p) for p in parts]
         parts = [convert(p, dtype) for p in parts]
-        x = concatenate([parts[0], x, parts[1]], axis)
+        x = concatenate([*parts[:2], x, *parts[2:]], axis)
     return x
 
 
@@ -247,23 +250,25 @@ _STATISTICS: dict[str, Callable[..., Any]] = {
 
 @compiled
 def _statistic(x: Any, *, widths: Widths, mode: str, lengths: Any) -> Any:
-    dtype = type_of(x).dtype
     for axis, (before, after) in enumerate(widths):
         if not before and not after:
             continue
         n = type_of(x).shape[axis]
         sizes = [n if length is None else min(length, n) for length in lengths[axis]]
-        parts = []
-        for count, part in (
-            (before, _part(x, 0, sizes[0], axis)),
-            (after, _part(x, n - sizes[1], n, axis)),
-        ):
-            found = _STATISTICS[mode](part, axis=axis, keepdims=True)
-            if dtype in dtypes.INTEGER and type_of(found).dtype != dtype:
-                found = nearest(found, RoundingMethod.TO_NEAREST_EVEN)
-            parts.append(_repeated(convert(found, dtype), count, axis))
-        x = concatenate([parts[0], x, parts[1]], axis)
+        first = last = _of_part(_part(x, 0, sizes[0], axis), mode, axis)
+        if min(sizes) < n:
+            last = _of_part(_part(x, n - sizes[1], n, axis), mode, axis)
+        x = concatenate([_repeated(first, before, axis), x, _repeated(last, after, axis)], axis)
     return x
+
+
+def _of_part(part: Any, mode: str, axis: int) -> Any:
+    """A statistic along an axis, which stays with length 1, in the dtype of the array."""
+    dtype = type_of(part).dtype
+    found = _STATISTICS[mode](part, axis=axis, keepdims=True)
+    if dtype in dtypes.INTEGER and type_of(found).dtype != dtype:
+        found = nearest(found, RoundingMethod.TO_NEAREST_EVEN)
+    return convert(found, dtype)
 
 
 def _pad_by_function(x: Any, widths: Widths, function: Callable[..., Any], kwargs: Any) -> Any:

@@ -410,11 +410,15 @@ def _power_of_two(exponent: Any, like: Any) -> Any:
 @compiled
 def _scale_by_power(x: Any, exponent: Any) -> Any:
     """x times 2 to any power, exact unless the result leaves the range."""
-    x, exponent = together(x, exponent)
+    # The widest range of exponents is four times that of the normal numbers.
+    return _times_powers(*together(x, exponent), count=4)
+
+
+def _times_powers(x: Any, exponent: Any, *, count: int) -> Any:
+    """x times 2 to a power, as a product with `count` powers within the range of normal numbers."""
     bias = _FORMATS[type_of(x).dtype][2]
     low, high = filled(1 - bias, exponent), filled(bias, exponent)
-    # The widest range of exponents is four times that of the normal numbers.
-    for _ in range(4):
+    for _ in range(count):
         part = lax.max(low, lax.min(high, exponent))
         x = lax.mul(x, _power_of_two(part, x))
         exponent = lax.sub(exponent, part)
@@ -458,13 +462,15 @@ def _fraction_and_exponent(x: Any) -> tuple[Any, Any]:
     # integers, which are normal numbers.
     digits = bits.bitwise_and(pattern, constant((1 << fraction) - 1, pattern))
     subnormal = lax.eq(_exponent_field(x), np.int32(0))
-    digits = _copysign.function(convert_element_type(digits, type_of(x).dtype), x)
+    digits = convert_element_type(digits, type_of(x).dtype)
+    digits = select(_sign_bit(x), lax.neg(digits), digits)
     scaled = select(subnormal, digits, x)
     shift = lax.sub(_exponent_field(scaled), np.int32(bias - 1))
     exponent = select(subnormal, lax.add(shift, np.int32(1 - bias - fraction)), shift)
     endless = bits.bitwise_not(rounding.is_finite(x))
     special = bits.bitwise_or(lax.eq(scaled, constant(0, x)), endless)
-    mantissa = _scale_by_power.function(scaled, lax.neg(shift))
+    # A normal number's power of 2, inverted, is at most two powers outside of the normal range.
+    mantissa = _times_powers(scaled, lax.neg(shift), count=2)
     return select(special, x, mantissa), select(special, filled(0, exponent), exponent)
 
 
@@ -496,10 +502,12 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
 
 @compiled
 def _modf(x: Any) -> Any:
-    whole = _trunc(x)
-    infinite = _infinite(x)
-    rest = lax.sub(x, select(infinite, filled(0, x), whole))
-    return _copysign(select(infinite, filled(0, x), rest), x), whole
+    # Of the size: so a fraction of 0 gets the sign of x, and its derivative is 1.
+    negative = _sign_bit(x)
+    size = select(negative, lax.neg(x), x)
+    whole = rounding.floor(size)
+    rest = select(lax.eq(size, filled(math.inf, x)), filled(0, x), lax.sub(size, whole))
+    return tuple(select(negative, lax.neg(part), part) for part in (rest, whole))
 
 
 _fraction_and_whole: Callable[[Any], Any] = unary("modf", {FLOATING: _modf}, "", inexact=True)

@@ -46,6 +46,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing import slicing
 from weft.ops.indexing.creation import iota
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter_add
+from weft.ops.linalg.matrices import diagonal
 from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import dot_general
 from weft.ops.reductions.reduce import reduce_max, reduce_min
@@ -148,9 +149,7 @@ def _corrcoef(c: Any) -> Any:
     if not of.ndim:
         return div(c, c)
     n = of.shape[0]
-    on_diagonal = eq(*[broadcast_in_dim(iota(np.int32, n), (n, n), (d,)) for d in (0, 1)])
-    zero = broadcasted(of.dtype.type(0), (n, n))
-    deviation = sqrt(real_part(reduce_sum(select(on_diagonal, c, zero), (1,))))
+    deviation = sqrt(real_part(diagonal(c)))
     real_dtype = dtypes.to_real(of.dtype)
     outer = mul(*[broadcast_in_dim(deviation, (n, n), (d,)) for d in (0, 1)])
     one = real_dtype.type(1)

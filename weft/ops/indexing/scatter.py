@@ -306,6 +306,15 @@ def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
             shape = indices_type.shape
             bound = stablehlo.broadcast_in_dim(stablehlo.constant(last), shape, (len(shape) - 1,))
             indices = stablehlo.clamp(stablehlo.full(0, shape, dtype), indices, bound)
+        if mode is not GatherScatterMode.FILL_OR_DROP and indices_type.ndim == 1 and index_map:
+            # One block: XLA would look whether it is inside.
+            sizes = window_sizes(operand_type.shape, updates_type.shape, numbers)
+            starts: list[Any] = [stablehlo.constant(0, (), dtype)] * operand_type.ndim
+            for k, dim in enumerate(index_map):
+                starts[dim] = stablehlo.reshape(stablehlo.slice_(indices, (k,), (k + 1,)), ())
+            old = stablehlo.dynamic_slice(operand, starts, sizes)
+            new = combine(old, stablehlo.reshape(updates, sizes))
+            return stablehlo.dynamic_update_slice(operand, new, starts)
         free = [d for d in range(operand_type.ndim) if d not in numbers.operand_batching_dims]
         if not index_map and free:
             # XLA takes a scatter without positions for an elementwise operation where the shapes

@@ -170,7 +170,15 @@ def order_after(pivots: Any, size: int) -> Any:
     def condition(state: list[Any]) -> Any:
         return stablehlo.compare(state[0], number(count), "LT")
 
-    def body(state: list[Any]) -> list[Any]:
+    def one_row(state: list[Any]) -> list[Any]:
+        i, order, pivots = state
+        j = stablehlo.reshape(stablehlo.dynamic_slice(pivots, [i], (1,)), ())
+        here, there = (stablehlo.dynamic_slice(order, [k], (1,)) for k in (i, j))
+        swapped = stablehlo.dynamic_update_slice(order, there, [i])
+        swapped = stablehlo.dynamic_update_slice(swapped, here, [j])
+        return [stablehlo.add(i, number(1)), swapped, pivots]
+
+    def rows(state: list[Any]) -> list[Any]:
         i, order, pivots = state
         place = [*(number(0) for _ in batch), i]
         # Every element of a row is compared, which costs less than gathering one element of each
@@ -191,6 +199,7 @@ def order_after(pivots: Any, size: int) -> Any:
         swapped = stablehlo.select(is_here, moved, stablehlo.select(is_there, here, order))
         return [stablehlo.add(i, number(1)), swapped, pivots]
 
+    body = rows if batch else one_row
     return stablehlo.while_([number(0), order, pivots], condition, body)[1]
 
 

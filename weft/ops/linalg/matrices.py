@@ -21,12 +21,12 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import eq, ge, le, mul, sub
 from weft.ops.elementwise.complex import conj
 from weft.ops.elementwise.selection import select
-from weft.ops.indexing.creation import broadcasted_iota, zeros_like_array
-from weft.ops.indexing.gather import GatherDimensionNumbers, gather
+from weft.ops.indexing.creation import broadcasted_iota, full_like, zeros_like_array
+from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.indexing.slicing import slice as slice_
 from weft.ops.operand_errors import to_dtype, unfit
 from weft.ops.products.dot import batch_matmul
-from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape, transpose
+from weft.ops.structural.shape import broadcast_in_dim, move_dim, reshape, transpose
 from weft.runtime import lapack, stablehlo
 
 __all__ = [
@@ -307,8 +307,21 @@ def _places(type: ArrayType) -> list[Any]:
 
 def diagonal(x: Any) -> Any:
     """The diagonal of each square matrix."""
-    aval = type_of(x)
-    return reduce_sum(select(on_diagonal(aval), x, zeros_like_array(x)), (aval.ndim - 1,))
+    shape = type_of(x).shape
+    if 0 in shape:
+        return full_like(x, 0, shape=shape[:-1])
+    # Only what is on the diagonal is read, and written by the transpose.
+    rank, n = len(shape) - 2, shape[-1]
+    numbers = GatherDimensionNumbers(tuple(range(rank)), (rank, rank + 1), (rank, rank + 1))
+    return gather(
+        x,
+        broadcasted_iota(dtypes.int32, (n, 2), 0),
+        numbers,
+        (*shape[:-2], 1, 1),
+        unique_indices=True,
+        indices_are_sorted=True,
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+    )
 
 
 def along_columns(values: Any, type: ArrayType) -> Any:

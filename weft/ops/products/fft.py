@@ -134,6 +134,11 @@ def fft_type(x: ArrayType, *, kind: str, lengths: tuple[int, ...]) -> ArrayType:
 def fft_transpose(ct: Any, x: Any, *, kind: str, lengths: tuple[int, ...]) -> list[Any]:
     """The transposed matrix: for the complex kinds the matrix itself, which is symmetric."""
     if kind == "RFFT":
+        if len(lengths) == 1:
+            # The real part of a sum over the frequencies that are given. IRFFT takes the conjugate,
+            # and reads most frequencies twice. (In more dimensions it assumes symmetry.)
+            each = mul(conj(ct), _times_read(type_of(ct), lengths, inverted=True))
+            return [fft_p.bind(each, kind="IRFFT", lengths=lengths)]
         # The frequencies that a real transform does not give contribute nothing.
         missing = lengths[-1] - (lengths[-1] // 2 + 1)
         padding = [(0, 0, 0)] * (type_of(ct).ndim - 1) + [(0, missing, 0)]
@@ -145,17 +150,17 @@ def fft_transpose(ct: Any, x: Any, *, kind: str, lengths: tuple[int, ...]) -> li
     return [fft_p.bind(ct, kind=kind, lengths=lengths)]
 
 
-def _times_read(frequencies: ArrayType, lengths: tuple[int, ...]) -> Any:
+def _times_read(frequencies: ArrayType, lengths: tuple[int, ...], *, inverted: bool = False) -> Any:
     """The number of times that IRFFT uses a frequency, over the number of elements: twice, as
-    itself and its conjugate, or once if it is its own conjugate."""
+    itself and its conjugate, or once if it is its own conjugate. `inverted` is 1 over that."""
     column = broadcasted_iota(dtypes.int32, frequencies.shape, frequencies.ndim - 1)
     own = eq(column, dtypes.int32.type(0))
     if lengths[-1] % 2 == 0:
         own = bitwise_or(own, eq(column, dtypes.int32.type(lengths[-1] // 2)))
     size = prod(lengths)
     once, twice = (
-        full_like(column, number / size, frequencies.dtype, frequencies.shape)
-        for number in (1.0, 2.0)
+        full_like(column, number, frequencies.dtype, frequencies.shape)
+        for number in ((float(size), size / 2) if inverted else (1 / size, 2 / size))
     )
     return select(own, once, twice)
 

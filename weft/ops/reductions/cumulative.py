@@ -1,10 +1,10 @@
 """Cumulative sums, products, extrema and logarithms of sums along one axis.
 
 All are scans by an associative combination. On the CPU each is one sequential loop, which measures
-fastest there and compiles in a tenth of the time of a tree (a windowed reduction is quadratic);
-elsewhere it is the odd-even tree of Ladner and Fischer, "Parallel prefix computation" (JACM 1980).
-Narrow floating-point numbers are accumulated in the next wider dtype on the CPU, so a long sum
-keeps its digits.
+fastest there and compiles in a tenth of the time of a tree (a windowed reduction is quadratic), or
+is written out where the axis is short; elsewhere it is the odd-even tree of Ladner and Fischer,
+"Parallel prefix computation" (JACM 1980). Narrow floating-point numbers are accumulated in the next
+wider dtype on the CPU, so a long sum keeps its digits.
 
 Every derivative here is a first-order linear recurrence, T[i] = a[i] T[i-1] + b[i]: so is the
 derivative of a recurrence, and its transpose is the recurrence in the other direction. One more
@@ -61,6 +61,7 @@ class Scan:
     start: Callable[[Elements], Elements] | None = None
     step: Callable[[Elements, Elements], Elements] | None = None
     rounds: bool = True
+    unrolled: int = 8  # on the CPU, axes up to this length are written out instead of looped over
 
 
 WIDER = {
@@ -92,7 +93,10 @@ def lower_scan(context: Any, operands: Elements, scan: Scan, axis: int, reverse:
 
     if context.platform == "cpu":
         start, step = scan.start or (lambda row: row), scan.step or scan.combine
-        return scan_by_loop(
+        # Complex products lose digits where XLA fuses them: it contracts their parts.
+        short = type.shape[axis] <= scan.unrolled and dtype not in dtypes.COMPLEX
+        scan_rows = scan_unrolled if short else scan_by_loop
+        return scan_rows(
             operands, lambda x: start(lift(x)), lambda x, y: step(x, lift(y)), emit, axis, reverse
         )
     if reverse:
@@ -140,6 +144,31 @@ def scan_by_loop(
     return stablehlo.while_(
         [one, out, *kept], lambda state: stablehlo.compare(state[0], end, "LT"), body
     )[1]
+
+
+def scan_unrolled(
+    operands: Elements,
+    start: Callable[[Elements], Elements],
+    step: Callable[[Elements, Elements], Elements],
+    emit: Callable[[Elements], Any],
+    axis: int,
+    reverse: bool,
+) -> Any:
+    """Combines one row after the other without a loop, which XLA fuses with what is around it."""
+    shape = list(operands[0].type.shape)
+
+    def row(i: int) -> Elements:
+        low = [i if d == axis else 0 for d in range(len(shape))]
+        high = [i + 1 if d == axis else n for d, n in enumerate(shape)]
+        return [stablehlo.slice_(x, low, high) for x in operands]
+
+    first, *others = reversed(range(shape[axis])) if reverse else range(shape[axis])
+    kept = list(start(row(first)))
+    found = [emit(kept)]
+    for i in others:
+        kept = list(step(kept, row(i)))
+        found.append(emit(kept))
+    return stablehlo.concatenate(found[::-1] if reverse else found, axis)
 
 
 def scan_by_tree(
@@ -475,6 +504,7 @@ LOGSUMEXP = Scan(
     lift=one_exponential,
     combine=scaled_sum,
     emit=lambda combined: stablehlo.add(combined[0], stablehlo.log(combined[1])),
+    unrolled=3,  # XLA repeats the exponentials for every element of the result
 )
 
 

@@ -31,6 +31,7 @@ from weft.numpy.arguments import (
 )
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import widened
+from weft.ops.indexing.gather import GatherDimensionNumbers, gather
 from weft.scipy.argument_checks import at_least, check_dimensions, one_of, wrong_shape, wrong_value
 from weft.scipy.signal.trends import without_trend
 
@@ -185,7 +186,15 @@ def _places(plan: _Plan, count: int) -> Any:
 def _transforms(x: Any, window: Any, plan: _Plan) -> Any:
     """The Fourier transforms of all parts: (..., parts, frequencies)."""
     count = (x.shape[-1] - plan.noverlap) // plan.step
-    parts = jnp.take(x, _places(plan, count), axis=-1, mode="clip")
+    last = x.ndim - 1
+    parts = gather(
+        x,
+        jnp.arange(count, dtype=jnp.int32)[:, None] * plan.step,
+        GatherDimensionNumbers((*range(last), last + 1), (), (last,)),
+        (*x.shape[:-1], plan.nperseg),
+        indices_are_sorted=True,
+        mode="promise_in_bounds",
+    )
     if plan.detrend:
         parts = without_trend(parts, plan.detrend == "linear")
     parts = parts * window
