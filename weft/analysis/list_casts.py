@@ -67,7 +67,7 @@ def _users(jaxpr: Jaxpr) -> dict[Any, str]:
         for eqn in jaxpr.eqns:
             inside: dict[int, str] = {}
             for inner in jaxprs_in(eqn.params):
-                # Operands that no inner jaxpr takes, such as the index of a conditional, come first.
+                # Operands that no inner jaxpr takes, such as a condition's index, come first.
                 skipped, names = len(eqn.inputs) - len(inner.inputs), _users(inner)
                 for i, var in enumerate(inner.inputs, skipped):
                     if var in names:
