@@ -13,7 +13,7 @@ from weft.analysis.comms_html import html
 from weft.analysis.comms_rows import KINDS, CommsRow, rows_of
 from weft.analysis.comms_text import listed, table
 from weft.analysis.hlo_collectives import compiled_rows
-from weft.analysis.programs import Inner, occurrences
+from weft.analysis.inner_programs import Inner, occurrences
 from weft.api.autodiff import vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.base import source as sources

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from weft.analysis.cost import short
 from weft.analysis.program_costs import ProgramCost, cost_of
-from weft.analysis.programs import inner_programs
+from weft.analysis.inner_programs import inner_programs
 from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Var, Writer, jaxprs_in
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.analysis.collectives import collective_of
 from weft.analysis.operation_costs import is_fusible, is_view, moved_bytes, size_in_bytes, work_of
-from weft.analysis.programs import Inner, inner_programs
+from weft.analysis.inner_programs import Inner, inner_programs
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.sharding.mesh import AnyMesh
 
