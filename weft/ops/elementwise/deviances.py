@@ -19,7 +19,7 @@ from weft.runtime import stablehlo
 
 __all__ = [
     "binomial", "binomial_deviance", "deviance", "distance_from_mean", "log_binomial",
-    "log_poisson", "poisson", "stirling",
+    "log_poisson", "log_ratio", "poisson", "stirling",
 ]  # fmt: skip
 
 # Chebyshev coefficients in 2/x - 1, for x >= 1, of x times the remainder of log gamma(x) after
@@ -35,7 +35,7 @@ _STIRLING = (
     2.4415184032977972e-17, -5.191233070685366e-18,
 )  # fmt: skip
 # The terms of the series of a deviance fall by the square of this.
-_CLOSE, _TERMS = 0.25, 13
+_CLOSE = 0.25
 
 
 # ---- factorials --------------------------------------------------------------------------------
@@ -102,20 +102,32 @@ def _distance(p: Term, n: Term, low: Term, x: Term) -> Term:
     return total + (first + second + third + (p_low * n_low + p * low))
 
 
+def log_ratio(x: Term, y: Term) -> Term:
+    """log(x / y) of positive numbers, precise where they are close; infinite where one is 0.
+
+    By one logarithm, of how many times the larger number has the smaller one.
+    """
+    larger = x.made(stablehlo.maximum(x.ir, y.ir))
+    smaller = x.made(stablehlo.minimum(x.ir, y.ir))
+    excess = (larger - smaller) / smaller
+    # The quotient may overflow where the logarithm does not: that of x / y / scale**2.
+    endless = excess.equals(math.inf)
+    scale = 2.0 ** (dtypes.finfo(x.dtype).maxexp // 2)
+    scaled = larger * (1 / scale) / (smaller * scale) - 1.0
+    found = log1p(where(endless, scaled, excess)) + where(endless, x.full(2 * math.log(scale)), 0.0)
+    return where(x < y, -found, found)
+
+
 def deviance(x: Term, off: Term, y: Term) -> Term:
     """x log(x / y) - x + y for x, y >= 0, where off = y - x is known more precisely than y is."""
     center = x + y
     share = where(center.equals(0.0), 0.0, off / where(center.equals(0.0), 1.0, center))
     close = abs(share) < _CLOSE
     v = where(close, share, 0.0)
-    odd = [1.0 / (2 * j + 3) for j in range(_TERMS)]
+    terms = math.ceil(math.log(x.eps / 4) / math.log(_CLOSE**2))
+    odd = [1.0 / (2 * j + 3) for j in range(terms)]
     series = v * off - 2.0 * x * v * (v * v) * polynomial(v * v, odd)
-    safe = where(x > 0.0, x, 1.0)
-    ratio = y / safe
-    # The quotient may overflow or vanish where the logarithms do not.
-    extreme = ratio.equals(0.0) | ratio.equals(math.inf)
-    logarithm = where(extreme, y.log() - safe.log(), ratio.log())
-    far = where(x > 0.0, off - x * logarithm, off)
+    far = where(x > 0.0, off + x * log_ratio(x, y), off)
     far = where(center.equals(math.inf) & ~off.is_nan(), math.inf, far)
     return where(close, series, far)
 
