@@ -109,27 +109,25 @@ def log_ratio(x: Term, y: Term) -> Term:
     """
     larger = x.made(stablehlo.maximum(x.ir, y.ir))
     smaller = x.made(stablehlo.minimum(x.ir, y.ir))
-    excess = (larger - smaller) / smaller
-    # The quotient may overflow where the logarithm does not: that of x / y / scale**2.
-    endless = excess.equals(math.inf)
-    scale = 2.0 ** (dtypes.finfo(x.dtype).maxexp // 2)
-    scaled = larger * (1 / scale) / (smaller * scale) - 1.0
-    found = log1p(where(endless, scaled, excess)) + where(endless, x.full(2 * math.log(scale)), 0.0)
+    # The quotient may overflow where its logarithm does not: then of the quotient over scale**2.
+    scale = 2.0 ** (dtypes.finfo(x.dtype).maxexp // 2 - 1)
+    reduced, raised = larger * (1 / scale), smaller * scale
+    endless = reduced > raised
+    quotient = where(endless, reduced, larger - smaller) / where(endless, raised, smaller)
+    found = log1p(where(endless, quotient - 1.0, quotient))
+    found = where(endless, found + 2 * math.log(scale), found)
     return where(x < y, -found, found)
 
 
 def deviance(x: Term, off: Term, y: Term) -> Term:
     """x log(x / y) - x + y for x, y >= 0, where off = y - x is known more precisely than y is."""
-    center = x + y
-    share = where(center.equals(0.0), 0.0, off / where(center.equals(0.0), 1.0, center))
-    close = abs(share) < _CLOSE
-    v = where(close, share, 0.0)
+    v = off / (x + y)
     terms = math.ceil(math.log(x.eps / 4) / math.log(_CLOSE**2))
     odd = [1.0 / (2 * j + 3) for j in range(terms)]
     series = v * off - 2.0 * x * v * (v * v) * polynomial(v * v, odd)
     far = where(x > 0.0, off + x * log_ratio(x, y), off)
-    far = where(center.equals(math.inf) & ~off.is_nan(), math.inf, far)
-    return where(close, series, far)
+    far = where(abs(off).equals(math.inf), math.inf, far)
+    return where(abs(v) < _CLOSE, series, far)
 
 
 def distance_from_mean(x: Term, rest: Term, p: Term) -> Term:

@@ -114,7 +114,7 @@ def rel_entr_formula(p: Term, q: Term) -> Term:
 def kl_div_formula(p: Term, q: Term) -> Term:
     inside = (p > 0.0) & (q > 0.0)
     value = deviance(p, q - p, q)
-    value = where(p.equals(math.inf) | q.equals(math.inf), math.nan, value)
+    value = where(abs(q - p).equals(math.inf), math.nan, value)
     found = where(inside, value, where(p.equals(0.0) & (q >= 0.0), q, math.inf))
     return where(p.is_nan() | q.is_nan(), math.nan, found)
 

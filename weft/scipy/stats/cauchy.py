@@ -10,7 +10,10 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.scipy.stats.distributions import Family, inside, probability
+from weft import dtypes
+from weft.ops.elementwise.formulas import Term, log1p, where
+from weft.scipy.real_functions import kernel
+from weft.scipy.stats.distributions import Family, probability
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -34,12 +37,31 @@ _family = Family(__name__).examples("""
     """)
 
 
+def log_square_formula(y: Term) -> Term:
+    """log(1 + y^2); where y^2 may overflow, from y over a power of 2."""
+    scale = 2.0 ** (dtypes.finfo(y.dtype).maxexp // 2 - 1)
+    far = abs(y) > scale
+    reduced = where(far, y * (1 / scale), y)
+    square = reduced * reduced
+    found = log1p(where(far, square - 1.0, square))
+    return where(far, found + 2 * math.log(scale), found)
+
+
+def _slope(y: Any) -> Any:
+    """2 y / (1 + y^2), the derivative, without a square."""
+    return 2.0 / (y + 1.0 / y)
+
+
+log_square_p = kernel("log_square", log_square_formula, lambda t, ans, y: t * _slope(y))
+density_p = kernel(
+    "cauchy_density",
+    lambda y: (1 / math.pi) / (y * y + 1.0),
+    lambda t, ans, y: t * (-ans * _slope(y)),
+)
+
+
 def _log_density(y: Any) -> Any:
-    # Where y^2 would overflow, and 1 adds nothing to it.
-    far = jnp.abs(y) > 1e9
-    square = jnp.log1p(jnp.square(inside(far, y, 0.0)))
-    square = jnp.where(far, 2.0 * jnp.log(jnp.abs(inside(~far, y, 1.0))), square)
-    return -square - math.log(math.pi)
+    return -log_square_p.bind(y) - math.log(math.pi)
 
 
 def _below(y: Any) -> Any:
@@ -53,7 +75,7 @@ def _quantile(q: Any) -> Any:
     return probability(q, jnp.where(upper, tail, -tail))
 
 
-logpdf, pdf = _family.density(_log_density)
+logpdf, pdf = _family.density(_log_density, density_p.bind)
 cdf = _family.standard("cdf", _below)
 logcdf = _family.standard("logcdf", lambda y: jnp.log(_below(y)))
 sf = _family.standard("sf", lambda y: _below(-y))
