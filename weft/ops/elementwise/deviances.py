@@ -102,32 +102,46 @@ def _distance(p: Term, n: Term, low: Term, x: Term) -> Term:
     return total + (first + second + third + (p_low * n_low + p * low))
 
 
-def log_ratio(x: Term, y: Term) -> Term:
-    """log(x / y) of positive numbers, precise where they are close; infinite where one is 0.
+def _odd_series(v: Term) -> Term:
+    """1/3 + v^2/5 + v^4/7 + …, for v below `_CLOSE`: log((1 + v) / (1 - v)) is 2 v + 2 v^3 of it."""
+    terms = math.ceil(math.log(v.eps / 4) / math.log(_CLOSE**2))
+    return polynomial(v * v, [1.0 / (2 * j + 3) for j in range(terms)])
 
-    By one logarithm, of how many times the larger number has the smaller one.
-    """
-    larger = x.made(stablehlo.maximum(x.ir, y.ir))
-    smaller = x.made(stablehlo.minimum(x.ir, y.ir))
-    # The quotient may overflow where its logarithm does not: then of the quotient over scale**2.
-    scale = 2.0 ** (dtypes.finfo(x.dtype).maxexp // 2 - 1)
-    reduced, raised = larger * (1 / scale), smaller * scale
-    endless = reduced > raised
-    quotient = where(endless, reduced, larger - smaller) / where(endless, raised, smaller)
-    found = log1p(where(endless, quotient - 1.0, quotient))
-    found = where(endless, found + 2 * math.log(scale), found)
-    return where(x < y, -found, found)
+
+def _share(x: Term, off: Term, y: Term) -> tuple[Term, Term]:
+    """off / (x + y), and whether x and y are close."""
+    total = x + y
+    share = off / total
+    return share, (abs(share) < _CLOSE) & (total < math.inf)
+
+
+def _far_log_ratio(x: Term, y: Term) -> Term:
+    """log(x / y) of numbers that are not close; infinite where one is 0."""
+    # The quotient may overflow or vanish where its logarithm does not: there the smaller number is
+    # multiplied.
+    limit = 2.0 ** (dtypes.finfo(x.dtype).maxexp - 1)
+    factor = limit / math.sqrt(2)
+    above, below = x > y * limit, y > x * limit
+    x_scale = where(below, factor, x.full(1.0))
+    y_scale = where(above, factor, x.full(1.0))
+    rest = where(above, math.log(factor), where(below, -math.log(factor), x.full(0.0)))
+    return (x * x_scale / (y * y_scale)).log() + rest
+
+
+def log_ratio(x: Term, y: Term) -> Term:
+    """log(x / y) of positive numbers, precise where they are close; infinite where one is 0."""
+    v, close = _share(x, x - y, y)
+    near = 2.0 * (v + v * (v * v) * _odd_series(v))
+    return where(close, near, _far_log_ratio(x, y))
 
 
 def deviance(x: Term, off: Term, y: Term) -> Term:
     """x log(x / y) - x + y for x, y >= 0, where off = y - x is known more precisely than y is."""
-    v = off / (x + y)
-    terms = math.ceil(math.log(x.eps / 4) / math.log(_CLOSE**2))
-    odd = [1.0 / (2 * j + 3) for j in range(terms)]
-    series = v * off - 2.0 * x * v * (v * v) * polynomial(v * v, odd)
-    far = where(x > 0.0, off + x * log_ratio(x, y), off)
+    v, close = _share(x, off, y)
+    near = v * off - 2.0 * x * v * (v * v) * _odd_series(v)
+    far = where(x > 0.0, off + x * _far_log_ratio(x, y), off)
     far = where(abs(off).equals(math.inf), math.inf, far)
-    return where(abs(v) < _CLOSE, series, far)
+    return where(close, near, far)
 
 
 def distance_from_mean(x: Term, rest: Term, p: Term) -> Term:
