@@ -12,6 +12,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft import dtypes
 from weft.ops.elementwise.formulas import Term, log1p, where
+from weft.runtime import stablehlo
 from weft.scipy.real_functions import kernel
 from weft.scipy.stats.distributions import Family, probability
 
@@ -64,9 +65,15 @@ def _log_density(y: Any) -> Any:
     return -log_square_p.bind(y) - math.log(math.pi)
 
 
-def _below(y: Any) -> Any:
-    """The probability of at most y; the arc tangent of 1 / y keeps both tails precise."""
-    return jnp.arctan2(1.0, -y) * (1 / math.pi)
+def below_formula(y: Term) -> Term:
+    """The probability of at most y; the arc tangent of 1 / y keeps the lower tail precise."""
+    low = y < -1.0
+    tangent = where(low, -1.0 / y, y)
+    angle = tangent.made(stablehlo.atan2(tangent.ir, tangent.full(1.0).ir)) * (1 / math.pi)
+    return where(low, angle, angle + 0.5)
+
+
+below_p = kernel("cauchy_below", below_formula, lambda t, ans, y: t * density_p.bind(y))
 
 
 def _quantile(q: Any) -> Any:
@@ -76,9 +83,9 @@ def _quantile(q: Any) -> Any:
 
 
 logpdf, pdf = _family.density(_log_density, density_p.bind)
-cdf = _family.standard("cdf", _below)
-logcdf = _family.standard("logcdf", lambda y: jnp.log(_below(y)))
-sf = _family.standard("sf", lambda y: _below(-y))
-logsf = _family.standard("logsf", lambda y: jnp.log(_below(-y)))
+cdf = _family.standard("cdf", below_p.bind)
+logcdf = _family.standard("logcdf", lambda y: jnp.log(below_p.bind(y)))
+sf = _family.standard("sf", lambda y: below_p.bind(-y))
+logsf = _family.standard("logsf", lambda y: jnp.log(below_p.bind(-y)))
 ppf = _family.quantile("ppf", _quantile)
 isf = _family.quantile("isf", lambda q: -_quantile(q))
