@@ -130,8 +130,8 @@ def _far_log_ratio(x: Term, y: Term) -> Term:
 
 def log_ratio(x: Term, y: Term) -> Term:
     """log(x / y) of positive numbers, precise where they are close; infinite where one is 0."""
-    v, close = _share(x, x - y, y)
-    near = 2.0 * (v + v * (v * v) * _odd_series(v))
+    v, close = _share(x, y - x, y)  # as in a deviance
+    near = 0.0 - 2.0 * (v + v * (v * v) * _odd_series(v))
     return where(close, near, _far_log_ratio(x, y))
 
 

@@ -53,7 +53,7 @@ def density_formula(y: Term) -> Term:
 
 
 density_p = kernel(
-    "gumbel_density", density_formula, lambda t, ans, y: t * (ans - ans * jnp.exp(_negligible(y)))
+    "gumbel_density", density_formula, lambda t, ans, y: t * (ans * (1.0 - jnp.exp(_negligible(y))))
 )
 logpdf, pdf = _family.density(log_density, density_p.bind)
 logsf, sf, logcdf, cdf = _family.sides("logsf", in_standard(lambda y: -jnp.exp(y)))
