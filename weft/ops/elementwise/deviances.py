@@ -103,7 +103,7 @@ def _distance(p: Term, n: Term, low: Term, x: Term) -> Term:
 
 
 def _odd_series(v: Term) -> Term:
-    """1/3 + v^2/5 + v^4/7 + …, for v below `_CLOSE`: log((1 + v) / (1 - v)) is 2 v + 2 v^3 of it."""
+    """1/3 + v^2/5 + v^4/7 + …, for v below `_CLOSE`: v + v^3 times it is atanh(v)."""
     terms = math.ceil(math.log(v.eps / 4) / math.log(_CLOSE**2))
     return polynomial(v * v, [1.0 / (2 * j + 3) for j in range(terms)])
 

@@ -107,7 +107,8 @@ def entr(x: Any) -> Array:
 
 def rel_entr_formula(p: Term, q: Term) -> Term:
     inside = (p > 0.0) & (q > 0.0)
-    found = where(inside, p * log_ratio(p, q), where(p.equals(0.0) & (q >= 0.0), 0.0, p.full(math.inf)))
+    outside = where(p.equals(0.0) & (q >= 0.0), 0.0, p.full(math.inf))
+    found = where(inside, p * log_ratio(p, q), outside)
     return where(p.is_nan() | q.is_nan(), math.nan, found)
 
 

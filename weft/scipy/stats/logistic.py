@@ -34,7 +34,6 @@ _family = Family(__name__).examples("""
     """)
 
 
-
 def log_density_formula(y: Term) -> Term:
     size = abs(y)
     return -size - 2.0 * log1p((-size).exp())
