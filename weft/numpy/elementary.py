@@ -402,7 +402,7 @@ i0: Unary = unary(
     """The modified Bessel function of the first kind, order 0, elementwise, of real numbers.
 
     >>> jnp.i0(np.array([0.0, 1.0]))
-    Array([1.0000001, 1.2660658], dtype=float32)
+    Array([0.99999994, 1.2660658 ], dtype=float32)
     """,
     inexact=True,
 )

@@ -22,7 +22,7 @@ _family = Family(__name__).examples("""
     >>> logpdf(0.5)
     Array(-1.448154, dtype=float32, weak_type=True)
     >>> pdf(0.5)
-    Array(0.23500371, dtype=float32, weak_type=True)
+    Array(0.23500372, dtype=float32, weak_type=True)
     >>> cdf(np.array([0.0, 100.0]))
     Array([0.5, 1. ], dtype=float32)
     >>> sf(0.5)
