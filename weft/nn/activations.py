@@ -26,7 +26,7 @@ from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.rectified import relu_p
 from weft.ops.elementwise.selection import clamp, select
-from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.structural.joining import split
 from weft.typing import ArrayLike
 
 __all__ = [
@@ -189,7 +189,9 @@ def _at_least(x: Any, least: float) -> Any:
 
     `least` is so low that the function is 0 there, in every dtype.
     """
-    return x if type_of(x).dtype in dtypes.COMPLEX else lax.max(x, constant(least, x))
+    if type_of(x).dtype in dtypes.COMPLEX:
+        return x
+    return select(lax.lt(x, constant(least, x)), filled(least, x), x)
 
 
 @compiled
@@ -447,8 +449,9 @@ identity: Unary = unary(
 @compiled
 def _glu(x: Any, *, axis: int) -> Any:
     half = type_of(x).shape[axis] // 2
-    gate = elementary.logistic(slice_in_dim(x, half, 2 * half, 1, axis))
-    return lax.mul(slice_in_dim(x, 0, half, 1, axis), gate)
+    # Both at once: the derivative is one concatenation, where XLA would add two padded arrays.
+    values, gate = split(x, (half, half), axis)
+    return lax.mul(values, elementary.logistic(gate))
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Array:

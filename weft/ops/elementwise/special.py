@@ -47,9 +47,12 @@ def no_derivative(operation: str, operand: str) -> Callable[..., Any]:
 # ---- the error function ------------------------------------------------------------------------
 
 
-def gaussian(x: Any, factor: float, sign_of_square: float) -> Any:
-    """factor * exp(sign * x^2)."""
-    return mul(scalar(factor, x), exp(mul(mul(x, x), scalar(sign_of_square, x))))
+def times_gaussian(t: Any, x: Any, factor: float, sign: int) -> Any:
+    """t * factor * exp(sign * x^2)."""
+    square = mul(x, x)
+    # Negated as in the compiler's own erfc, which takes this exponential, too. The transpose
+    # multiplies with the factor first, where it joins others.
+    return mul(mul(t, exp(neg(square) if sign < 0 else square)), scalar(factor, x))
 
 
 def erf(x: ArrayLike) -> Array:
@@ -63,7 +66,7 @@ def erf(x: ArrayLike) -> Array:
 
 erf_p = floating(
     "erf",
-    jvp=lambda t, ans, x: mul(t, gaussian(x, 2 / math.sqrt(math.pi), -1)),
+    jvp=lambda t, ans, x: times_gaussian(t, x, 2 / math.sqrt(math.pi), -1),
     lower=emit_with(stablehlo.erf),
 )
 
@@ -79,7 +82,7 @@ def erfc(x: ArrayLike) -> Array:
 
 erfc_p = floating(
     "erfc",
-    jvp=lambda t, ans, x: mul(t, gaussian(x, -2 / math.sqrt(math.pi), -1)),
+    jvp=lambda t, ans, x: times_gaussian(t, x, -2 / math.sqrt(math.pi), -1),
     lower=emit_with(stablehlo.erfc),
 )
 
@@ -95,7 +98,7 @@ def erf_inv(x: ArrayLike) -> Array:
 
 erf_inv_p = floating(
     "erf_inv",
-    jvp=lambda t, ans, x: mul(t, gaussian(ans, math.sqrt(math.pi) / 2, 1)),
+    jvp=lambda t, ans, x: times_gaussian(t, ans, math.sqrt(math.pi) / 2, 1),
     lower=emit_with(stablehlo.erf_inv),
 )
 
@@ -201,7 +204,7 @@ def bessel_i0e(x: ArrayLike) -> Array:
     """Elementwise exp(-|x|) I0(x), the scaled modified Bessel function of order 0.
 
     >>> lax.bessel_i0e(np.array([0.0, 1.0]))
-    Array([1.0000001, 0.4657596], dtype=float32)
+    Array([0.99999994, 0.4657596 ], dtype=float32)
     """
     return bessel_i0e_p.bind(x)
 

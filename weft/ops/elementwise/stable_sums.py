@@ -51,11 +51,10 @@ def log_of_sum(scale: float) -> Callable[[Term, Term], Term]:
 
     def formula(x: Term, y: Term) -> Term:
         larger = x.made(stablehlo.maximum(x.ir, y.ir))
-        distance = abs(x - y)
-        undefined = distance.is_nan()
-        tail = log1p((where(undefined, 0.0, distance) * -scale).exp())
-        # Two infinities of one sign, or a NaN.
-        return where(undefined, (x + y) * 0.5, larger + tail * (1 / scale))
+        # Two infinities of one sign have no difference.
+        distance = where(x.equals(y), 0.0, abs(x - y))
+        tail = log1p((-distance if scale == 1 else distance * -scale).exp())
+        return larger + (tail if scale == 1 else tail * (1 / scale))
 
     return formula
 

@@ -14,7 +14,7 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.errors import api_boundary
 from weft.nn import normalization
-from weft.ops.elementwise.deviances import deviance
+from weft.ops.elementwise.deviances import deviance, log_ratio
 from weft.ops.elementwise.elementary import logistic_p
 from weft.ops.elementwise.formulas import Term, log1p, where
 from weft.runtime import stablehlo
@@ -27,14 +27,13 @@ __all__ = [
 
 
 def quotient(x: Any, y: Any) -> Any:
-    """x / y; 0 where both are 0."""
-    nothing = (x == 0) & (y == 0)
-    return jnp.where(nothing, 0.0, x / jnp.where(nothing, 1.0, y))
+    """x / y; 0 where both are 0, as its derivative."""
+    return x / jnp.where((x == 0) & (y == 0), jnp.inf, y)
 
 
 def xlogy_formula(x: Term, y: Term) -> Term:
     nothing = x.equals(0.0) & ~y.is_nan()
-    return where(nothing, 0.0, x * where(nothing, 1.0, y).log())
+    return where(nothing, 0.0, x * y.log())
 
 
 xlogy_p = kernel(
@@ -63,7 +62,7 @@ def xlogy(x: Any, y: Any) -> Array:
 
 def xlog1py_formula(x: Term, y: Term) -> Term:
     nothing = x.equals(0.0) & ~y.is_nan()
-    return where(nothing, 0.0, x * log1p(where(nothing, 0.0, y)))
+    return where(nothing, 0.0, x * log1p(y))
 
 
 xlog1py_p = kernel(
@@ -106,28 +105,17 @@ def entr(x: Any) -> Array:
     return entr_p.bind(x)
 
 
-def log_ratio(p: Term, q: Term) -> Term:
-    """log(p / q) of positive numbers, precise where they are close."""
-    excess = (p - q) / q
-    ratio = p / q
-    usual = where(abs(excess) < 0.5, log1p(excess), ratio.log())
-    # The quotient may overflow or vanish where the logarithms do not.
-    extreme = ratio.equals(0.0) | ratio.equals(math.inf)
-    return where(extreme, p.log() - q.log(), usual)
-
-
 def rel_entr_formula(p: Term, q: Term) -> Term:
     inside = (p > 0.0) & (q > 0.0)
-    value = p * log_ratio(where(inside, p, 1.0), where(inside, q, 1.0))
-    found = where(inside, value, where(p.equals(0.0) & (q >= 0.0), 0.0, p.full(math.inf)))
+    outside = where(p.equals(0.0) & (q >= 0.0), 0.0, p.full(math.inf))
+    found = where(inside, p * log_ratio(p, q), outside)
     return where(p.is_nan() | q.is_nan(), math.nan, found)
 
 
 def kl_div_formula(p: Term, q: Term) -> Term:
     inside = (p > 0.0) & (q > 0.0)
-    safe_p, safe_q = where(inside, p, 1.0), where(inside, q, 1.0)
-    value = deviance(safe_p, safe_q - safe_p, safe_q)
-    value = where(p.equals(math.inf) | q.equals(math.inf), math.nan, value)
+    value = deviance(p, q - p, q)
+    value = where(abs(q - p).equals(math.inf), math.nan, value)
     found = where(inside, value, where(p.equals(0.0) & (q >= 0.0), q, math.inf))
     return where(p.is_nan() | q.is_nan(), math.nan, found)
 
@@ -137,23 +125,19 @@ def _inside(p: Any, q: Any, slope: Any) -> Any:
     return jnp.where((p >= 0) & (q >= 0), slope, 0.0)
 
 
-def _log_quotient(p: Any, q: Any) -> Any:
-    """log(p / q), precise where they are close."""
-    close = jnp.abs(p - q) < 0.5 * q
-    excess = quotient(p - q, jnp.where(close, q, 1.0))
-    return jnp.where(close, jnp.log1p(jnp.where(close, excess, 0.0)), jnp.log(p) - jnp.log(q))
-
-
+log_ratio_p = kernel(
+    "log_ratio", log_ratio, lambda t, ans, p, q: t / p, lambda t, ans, p, q: t / -q
+)
 rel_entr_p = kernel(
     "rel_entr",
     rel_entr_formula,
-    lambda t, ans, p, q: t * _inside(p, q, jnp.log(p) - jnp.log(q) + 1.0),
+    lambda t, ans, p, q: t * _inside(p, q, log_ratio_p.bind(p, q) + 1.0),
     lambda t, ans, p, q: t * _inside(p, q, -quotient(p, q)),
 )
 kl_div_p = kernel(
     "kl_div",
     kl_div_formula,
-    lambda t, ans, p, q: t * _inside(p, q, _log_quotient(p, q)),
+    lambda t, ans, p, q: t * _inside(p, q, log_ratio_p.bind(p, q)),
     lambda t, ans, p, q: t * _inside(p, q, quotient(q - p, q)),
 )
 

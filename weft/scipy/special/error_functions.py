@@ -108,7 +108,7 @@ def erfcx(x: Any) -> Array:
     Of complex numbers too.
 
     >>> erfcx(np.array([0.0, 100.0]))
-    Array([1.        , 0.00564161], dtype=float32)
+    Array([0.99999994, 0.00564161], dtype=float32)
     """
     return erfcx_p.bind(x)
 

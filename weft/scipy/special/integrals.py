@@ -208,7 +208,7 @@ def sici(x: Any) -> tuple[Array, Array]:
     For negative x the second is the real part, that of |x|; at minus infinity it is NaN.
 
     >>> sici(np.array([0.0, 1.0]))
-    (Array([0.        , 0.94608307], dtype=float32), Array([      -inf, 0.33740392], dtype=float32))
+    (Array([0.        , 0.94608307], dtype=float32), Array([      -inf, 0.33740395], dtype=float32))
     """
     cosine_integral = ci_p.bind(jnp.abs(x))
     return si_p.bind(x), jnp.where(x == -math.inf, math.nan, cosine_integral)
@@ -280,7 +280,7 @@ def fresnel(x: Any) -> tuple[Array, Array]:
     They integrate the sine and the cosine of pi t^2 / 2 from 0 to x.
 
     >>> fresnel(np.array([0.0, 1.0]))
-    (Array([0.        , 0.43825912], dtype=float32), Array([0.       , 0.7798934], dtype=float32))
+    (Array([0.        , 0.43825912], dtype=float32), Array([0.        , 0.77989334], dtype=float32))
     """
     return fresnel_s_p.bind(x), fresnel_c_p.bind(x)
 

@@ -10,7 +10,11 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.scipy.stats.distributions import Family, inside, probability
+from weft import dtypes
+from weft.ops.elementwise.formulas import Term, log1p, where
+from weft.runtime import stablehlo
+from weft.scipy.real_functions import kernel
+from weft.scipy.stats.distributions import Family, probability
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -22,7 +26,7 @@ _family = Family(__name__).examples("""
     >>> cdf(np.array([0.0, 1.0]))
     Array([0.5 , 0.75], dtype=float32)
     >>> logcdf(0.5)
-    Array(-0.4345075, dtype=float32, weak_type=True)
+    Array(-0.43450737, dtype=float32, weak_type=True)
     >>> sf(0.5)
     Array(0.3524164, dtype=float32, weak_type=True)
     >>> logsf(0.5)
@@ -34,17 +38,42 @@ _family = Family(__name__).examples("""
     """)
 
 
+def log_square_formula(y: Term) -> Term:
+    """log(1 + y^2); where y^2 may overflow, from y over a power of 2."""
+    scale = 2.0 ** (dtypes.finfo(y.dtype).maxexp // 2 - 1)
+    far = abs(y) > scale
+    reduced = where(far, y * (1 / scale), y)
+    square = reduced * reduced
+    found = log1p(where(far, square - 1.0, square))
+    return where(far, found + 2 * math.log(scale), found)
+
+
+def _slope(y: Any) -> Any:
+    """2 y / (1 + y^2), the derivative, without a square."""
+    return 2.0 / (y + 1.0 / y)
+
+
+log_square_p = kernel("log_square", log_square_formula, lambda t, ans, y: t * _slope(y))
+density_p = kernel(
+    "cauchy_density",
+    lambda y: (1 / math.pi) / (y * y + 1.0),
+    lambda t, ans, y: t * (-ans * _slope(y)),
+)
+
+
 def _log_density(y: Any) -> Any:
-    # Where y^2 would overflow, and 1 adds nothing to it.
-    far = jnp.abs(y) > 1e9
-    square = jnp.log1p(jnp.square(inside(far, y, 0.0)))
-    square = jnp.where(far, 2.0 * jnp.log(jnp.abs(inside(~far, y, 1.0))), square)
-    return -square - math.log(math.pi)
+    return -log_square_p.bind(y) - math.log(math.pi)
 
 
-def _below(y: Any) -> Any:
-    """The probability of at most y; the arc tangent of 1 / y keeps both tails precise."""
-    return jnp.arctan2(1.0, -y) * (1 / math.pi)
+def below_formula(y: Term) -> Term:
+    """The probability of at most y; the arc tangent of 1 / y keeps the lower tail precise."""
+    low = y < -1.0
+    tangent = where(low, -1.0 / y, y)
+    angle = tangent.made(stablehlo.atan2(tangent.ir, tangent.full(1.0).ir)) * (1 / math.pi)
+    return where(low, angle, angle + 0.5)
+
+
+below_p = kernel("cauchy_below", below_formula, lambda t, ans, y: t * density_p.bind(y))
 
 
 def _quantile(q: Any) -> Any:
@@ -53,10 +82,10 @@ def _quantile(q: Any) -> Any:
     return probability(q, jnp.where(upper, tail, -tail))
 
 
-logpdf, pdf = _family.density(_log_density)
-cdf = _family.standard("cdf", _below)
-logcdf = _family.standard("logcdf", lambda y: jnp.log(_below(y)))
-sf = _family.standard("sf", lambda y: _below(-y))
-logsf = _family.standard("logsf", lambda y: jnp.log(_below(-y)))
+logpdf, pdf = _family.density(_log_density, density_p.bind)
+cdf = _family.standard("cdf", below_p.bind)
+logcdf = _family.standard("logcdf", lambda y: jnp.log(below_p.bind(y)))
+sf = _family.standard("sf", lambda y: below_p.bind(-y))
+logsf = _family.standard("logsf", lambda y: jnp.log(below_p.bind(-y)))
 ppf = _family.quantile("ppf", _quantile)
 isf = _family.quantile("isf", lambda q: -_quantile(q))

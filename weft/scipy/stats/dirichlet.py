@@ -86,6 +86,6 @@ def pdf(x: Any, alpha: Any) -> Array:
     """The density at x, of shape (k, ...) or (k - 1, ...), with alpha (k,). See `logpdf`.
 
     >>> pdf(jnp.array([0.3, 0.7]), jnp.array([2.0, 2.0]))
-    Array(1.26, dtype=float32)
+    Array(1.2599998, dtype=float32)
     """
     return jnp.exp(_checked("dirichlet.pdf", x, alpha))

@@ -104,13 +104,25 @@ class Family:
         """Makes a public function by `in_standard`."""
         return self.function(name, in_standard(formula))
 
-    def density(self, formula: Callable[[Any], Any]) -> tuple[_OfPoint, _OfPoint]:
-        """Makes logpdf and pdf from the logarithm of the density of the standard variable."""
+    def density(
+        self, formula: Callable[[Any], Any], of_variable: Callable[[Any], Any] | None = None
+    ) -> tuple[_OfPoint, _OfPoint]:
+        """Makes logpdf and pdf from the logarithm of the density of the standard variable.
+
+        of_variable: a formula of the density itself, for one that costs less than the exponential.
+        """
 
         def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
             return valid(scale > 0, formula(standard(x, loc, scale)) - jnp.log(scale))
 
-        return self.pair("logpdf", logpdf)
+        if of_variable is None:
+            return self.pair("logpdf", logpdf)
+        direct = of_variable
+
+        def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+            return valid(scale > 0, direct(standard(x, loc, scale)) / scale)
+
+        return self.function("logpdf", logpdf), self.function("pdf", pdf)
 
     def quantile(self, name: str, formula: Callable[[Any], Any]) -> _OfProbability:
         """Makes a public function of a probability from the quantile of the standard variable."""

@@ -34,7 +34,7 @@ _family = Family(__name__).examples("""
 
 def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     y = standard(x, loc, scale)
-    return valid(scale > 0, jnp.where(y < 0, -jnp.inf, -inside(y < 0, y, 1.0) - jnp.log(scale)))
+    return valid(scale > 0, jnp.where(y < 0, -jnp.inf, -y - jnp.log(scale)))
 
 
 def _from_zero(y: Any) -> Any:

@@ -10,6 +10,9 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.ops.elementwise.formulas import Term
+from weft.runtime import stablehlo
+from weft.scipy.real_functions import kernel
 from weft.scipy.stats.distributions import Family, in_standard, inside, probability, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
@@ -39,7 +42,20 @@ def log_density(y: Any) -> Any:
     return jnp.where(lost, -jnp.inf, y - jnp.exp(y))
 
 
-logpdf, pdf = _family.density(log_density)
+def _negligible(y: Any) -> Any:
+    """y up to where the density is 0, whose derivative has to stay finite."""
+    return jnp.minimum(y, 20.0)
+
+
+def density_formula(y: Term) -> Term:
+    y = y.made(stablehlo.minimum(y.ir, y.full(20.0).ir))
+    return (y - y.exp()).exp()
+
+
+density_p = kernel(
+    "gumbel_density", density_formula, lambda t, ans, y: t * (ans * (1.0 - jnp.exp(_negligible(y))))
+)
+logpdf, pdf = _family.density(log_density, density_p.bind)
 logsf, sf, logcdf, cdf = _family.sides("logsf", in_standard(lambda y: -jnp.exp(y)))
 
 

@@ -26,14 +26,23 @@ _family = Family(__name__).examples("""
     """)
 
 
-def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def _density(outside: float, value: Any, x: Any, loc: Any, scale: Any) -> Array:
+    """The value inside, NaN for a NaN: the density does not change with x."""
     y = standard(x, loc, scale)
-    # 0 inside, NaN for a NaN: the density does not change with x.
-    found = jnp.where((y < 0) | (y > 1), -jnp.inf, -jnp.log(scale) + stop_gradient(0.0 * y))
+    found = jnp.where((y < 0) | (y > 1), outside, value + stop_gradient(0.0 * y))
     return valid(scale > 0, found)
 
 
-logpdf, pdf = _family.pair("logpdf", _log_density)
+@_family.formula
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    return _density(-jnp.inf, -jnp.log(scale), x, loc, scale)
+
+
+@_family.formula
+def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    return _density(0.0, 1.0 / scale, x, loc, scale)
+
+
 cdf = _family.standard("cdf", lambda y: jnp.clip(y, 0.0, 1.0))
 
 

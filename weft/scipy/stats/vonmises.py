@@ -19,7 +19,7 @@ _family = Family(__name__).examples("""
     >>> logpdf(0.5, 1.0)
     Array(-1.1962088, dtype=float32, weak_type=True)
     >>> pdf(0.0, 0.0)
-    Array(0.15915492, dtype=float32, weak_type=True)
+    Array(0.15915495, dtype=float32, weak_type=True)
     """)
 
 
