@@ -21,7 +21,8 @@ ROWS = [
     *(f"E{i}" for i in range(1, 6)),
     *(f"F{i}" for i in range(1, 6)),
     *("F5b", "F5c", "F5d", "F6", "F7", "F7c", "F7b", "F7a"),
-    *(f"F{i}" for i in range(8, 16)),
+    *("F8", "F8a"),
+    *(f"F{i}" for i in range(9, 16)),
 ]
 
 

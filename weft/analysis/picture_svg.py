@@ -8,7 +8,7 @@ from html import escape
 from typing import NamedTuple
 
 from weft.analysis.picture_style import BLOCKS, LIGHT, SVG_CSS, block_colors
-from weft.debug.blocks import Block, BlockLayout, View, shown
+from weft.debug.block_layouts import Block, BlockLayout, TableView, shown
 
 __all__ = ["svg_picture"]
 
@@ -33,7 +33,7 @@ def svg_picture(
     title: str,
     notes: Sequence[str],
     layout: BlockLayout | None,
-    view: View | None,
+    view: TableView | None,
     values: Mapping[Block, str],
 ) -> str:
     """Returns the SVG of a layout below its title and notes; `values` stand in the cells."""
@@ -106,7 +106,7 @@ class _Drawing:
         )
 
 
-class _Sizes(NamedTuple):
+class _CellSizes(NamedTuple):
     margin: float
     width: float
     height: float
@@ -114,11 +114,11 @@ class _Sizes(NamedTuple):
 
 def _sizes(
     layout: BlockLayout,
-    view: View,
+    view: TableView,
     rows: Sequence[int | None],
     columns: Sequence[int | None],
     values: Mapping[Block, str],
-) -> _Sizes:
+) -> _CellSizes:
     """The space for the ranges beside the rows, and the size of a cell."""
     heads = [] if view.rows is None else [layout.range(view.rows, r) for r in rows if r is not None]
     tops = []
@@ -135,11 +135,11 @@ def _sizes(
     widest = max(map(len, texts)) * _CHARACTER
     margin = max(map(len, heads)) * _CHARACTER + 8 if heads else 0.0
     height = _LEAST_HEIGHT + (_LINE if values else 0)
-    return _Sizes(margin, max(_LEAST_WIDTH, widest + 16), height)
+    return _CellSizes(margin, max(_LEAST_WIDTH, widest + 16), height)
 
 
 def _draw_tables(
-    drawing: _Drawing, layout: BlockLayout, view: View, values: Mapping[Block, str], top: float
+    drawing: _Drawing, layout: BlockLayout, view: TableView, values: Mapping[Block, str], top: float
 ) -> None:
     rows = shown(1 if view.rows is None else layout.counts[view.rows], _MOST_ROWS)
     columns = shown(1 if view.columns is None else layout.counts[view.columns], _MOST_COLUMNS)
@@ -164,12 +164,12 @@ def _draw_tables(
 def _draw_table(
     drawing: _Drawing,
     layout: BlockLayout,
-    view: View,
+    view: TableView,
     block: Block,
     rows: Sequence[int | None],
     columns: Sequence[int | None],
     values: Mapping[Block, str],
-    sizes: _Sizes,
+    sizes: _CellSizes,
     left: float,
     top: float,
 ) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.analysis.pictures import JaxprPicture, LayoutPicture, Picture
+from weft.analysis.picture_forms import JaxprPicture, LayoutPicture, Picture
 from weft.arrays.array import Array
 from weft.core.axes import mesh_axes
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.trace import Tracer, leaked
-from weft.debug.blocks import Block, BlockLayout, layout_of, layout_over
+from weft.debug.block_layouts import Block, BlockLayout, layout_of, layout_over
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from weft.sharding.context import mesh_in_force

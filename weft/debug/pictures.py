@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
-from weft.debug.blocks import Block, BlockLayout, View, layout_of, shown
+from weft.debug.block_layouts import Block, BlockLayout, TableView, layout_of, shown
 from weft.errors import ConcretizationError, Fix, WeftTypeError, api_boundary
 from weft.sharding.sharding import Sharding, checked_shape
 
@@ -130,7 +130,7 @@ def sharding_picture(
 
 def tables(
     layout: BlockLayout,
-    view: View,
+    view: TableView,
     *,
     use_color: bool = False,
     min_width: int = 9,
@@ -157,7 +157,7 @@ class _Picture:
     def __init__(
         self,
         layout: BlockLayout,
-        view: View,
+        view: TableView,
         use_color: bool,
         min_width: int,
         max_width: int,

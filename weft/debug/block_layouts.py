@@ -12,7 +12,7 @@ from weft.sharding import AbstractMesh, NamedSharding, PartitionSpec
 from weft.sharding.mesh import AnyMesh
 from weft.sharding.sharding import Sharding
 
-__all__ = ["Block", "BlockLayout", "View", "device_label", "layout_of", "layout_over", "shown"]
+__all__ = ["Block", "BlockLayout", "TableView", "device_label", "layout_of", "layout_over", "shown"]
 
 # A label is to fit into a cell: of more devices the middle is left out.
 MOST_NUMBERS = 8
@@ -21,7 +21,7 @@ Block = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class View:
+class TableView:
     """The two dimensions of a table: `rows` runs down and `columns` across; None for one that an
     array does not have."""
 
@@ -77,27 +77,29 @@ class BlockLayout:
         return {block: rank for rank, block in enumerate(ordered)}
 
     @property
-    def last_two(self) -> View:
+    def last_two(self) -> TableView:
         """The last two dimensions."""
-        return View(self.ndim - 2 if self.ndim > 1 else None, self.ndim - 1 if self.ndim else None)
+        return TableView(
+            self.ndim - 2 if self.ndim > 1 else None, self.ndim - 1 if self.ndim else None
+        )
 
     @property
-    def split_two(self) -> View:
+    def split_two(self) -> TableView:
         """The last two dimensions that are split; the last ones where fewer are."""
         if self.ndim < 3:
             return self.last_two
         split = [dimension for dimension, count in enumerate(self.counts) if count > 1]
         whole = [dimension for dimension in range(self.ndim) if dimension not in split]
         rows, columns = sorted([*whole, *split][-2:])
-        return View(rows, columns)
+        return TableView(rows, columns)
 
-    def slices(self, view: View) -> list[Block]:
+    def slices(self, view: TableView) -> list[Block]:
         """The blocks with index 0 along the two dimensions of a view: one for each table."""
         drawn = (view.rows, view.columns)
         numbers = [range(1 if d in drawn else count) for d, count in enumerate(self.counts)]
         return list(itertools.product(*numbers))
 
-    def slice_title(self, view: View, block: Block) -> str:
+    def slice_title(self, view: TableView, block: Block) -> str:
         """Which part of the array a table shows, as an index such as `[0:2, :, :]`."""
         drawn = (view.rows, view.columns)
         if self.axes:

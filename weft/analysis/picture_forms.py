@@ -11,7 +11,7 @@ from weft.analysis.jaxpr_html import jaxpr_html
 from weft.analysis.picture_style import PAGE_CSS
 from weft.analysis.picture_svg import svg_picture
 from weft.core.jaxpr import Jaxpr, show_jaxpr
-from weft.debug.blocks import Block, BlockLayout, layout_over
+from weft.debug.block_layouts import Block, BlockLayout, layout_over
 from weft.debug.pictures import tables
 from weft.errors import Fix, WeftValueError, api_boundary
 from weft.sharding.mesh import AnyMesh
