@@ -91,7 +91,8 @@ def comms(
 ) -> CommsReport:
     """Reports what `fun(*args, **kwargs)` communicates between devices. Nothing is computed.
 
-    Arguments may be arrays, numbers, ShapeDtypeStructs and trees of these, and meshes abstract. A
+    Arguments may be arrays, numbers, ShapeDtypeStructs and trees of these, and meshes abstract. (A
+    function with a keyword that is called as one of those below is to be wrapped in another.) A
     row says kind, operation, mesh axes, dtype, bytes for each device, how many devices take part,
     how often it runs, the user's line, the pass, and whether it was written or made by a derivative
     (`type(report.rows[0])` has the details). Collectives whose result is not used are left out.

@@ -1,6 +1,6 @@
 """A report of communication as HTML: a picture of the bytes for each kind and axis, and the table.
 
-Colours follow the reader's light or dark scheme, and nothing outside of the report changes. The
+Colours follow the reader's light or dark scheme, the paper's too, and nothing outside changes. The
 picture is SVG. All text is escaped.
 """
 
@@ -15,20 +15,23 @@ from weft.analysis.comms_text import HEADINGS, cells, sums, total_of
 __all__ = ["html"]
 
 _STYLE = """
-.weft-comms { --ink: #1f2328; --quiet: #59636e; --rule: #d1d9e0; --bar: #0969da; --back: #bc4c00;
-  color: var(--ink); font: 13px/1.5 system-ui, sans-serif; overflow-x: auto; }
+.weft-comms { color-scheme: light dark; --paper: #ffffff; --ink: #1f2328;
+  --quiet: #59636e; --rule: #d1d9e0; --bar: #0969da; --back: #bc4c00; padding: 8px;
+  background: var(--paper); color: var(--ink); font: 13px/1.5 system-ui, sans-serif;
+  overflow-x: auto; }
 @media (prefers-color-scheme: dark) {
-  .weft-comms { --ink: #f0f6fc; --quiet: #9198a1; --rule: #3d444d; --bar: #4493f8;
-    --back: #db6d28; }
+  .weft-comms { --paper: #0d1117; --ink: #f0f6fc; --quiet: #9198a1; --rule: #3d444d;
+    --bar: #4493f8; --back: #db6d28; }
 }
-.weft-comms table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+.weft-comms table { font: inherit; border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .weft-comms th, .weft-comms td { text-align: left; padding: 2px 10px; color: var(--ink);
   background: none; border-bottom: 1px solid var(--rule); white-space: nowrap; }
 .weft-comms th, .weft-comms p.note { color: var(--quiet); font-weight: 500; }
 .weft-comms svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 .weft-comms .forward { fill: var(--bar); } .weft-comms .backward { fill: var(--back); }
 """
-_LABEL, _BAR, _HEIGHT = 230, 320, 20
+# Lengths in pixels: of a letter at most, of the longest bar, and of a row.
+_LETTER, _BAR, _HEIGHT = 7, 320, 20
 
 
 def html(name: str, rows: Sequence[CommsRow], notes: Iterable[str] = ()) -> str:
@@ -57,12 +60,14 @@ def _picture(rows: Sequence[CommsRow]) -> str:
     found = sums(rows)
     passes = [sums(row for row in rows if row.backward == backward) for backward in (False, True)]
     most = max(size for _, size in found.values())
+    names = [f"{kind} {', '.join(map(str, axes))}".rstrip() for kind, axes in found]
+    start = _LETTER * max(map(len, names)) + 8
     bars = []
     for place, ((kind, axes), (_, size)) in enumerate(found.items()):
-        label = escape(f"{kind} {', '.join(map(str, axes))}".rstrip())
+        label = escape(names[place])
         top = place * _HEIGHT
-        bars.append(f'<text x="{_LABEL - 8}" y="{top + 14}" text-anchor="end">{label}</text>')
-        left = float(_LABEL)
+        bars.append(f'<text x="{start - 8}" y="{top + 14}" text-anchor="end">{label}</text>')
+        left = float(start)
         for of_pass, style in zip(passes, ("forward", "backward"), strict=True):
             part = of_pass.get((kind, axes), (0, 0))[1]
             width = _BAR * part / most
@@ -73,7 +78,7 @@ def _picture(rows: Sequence[CommsRow]) -> str:
             left += width
         bars.append(f'<text x="{left + 6:.1f}" y="{top + 14}">{size:,}</text>')
     height = len(found) * _HEIGHT + 4
-    width = _LABEL + _BAR + 130
+    width = start + _BAR + 130
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}"><title>Bytes by kind and axes: forward, then backward'
