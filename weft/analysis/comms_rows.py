@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.analysis.collectives import KIND_OF, Collective, collective_of
+from weft.analysis.collective_bytes import KIND_OF, Collective, collective_of
 from weft.analysis.inner_programs import Inner, Occurrence, occurrences
 from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Var

@@ -16,11 +16,17 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
-from weft import lax, nn
+from weft import nn
 from weft import numpy as jnp
 from weft.api.autodiff import grad
 from weft.control_flow.checkpoint import checkpoint
+from weft.control_flow.loops import scan
 from weft.core.shape_struct import ShapeDtypeStruct
+from weft.ops.collectives.all_reduce import axis_index, pmax, pmean, psum
+from weft.ops.collectives.movement import all_gather, all_to_all, psum_scatter
+from weft.ops.collectives.permutation import ppermute
+from weft.ops.elementwise.convert import stop_gradient
+from weft.ops.indexing.dynamic_slicing import dynamic_slice_in_dim
 from weft.sharding import P
 from weft.sharding.mesh import AnyMesh
 from weft.spmd.shard_map import shard_map
@@ -99,17 +105,17 @@ class _Division:
 
     def gathered(self, w: Any, dimension: int) -> Any:
         """A weight whose dimension is divided along the fully sharded axes."""
-        return lax.all_gather(w, self.fsdp, axis=dimension, tiled=True) if self.fsdp else w
+        return all_gather(w, self.fsdp, axis=dimension, tiled=True) if self.fsdp else w
 
     def entering(self, x: Any) -> Any:
         """Activations before a product with weights that are divided along the tensor axes."""
-        return lax.all_gather(x, self.sequence, axis=1, tiled=True) if self.sequence else x
+        return all_gather(x, self.sequence, axis=1, tiled=True) if self.sequence else x
 
     def leaving(self, x: Any) -> Any:
         """The terms of a sum along the tensor axes, added."""
         if self.sequence:
-            return lax.psum_scatter(x, self.sequence, scatter_dimension=1, tiled=True)
-        return lax.psum(x, self.tensor) if self.tensor else x
+            return psum_scatter(x, self.sequence, scatter_dimension=1, tiled=True)
+        return psum(x, self.tensor) if self.tensor else x
 
     def layer(self, x: Any, w: Mapping[str, Any]) -> Any:
         y = self.entering(_normalized(x))
@@ -132,12 +138,12 @@ class _Division:
         chances = nn.softmax(jnp.einsum("bse,ex->bsx", y, self.gathered(w["router"], 0)))
         tokens = y.reshape(experts, b * s // experts, e)
         if self.expert:
-            tokens = lax.all_to_all(tokens, self.expert, 0, 1, tiled=True)
+            tokens = all_to_all(tokens, self.expert, 0, 1, tiled=True)
         up, down = self.gathered(w["up"], 1), self.gathered(w["down"], 2)
         hidden = nn.gelu(jnp.einsum("xte,xef->xtf", tokens, up))
         found = jnp.einsum("xtf,xfe->xte", hidden, down)
         if self.expert:
-            found = lax.all_to_all(found, self.expert, 1, 0, tiled=True)
+            found = all_to_all(found, self.expert, 1, 0, tiled=True)
         return found.reshape(b, s, e) * chances.max(-1, keepdims=True)
 
     # ---- the whole -------------------------------------------------------------------------------
@@ -146,63 +152,63 @@ class _Division:
         """The layers of this device, each computed again in the backward pass."""
         names = [n for n in w if n not in ("table", "head")]
         body = checkpoint(self.layer)
-        return lax.scan(lambda x, one: (body(x, one), None), x, {n: w[n] for n in names})[0]
+        return scan(lambda x, one: (body(x, one), None), x, {n: w[n] for n in names})[0]
 
     def pipelined(self, x: Any, w: Mapping[str, Any], microbatches: int) -> Any:
         """Passes microbatches through the stages; each device returns its part of the results."""
         stages = self.length(self.pipeline)
         axis = self.pipeline[0]
         parts = x.reshape(microbatches, x.shape[0] // microbatches, *x.shape[1:])
-        first = lax.axis_index(axis) == 0
+        first = axis_index(axis) == 0
         onward = [(i, (i + 1) % stages) for i in range(stages)]
 
         def tick(before: Any, t: Any) -> Any:
             own = parts[jnp.minimum(t, microbatches - 1)]
             after = self.layers(jnp.where(first, own, before), w)
-            return lax.ppermute(after, axis, onward), after
+            return ppermute(after, axis, onward), after
 
         start = jnp.zeros_like(parts[0])
-        _, found = lax.scan(tick, start, jnp.arange(microbatches + stages - 1))
-        last = lax.axis_index(axis) == stages - 1
+        _, found = scan(tick, start, jnp.arange(microbatches + stages - 1))
+        last = axis_index(axis) == stages - 1
         results = jnp.where(last, found[stages - 1 :], 0.0).astype(x.dtype)
         results = results.reshape(x.shape)
-        return lax.psum_scatter(results, axis, scatter_dimension=0, tiled=True)
+        return psum_scatter(results, axis, scatter_dimension=0, tiled=True)
 
     def loss(self, w: Mapping[str, Any], tokens: Any, microbatches: int) -> Any:
         """The mean cross entropy of the next tokens, in float32."""
         x = self.gathered(w["table"], 1)[tokens]
         if self.sequence:
             part = x.shape[1] // self.length(self.sequence)
-            x = lax.dynamic_slice_in_dim(x, self.place(self.sequence) * part, part, 1)
+            x = dynamic_slice_in_dim(x, self.place(self.sequence) * part, part, 1)
         if self.pipeline:
             x = self.pipelined(x, w, microbatches)
             part = tokens.shape[0] // self.length(self.pipeline)
-            tokens = lax.dynamic_slice_in_dim(tokens, self.place(self.pipeline) * part, part, 0)
+            tokens = dynamic_slice_in_dim(tokens, self.place(self.pipeline) * part, part, 0)
         else:
             x = self.layers(x, w)
         logits = self.entering(_normalized(x)) @ self.gathered(w["head"], 0)
         mean = jnp.mean(self.entropy(logits.astype("float32"), tokens))
         along = (*self.batch, *self.pipeline)
-        return lax.pmean(mean, along) if along else mean
+        return pmean(mean, along) if along else mean
 
     def entropy(self, logits: Any, tokens: Any) -> Any:
         """The cross entropy of logits whose last dimension is divided along the tensor axes."""
-        most = lax.stop_gradient(logits.max(-1))
-        most = lax.pmax(most, self.tensor) if self.tensor else most
+        most = stop_gradient(logits.max(-1))
+        most = pmax(most, self.tensor) if self.tensor else most
         total = jnp.exp(logits - most[..., None]).sum(-1)
         wanted = jnp.roll(tokens, -1, 1) - self.place(self.tensor) * logits.shape[-1]
         chosen = jnp.sum(
             jnp.where(jnp.arange(logits.shape[-1]) == wanted[..., None], logits, 0), -1
         )
         if self.tensor:
-            total, chosen = lax.psum((total, chosen), self.tensor)
+            total, chosen = psum((total, chosen), self.tensor)
         return jnp.log(total) + most - chosen
 
     def place(self, axes: tuple[Any, ...]) -> Any:
         """The number of this device along axes."""
         found: Any = 0
         for axis in axes:
-            found = found * self.mesh.axis_size(axis) + lax.axis_index(axis)
+            found = found * self.mesh.axis_size(axis) + axis_index(axis)
         return found
 
 

@@ -10,8 +10,8 @@ from html import escape
 from typing import Any, NamedTuple
 
 from weft.analysis.cost import short
-from weft.analysis.program_costs import ProgramCost, cost_of
 from weft.analysis.inner_programs import inner_programs
+from weft.analysis.program_costs import ProgramCost, cost_of
 from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Var, Writer, jaxprs_in
 

@@ -13,8 +13,8 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 640, 360, 70, 44, 34, 130
 # dashed apart.
 _STYLES = (("#0072b2", ""), ("#d55e00", "6 3"), ("#009e73", "2 3"), ("#cc79a7", "8 3 2 3"))
 _CSS = (
-    "text{font:12px sans-serif;fill:#1a1a1a}.axis{stroke:#888}.grid{stroke:#8884}"
-    "@media(prefers-color-scheme:dark){text{fill:#eee}}"
+    ".weft-chart text{font:12px sans-serif;fill:#1a1a1a}.weft-chart .grid{stroke:#8884}"
+    "@media(prefers-color-scheme:dark){.weft-chart text{fill:#eee}}"
 )
 
 
@@ -36,7 +36,8 @@ def line_chart(
         return _HEIGHT - _BOTTOM - share * (_HEIGHT - _BOTTOM - _TOP)
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="weft-chart" '
+        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
         f"<title>{html.escape(title)}</title><style>{_CSS}</style>",
         f'<text x="{_LEFT}" y="18">{html.escape(title)}</text>',
     ]

@@ -16,11 +16,11 @@ from weft.analysis.hardware import Hardware, communication_time
 from weft.analysis.line_chart import line_chart
 from weft.errors import Fix, WeftTypeError, api_boundary
 
-__all__ = ["Plan", "Plans", "Scaling", "plan", "plans", "scaling"]
+__all__ = ["ProgramPlan", "Plans", "Scaling", "plan", "plans", "scaling"]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Plan:
+class ProgramPlan:
     """How long a program takes on each device of a mesh, in seconds, and what memory it needs.
 
     compute, memory: of arithmetic, and of moving stored values. communication: by the mesh axes
@@ -66,7 +66,7 @@ class Plan:
 
 
 @api_boundary
-def plan(fun: Callable[..., Any], *args: Any, hardware: Hardware, **kwargs: Any) -> Plan:
+def plan(fun: Callable[..., Any], *args: Any, hardware: Hardware, **kwargs: Any) -> ProgramPlan:
     """Estimates how long `fun(*args, **kwargs)` takes on each device of its mesh. Nothing is run.
 
     Arguments are those of `weft.cost`; inside of `shard_map` all is counted on one device. What is
@@ -98,7 +98,7 @@ def plan(fun: Callable[..., Any], *args: Any, hardware: Hardware, **kwargs: Any)
     for (kind, axes, group, size), times in costs.collectives.items():
         taken = times * communication_time(hardware, kind, size, group, axes)
         communication[axes] = communication.get(axes, 0.0) + taken
-    return Plan(
+    return ProgramPlan(
         costs.name,
         hardware,
         sum(row.compute for row in rows),
@@ -119,7 +119,7 @@ Program = tuple[Any, ...]
 class Plans:
     """Ways to run one program, the fastest that fits in memory first."""
 
-    plans: tuple[Plan, ...]
+    plans: tuple[ProgramPlan, ...]
 
     def __iter__(self) -> Any:
         return iter(self.plans)
@@ -127,7 +127,7 @@ class Plans:
     def __len__(self) -> int:
         return len(self.plans)
 
-    def __getitem__(self, place: int) -> Plan:
+    def __getitem__(self, place: int) -> ProgramPlan:
         return self.plans[place]
 
     def __repr__(self) -> str:
@@ -174,7 +174,7 @@ class Scaling:
     """A program over meshes of several sizes: `plans[k]` runs on `devices[k]` of them."""
 
     devices: tuple[int, ...]
-    plans: tuple[Plan, ...]
+    plans: tuple[ProgramPlan, ...]
 
     def __repr__(self) -> str:
         return _table(self.plans)
@@ -226,7 +226,7 @@ def scaling(
 # ---- text --------------------------------------------------------------------------------------
 
 
-def _table(found: Iterable[Plan]) -> str:
+def _table(found: Iterable[ProgramPlan]) -> str:
     """A line for each plan: times, memory and whether it fits."""
     head = ("", "seconds", "overlapped", "computing", "memory", "communication", "peak memory")
     rows = [

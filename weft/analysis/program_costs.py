@@ -10,9 +10,9 @@ import dataclasses
 from collections import defaultdict
 from typing import Any
 
-from weft.analysis.collectives import collective_of
-from weft.analysis.operation_costs import is_fusible, is_view, moved_bytes, size_in_bytes, work_of
+from weft.analysis.collective_bytes import collective_of
 from weft.analysis.inner_programs import Inner, inner_programs
+from weft.analysis.operation_costs import is_fusible, is_view, moved_bytes, size_in_bytes, work_of
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.sharding.mesh import AnyMesh
 
@@ -113,7 +113,7 @@ def cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None = None, known: Any = None) -> Pro
 
 def _cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None, known: Any) -> ProgramCost:
     found = ProgramCost({}, [], [])
-    sizes = _Sizes()
+    sizes = _DeviceSizes()
     extra: list[float] = []
     for eqn in jaxpr.eqns:
         inner = inner_programs(eqn)
@@ -130,7 +130,7 @@ def _cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None, known: Any) -> ProgramCost:
     return found
 
 
-class _Sizes(dict[Var, float]):
+class _DeviceSizes(dict[Var, float]):
     """The bytes of values on one device: of an operand of a `shard_map` those of a block."""
 
     def __missing__(self, var: Var) -> float:
@@ -165,7 +165,12 @@ def _add_operation(found: ProgramCost, eqn: Equation, mesh: AnyMesh | None) -> N
 
 
 def _add_inner(
-    found: ProgramCost, eqn: Equation, inner: Inner, mesh: AnyMesh | None, known: Any, sizes: _Sizes
+    found: ProgramCost,
+    eqn: Equation,
+    inner: Inner,
+    mesh: AnyMesh | None,
+    known: Any,
+    sizes: _DeviceSizes,
 ) -> float:
     """Adds the programs of an equation; returns the bytes that they need beside their operands."""
     mesh = inner.mesh or mesh
@@ -243,7 +248,7 @@ def _fused_bytes(
     return found
 
 
-def _peak(jaxpr: Jaxpr, stored: set[Var], extra: list[float], sizes: _Sizes) -> float:
+def _peak(jaxpr: Jaxpr, stored: set[Var], extra: list[float], sizes: _DeviceSizes) -> float:
     """The most bytes of stored values that are alive at once; arguments are alive throughout."""
     last: dict[Var, int] = {x: len(jaxpr.eqns) for x in jaxpr.outputs if type(x) is Var}
     last.update(dict.fromkeys(jaxpr.inputs, len(jaxpr.eqns)))

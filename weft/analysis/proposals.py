@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.analysis.decoder import ROLES, Decoder, fits, gradient_program, shards
 from weft.analysis.hardware import Hardware
-from weft.analysis.plan import Plan, Plans, plan
+from weft.analysis.plan import Plans, ProgramPlan, plan
 from weft.errors import Fix, WeftValueError, api_boundary
 from weft.sharding.mesh import AnyMesh
 
@@ -54,7 +54,7 @@ def propose(
     unknown = [role for role in roles if role not in ROLES]
     if unknown:
         raise _unknown_role(unknown[0])
-    found: list[Plan] = []
+    found: list[ProgramPlan] = []
     for chosen in itertools.product(roles, repeat=len(mesh.axis_names)):
         assignment = dict(zip(mesh.axis_names, chosen, strict=True))
         if fits(model, mesh, assignment, batch, length, microbatches):
@@ -74,7 +74,7 @@ def _planned(
     length: int,
     microbatches: int,
     hardware: Hardware,
-) -> Plan:
+) -> ProgramPlan:
     function, *args = gradient_program(model, mesh, roles, batch, length, microbatches)
     name = ", ".join(f"{axis}: {role}" for axis, role in roles.items())
     return dataclasses.replace(plan(function, *args, hardware=hardware), name=name)
