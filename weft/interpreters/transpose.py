@@ -43,6 +43,17 @@ def _evaluate_known(
     return remaining
 
 
+def _cotangents_of(eqn: Equation, pending: dict[Var, Any]) -> Any:
+    """Takes the cotangents of an equation's results, as its rule wants them; None for none."""
+    if not eqn.primitive.multiple_results:
+        return pending.pop(eqn.outputs[0], None)
+    cts = [pending.pop(var, None) for var in eqn.outputs]
+    if all(ct is None for ct in cts):
+        return None
+    pairs = zip(eqn.outputs, cts, strict=True)
+    return [Zero(var.type) if ct is None else ct for var, ct in pairs]
+
+
 def backward_pass(
     eqns: Sequence[Equation],
     inputs: Sequence[Var],
@@ -72,16 +83,9 @@ def backward_pass(
 
     def transpose(eqn: Equation) -> None:
         primitive = eqn.primitive
-        if primitive.multiple_results:
-            cts: Any = [pending.pop(var, None) for var in eqn.outputs]
-            if all(ct is None for ct in cts):
-                return
-            pairs = zip(eqn.outputs, cts, strict=True)
-            cts = [Zero(v.type) if ct is None else ct for v, ct in pairs]
-        else:
-            cts = pending.pop(eqn.outputs[0], None)
-            if cts is None:
-                return
+        cts = _cotangents_of(eqn, pending)
+        if cts is None:
+            return
         operands = [
             x.value
             if isinstance(x, Literal)

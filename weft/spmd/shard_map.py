@@ -124,19 +124,10 @@ def shard_map(
     >>> print(total(wnp.arange(8.0)))
     28.0
     """
+    options = (mesh, in_specs, out_specs, axis_names, check_vma, auto_pbroadcast, bucket_bytes)
     if f is None:
-        return functools.partial(
-            shard_map,
-            mesh=mesh,
-            in_specs=in_specs,
-            out_specs=out_specs,
-            axis_names=axis_names,
-            check_vma=check_vma,
-            auto_pbroadcast=auto_pbroadcast,
-            bucket_bytes=bucket_bytes,
-        )
-    options = (axis_names, check_vma, auto_pbroadcast, bucket_bytes)
-    call = _ShardMapped(f, mesh, in_specs, out_specs, *options)
+        return lambda function: shard_map(function, *options)
+    call = _ShardMapped(f, *options)
 
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
