@@ -73,7 +73,7 @@ INSIDE = {
     "weft.core.jaxpr.check_marks": "how transformations of programs refuse marks that do not fit",
     "weft.interpreters.function_results": "what a function under a transformation returned",
     "weft.interpreters.symbolic_zeros": "lists of tangents of which some are known to be zero",
-    "weft.ops.collectives.buckets.sum_in_buckets": "how transposition joins its sums",
+    "weft.ops.collectives.joint_sums.sum_in_buckets": "how transposition joins its sums",
     "weft.ops.collectives.invariant.assume_invariant": "what `check_vma=False` does to results",
     "weft.core.rules.NamedRule": "what messages of registered rules say of them",
     "weft.core.rules.register_from_outside": "what registering does; a function per kind is public",

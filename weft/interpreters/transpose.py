@@ -19,7 +19,7 @@ from weft.core.rules import LinearOperand, Zero
 from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.ops.collectives.all_reduce import pbroadcast_p, vary
-from weft.ops.collectives.buckets import sum_in_buckets
+from weft.ops.collectives.joint_sums import sum_in_buckets
 from weft.ops.structural.tangents import add_tangents
 
 __all__ = ["backward_pass", "transpose_jaxpr"]
@@ -41,17 +41,6 @@ def _evaluate_known(
         outs = out if eqn.primitive.multiple_results else [out]
         env.update(zip(eqn.outputs, outs, strict=True))
     return remaining
-
-
-def _cotangents_of(eqn: Equation, pending: dict[Var, Any]) -> Any:
-    """Takes the cotangents of an equation's results, as its rule wants them; None for none."""
-    if not eqn.primitive.multiple_results:
-        return pending.pop(eqn.outputs[0], None)
-    cts = [pending.pop(var, None) for var in eqn.outputs]
-    if all(ct is None for ct in cts):
-        return None
-    pairs = zip(eqn.outputs, cts, strict=True)
-    return [Zero(var.type) if ct is None else ct for var, ct in pairs]
 
 
 def backward_pass(
@@ -83,7 +72,7 @@ def backward_pass(
 
     def transpose(eqn: Equation) -> None:
         primitive = eqn.primitive
-        cts = _cotangents_of(eqn, pending)
+        cts = _cotangents(eqn, pending)
         if cts is None:
             return
         operands = [
@@ -109,6 +98,16 @@ def backward_pass(
     for eqn in reversed(first):
         transpose(eqn)
     return [pending[var] if var in pending else Zero(var.type) for var in inputs]
+
+
+def _cotangents(eqn: Equation, pending: dict[Var, Any]) -> Any:
+    """The cotangents that a transpose rule takes; None where no result has one."""
+    if not eqn.primitive.multiple_results:
+        return pending.pop(eqn.outputs[0], None)
+    cts = [pending.pop(var, None) for var in eqn.outputs]
+    if all(ct is None for ct in cts):
+        return None
+    return [Zero(v.type) if ct is None else ct for v, ct in zip(eqn.outputs, cts, strict=True)]
 
 
 def _before_casts(

@@ -124,10 +124,12 @@ def shard_map(
     >>> print(total(wnp.arange(8.0)))
     28.0
     """
-    options = (mesh, in_specs, out_specs, axis_names, check_vma, auto_pbroadcast, bucket_bytes)
+    where = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs}
+    how = (axis_names, check_vma, auto_pbroadcast, bucket_bytes)
     if f is None:
-        return lambda function: shard_map(function, *options)
-    call = _ShardMapped(f, *options)
+        names = ("axis_names", "check_vma", "auto_pbroadcast", "bucket_bytes")
+        return functools.partial(shard_map, **where, **dict(zip(names, how, strict=True)))
+    call = _ShardMapped(f, mesh, in_specs, out_specs, *how)
 
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
