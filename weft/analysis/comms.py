@@ -14,6 +14,7 @@ from weft.analysis.comms_rows import KINDS, CommsRow, rows_of
 from weft.analysis.comms_text import listed, table
 from weft.analysis.hlo_collectives import compiled_rows
 from weft.analysis.inner_programs import Inner, occurrences
+from weft.analysis.schedule import Schedule, schedule
 from weft.api.autodiff import vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.base import source as sources
@@ -66,12 +67,31 @@ class CommsReport:
         Lines are those that the program had when it was compiled: of one that was kept on disk,
         those of then. Raises WeftError for a mesh without devices.
         """
+        rows = tuple(compiled_rows(self._compiled_text(), self.mesh))
+        return dataclasses.replace(self, name=f"{self.name}, compiled", rows=rows, notes=())
+
+    def schedule(self) -> Schedule:
+        """Which transfer of the compiled program may run beside which product; see `Schedule`.
+        Raises WeftError for a mesh without devices.
+
+        >>> import weft, weft.numpy as wnp
+        >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+        >>> product = weft.shard_map(
+        ...     lambda x, w: weft.nn.gathered_product("sd,df->sf", x, w, "i", gathered="s"),
+        ...     mesh=mesh, in_specs=(weft.P("i"), weft.P(None, "i")), out_specs=weft.P(None, "i"),
+        ... )
+        >>> report = weft.comms(product, wnp.ones((8, 16)), wnp.ones((16, 8)), gradient=False)
+        >>> print(report.schedule().exposed)
+        ()
+        """
+        return schedule(self._compiled_text())
+
+    def _compiled_text(self) -> str:
         assert self.program is not None
         function, args, kwargs = self.program
         jitted = function if isinstance(function, Jitted) else jit(function)
-        text = jitted.lower(*args, **kwargs).compile().as_text()
-        rows = tuple(compiled_rows(text, self.mesh))
-        return dataclasses.replace(self, name=f"{self.name}, compiled", rows=rows, notes=())
+        text: str = jitted.lower(*args, **kwargs).compile().as_text()
+        return text
 
     def __repr__(self) -> str:
         return table(self.name, self.rows, self.notes)
