@@ -57,6 +57,7 @@ _HOMES = (
     "weft.random",
     "weft.refs",
     "weft.scipy.special",
+    "weft.scipy.stats",
     "weft.spmd",
 )
 

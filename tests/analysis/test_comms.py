@@ -14,7 +14,7 @@ import weft
 import weft.numpy as wnp
 from comms_programs import RING, ROWS, WHOLE, line, plane, values
 from weft import P, lax
-from weft.analysis import programs
+from weft.analysis import inner_programs
 from weft.analysis.comms_rows import KINDS
 from weft.errors import CommunicationError, WeftError, WeftTypeError
 from weft.sharding import AbstractMesh
@@ -531,10 +531,10 @@ def test_a_report_of_a_transformer_traces_once_and_looks_at_each_equation_thrice
     equations, pending = 0, [jaxpr]
     for one in pending:
         equations += len(one.eqns)
-        pending += [part.jaxpr for eqn in one.eqns for part in programs.inner_programs(eqn).parts]
+        pending += [part.jaxpr for eqn in one.eqns for part in inner_programs.inner_programs(eqn).parts]
     assert equations > 1500
-    looks, own = [], programs.inner_programs
-    monkeypatch.setattr(programs, "inner_programs", lambda eqn: looks.append(1) or own(eqn))
+    looks, own = [], inner_programs.inner_programs
+    monkeypatch.setattr(inner_programs, "inner_programs", lambda eqn: looks.append(1) or own(eqn))
     traced.clear()
     report = weft.comms(gradient, *args)
     assert traced == [12]
@@ -554,8 +554,8 @@ def test_a_jitted_layer_is_looked_at_once(monkeypatch):
             x = layer(x)
         return x
 
-    looks, own = [], programs.inner_programs
-    monkeypatch.setattr(programs, "inner_programs", lambda eqn: looks.append(1) or own(eqn))
+    looks, own = [], inner_programs.inner_programs
+    monkeypatch.setattr(inner_programs, "inner_programs", lambda eqn: looks.append(1) or own(eqn))
     report = weft.comms(over_line(body, ROWS, ROWS), values(16, 8), gradient=False)
     assert report.count() == 50
     assert len(looks) < 3 * 60

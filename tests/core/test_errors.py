@@ -292,6 +292,7 @@ PLAIN = {
     "custom_derivatives/pullback.py", "custom_derivatives/custom_vjp_rules.py",
     "core/array_value.py",
     "core/jaxpr.py", "core/shape_struct.py", "core/trace.py", "export/container.py",
+    "analysis/picture_forms.py",
     "experimental/checkify/failures.py", "experimental/sparse/base.py", "refs/reference.py",
     "refs/views.py",
     "numpy/getitem.py", "runtime/stablehlo/portable_artifact.py",

@@ -65,6 +65,7 @@ INSIDE = {
     "weft.arrays.array.unchanged": "what weft's own operations return that have nothing to do",
     "weft.base.facades": "how weft's facades take their chapters",
     "weft.dtypes.KEYS_FIX": "what weft says where a random key is no number",
+    "weft.base.source.inserted_cast": "marks the casts that weft's own operations insert",
     "weft.base.source.joined": "how lowering writes the names around a line",
     "weft.sharding.sharding.KINDS_OF_MEMORY": "what policies of checkpoint check against",
     "weft.config.looking": "the debugger's own pass through the settings",
