@@ -531,7 +531,9 @@ def test_a_report_of_a_transformer_traces_once_and_looks_at_each_equation_thrice
     equations, pending = 0, [jaxpr]
     for one in pending:
         equations += len(one.eqns)
-        pending += [part.jaxpr for eqn in one.eqns for part in inner_programs.inner_programs(eqn).parts]
+        pending += [
+            part.jaxpr for eqn in one.eqns for part in inner_programs.inner_programs(eqn).parts
+        ]
     assert equations > 1500
     looks, own = [], inner_programs.inner_programs
     monkeypatch.setattr(inner_programs, "inner_programs", lambda eqn: looks.append(1) or own(eqn))

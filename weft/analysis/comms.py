@@ -78,7 +78,9 @@ class CommsReport:
         >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
         >>> product = weft.shard_map(
         ...     lambda x, w: weft.nn.gathered_product("sd,df->sf", x, w, "i", gathered="s"),
-        ...     mesh=mesh, in_specs=(weft.P("i"), weft.P(None, "i")), out_specs=weft.P(None, "i"),
+        ...     mesh=mesh,
+        ...     in_specs=(weft.P("i"), weft.P(None, "i")),
+        ...     out_specs=weft.P(None, "i"),
         ... )
         >>> report = weft.comms(product, wnp.ones((8, 16)), wnp.ones((16, 8)), gradient=False)
         >>> print(report.schedule().exposed)

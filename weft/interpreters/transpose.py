@@ -132,16 +132,15 @@ def _sums(casts: Iterable[Equation], pending: dict[Var, Any]) -> list[tuple[Atom
     """What was cast, and the sums of the cotangents over the devices: one for all casts of a value
     along the same axes, and common ones for several values where buckets are wanted."""
     found: dict[tuple[Atom, Any], Any] = {}
-    source = None
+    lines: dict[tuple[Atom, Any], Any] = {}
     for eqn in casts:
         cotangent = pending.pop(eqn.outputs[0], None)
         if cotangent is None:
             continue
         key = (eqn.inputs[0], eqn.params["axis_name"])
         found[key] = add_tangents(found[key], cotangent) if key in found else cotangent
-        source = source or eqn.source
-    with sources.backward(source):
-        totals = sum_in_buckets(list(found.values()), [axes for _, axes in found])
+        lines[key] = eqn.source
+    totals = sum_in_buckets(list(found.values()), [axes for _, axes in found], list(lines.values()))
     return list(zip((atom for atom, _ in found), totals, strict=True))
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.base import source as sources
 from weft.core.axes import bound_axis
 from weft.core.types import type_of
 from weft.ops.collectives.all_reduce import psum_p
@@ -24,11 +25,14 @@ from weft.ops.structural.shape import reshape
 __all__ = ["sum_in_buckets"]
 
 
-def sum_in_buckets(values: Sequence[Any], names: Sequence[Names]) -> list[Any]:
-    """Sums each value over mesh axes, its own names.
+def sum_in_buckets(
+    values: Sequence[Any], names: Sequence[Names], lines: Sequence[sources.Source | None]
+) -> list[Any]:
+    """Sums each value over mesh axes, its own names, in the backward pass of its line.
 
     Values of one dtype that vary alike and are summed over the same axes share all-reduces, each of
     at most `bucket_bytes` of the shard_map that binds the axes (or of one value), in this order.
+    The line of such a sum is that of its first value.
     """
     sums: list[Any] = [None] * len(values)
     buckets: dict[Any, list[list[int]]] = {}
@@ -41,7 +45,9 @@ def sum_in_buckets(values: Sequence[Any], names: Sequence[Names]) -> list[Any]:
         full[-1].append(i)
     for (_, _, axes), found in buckets.items():
         for bucket in found:
-            for i, total in zip(bucket, _sum([values[i] for i in bucket], axes), strict=True):
+            with sources.backward(lines[bucket[0]]):
+                totals = _sum([values[i] for i in bucket], axes)
+            for i, total in zip(bucket, totals, strict=True):
                 sums[i] = total
     return sums
 
