@@ -335,3 +335,9 @@ def test_an_axis_without_a_bandwidth_is_named():
     chip = Hardware(1e12, 1e12, {"data": 1e9})
     with pytest.raises(weft.errors.WeftValueError, match="model"):
         chip.bandwidth_along("model")
+
+
+@pytest.mark.parametrize("look", [weft.cost, weft.comms, weft.assert_comms])
+def test_what_is_no_function_is_refused_by_name(look):
+    with pytest.raises(weft.errors.WeftTypeError, match="function"):
+        look(3, jnp.ones(3))

@@ -23,6 +23,7 @@ from weft.core.types import type_of
 from weft.dispatch.jitted import Jitted
 from weft.errors import CommunicationError, Fix, WeftError, WeftTypeError, api_boundary
 from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.function_results import check_function
 from weft.interpreters.staging import function_name
 from weft.ops.structural.sharding_constraint import sharding_constraint_p
 from weft.sharding import NamedSharding
@@ -262,6 +263,7 @@ def _check_written(operation: str, report: CommsReport) -> None:
 def _report(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], gradient: bool | None
 ) -> CommsReport:
+    check_function("comms", fun)
     closed, shapes = make_jaxpr(fun, return_shape=True)(*args, **kwargs)
     jaxpr: Jaxpr = closed.jaxpr
     program: Any = (fun, args, kwargs)

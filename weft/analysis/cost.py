@@ -13,6 +13,7 @@ from weft.api.jit import make_jaxpr
 from weft.base import source as sources
 from weft.errors import api_boundary
 from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.function_results import check_function
 from weft.interpreters.staging import function_name
 
 __all__ = ["CostReport", "LineCost", "RooflineRow", "cost", "short"]
@@ -125,6 +126,7 @@ def cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostReport:
     >>> report.flops, report.functions, report.bytes_written, report.peak_memory
     (1024.0, 32.0, 256.0, 1024.0)
     """
+    check_function("cost", fun)
     jaxpr = make_jaxpr(fun)(*args, **kwargs).jaxpr
     smaller, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outputs), keep_inputs=True)
     found = cost_of(smaller)

@@ -255,7 +255,7 @@ def _axes(communication: Mapping[tuple[Any, ...], float]) -> str:
 
 
 def _seconds(number: float) -> str:
-    for size, prefix in ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")):
+    for size, prefix in ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"), (1e-12, "p")):
         if number >= size:
             return f"{number / size:.3g} {prefix}s"
     return f"{number:.3g} s"
