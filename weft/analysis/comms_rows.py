@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.analysis.collective_bytes import KIND_OF, Collective, collective_of
-from weft.analysis.inner_programs import Inner, Occurrence, occurrences
+from weft.analysis.inner_programs import Inner, Occurrence, occurrences, place_of
 from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.primitive import Primitive
@@ -115,7 +115,6 @@ def rows_of(jaxpr: Jaxpr) -> list[CommsRow]:
     What communicates with nobody, along axes of length 1 or without elements, is left out.
     """
     calls: set[Any] = set()
-    collectives: list[Occurrence] = []
 
     def wanted(eqn: Equation, inner: Inner) -> bool:
         if eqn.primitive in KIND_OF:
@@ -157,7 +156,6 @@ def _row(
         )
     elif primitive is psum_p:
         of = counts(found)
-    place = sources.locate(eqn.source)
     return CommsRow(
         kind=sent.kind,
         operation=primitive.name,
@@ -168,9 +166,7 @@ def _row(
         trips=found.trips,
         branch=found.branch,
         backward=found.backward,
-        line="an unknown line"
-        if place is None
-        else f"{place.file}:{place.line} in {place.function}",
+        line=sources.describe(place_of(eqn)),
         derivative_of=of,
         inserted=inserted,
     )

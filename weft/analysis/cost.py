@@ -133,7 +133,7 @@ def cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostReport:
     # Several places of the program may stand on one line.
     totals: dict[str, LineTotal] = {}
     for place, total in found.lines.items():
-        totals.setdefault(_line(place), LineTotal()).add(total)
+        totals.setdefault(sources.describe(place), LineTotal()).add(total)
     lines = [
         LineCost(
             line,
@@ -164,11 +164,6 @@ def cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostReport:
 
 def _bytes_of(collectives: Mapping[Any, float]) -> float:
     return float(sum(size * times for (_, _, _, size), times in collectives.items()))
-
-
-def _line(place: Any) -> str:
-    where = sources.locate(place) if place is not None else None
-    return "an unknown line" if where is None else f"{where.file}:{where.line} in {where.function}"
 
 
 def _notes(found: ProgramCost) -> tuple[str, ...]:

@@ -21,7 +21,15 @@ from weft.core.primitive import Primitive
 from weft.sharding.mesh import AnyMesh
 from weft.spmd.shard_map_primitive import shard_map_p
 
-__all__ = ["Inner", "Occurrence", "Part", "inner_programs", "occurrences"]
+__all__ = ["Inner", "Occurrence", "Part", "Place", "inner_programs", "occurrences", "place_of"]
+
+# The user's place: a code object and an offset in it, or None.
+Place = Any
+
+
+def place_of(eqn: Equation) -> Place:
+    """The user's place that an equation stands for."""
+    return None if eqn.source is None else eqn.source[:2]
 
 
 class Part(NamedTuple):

@@ -11,15 +11,13 @@ from collections import defaultdict
 from typing import Any
 
 from weft.analysis.collective_bytes import collective_of
-from weft.analysis.inner_programs import Inner, inner_programs
+from weft.analysis.inner_programs import Inner, Place, inner_programs, place_of
 from weft.analysis.operation_costs import is_fusible, is_view, moved_bytes, size_in_bytes, work_of
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.sharding.mesh import AnyMesh
 
 __all__ = ["LineTotal", "ProgramCost", "cost_of"]
 
-# The user's place: a code object and an offset in it, or None.
-Place = Any
 # What is counted -> how much of it.
 Counts = defaultdict[Any, float]
 
@@ -115,14 +113,16 @@ def _cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None, known: Any) -> ProgramCost:
     found = ProgramCost({}, [], [])
     sizes = _DeviceSizes()
     extra: list[float] = []
+    operations: list[Equation] = []
     for eqn in jaxpr.eqns:
         inner = inner_programs(eqn)
         extra.append(_add_inner(found, eqn, inner, mesh, known, sizes) if inner.parts else 0.0)
         if not inner.parts:
+            operations.append(eqn)
             _add_operation(found, eqn, mesh)
     roots = _roots(jaxpr)
     stored = _stored(jaxpr, roots)
-    for place, count in _fused_bytes(jaxpr, stored, roots):
+    for place, count in _fused_bytes(operations, stored, roots):
         found.at(place).fused_bytes += count
     found.in_sizes = [sizes[x] for x in jaxpr.inputs]
     found.out_sizes = [sizes[x] if type(x) is Var else 0.0 for x in jaxpr.outputs]
@@ -142,11 +142,6 @@ class _DeviceSizes(dict[Var, float]):
         for atom, size in zip(atoms, sizes, strict=True):
             if type(atom) is Var:
                 self[atom] = min(self[atom], size)
-
-
-def place_of(eqn: Equation) -> Place:
-    """The user's place that an equation stands for."""
-    return None if eqn.source is None else eqn.source[:2]
 
 
 def _add_operation(found: ProgramCost, eqn: Equation, mesh: AnyMesh | None) -> None:
@@ -225,15 +220,16 @@ def _stored(jaxpr: Jaxpr, roots: dict[Var, Var]) -> set[Var]:
 
 
 def _fused_bytes(
-    jaxpr: Jaxpr, stored: set[Var], roots: dict[Var, Var]
+    operations: list[Equation], stored: set[Var], roots: dict[Var, Var]
 ) -> list[tuple[Place, float]]:
     """The bytes of stored values, at the places that write and read them. All fused operations
-    that read a value read it once together."""
+    that read a value read it once together. What runs programs is not here: these have their own.
+    """
     found: list[tuple[Place, float]] = []
     read_by_fused: set[Var] = set()
-    for eqn in jaxpr.eqns:
-        if inner_programs(eqn).parts or is_view(eqn):
-            continue  # Its programs have their own.
+    for eqn in operations:
+        if is_view(eqn):
+            continue
         read, written = moved_bytes(eqn)
         place = place_of(eqn)
         if not _takes_apart(eqn):
