@@ -51,10 +51,8 @@ def test_one_dimensional_weight_stationary():
     assert sent(*layer) == 2 * 2 * B_L * E * (n - 1) / n
 
 
-@pytest.mark.parametrize("sides", [(4, 16), (8, 8), (16, 4), (32, 32)])
-def test_two_dimensional_weight_stationary(sides):
-    """Each side gathers and scatters its part: 2 BL (E / X + F / YZ)."""
-    x_size, yz_size = sides
+def two_dimensional(sides):
+    """Each side gathers and scatters its part of the activations."""
     mesh = AbstractMesh(sides, ("x", "yz"))
 
     def body(x, up, down):
@@ -64,26 +62,22 @@ def test_two_dimensional_weight_stationary(sides):
         return lax.psum_scatter(hidden @ down, "yz", scatter_dimension=1, tiled=True)
 
     specs = (P(None, ("x", "yz")), P("x", "yz"), P("yz", "x"))
-    layer = feedforward(mesh, specs, P(None, ("x", "yz")), body)
+    return feedforward(mesh, specs, P(None, ("x", "yz")), body)
+
+
+@pytest.mark.parametrize("sides", [(4, 16), (8, 8), (16, 4), (32, 32)])
+def test_two_dimensional_weight_stationary(sides):
+    """Each side gathers and scatters its part: 2 BL (E / X + F / YZ)."""
+    x_size, yz_size = sides
     wanted = (
         2 * 2 * B_L * (E / x_size * (yz_size - 1) / yz_size + F / yz_size * (x_size - 1) / x_size)
     )
-    assert sent(*layer) == pytest.approx(wanted)
+    assert sent(*two_dimensional(sides)) == pytest.approx(wanted)
 
 
 def test_the_best_shape_is_that_of_the_paper():
     def time_of(x_size):
-        sides = (x_size, 64 // x_size)
-        mesh = AbstractMesh(sides, ("x", "yz"))
-
-        def body(x, up, down):
-            whole = lax.all_gather(x, "yz", axis=1, tiled=True)
-            hidden = lax.psum_scatter(whole @ up, "x", scatter_dimension=1, tiled=True)
-            hidden = lax.all_gather(weft.nn.gelu(hidden), "x", axis=1, tiled=True)
-            return lax.psum_scatter(hidden @ down, "yz", scatter_dimension=1, tiled=True)
-
-        specs = (P(None, ("x", "yz")), P("x", "yz"), P("yz", "x"))
-        function, *args = feedforward(mesh, specs, P(None, ("x", "yz")), body)
+        function, *args = two_dimensional((x_size, 64 // x_size))
         return sum(weft.plan(function, *args, hardware=CHIP).communication.values())
 
     assert min((1, 2, 4, 8, 16, 32), key=time_of) == round((64 * E / F) ** 0.5)

@@ -10,13 +10,14 @@ import numpy as np
 from weft import dtypes
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
+from weft.core.types import ArrayType
 from weft.ops.collectives.all_reduce import pmax_p, pmin_p, psum_p
 from weft.ops.collectives.invariant import all_gather_invariant_p
 from weft.ops.collectives.movement import all_gather_p, all_to_all_p, psum_scatter_p
 from weft.ops.collectives.permutation import ppermute_p
 from weft.sharding.mesh import AnyMesh
 
-__all__ = ["KIND_OF", "Collective", "collective_of"]
+__all__ = ["KIND_OF", "Collective", "collective_of", "size_in_bytes"]
 
 KIND_OF: dict[Primitive, str] = {
     psum_p: "all_reduce",
@@ -45,9 +46,12 @@ class Collective(NamedTuple):
     dtype: np.dtype
 
 
-def _bits(dtype: np.dtype) -> int:
-    # A random key is as many bytes as its generator's state; narrow numbers are sent packed.
-    return 8 * dtype.itemsize if dtypes.is_extended(dtype) else dtypes.itemsize_bits(dtype)
+def size_in_bytes(of: ArrayType) -> int:
+    """The bytes of an array of a type. Narrow numbers are packed; a random key has as many bytes as
+    its generator's state."""
+    dtype = of.dtype
+    bits = 8 * dtype.itemsize if dtypes.is_extended(dtype) else dtypes.itemsize_bits(dtype)
+    return int(of.size) * bits // 8
 
 
 def collective_of(eqn: Equation, mesh: AnyMesh | None) -> Collective | None:
@@ -60,7 +64,7 @@ def collective_of(eqn: Equation, mesh: AnyMesh | None) -> Collective | None:
     groups = eqn.params.get("axis_index_groups")
     group = prod(sizes.values()) if groups is None else len(groups[0])
     sent = (eqn.outputs[0] if kind == "all_gather" else eqn.inputs[0]).type
-    size = sent.size * _bits(sent.dtype) // 8
+    size = size_in_bytes(sent)
     if group <= 1 or not size:
         return None
     axes = tuple(name for name, length in sizes.items() if length > 1)

@@ -17,13 +17,14 @@ from math import prod
 from typing import NamedTuple
 
 from weft import dtypes
+from weft.analysis.collective_bytes import size_in_bytes
 from weft.builtin_primitives import primitives
 from weft.core import rules
 from weft.core.access_pattern import elementwise_reads
 from weft.core.jaxpr import Equation, Var
 from weft.core.types import ArrayType
 
-__all__ = ["Work", "is_fusible", "is_view", "moved_bytes", "size_in_bytes", "work_of"]
+__all__ = ["Work", "is_fusible", "is_view", "moved_bytes", "work_of"]
 
 
 class Work(NamedTuple):
@@ -294,11 +295,6 @@ _UPDATES = {"dynamic_update_slice": 1, "scatter": 2, "swap": 1} | dict.fromkeys(
 )
 
 
-def size_in_bytes(of: ArrayType) -> float:
-    """The bytes of an array of a type; those of a random key are of its integers."""
-    return float(of.size) * getattr(of.dtype, "itemsize", 4)
-
-
 def is_fusible(eqn: Equation) -> bool:
     """Whether a compiler computes an operation within what reads its result."""
     primitive = eqn.primitive
@@ -326,12 +322,12 @@ def moved_bytes(eqn: Equation) -> tuple[float, float]:
     name = eqn.primitive.name
     if name in _VIEWS:
         return 0.0, 0.0
-    operands = [size_in_bytes(x.type) for x in eqn.inputs if type(x) is Var]
-    results = sum(size_in_bytes(x.type) for x in eqn.outputs)
+    operands = [float(size_in_bytes(x.type)) for x in eqn.inputs if type(x) is Var]
+    results = float(sum(size_in_bytes(x.type) for x in eqn.outputs))
     if name in _PARTS:
         return results + sum(operands[1:]), results
     if name in _UPDATES:
-        updates = size_in_bytes(eqn.inputs[_UPDATES[name]].type)
+        updates = float(size_in_bytes(eqn.inputs[_UPDATES[name]].type))
         again = updates if name.startswith("scatter_") else 0.0
         return sum(operands[1:]) + again, updates
     return sum(operands), results

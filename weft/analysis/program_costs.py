@@ -10,9 +10,9 @@ import dataclasses
 from collections import defaultdict
 from typing import Any
 
-from weft.analysis.collective_bytes import collective_of
+from weft.analysis.collective_bytes import collective_of, size_in_bytes
 from weft.analysis.inner_programs import Inner, Place, inner_programs, place_of
-from weft.analysis.operation_costs import is_fusible, is_view, moved_bytes, size_in_bytes, work_of
+from weft.analysis.operation_costs import is_fusible, is_view, moved_bytes, work_of
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.sharding.mesh import AnyMesh
 
@@ -134,7 +134,7 @@ class _DeviceSizes(dict[Var, float]):
     """The bytes of values on one device: of an operand of a `shard_map` those of a block."""
 
     def __missing__(self, var: Var) -> float:
-        size = self[var] = size_in_bytes(var.type)
+        size = self[var] = float(size_in_bytes(var.type))
         return size
 
     def learn(self, atoms: Any, sizes: Any) -> None:
