@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 
-import matplotlib.image
 import numpy as np
 import pytest
 
@@ -20,6 +19,9 @@ import weft
 import weft.numpy as jnp
 from weft.analysis.picture_style import BLOCKS, DARK, LIGHT
 from weft.sharding import AbstractMesh, NamedSharding, P
+
+# Reads the screenshots. The newest Pythons that continuous integration tries have it not.
+images = pytest.importorskip("matplotlib.image")
 
 BROWSER = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs the browser chromium")
@@ -103,7 +105,7 @@ def pixels(folder, name, picture, dark):
     picture.save(path)
     shot = folder / f"{path.stem}_{dark}.png"
     browse(scheme(dark), "--window-size=900,700", f"--screenshot={shot}", path.as_uri())
-    return np.rint(matplotlib.image.imread(shot)[..., :3] * 255).astype(int)
+    return np.rint(images.imread(shot)[..., :3] * 255).astype(int)
 
 
 def count(shot, color):

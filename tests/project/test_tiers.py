@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 
 import pytest
 
-from source_files import ROOT, parse, python_files
+from source_files import ROOT, parse, python_files, relative
 
 pytestmark = pytest.mark.fast
 
@@ -66,3 +67,32 @@ def test_every_tier_says_how_long_it_takes():
     tiers = dict(re.findall(r"^(check|smoke|test):.*## (.*)$", MAKEFILE, re.MULTILINE))
     assert set(tiers) == {"check", "smoke", "test"}
     assert all(re.search(r"\d+ (s|minutes)", text) for text in tiers.values())
+
+
+def imported(path):
+    """The packages that a file imports at its top, by their first name."""
+    for node in parse(path).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module.partition(".")[0]
+
+
+def test_newest_pythons_can_import_every_test():
+    """Continuous integration collects them all there, with the packages of requirements/newest.txt
+    alone: what only requirements/test.txt installs is asked for by `pytest.importorskip`."""
+    newest = (ROOT / "requirements" / "newest.txt").read_text(encoding="utf-8")
+    packages = set(re.findall(r"^([\w-]+)", newest, re.MULTILINE))
+    # `compat` is the package `jax` that forwards to weft; its tests put it on the path.
+    available = packages | set(sys.stdlib_module_names) | {"weft", "tools", "jax"}
+    files = [path for path in python_files("tests") if path.parent.name != "jobs"]
+    # Some put the benchmarks' folders on the path.
+    own = {path.stem for path in (*files, *python_files("benchmarks"))}
+    own |= {path.parent.name for path in files}
+    missing = {
+        (relative(path), name)
+        for path in files
+        for name in imported(path)
+        if name not in available | own
+    }
+    assert len(files) > 300 and missing == set()
