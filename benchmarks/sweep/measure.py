@@ -72,11 +72,16 @@ def gradient(lib, names, function, letters, arguments):
     return lib.grad(loss, argnums=tuple(by))
 
 
+def cost_of(compiled):
+    """XLA's figures of a compiled function."""
+    cost = compiled.cost_analysis()
+    return cost[0] if isinstance(cost, list) else cost
+
+
 def counts(compiled):
     """What of a compiled function does not depend on the machine's speed."""
     text = compiled.as_text()
-    cost = compiled.cost_analysis()
-    cost = cost[0] if isinstance(cost, list) else cost
+    cost = cost_of(compiled)
     return {
         "instructions": len(re.findall(r"^\s+(?:ROOT )?%?[\w.-]+ = ", text, re.MULTILINE)),
         "fusions": len(re.findall(r" fusion\(", text)),
@@ -142,6 +147,7 @@ def measure(lib, names, text, form, timed):
         compiled = jitted.lower(*arrays).compile()
         row[f"{size} first"] = time.process_time() - start
         row[f"{size} program"] = digest(compiled.as_text())
+        row[f"{size} operations"] = int(cost_of(compiled).get("flops", 0))
         if size == "large":
             row |= counts(compiled)
         if timed:
