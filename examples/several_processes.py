@@ -6,7 +6,10 @@ Each process has its part of the data; the weights are on all devices. Run as a 
 one process with all of them.
 """
 
+from __future__ import annotations
+
 import os
+from typing import Any
 
 import numpy as np
 
@@ -16,25 +19,25 @@ from weft import distributed
 from weft.sharding import NamedSharding, P
 
 
-def loss(weights, x, y):
+def loss(weights: Any, x: Any, y: Any) -> Any:
     first, last = weights
     return jnp.mean((jnp.tanh(x @ first) @ last - y) ** 2)
 
 
 @weft.jit
-def step(weights, x, y):
+def step(weights: Any, x: Any, y: Any) -> Any:
     value, slope = weft.value_and_grad(loss)(weights, x, y)
     return weft.tree.map(lambda w, g: w - 0.2 * g, weights, slope), value
 
 
-def own_data(rows):
+def own_data(rows: int) -> Any:
     """The rows of this process: in practice those that it has read from a file of its own."""
     source = np.random.default_rng(weft.process_index())
     x = source.normal(size=(rows, 8)).astype(np.float32)
     return x, np.sin(x.sum(axis=1, keepdims=True))
 
 
-def main(steps=50, rows=512):
+def main(steps: int = 50, rows: int = 512) -> float:
     if "WEFT_COORDINATOR_ADDRESS" in os.environ:
         distributed.initialize()
     mesh = weft.make_mesh((weft.device_count(),), ("data",))
