@@ -414,6 +414,7 @@ REGISTERED_BY = {
     "stage": partial_eval.register_stage,
     "stepwise": partial_eval.register_steps,
     "retype": partial_eval.register_retype,
+    "runs": partial_eval.register_runs,
     "hoist": partial_eval.register_hoist,
     "rebind": partial_eval.register_again,
     "effects": partial_eval.register_effects,

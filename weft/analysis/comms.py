@@ -13,11 +13,12 @@ from weft.analysis.comms_html import html
 from weft.analysis.comms_rows import KINDS, CommsRow, rows_of
 from weft.analysis.comms_text import listed, table
 from weft.analysis.hlo_collectives import compiled_rows
-from weft.analysis.inner_programs import Inner, occurrences
+from weft.analysis.occurrences import occurrences
 from weft.analysis.schedule import Schedule, schedule
 from weft.api.autodiff import vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.base import source as sources
+from weft.core.inner_programs import InnerPrograms
 from weft.core.jaxpr import Equation, Jaxpr
 from weft.core.types import type_of
 from weft.dispatch.jitted import Jitted
@@ -330,7 +331,7 @@ def _meshes(fun: Any, jaxpr: Jaxpr, arguments: Any) -> tuple[list[AnyMesh], bool
     meshes = [x.mesh for x in shardings if isinstance(x, NamedSharding)]
     divided = bool(meshes)
 
-    def divides(eqn: Equation, inner: Inner) -> bool:
+    def divides(eqn: Equation, inner: InnerPrograms) -> bool:
         return inner.mesh is not None or eqn.primitive is sharding_constraint_p
 
     for one in occurrences(jaxpr, divides):

@@ -79,10 +79,30 @@ class CostReport:
         """Additions, multiplications, divisions and extrema of real numbers."""
         return sum(self.flops_by_dtype.values())
 
-    def __getattr__(self, name: str) -> float:
-        if name in LineCost._fields and name != "line":
-            return float(sum(getattr(line, name) for line in self.lines))
-        raise AttributeError(f"a report of costs has no {name!r}")
+    @property
+    def functions(self) -> float:
+        """Elements of functions such as `exp`."""
+        return sum(line.functions for line in self.lines)
+
+    @property
+    def bytes_read(self) -> float:
+        """The bytes that operations read, each by itself."""
+        return sum(line.bytes_read for line in self.lines)
+
+    @property
+    def bytes_written(self) -> float:
+        """The bytes that operations write, each by itself."""
+        return sum(line.bytes_written for line in self.lines)
+
+    @property
+    def fused_bytes(self) -> float:
+        """The bytes that are read and written where elementwise operations are fused."""
+        return sum(line.fused_bytes for line in self.lines)
+
+    @property
+    def communication(self) -> float:
+        """The bytes that a device sends, or receives."""
+        return sum(line.communication for line in self.lines)
 
     def roofline(self, hardware: Hardware) -> tuple[RooflineRow, ...]:
         """How long each line takes on a device, the longest first (Williams, Waterman and
