@@ -143,6 +143,7 @@ FOR_TYPE_CHECKERS = {"weft.tree": "weft.typing"}
 # facade over its own package, and holds names only.
 PACKAGE_FACADES = dict.fromkeys(
     (
+        "weft.analysis",
         "weft.custom_derivatives",
         "weft.debug",
         "weft.distributed",

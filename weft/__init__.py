@@ -7,6 +7,7 @@ arrays; `weft.numpy` has the array functions, `weft.lax` the operations below th
 from typing import TYPE_CHECKING
 
 from weft import config, dtypes, numpy, sharding, tree
+from weft.analysis import notebook_pictures as _notebook_pictures  # noqa: F401
 from weft.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
 from weft.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from weft.api.jit import block_until_ready, device_get, eval_shape, jit, make_jaxpr, typeof
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         ref,
         tree_util,
     )
+    from weft import analysis as analysis
     from weft import custom_batching as custom_batching
     from weft import custom_derivatives as custom_derivatives
     from weft import flatten_util as flatten_util
@@ -132,7 +134,7 @@ if TYPE_CHECKING:
 # fmt: off
 __all__ = [
     "ACCELERATORS", "Array", "Decoder", "Device", "Hardware", "NamedSharding", "P", "Ref",
-    "ShapeDtypeStruct", "Shard", "ad", "ad_checkpoint", "allow_f16_reductions",
+    "ShapeDtypeStruct", "Shard", "ad", "ad_checkpoint", "allow_f16_reductions", "analysis",
     "array_garbage_collection_guard", "assert_comms", "auto_pcast", "block_until_ready",
     "check_tracer_leaks", "checking_leaks", "checkpoint", "checkpoint_name", "checkpoint_policies",
     "clear_caches", "closure_convert", "comms", "config", "copy_to_host_async", "cost",
@@ -164,6 +166,7 @@ __all__ = [
 _LAZY_MODULES = (
     "weft.ad",
     "weft.ad_checkpoint",
+    "weft.analysis",
     "weft.control_flow.checkpoint_policies",
     "weft.custom_batching",
     "weft.custom_derivatives",

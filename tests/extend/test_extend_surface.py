@@ -149,6 +149,7 @@ FOR_OUTSIDE = {
     "weft.extend.core.ArrayValue": "what a value type of one's own follows",
     "weft.extend.core.BoundAxis": "what axis_environment holds",
     "weft.extend.core.check_jaxpr": "checking a program; weft checks by `checked`",
+    "weft.extend.core.inner_programs": "what a program runs, for reports of one's own",
     "weft.extend.core.register_type_of": "the types of values without a `type`",
     "weft.extend.interpreters.mlir.custom_call": "kernels that are not StableHLO",
     "weft.extend.source.Scope": "what a source holds beside file and line",

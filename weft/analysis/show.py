@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from weft.sharding.sharding import checked_shape
 from weft.spmd.block_tracers import BlockValue
 from weft.spmd.simulated import SimulationTracer
 
-__all__ = ["show"]
+__all__ = ["in_notebook", "show"]
 
 # Values of blocks that are larger, or lie on more devices, are not shown.
 _MOST_ELEMENTS = 6
@@ -88,6 +90,26 @@ def show(x: Any, shape: Sequence[int] | None = None, *, mesh: AnyMesh | None = N
     raise _no_picture(x)
 
 
+def in_notebook(x: Any) -> str | None:
+    """What a notebook shows of an array on several devices (its numbers, and a picture of where
+    they are), of a mesh, a sharding or a jaxpr; None where the text says as much."""
+    if type(x) is Array:
+        if x.is_deleted() or x.sharding.num_devices == 1:
+            return None
+        return f"<pre>{escape(repr(x))}</pre>{show(x).html}"
+    return (_of_smallest(x) if isinstance(x, NamedSharding) else show(x)).html
+
+
+def _of_smallest(sharding: NamedSharding) -> LayoutPicture:
+    """A sharding without an array: that of one with a single element in each block."""
+    spec, mesh = sharding.spec, sharding.mesh
+    lengths = [prod(map(mesh.axis_size, spec.entry_axes(d))) for d in range(len(spec))]
+    layout = layout_of(lengths, sharding, abstract=True)
+    notes = [_dimension(d, layout, lengths, sharding) for d in range(len(lengths))]
+    notes.append("of an array with one element in each block")
+    return LayoutPicture(f"{sharding!r}", notes, layout, mesh=mesh)
+
+
 def _incomplete(x: Any, missing: str, text: str) -> WeftTypeError:
     return WeftTypeError(
         f"show: there is no {missing}",
@@ -133,7 +155,7 @@ def _of_sharding(sharding: Sharding, shape: tuple[int, ...], type: Any) -> Layou
     return LayoutPicture(f"{what} {place}", notes, layout, mesh=mesh)
 
 
-def _dimension(d: int, layout: BlockLayout, shape: tuple[int, ...], sharding: Sharding) -> str:
+def _dimension(d: int, layout: BlockLayout, shape: Sequence[int], sharding: Sharding) -> str:
     """How one dimension is split, after a sign that says where it runs in the picture."""
     view, count = layout.split_two, layout.counts[d]
     sign = "↓" if d == view.rows else "→" if d == view.columns else "·"

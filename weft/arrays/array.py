@@ -28,6 +28,7 @@ from weft.arrays.shards import (
 from weft.arrays.transfers import guard
 from weft.arrays.uncommitted import Uncommitted, default_place
 from weft.base import source as sources
+from weft.base.notebooks import ShownInNotebooks
 from weft.base.program_caches import BoundedCache, on_clear
 from weft.core.array_value import array_of_value, array_values
 from weft.core.operators import ArrayOperators
@@ -58,7 +59,7 @@ class _ArrayMeta(type):
         return super().__subclasscheck__(subclass) or issubclass(subclass, Tracer)
 
 
-class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
+class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMeta):
     """An array of numbers, booleans or random keys; it cannot be changed in place.
 
     It lies on one device, or spread over several, in row-major order or another (see `format`).

@@ -77,6 +77,7 @@ from weft.interpreters.staging import (
 )
 from weft.lowering.eval_trace import EvalTrace, one_operation
 from weft.ops.collectives.all_reduce import vary
+from weft.ops.collectives.invariant import on_first_device
 from weft.ops.collectives.named_axes import check_silent, communication
 from weft.ops.declare import join_varying, linear_jvp, linear_operands, result_type
 from weft.ops.declare import primitive as declare
@@ -99,12 +100,12 @@ __all__ = [
     "get_opaque_trace_state", "has_axis_names", "impl_rules", "implicit_cast", "inner_programs",
     "jaxpr_as_fun", "jaxprs_in", "jaxprs_in_params", "join_varying", "last_uses", "leaked",
     "linear_jvp", "linear_operands", "map_jaxprs", "mapped_aval", "mesh_axes", "names_axis",
-    "new_jaxpr_eqn", "no_effects", "no_programs", "one_operation", "over_mesh_in_force",
-    "physical_aval", "primal_dtype_to_tangent_dtype", "primitives", "pytype_aval_mappings",
-    "reduced_shape", "register_array_value", "register_type_of", "registered_twice",
-    "reset_current", "result_type", "result_types", "set_current", "set_current_trace",
-    "show_jaxpr", "subjaxprs", "take_current_trace", "trace_of", "trace_state_clean",
-    "trace_to_jaxpr", "type_of", "type_rules", "under_jit", "under_vmap", "unmapped_aval",
-    "user_value", "using_trace", "valid_jaxtype", "vary", "with_environment",
+    "new_jaxpr_eqn", "no_effects", "no_programs", "on_first_device", "one_operation",
+    "over_mesh_in_force", "physical_aval", "primal_dtype_to_tangent_dtype", "primitives",
+    "pytype_aval_mappings", "reduced_shape", "register_array_value", "register_type_of",
+    "registered_twice", "reset_current", "result_type", "result_types", "set_current",
+    "set_current_trace", "show_jaxpr", "subjaxprs", "take_current_trace", "trace_of",
+    "trace_state_clean", "trace_to_jaxpr", "type_of", "type_rules", "under_jit", "under_vmap",
+    "unmapped_aval", "user_value", "using_trace", "valid_jaxtype", "vary", "with_environment",
 ]
 # fmt: on
