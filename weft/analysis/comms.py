@@ -265,6 +265,8 @@ def _report(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], gradient: bool | None
 ) -> CommsReport:
     check_function("comms", fun)
+    if isinstance(fun, Jitted):
+        fun, args, kwargs = fun.of_dynamic(args, kwargs)
     closed, shapes = make_jaxpr(fun, return_shape=True)(*args, **kwargs)
     jaxpr: Jaxpr = closed.jaxpr
     program: Any = (fun, args, kwargs)

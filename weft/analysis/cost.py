@@ -11,6 +11,7 @@ from weft.analysis.hardware import Hardware, communication_time
 from weft.analysis.program_costs import LineTotal, ProgramCost, cost_of
 from weft.api.jit import make_jaxpr
 from weft.base import source as sources
+from weft.dispatch.jitted import Jitted
 from weft.errors import api_boundary
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.function_results import check_function
@@ -147,6 +148,8 @@ def cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostReport:
     (1024.0, 32.0, 256.0, 1024.0)
     """
     check_function("cost", fun)
+    if isinstance(fun, Jitted):
+        fun, args, kwargs = fun.of_dynamic(args, kwargs)
     jaxpr = make_jaxpr(fun)(*args, **kwargs).jaxpr
     smaller, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outputs), keep_inputs=True)
     found = cost_of(smaller)

@@ -16,8 +16,9 @@ from weft import config
 from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import Flags, marked, merge, spread, unmarked
 from weft.core import rules
-from weft.core.axes import mesh_axes
-from weft.core.jaxpr import Jaxpr, Steps, eval_jaxpr
+from weft.core.axes import axis_environment, mesh_axes, with_environment
+from weft.core.inner_programs import InnerProgram, InnerPrograms
+from weft.core.jaxpr import Equation, Jaxpr, Steps, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import (
     AxisData,
@@ -60,6 +61,8 @@ class Pullback:
     def __init__(self, name: str, function: str) -> None:
         self.name = name
         self.function = function
+        # The rule may name the axes that were bound where it was made.
+        self.axes = axis_environment()
         # Forward jaxprs, by the types of their operands.
         self.programs: dict[Any, Jaxpr] = {}
 
@@ -172,7 +175,8 @@ def forward_program(
             outs = pushed_forward(pullback, active, values[:n], values[n:], out_types)
             return [instantiate(x) for x in outs]
 
-        found = rebuild(function, types, pullback.function, "custom_vjp")
+        with with_environment(pullback.axes):
+            found = rebuild(function, types, pullback.function, "custom_vjp")
         pullback.programs[key] = found
     return found
 
@@ -212,6 +216,11 @@ def tangents_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     found = [t.varying - explicit for t in program.out_types]
     wide = [t.update(varying=t.varying | f) for t, f in zip(types[n:], found, strict=True)]
     return [*types[:n], *wide], params
+
+
+def tangents_runs(eqn: Equation) -> InnerPrograms:
+    program = forward_program([x.type for x in eqn.inputs], **eqn.params)
+    return InnerPrograms((InnerProgram(program),))
 
 
 def tangents_type(*types: ArrayType, out_types: Types, **params: Any) -> list[ArrayType]:
@@ -278,4 +287,5 @@ rules.retype.register(custom_vjp_tangents_p, tangents_retype)
 rules.transpose.register(custom_vjp_tangents_p, tangents_transpose)
 rules.vmap.register(custom_vjp_tangents_p, tangents_vmap)
 rules.lower.register(custom_vjp_tangents_p, tangents_lower)
+rules.runs.register(custom_vjp_tangents_p, tangents_runs)
 rules.stepwise.register(custom_vjp_tangents_p, tangents_stepwise)
