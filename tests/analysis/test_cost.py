@@ -43,6 +43,14 @@ def test_a_product_of_matrices(dtype):
         near(cost(gradient, x, y).flops, 2 * each * m * k * n)
 
 
+def test_products_of_narrow_floating_numbers_are_flops_and_those_of_integers_are_not():
+    chip = ACCELERATORS["H100"]
+    for dtype, flops in {"float8_e4m3fn": 2 * 64**3, "int8": 0, "int4": 0}.items():
+        report = cost(jnp.matmul, shape(64, 64, dtype=dtype), shape(64, 64, dtype=dtype))
+        assert report.flops == flops
+    assert chip.flops_of("float8_e4m3fn") == 2 * chip.flops_of("bfloat16")
+
+
 def attention(q, k, v):
     scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(q.shape[-1])
     return jnp.einsum("bhqk,bkhd->bqhd", weft.nn.softmax(scores), v)
@@ -254,7 +262,8 @@ def test_rematerialization_costs_the_forward_pass_again():
 
     plain = cost(weft.value_and_grad(lambda x: jnp.sum(chain(x))), x).flops
     again = cost(weft.value_and_grad(lambda x: jnp.sum(weft.checkpoint(chain)(x))), x).flops
-    near(again - plain, 3 * 2 * 64**3, within=0.03)
+    # Three products and two sums: the last sum is no operand of the backward pass.
+    assert again - plain == 3 * 2 * 64**3 + 2 * 64**2
 
 
 def test_inside_shard_map_costs_are_of_a_device():

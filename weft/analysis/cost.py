@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from weft.analysis.hardware import Hardware, communication_time
+from weft.analysis.hardware import Hardware, check_hardware, communication_time
 from weft.analysis.program_costs import LineTotal, ProgramCost, cost_of
 from weft.api.jit import make_jaxpr
 from weft.base import source as sources
@@ -110,8 +110,9 @@ class CostReport:
         Patterson, Roofline: an insightful visual performance model, 2009).
 
         A function of a number counts as one flop of float32. Raises WeftValueError for a mesh axis
-        without a bandwidth.
+        without a bandwidth, WeftTypeError for what is no `weft.Hardware`.
         """
+        check_hardware("roofline", hardware)
         rows = [RooflineRow(line, *_times(total, hardware)) for line, total in self.totals]
         return tuple(sorted(rows, key=lambda row: -row.seconds))
 

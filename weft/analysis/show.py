@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.analysis.collective_bytes import size_in_bytes
 from weft.analysis.picture_forms import JaxprPicture, LayoutPicture, Picture
 from weft.arrays.array import Array
 from weft.core.axes import mesh_axes
@@ -17,6 +18,7 @@ from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.trace import Tracer, leaked
 from weft.debug.block_layouts import Block, BlockLayout, layout_of, layout_over
 from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.refs.reference import Ref
 from weft.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from weft.sharding.context import mesh_in_force
 from weft.sharding.mesh import AnyMesh
@@ -121,11 +123,19 @@ def _incomplete(x: Any, missing: str, text: str) -> WeftTypeError:
 
 
 def _no_picture(x: Any) -> WeftTypeError:
+    fix: Fix | None
     if callable(x):
-        text = "record it first: weft.show(weft.make_jaxpr(f)(*args))"
-        fix = Fix("make_jaxpr", text)
-    else:
+        fix = Fix("make_jaxpr", "record it first: weft.show(weft.make_jaxpr(f)(*args))")
+    elif isinstance(x, ShapeDtypeStruct):
+        fix = Fix("sharding", "say where it lies: ShapeDtypeStruct(shape, dtype, sharding=...)")
+    elif isinstance(x, Ref):
+        fix = Fix("read", "read it: weft.show(ref[...])")
+    elif isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
         fix = Fix("device_put", "put it on a device: weft.show(weft.device_put(x))")
+    elif isinstance(x, list | tuple | dict):
+        fix = Fix("leaves", "show its arrays one by one: weft.tree.map(weft.show, x)")
+    else:
+        fix = None
     return WeftTypeError(
         "show: there is no picture of this value",
         operation="show",
@@ -173,8 +183,7 @@ def _block(layout: BlockLayout, type: Any) -> str:
     what = repr(layout.lengths)
     if type is not None:
         block = type.update(shape=layout.lengths)
-        itemsize = getattr(block.dtype, "itemsize", None)
-        what = repr(block) + (f" of {block.size * itemsize:,} bytes" if itemsize else "")
+        what = f"{block!r} of {size_in_bytes(block):,} bytes"
     whole = "the whole array," if len(layout.holders) == 1 else "each block"
     return f"{whole} {what}, on {copies:,} device{'s' * (copies > 1)}"
 

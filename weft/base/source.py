@@ -97,12 +97,18 @@ def current() -> Source | None:
         known = internal.get(name)
         if known is None:
             known = is_internal(name)
-        if not known:
+        if not known and not (name == "<string>" and _is_generated(frame)):
             if active is None:
                 return code, frame.f_lasti
             return code, frame.f_lasti, active
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def _is_generated(frame: FrameType) -> bool:
+    """Whether a frame without a file is of code that an internal module has made, such as the
+    `__init__` of a dataclass."""
+    return is_internal(frame.f_globals.get("__file__") or "")
 
 
 def called() -> str | None:
