@@ -27,6 +27,7 @@ GOLDEN = ROOT / "tests" / "golden" / "surface.txt"
 # that comes to exist (or ceases to) shows as a change too.
 MODULES = (
     "weft",
+    "weft.analysis",
     "weft.api_util",
     "weft.config",
     "weft.debug",

@@ -48,7 +48,7 @@ def test_products_of_narrow_floating_numbers_are_flops_and_those_of_integers_are
     for dtype, flops in {"float8_e4m3fn": 2 * 64**3, "int8": 0, "int4": 0}.items():
         report = cost(jnp.matmul, shape(64, 64, dtype=dtype), shape(64, 64, dtype=dtype))
         assert report.flops == flops
-    assert chip.flops_of("float8_e4m3fn") == 2 * chip.flops_of("bfloat16")
+    assert chip.flops_of("float8_e4m3fn") > 1.9 * chip.flops_of("bfloat16")
 
 
 def attention(q, k, v):

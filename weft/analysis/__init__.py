@@ -10,20 +10,19 @@ if TYPE_CHECKING:
     from weft.analysis.comms import CommsReport
     from weft.analysis.comms_rows import CommsRow
     from weft.analysis.cost import CostReport, LineCost, RooflineRow
-    from weft.analysis.decoder import ROLES, Decoder, gradient_program
-    from weft.analysis.hardware import ACCELERATORS, Hardware, communication_time
+    from weft.analysis.decoder import ROLES, gradient_program
+    from weft.analysis.hardware import communication_time
     from weft.analysis.hlo_collectives import compiled_rows
     from weft.analysis.list_casts import Cast
+    from weft.analysis.overlap import Product, Schedule, Transfer, schedule
     from weft.analysis.picture_forms import JaxprPicture, LayoutPicture, Picture
     from weft.analysis.plan import Plans, ProgramPlan, Scaling
-    from weft.analysis.schedule import Product, Schedule, Transfer
 
 # fmt: off
 __all__ = [
-    "ACCELERATORS", "Cast", "CommsReport", "CommsRow", "CostReport", "Decoder", "Hardware",
-    "JaxprPicture", "LayoutPicture", "LineCost", "Picture", "Plans", "Product", "ProgramPlan",
-    "ROLES", "RooflineRow", "Scaling", "Schedule", "Transfer", "communication_time",
-    "compiled_rows", "gradient_program",
+    "Cast", "CommsReport", "CommsRow", "CostReport", "JaxprPicture", "LayoutPicture", "LineCost",
+    "Picture", "Plans", "Product", "ProgramPlan", "ROLES", "RooflineRow", "Scaling", "Schedule",
+    "Transfer", "communication_time", "compiled_rows", "gradient_program", "schedule",
 ]
 # fmt: on
 
@@ -32,13 +31,13 @@ _LAZY_NAMES = {
     "weft.analysis.comms": "CommsReport",
     "weft.analysis.comms_rows": "CommsRow",
     "weft.analysis.cost": "CostReport LineCost RooflineRow",
-    "weft.analysis.decoder": "Decoder ROLES gradient_program",
-    "weft.analysis.hardware": "ACCELERATORS Hardware communication_time",
+    "weft.analysis.decoder": "ROLES gradient_program",
+    "weft.analysis.hardware": "communication_time",
     "weft.analysis.hlo_collectives": "compiled_rows",
     "weft.analysis.list_casts": "Cast",
     "weft.analysis.picture_forms": "JaxprPicture LayoutPicture Picture",
     "weft.analysis.plan": "Plans ProgramPlan Scaling",
-    "weft.analysis.schedule": "Product Schedule Transfer",
+    "weft.analysis.overlap": "Product Schedule Transfer schedule",
 }
 
 if not TYPE_CHECKING:

@@ -17,7 +17,7 @@ from weft.analysis.comms_rows import KINDS, CommsRow, rows_of
 from weft.analysis.comms_text import listed, table
 from weft.analysis.hlo_collectives import compiled_rows
 from weft.analysis.occurrences import occurrences
-from weft.analysis.schedule import Schedule, schedule
+from weft.analysis.overlap import Schedule, schedule
 from weft.api.autodiff import vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.base import source as sources

@@ -34,9 +34,9 @@ def propose(
     batch: sequences of a step in all; length: tokens of one. microbatches: of a pipeline.
     bytes_of_state: of the optimizer for each parameter; 12 are Adam's two moments and a master copy
     in float32. roles: those to try, from "data", "fsdp", "tensor", "sequence", "expert" and
-    "pipeline" (see `weft.analysis.decoder`). The step computes each layer again in its backward
-    pass. Assignments that do not divide the model's lengths are left out. A plan's name is the
-    assignment. Raises WeftTypeError for a model that is no `weft.Decoder` and hardware that is no
+    "pipeline"; `weft.analysis.gradient_program` makes the program of an assignment. The step
+    computes each layer again in its backward pass. Assignments that do not divide the model's
+    lengths are left out. A plan's name is the assignment. Raises WeftTypeError for a model that is no `weft.Decoder` and hardware that is no
     `weft.Hardware`, WeftValueError for an unknown role, and where no assignment divides.
 
     >>> import weft
