@@ -10,6 +10,8 @@ import weft.numpy as jnp
 from weft import lax
 from weft.analysis.cost import cost
 from weft.analysis.hardware import ACCELERATORS, Hardware, communication_time
+from weft.extend import core
+from weft.extend.interpreters import partial_eval
 
 
 def shape(*lengths, dtype="float32"):
@@ -331,6 +333,27 @@ def test_a_primitive_of_the_users_is_named():
     report = cost(opaque, jnp.ones(3))
     assert report.unknown == {"pure_callback": 1}
     assert "pure_callback" in repr(report)
+
+
+def test_what_a_primitive_of_the_users_runs():
+    """By default the first jaxpr once; by its rule as often as that says."""
+    body = weft.make_jaxpr(step)(jnp.ones((8, 8))).jaxpr
+
+    def applied(name, *rule):
+        repeated = core.Primitive(name, multiple_results=True, memoise=False)
+        repeated.def_abstract_eval(lambda *types, **params: list(types))
+        for runs in rule:
+            partial_eval.register_runs(repeated, runs)
+        return cost(lambda x: repeated.bind(x, jaxpr=body, times=7)[0], shape(8, 8))
+
+    one = cost(step, shape(8, 8)).flops
+    assert applied("called").flops == one
+
+    def seven_times(eqn):
+        return core.InnerPrograms((core.InnerProgram(eqn.params["jaxpr"], eqn.params["times"]),))
+
+    assert applied("repeated", seven_times).flops == 7 * one
+    assert applied("described", lambda eqn: core.no_programs).flops == 0
 
 
 def test_a_roofline_says_what_binds():
