@@ -38,10 +38,9 @@ FLOORS = (
     ("scipy",),
     ("solvers",),
     ("builtin",),
-    ("analysis",),
+    ("analysis", "checkpoints"),
     # Libraries of JAX's that are written with everything below.
     ("experimental",),
-    ("checkpoints",),
     ("facade",),
     ("as_jax",),
 )

@@ -76,13 +76,13 @@ if TYPE_CHECKING:
     from weft.api.device_put import (
         device_put,
         make_array_from_callback,
-        make_array_from_process_local_data,
         make_array_from_single_device_arrays,
         reshard,
     )
     from weft.api.environment import copy_to_host_async, live_arrays, print_environment_info
     from weft.api.forward_backward import fwd_and_bwd
     from weft.api.pmap import pmap
+    from weft.api.process_local_data import make_array_from_process_local_data
     from weft.arrays.array import Shard
     from weft.base.program_caches import clear_caches
     from weft.callbacks.primitives import effects_barrier, io_callback, pure_callback
@@ -207,9 +207,9 @@ _LAZY_NAMES = {
     "weft.api.custom_gradient": "closure_convert custom_gradient",
     "weft.api.compile_time": "ensure_compile_time_eval",
     "weft.api.device_put": (
-        "device_put make_array_from_callback make_array_from_process_local_data "
-        "make_array_from_single_device_arrays reshard"
+        "device_put make_array_from_callback make_array_from_single_device_arrays reshard"
     ),
+    "weft.api.process_local_data": "make_array_from_process_local_data",
     "weft.api.environment": "copy_to_host_async live_arrays print_environment_info",
     "weft.api.forward_backward": "fwd_and_bwd",
     "weft.arrays.array": "Shard",

@@ -23,8 +23,8 @@ from weft.runtime.jaxlib.lazy import LazyModule
 # fmt: off
 __all__ = [
     "ArrayProtocolError", "AxisError", "CheckpointError", "CommunicationError",
-    "ConcretizationError", "ConcretizationTypeError",
-    "DTypeError", "DeletedArrayError", "Fix", "GuardError", "InconclusiveDimensionOperation",
+    "ConcretizationError", "ConcretizationTypeError", "DTypeError", "DeletedArrayError",
+    "DistributedError", "Fix", "GuardError", "InconclusiveDimensionOperation",
     "JAXIndexError", "JAXTypeError", "JaxRuntimeError", "JaxprError", "JaxprTypeError",
     "KeyReuseError", "LeakedTracerError", "MissingDerivativeError", "MissingRuleError",
     "NoMeshError", "NonConcreteBooleanIndexError", "NonFiniteError", "PlatformError",
@@ -324,8 +324,13 @@ class CommunicationError(WeftError, AssertionError):
     wrote (`weft.comms(..., strict=True)`)."""
 
 
+<<<<<<< HEAD
 class CheckpointError(WeftError, RuntimeError):
     """A checkpoint is not there, is not as it was written, or could not be written."""
+=======
+class DistributedError(WeftError, RuntimeError):
+    """The processes of a group did not meet, run different programs, or one of them ended."""
+>>>>>>> w-group
 
 
 class WeftNotImplementedError(WeftError, NotImplementedError):

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from weft.analysis.hlo_text import Computation, HloModule, Instruction, parse
+from weft.runtime.hlo_text import Computation, HloModule, Instruction, parse
 from weft.errors import WeftValueError, api_boundary
 
 __all__ = ["Product", "Schedule", "Transfer", "schedule"]

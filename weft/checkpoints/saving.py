@@ -29,8 +29,8 @@ from weft.checkpoints.commit import (
     write_content,
 )
 from weft.checkpoints.saved_leaves import ARRAYS, SavedLeaf, Snapshot, snapshot
+from weft.distributed.host_data import sync_global_devices
 from weft.errors import CheckpointError, Fix, WeftError, WeftValueError, api_boundary
-from weft.experimental.multihost_utils import sync_global_devices
 from weft.export.container import Fields
 from weft.export.serialized_values import type_from_data
 from weft.runtime import client
