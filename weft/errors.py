@@ -324,13 +324,12 @@ class CommunicationError(WeftError, AssertionError):
     wrote (`weft.comms(..., strict=True)`)."""
 
 
-<<<<<<< HEAD
 class CheckpointError(WeftError, RuntimeError):
     """A checkpoint is not there, is not as it was written, or could not be written."""
-=======
+
+
 class DistributedError(WeftError, RuntimeError):
     """The processes of a group did not meet, run different programs, or one of them ended."""
->>>>>>> w-group
 
 
 class WeftNotImplementedError(WeftError, NotImplementedError):
