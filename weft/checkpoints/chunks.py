@@ -78,13 +78,14 @@ class Store:
 
     def _spec(self) -> dict[str, Any]:
         name = self.dtype.name if self.dtype.name in _NAMES else "uint8"
+        zero: Any = [0, 0] if self.dtype.kind == "c" else 0
         return {
             "driver": "zarr3",
             "kvstore": {"driver": "file", "path": os.fspath(self.path.absolute())},
             "metadata": {
                 "shape": list(self.shape),
                 "data_type": name,
-                "fill_value": False if name == "bool" else 0,
+                "fill_value": False if name == "bool" else zero,
                 "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": self.chunk}},
                 "codecs": _CODECS,
             },

@@ -102,7 +102,7 @@ def read_content(file: pathlib.Path, operation: str) -> Any:
         whole = json.loads(text)
         kind, version, digest = whole["format"], whole["version"], whole["sha256"]
         content = whole["content"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         message = f"{file} is no file that a checkpoint begins with"
         wanted = f"JSON with the format {FORMAT!r}, a version, a digest and a content"
         got = described_error(error)

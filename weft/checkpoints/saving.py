@@ -88,10 +88,20 @@ def check_free(target: pathlib.Path, operation: str) -> None:
         raise WeftValueError(message, operation=operation, got=str(target), wanted=wanted, fix=fix)
 
 
-def write(target: pathlib.Path, taken: Snapshot, operation: str) -> None:
+def _nothing() -> None:
+    """There is nothing to remove first."""
+
+
+def write(
+    target: pathlib.Path,
+    taken: Snapshot,
+    operation: str,
+    clean: Callable[[], None] = _nothing,
+) -> None:
     """Writes a checkpoint together with the other processes; returns when all of it is there.
 
-    Raises CheckpointError where this process or another one cannot write.
+    Process 0 calls `clean` first. Raises CheckpointError where this process or another one cannot
+    write.
     """
     partial = target.with_name(target.name + PARTIAL)
     first = client.process_index() == 0
@@ -107,6 +117,7 @@ def write(target: pathlib.Path, taken: Snapshot, operation: str) -> None:
 
     with contextlib.ExitStack() as stack:
         if first:
+            attempt(clean)
             attempt(lambda: stack.enter_context(_new_directory(partial)))
         sync_global_devices(f"checkpoint begins: {target}")
         part = _Part(partial, taken, operation)

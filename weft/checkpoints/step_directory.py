@@ -13,13 +13,16 @@ import weakref
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from weft.argument_errors import integer_of, negative_value
 from weft.checkpoints.chunks import tensorstore
 from weft.checkpoints.commit import step_numbers, step_path
 from weft.checkpoints.restoring import read
 from weft.checkpoints.saved_leaves import Snapshot, snapshot
 from weft.checkpoints.saving import PARTIAL, check_free, checked_path, remove_left, write
-from weft.errors import CheckpointError, Fix, WeftValueError, api_boundary
+from weft.distributed.host_data import broadcast_one_to_all
+from weft.errors import CheckpointError, Fix, api_boundary
 from weft.runtime import client
 
 __all__ = ["Checkpoints"]
@@ -127,11 +130,8 @@ class Checkpoints:
             self._error = error
 
     def _write(self, step: int, taken: Snapshot) -> None:
-        first = client.process_index() == 0
-        if first:
-            self._remove_left()
-        write(step_path(self.directory, step), taken, "Checkpoints.save")
-        if first:
+        write(step_path(self.directory, step), taken, "Checkpoints.save", self._remove_left)
+        if client.process_index() == 0:
             self._remove_old(step)
 
     def _remove_left(self) -> None:
@@ -150,7 +150,7 @@ class Checkpoints:
                 path = step_path(self.directory, step)
                 removed = path.with_name(path.name + _REMOVED)
                 path.rename(removed)  # In one step: no half of it has the name of a checkpoint.
-                shutil.rmtree(removed)
+                shutil.rmtree(removed, ignore_errors=True)  # The next write tries again.
 
     # ---- reading ---------------------------------------------------------------------------------
 
@@ -165,10 +165,17 @@ class Checkpoints:
         """
         operation = "Checkpoints.restore"
         self.wait()
-        number = self.latest() if step is None else integer_of(step, operation, "step")
-        if number is None:
+        number = self._agreed() if step is None else integer_of(step, operation, "step")
+        if number < 0:
             raise _nothing(self.directory, operation)
         return read(step_path(self.directory, number), like, shardings, operation)
+
+    def _agreed(self) -> int:
+        """The last step that process 0 sees, -1 for none: file systems of several machines may show
+        a new directory to one later than to another."""
+        latest = self.latest()
+        seen = np.int64(-1 if latest is None else latest)
+        return int(broadcast_one_to_all(seen)) if client.process_count() > 1 else int(seen)
 
     # ---- the end ---------------------------------------------------------------------------------
 
