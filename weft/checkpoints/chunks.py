@@ -178,12 +178,14 @@ class Store:
         wanted_text = f"{needed} of the chunk {key}"
         raise damaged(message, self.checkpoint, self.operation, got, wanted_text)
 
-    def wait(self, future: Any) -> None:
-        """Waits for a read. Raises CheckpointError where a chunk's bytes have changed."""
+    def wait(self, reads: Sequence[Any]) -> None:
+        """Waits for reads. Raises CheckpointError where a chunk's bytes have changed."""
         try:
-            future.result()
+            for future in reads:
+                future.result()
         except (ValueError, OSError) as error:
             raise self.unreadable(error) from None
+        self._opened = None  # Chunks that it keeps for other blocks are no longer needed.
 
     def unreadable(self, error: Exception) -> CheckpointError:
         """The error for a chunk that TensorStore refuses."""

@@ -34,8 +34,11 @@ from weft.sharding import Layout, Sharding
 
 __all__ = ["read", "restore"]
 
-# Reads that are begun before the first of them is made an array.
-_BYTES_AT_ONCE = 2 << 30
+# Reads that are begun before the first of them is made an array: enough to keep a disk busy. The
+# memory that TensorStore reads into is used again, which costs less than new memory.
+_BYTES_AT_ONCE = 256 << 20
+# Chunks that are kept until all blocks in them are read: all of one leaf.
+_ALL = 1 << 60
 
 
 @api_boundary
@@ -208,13 +211,13 @@ def _begin(leaf: _Wanted) -> _Finish:
     ((size, values, futures),) = _begin_blocks(store, [(0,) * stored.ndim], stored.shape)
 
     def finish() -> Any:
-        for future in futures:
-            store.wait(future)
+        store.wait(futures)
         if leaf.kind == "numpy":
             return values
         if leaf.kind == "numpy scalar":
             return values[()]
-        return to_layout(as_stored(values, leaf.type, leaf.place), leaf.layout)
+        # The devices may have the memory: nothing else does.
+        return as_stored(values, leaf.type, leaf.place, leaf.layout, copy=False)
 
     return size, finish
 
@@ -230,9 +233,7 @@ def _begin_parts(leaf: _Wanted, store: Store) -> _Finish:
     read = _begin_blocks(store, starts, block_type.shape)
 
     def finish() -> Array:
-        for _, _, futures in read:
-            for future in futures:
-                store.wait(future)
+        store.wait([future for _, _, futures in read for future in futures])
         # Each device has memory of its own, so that none reads what another one was donated.
         shared = len(parts.devices) > len(parts.indices)
         buffer = put_parts([values for _, values, _ in read], parts, copy=shared)
@@ -253,7 +254,7 @@ def _begin_blocks(
     for key in sorted({key for start in starts for key in store.keys(start, shape)}):
         store.check(key)
     # Where several blocks lie in one chunk, it is read once and kept until they have it.
-    kept = 0 if all(store.aligned(start, shape) for start in starts) else _BYTES_AT_ONCE
+    kept = 0 if all(store.aligned(start, shape) for start in starts) else _ALL
     store.open(cache_bytes=kept)
     found: list[_Read] = []
     for start in starts:

@@ -33,7 +33,7 @@ ARRAYS = ("array", "numpy", "numpy scalar")
 
 # Chunks are no larger, where an array can be cut so: they are written and read side by side, and
 # another sharding reads little that it does not need.
-CHUNK_BYTES = 64 << 20
+CHUNK_BYTES = 16 << 20
 
 _STORABLE = dtypes.ANY | dtypes.NARROW
 
