@@ -175,7 +175,7 @@ class JaxlibBackend(Backend):
             )
         name = str(module.operation.attributes["sym_name"]).strip('"').removeprefix("jit_")
         digest = cache_keys.shared_key(module, options, chosen)
-        self.group.agree(digest, name, numbers)
+        self.group.agree_program(digest, name, numbers)
         made = pjrt_executable.compile_module(
             self.client, module, options, out_types, chosen, out_placements
         )
