@@ -138,7 +138,9 @@ class Coordinator:
         for other in self.members.values():
             if other.about["versions"] != about["versions"]:
                 mine, its = other.about["versions"], about["versions"]
-                return f"the processes have different releases: {other.name} {mine}, {new.name} {its}"
+                return (
+                    f"the processes have different releases: {other.name} {mine}, {new.name} {its}"
+                )
         return None
 
     async def _deadline(self) -> None:

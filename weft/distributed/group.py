@@ -24,7 +24,6 @@ from weft.base import source
 from weft.distributed.messages import SECONDARY, Message, decoded, encoded
 from weft.distributed.waits import Waits, collectives, place_of
 from weft.errors import DistributedError, Fix
-from weft.runtime import coordination
 
 __all__ = ["Group"]
 

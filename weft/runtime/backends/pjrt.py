@@ -21,13 +21,7 @@ import numpy as np
 from weft import config
 from weft.errors import Fix, PlatformError, WeftValueError
 from weft.runtime import ffi_registry
-from weft.runtime.backends import (
-    cache_keys,
-    device_placement,
-    hlo,
-    pjrt_buffers,
-    pjrt_executable,
-)
+from weft.runtime.backends import cache_keys, device_placement, hlo, pjrt_buffers, pjrt_executable
 from weft.runtime.backends.backend import Backend, CompileOptions, Executable
 from weft.runtime.backends.xla_layouts import register_partitioner
 from weft.runtime.jaxlib.native import extension, hlo_library
