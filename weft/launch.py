@@ -52,7 +52,9 @@ class Process:
         assert self.popen.stdout is not None and self.popen.stderr is not None
         self.threads = [
             threading.Thread(target=self._pass_on, args=(self.popen.stdout, sys.stdout, None)),
-            threading.Thread(target=self._pass_on, args=(self.popen.stderr, sys.stderr, self.errors)),
+            threading.Thread(
+                target=self._pass_on, args=(self.popen.stderr, sys.stderr, self.errors)
+            ),
         ]
         for thread in self.threads:
             thread.start()

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import config, dtypes, tree
+from weft.api.among_processes import check_same, needs_program, resharded
 from weft.argument_errors import not_an_array
 from weft.arrays.array import (
     Array,
@@ -140,6 +141,9 @@ def _put_leaf(
     if type(leaf) is Array:
         if place is None:
             return copy.deepcopy(leaf) if may_alias is False else leaf
+        if needs_program(leaf, place):
+            return to_layout(resharded(leaf, place), layout)
+        check_same(leaf._stored, f"device_put of {_name(whole, number)}", place)
         if donate:
             moved = donate_to_place(leaf, place)
             return moved if layout is None else to_layout(moved, layout)
@@ -149,6 +153,7 @@ def _put_leaf(
     if place is None:
         return own_array(leaf) if current_trace() is bottom_trace() else as_array(leaf)
     values = host_values(leaf, aval)
+    check_same(lambda: values, f"device_put of {_name(whole, number)}", place)
     made = put(values, aval, place, copy=values is leaf and may_alias is not True)
     return to_layout(made, layout)
 

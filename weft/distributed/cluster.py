@@ -128,10 +128,15 @@ def find(environment: Environment, kind: str | None = None) -> Membership | None
     Raises WeftValueError for an unknown kind, and for variables that are missing or no numbers.
 
     >>> from weft.distributed.cluster import find
-    >>> found = find({
-    ...     "SLURM_JOB_ID": "7", "SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_NNODES": "2",
-    ...     "SLURM_STEP_NODELIST": "node[04-05]",
-    ... })
+    >>> found = find(
+    ...     {
+    ...         "SLURM_JOB_ID": "7",
+    ...         "SLURM_PROCID": "3",
+    ...         "SLURM_NTASKS": "8",
+    ...         "SLURM_NNODES": "2",
+    ...         "SLURM_STEP_NODELIST": "node[04-05]",
+    ...     }
+    ... )
     >>> found.coordinator_address, found.num_processes, found.process_id
     ('node04:61657', 8, 3)
     """

@@ -20,8 +20,8 @@ import sys
 import time
 from typing import Any
 
+from weft.distributed.agreement import Agreement
 from weft.distributed.messages import LIMIT, Message, address_of, decoded, encoded, keep_alive
-from weft.distributed.programs import Programs
 from weft.runtime import coordination
 
 __all__ = ["Coordinator"]
@@ -74,7 +74,7 @@ class Coordinator:
         self.statuses: dict[int, Message] = {}
         self.asked = 0.0
         self.asker: Any = None
-        self.programs = Programs()
+        self.agreement = Agreement()
         self.failed = False
 
     async def serve(self, listening: socket.socket) -> None:
@@ -138,7 +138,9 @@ class Coordinator:
         for other in self.members.values():
             if other.about["versions"] != about["versions"]:
                 mine, its = other.about["versions"], about["versions"]
-                return f"the processes have different releases: {other.name} {mine}, {new.name} {its}"
+                return (
+                    f"the processes have different releases: {other.name} {mine}, {new.name} {its}"
+                )
         return None
 
     async def _deadline(self) -> None:
@@ -184,16 +186,16 @@ class Coordinator:
             del self.barriers[name]
             self._tell({"barrier": name})
 
-    def _on_program(self, member: Member, program: Message) -> None:
-        """A process is about to run a program for the first time."""
-        for number, answer in self.programs.announced(member.number, program):
-            self.members[number].send({"program": answer})
+    def _on_announce(self, member: Member, announcement: Message) -> None:
+        """A process has come to something that others are to come to as well."""
+        for number, answer in self.agreement.announced(member.number, announcement):
+            self.members[number].send({"answer": answer})
 
     async def _compare(self) -> None:
         while True:
             await asyncio.sleep(0.5)
-            for number, answer in self.programs.differing():
-                self.members[number].send({"program": answer})
+            for number, answer in self.agreement.differing():
+                self.members[number].send({"answer": answer})
             self._compare_barriers()
 
     def _compare_barriers(self) -> None:
@@ -226,7 +228,7 @@ class Coordinator:
         if content["error"] is not None:
             self._fail(member, f"{member.name} ended with {content['error']}")
             return
-        self.programs.left(member.number)
+        self.agreement.left(member.number)
         for name in self.barriers:
             text = f"{member.name} has come to its end, and does not come to barrier {name!r}"
             self._fail(member, text)

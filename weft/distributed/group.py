@@ -24,12 +24,13 @@ from weft.base import source
 from weft.distributed.messages import SECONDARY, Message, decoded, encoded
 from weft.distributed.waits import Waits, collectives, place_of
 from weft.errors import DistributedError, Fix
-from weft.runtime import coordination
 
 __all__ = ["Group"]
 
 # How long the main thread has, after another process ended, to come out of what it waits for.
 _GRACE = 3.0
+# See `agreement`: the patience of a process with one thread, and with several.
+_BRIEF, _LONG = 2.0, 60.0
 # Raises the error in the main thread. It has no other use, and is ignored where nothing handles it.
 _SIGNAL = signal.SIGURG
 
@@ -52,7 +53,8 @@ class Group:
         # The counts of the processes that have come to their end.
         self._left: dict[int, Counter[tuple[int, ...]]] = {}
         self._passed: set[str] = set()
-        self._answers: dict[str, str | None] = {}
+        self._requests = 0
+        self._answers: dict[int, str | None] = {}
         self._changed = threading.Condition()
         self._sending = threading.Lock()
         self._replaced_hook = sys.excepthook
@@ -76,28 +78,46 @@ class Group:
             self._wait(lambda: name in self._passed)
         self._passed.discard(name)
 
-    def agree(self, digest: str, name: str, processes: Sequence[int]) -> None:
-        """Waits until these processes are all about to run the program with this digest.
+    def agree(
+        self, digest: str, name: str, processes: Sequence[int], once: bool, problem: str, text: str
+    ) -> None:
+        """Waits until these processes have all come to what a digest tells; see `agreement`.
 
-        Raises DistributedError where one of them runs another program, or ends."""
-        where = source.describe(source.here())
-        program = {
-            "digest": digest, "name": name, "where": where, "processes": list(processes),
+        Raises DistributedError where one of them comes to something else, or ends: `problem` says
+        what is wrong then, and `text` what to do."""
+        with self._changed:
+            self._requests += 1
+            request = self._requests
+        announcement = {
+            "id": request, "digest": digest, "name": name, "processes": list(processes),
+            "where": source.describe(source.here()), "once": once, "patience": _patience(),
         }  # fmt: skip
-        self._send({"program": program})
-        with self.waits.noting(f"the others before the first run of `{name}`"):
-            self._wait(lambda: digest in self._answers)
-        objection = self._answers[digest]
+        self._send({"announce": announcement})
+        with self.waits.noting(f"the others to come to {name}"):
+            self._wait(lambda: request in self._answers)
+        objection = self._answers.pop(request)
         if objection is not None:
-            message = "the processes run different programs, which would wait for ever"
-            wanted = "one program, in the same order everywhere"
-            text = (
-                "call the same functions with the same shapes in all processes; what depends on "
-                "weft.process_index() belongs into the values of arrays"
-            )
-            raise DistributedError(
-                message, operation=name, got=objection, wanted=wanted, fix=Fix("same", text)
-            )
+            message, wanted = f"the processes {problem}", "the same everywhere, in the same order"
+            fix = Fix("same", text)
+            raise DistributedError(message, operation=name, got=objection, wanted=wanted, fix=fix)
+
+    def agree_program(self, digest: str, name: str, processes: Sequence[int]) -> None:
+        """Waits until these processes are all about to run the program with this digest."""
+        problem = "run different programs, which would wait for ever"
+        text = (
+            "call the same functions with the same shapes in all processes; what depends on "
+            "weft.process_index() belongs into the values of arrays"
+        )
+        self.agree(digest, f"the first run of `{name}`", processes, False, problem, text)
+
+    def agree_values(self, digest: str, name: str, processes: Sequence[int]) -> None:
+        """Waits until these processes have all come to put values with this digest."""
+        text = (
+            "put the same values in all processes, or make the array of what each has with "
+            "weft.make_array_from_process_local_data"
+        )
+        problem = "put different values on the devices"
+        self.agree(digest, name, processes, True, problem, text)
 
     def started(self, name: str, executable: Any, processes: tuple[int, ...]) -> None:
         """Notes a run of a program that others run too. Raises DistributedError after a failure."""
@@ -166,9 +186,9 @@ class Group:
             self._passed.add(name)
             self._changed.notify_all()
 
-    def _on_program(self, answer: Message) -> None:
+    def _on_answer(self, answer: Message) -> None:
         with self._changed:
-            self._answers[answer["digest"]] = answer["objection"]
+            self._answers[answer["id"]] = answer["objection"]
             self._changed.notify_all()
 
     def _on_left(self, content: Message) -> None:
@@ -293,6 +313,12 @@ class Group:
     def _pause(self, seconds: float) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._leaving, seconds)
+
+
+def _patience() -> float:
+    """For how many seconds others may come to something else before it counts as a difference."""
+    own = [t for t in threading.enumerate() if not t.name.startswith("weft")]
+    return _BRIEF if len(own) == 1 else _LONG
 
 
 def _is_weft(frame: Any) -> bool:

@@ -157,15 +157,15 @@ def _whole(array: Array, tiled: bool) -> np.ndarray[Any, Any]:
         wanted = "tiled=True, which returns the whole array"
         fix = Fix("argument", "pass tiled=True", {"tiled": True})
         got = f"{array.type} with {array.sharding}"
-        raise WeftValueError(message, operation="process_allgather", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(
+            message, operation="process_allgather", got=got, wanted=wanted, fix=fix
+        )
     mesh = Mesh(np.asarray(array.sharding.device_list), (AXIS,))
     everywhere = NamedSharding(mesh, PartitionSpec())
     return np.asarray(_everywhere(_same, everywhere)(array))
 
 
-def _computed(
-    function: Callable[[Any], Any], data: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+def _computed(function: Callable[[Any], Any], data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """What a function makes of the bytes of all processes, as rows of one array."""
     count = client.process_count()
     if data.size == 0:

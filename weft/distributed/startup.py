@@ -218,7 +218,7 @@ def _start_coordinator(
     """Starts the coordinator as a process, which outlives this one; see `coordinator`."""
     host, port = address_of(member.coordinator_address)
     if bind_address is None:
-        local = host if host in coordination.LOOPBACK else "0.0.0.0"  # noqa: S104 - others connect
+        local = host if host in coordination.LOOPBACK else "0.0.0.0"
         bind_address = f"{local}:{port}"
     command = [
         sys.executable, "-m", "weft.distributed.coordinator", bind_address,

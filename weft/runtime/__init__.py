@@ -14,7 +14,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 if TYPE_CHECKING:
     from weft.runtime import profiler, stablehlo
-    from weft.runtime.backends import coordination, ffi_registry, lapack, op_sharding, pjrt, xla_layouts
+    from weft.runtime.backends import (
+        coordination,
+        ffi_registry,
+        lapack,
+        op_sharding,
+        pjrt,
+        xla_layouts,
+    )
     from weft.runtime.jaxlib import pytree
     from weft.runtime.stablehlo import attributes as stablehlo_attributes
     from weft.runtime.stablehlo import collectives as stablehlo_collectives

@@ -21,13 +21,7 @@ import numpy as np
 from weft import config
 from weft.errors import Fix, PlatformError, WeftValueError
 from weft.runtime import ffi_registry
-from weft.runtime.backends import (
-    cache_keys,
-    device_placement,
-    hlo,
-    pjrt_buffers,
-    pjrt_executable,
-)
+from weft.runtime.backends import cache_keys, device_placement, hlo, pjrt_buffers, pjrt_executable
 from weft.runtime.backends.backend import Backend, CompileOptions, Executable
 from weft.runtime.backends.xla_layouts import register_partitioner
 from weft.runtime.jaxlib.native import extension, hlo_library
@@ -175,7 +169,7 @@ class JaxlibBackend(Backend):
             )
         name = str(module.operation.attributes["sym_name"]).strip('"').removeprefix("jit_")
         digest = cache_keys.shared_key(module, options, chosen)
-        self.group.agree(digest, name, numbers)
+        self.group.agree_program(digest, name, numbers)
         made = pjrt_executable.compile_module(
             self.client, module, options, out_types, chosen, out_placements
         )
