@@ -1,6 +1,6 @@
 """How fast checkpoints are written and read, beside `cp` of as many bytes in the same run.
 
-    python benchmarks/checkpoint.py                   # 1 GiB, into benchmarks/checkpoint.md and .json
+    python benchmarks/checkpoint.py         # 1 GiB, into benchmarks/checkpoint.md and .json
     python benchmarks/checkpoint.py --mib 64 --directory <folder> --no-report
 
 A round measures each way once, in turn; the figures are medians over the rounds, with the least and
@@ -25,9 +25,9 @@ import time
 os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")
 
 import numpy as np
-from recorded import write_rows
 
 import weft
+from recorded import write_rows
 from weft import checkpoints
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -41,6 +41,19 @@ WAYS = {
     "restore": "`restore` into the same shardings",
     "elsewhere": "`restore` into shardings that cut every chunk",
 }
+
+
+PAGE = """# Checkpoints beside plain copies
+
+{mib} MiB in eight arrays over eight CPU devices, {rounds} rounds. `make checkpoint-bench` writes
+this page, and `benchmarks/checkpoint.py` says what a round is. {machine}
+
+| | GB/s | least to most | to `cp` | to `cp` and `sync` |
+| --- | --: | --: | --: | --: |
+{lines}
+
+The last two columns: how many times as fast as the copy of the same round, the median.
+"""
 
 
 def state(mib):
@@ -119,14 +132,7 @@ def report(rounds, mib, machine):
         rows[way] = {"weft": {"GB/s": speed, "least": speeds[0], "most": speeds[-1], **ratios}}
         shown = f"| {text} | {speed:.2f} | {speeds[0]:.2f} to {speeds[-1]:.2f} "
         lines.append(shown + f"| {ratios['cp']:.2f} | {ratios['cp_sync']:.2f} |")
-    page = f"""# Checkpoints beside plain copies
-
-{mib} MiB in eight arrays over eight CPU devices, {len(rounds)} rounds; `make checkpoint-bench` makes this page,
-and `benchmarks/checkpoint.py` says what a round is. {machine}
-
-| | GB/s | least to most | to `cp` | to `cp` and `sync` |
-| --- | --: | --: | --: | --: |
-""" + "\n".join(lines) + "\n"
+    page = PAGE.format(mib=mib, rounds=len(rounds), machine=machine, lines="\n".join(lines))
     (HERE / "checkpoint.md").write_text(page, encoding="utf-8")
     versions = {"weft": weft.__version__, "MiB": mib, "rounds": len(rounds)}
     write_rows(HERE / "checkpoint.json", versions, rows)

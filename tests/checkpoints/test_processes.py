@@ -10,10 +10,10 @@ import socket
 import subprocess
 import sys
 
-import checkpoint_programs as programs
 import numpy as np
 import pytest
 
+import checkpoint_programs as programs
 from weft import checkpoints
 
 PROGRAM = pathlib.Path(programs.__file__)

@@ -157,7 +157,7 @@ def test_random_keys(path, impl):
     assert drawn[0] == drawn[1]
 
 
-NUMBERS = [0, -1, 10**30, True, 0.1, -0.0, float("nan"), float("inf"), 5e-324, 1 + 2j, "text", "é\n"]
+NUMBERS = [0, -1, 10**30, True, 0.1, -0.0, float("nan"), float("inf"), 5e-324, 1 + 2j, "a", "é\n"]
 
 
 @pytest.mark.parametrize("value", NUMBERS, ids=repr)
@@ -182,7 +182,8 @@ def test_numpy_arrays_keep_64_bits_and_any_order_in_memory(path):
     checkpoints.save(path, saved)
     found = checkpoints.restore(path)
     assert found["t"].dtype == np.float64 and (found["t"] == saved["t"]).all()
-    assert found["swapped"].dtype == np.dtype("<f8") and (found["swapped"] == saved["swapped"]).all()
+    assert found["swapped"].dtype == np.dtype("<f8")
+    assert (found["swapped"] == saved["swapped"]).all()
     assert found["t"].flags.writeable
 
 

@@ -20,8 +20,8 @@ from typing import Any
 from weft.errors import CheckpointError, Fix
 
 __all__ = [
-    "COMMIT", "damaged", "described_error", "digest_of", "read_content", "step_numbers", "step_path",
-    "sync_directory", "write_content",
+    "COMMIT", "damaged", "described_error", "digest_of", "read_content", "step_numbers",
+    "step_path", "sync", "write_content",
 ]  # fmt: skip
 
 COMMIT = "checkpoint.json"
@@ -74,13 +74,13 @@ def write_content(file: pathlib.Path, content: Any) -> None:
         "format": FORMAT, "version": VERSION, "sha256": digest_of(content), "content": content,
     }  # fmt: skip
     with open(file, "w", encoding="utf-8") as stream:
-        json.dump(whole, stream, indent=1)
+        json.dump(whole, stream)
         stream.flush()
         os.fsync(stream.fileno())
 
 
-def sync_directory(path: str | os.PathLike[str]) -> None:
-    """Waits until the disk has the names in a directory."""
+def sync(path: str | os.PathLike[str]) -> None:
+    """Waits until the disk has a file, or the names in a directory."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

@@ -18,7 +18,7 @@ from weft.arrays.array import Array, array_at, as_stored, to_layout
 from weft.arrays.shards import parts_of, put_parts
 from weft.arrays.transfers import explicit_transfers
 from weft.checkpoints.chunks import Store, tensorstore
-from weft.checkpoints.commit import COMMIT, damaged, read_content
+from weft.checkpoints.commit import COMMIT, read_content
 from weft.checkpoints.saved_leaves import ARRAYS, number_from_data
 from weft.checkpoints.saved_trees import matched_leaves, plain_tree
 from weft.checkpoints.saving import checked_path
@@ -27,7 +27,7 @@ from weft.core.types import ArrayType
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.export.container import Fields
 from weft.export.serialized_values import type_from_data
-from weft.ops.structural.extended_dtypes import KeyDType, physical_type
+from weft.ops.structural.extended_dtypes import physical_type
 from weft.ops.structural.sharding_constraint import as_format, is_place, unless_simulated
 from weft.runtime import client
 from weft.sharding import Layout, Sharding
@@ -129,9 +129,7 @@ def _wanted(
     return _Wanted(kind, None, saved, Store(path, record, saved, operation), device, layout)
 
 
-def _saved_type(
-    record: dict[str, Any], name: str, path: pathlib.Path, operation: str
-) -> ArrayType:
+def _saved_type(record: dict[str, Any], name: str, path: pathlib.Path, operation: str) -> ArrayType:
     try:
         return type_from_data(Fields(record["type"], f"the leaf {name}"))
     except WeftValueError as error:  # Such as a generator of random keys that is not here.
@@ -151,7 +149,7 @@ def _kind_of(template: Any) -> str:
 
 
 def _place_of(template: Any) -> Any:
-    committed = isinstance(template, ShapeDtypeStruct) or template.committed
+    committed = isinstance(template, ShapeDtypeStruct) or getattr(template, "committed", False)
     return template.format if committed else None
 
 
@@ -205,7 +203,7 @@ def _begin(leaf: _Wanted) -> _Finish:
     store = leaf.store
     if store is None:
         return 0, lambda: leaf.value
-    if isinstance(leaf.place, Sharding):
+    if leaf.place is not None:
         return _begin_parts(leaf, store)
     stored = physical_type(leaf.type)
     ((size, values, futures),) = _begin_blocks(store, [(0,) * stored.ndim], stored.shape)
@@ -216,8 +214,8 @@ def _begin(leaf: _Wanted) -> _Finish:
             return values
         if leaf.kind == "numpy scalar":
             return values[()]
-        # The devices may have the memory: nothing else does.
-        return as_stored(values, leaf.type, leaf.place, leaf.layout, copy=False)
+        # The device may have the memory: nothing else does.
+        return as_stored(values, leaf.type, None, leaf.layout, copy=False)
 
     return size, finish
 
@@ -227,9 +225,7 @@ def _begin_parts(leaf: _Wanted, store: Store) -> _Finish:
     parts = parts_of(leaf.place, leaf.type)
     block_type = physical_type(parts.block_type)
     rows = block_type.ndim - leaf.type.ndim
-    starts = [
-        (*(where.start or 0 for where in index), *(0,) * rows) for index in parts.indices
-    ]
+    starts = [(*(where.start or 0 for where in index), *(0,) * rows) for index in parts.indices]
     read = _begin_blocks(store, starts, block_type.shape)
 
     def finish() -> Array:

@@ -130,9 +130,7 @@ def _described(kind: str, keys: list[Any], count: int) -> str:
     return f"a {kind} with the keys {', '.join(str(key[1]) for key in keys) or '(none)'}"
 
 
-def _different(
-    path: tuple[Any, ...], operation: str, got: str, node: dict[str, Any]
-) -> TreeError:
+def _different(path: tuple[Any, ...], operation: str, got: str, node: dict[str, Any]) -> TreeError:
     where = tree.keystr(path) or "the top"
     saved = _described(node["kind"], node.get("keys", []), len(node.get("children", [])))
     message = f"{operation}: `like` and the tree that was saved differ at {where}"

@@ -13,24 +13,29 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import pathlib
+import secrets
 import shutil
 from collections.abc import Callable
+from multiprocessing.pool import ThreadPool
 from typing import Any
 
-from weft.checkpoints.chunks import ARRAYS_FOLDER, Store, tensorstore
+import numpy as np
+
+from weft.checkpoints.chunks import ARRAYS_FOLDER, Store, Writing, tensorstore
 from weft.checkpoints.commit import (
     COMMIT,
     described_error,
     digest_of,
     read_content,
-    sync_directory,
+    sync,
     write_content,
 )
 from weft.checkpoints.saved_leaves import ARRAYS, SavedLeaf, Snapshot, snapshot
-from weft.distributed.host_data import sync_global_devices
-from weft.errors import CheckpointError, Fix, WeftError, WeftValueError, api_boundary
+from weft.distributed.host_data import broadcast_one_to_all, sync_global_devices
+from weft.errors import CheckpointError, Fix, WeftValueError, api_boundary
 from weft.export.container import Fields
 from weft.export.serialized_values import type_from_data
 from weft.runtime import client
@@ -39,6 +44,9 @@ __all__ = ["PARTIAL", "checked_path", "remove_left", "save", "write"]
 
 PARTIAL = ".partial"
 _PARTS = "processes"
+_TOKEN = "program"
+# Files that are synced at once: the disk writes several with one turn of its journal.
+_SYNCS = 16
 
 
 @api_boundary
@@ -65,7 +73,7 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     tensorstore(operation)
     target = checked_path(path, operation)
     check_free(target, operation)
-    write(target, snapshot(tree, operation, copied=False), operation)
+    write(target, snapshot(tree, operation, copied=False), program_token(), operation)
 
 
 def checked_path(path: Any, operation: str) -> pathlib.Path:
@@ -95,13 +103,14 @@ def _nothing() -> None:
 def write(
     target: pathlib.Path,
     taken: Snapshot,
+    token: str,
     operation: str,
     clean: Callable[[], None] = _nothing,
 ) -> None:
     """Writes a checkpoint together with the other processes; returns when all of it is there.
 
-    Process 0 calls `clean` first. Raises CheckpointError where this process or another one cannot
-    write.
+    `token` is the program's. Process 0 calls `clean` first. Raises CheckpointError where this
+    process or another one cannot write.
     """
     partial = target.with_name(target.name + PARTIAL)
     first = client.process_index() == 0
@@ -112,25 +121,34 @@ def write(
         if failure is None:
             try:
                 work()
-            except (OSError, ValueError, WeftError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, the barriers follow
                 failure = _not_written(error, target, operation)
 
     with contextlib.ExitStack() as stack:
         if first:
             attempt(clean)
-            attempt(lambda: stack.enter_context(_new_directory(partial)))
+            attempt(lambda: stack.enter_context(_new_directory(partial, token)))
         sync_global_devices(f"checkpoint begins: {target}")
-        part = _Part(partial, taken, operation)
+        part = _Part(partial, taken, token, operation)
         attempt(part.write)
         part.say(failure)
         sync_global_devices(f"checkpoint is written: {target}")
         if first:
             attempt(lambda: _commit(partial, target, taken, operation))
         sync_global_devices(f"checkpoint is there: {target}")
-    if failure is None and not target.is_dir():
+    if failure is None and not _is_there(target):
         failure = _not_written(FileNotFoundError("see the error of process 0"), target, operation)
     if failure is not None:
         raise failure
+
+
+def _is_there(target: pathlib.Path) -> bool:
+    # Opening a directory looks at what it has now; a question for one name may be answered from
+    # what a file system of several machines remembers.
+    try:
+        return target.name in os.listdir(target.parent)
+    except OSError:
+        return False
 
 
 def _not_written(error: Exception, target: pathlib.Path, operation: str) -> CheckpointError:
@@ -146,20 +164,37 @@ def _not_written(error: Exception, target: pathlib.Path, operation: str) -> Chec
 # ---- the directory while it is written -----------------------------------------------------------
 
 
+@functools.cache
+def program_token() -> str:
+    """A text that the processes of this program have, and no other program. The first call is one
+    that all processes make at the same place."""
+    drawn = np.frombuffer(secrets.token_bytes(16), np.uint8)
+    agreed = broadcast_one_to_all(drawn) if client.process_count() > 1 else drawn
+    return bytes(agreed).hex()
+
+
 @contextlib.contextmanager
-def _new_directory(partial: pathlib.Path) -> Any:
+def _new_directory(partial: pathlib.Path, token: str) -> Any:
     """Makes the directory, and holds its lock."""
     if not remove_left(partial):
-        raise FileExistsError(f"another program is writing {partial}")
+        raise _in_use(partial)
     partial.parent.mkdir(parents=True, exist_ok=True)
-    (partial / ARRAYS_FOLDER).mkdir(parents=True)
-    (partial / _PARTS).mkdir()
+    partial.mkdir()
     number = os.open(partial, os.O_RDONLY)
     try:
-        _lock(number)
+        # Before the lock, another program may have taken it for one that was left.
+        if not _lock(number) or not os.path.samestat(os.fstat(number), partial.stat()):
+            raise _in_use(partial)
+        (partial / ARRAYS_FOLDER).mkdir()
+        (partial / _PARTS).mkdir()
+        (partial / _TOKEN).write_text(token)
         yield
     finally:
         os.close(number)
+
+
+def _in_use(partial: pathlib.Path) -> FileExistsError:
+    return FileExistsError(f"another program is writing {partial}")
 
 
 def _lock(number: int) -> bool:
@@ -194,13 +229,21 @@ def remove_left(path: pathlib.Path) -> bool:
 class _Part:
     """What this process writes of a checkpoint."""
 
-    def __init__(self, partial: pathlib.Path, taken: Snapshot, operation: str) -> None:
+    def __init__(self, partial: pathlib.Path, taken: Snapshot, token: str, operation: str) -> None:
         self.partial, self.taken, self.operation = partial, taken, operation
+        self.token = token
         self.chunks: dict[str, dict[str, Any]] = {}
+
+    def _has_directory(self) -> bool:
+        """Whether process 0 has made the directory: it may be another program's."""
+        try:
+            return (self.partial / _TOKEN).read_text() == self.token
+        except OSError:
+            return False
 
     def write(self) -> None:
         """Writes the chunks, and waits until the disk has them."""
-        if not (self.partial / ARRAYS_FOLDER).is_dir():
+        if not self._has_directory():
             raise FileNotFoundError(f"process 0 made no directory {self.partial} that is seen here")
         first = client.process_index() == 0
         stores = [
@@ -208,15 +251,13 @@ class _Part:
             for leaf in self.taken.leaves
             if "store" in leaf.record and (leaf.blocks or first)
         ]
-        created = [store.create() if first else store.open() for _, store in stores]
-        for future in filter(None, created):
+        for future in [store.create() if first else store.open() for _, store in stores]:
             future.result()
         written = [(store, store.write(block)) for leaf, store in stores for block in leaf.blocks]
-        for _, writing in written:
-            writing.future.result()
-        for store, writing in written:
-            seals = self.chunks.setdefault(store.record["store"], {})
-            seals.update((key, store.seal(key)) for key in writing.keys)
+        with ThreadPool(_SYNCS) as pool:
+            sealed = pool.map(_sealed, written, chunksize=1)
+        for (store, _), seals in zip(written, sealed, strict=True):
+            self.chunks.setdefault(store.record["store"], {}).update(seals)
 
     def _store(self, leaf: SavedLeaf) -> Store:
         return _store_of(self.partial, leaf, self.operation)
@@ -229,8 +270,17 @@ class _Part:
             "chunks": self.chunks,
             "failure": None if failure is None else failure.message,
         }
+        if not self._has_directory():
+            return
         with contextlib.suppress(OSError):  # Then process 0 misses the file.
             write_content(self.partial / _PARTS / f"{client.process_index()}.json", content)
+
+
+def _sealed(written: tuple[Store, Writing]) -> dict[str, Any]:
+    """The sizes and CRCs of the files of a write, once the disk has them."""
+    store, writing = written
+    writing.future.result()
+    return {key: store.seal(key, synced=True) for key in writing.keys}
 
 
 def _store_of(partial: pathlib.Path, leaf: SavedLeaf, operation: str) -> Store:
@@ -269,10 +319,13 @@ def _commit(partial: pathlib.Path, target: pathlib.Path, taken: Snapshot, operat
     content = {"structure": taken.structure, "leaves": records}
     write_content(partial / COMMIT, content)
     shutil.rmtree(partial / _PARTS)
-    for folder, _, _ in os.walk(partial):
-        sync_directory(folder)
+    (partial / _TOKEN).unlink()
+    names = [folder for folder, _, _ in os.walk(partial)]
+    names += map(os.fspath, (partial / ARRAYS_FOLDER).glob("*/zarr.json"))
+    with ThreadPool(_SYNCS) as pool:
+        pool.map(sync, names, chunksize=8)
     os.rename(partial, target)
-    sync_directory(target.parent)
+    sync(target.parent)
 
 
 def _part_of(number: int, partial: pathlib.Path, taken: Snapshot, operation: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@ of which the last ones are kept."""
 
 from __future__ import annotations
 
-import atexit
 import os
 import pathlib
 import shutil
@@ -20,7 +19,14 @@ from weft.checkpoints.chunks import tensorstore
 from weft.checkpoints.commit import step_numbers, step_path
 from weft.checkpoints.restoring import read
 from weft.checkpoints.saved_leaves import Snapshot, snapshot
-from weft.checkpoints.saving import PARTIAL, check_free, checked_path, remove_left, write
+from weft.checkpoints.saving import (
+    PARTIAL,
+    check_free,
+    checked_path,
+    program_token,
+    remove_left,
+    write,
+)
 from weft.distributed.host_data import broadcast_one_to_all
 from weft.errors import CheckpointError, Fix, api_boundary
 from weft.runtime import client
@@ -54,10 +60,7 @@ class Checkpoints:
     """
 
     def __init__(
-        self,
-        directory: str | os.PathLike[str],
-        keep: int | None = 3,
-        keep_every: int | None = None,
+        self, directory: str | os.PathLike[str], keep: int | None = 3, keep_every: int | None = None
     ) -> None:
         self.directory = checked_path(directory, "Checkpoints")
         for name, value in (("keep", keep), ("keep_every", keep_every)):
@@ -65,9 +68,10 @@ class Checkpoints:
                 raise negative_value("Checkpoints", name, value, "an integer of 1 or more, or None")
         self.keep, self.keep_every = keep, keep_every
         self._writer: threading.Thread | None = None
-        self._error: Exception | None = None
-        # A program that ends after its last `save` hears of an error all the same.
-        atexit.register(_report, weakref.ref(self))
+        # The error of a write that no call has raised. A program that ends, or forgets these
+        # checkpoints, after its last `save` is told of it all the same.
+        self._errors: list[Exception] = []
+        weakref.finalize(self, _report, self._errors)
 
     def __repr__(self) -> str:
         return f"Checkpoints({os.fspath(self.directory)!r}, steps={self.steps()})"
@@ -104,33 +108,34 @@ class Checkpoints:
         tensorstore(operation)
         self.wait()
         check_free(step_path(self.directory, number), operation)
+        token = program_token()
         taken = snapshot(tree, operation, copied=not wait)
         if wait:
-            self._write(number, taken)
+            self._write(number, taken, token)
             return
         self._writer = threading.Thread(
-            target=self._write_guarded, args=(number, taken), name="weft checkpoint"
+            target=self._write_guarded, args=(number, taken, token), name="weft checkpoint"
         )
         self._writer.start()
 
     @api_boundary
     def wait(self) -> None:
         """Waits for the write in the background, and raises its error."""
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.join()
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        if self._writer is not None:
+            self._writer.join()
+            self._writer = None
+        if self._errors:
+            raise self._errors.pop()
 
-    def _write_guarded(self, step: int, taken: Snapshot) -> None:
+    def _write_guarded(self, step: int, taken: Snapshot, token: str) -> None:
         try:
-            self._write(step, taken)
+            self._write(step, taken, token)
         except Exception as error:  # noqa: BLE001 - raised at the next call
-            self._error = error
+            self._errors.append(error)
 
-    def _write(self, step: int, taken: Snapshot) -> None:
-        write(step_path(self.directory, step), taken, "Checkpoints.save", self._remove_left)
+    def _write(self, step: int, taken: Snapshot, token: str) -> None:
+        target = step_path(self.directory, step)
+        write(target, taken, token, "Checkpoints.save", self._remove_left)
         if client.process_index() == 0:
             self._remove_old(step)
 
@@ -197,8 +202,7 @@ def _nothing(directory: pathlib.Path, operation: str) -> CheckpointError:
     return CheckpointError(message, operation=operation, got="no step", fix=fix)
 
 
-def _report(kept: weakref.ref[Checkpoints]) -> None:
-    """Says at the end of the program that a checkpoint was not written."""
-    found = kept()
-    if found is not None and found._error is not None:
-        print(f"weft: {found._error}", file=sys.stderr)
+def _report(errors: list[Exception]) -> None:
+    """Says that a checkpoint was not written, where no call is left that would raise it."""
+    for error in errors:
+        print(f"weft: {error}", file=sys.stderr)
