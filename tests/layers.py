@@ -59,6 +59,8 @@ LAYER_OF = {
     "weft.monitoring": "base",
     "weft.memory": "base",
     "weft.distributed": "profiler",
+    "weft.distributed.host_data": "nn",
+    "weft.launch": "nn",
     "weft.dlpack": "api",
     "weft.jax_settings": "config",
     "weft.setting_blocks": "config",
@@ -143,6 +145,7 @@ PACKAGE_FACADES = dict.fromkeys(
     (
         "weft.custom_derivatives",
         "weft.debug",
+        "weft.distributed",
         "weft.experimental",
         "weft.example_libraries",
         "weft.experimental.array_serialization",

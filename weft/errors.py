@@ -24,7 +24,8 @@ from weft.runtime.jaxlib.lazy import LazyModule
 __all__ = [
     "ArrayProtocolError", "AxisError", "CommunicationError", "ConcretizationError",
     "ConcretizationTypeError",
-    "DTypeError", "DeletedArrayError", "DistributedError", "Fix", "GuardError", "InconclusiveDimensionOperation",
+    "DTypeError", "DeletedArrayError", "DistributedError", "Fix", "GuardError",
+    "InconclusiveDimensionOperation",
     "JAXIndexError", "JAXTypeError", "JaxRuntimeError", "JaxprError", "JaxprTypeError",
     "KeyReuseError", "LeakedTracerError", "MissingDerivativeError", "MissingRuleError",
     "NoMeshError", "NonConcreteBooleanIndexError", "NonFiniteError", "PlatformError",
