@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO
 
 from weft.distributed.messages import SECONDARY
@@ -141,7 +141,7 @@ def _environment(options: argparse.Namespace, number: int, address: str) -> dict
 
 
 @contextlib.contextmanager
-def _free_port():  # type: ignore[no-untyped-def]
+def _free_port() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 

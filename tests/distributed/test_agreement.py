@@ -1,4 +1,4 @@
-"""What processes announce is compared without a false alarm, and without a difference overlooked."""
+"""What processes announce is compared: no false alarm, and no difference overlooked."""
 
 from __future__ import annotations
 

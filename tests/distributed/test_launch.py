@@ -55,6 +55,17 @@ def test_a_group_with_devices():
     assert '"processes": 2' in done.stdout
 
 
+def test_the_example():
+    """Each process has data of its own, and all the same weights."""
+    path = str(ROOT / "examples" / "several_processes.py")
+    done = launch("-n", "2", "--devices-per-process", "1", path)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if "loss" in line]
+    assert len(lines) == 6 and lines[-1].startswith("[0] 2 processes, 2 devices: loss 0.")
+    first, last = (float(line.split()[-1]) for line in (lines[0], lines[-1]))
+    assert last < first / 3
+
+
 def test_a_module(tmp_path):
     done = launch("-n", "1", "-m", "json.tool", "--help")
     assert done.returncode == 0 and "[0] usage:" in done.stdout

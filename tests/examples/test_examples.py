@@ -36,6 +36,7 @@ def fixture(name):
 
 
 ode, recurrent, fixed_point, hmc = map(fixture, ("ode_adjoint", "recurrent", "fixed_point", "hmc"))
+several = fixture("several_processes")
 
 
 def central_difference(f, x, step):
@@ -413,6 +414,16 @@ def test_the_network_learns_the_spirals(fixed_point, capsys):
     assert float(re.search(r"right on points seen: ([\d.]+) %", shown)[1]) >= 98
     assert float(re.search(r"right on new points: ([\d.]+) %", shown)[1]) >= 95
     assert re.search(r"iterations to the fixed point: \d+ to \d+", shown)
+
+
+# ---- several processes; tests/distributed starts them ------------------------------------------
+
+
+@pytest.mark.smoke
+def test_one_process_trains_on_all_devices(several_processes, capsys):
+    assert several_processes.main(steps=30, rows=512) < 0.6
+    first, *_ = re.findall(r"loss ([\d.]+)", capsys.readouterr().out)
+    assert float(first) > 1.5
 
 
 # ---- the sampler -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.api.jit import jit
 from weft.arrays.array import Array
-from weft.distributed.startup import current
+from weft.runtime import client
 from weft.sharding import Sharding
 
 __all__ = ["check_same", "needs_program", "resharded"]
@@ -19,7 +19,7 @@ __all__ = ["check_same", "needs_program", "resharded"]
 
 def needs_program(array: Array, place: Any) -> bool:
     """Whether an array has parts in other processes that this one is to get, or to give."""
-    if current() is None or array.is_fully_addressable or place == array.sharding:
+    if client.group() is None or array.is_fully_addressable or place == array.sharding:
         return False
     return isinstance(place, Sharding) and set(place.device_list) == array.devices()
 
@@ -44,11 +44,11 @@ def check_same(stored: Callable[[], np.ndarray[Any, Any]], name: str, place: Any
 
     Raises DistributedError where theirs are others: the array would be one thing here and another
     there. It costs reading the values once, and one answer of the coordinator."""
-    group = current()
+    group = client.group()
     if group is None or not isinstance(place, Sharding) or place.is_fully_addressable:
         return
     values = stored()
     digest = hashlib.blake2b(np.ascontiguousarray(values).view(np.uint8).data, digest_size=16)
     digest.update(f"{values.dtype} {values.shape} {place}".encode())
     processes = sorted({device.process_index for device in place.device_list})
-    group.agree_values(digest.hexdigest(), name, processes)
+    group.watcher.agree_values(digest.hexdigest(), name, processes)

@@ -10,9 +10,9 @@ says nothing, and one that has compiled an equal program again (its cache was cl
 answered at once, since all have said it before. A comparison of values takes one announcement of
 each process, and leaves nothing behind; two threads that put equal values make two of them.
 Processes are told that they differ only where, among the same processes, each waits for what the
-other has not said, and has done so for as long as it allowed: briefly where it has one thread, which
-waits here and will say nothing else; long where another thread may be about to come. So what threads
-say in whatever order, and what overlapping groups of processes say, is not taken for a difference.
+other has not said, and has done so for as long as it allowed: briefly where it has one thread,
+which waits here and will say nothing else; long where another thread may be about to come. So what
+threads say in whatever order, and what overlapping groups of processes say, is no difference.
 """
 
 from __future__ import annotations

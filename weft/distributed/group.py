@@ -44,7 +44,7 @@ class Group:
         self.failure: str | None = None
         self.error: str | None = None  # this process's own
         self._status = 1
-        # How many programs were started here, by the processes that run them. Programs among the same
+        # How many programs were started here, by the processes that run them. Those of the same
         # processes start in the same order in all of them.
         self.runs: Counter[tuple[int, ...]] = Counter()
         self._last: tuple[str, Any] | None = None

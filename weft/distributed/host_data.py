@@ -18,7 +18,6 @@ from weft import tree
 from weft.api.jit import jit
 from weft.api.process_local_data import make_array_from_process_local_data
 from weft.arrays.array import Array
-from weft.distributed.startup import current
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.runtime import client
 from weft.sharding import Mesh, NamedSharding, PartitionSpec
@@ -87,9 +86,9 @@ def sync_global_devices(name: str) -> None:
     >>> import weft
     >>> weft.distributed.sync_global_devices("written")
     """
-    group = current()
+    group = client.group()
     if group is not None:
-        group.barrier(str(name))
+        group.watcher.barrier(str(name))
 
 
 @api_boundary

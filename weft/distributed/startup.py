@@ -19,7 +19,7 @@ from weft.errors import DistributedError, Fix, GuardError, WeftValueError, api_b
 from weft.runtime import client, coordination
 from weft.version import __version__
 
-__all__ = ["current", "initialize", "is_initialized", "shutdown"]
+__all__ = ["initialize", "is_initialized", "shutdown"]
 
 OPERATION = "distributed.initialize"
 # How long a connection may not succeed before a line says that it is tried.
@@ -28,11 +28,6 @@ _SAID_AFTER = 10.0
 _initialized = False
 _group: Group | None = None
 _shutdown_timeout = 300.0
-
-
-def current() -> Group | None:
-    """The group of this process; None for a process that works on its own."""
-    return _group
 
 
 @api_boundary

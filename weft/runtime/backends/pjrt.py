@@ -48,7 +48,7 @@ class Distributed:
     num_nodes: int
     cpu_collectives: Any = None
     local_device_ids: tuple[int, ...] | None = None
-    group: Any = None
+    watcher: Any = None
     """What looks after the other processes: `weft.distributed.group.Group`."""
 
 
@@ -64,8 +64,8 @@ class JaxlibBackend(Backend):
         self._by_id = {device.id: device for device in self._all}
         self._process_count = 1 + max(device.process_index for device in self._all)
         if group is not None:
-            self.block_until_ready = _noted(group, self.block_until_ready)
-            self.to_numpy = _noted(group, self.to_numpy)
+            for name in ("block_until_ready", "to_numpy"):
+                setattr(self, name, _noted(group, getattr(self, name)))
             pjrt_buffers.explanations.append(group.explain)
 
     def devices(self) -> list[Device]:
@@ -231,7 +231,7 @@ def start(platform: str, distributed: Distributed | None = None) -> JaxlibBacken
 
 
 def _group_of(distributed: Distributed | None) -> Any:
-    return None if distributed is None else distributed.group
+    return None if distributed is None else distributed.watcher
 
 
 def _noted(group: Any, wait: Callable[[Any], Any]) -> Callable[[Any], Any]:
