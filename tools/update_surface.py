@@ -28,6 +28,7 @@ GOLDEN = ROOT / "tests" / "golden" / "surface.txt"
 MODULES = (
     "weft",
     "weft.api_util",
+    "weft.checkpoints",
     "weft.config",
     "weft.debug",
     "weft.distributed",
