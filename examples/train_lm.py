@@ -130,7 +130,8 @@ def normalized(x: Any, scale: Any) -> Any:
 
 def block(x: Any, layer: Tree) -> tuple[Any, None]:
     """One layer, on this device's heads and hidden units: each half ends in a sum over devices."""
-    q, k, v = jnp.moveaxis(jnp.einsum("bte,ecnh->btcnh", normalized(x, layer["norms"][0]), layer["qkv"]), 2, 0)
+    parts = jnp.einsum("bte,ecnh->cbtnh", normalized(x, layer["norms"][0]), layer["qkv"])
+    q, k, v = parts
     attended = nn.dot_product_attention(q, k, v, is_causal=True)
     x = x + lax.psum(jnp.einsum("btnh,nhe->bte", attended, layer["out"]), "tensor")
     hidden = nn.gelu(normalized(x, layer["norms"][1]) @ layer["up"])
@@ -173,10 +174,12 @@ def make_step(mesh: Any, rate: float) -> Callable[[Tree, Any], tuple[Tree, Any]]
 
 def start(mesh: Any, sizes: Sizes) -> Tree:
     """The state before the first step, each leaf where it is to lie."""
-    places = weft.tree.map(lambda spec: NamedSharding(mesh, spec), SPECS, is_leaf=lambda x: isinstance(x, P))
+    places = weft.tree.map(
+        lambda spec: NamedSharding(mesh, spec), SPECS, is_leaf=lambda x: isinstance(x, P)
+    )
     everywhere = NamedSharding(mesh, P())
     weights = weft.jit(lambda: initial(random.key(0), sizes), out_shardings=places)()
-    zeros = weft.jit(lambda: weft.tree.map(jnp.zeros_like, initial(random.key(0), sizes)), out_shardings=places)
+    zeros = weft.jit(lambda: weft.tree.map(jnp.zeros_like, weights), out_shardings=places)
     return {
         "weights": weights,
         "mean": zeros(),
@@ -214,9 +217,9 @@ def train(options: argparse.Namespace) -> list[float]:
     step = make_step(mesh, options.rate)
     where = NamedSharding(mesh, P("data"))
     kept = checkpoints.Checkpoints(options.folder, keep=2) if options.folder else None
-    if kept is not None and kept.latest() is not None:
-        first = kept.latest() + 1
-        state = kept.restore(like=state)
+    saved = kept.latest() if kept is not None else None
+    if kept is not None and saved is not None:
+        first, state = saved + 1, kept.restore(saved, like=state)
     is_first = weft.process_index() == 0
     progress = Progress(options.steps)
     losses = []
@@ -227,15 +230,17 @@ def train(options: argparse.Namespace) -> list[float]:
             progress.show(number, losses[-1])
             if options.print_losses:
                 print(f"loss {number} {losses[-1].hex()}", flush=True)
-        if kept is not None and ((number + 1) % options.save_every == 0 or number + 1 == options.steps):
+        if kept is not None and (
+            (number + 1) % options.save_every == 0 or number + 1 == options.steps
+        ):
             kept.save(number, state)
     if kept is not None:
-        kept.close()
+        kept.wait()
     return losses
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--devices", type=int, help="CPU devices of a single process")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--folder", help="where the state is saved, and found again")

@@ -238,9 +238,7 @@ def key_to_data(key: Any, what: str, operation: str = "export") -> Any:
     )
 
 
-def _unwritable(
-    what: str, got: str, wanted: str, fix: Fix, operation: str = "export"
-) -> TreeError:
+def _unwritable(what: str, got: str, wanted: str, fix: Fix, operation: str = "export") -> TreeError:
     message = f"{what} cannot be written down"
     return TreeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
