@@ -23,6 +23,9 @@ NOT_REACHED: dict[str, str] = {
         "needs a process with fewer devices; tests/export/test_export_devices.py has one"
     ),
     "weft/runtime/backends/pjrt.py:_cuda_client": "needs an NVIDIA GPU",
+    "weft/runtime/backends/pjrt.py:_check_release": (
+        "needs the plugin of another release; tests/runtime/test_cuda_plugin.py has a stand-in"
+    ),
     "weft/runtime/backends/pjrt.py:_positive": (
         "the number of devices is read when they start, which tests/runtime has processes for"
     ),
