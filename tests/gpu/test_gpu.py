@@ -38,7 +38,8 @@ def test_the_device_is_there(gpu):
 @pytest.mark.parametrize(
     "function",
     [
-        lambda a, b: a + b * 2, lambda a, b: jnp.tanh(a) / (1 + b * b), lambda a, b: jnp.sort(a, axis=1),
+        lambda a, b: a + b * 2, lambda a, b: jnp.tanh(a) / (1 + b * b),
+        lambda a, b: jnp.sort(a, axis=1),
         lambda a, b: jnp.cumsum(a, axis=0), lambda a, b: jnp.argmax(a + b, axis=1),
         lambda a, b: jnp.where(a > b, a, -b).sum(axis=0), lambda a, b: a[::-1, 3:9].T,
         lambda a, b: a.at[jnp.arange(5)].add(1.5), lambda a, b: jnp.einsum("ij,kj->ik", a, b),
