@@ -38,7 +38,7 @@ FLOORS = (
     ("scipy",),
     ("solvers",),
     ("builtin",),
-    ("analysis",),
+    ("analysis", "checkpoints"),
     # Libraries of JAX's that are written with everything below.
     ("experimental",),
     ("facade",),
@@ -110,6 +110,7 @@ LAYER_OF = {
     "weft.scipy.optimize": "solvers",
     "weft.scipy.sparse": "solvers",
     # What users import of these is shown by their `__init__`: see PACKAGE_FACADES.
+    "weft.checkpoints": "checkpoints",
     "weft.debug": "debug",
     "weft.analysis": "analysis",
     "weft.export": "export",
@@ -144,6 +145,7 @@ FOR_TYPE_CHECKERS = {"weft.tree": "weft.typing"}
 PACKAGE_FACADES = dict.fromkeys(
     (
         "weft.analysis",
+        "weft.checkpoints",
         "weft.custom_derivatives",
         "weft.debug",
         "weft.distributed",

@@ -29,6 +29,7 @@ MODULES = (
     "weft",
     "weft.analysis",
     "weft.api_util",
+    "weft.checkpoints",
     "weft.config",
     "weft.debug",
     "weft.distributed",

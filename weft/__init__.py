@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from weft import (
         ad,
         ad_checkpoint,
+        checkpoints,
         debug,
         distributed,
         dlpack,
@@ -137,6 +138,7 @@ __all__ = [
     "ShapeDtypeStruct", "Shard", "ad", "ad_checkpoint", "allow_f16_reductions", "analysis",
     "array_garbage_collection_guard", "assert_comms", "auto_pcast", "block_until_ready",
     "check_tracer_leaks", "checking_leaks", "checkpoint", "checkpoint_name", "checkpoint_policies",
+    "checkpoints",
     "clear_caches", "closure_convert", "comms", "config", "copy_to_host_async", "cost",
     "custom_gradient", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_key_reuse",
     "debug_nans", "default_backend", "default_device", "default_matmul_precision",
@@ -167,6 +169,7 @@ _LAZY_MODULES = (
     "weft.ad",
     "weft.ad_checkpoint",
     "weft.analysis",
+    "weft.checkpoints",
     "weft.control_flow.checkpoint_policies",
     "weft.custom_batching",
     "weft.custom_derivatives",

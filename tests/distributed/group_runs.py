@@ -15,6 +15,10 @@ ROOT = HERE.parent.parent
 PROGRAM = HERE / "group_program.py"
 
 
+# All processes that tests have started: none outlives its test.
+started: list[subprocess.Popen[str]] = []
+
+
 @dataclasses.dataclass
 class Ended:
     """A process that has ended: its status (negative for a signal), its output, and when."""
@@ -46,11 +50,13 @@ def environment(number, count, port, devices=2, **more):
 
 def start(arguments, number, count, port, devices=2, **more):
     """Starts one process of a group."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, str(PROGRAM), *arguments],
         env=environment(number, count, port, devices, **more),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+    started.append(process)
+    return process
 
 
 def finish(processes, limit=60.0):

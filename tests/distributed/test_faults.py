@@ -3,6 +3,7 @@ and no process dumps its core."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -63,19 +64,22 @@ def test_a_process_is_killed_while_others_do_not_wait_for_it():
 
 
 def commands():
-    """The files with the command lines of all processes of the machine."""
-    return pathlib.Path("/proc").glob("[0-9]*/cmdline")
+    """The numbers and command lines of all processes of the machine."""
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it may end while this is read
+            yield int(path.parent.name), path.read_bytes()
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/cmdline"), reason="needs /proc")
 def test_the_coordinator_is_killed():
     port = free_port()
     processes = [start(["steps"], n, 2, port, VICTIM="9") for n in range(2)]
-    wanted = f"weft.distributed.coordinator\0127.0.0.1:{port}".encode()
-    numbers = []
+    wanted = f"weft.distributed.coordinator\x00127.0.0.1:{port}\x00".encode()
+    numbers, deadline = [], time.monotonic() + 40
     while not numbers:
+        assert time.monotonic() < deadline
         time.sleep(0.05)
-        numbers = [int(p.parent.name) for p in commands() if wanted in p.read_bytes()]
+        numbers = [number for number, command in commands() if wanted in command]
     time.sleep(4)
     os.kill(numbers[0], signal.SIGKILL)
     began = time.monotonic()

@@ -16,10 +16,16 @@ SEVERAL = "needs several processes; tests/distributed has them"
 NOT_REACHED: dict[str, str] = {
     "weft/arrays/shards.py:_elsewhere": "one process holds all devices of this machine",
     "weft/api/device_put.py:_dtype": "asked by a process that has none of a sharding's devices",
+    "weft/checkpoints/saving.py:_unwritten": (
+        "an array of which process 0 has no part; tests/checkpoints/test_processes.py has one"
+    ),
     "weft/export/exported.py:Exported._devices": (
         "needs a process with fewer devices; tests/export/test_export_devices.py has one"
     ),
     "weft/runtime/backends/pjrt.py:_cuda_client": "needs an NVIDIA GPU",
+    "weft/runtime/backends/pjrt.py:_check_release": (
+        "needs the plugin of another release; tests/runtime/test_cuda_plugin.py has a stand-in"
+    ),
     "weft/runtime/backends/pjrt.py:_positive": (
         "the number of devices is read when they start, which tests/runtime has processes for"
     ),

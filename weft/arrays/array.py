@@ -534,12 +534,17 @@ def put(
 
 
 def as_stored(
-    values: np.ndarray[Any, Any], type: ArrayType, place: Any = None, layout: Layout | None = None
+    values: np.ndarray[Any, Any],
+    type: ArrayType,
+    place: Any = None,
+    layout: Layout | None = None,
+    copy: bool = True,
 ) -> Array:
-    """The array of a type that is stored as these values: of random keys, their bits."""
+    """The array of a type that is stored as these values: of random keys, their bits. See `put`
+    for `copy`."""
     if isinstance(place, Sharding):
-        return to_layout(put(values, type, place), layout)
-    made = put(values, ArrayType(values.shape, values.dtype), place)
+        return to_layout(put(values, type, place, copy), layout)
+    made = put(values, ArrayType(values.shape, values.dtype), place, copy)
     return to_layout(
         Array(made._buffer, type, signature_of(type, made._kept_place(), None)), layout
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from weft.runtime import ffi_registry
 from weft.runtime.backends import cache_keys, device_placement, hlo, pjrt_buffers, pjrt_executable
 from weft.runtime.backends.backend import Backend, CompileOptions, Executable
 from weft.runtime.backends.xla_layouts import register_partitioner
-from weft.runtime.jaxlib.native import extension, hlo_library
+from weft.runtime.jaxlib.native import extension, hlo_library, version_text
 from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir
 
 __all__ = ["Distributed", "JaxlibBackend", "cuda_plugin", "plugin_apis", "start"]
@@ -223,7 +224,7 @@ def start(platform: str, distributed: Distributed | None = None) -> JaxlibBacken
         wanted = "'cpu'" if cuda_plugin() is None else "'cpu' or 'cuda'"
         text = (
             "set WEFT_PLATFORMS=cpu where that variable names it, ask for 'cpu' elsewhere, or "
-            "install jax-cuda13-pjrt for CUDA"
+            "pip install 'weft[cuda13]'"
         )
         fix = Fix("platform", text)
         raise PlatformError(message, got=platform, wanted=wanted, fix=fix)
@@ -282,7 +283,24 @@ def cuda_plugin() -> Path | None:
     return None
 
 
+def _check_release(plugin: Path) -> None:
+    """Raises PlatformError where the plugin is of another release than jaxlib: they share memory
+    layouts that change."""
+    name = f"jax-{plugin.parent.name.removeprefix('xla_')}-pjrt"
+    try:
+        release = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:  # a library that somebody built
+        return
+    if release != version_text:
+        message = "the CUDA plugin and jaxlib are of different releases"
+        got, wanted = f"{name} {release}, jaxlib {version_text}", "one release of both"
+        text = f"pip install jaxlib=={version_text} '{name[:-5]}-plugin[with-cuda]=={version_text}'"
+        fix = Fix("platform", f"{text}, or set WEFT_PLATFORMS=cpu")
+        raise PlatformError(message, got=got, wanted=wanted, fix=fix)
+
+
 def _cuda_client(plugin: Path, distributed: Distributed | None) -> Any:
+    _check_release(plugin)
     if not extension.pjrt_plugin_loaded("cuda"):
         plugin_apis.append(extension.load_pjrt_plugin("cuda", str(plugin), None))
     if not extension.pjrt_plugin_initialized("cuda"):
