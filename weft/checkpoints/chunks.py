@@ -25,7 +25,7 @@ from weft.errors import CheckpointError, Fix, PlatformError
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime.jaxlib.lazy import LazyModule
 
-__all__ = ["ARRAYS_FOLDER", "Store", "Writing", "tensorstore"]
+__all__ = ["ARRAYS_FOLDER", "LeafStore", "Writing", "tensorstore"]
 
 ARRAYS_FOLDER = "arrays"
 
@@ -62,7 +62,7 @@ class Writing:
     keys: tuple[str, ...]
 
 
-class Store:
+class LeafStore:
     """The files of one leaf."""
 
     def __init__(
