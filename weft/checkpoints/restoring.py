@@ -230,9 +230,8 @@ def _begin_parts(leaf: _Wanted, store: LeafStore) -> _Finish:
 
     def finish() -> Array:
         store.wait([future for _, _, futures in read for future in futures])
-        # Each device has memory of its own, so that none reads what another one was donated.
-        shared = len(parts.devices) > len(parts.indices)
-        buffer = put_parts([values for _, values, _ in read], parts, copy=shared)
+        # Nothing else has the memory, and XLA writes no memory that it was lent.
+        buffer = put_parts([values for _, values, _ in read], parts, copy=False)
         return to_layout(array_at(buffer, leaf.type, parts.place), leaf.layout)
 
     return sum(size for size, _, _ in read), finish
