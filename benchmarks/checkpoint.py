@@ -4,9 +4,10 @@
     python benchmarks/checkpoint.py --mib 64 --directory <folder> --no-report
 
 A round measures each way once, in turn; the figures are the best of all rounds, with the median and
-the least: what else runs on a machine makes a round slower, and nothing makes one faster. `cp` leaves its bytes in the page cache, as it does for its users; a checkpoint is on the
-disk when `save` returns, so that `cp` followed by `sync` is the copy that does the same. Everything
-that is read was just written, and comes from the page cache.
+the least: what else runs on a machine makes a round slower, and nothing makes one faster. `cp`
+leaves its bytes in the page cache, as it does for its users; a checkpoint is on the disk when
+`save` returns, so that `cp` followed by `sync` is the copy that does the same. Everything that is
+read was just written, and comes from the page cache.
 
 A virtual machine gets memory that it has not used for long from its host page by page, which takes
 longer than any of the copies. So as much memory as a round needs is touched before each.
