@@ -150,7 +150,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mib", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--directory", default=str(HERE))
+    # That of the system, unless it lies in memory there.
+    parser.add_argument("--directory", default=None)
     parser.add_argument("--no-report", action="store_true")
     options = parser.parse_args()
     tree = state(options.mib)
