@@ -21,6 +21,7 @@ from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.ops.declare import emit_reduction, primitive, result_type
 from weft.ops.elementwise.arithmetic import add, div, eq, mul
+from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import refused_dtype
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import pad, slice_in_dim
@@ -190,8 +191,7 @@ def restore_axes(reduced: Any, shape: Sequence[int], axes: Sequence[int]) -> Any
 def extremum_jvp(t: Any, ans: Any, x: Any, axes: tuple[int, ...]) -> Any:
     type = type_of(x)
     attained = eq(x, restore_axes(ans, type.shape, axes))
-    one = broadcast_in_dim(type.dtype.type(1), type.shape, ())
-    count = reduce_sum(select(attained, one, zeros(type)), axes)
+    count = reduce_sum(convert_element_type(attained, type.dtype), axes)
     return div(reduce_sum(select(attained, t, zeros(type)), axes), count)
 
 
