@@ -204,6 +204,7 @@ def main():
     parser.add_argument("--reps", type=int, default=2, help="how often (2)")
     parser.add_argument("--chunk", type=int, default=60, help="expressions of one process (60)")
     parser.add_argument("--again", action="store_true", help="only what was slower; least is kept")
+    parser.add_argument("--more", action="store_true", help="the least of this and earlier runs")
     parser.add_argument("--only", default="", help="expressions that contain this")
     args = parser.parse_args()
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
@@ -237,7 +238,7 @@ def updated(before, found, args):
     """The figures of an expression after it was measured once more."""
     if args.counts or args.digits:
         return before | found
-    if not args.again:  # How far results are off is measured apart.
+    if not (args.again or args.more):  # How far results are off is measured apart.
         return {name: before[name] for name in ("error in ulp",) if name in before} | found
     least = {
         name: min(found[name], before[name]) for name in found if is_time(name) and name in before
