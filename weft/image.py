@@ -29,6 +29,7 @@ from weft.ops.elementwise.arithmetic import add, div, gt, le, lt, max, mul, sin,
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, full, iota, zeros_like_array
+from weft.ops.indexing.gather import GatherDimensionNumbers, gather
 from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import canonical_precision, dot_general
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape
@@ -213,8 +214,22 @@ def _nearest(x: Any, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
         length, wanted = type_of(x).shape[dim], shape[dim]
         # Integers: the middle of sample i is at (2 i + 1) length / (2 wanted).
         places = (2 * np.arange(wanted, dtype=np.int64) + 1) * length // (2 * wanted)
-        x = take(x, places.astype(np.int32), axis=dim, mode="clip")
+        x = _taken(x, places.astype(np.int32), dim)
     return x
+
+
+def _taken(x: Any, places: Any, dim: int) -> Any:
+    """The samples at places of one dimension, none of which is outside of it."""
+    shape = type_of(x).shape
+    others = tuple(d for d in range(len(shape)) if d != dim)
+    return gather(
+        x,
+        places[:, None],
+        GatherDimensionNumbers(others, (dim,), (dim,)),
+        tuple(1 if d == dim else n for d, n in enumerate(shape)),
+        indices_are_sorted=True,
+        mode="promise_in_bounds",
+    )
 
 
 def _out_shape(operation: str, image: Any, shape: Any) -> tuple[int, ...]:
