@@ -285,10 +285,10 @@ def abs_jvp(t: Any, ans: Any, x: Any) -> Any:
 def _small_sign(x: Any) -> Any:
     """The sign, by way of one byte per element: what a backward pass keeps of x. That of NaN is 0;
     the value itself shows the NaN."""
-    aval = type_of(x)
-    return convert_element_type(
-        convert_element_type(sign(x), dtypes.int8), aval.dtype, aval.weak_type
-    )
+    aval, zero = type_of(x), scalar(0, x)
+    # Of two comparisons, as XLA checks the range of each number that it converts to an integer.
+    above, below = (convert_element_type(holds(x, zero), dtypes.int8) for holds in (gt, lt))
+    return convert_element_type(sub(above, below), aval.dtype, aval.weak_type)
 
 
 abs_p = unary(
