@@ -306,16 +306,21 @@ def _places(type: ArrayType) -> list[Any]:
     return [broadcasted_iota(dtypes.int32, type.shape, type.ndim + dim) for dim in (-2, -1)]
 
 
+# Up to this length of a row a choice for each element costs less than a scatter.
+_SMALL = 32
+
+
 def diagonal(x: Any) -> Any:
     """The diagonal of each square matrix."""
     of = type_of(x)
     if 0 in of.shape:
         return full_like(x, 0, shape=of.shape[:-1])
-    return diagonal_p.bind(x) if of.dtype in dtypes.INEXACT else _gathered_diagonal(x)
+    small = of.shape[-1] <= _SMALL and of.dtype in dtypes.INEXACT
+    return diagonal_p.bind(x) if small else _gathered_diagonal(x)
 
 
 def _gathered_diagonal(x: Any) -> Any:
-    # Only what is on the diagonal is read.
+    # Only what is on the diagonal is read, and written by the transpose.
     shape = type_of(x).shape
     rank, n = len(shape) - 2, shape[-1]
     numbers = GatherDimensionNumbers(tuple(range(rank)), (rank, rank + 1), (rank, rank + 1))
@@ -331,7 +336,8 @@ def _gathered_diagonal(x: Any) -> Any:
 
 
 def diagonal_transpose(ct: Any, x: Any) -> list[Any]:
-    """By a choice, which XLA computes within the loop that reads it; a scatter it would not."""
+    """By a choice, which XLA computes within the loop that reads it. A scatter it would not, but
+    that costs less where rows are long."""
     spread = along_columns(ct, x.type)
     return [select(on_diagonal(x.type), spread, zeros_like_array(spread))]
 
