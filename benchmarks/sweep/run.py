@@ -157,8 +157,8 @@ def measured(row, name, noise):
     operations = [row.get(lib, {}).get(f"{size} operations") for lib in ("weft", "jax")]
     if is_time(name) and None not in operations and operations[1] < THREAD <= operations[0]:
         found.append(
-            f"{operations[0]} operations, JAX's {operations[1]}: from {THREAD} on XLA calls another "
-            "thread."
+            f"{operations[0]} operations, JAX's {operations[1]}: from {THREAD} on XLA calls "
+            "another thread."
         )
     if not is_time(name) and None not in times.values() and max(times.values()) <= LIMIT:
         found.append(f"A call takes {times['large']:.2f} of JAX's time.")
