@@ -38,7 +38,7 @@ FLOORS = (
     ("scipy",),
     ("solvers",),
     ("builtin",),
-    ("analysis",),
+    ("analysis", "checkpoints"),
     # Libraries of JAX's that are written with everything below.
     ("experimental",),
     ("facade",),
@@ -59,6 +59,8 @@ LAYER_OF = {
     "weft.monitoring": "base",
     "weft.memory": "base",
     "weft.distributed": "profiler",
+    "weft.distributed.host_data": "nn",
+    "weft.launch": "nn",
     "weft.dlpack": "api",
     "weft.jax_settings": "config",
     "weft.setting_blocks": "config",
@@ -108,6 +110,7 @@ LAYER_OF = {
     "weft.scipy.optimize": "solvers",
     "weft.scipy.sparse": "solvers",
     # What users import of these is shown by their `__init__`: see PACKAGE_FACADES.
+    "weft.checkpoints": "checkpoints",
     "weft.debug": "debug",
     "weft.analysis": "analysis",
     "weft.export": "export",
@@ -141,8 +144,11 @@ FOR_TYPE_CHECKERS = {"weft.tree": "weft.typing"}
 # facade over its own package, and holds names only.
 PACKAGE_FACADES = dict.fromkeys(
     (
+        "weft.analysis",
+        "weft.checkpoints",
         "weft.custom_derivatives",
         "weft.debug",
+        "weft.distributed",
         "weft.experimental",
         "weft.example_libraries",
         "weft.experimental.array_serialization",

@@ -27,7 +27,9 @@ GOLDEN = ROOT / "tests" / "golden" / "surface.txt"
 # that comes to exist (or ceases to) shows as a change too.
 MODULES = (
     "weft",
+    "weft.analysis",
     "weft.api_util",
+    "weft.checkpoints",
     "weft.config",
     "weft.debug",
     "weft.distributed",

@@ -7,6 +7,7 @@ arrays; `weft.numpy` has the array functions, `weft.lax` the operations below th
 from typing import TYPE_CHECKING
 
 from weft import config, dtypes, numpy, sharding, tree
+from weft.analysis import notebook_pictures as _notebook_pictures  # noqa: F401
 from weft.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
 from weft.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from weft.api.jit import block_until_ready, device_get, eval_shape, jit, make_jaxpr, typeof
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from weft import (
         ad,
         ad_checkpoint,
+        checkpoints,
         debug,
         distributed,
         dlpack,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
         ref,
         tree_util,
     )
+    from weft import analysis as analysis
     from weft import custom_batching as custom_batching
     from weft import custom_derivatives as custom_derivatives
     from weft import flatten_util as flatten_util
@@ -75,13 +78,13 @@ if TYPE_CHECKING:
     from weft.api.device_put import (
         device_put,
         make_array_from_callback,
-        make_array_from_process_local_data,
         make_array_from_single_device_arrays,
         reshard,
     )
     from weft.api.environment import copy_to_host_async, live_arrays, print_environment_info
     from weft.api.forward_backward import fwd_and_bwd
     from weft.api.pmap import pmap
+    from weft.api.process_local_data import make_array_from_process_local_data
     from weft.arrays.array import Shard
     from weft.base.program_caches import clear_caches
     from weft.callbacks.primitives import effects_barrier, io_callback, pure_callback
@@ -132,9 +135,10 @@ if TYPE_CHECKING:
 # fmt: off
 __all__ = [
     "ACCELERATORS", "Array", "Decoder", "Device", "Hardware", "NamedSharding", "P", "Ref",
-    "ShapeDtypeStruct", "Shard", "ad", "ad_checkpoint", "allow_f16_reductions",
+    "ShapeDtypeStruct", "Shard", "ad", "ad_checkpoint", "allow_f16_reductions", "analysis",
     "array_garbage_collection_guard", "assert_comms", "auto_pcast", "block_until_ready",
     "check_tracer_leaks", "checking_leaks", "checkpoint", "checkpoint_name", "checkpoint_policies",
+    "checkpoints",
     "clear_caches", "closure_convert", "comms", "config", "copy_to_host_async", "cost",
     "custom_gradient", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_key_reuse",
     "debug_nans", "default_backend", "default_device", "default_matmul_precision",
@@ -164,6 +168,8 @@ __all__ = [
 _LAZY_MODULES = (
     "weft.ad",
     "weft.ad_checkpoint",
+    "weft.analysis",
+    "weft.checkpoints",
     "weft.control_flow.checkpoint_policies",
     "weft.custom_batching",
     "weft.custom_derivatives",
@@ -204,9 +210,9 @@ _LAZY_NAMES = {
     "weft.api.custom_gradient": "closure_convert custom_gradient",
     "weft.api.compile_time": "ensure_compile_time_eval",
     "weft.api.device_put": (
-        "device_put make_array_from_callback make_array_from_process_local_data "
-        "make_array_from_single_device_arrays reshard"
+        "device_put make_array_from_callback make_array_from_single_device_arrays reshard"
     ),
+    "weft.api.process_local_data": "make_array_from_process_local_data",
     "weft.api.environment": "copy_to_host_async live_arrays print_environment_info",
     "weft.api.forward_backward": "fwd_and_bwd",
     "weft.arrays.array": "Shard",

@@ -22,9 +22,9 @@ from weft.runtime.jaxlib.lazy import LazyModule
 
 # fmt: off
 __all__ = [
-    "ArrayProtocolError", "AxisError", "CommunicationError", "ConcretizationError",
-    "ConcretizationTypeError",
-    "DTypeError", "DeletedArrayError", "Fix", "GuardError", "InconclusiveDimensionOperation",
+    "ArrayProtocolError", "AxisError", "CheckpointError", "CommunicationError",
+    "ConcretizationError", "ConcretizationTypeError", "DTypeError", "DeletedArrayError",
+    "DistributedError", "Fix", "GuardError", "InconclusiveDimensionOperation",
     "JAXIndexError", "JAXTypeError", "JaxRuntimeError", "JaxprError", "JaxprTypeError",
     "KeyReuseError", "LeakedTracerError", "MissingDerivativeError", "MissingRuleError",
     "NoMeshError", "NonConcreteBooleanIndexError", "NonFiniteError", "PlatformError",
@@ -322,6 +322,14 @@ class ProfilerError(WeftError, RuntimeError):
 class CommunicationError(WeftError, AssertionError):
     """A program communicates otherwise than a test asserts (`weft.assert_comms`), or what nobody
     wrote (`weft.comms(..., strict=True)`)."""
+
+
+class CheckpointError(WeftError, RuntimeError):
+    """A checkpoint is not there, is not as it was written, or could not be written."""
+
+
+class DistributedError(WeftError, RuntimeError):
+    """The processes of a group did not meet, run different programs, or one of them ended."""
 
 
 class WeftNotImplementedError(WeftError, NotImplementedError):

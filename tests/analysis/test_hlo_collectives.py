@@ -12,8 +12,8 @@ import weft.numpy as wnp
 from comms_programs import line, plane, values
 from weft import P, lax
 from weft.analysis.hlo_collectives import compiled_rows, device_groups
-from weft.analysis.hlo_text import parse
 from weft.errors import WeftValueError
+from weft.runtime.hlo_text import parse
 from weft.sharding import AbstractMesh, NamedSharding
 
 

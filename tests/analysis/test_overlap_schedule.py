@@ -8,7 +8,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax, nn, shard_map
-from weft.analysis.schedule import schedule
+from weft.analysis.overlap import schedule
 from weft.errors import WeftValueError
 from weft.sharding import PartitionSpec as P
 

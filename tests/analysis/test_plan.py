@@ -191,6 +191,32 @@ def test_transfers_that_hide_cost_what_is_longest():
     assert 0 < way.utilization <= 1
 
 
-def test_hardware_is_asked_for():
-    with pytest.raises(weft.errors.WeftTypeError, match="hardware"):
-        weft.plan(jnp.sum, shape(8), hardware="H100")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: weft.plan(jnp.sum, shape(8), hardware="H100"),
+        lambda: weft.plans({"sum": (jnp.sum, shape(8))}, hardware=1e12),
+        lambda: weft.cost(jnp.sum, shape(8)).roofline(None),
+        lambda: weft.cost(jnp.sum, shape(8)).seconds({}),
+        lambda: weft.propose(
+            weft.Decoder(1, 8, 2, 8, 8), AbstractMesh((2,), ("i",)),
+            batch=2, length=2, hardware="TPU v4",
+        ),
+    ],
+)  # fmt: skip
+def test_hardware_is_asked_for(wrong):
+    with pytest.raises(weft.errors.WeftTypeError, match="hardware") as info:
+        wrong()
+    assert __file__ in info.value.location
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda: weft.Decoder(1, 9, 2, 8, 8), lambda: weft.Decoder(1, 8, 2, 8, -8),
+     lambda: weft.Hardware(flops=1e12, memory_bandwidth=0)],
+)  # fmt: skip
+def test_an_error_of_a_dataclass_stands_at_the_users_line(wrong):
+    """The `__init__` that Python writes for it has no file."""
+    with pytest.raises(weft.errors.WeftValueError) as info:
+        wrong()
+    assert f"{__file__}:" in info.value.location

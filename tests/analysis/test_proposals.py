@@ -152,38 +152,3 @@ def test_an_unknown_role_and_lengths_that_do_not_divide_are_named():
         weft.propose(MODEL, mesh, roles=("model",), **given)
     with pytest.raises(weft.errors.WeftValueError, match="no way"):
         weft.propose(MODEL, mesh, roles=("data",), **given)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("optimized")
-def test_what_is_planned_to_take_twice_as_long_takes_longer_on_eight_devices():
-    """The devices are threads of one processor, so what they compute in vain takes time: stages of
-    a pipeline that wait compute nothing of use."""
-    model = Decoder(4, 128, 8, 512, 1024, dtype="float32")
-    host = weft.Hardware(flops=1e10, memory_bandwidth=4e9, link_bandwidth=1e9, latency=2e-5)
-    mesh = weft.make_mesh((2, 4), ("i", "j"))
-    measured = {}
-    planned = weft.propose(
-        model, mesh, batch=16, length=32, hardware=host, microbatches=2,
-        roles=("data", "fsdp", "pipeline"),
-    )  # fmt: skip
-    for way in planned:
-        roles = dict(part.split(": ") for part in way.name.split(", "))
-        function, *_ = gradient_program(model, mesh, roles, 16, 32, 2)
-        step = weft.jit(function)
-        args = (weights(model), np.zeros((16, 32), np.int32))
-        weft.block_until_ready(step(*args))
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            weft.block_until_ready(step(*args))
-            times.append(time.perf_counter() - start)
-        measured[way.name] = min(times)
-    pairs = [
-        (fast.name, slow.name)
-        for fast, slow in itertools.permutations(planned, 2)
-        if slow.seconds > 2 * fast.seconds
-    ]
-    assert len(pairs) >= 3
-    for fast, slow in pairs:
-        assert measured[fast] < measured[slow], (fast, slow, measured)

@@ -166,6 +166,9 @@ def test_other_shardings_and_types():
     struct = weft.ShapeDtypeStruct((4, 2), "bfloat16", sharding=NamedSharding(MESH, P("j")))
     assert "each block bf16[2,2] of 8 bytes, on 4 devices" in str(weft.show(struct))
     assert "key" in str(weft.show(weft.random.key(0)))
+    # Numbers of few bits are packed, as communication and memory count them.
+    narrow = weft.ShapeDtypeStruct((16,), "int4", sharding=NamedSharding(MESH, P("i")))
+    assert "each block i4[4] of 2 bytes" in str(weft.show(narrow))
 
 
 def test_a_spec_is_over_the_mesh_in_force():

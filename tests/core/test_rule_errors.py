@@ -461,6 +461,7 @@ def test_a_rule_of_effects(answer):
         partial_eval.register_stage,
         partial_eval.register_retype,
         partial_eval.register_hoist,
+        partial_eval.register_runs,
     ],
 )
 def test_a_rule_that_would_never_be_asked_for(register):

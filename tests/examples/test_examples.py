@@ -36,6 +36,7 @@ def fixture(name):
 
 
 ode, recurrent, fixed_point, hmc = map(fixture, ("ode_adjoint", "recurrent", "fixed_point", "hmc"))
+several, train_lm = fixture("several_processes"), fixture("train_lm")
 
 
 def central_difference(f, x, step):
@@ -413,6 +414,24 @@ def test_the_network_learns_the_spirals(fixed_point, capsys):
     assert float(re.search(r"right on points seen: ([\d.]+) %", shown)[1]) >= 98
     assert float(re.search(r"right on new points: ([\d.]+) %", shown)[1]) >= 95
     assert re.search(r"iterations to the fixed point: \d+ to \d+", shown)
+
+
+# ---- several processes; tests/distributed starts them ------------------------------------------
+
+
+@pytest.mark.smoke
+def test_one_process_trains_on_all_devices(several_processes, capsys):
+    assert several_processes.main(steps=30, rows=512) < 0.6
+    first, *_ = re.findall(r"loss ([\d.]+)", capsys.readouterr().out)
+    assert float(first) > 1.5
+
+
+@pytest.mark.smoke
+def test_the_language_model_learns(train_lm, capsys):
+    small = "--layers 1 --embed 16 --heads 4 --context 16 --batch 8 --text 20000 --steps 30"
+    assert train_lm.main(small.split()) == 0
+    first, last = re.findall(r"[\d.]+", capsys.readouterr().out)[1:]
+    assert float(last) < float(first) - 0.8
 
 
 # ---- the sampler -------------------------------------------------------------------------------

@@ -11,21 +11,33 @@ from weft.errors import Fix, WeftError
 
 __all__ = ["NOT_REACHED", "Fixed"]
 
+SEVERAL = "needs several processes; tests/distributed has them"
 # Where a fix is made that no program on a machine with CPU devices gets: "file:function" and why.
 NOT_REACHED: dict[str, str] = {
     "weft/arrays/shards.py:_elsewhere": "one process holds all devices of this machine",
     "weft/api/device_put.py:_dtype": "asked by a process that has none of a sharding's devices",
+    "weft/checkpoints/saving.py:_unwritten": (
+        "an array of which process 0 has no part; tests/checkpoints/test_processes.py has one"
+    ),
     "weft/export/exported.py:Exported._devices": (
         "needs a process with fewer devices; tests/export/test_export_devices.py has one"
     ),
     "weft/runtime/backends/pjrt.py:_cuda_client": "needs an NVIDIA GPU",
+    "weft/runtime/backends/pjrt.py:_check_release": (
+        "needs the plugin of another release; tests/runtime/test_cuda_plugin.py has a stand-in"
+    ),
     "weft/runtime/backends/pjrt.py:_positive": (
         "the number of devices is read when they start, which tests/runtime has processes for"
     ),
     "weft/runtime/backends/pjrt_executable.py:deserialize": (
         "no public function reads the bytes of an executable; tests/runtime/test_runtime.py does"
     ),
-    "weft/runtime/client.py:set_distributed": "no public function joins a group of processes",
+    "weft/distributed/group.py:Group.agree": SEVERAL,
+    "weft/distributed/host_data.py:_whole": SEVERAL,
+    "weft/distributed/startup.py:_connected": SEVERAL,
+    "weft/distributed/startup.py:_service_port": SEVERAL,
+    "weft/distributed/startup.py:_start_coordinator": SEVERAL,
+    "weft/runtime/client.py:set_distributed": "`distributed.initialize` looks before it",
     "weft/spmd/escaped_tracers.py:HiddenValues.__init__": (
         "the function runs again with the values as operands; no program is known where that fails"
     ),

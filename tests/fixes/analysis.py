@@ -52,6 +52,13 @@ FIXES = [
         error=CommunicationError,
     ),
     Fixed(
+        "write all_reduce=2",
+        wrong=lambda: weft.assert_comms(loss(), WEIGHTS, ROWS, psum=2),
+        fixed=lambda fix: weft.assert_comms(loss(), WEIGHTS, ROWS, **fix.data).count(),
+        value=2,
+        error=WeftTypeError,
+    ),
+    Fixed(
         "for example 'all_reduce'",
         wrong=lambda: weft.comms(loss(), WEIGHTS, ROWS).count("psum"),
         fixed=lambda fix: weft.comms(loss(), WEIGHTS, ROWS).count(fix.data["kind"]),

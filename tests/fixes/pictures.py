@@ -65,6 +65,29 @@ FIXES = [
         error=WeftTypeError,
     ),
     Fixed(
+        "say where it lies: ShapeDtypeStruct(shape, dtype, sharding=...)",
+        wrong=lambda: weft.show(weft.ShapeDtypeStruct((3,), "float32")),
+        fixed=lambda fix: weft.show(
+            weft.ShapeDtypeStruct((3,), "float32", sharding=NamedSharding(mesh(), P("i")))
+        ),
+        value=has("CPU 2"),
+        error=WeftTypeError,
+    ),
+    Fixed(
+        "read it: weft.show(ref[...])",
+        wrong=lambda: weft.show(weft.new_ref(weft.device_put(THREE))),
+        fixed=lambda fix: weft.show(weft.new_ref(weft.device_put(THREE))[...]),
+        value=has("CPU 0"),
+        error=WeftTypeError,
+    ),
+    Fixed(
+        "one by one: weft.tree.map(weft.show, x)",
+        wrong=lambda: weft.show([weft.device_put(THREE)]),
+        fixed=lambda fix: weft.tree.map(weft.show, [weft.device_put(THREE)])[0],
+        value=has("CPU 0"),
+        error=WeftTypeError,
+    ),
+    Fixed(
         "picture.html'",
         wrong=lambda: saved(".png"),
         fixed=lambda fix: saved(pathlib.Path(fix.data["path"]).suffix),

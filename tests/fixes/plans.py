@@ -60,6 +60,45 @@ FIXES = [
         error=WeftTypeError,
     ),
     Fixed(
+        "write (f, x) for f(x)",
+        wrong=lambda: weft.plans({"sine": jnp.sin}, hardware=chip()),
+        fixed=lambda fix: len(weft.plans({"sine": (jnp.sin, X)}, hardware=chip())),
+        value=1,
+        error=WeftTypeError,
+    ),
+    Fixed(
+        "pass meshes, such as weft.sharding.AbstractMesh",
+        wrong=lambda: weft.scaling(lambda mesh: (jnp.sin, X), [8], hardware=chip()),
+        fixed=lambda fix: (
+            weft.scaling(
+                lambda mesh: (jnp.sin, X), [AbstractMesh((8,), ("i",))], hardware=chip()
+            ).devices
+        ),
+        value=lambda found: found == (8,),
+        error=WeftTypeError,
+    ),
+    Fixed(
+        "pass a weft.Decoder",
+        wrong=lambda: weft.propose(jnp.sin, AbstractMesh((4,), ("i",)), **GIVEN),
+        fixed=lambda fix: proposed(),
+        value=1,
+        error=WeftTypeError,
+    ),
+    Fixed(
+        "for example layers=1",
+        wrong=lambda: weft.Decoder(0, 16, 4, 16, 16),
+        fixed=lambda fix: weft.Decoder(1, 16, 4, 16, 16).layers,
+        value=1,
+        error=WeftValueError,
+    ),
+    Fixed(
+        "for example heads=2",
+        wrong=lambda: weft.Decoder(2, 6, 4, 16, 16),
+        fixed=lambda fix: weft.Decoder(2, 6, 2, 16, 16).heads,
+        value=2,
+        error=WeftValueError,
+    ),
+    Fixed(
         "choose among roles=",
         wrong=lambda: proposed(roles=("model",)),
         fixed=lambda fix: proposed(roles=fix.data["roles"]),

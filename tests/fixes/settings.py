@@ -162,18 +162,11 @@ FIXES = [
         error=WeftValueError,
     ),
     Fixed(
-        "num_processes=1",
+        "or start the program with `python -m weft.launch -n 4 script.py`",
         wrong=distributed.initialize,
         fixed=lambda fix: distributed.is_initialized(),
         value=False,
         error=WeftValueError,
-    ),
-    Fixed(
-        "process_id=0",
-        wrong=lambda: distributed.initialize("localhost:1", 2, 0),
-        fixed=lambda fix: distributed.is_initialized(),
-        value=False,
-        error=WeftNotImplementedError,
     ),
     Fixed(
         "call it first in the program",

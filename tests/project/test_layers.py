@@ -171,7 +171,7 @@ def test_nothing_imports_jax():
 
 # What a call imports where it is installed: (the file, the package), with the reason.
 IMPORTED_BY_CALLS = {
-    ("weft/experimental/array_serialization/serialization.py", "tensorstore"): (
+    ("weft/checkpoints/chunks.py", "tensorstore"): (
         "the files of arrays are TensorStore's; without it the call says so"
     ),
     ("weft/experimental/sparse/linalg.py", "scipy"): (

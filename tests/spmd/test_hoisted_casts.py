@@ -456,8 +456,77 @@ class TestWhatMoves:
         pulled.defvjp(
             lambda w, h: (h * w, (w, h)), lambda kept, ct: ((ct * kept[1]).sum(0), ct * kept[0])
         )
-        # Whether there is a sum shows only when the backward rule runs, in each step.
-        assert agrees(mesh, looped(pulled)) == STEPS
+        assert agrees(mesh, looped(pulled)) == 1
+
+    @pytest.mark.parametrize("where", ["scan", "cond", "jit", "remat", "vmap"])
+    def test_what_a_backward_rule_returns_is_summed_once(self, mesh, where):
+        @weft.custom_vjp
+        def pulled(w, h):
+            return wnp.sin(h * w)
+
+        def backward(kept, ct):
+            w, h = kept
+            return (ct * wnp.cos(h * w) * h).sum(tuple(range(h.ndim - 1))), ct * wnp.cos(h * w) * w
+
+        pulled.defvjp(lambda w, h: (wnp.sin(h * w), (w, h)), backward)
+        around = {
+            "scan": lambda w, h: lax.scan(lambda c, _: (pulled(w, c), None), h, None, length=2)[0],
+            "cond": lambda w, h: lax.cond(w.sum() > 0, pulled, lambda w, h: h + w, w, h),
+            "jit": weft.jit(pulled),
+            "remat": weft.checkpoint(pulled),
+            "vmap": weft.vmap(pulled, (None, 0)),
+        }[where]
+        assert agrees(mesh, looped(around)) == 1
+
+    def test_a_sum_that_a_backward_rule_writes_stays(self, mesh):
+        def pulled(total):
+            rule = weft.custom_vjp(lambda w, h: h * w)
+            rule.defvjp(
+                lambda w, h: (h * w, (w, h)),
+                lambda kept, ct: (total((ct * kept[1]).sum(0)), ct * kept[0]),
+            )
+            return looped(rule)
+
+        step = weft.grad(lambda w: on_rows(mesh, pulled(lambda x: lax.psum(x, "i")))(w, H).sum())
+        close(step(W), weft.grad(lambda w: pulled(lambda x: x)(w, H).sum())(W))
+        assert sums_of(step, W) == STEPS
+
+    def test_a_rule_that_sums_only_where_a_cotangent_is_zero(self, mesh):
+        """Its cotangent was taken to differ among devices; one that is equal counts once."""
+
+        def pulled(total):
+            rule = weft.custom_vjp(lambda w, h: (h * w, h + w))
+
+            def backward(kept, cts):
+                w, h = kept
+                first, second = cts
+                if isinstance(second, weft.custom_derivatives.SymbolicZero):
+                    return total((first * h).sum(0)), first * w
+                return (first * h + second).sum(0), first * w + second
+
+            def forward(w, h):
+                w, h = w.value, h.value
+                return (h * w, h + w), (w, h)
+
+            rule.defvjp(forward, backward, symbolic_zeros=True)
+            return looped(lambda w, h: rule(w, h)[0])
+
+        found = on_rows(mesh, pulled(lambda x: lax.psum(x, "i")))
+        wanted = weft.grad(lambda w: (pulled(lambda x: x)(w, H) ** 2).sum())(W)
+        close(weft.grad(lambda w: (found(w, H) ** 2).sum())(W), wanted)
+
+    def test_where_casts_are_explicit_a_rule_sums_where_it_runs(self, mesh):
+        @weft.custom_vjp
+        def pulled(w, h):
+            return h * lax.pbroadcast(w[None], "i")
+
+        pulled.defvjp(
+            lambda w, h: (pulled(w, h), (w, h)),
+            lambda kept, ct: ((ct * kept[1]).sum(0), ct * lax.pbroadcast(kept[0], "i")),
+        )
+        found = on_rows(mesh, looped(pulled), auto_pbroadcast=False)
+        wanted = weft.grad(lambda w: looped(lambda w, h: h * w)(w, H).sum())(W)
+        close(weft.grad(lambda w: found(w, H).sum())(W), wanted)
 
     def test_written_casts_where_they_are_explicit(self, mesh):
         run = looped(lambda w, h: h * lax.pbroadcast(w[None], "i"))

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes, tree
+from weft.analysis.collective_bytes import KIND_OF
 from weft.analysis.comms_html import html
 from weft.analysis.comms_rows import KINDS, CommsRow, rows_of
 from weft.analysis.comms_text import listed, table
 from weft.analysis.hlo_collectives import compiled_rows
-from weft.analysis.inner_programs import Inner, occurrences
-from weft.analysis.schedule import Schedule, schedule
+from weft.analysis.occurrences import occurrences
+from weft.analysis.overlap import Schedule, schedule
 from weft.api.autodiff import vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.base import source as sources
+from weft.core.inner_programs import InnerPrograms
 from weft.core.jaxpr import Equation, Jaxpr
 from weft.core.types import type_of
 from weft.dispatch.jitted import Jitted
 from weft.errors import CommunicationError, Fix, WeftError, WeftTypeError, api_boundary
+from weft.export.call_exported import call_exported_p
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.function_results import check_function
 from weft.interpreters.staging import function_name
@@ -167,7 +172,8 @@ def assert_comms(
     The kinds have the number of collectives that run, trips of loops included; a kind that is not
     named must not run at all. total_bytes: those of `CommsReport.total_bytes`, where given.
     `implied=False` forbids sums that nobody wrote, as `strict` of `comms` does. The others are
-    those of `comms`. Raises CommunicationError, an AssertionError, with the rows that were found.
+    those of `comms`. Raises CommunicationError, an AssertionError, with the rows that were found,
+    and WeftTypeError for an operation (`psum`) in place of a kind.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -185,6 +191,7 @@ def assert_comms(
             strict=True,
         )
     )
+    _check_kinds(fun, kwargs)
     report = _report(fun, args, kwargs, gradient)
     if not implied:
         _check_written("assert_comms", report)
@@ -233,6 +240,34 @@ def _no_kind(operation: str, kind: Any) -> WeftTypeError:
     )
 
 
+# The operations and other spellings that stand for kinds, where one might be written for the other.
+_SPELLINGS = {kind.replace("_", ""): kind for kind in KINDS} | {
+    **{primitive.name: kind for primitive, kind in KIND_OF.items()},
+    "pmean": "all_reduce",
+}
+
+
+def _check_kinds(fun: Any, kwargs: dict[str, Any]) -> None:
+    """Raises WeftTypeError for a keyword that is no kind, and that the function does not name."""
+    named: Any = ()
+    with contextlib.suppress(TypeError, ValueError):
+        named = inspect.signature(fun).parameters
+    for name, count in kwargs.items():
+        kind = _SPELLINGS.get(name, name)
+        if kind != name and name not in named:
+            raise _wrong_kind(name, kind, count)
+
+
+def _wrong_kind(name: str, kind: str, count: Any) -> WeftTypeError:
+    return WeftTypeError(
+        f"assert_comms counts kinds of collectives, and {name} is none",
+        operation="assert_comms",
+        got=f"{name}={count!r}",
+        wanted=f"one of {KINDS}",
+        fix=Fix("kind", f"write {kind}={count!r}", {kind: count}),
+    )
+
+
 def _check_written(operation: str, report: CommsReport) -> None:
     """Raises CommunicationError for communication of which no line of the program speaks."""
     rows = [row for row in report.rows if row.inserted]
@@ -264,6 +299,8 @@ def _report(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], gradient: bool | None
 ) -> CommsReport:
     check_function("comms", fun)
+    if isinstance(fun, Jitted):
+        fun, args, kwargs = fun.of_dynamic(args, kwargs)
     closed, shapes = make_jaxpr(fun, return_shape=True)(*args, **kwargs)
     jaxpr: Jaxpr = closed.jaxpr
     program: Any = (fun, args, kwargs)
@@ -288,7 +325,9 @@ def _report(
         notes.append("trips ?: in a while loop whose count depends on values; counted once")
     if any(row.branch for row in rows):
         notes.append("trips with |: in a branch of a conditional; all branches are counted")
-    meshes, divided = _meshes(fun, smaller, (args, kwargs))
+    meshes, divided, exported = _meshes(smaller, (args, kwargs))
+    if exported:
+        notes.append("what exported programs communicate is not listed: report.compiled() has it")
     if divided:
         notes.append(
             "what the compiler adds to divide work by shardings is not listed: report.compiled() "
@@ -309,7 +348,7 @@ def _has_backward_pass(jaxpr: Jaxpr) -> bool:
 
 def _value_and_pullback(fun: Callable[..., Any]) -> Callable[..., Any]:
     """The function of arguments, keywords and cotangents of inexact results that runs both passes:
-    it returns the results and the cotangents of all arguments."""
+    it returns the results and the cotangents of inexact arguments."""
 
     def both(args: Any, kwargs: Any, cotangents: list[Any]) -> Any:
         out, pullback = vjp(lambda args, kwargs: fun(*args, **kwargs), args, kwargs)
@@ -319,27 +358,32 @@ def _value_and_pullback(fun: Callable[..., Any]) -> Callable[..., Any]:
             next(given) if _inexact(x) else np.zeros(type_of(x).shape, dtypes.float0)
             for x in leaves
         ]
-        return out, pullback(structure.unflatten(whole))
+        found = tree.leaves(pullback(structure.unflatten(whole)))
+        # A compiled program has no results of float0, the cotangents of integers.
+        return out, [x for x in found if _inexact(x)]
 
     return both
 
 
-def _meshes(fun: Any, jaxpr: Jaxpr, arguments: Any) -> tuple[list[AnyMesh], bool]:
-    """The meshes of a program, and whether the compiler divides work along axes of one."""
+def _meshes(jaxpr: Jaxpr, arguments: Any) -> tuple[list[AnyMesh], bool, bool]:
+    """The meshes of a program, whether the compiler divides work along axes of one, and whether the
+    program calls exported ones."""
     shardings = [getattr(leaf, "sharding", None) for leaf in tree.leaves(arguments)]
     meshes = [x.mesh for x in shardings if isinstance(x, NamedSharding)]
-    divided = bool(meshes)
+    divided, exported = bool(meshes), False
 
-    def divides(eqn: Equation, inner: Inner) -> bool:
-        return inner.mesh is not None or eqn.primitive is sharding_constraint_p
+    def matters(eqn: Equation, inner: InnerPrograms) -> bool:
+        return inner.mesh is not None or eqn.primitive in (sharding_constraint_p, call_exported_p)
 
-    for one in occurrences(jaxpr, divides):
+    for one in occurrences(jaxpr, matters):
         params = one.eqn.params
-        if one.eqn.primitive is sharding_constraint_p:
+        if one.eqn.primitive is call_exported_p:
+            exported = True
+        elif one.eqn.primitive is sharding_constraint_p:
             divided = True
             if isinstance(params["sharding"], NamedSharding):
                 meshes.append(params["sharding"].mesh)
         else:
             meshes.insert(0, params["manual"].mesh)
             divided |= len(params["manual"].axes) < len(params["manual"].mesh.axis_names)
-    return meshes, divided
+    return meshes, divided, exported

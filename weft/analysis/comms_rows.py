@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from weft.analysis.collective_bytes import KIND_OF, Collective, collective_of
-from weft.analysis.inner_programs import Inner, Occurrence, occurrences, place_of
+from weft.analysis.occurrences import Occurrence, occurrences, place_of
 from weft.base import source as sources
-from weft.core.jaxpr import Equation, Jaxpr, Var
+from weft.core.inner_programs import InnerPrograms
+from weft.core.jaxpr import Equation, Jaxpr
 from weft.core.primitive import Primitive
-from weft.ops.collectives.all_reduce import pbroadcast_p, pmax_p, pmin_p, psum_p
+from weft.ops.collectives.all_reduce import psum_p
 from weft.ops.collectives.invariant import all_gather_invariant_p
 from weft.ops.collectives.movement import all_gather_p, all_to_all_p, psum_scatter_p
 from weft.ops.collectives.permutation import ppermute_p
-from weft.ops.elementwise.arithmetic import eq_p, mul_p
-from weft.ops.elementwise.selection import select_n_p
 
 __all__ = ["KINDS", "UNKNOWN", "CommsRow", "rows_of"]
 
@@ -55,10 +53,11 @@ class CommsRow(NamedTuple):
 
     backward: whether it runs in the backward pass of a derivative. line: the user's,
     `file.py:12 in function`; in a backward pass that of the operation that was differentiated.
-    derivative_of: the operation whose derivative it is (see `implied`), None for a call that stands
+    derivative_of: the operation whose derivative it is (see `origin`), None for a call that stands
     in the program, and "?" in a compiled program, which does not say. inserted: whether that
     operation is a cast (`pbroadcast`) that stands nowhere in the program, but was inserted in front
-    of the operation at `line`.
+    of the operation at `line`. transposed: whether reverse mode made it; tangent: whether forward
+    mode did, for the operation itself or for its transpose.
     """
 
     kind: str
@@ -73,10 +72,13 @@ class CommsRow(NamedTuple):
     line: str
     derivative_of: str | None
     inserted: bool
+    transposed: bool = False
+    tangent: bool = False
 
     @property
     def implied(self) -> bool:
-        """Whether a derivative made it: in reverse mode it is the transpose of an operation."""
+        """Whether a derivative made it: the transpose of an operation, or what forward mode sends
+        for one."""
         return self.derivative_of not in (None, UNKNOWN)
 
     @property
@@ -97,7 +99,10 @@ class CommsRow(NamedTuple):
         if self.derivative_of == UNKNOWN:
             return UNKNOWN
         what = f"{self.derivative_of} (inserted)" if self.inserted else self.derivative_of
-        return f"transpose of {what}" if self.backward else f"derivative of {what}"
+        text = f"transpose of {what}" if self.transposed else what
+        if self.tangent:
+            return f"derivative of the {text}" if self.transposed else f"derivative of {text}"
+        return text
 
     def __str__(self) -> str:
         known = {None: "an unknown number of times", 1: "once"}
@@ -116,7 +121,7 @@ def rows_of(jaxpr: Jaxpr) -> list[CommsRow]:
     """
     calls: set[Any] = set()
 
-    def wanted(eqn: Equation, inner: Inner) -> bool:
+    def wanted(eqn: Equation, inner: InnerPrograms) -> bool:
         if eqn.primitive in KIND_OF:
             return True
         if inner.parts:
@@ -128,9 +133,8 @@ def rows_of(jaxpr: Jaxpr) -> list[CommsRow]:
     takers = calls | {
         _instruction(one.eqn) for one in collectives if one.eqn.primitive is not psum_p
     }
-    counts = _counters()
     found = ((one, collective_of(one.eqn, one.mesh)) for one in collectives)
-    return [_row(one, sent, takers, counts) for one, sent in found if sent is not None]
+    return [_row(one, sent, takers) for one, sent in found if sent is not None]
 
 
 def _instruction(eqn: Equation) -> Any:
@@ -138,24 +142,18 @@ def _instruction(eqn: Equation) -> Any:
     return None if eqn.source is None else (id(eqn.source[0]), eqn.source[1])
 
 
-def _row(
-    found: Occurrence,
-    sent: Collective,
-    takers: set[Any],
-    counts: Callable[[Occurrence], str | None],
-) -> CommsRow:
+def _row(found: Occurrence, sent: Collective, takers: set[Any]) -> CommsRow:
     eqn = found.eqn
     primitive = eqn.primitive
     in_groups = eqn.params.get("axis_index_groups") is not None
-    made = sources.made_by(eqn.source)
-    of, inserted = None, False
-    if made in (sources.TRANSPOSE, sources.TRANSPOSE_OF_CAST):
+    made, tangent_of = sources.made_by(eqn.source), sources.differentiated(eqn.source)
+    of, inserted = tangent_of or None, False
+    transposed = made in (sources.TRANSPOSE, sources.TRANSPOSE_OF_CAST)
+    if transposed:
         of = "psum" if primitive is psum_p and in_groups else _TRANSPOSE_OF.get(primitive)
         inserted = made == sources.TRANSPOSE_OF_CAST or (
             of == "pbroadcast" and _instruction(eqn) in takers
         )
-    elif primitive is psum_p:
-        of = counts(found)
     return CommsRow(
         kind=sent.kind,
         operation=primitive.name,
@@ -169,37 +167,6 @@ def _row(
         line=sources.describe(place_of(eqn)),
         derivative_of=of,
         inserted=inserted,
+        transposed=transposed,
+        tangent=bool(tangent_of),
     )
-
-
-def _counters() -> Callable[[Occurrence], str | None]:
-    """Returns a function that says of a `psum` which extremum has it in its derivative.
-
-    The derivative of `pmax` counts the elements that attain the maximum, and shares its tangent
-    among them: both are sums of `select(eq(x, pmax(x)), …)`.
-    """
-    makers: dict[Jaxpr, dict[Any, Equation]] = {}
-
-    def extremum(found: Occurrence) -> str | None:
-        known = makers.get(found.jaxpr)
-        if known is None:
-            known = {var: eqn for eqn in found.jaxpr.eqns for var in eqn.outputs}
-            makers[found.jaxpr] = known
-
-        def made(atom: Any, *kinds: Primitive) -> Equation | None:
-            eqn = known.get(atom) if type(atom) is Var else None
-            return eqn if eqn is not None and eqn.primitive in kinds else None
-
-        (operand,) = found.eqn.inputs
-        product = made(operand, mul_p)
-        for atom in product.inputs if product is not None else (operand,):
-            chosen = made(atom, select_n_p)
-            equal = chosen and made(chosen.inputs[0], eq_p)
-            for side in equal.inputs if equal else ():
-                cast = made(side, pbroadcast_p)
-                most = made(cast.inputs[0] if cast else side, pmax_p, pmin_p)
-                if most is not None and _instruction(most) == _instruction(found.eqn):
-                    return most.primitive.name
-        return None
-
-    return extremum

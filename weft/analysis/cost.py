@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from weft.analysis.hardware import Hardware, communication_time
+from weft.analysis.hardware import Hardware, check_hardware, communication_time
 from weft.analysis.program_costs import LineTotal, ProgramCost, cost_of
 from weft.api.jit import make_jaxpr
 from weft.base import source as sources
+from weft.dispatch.jitted import Jitted
 from weft.errors import api_boundary
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.function_results import check_function
@@ -79,18 +80,39 @@ class CostReport:
         """Additions, multiplications, divisions and extrema of real numbers."""
         return sum(self.flops_by_dtype.values())
 
-    def __getattr__(self, name: str) -> float:
-        if name in LineCost._fields and name != "line":
-            return float(sum(getattr(line, name) for line in self.lines))
-        raise AttributeError(f"a report of costs has no {name!r}")
+    @property
+    def functions(self) -> float:
+        """Elements of functions such as `exp`."""
+        return sum(line.functions for line in self.lines)
+
+    @property
+    def bytes_read(self) -> float:
+        """The bytes that operations read, each by itself."""
+        return sum(line.bytes_read for line in self.lines)
+
+    @property
+    def bytes_written(self) -> float:
+        """The bytes that operations write, each by itself."""
+        return sum(line.bytes_written for line in self.lines)
+
+    @property
+    def fused_bytes(self) -> float:
+        """The bytes that are read and written where elementwise operations are fused."""
+        return sum(line.fused_bytes for line in self.lines)
+
+    @property
+    def communication(self) -> float:
+        """The bytes that a device sends, or receives."""
+        return sum(line.communication for line in self.lines)
 
     def roofline(self, hardware: Hardware) -> tuple[RooflineRow, ...]:
         """How long each line takes on a device, the longest first (Williams, Waterman and
         Patterson, Roofline: an insightful visual performance model, 2009).
 
         A function of a number counts as one flop of float32. Raises WeftValueError for a mesh axis
-        without a bandwidth.
+        without a bandwidth, WeftTypeError for what is no `weft.Hardware`.
         """
+        check_hardware("roofline", hardware)
         rows = [RooflineRow(line, *_times(total, hardware)) for line, total in self.totals]
         return tuple(sorted(rows, key=lambda row: -row.seconds))
 
@@ -127,6 +149,8 @@ def cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostReport:
     (1024.0, 32.0, 256.0, 1024.0)
     """
     check_function("cost", fun)
+    if isinstance(fun, Jitted):
+        fun, args, kwargs = fun.of_dynamic(args, kwargs)
     jaxpr = make_jaxpr(fun)(*args, **kwargs).jaxpr
     smaller, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outputs), keep_inputs=True)
     found = cost_of(smaller)

@@ -13,7 +13,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from math import prod
+from math import gcd, prod
+from numbers import Integral
 from typing import Any
 
 from weft import nn
@@ -22,6 +23,7 @@ from weft.api.autodiff import grad
 from weft.control_flow.checkpoint import checkpoint
 from weft.control_flow.loops import scan
 from weft.core.shape_struct import ShapeDtypeStruct
+from weft.errors import Fix, WeftValueError
 from weft.ops.collectives.all_reduce import axis_index, pmax, pmean, psum
 from weft.ops.collectives.movement import all_gather, all_to_all, psum_scatter
 from weft.ops.collectives.permutation import ppermute
@@ -41,7 +43,8 @@ Roles = Mapping[Any, str]
 @dataclasses.dataclass(frozen=True)
 class Decoder:
     """The sizes of a decoder. experts: of every MLP; 0 for one without. Each token goes to one
-    expert, and the experts get as many tokens each. dtype: of weights and activations."""
+    expert, and the experts get as many tokens each. dtype: of weights and activations. Raises
+    WeftValueError for sizes that are not positive, and heads that do not divide the width."""
 
     layers: int
     width: int
@@ -50,6 +53,22 @@ class Decoder:
     vocabulary: int
     experts: int = 0
     dtype: Any = "bfloat16"
+
+    def __post_init__(self) -> None:
+        for field in ("layers", "width", "heads", "hidden", "vocabulary", "experts"):
+            size = getattr(self, field)
+            if not isinstance(size, Integral) or size < (field != "experts"):
+                raise _no_size(field, size)
+        if self.width % self.heads:
+            fix = Fix("heads", f"for example heads={gcd(self.width, self.heads)}")
+            message = "Decoder takes heads of equal width"
+            raise WeftValueError(
+                message,
+                operation="Decoder",
+                got=f"width={self.width}, heads={self.heads}",
+                wanted="a width that the number of heads divides",
+                fix=fix,
+            )
 
     @property
     def weights(self) -> dict[str, tuple[int, ...]]:
@@ -70,6 +89,15 @@ class Decoder:
     def parameters(self) -> int:
         """How many numbers the weights have."""
         return sum(map(prod, self.weights.values()))
+
+
+def _no_size(field: str, size: Any) -> WeftValueError:
+    least = int(field != "experts")
+    message = f"Decoder takes a whole number of at least {least} as {field}"
+    fix = Fix("size", f"for example {field}={least or 8}")
+    return WeftValueError(
+        message, operation="Decoder", got=repr(size), wanted=f"an int from {least} on", fix=fix
+    )
 
 
 class _Division:

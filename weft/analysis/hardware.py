@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.errors import Fix, WeftValueError
+from weft.errors import Fix, WeftTypeError, WeftValueError
 
-__all__ = ["ACCELERATORS", "Hardware", "communication_time"]
+__all__ = ["ACCELERATORS", "Hardware", "check_hardware", "communication_time"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +83,15 @@ def _not_positive(field: str, number: Any) -> WeftValueError:
     return WeftValueError(message, operation="Hardware", got=repr(number), wanted=wanted, fix=fix)
 
 
+def check_hardware(operation: str, hardware: Any) -> None:
+    """Raises WeftTypeError for what is no `Hardware`."""
+    if isinstance(hardware, Hardware):
+        return
+    message, got = f"{operation} takes the hardware of a device", repr(hardware)
+    fix = Fix("hardware", "pass hardware=weft.ACCELERATORS['H100'], or a weft.Hardware of yours")
+    raise WeftTypeError(message, operation=operation, got=got, wanted="a weft.Hardware", fix=fix)
+
+
 def communication_time(
     hardware: Hardware, kind: str, size: float, group: int, axes: tuple[Any, ...]
 ) -> float:
@@ -113,7 +122,8 @@ ACCELERATORS: Mapping[str, Hardware] = {
         source="NVIDIA A100 datasheet (2021): dense rates; NVLink 600 GB/s in both directions",
     ),
     "H100": Hardware(
-        flops={"bfloat16": 989.4e12, "float16": 989.4e12, "float32": 67e12, "float64": 34e12},
+        flops={"bfloat16": 989.4e12, "float16": 989.4e12, "float32": 67e12, "float64": 34e12}
+        | dict.fromkeys(("float8_e4m3fn", "float8_e5m2"), 1978.9e12),
         memory_bandwidth=3.35e12,
         link_bandwidth=450e9,
         memory=80e9,

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.analysis.comms_rows import UNKNOWN, CommsRow
-from weft.analysis.hlo_text import Computation, HloModule, Instruction, Shape, parse
 from weft.errors import WeftValueError
+from weft.runtime.hlo_text import Computation, HloModule, Instruction, Shape, parse
 from weft.sharding.mesh import AnyMesh
 
 __all__ = ["compiled_rows", "device_groups"]

@@ -10,9 +10,9 @@ from html import escape
 from typing import Any, NamedTuple
 
 from weft.analysis.cost import short
-from weft.analysis.inner_programs import inner_programs
 from weft.analysis.program_costs import ProgramCost, cost_of
 from weft.base import source as sources
+from weft.core.inner_programs import inner_programs
 from weft.core.jaxpr import Equation, Jaxpr, Var, Writer, jaxprs_in
 
 __all__ = ["jaxpr_html"]

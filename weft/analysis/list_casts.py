@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from weft.analysis.inner_programs import Occurrence, occurrences
+from weft.analysis.occurrences import Occurrence, occurrences
 from weft.api.jit import make_jaxpr
 from weft.base import source as sources
 from weft.core.jaxpr import Jaxpr, jaxprs_in

@@ -63,7 +63,7 @@ _COMMUNICATING = "psum pmax pmin psum_scatter".split()
 
 
 def _is_inexact(of: ArrayType) -> bool:
-    return of.dtype in dtypes.INEXACT
+    return of.dtype in dtypes.INEXACT or of.dtype in dtypes.NARROW_FLOATING
 
 
 def _real_flops(of: ArrayType, additions: float, products: float = 0.0) -> float:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from weft.analysis.cost import CostReport, cost, short
-from weft.analysis.hardware import Hardware, communication_time
+from weft.analysis.hardware import Hardware, check_hardware, communication_time
 from weft.analysis.line_chart import line_chart
 from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.sharding.mesh import AnyMesh
 
 __all__ = ["ProgramPlan", "Plans", "Scaling", "plan", "plans", "scaling"]
 
@@ -85,13 +86,7 @@ def plan(fun: Callable[..., Any], *args: Any, hardware: Hardware, **kwargs: Any)
     >>> f"{step.compute * 1e6:.0f} us", f"{step.communication['data',] * 1e6:.0f} us"
     ('137 us', '671 us')
     """
-    if not isinstance(hardware, Hardware):
-        message, got = "plan takes the hardware of a device", repr(hardware)
-        fix = Fix(
-            "hardware", "pass hardware=weft.ACCELERATORS['H100'], or a weft.Hardware of yours"
-        )
-        wanted = "a weft.Hardware"
-        raise WeftTypeError(message, operation="plan", got=got, wanted=wanted, fix=fix)
+    check_hardware("plan", hardware)
     costs = cost(fun, *args, **kwargs)
     rows = costs.roofline(hardware)
     communication: dict[tuple[Any, ...], float] = {}
@@ -137,7 +132,7 @@ class Plans:
 @api_boundary
 def plans(programs: Mapping[str, Program], *, hardware: Hardware) -> Plans:
     """Compares ways to compute one thing: names to `(function, *arguments)`, each with its own
-    shardings. Raises what `plan` does.
+    shardings. Raises what `plan` does, and WeftTypeError for programs of another form.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -162,10 +157,13 @@ def plans(programs: Mapping[str, Program], *, hardware: Hardware) -> Plans:
     >>> [way.name for way in found]
     ['columns', 'rows']
     """
-    found = [
-        dataclasses.replace(plan(fun, *args, hardware=hardware), name=name)
-        for name, (fun, *args) in programs.items()
-    ]
+    if not isinstance(programs, Mapping):
+        raise _no_program("plans", programs, "a dict of names to tuples (function, *arguments)")
+    check_hardware("plans", hardware)
+    found = []
+    for name, program in programs.items():
+        fun, *args = _checked("plans", program)
+        found.append(dataclasses.replace(plan(fun, *args, hardware=hardware), name=name))
     return Plans(tuple(sorted(found, key=lambda way: (not way.fits, way.seconds))))
 
 
@@ -201,7 +199,7 @@ def scaling(
     """Plans a program over several meshes. `make(mesh)` returns `(function, *arguments)`.
 
     Where the arguments stay the same it is strong scaling; where they grow with the mesh it is weak
-    scaling. Raises what `plan` does.
+    scaling. Raises what `plan` does, and WeftTypeError for what is no mesh or no such tuple.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -217,10 +215,33 @@ def scaling(
     """
     found = []
     for mesh in meshes:
-        function, *args = make(mesh)
+        if not isinstance(mesh, AnyMesh):
+            raise _no_mesh(mesh)
+        function, *args = _checked("scaling", make(mesh))
         way = plan(function, *args, hardware=hardware)
         found.append((mesh.size, dataclasses.replace(way, name=f"{mesh.size} devices")))
     return Scaling(tuple(size for size, _ in found), tuple(way for _, way in found))
+
+
+def _checked(operation: str, program: Any) -> Program:
+    """A tuple of a function and arguments; raises WeftTypeError for anything else."""
+    if isinstance(program, (tuple, list)) and program and callable(program[0]):
+        return tuple(program)
+    raise _no_program(operation, program, "a tuple (function, *arguments)")
+
+
+def _no_program(operation: str, got: Any, wanted: str) -> WeftTypeError:
+    message = f"{operation} takes programs as tuples of a function and its arguments"
+    fix = Fix("program", "write (f, x) for f(x)")
+    return WeftTypeError(message, operation=operation, got=f"{got!r:.100}", wanted=wanted, fix=fix)
+
+
+def _no_mesh(got: Any) -> WeftTypeError:
+    fix = Fix("mesh", 'pass meshes, such as weft.sharding.AbstractMesh((8,), ("i",))')
+    message = "scaling takes the meshes over which a program is planned"
+    return WeftTypeError(
+        message, operation="scaling", got=f"{got!r:.100}", wanted="meshes", fix=fix
+    )
 
 
 # ---- text --------------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ from collections import defaultdict
 from typing import Any
 
 from weft.analysis.collective_bytes import collective_of, size_in_bytes
-from weft.analysis.inner_programs import Inner, Place, inner_programs, place_of
+from weft.analysis.occurrences import Place, place_of
 from weft.analysis.operation_costs import is_fusible, is_view, moved_bytes, work_of
+from weft.core.inner_programs import InnerPrograms, inner_programs
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.sharding.mesh import AnyMesh
 
@@ -162,7 +163,7 @@ def _add_operation(found: ProgramCost, eqn: Equation, mesh: AnyMesh | None) -> N
 def _add_inner(
     found: ProgramCost,
     eqn: Equation,
-    inner: Inner,
+    inner: InnerPrograms,
     mesh: AnyMesh | None,
     known: Any,
     sizes: _DeviceSizes,

@@ -9,9 +9,9 @@ from math import prod
 from typing import Any
 
 from weft.analysis.decoder import ROLES, Decoder, fits, gradient_program, shards
-from weft.analysis.hardware import Hardware
+from weft.analysis.hardware import Hardware, check_hardware
 from weft.analysis.plan import Plans, ProgramPlan, plan
-from weft.errors import Fix, WeftValueError, api_boundary
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.sharding.mesh import AnyMesh
 
 __all__ = ["propose"]
@@ -34,9 +34,11 @@ def propose(
     batch: sequences of a step in all; length: tokens of one. microbatches: of a pipeline.
     bytes_of_state: of the optimizer for each parameter; 12 are Adam's two moments and a master copy
     in float32. roles: those to try, from "data", "fsdp", "tensor", "sequence", "expert" and
-    "pipeline" (see `weft.analysis.decoder`). The step computes each layer again in its backward
-    pass. Assignments that do not divide the model's lengths are left out. A plan's name is the
-    assignment. Raises WeftValueError for an unknown role, and where no assignment divides.
+    "pipeline"; `weft.analysis.gradient_program` makes the program of an assignment. The step
+    computes each layer again in its backward pass. Assignments that do not divide the model's
+    lengths are left out. A plan's name is the assignment. Raises WeftTypeError for a model that is
+    no `weft.Decoder` and hardware that is no `weft.Hardware`, WeftValueError for an unknown role,
+    and where no assignment divides.
 
     >>> import weft
     >>> model = weft.Decoder(layers=32, width=4096, heads=32, hidden=16384, vocabulary=32768)
@@ -51,6 +53,9 @@ def propose(
     >>> best.name
     'nodes: data, chips: fsdp'
     """
+    if not isinstance(model, Decoder):
+        raise _no_model(model)
+    check_hardware("propose", hardware)
     unknown = [role for role in roles if role not in ROLES]
     if unknown:
         raise _unknown_role(unknown[0])
@@ -83,6 +88,13 @@ def _planned(
 def _parameters_of_a_device(model: Decoder, mesh: AnyMesh, roles: Mapping[Any, str]) -> float:
     parts = shards(model, mesh, roles)
     return sum(prod(shape) / parts[name] for name, shape in model.weights.items())
+
+
+def _no_model(model: Any) -> WeftTypeError:
+    message, got = "propose takes the sizes of a decoder", f"{model!r:.100}"
+    text = "pass a weft.Decoder; weft.plans compares programs of your own"
+    fix = Fix("decoder", text)
+    return WeftTypeError(message, operation="propose", got=got, wanted="a weft.Decoder", fix=fix)
 
 
 def _unknown_role(role: Any) -> WeftValueError:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from weft.analysis.collective_bytes import size_in_bytes
 from weft.analysis.picture_forms import JaxprPicture, LayoutPicture, Picture
 from weft.arrays.array import Array
 from weft.core.axes import mesh_axes
@@ -15,6 +18,7 @@ from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.trace import Tracer, leaked
 from weft.debug.block_layouts import Block, BlockLayout, layout_of, layout_over
 from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.refs.reference import Ref
 from weft.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from weft.sharding.context import mesh_in_force
 from weft.sharding.mesh import AnyMesh
@@ -23,7 +27,7 @@ from weft.sharding.sharding import checked_shape
 from weft.spmd.block_tracers import BlockValue
 from weft.spmd.simulated import SimulationTracer
 
-__all__ = ["show"]
+__all__ = ["in_notebook", "show"]
 
 # Values of blocks that are larger, or lie on more devices, are not shown.
 _MOST_ELEMENTS = 6
@@ -88,6 +92,26 @@ def show(x: Any, shape: Sequence[int] | None = None, *, mesh: AnyMesh | None = N
     raise _no_picture(x)
 
 
+def in_notebook(x: Any) -> str | None:
+    """What a notebook shows of an array on several devices (its numbers, and a picture of where
+    they are), of a mesh, a sharding or a jaxpr; None where the text says as much."""
+    if type(x) is Array:
+        if x.is_deleted() or x.sharding.num_devices == 1:
+            return None
+        return f"<pre>{escape(repr(x))}</pre>{show(x).html}"
+    return (_of_smallest(x) if isinstance(x, NamedSharding) else show(x)).html
+
+
+def _of_smallest(sharding: NamedSharding) -> LayoutPicture:
+    """A sharding without an array: that of one with a single element in each block."""
+    spec, mesh = sharding.spec, sharding.mesh
+    lengths = [prod(map(mesh.axis_size, spec.entry_axes(d))) for d in range(len(spec))]
+    layout = layout_of(lengths, sharding, abstract=True)
+    notes = [_dimension(d, layout, lengths, sharding) for d in range(len(lengths))]
+    notes.append("of an array with one element in each block")
+    return LayoutPicture(f"{sharding!r}", notes, layout, mesh=mesh)
+
+
 def _incomplete(x: Any, missing: str, text: str) -> WeftTypeError:
     return WeftTypeError(
         f"show: there is no {missing}",
@@ -99,11 +123,19 @@ def _incomplete(x: Any, missing: str, text: str) -> WeftTypeError:
 
 
 def _no_picture(x: Any) -> WeftTypeError:
+    fix: Fix | None
     if callable(x):
-        text = "record it first: weft.show(weft.make_jaxpr(f)(*args))"
-        fix = Fix("make_jaxpr", text)
-    else:
+        fix = Fix("make_jaxpr", "record it first: weft.show(weft.make_jaxpr(f)(*args))")
+    elif isinstance(x, ShapeDtypeStruct):
+        fix = Fix("sharding", "say where it lies: ShapeDtypeStruct(shape, dtype, sharding=...)")
+    elif isinstance(x, Ref):
+        fix = Fix("read", "read it: weft.show(ref[...])")
+    elif isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
         fix = Fix("device_put", "put it on a device: weft.show(weft.device_put(x))")
+    elif isinstance(x, list | tuple | dict):
+        fix = Fix("leaves", "show its arrays one by one: weft.tree.map(weft.show, x)")
+    else:
+        fix = None
     return WeftTypeError(
         "show: there is no picture of this value",
         operation="show",
@@ -133,7 +165,7 @@ def _of_sharding(sharding: Sharding, shape: tuple[int, ...], type: Any) -> Layou
     return LayoutPicture(f"{what} {place}", notes, layout, mesh=mesh)
 
 
-def _dimension(d: int, layout: BlockLayout, shape: tuple[int, ...], sharding: Sharding) -> str:
+def _dimension(d: int, layout: BlockLayout, shape: Sequence[int], sharding: Sharding) -> str:
     """How one dimension is split, after a sign that says where it runs in the picture."""
     view, count = layout.split_two, layout.counts[d]
     sign = "↓" if d == view.rows else "→" if d == view.columns else "·"
@@ -151,8 +183,7 @@ def _block(layout: BlockLayout, type: Any) -> str:
     what = repr(layout.lengths)
     if type is not None:
         block = type.update(shape=layout.lengths)
-        itemsize = getattr(block.dtype, "itemsize", None)
-        what = repr(block) + (f" of {block.size * itemsize:,} bytes" if itemsize else "")
+        what = f"{block!r} of {size_in_bytes(block):,} bytes"
     whole = "the whole array," if len(layout.holders) == 1 else "each block"
     return f"{whole} {what}, on {copies:,} device{'s' * (copies > 1)}"
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import config, dtypes, tree
+from weft.api.among_processes import check_same, needs_program, resharded
 from weft.argument_errors import not_an_array
 from weft.arrays.array import (
     Array,
@@ -38,8 +39,7 @@ from weft.sharding.sharding import checked_shape
 from weft.typing import ArrayLike
 
 __all__ = [
-    "device_put", "make_array_from_callback", "make_array_from_process_local_data",
-    "make_array_from_single_device_arrays", "reshard",
+    "device_put", "make_array_from_callback", "make_array_from_single_device_arrays", "reshard",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -141,6 +141,9 @@ def _put_leaf(
     if type(leaf) is Array:
         if place is None:
             return copy.deepcopy(leaf) if may_alias is False else leaf
+        if needs_program(leaf, place):
+            return to_layout(resharded(leaf, place), layout)
+        check_same(leaf._stored, f"device_put of {_name(whole, number)}", place)
         if donate:
             moved = donate_to_place(leaf, place)
             return moved if layout is None else to_layout(moved, layout)
@@ -150,6 +153,7 @@ def _put_leaf(
     if place is None:
         return own_array(leaf) if current_trace() is bottom_trace() else as_array(leaf)
     values = host_values(leaf, aval)
+    check_same(lambda: values, f"device_put of {_name(whole, number)}", place)
     made = put(values, aval, place, copy=values is leaf and may_alias is not True)
     return to_layout(made, layout)
 
@@ -270,48 +274,6 @@ def make_array_from_single_device_arrays(
     if missing:
         raise _wrong_devices(operation, f"no array on {', '.join(map(str, missing))}", parts)
     return _joined([found[device] for device in parts.devices], parts, layout, operation)
-
-
-@api_boundary
-def make_array_from_process_local_data(
-    sharding: Any, local_data: Any, global_shape: Sequence[int] | None = None
-) -> Any:
-    """An array from what this process has of it: with one process, all of it.
-
-    `local_data` is a NumPy array or a tree of them, and `sharding` and `global_shape` are tree
-    prefixes: how the arrays are split, and their shapes, which without it are those of the data. A
-    dimension of `global_shape` that is longer than that of the data raises ShapeError: one process
-    has all parts. Otherwise raises what `make_array_from_callback` does.
-
-    >>> import weft
-    >>> where = weft.NamedSharding(weft.make_mesh((2,), ("i",)), weft.P("i"))
-    >>> weft.make_array_from_process_local_data(where, np.arange(4.0)).addressable_data(1)
-    Array([2., 3.], dtype=float32)
-    """
-    leaves, structure = tree.flatten(local_data)
-    operation = "make_array_from_process_local_data"
-    places = tree.prefix_leaves(f"{operation}: sharding", sharding, structure, is_leaf=is_place)
-    shapes: list[Any] = [None] * len(leaves)
-    if global_shape is not None:
-        shapes = tree.prefix_leaves(
-            f"{operation}: global_shape",
-            global_shape,
-            structure,
-            is_leaf=lambda x: isinstance(x, (tuple, list)) and all(type(n) is int for n in x),
-        )
-    rows = zip(leaves, places, shapes, strict=True)
-    return structure.unflatten([_from_all(operation, *row) for row in rows])
-
-
-def _from_all(operation: str, values: Any, place: Any, shape: Any) -> Array:
-    host = np.asarray(user_value(values))
-    if shape is not None and tuple(shape) != host.shape:
-        message = f"{operation}: one process has all parts of an array"
-        got = f"data of shape {host.shape} for global_shape={tuple(shape)}"
-        fix = Fix("shape", "leave global_shape out", {"shape": host.shape})
-        raise ShapeError(message, operation=operation, got=got, wanted="equal shapes", fix=fix)
-    dtype = dtypes.canonical(host.dtype)
-    return make_array_from_callback(host.shape, place, lambda index: host[index], dtype=dtype)
 
 
 @api_boundary

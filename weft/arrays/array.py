@@ -28,6 +28,7 @@ from weft.arrays.shards import (
 from weft.arrays.transfers import guard
 from weft.arrays.uncommitted import Uncommitted, default_place
 from weft.base import source as sources
+from weft.base.notebooks import ShownInNotebooks
 from weft.base.program_caches import BoundedCache, on_clear
 from weft.core.array_value import array_of_value, array_values
 from weft.core.operators import ArrayOperators
@@ -58,7 +59,7 @@ class _ArrayMeta(type):
         return super().__subclasscheck__(subclass) or issubclass(subclass, Tracer)
 
 
-class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
+class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMeta):
     """An array of numbers, booleans or random keys; it cannot be changed in place.
 
     It lies on one device, or spread over several, in row-major order or another (see `format`).
@@ -533,12 +534,17 @@ def put(
 
 
 def as_stored(
-    values: np.ndarray[Any, Any], type: ArrayType, place: Any = None, layout: Layout | None = None
+    values: np.ndarray[Any, Any],
+    type: ArrayType,
+    place: Any = None,
+    layout: Layout | None = None,
+    copy: bool = True,
 ) -> Array:
-    """The array of a type that is stored as these values: of random keys, their bits."""
+    """The array of a type that is stored as these values: of random keys, their bits. See `put`
+    for `copy`."""
     if isinstance(place, Sharding):
-        return to_layout(put(values, type, place), layout)
-    made = put(values, ArrayType(values.shape, values.dtype), place)
+        return to_layout(put(values, type, place, copy), layout)
+    made = put(values, ArrayType(values.shape, values.dtype), place, copy)
     return to_layout(
         Array(made._buffer, type, signature_of(type, made._kept_place(), None)), layout
     )

@@ -174,10 +174,13 @@ def _elsewhere(parts: Parts) -> WeftValueError:
     message = "an array has parts that no device of this process holds"
     wanted = "an array that is on the devices of this process as a whole"
     fix = Fix(
-        "addressable_shards",
-        "use x.addressable_shards for the parts that are here, or replicate the array first",
+        "process_allgather",
+        "call weft.distributed.process_allgather(x, tiled=True) in all processes for the whole "
+        "array, or use x.addressable_shards for the parts that are here",
     )
-    return WeftValueError(message, got=f"{parts.type} with {parts.place}", wanted=wanted, fix=fix)
+    got = f"{parts.type} with {parts.place}"
+    operation = "conversion to a NumPy array"
+    return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 # ---- from one device or sharding to another ------------------------------------------------------

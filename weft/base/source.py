@@ -16,10 +16,10 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 __all__ = [
-    "Location", "Scope", "Source", "backward", "called", "current", "describe", "entered_scope",
-    "here", "in_backward_pass", "inserted_cast", "joined", "locate", "made_by", "new_program",
-    "override", "placed", "register_internal", "register_internal_file", "scope_of", "user_frames",
-    "warn", "with_metadata", "without_scope",
+    "Location", "Scope", "Source", "backward", "called", "current", "describe", "differentiated",
+    "entered_scope", "here", "in_backward_pass", "inserted_cast", "joined", "locate", "made_by",
+    "new_program", "override", "placed", "register_internal", "register_internal_file", "scope_of",
+    "tangent_of", "user_frames", "warn", "with_metadata", "without_scope",
 ]  # fmt: skip
 
 
@@ -29,12 +29,14 @@ class Scope(NamedTuple):
 
     made: what makes the operation where it is not the program's own: it is an inserted "cast", a
     "transpose" of the line's operation, or a "transpose of a cast". It is that of the innermost.
+    tangent_of: the name of the operation whose derivative in forward mode it is part of.
     """
 
     path: str
     backward: bool = False
     metadata: tuple[tuple[str, str], ...] = ()
     made: str = ""
+    tangent_of: str = ""
 
 
 # Most captures have no scope: leaving the element out makes them cheaper.
@@ -95,12 +97,18 @@ def current() -> Source | None:
         known = internal.get(name)
         if known is None:
             known = is_internal(name)
-        if not known:
+        if not known and not (name == "<string>" and _is_generated(frame)):
             if active is None:
                 return code, frame.f_lasti
             return code, frame.f_lasti, active
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def _is_generated(frame: FrameType) -> bool:
+    """Whether a frame without a file is of code that an internal module has made, such as the
+    `__init__` of a dataclass."""
+    return is_internal(frame.f_globals.get("__file__") or "")
 
 
 def called() -> str | None:
@@ -150,12 +158,20 @@ def scope_of(source: Source | Scope | None) -> Scope | None:
 
 def _nested(outer: Scope, inner: Scope | None) -> Scope:
     if inner is None:
-        return outer._replace(made="") if outer.made else outer
+        return _written(outer)
     path = joined(outer.path, inner.path)
     metadata = outer.metadata
     if inner.metadata:
         metadata = tuple(sorted((dict(metadata) | dict(inner.metadata)).items()))
-    return Scope(path, outer.backward or inner.backward, metadata, inner.made)
+    backward = outer.backward or inner.backward
+    return Scope(path, backward, metadata, inner.made, inner.tangent_of)
+
+
+def _written(scope: Scope) -> Scope:
+    """A scope without what makes an operation: for one that stands in the program."""
+    if scope.made or scope.tangent_of:
+        return scope._replace(made="", tangent_of="")
+    return scope
 
 
 def joined(outer: str, inner: str) -> str:
@@ -274,6 +290,20 @@ class entered_scope(_Activation):
         return _inside(active, scope if outer is None else _nested(outer, scope))
 
 
+class tangent_of(_Activation):
+    """`with tangent_of("psum"):` captures inside are made for the derivative of that operation, in
+    forward mode."""
+
+    __slots__ = ("_operation",)
+
+    def __init__(self, operation: str) -> None:
+        self._operation = operation
+
+    def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
+        scope = scope_of(active) or Scope("")
+        return _inside(active, scope._replace(tangent_of=self._operation))
+
+
 class with_metadata(_Activation):
     """`with with_metadata(pairs):` captures inside carry these names and values, and no others."""
 
@@ -309,7 +339,7 @@ class user_frames(_Activation):
 
     def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
         scope = scope_of(active)
-        return scope._replace(made="") if scope is not None and scope.made else scope
+        return None if scope is None else _written(scope)
 
 
 class new_program(_Activation):
@@ -369,6 +399,12 @@ def made_by(source: Source | None) -> str:
     """What made an operation, as `Scope.made` has it; nothing for one of the program's own."""
     scope = scope_of(source)
     return "" if scope is None else scope.made
+
+
+def differentiated(source: Source | None) -> str:
+    """The operation whose derivative in forward mode an operation was made for; or nothing."""
+    scope = scope_of(source)
+    return "" if scope is None else scope.tangent_of
 
 
 def describe(source: Source | None) -> str:

@@ -29,6 +29,7 @@ from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
+from weft.core.inner_programs import InnerProgram, InnerPrograms
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
 from weft.core.rules import (
     AxisData,
@@ -334,6 +335,10 @@ def cond_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     }
 
 
+def cond_runs(eqn: Equation) -> InnerPrograms:
+    return InnerPrograms(tuple(map(InnerProgram, eqn.params["branches"])), one_of=True)
+
+
 def cond_hoist(params: Params) -> Hoisted | None:
     branches: Branches = params["branches"]
     found = hoist_casts(branches, (True,) * len(branches[0].inputs))
@@ -612,6 +617,7 @@ rules.impl.register(cond_p, cond_impl)
 rules.type_rule.register(cond_p, cond_type)
 rules.retype.register(cond_p, cond_retype)
 rules.hoist.register(cond_p, cond_hoist)
+rules.runs.register(cond_p, cond_runs)
 rules.jvp.register(cond_p, cond_jvp)
 rules.linearize.register(cond_p, cond_linearize)
 rules.transpose.register(cond_p, cond_transpose)

@@ -19,7 +19,8 @@ from weft.control_flow.loops import typed_leaves
 from weft.core import rules
 from weft.core.axes import mesh_axes
 from weft.core.check import check_operands_fit
-from weft.core.jaxpr import Jaxpr, Steps, eval_jaxpr
+from weft.core.inner_programs import InnerProgram, InnerPrograms
+from weft.core.jaxpr import Equation, Jaxpr, Steps, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import (
     AxisData,
@@ -380,9 +381,15 @@ def linear_solve_lower(context: Any, *operands: Any, jaxprs: Any, num_consts: An
     return list(context.lower_jaxpr(solve.solve.jaxpr, values, "linear_solve"))
 
 
+def linear_solve_runs(eqn: Equation) -> InnerPrograms:
+    """The third is the solver; the system and the transposes are there for derivatives."""
+    return InnerPrograms((InnerProgram(eqn.params["jaxprs"][2]),))
+
+
 rules.impl.register(linear_solve_p, functools.partial(run_as_one, linear_solve_p, False))
 rules.type_rule.register(linear_solve_p, linear_solve_type)
 rules.retype.register(linear_solve_p, linear_solve_retype)
+rules.runs.register(linear_solve_p, linear_solve_runs)
 rules.jvp.register(linear_solve_p, linear_solve_jvp)
 rules.transpose.register(linear_solve_p, linear_solve_transpose)
 rules.vmap.register(linear_solve_p, linear_solve_vmap)

@@ -21,7 +21,8 @@ from weft.argument_errors import refuse_sharding
 from weft.arrays.array import Array
 from weft.control_flow.body_tracing import run_as_one
 from weft.core import rules
-from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.inner_programs import NO_PROGRAMS, InnerPrograms
+from weft.core.jaxpr import Equation, Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Values
 from weft.core.trace import Tracer
@@ -271,6 +272,11 @@ def reduce(
     return tree.unflatten(treedef, reduce_p.bind(*flat, *inits, jaxpr=jaxpr, dimensions=axes))
 
 
+def runs_in_elements(eqn: Equation) -> InnerPrograms:
+    """No program: a jaxpr of two numbers belongs to the cost of the operation itself."""
+    return NO_PROGRAMS
+
+
 reduce_p = Primitive("reduce", multiple_results=True, memoise=False)
 
 
@@ -396,6 +402,7 @@ def reduce_lower(
 
 rules.impl.register(reduce_p, partial(run_as_one, reduce_p, True))
 rules.retype.register(reduce_p, retype_together)
+rules.runs.register(reduce_p, runs_in_elements)
 primitive(reduce_p, type_rule=reduce_type, jvp=reduce_jvp, vmap=reduce_vmap, lower=reduce_lower)
 
 
@@ -536,6 +543,7 @@ def reduce_window_lower(context: Any, *values: Any, jaxpr: Jaxpr, **params: Any)
 
 rules.impl.register(reduce_window_p, partial(run_as_one, reduce_window_p, True))
 rules.retype.register(reduce_window_p, retype_together)
+rules.runs.register(reduce_window_p, runs_in_elements)
 primitive(
     reduce_window_p,
     type_rule=reduce_window_type,

@@ -35,6 +35,7 @@ from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.access_pattern import Inner, Read, Reads, Step, full_read
 from weft.core.check import checked, operands_do_not_fit
+from weft.core.inner_programs import InnerProgram, InnerPrograms
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
 from weft.core.rules import AxisData, Derived, Dims, Hoisted, Mapped, Params, Retyped, Values
 from weft.core.types import ArrayType, type_of
@@ -114,6 +115,10 @@ def scan_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     body = close_carry(wide, loop.num_consts, loop.num_carry)
     operands = [got.update(varying=t.varying) for t, got in zip(body.in_types, types, strict=True)]
     return operands, params | {"jaxpr": body}
+
+
+def scan_runs(eqn: Equation) -> InnerPrograms:
+    return InnerPrograms((InnerProgram(eqn.params["jaxpr"], eqn.params["length"]),))
 
 
 def scan_hoist(params: Params) -> Hoisted | None:
@@ -511,6 +516,7 @@ rules.impl.register(scan_p, partial(run_as_one, scan_p, False))
 rules.type_rule.register(scan_p, scan_type)
 rules.retype.register(scan_p, scan_retype)
 rules.hoist.register(scan_p, scan_hoist)
+rules.runs.register(scan_p, scan_runs)
 rules.jvp.register(scan_p, scan_jvp)
 rules.linearize.register(scan_p, scan_linearize)
 rules.transpose.register(scan_p, scan_transpose)

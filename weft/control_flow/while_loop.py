@@ -35,6 +35,7 @@ from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
+from weft.core.inner_programs import InnerProgram, InnerPrograms
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
 from weft.core.rules import (
     AxisData,
@@ -407,6 +408,11 @@ def while_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     return operands, params | {"cond_jaxpr": condition, "body_jaxpr": body}
 
 
+def while_runs(eqn: Equation) -> InnerPrograms:
+    programs = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    return InnerPrograms(tuple([InnerProgram(jaxpr, None) for jaxpr in programs]))
+
+
 def while_hoist(params: Params) -> Hoisted | None:
     """Casts constants of the body instead of what stands for them in it."""
     body, n, k = params["body_jaxpr"], params["cond_nconsts"], params["body_nconsts"]
@@ -674,6 +680,7 @@ rules.impl.register(while_p, partial(run_as_one, while_p, False))
 rules.type_rule.register(while_p, while_type)
 rules.retype.register(while_p, while_retype)
 rules.hoist.register(while_p, while_hoist)
+rules.runs.register(while_p, while_runs)
 rules.jvp.register(while_p, while_jvp)
 rules.linearize.register(while_p, while_linearize)
 rules.transpose.register(while_p, while_transpose)

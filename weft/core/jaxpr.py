@@ -17,6 +17,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import source as sources
+from weft.base.notebooks import ShownInNotebooks
 from weft.base.source_info import DebugInfo, SourceInfo
 from weft.core import rules
 from weft.core.primitive import Primitive
@@ -198,7 +199,7 @@ class SplitEquation:
     before: Sequence[Equation] = ()
 
 
-class Jaxpr:
+class Jaxpr(ShownInNotebooks):
     """A jaxpr: inputs (the first `num_consts` are closed-over arrays), equations and results.
 
     `memo` caches what transformations derived from this jaxpr, for as long as the jaxpr lives; it
@@ -358,7 +359,7 @@ Cut = tuple[list[bool], Equation | None]
 """What a rule for dead-code elimination returns: which operands are read, and the equation left."""
 
 
-class ClosedJaxpr:
+class ClosedJaxpr(ShownInNotebooks):
     """A jaxpr and the values of its closed-over inputs."""
 
     __slots__ = ("consts", "jaxpr")

@@ -28,7 +28,7 @@ __all__ = [
     "keep_layouts", "layout", "linearize", "lower", "lower_for_platform", "never_called",
     "not_linear",
     "numpy_impl", "partial_eval", "products", "rebind", "register_from_outside",
-    "registered_twice", "retype", "stage", "stepwise", "transpose", "type_rule", "vmap",
+    "registered_twice", "retype", "runs", "stage", "stepwise", "transpose", "type_rule", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -339,6 +339,7 @@ effects = Table(
 stage = Table("staging", f"{_PARTIAL}_stage(primitive, rule)", "args, params", unmemoised=True)
 retype = Table("retyping", f"{_PARTIAL}_retype(primitive, rule)", "types, params", unmemoised=True)
 hoist = Table("hoisting", f"{_PARTIAL}_hoist(primitive, rule)", "params", unmemoised=True)
+runs = Table("running", f"{_PARTIAL}_runs(primitive, rule)", "equation", unmemoised=True)
 stepwise = Table("stepwise evaluation", f"{_PARTIAL}_steps(primitive, rule)", "*operands")
 rebind = Table("repeated evaluation", f"{_PARTIAL}_again(primitive, rule)", "*operands")
 layout = Table("layout", f"{_LAYOUTS}_layout(primitive, rule)", "params")

@@ -44,7 +44,7 @@ from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.vmap import vmap_flat
-from weft.ops.collectives.all_reduce import psum_p, vary
+from weft.ops.collectives.all_reduce import vary
 from weft.ops.structural.tangents import zeros
 from weft.refs.reference import Ref
 from weft.runtime import pytree
@@ -302,17 +302,8 @@ class UsersPullback(Pullback):
             fix = Fix("none", "return None where the cotangent is zero")
             raise DTypeError(message, operation="custom_vjp", got=got, wanted=str(wanted), fix=fix)
         (leaf,) = check_results(leaf, [leaf], what)
-        return with_axes_of(fitted(leaf, wanted, what, "custom_vjp"), wanted)
-
-
-def with_axes_of(cotangent: Any, wanted: ArrayType) -> Any:
-    """Sums a cotangent over the mesh axes along which it varies and its argument does not: the bwd
-    rule computed it from one device's values, and all devices use the argument."""
-    extra = type_of(cotangent).varying - wanted.varying
-    if extra:
-        names = tuple(sorted(extra))
-        cotangent = psum_p.bind(cotangent, axis_name=names, axis_index_groups=None)
-    return vary(cotangent, wanted.varying)
+        # It may vary more: then it is one device's share of the cotangent, see `Pullback`.
+        return vary(fitted(leaf, wanted, what, "custom_vjp"), wanted.varying)
 
 
 def _spread(value: Any, wanted: Any, leaves: list[Any]) -> bool:

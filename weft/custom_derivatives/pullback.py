@@ -16,20 +16,35 @@ from weft import config
 from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import Flags, marked, merge, spread, unmarked
 from weft.core import rules
-from weft.core.jaxpr import Jaxpr, Steps, eval_jaxpr
+from weft.core.axes import axis_environment, mesh_axes, with_environment
+from weft.core.inner_programs import InnerProgram, InnerPrograms
+from weft.core.jaxpr import Equation, Jaxpr, Steps, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Derived, Dims, LinearOperand, Mapped, Values, Zero, not_linear
+from weft.core.rules import (
+    AxisData,
+    Derived,
+    Dims,
+    LinearOperand,
+    Mapped,
+    Params,
+    Retyped,
+    Values,
+    Zero,
+    not_linear,
+)
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_primitive import linearized, mapped_at_front
 from weft.errors import Fix, MissingRuleError, WeftTypeError
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import record_linear
-from weft.interpreters.staging import rebuild
+from weft.interpreters.staging import rebuild, trace_to_jaxpr
 from weft.interpreters.symbolic_zeros import nonzero_tangents
 from weft.interpreters.transpose import backward_pass
 from weft.interpreters.vmap import mapped_type, vmap_flat
+from weft.ops.collectives.all_reduce import psum_p
+from weft.ops.collectives.invariant import on_first_device
 from weft.ops.structural.shape import move_dim, reduce_sum
-from weft.ops.structural.tangents import instantiate
+from weft.ops.structural.tangents import instantiate, zeros
 
 __all__ = ["Pullback", "custom_vjp_tangents_p", "pushed_forward", "pushed_forward_later"]
 
@@ -40,11 +55,14 @@ class Pullback:
     """A function from residuals and cotangents (or `Zero`) to the cotangents of all arguments.
 
     None stands for a cotangent that is zero. It takes cotangents of the differentiable results.
+    Those that it returns may vary along more mesh axes than the arguments: they are to be summed.
     """
 
     def __init__(self, name: str, function: str) -> None:
         self.name = name
         self.function = function
+        # The rule may name the axes that were bound where it was made.
+        self.axes = axis_environment()
         # Forward jaxprs, by the types of their operands.
         self.programs: dict[Any, Jaxpr] = {}
 
@@ -157,7 +175,8 @@ def forward_program(
             outs = pushed_forward(pullback, active, values[:n], values[n:], out_types)
             return [instantiate(x) for x in outs]
 
-        found = rebuild(function, types, pullback.function, "custom_vjp")
+        with with_environment(pullback.axes):
+            found = rebuild(function, types, pullback.function, "custom_vjp")
         pullback.programs[key] = found
     return found
 
@@ -173,6 +192,35 @@ def tangents_impl(*operands: Any, **params: Any) -> list[Any]:
 def tangents_stepwise(*operands: Any, pullback: Pullback, **params: Any) -> Steps:
     program = forward_program([type_of(x) for x in operands], pullback, **params)
     yield f"the forward derivative of the custom_vjp of {pullback.function}", program, operands
+
+
+def tangents_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
+    """Casts the tangents of arguments that are equal on all devices and of which the rule returns
+    cotangents that differ. The transpose of a cast is their sum, as the rule's own result would
+    need it; but a cast leaves a loop, so that there is one sum for all steps."""
+    pullback, active, out_types = params["pullback"], params["active"], params["out_types"]
+    n = len(types) - sum(active)
+    explicit = {axis.name for axis in mesh_axes() if axis.explicit}
+    union = frozenset[str]().union(*(t.varying for t in (*types, *out_types))) - explicit
+    if all(union <= t.varying for t in types[n:]):
+        return list(types), params
+
+    def pulled_back(*values: Any) -> list[Any]:
+        found = marked(active, pullback(values[:n], values[n:]))
+        return [zeros(t) if x is None else x for x, t in zip(found, types[n:], strict=True)]
+
+    given = [*types[:n], *out_types]
+    program, _ = trace_to_jaxpr(
+        pulled_back, given, transformation="custom_vjp", name=pullback.function
+    )
+    found = [t.varying - explicit for t in program.out_types]
+    wide = [t.update(varying=t.varying | f) for t, f in zip(types[n:], found, strict=True)]
+    return [*types[:n], *wide], params
+
+
+def tangents_runs(eqn: Equation) -> InnerPrograms:
+    program = forward_program([x.type for x in eqn.inputs], **eqn.params)
+    return InnerPrograms((InnerProgram(program),))
 
 
 def tangents_type(*types: ArrayType, out_types: Types, **params: Any) -> list[ArrayType]:
@@ -193,7 +241,23 @@ def tangents_transpose(
     for x in operands[:n]:
         if type(x) is LinearOperand:
             raise not_linear(x)
-    return [None] * n + marked(active, pullback(operands[:n], cotangents))
+    found = marked(active, pullback(operands[:n], cotangents))
+    return [None] * n + [
+        with_axes_of(ct, type_of(x)) for ct, x in zip(found, operands[n:], strict=True)
+    ]
+
+
+def with_axes_of(cotangent: Any, wanted: ArrayType) -> Any:
+    """Sums a cotangent over the mesh axes along which it varies and its argument does not: the bwd
+    rule computed it from one device's values, and all devices use the argument. Where the tangent
+    of the argument was cast, a cotangent that is equal on all devices is such a sum already."""
+    if cotangent is None:
+        return None
+    own = type_of(cotangent).varying
+    if own - wanted.varying:
+        names = tuple(sorted(own - wanted.varying))
+        cotangent = psum_p.bind(cotangent, axis_name=names, axis_index_groups=None)
+    return on_first_device(cotangent, tuple(sorted(wanted.varying - own)))
 
 
 def tangents_vmap(
@@ -219,7 +283,9 @@ rules.impl.register(custom_vjp_tangents_p, tangents_impl)
 rules.type_rule.register(custom_vjp_tangents_p, tangents_type)
 rules.jvp.register(custom_vjp_tangents_p, functools.partial(tangents_derivative, jvp_flat))
 rules.linearize.register(custom_vjp_tangents_p, functools.partial(tangents_derivative, linearized))
+rules.retype.register(custom_vjp_tangents_p, tangents_retype)
 rules.transpose.register(custom_vjp_tangents_p, tangents_transpose)
 rules.vmap.register(custom_vjp_tangents_p, tangents_vmap)
 rules.lower.register(custom_vjp_tangents_p, tangents_lower)
+rules.runs.register(custom_vjp_tangents_p, tangents_runs)
 rules.stepwise.register(custom_vjp_tangents_p, tangents_stepwise)

@@ -20,7 +20,8 @@ __all__ = [
     "register_again", "register_dce", "register_effects", "register_hoist", "register_jvp",
     "register_keep_layouts", "register_layout", "register_linearize", "register_lowering",
     "register_moves", "register_on_host", "register_partial_eval", "register_reads",
-    "register_retype", "register_stage", "register_steps", "register_transpose", "register_vmap",
+    "register_retype", "register_runs", "register_stage", "register_steps", "register_transpose",
+    "register_vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -184,6 +185,17 @@ def register_steps(primitive: Primitive, rule: Rule) -> Rule:
     rule already.
     """
     return register_from_outside(rules.stepwise, primitive, rule)
+
+
+def register_runs(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(equation) -> InnerPrograms`, for a primitive that holds jaxprs.
+
+    It says which of them an application runs, how often, and on which mesh; what programs send and
+    cost is added up by it. Without a rule, the first jaxpr among the parameters runs once. Raises
+    WeftValueError where there is such a rule already, and for a primitive that was made without
+    `memoise=False`.
+    """
+    return register_from_outside(rules.runs, primitive, rule)
 
 
 def register_retype(primitive: Primitive, rule: Rule) -> Rule:

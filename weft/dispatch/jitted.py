@@ -499,6 +499,23 @@ class Jitted(KnownCalls, Generic[P, R_co]):
                     kwargs[place] = value
         return args, kwargs
 
+    def of_dynamic(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        """A function of the arguments that are not static, and these; what looks at programs traces
+        all arguments that it gets."""
+        static, dynamic = self._split(args, kwargs)
+        if not static:
+            return self, args, kwargs
+        values = [value.value for _, value in static]
+
+        @functools.wraps(self._function)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            given, named = self._join(static, values, (args, kwargs))
+            return self(*given, **named)
+
+        return function, *dynamic
+
     def _donated(self, in_tree: Any) -> tuple[bool, ...]:
         """Whether each leaf of the arguments is donated."""
         options = self._options

@@ -20,8 +20,8 @@ from weft.export.container import Fields, refused
 from weft.runtime import pytree
 
 __all__ = [
-    "register_namedtuple_serialization", "register_pytree_node_serialization", "tree_from_data",
-    "tree_to_data",
+    "key_from_data", "key_to_data", "register_namedtuple_serialization",
+    "register_pytree_node_serialization", "tree_from_data", "tree_to_data",
 ]  # fmt: skip
 
 
@@ -215,10 +215,10 @@ def _class_to_data(cls: type, data: Any, children: list[Any], what: str) -> Any:
 
 
 def _keys(keys: Sequence[Any], what: str) -> list[Any]:
-    return [_key(key, what) for key in keys]
+    return [key_to_data(key, what) for key in keys]
 
 
-def _key(key: Any, what: str) -> Any:
+def key_to_data(key: Any, what: str, operation: str = "export") -> Any:
     """A key of a dict: a pair of its kind and its value, since 1, 1.0, True and "1" differ."""
     for kind, cls in (("text", str), ("boolean", bool), ("integer", int)):
         if type(key) is cls:
@@ -228,19 +228,19 @@ def _key(key: Any, what: str) -> Any:
     if key is None:
         return ["none", None]
     if type(key) is tuple:
-        return ["tuple", _keys(key, what)]
+        return ["tuple", [key_to_data(part, what, operation) for part in key]]
     raise _unwritable(
         what,
         f"a dict with the key {key!r:.100} of class {type(key).__name__}",
         "keys that are strings, numbers, booleans, None, or tuples of those",
         Fix("key", "use a string as the key", {"key": key}),
+        operation,
     )
 
 
-def _unwritable(what: str, got: str, wanted: str, fix: Fix) -> TreeError:
-    return TreeError(
-        f"{what} cannot be written down", operation="export", got=got, wanted=wanted, fix=fix
-    )
+def _unwritable(what: str, got: str, wanted: str, fix: Fix, operation: str = "export") -> TreeError:
+    message = f"{what} cannot be written down"
+    return TreeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def tree_from_data(value: Any, what: str) -> Any:
@@ -314,13 +314,14 @@ def _class_from_data(kind: str, fields: Fields, count: int, what: str) -> tuple[
 
 
 def _keys_from_data(fields: Fields, children: Sequence[Any]) -> list[Any]:
-    keys = [_key_from_data(key, fields.what) for key in fields.array("keys")]
+    keys = [key_from_data(key, fields.what) for key in fields.array("keys")]
     if len(keys) != len(children) or len(set(keys)) != len(keys):
         raise refused(f"{fields.what} is ill-formed", f"keys {keys!r:.100}", "one for each child")
     return keys
 
 
-def _key_from_data(value: Any, what: str) -> Any:
+def key_from_data(value: Any, what: str) -> Any:
+    """The key that was written. Raises WeftValueError for ill-formed data."""
     match value:
         case ["text", str(key)] | ["boolean", bool(key)] | ["none", None as key]:
             return key
@@ -332,5 +333,5 @@ def _key_from_data(value: Any, what: str) -> Any:
             except ValueError:
                 pass
         case ["tuple", list(keys)]:
-            return tuple(_key_from_data(key, what) for key in keys)
+            return tuple(key_from_data(key, what) for key in keys)
     raise refused(f"{what} is ill-formed", f"the key {value!r:.100}", "a key of a dict")

@@ -7,6 +7,8 @@ from weft.core.axes import *
 from weft.core.builder import JaxprBuilder
 from weft.core.check import check_jaxpr, checked, equally_varying, result_types
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect, any_ordered
+from weft.core.inner_programs import NO_PROGRAMS as no_programs
+from weft.core.inner_programs import InnerProgram, InnerPrograms, inner_programs
 from weft.core.jaxpr import NO_EFFECTS as no_effects
 from weft.core.jaxpr import (
     Atom,
@@ -75,6 +77,7 @@ from weft.interpreters.staging import (
 )
 from weft.lowering.eval_trace import EvalTrace, one_operation
 from weft.ops.collectives.all_reduce import vary
+from weft.ops.collectives.invariant import on_first_device
 from weft.ops.collectives.named_axes import check_silent, communication
 from weft.ops.declare import join_varying, linear_jvp, linear_operands, result_type
 from weft.ops.declare import primitive as declare
@@ -82,22 +85,22 @@ from weft.ops.structural.shape import canonical_axes, canonical_axis, reduced_sh
 
 # fmt: off
 __all__ = [
-    "AbstractToken", "AbstractValue", "ArrayType", "ArrayValue", "Atom", "AxisData",
-    "BoundAxis", "BuiltinPrimitives", "ClosedJaxpr", "DEBUG", "DebugInfo", "DropVar", "Effect",
-    "Effects", "Equation", "EvalTrace", "ForeignTrace", "IO", "Jaxpr", "JaxprBuilder",
-    "JaxprEqn", "JaxprTypeError", "LinearOperand", "Literal", "ORDERED_DEBUG", "ORDERED_IO",
-    "OpaqueTraceState", "ParamDict", "Primitive", "ShapeDtypeStruct", "ShapedArray",
+    "AbstractToken", "AbstractValue", "ArrayType", "ArrayValue", "Atom", "AxisData", "BoundAxis",
+    "BuiltinPrimitives", "ClosedJaxpr", "DEBUG", "DebugInfo", "DropVar", "Effect", "Effects",
+    "Equation", "EvalTrace", "ForeignTrace", "IO", "InnerProgram", "InnerPrograms", "Jaxpr",
+    "JaxprBuilder", "JaxprEqn", "JaxprTypeError", "LinearOperand", "Literal", "ORDERED_DEBUG",
+    "ORDERED_IO", "OpaqueTraceState", "ParamDict", "Primitive", "ShapeDtypeStruct", "ShapedArray",
     "StagingTrace", "StagingTracer", "Table", "Trace", "TraceTag", "Tracer", "Typed",
-    "UncheckedPrimitive", "Value", "Var", "Zero", "any_ordered", "array_types",
-    "axis_environment", "axis_length", "axis_names_in_force", "bottom_trace", "bound_axis",
-    "canonical_axes", "canonical_axis", "check_alive", "check_jaxpr", "check_silent", "checked",
-    "communication", "concrete_or_error", "current_trace", "current_variable", "declare",
-    "define_primitive", "effects_of", "equally_varying", "eval_context", "eval_jaxpr",
-    "extend_axis", "extend_mesh", "find_top_trace", "full_lower", "function_as_parameter",
-    "function_name", "gensym", "get_aval", "get_opaque_trace_state", "has_axis_names",
-    "impl_rules", "implicit_cast", "jaxpr_as_fun", "jaxprs_in", "jaxprs_in_params",
-    "join_varying", "last_uses", "leaked", "linear_jvp", "linear_operands", "map_jaxprs",
-    "mapped_aval", "mesh_axes", "names_axis", "new_jaxpr_eqn", "no_effects", "one_operation",
+    "UncheckedPrimitive", "Value", "Var", "Zero", "any_ordered", "array_types", "axis_environment",
+    "axis_length", "axis_names_in_force", "bottom_trace", "bound_axis", "canonical_axes",
+    "canonical_axis", "check_alive", "check_jaxpr", "check_silent", "checked", "communication",
+    "concrete_or_error", "current_trace", "current_variable", "declare", "define_primitive",
+    "effects_of", "equally_varying", "eval_context", "eval_jaxpr", "extend_axis", "extend_mesh",
+    "find_top_trace", "full_lower", "function_as_parameter", "function_name", "gensym", "get_aval",
+    "get_opaque_trace_state", "has_axis_names", "impl_rules", "implicit_cast", "inner_programs",
+    "jaxpr_as_fun", "jaxprs_in", "jaxprs_in_params", "join_varying", "last_uses", "leaked",
+    "linear_jvp", "linear_operands", "map_jaxprs", "mapped_aval", "mesh_axes", "names_axis",
+    "new_jaxpr_eqn", "no_effects", "no_programs", "on_first_device", "one_operation",
     "over_mesh_in_force", "physical_aval", "primal_dtype_to_tangent_dtype", "primitives",
     "pytype_aval_mappings", "reduced_shape", "register_array_value", "register_type_of",
     "registered_twice", "reset_current", "result_type", "result_types", "set_current",

@@ -13,6 +13,7 @@ from weft.base.source import (
     override,
     placed,
     register_internal,
+    tangent_of,
     user_frames,
     warn,
 )
@@ -20,6 +21,7 @@ from weft.base.source import (
 # fmt: off
 __all__ = [
     "Scope", "Source", "backward", "current", "describe", "here", "in_backward_pass", "locate",
-    "new_program", "override", "placed", "register_internal", "user_frames", "warn",
+    "new_program", "override", "placed", "register_internal", "tangent_of", "user_frames",
+    "warn",
 ]
 # fmt: on

@@ -14,12 +14,20 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 if TYPE_CHECKING:
     from weft.runtime import profiler, stablehlo
-    from weft.runtime.backends import ffi_registry, lapack, op_sharding, pjrt, xla_layouts
+    from weft.runtime.backends import (
+        coordination,
+        ffi_registry,
+        lapack,
+        op_sharding,
+        pjrt,
+        xla_layouts,
+    )
     from weft.runtime.jaxlib import pytree
     from weft.runtime.stablehlo import attributes as stablehlo_attributes
     from weft.runtime.stablehlo import collectives as stablehlo_collectives
     from weft.runtime.stablehlo import ffi_operation, mlir
 else:
+    coordination = LazyModule("weft.runtime.backends.coordination")
     ffi_operation = LazyModule("weft.runtime.stablehlo.ffi_operation")
     ffi_registry = LazyModule("weft.runtime.backends.ffi_registry")
     lapack = LazyModule("weft.runtime.backends.lapack")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "backend", "backend_for", "backend_of", "default_backend", "device_count", "devices",
+    "group",
     "host_count", "host_id", "host_ids", "is_started", "local_device_count", "local_devices",
     "process_count", "process_index", "process_indices", "set_distributed", "use_backend",
 ]  # fmt: skip
@@ -106,6 +107,11 @@ def set_distributed(distributed: Distributed) -> None:
             fix = Fix("order", "join the group before anything that uses arrays")
             raise WeftError(message, operation="distributed.initialize", fix=fix)
         _distributed = distributed
+
+
+def group() -> Distributed | None:
+    """The group of processes that this one has joined."""
+    return _distributed
 
 
 @contextlib.contextmanager

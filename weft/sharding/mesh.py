@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from weft.base.notebooks import ShownInNotebooks
 from weft.errors import (
     AxisError,
     Fix,
@@ -45,7 +46,7 @@ class AxisType(enum.Enum):
         return self.name
 
 
-class AnyMesh(Interned):
+class AnyMesh(Interned, ShownInNotebooks):
     """The abstract base of meshes with devices and without."""
 
     __slots__ = ("axis_names", "axis_sizes", "size")

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from weft.base.notebooks import ShownInNotebooks
 from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError, api_boundary
 from weft.sharding.mesh import AnyMesh
 from weft.sharding.names import check_known, quoted
@@ -27,7 +28,7 @@ __all__ = ["NamedSharding", "named_sharding"]
 Device = Any
 
 
-class NamedSharding(Sharding):
+class NamedSharding(Sharding, ShownInNotebooks):
     """An array split over the axes of a mesh, as a `PartitionSpec` says.
 
     `mesh` is a Mesh, or an AbstractMesh where only shapes matter; `spec` a PartitionSpec. Along the

@@ -20,6 +20,7 @@ from weft.base.marked_lists import marked, merge, partition, unmarked
 from weft.core import rules
 from weft.core.axes import axis_environment, extend_mesh, names_axis, with_environment
 from weft.core.check import checked, operands_do_not_fit
+from weft.core.inner_programs import InnerProgram, InnerPrograms
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values, Zero
@@ -525,6 +526,10 @@ def shard_map_keep_layouts(eqn: Equation, layouts: Values, partitioned: bool) ->
     return keep_in_program(eqn, layouts, len(manual.axes) < len(manual.mesh.axis_names))
 
 
+def shard_map_runs(eqn: Equation) -> InnerPrograms:
+    return InnerPrograms((InnerProgram(eqn.params["jaxpr"]),), mesh=eqn.params["manual"].mesh)
+
+
 rules.stage.register(shard_map_p, shard_map_stage)
 holds_one_jaxpr(
     OneJaxpr(shard_map_p, lambda params: f"shard_map of {params['name']}", cut=cut_specs),
@@ -536,5 +541,6 @@ holds_one_jaxpr(
     vmap=shard_map_vmap,
     partial_eval=shard_map_partial_eval,
     keep_layouts=shard_map_keep_layouts,
+    runs=shard_map_runs,
     stepwise=None,
 )

@@ -19,7 +19,7 @@ _INTERNAL = "a part of JAX's implementation"
 MISSING: Mapping[str, str] = MappingProxyType(
     {
         "jax.tools": "programs that write files of TensorFlow and XLA; see `weft.export`",
-        "jax._src.clusters": "`weft.distributed.initialize` finds no cluster; name its processes",
+        "jax._src.clusters": "`weft.distributed.initialize` reads variables of the environment",
         "jax._src.cudnn": _INTERNAL,
         "jax._src.flattree": _INTERNAL,
         "jax._src.lax.convolution._conv_general_dilated_*": _RULES,
@@ -42,7 +42,7 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.core": _CORE,
         "jax._src.custom_derivatives": ("weft.custom_derivatives", "weft"),
         "jax._src.dispatch": (f"{_HERE}.dispatch",),
-        "jax._src.distributed": (f"{_HERE}.one_process",),
+        "jax._src.distributed": (f"{_HERE}.process_group",),
         "jax._src.dtypes": ("weft.dtypes", f"{_HERE}.dtype_names"),
         "jax._src.earray": (f"{_HERE}.earray",),
         "jax._src.flatten_util": ("weft.flatten_util",),

@@ -16,10 +16,8 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft.api.device_put import device_put
-from weft.argument_errors import refusal
+from weft.checkpoints.chunks import tensorstore
 from weft.core.shape_struct import ShapeDtypeStruct
-from weft.errors import WeftNotImplementedError
-from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = [
     "AsyncManager", "BarrierTimeoutError", "GlobalAsyncCheckpointManager",
@@ -27,24 +25,12 @@ __all__ = [
     "get_tensorstore_spec", "is_remote_storage", "run_deserialization", "run_serialization",
 ]  # fmt: skip
 
-_tensorstore: Any = LazyModule("tensorstore")
+_OPERATION = "array_serialization"
 _REMOTE = {"gs": "gcs", "s3": "s3"}
 
 
 class BarrierTimeoutError(Exception):
     """Raised where processes waited too long for one another. There is one, so none is raised."""
-
-
-def _store() -> Any:
-    """TensorStore. Raises WeftNotImplementedError where it is not installed."""
-    try:
-        _tensorstore.Spec  # noqa: B018 - the first use imports it
-    except ImportError as error:
-        message = "arrays are written and read with TensorStore, which is not installed"
-        wanted = "pip install tensorstore"
-        operation = "array_serialization"
-        raise refusal(WeftNotImplementedError, message, operation, f"{error}", wanted) from None
-    return _tensorstore
 
 
 def get_tensorstore_spec(
@@ -113,7 +99,7 @@ def _described(spec: Any, arr: Any) -> Any:
 async def async_serialize(arr_inp: Any, tensorstore_spec: Any, *_: Any, **__: Any) -> None:
     """Writes an array as a whole."""
     spec = _described(tensorstore_spec, arr_inp)
-    store = await _store().open(spec, create=True, open=True)
+    store = await tensorstore(_OPERATION).open(spec, create=True, open=True)
     await store.write(np.asarray(arr_inp))
 
 
@@ -125,7 +111,7 @@ async def async_deserialize(
 
     A larger `global_shape` is filled with zeros, a smaller one is cut out.
     """
-    store = await _store().open(tensorstore_spec, open=True)
+    store = await tensorstore(_OPERATION).open(tensorstore_spec, open=True)
     host = np.asarray(await store.read())
     sharding = in_type
     if isinstance(in_type, ShapeDtypeStruct):
@@ -143,7 +129,7 @@ async def async_deserialize(
 def run_serialization(arrays: Sequence[Any], tensorstore_specs: Sequence[Any]) -> None:
     """Writes several arrays."""
     pairs = [(x, _described(s, x)) for x, s in zip(arrays, tensorstore_specs, strict=True)]
-    opened = [_store().open(spec, create=True, open=True) for _, spec in pairs]
+    opened = [tensorstore(_OPERATION).open(spec, create=True, open=True) for _, spec in pairs]
     writes = [
         store.result().write(np.asarray(x)) for store, (x, _) in zip(opened, pairs, strict=True)
     ]
@@ -235,7 +221,7 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
             if on_commit_callback is not None:
                 on_commit_callback()
 
-        _store()
+        tensorstore(_OPERATION)
         self._start(work)
 
     def serialize_with_paths(

@@ -19,6 +19,7 @@ import numpy as np
 from weft import dtypes, tree
 from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
+from weft.base import source as sources
 from weft.core import rules
 from weft.core.access_pattern import same_dims, same_moves
 from weft.core.axes import bound_axis, mesh_axes
@@ -36,13 +37,14 @@ from weft.ops.collectives.named_axes import (
     bind_checked,
     by_parts,
     check_varies,
+    collective_jvp,
     communicating,
     group_size,
     mesh_position,
     same_along,
     silent,
 )
-from weft.ops.declare import linear_jvp, linear_primitive, primitive
+from weft.ops.declare import linear_primitive, primitive
 from weft.ops.elementwise.arithmetic import add, div, eq, mul
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
@@ -202,7 +204,7 @@ psum_p = Primitive("psum")
 primitive(
     psum_p,
     type_rule=reducing_type("psum", dtypes.NUMERIC),
-    jvp=linear_jvp(psum_p.bind),
+    jvp=collective_jvp(psum_p),
     transpose=psum_transpose,
     vmap=reducing_vmap(psum_p, reduce_sum, lambda x, count: mul(x, type_of(x).dtype.type(count))),
     lower=reducing_lower("stablehlo.add"),
@@ -358,8 +360,9 @@ def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
             return out, Zero(type_of(out).tangent())
         one, zero = (full(aval.shape, number, aval.dtype) for number in (1, 0))
         attained = select(eq(x, vary(out, aval.varying)), one, zero)
-        count = psum_p.bind(attained, **params)
-        return out, div(psum_p.bind(mul(t, attained), **params), count)
+        with sources.tangent_of(kind.name):
+            count = psum_p.bind(attained, **params)
+            return out, div(psum_p.bind(mul(t, attained), **params), count)
 
     return jvp
 

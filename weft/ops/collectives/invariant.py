@@ -36,6 +36,7 @@ from weft.ops.collectives.named_axes import (
     axis_names,
     axis_sizes_of,
     bind_checked,
+    linear_collective,
     mesh_position,
     silent,
     take_rows,
@@ -49,7 +50,9 @@ from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, move_dim
 from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo
 
-__all__ = ["all_gather_invariant", "all_gather_to", "assume_invariant", "pscatter"]
+__all__ = [
+    "all_gather_invariant", "all_gather_to", "assume_invariant", "on_first_device", "pscatter",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -152,7 +155,7 @@ def all_gather_invariant_vmap(
     return merge_dims(x, dimension, len(along["axis_name"]) + tiled), None
 
 
-all_gather_invariant_p = linear_primitive(
+all_gather_invariant_p = linear_collective(
     "all_gather_invariant",
     type_rule=all_gather_invariant_type,
     transpose=lambda ct, x, **params: [pscatter_p.bind(ct, **params)],
@@ -253,7 +256,7 @@ def pscatter_lower(
     return out if tiled else drop_dim(out, dimension)
 
 
-pscatter_p: Primitive = linear_primitive(
+pscatter_p: Primitive = linear_collective(
     "pscatter",
     type_rule=pscatter_type,
     transpose=lambda ct, x, **params: [all_gather_invariant_p.bind(ct, **params)],
@@ -276,13 +279,22 @@ def assume_invariant_transpose(
     ct: Any, x: Any, *, axis_name: Names, axis_sizes: Sizes
 ) -> list[Any]:
     # The first device's value is the result, so its copy gets all of the cotangent.
+    return [on_first_device(ct, axis_name)]
+
+
+def on_first_device(x: Any, names: Names) -> Any:
+    """A value that is equal along axes of a mesh as a term of a sum: the first device along them
+    has it, the others have zeros."""
+    if not names:
+        return x
+    sizes = axis_sizes_of(names)
     places = [
         axis_index_p.bind(axis_name=name, axis_size=size, manual=True)
-        for name, size in zip(axis_name, axis_sizes, strict=True)
+        for name, size in zip(names, sizes, strict=True)
     ]
-    aval = type_of(ct)
-    first = broadcast_in_dim(eq(row_major(places, axis_sizes), np.int32(0)), aval.shape, ())
-    return [select(first, vary(ct, axis_name), zeros(aval))]
+    of = type_of(x)
+    first = broadcast_in_dim(eq(row_major(places, sizes), np.int32(0)), of.shape, ())
+    return select(first, vary(x, names), zeros(of))
 
 
 def assume_invariant_vmap(

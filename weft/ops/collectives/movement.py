@@ -28,8 +28,8 @@ from weft.ops.collectives.named_axes import (
     check_varies,
     communicating,
     group_size,
+    linear_collective,
 )
-from weft.ops.declare import linear_primitive
 from weft.ops.reductions.reduce import check_dtype
 from weft.ops.structural.shape import (
     canonical_axis,
@@ -196,7 +196,7 @@ def all_gather_lower(
     return stablehlo_collectives.all_gather([x], groups, channel, dimension)[0]
 
 
-all_gather_p = linear_primitive(
+all_gather_p = linear_collective(
     "all_gather",
     type_rule=all_gather_type,
     transpose=lambda ct, x, **params: [psum_scatter_p.bind(ct, **params)],
@@ -296,7 +296,7 @@ def psum_scatter_lower(
     return out if tiled else drop_dim(out, dimension)
 
 
-psum_scatter_p: Primitive = linear_primitive(
+psum_scatter_p: Primitive = linear_collective(
     "psum_scatter",
     type_rule=psum_scatter_type,
     transpose=lambda ct, x, **params: [all_gather_p.bind(ct, **params)],
@@ -422,7 +422,7 @@ def all_to_all_lower(
     return stablehlo_collectives.all_to_all([x], groups, channel, split_axis, concat_axis)[0]
 
 
-all_to_all_p = linear_primitive(
+all_to_all_p = linear_collective(
     "all_to_all",
     type_rule=all_to_all_type,
     transpose=all_to_all_transpose,

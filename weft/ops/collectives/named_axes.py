@@ -22,9 +22,10 @@ from weft.core.axes import axis_length, bound_axis, mesh_axes
 from weft.core.check import result_types
 from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Rule, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix, WeftValueError
+from weft.ops.declare import primitive
 from weft.ops.indexing.creation import index_vector
 from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.structural.shape import inverse_permutation, move_dim, reshape
@@ -32,9 +33,9 @@ from weft.runtime import stablehlo, stablehlo_collectives
 
 __all__ = [
     "Groups", "Names", "along_axis", "axes_and_groups", "axis_names", "axis_sizes_of",
-    "bind_checked", "axis_size", "by_parts", "check_silent", "check_varies", "communication",
-    "communicating", "group_size", "mesh_position", "partition_rows", "same_along", "silent",
-    "take_rows",
+    "bind_checked", "axis_size", "by_parts", "check_silent", "check_varies", "collective_jvp",
+    "communication", "communicating", "group_size", "linear_collective", "mesh_position",
+    "partition_rows", "same_along", "silent", "take_rows",
 ]  # fmt: skip
 
 Groups = tuple[tuple[int, ...], ...] | None
@@ -289,6 +290,28 @@ def mesh_position(context: Any, name: Any) -> Any:
 
 
 # ---- helpers of the vmap rules ---------------------------------------------------------------
+
+
+def linear_collective(name: str, **rules_of: Any) -> Primitive:
+    """A collective whose tangent is the same collective of the tangent; the other rules are those
+    that `primitive` takes."""
+    made = Primitive(name)
+    return primitive(made, jvp=collective_jvp(made), **rules_of)
+
+
+def collective_jvp(kind: Primitive) -> Rule:
+    """The jvp rule of a linear collective. What it sends for the tangent can be told by its line
+    from what the program sends."""
+
+    def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        result = kind.bind(x, **params)
+        if type(t) is Zero:
+            return result, Zero(type_of(result).tangent())
+        with sources.tangent_of(kind.name):
+            return result, kind.bind(t, **params)
+
+    return jvp
 
 
 def bind_checked(kind: Primitive, x: Any, **params: Any) -> Any:

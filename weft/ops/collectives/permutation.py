@@ -24,10 +24,10 @@ from weft.ops.collectives.named_axes import (
     Names,
     axis_names,
     axis_sizes_of,
+    linear_collective,
     partition_rows,
     take_rows,
 )
-from weft.ops.declare import linear_primitive
 from weft.ops.elementwise.arithmetic import ge
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import index_vector, iota
@@ -180,7 +180,7 @@ def ppermute_lower(
     return stablehlo_collectives.collective_permute(x, pairs, context.module.new_channel())
 
 
-ppermute_p = linear_primitive(
+ppermute_p = linear_collective(
     "ppermute",
     type_rule=lambda x, *, axis_name, axis_sizes, perm: x,
     transpose=ppermute_transpose,

@@ -19,12 +19,13 @@ from typing import Any
 
 from weft.base.timing import charged
 from weft.runtime.backends import disk_cache
+from weft.runtime.backends.backend import CompileOptions
 from weft.runtime.backends.device_placement import device_list
 from weft.runtime.backends.pjrt_buffers import RuntimeFault
 from weft.runtime.jaxlib.native import version_text
 from weft.runtime.stablehlo.mlir import bytecode, bytecode_without_locations, ir
 
-__all__ = ["Loaded", "load_or_compile", "program_key"]
+__all__ = ["Loaded", "load_or_compile", "program_key", "shared_key"]
 
 Device = Any
 Compile = Callable[[], Any]
@@ -132,6 +133,16 @@ def program_key(
         data = part if isinstance(part, bytes) else part.encode()
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
+    return digest.hexdigest()
+
+
+def shared_key(module: ir.Module, options: CompileOptions, devices: Sequence[Device]) -> str:
+    """The digest of a program of several processes: equal where these run the same. Their machines
+    may differ, so it has less than a `program_key`."""
+    digest = hashlib.sha256(bytecode_without_locations(module))
+    ids = [device.id for device in devices]
+    parts = (options.num_partitions, options.compiler_options, len(options.host_callbacks), ids)
+    digest.update(repr(parts).encode())
     return digest.hexdigest()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Callable, Sequence
@@ -21,10 +22,10 @@ import numpy as np
 from weft import config
 from weft.errors import Fix, PlatformError, WeftValueError
 from weft.runtime import ffi_registry
-from weft.runtime.backends import device_placement, hlo, pjrt_buffers, pjrt_executable
+from weft.runtime.backends import cache_keys, device_placement, hlo, pjrt_buffers, pjrt_executable
 from weft.runtime.backends.backend import Backend, CompileOptions, Executable
 from weft.runtime.backends.xla_layouts import register_partitioner
-from weft.runtime.jaxlib.native import extension, hlo_library
+from weft.runtime.jaxlib.native import extension, hlo_library, version_text
 from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir
 
 __all__ = ["Distributed", "JaxlibBackend", "cuda_plugin", "plugin_apis", "start"]
@@ -47,18 +48,26 @@ class Distributed:
     node_id: int
     num_nodes: int
     cpu_collectives: Any = None
+    local_device_ids: tuple[int, ...] | None = None
+    watcher: Any = None
+    """What looks after the other processes: `weft.distributed.group.Group`."""
 
 
 class JaxlibBackend(Backend):
     """Devices of one platform behind a client of jaxlib."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, group: Any = None) -> None:
         self.client = client
+        self.group = group
         self.platform = client.platform
         self._local: list[Device] = client.local_devices()
         self._all: list[Device] = client.devices()
         self._by_id = {device.id: device for device in self._all}
         self._process_count = 1 + max(device.process_index for device in self._all)
+        if group is not None:
+            for name in ("block_until_ready", "to_numpy"):
+                setattr(self, name, _noted(group, getattr(self, name)))
+            pjrt_buffers.explanations.append(group.explain)
 
     def devices(self) -> list[Device]:
         return list(self._all)
@@ -154,9 +163,19 @@ class JaxlibBackend(Backend):
         out_placements: Sequence[Placement] | None = None,
     ) -> Executable:
         chosen = self._chosen(options, devices)
-        return pjrt_executable.compile_module(
+        numbers = tuple(sorted({device.process_index for device in chosen}))
+        if self.group is None or len(numbers) == 1:
+            return pjrt_executable.compile_module(
+                self.client, module, options, out_types, chosen, out_placements
+            )
+        name = str(module.operation.attributes["sym_name"]).strip('"').removeprefix("jit_")
+        digest = cache_keys.shared_key(module, options, chosen)
+        self.group.agree_program(digest, name, numbers)
+        made = pjrt_executable.compile_module(
             self.client, module, options, out_types, chosen, out_placements
         )
+        made.run_with_others(self.group, name, numbers)
+        return made
 
     def hlo_text(self, module: ir.Module, lines: bool = False) -> str:
         options = hlo_library.HloPrintOptions.short_parsable()
@@ -198,18 +217,32 @@ def start(platform: str, distributed: Distributed | None = None) -> JaxlibBacken
     """
     if platform == "cpu":
         register_partitioner()
-        return JaxlibBackend(_cpu_client(distributed))
+        return JaxlibBackend(_cpu_client(distributed), _group_of(distributed))
     plugin = cuda_plugin() if platform == "cuda" else None
     if plugin is None:
         message = f"the platform {platform!r} is not available: no plugin for it is installed"
         wanted = "'cpu'" if cuda_plugin() is None else "'cpu' or 'cuda'"
         text = (
             "set WEFT_PLATFORMS=cpu where that variable names it, ask for 'cpu' elsewhere, or "
-            "install jax-cuda13-pjrt for CUDA"
+            "pip install 'weft[cuda13]'"
         )
         fix = Fix("platform", text)
         raise PlatformError(message, got=platform, wanted=wanted, fix=fix)
-    return JaxlibBackend(_cuda_client(plugin, distributed))
+    return JaxlibBackend(_cuda_client(plugin, distributed), _group_of(distributed))
+
+
+def _group_of(distributed: Distributed | None) -> Any:
+    return None if distributed is None else distributed.watcher
+
+
+def _noted(group: Any, wait: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that waits for values, which another process may have to make."""
+
+    def noted(values: Any) -> Any:
+        with group.waits.noting("values"):
+            return wait(values)
+
+    return noted
 
 
 def _cpu_client(distributed: Distributed | None) -> Any:
@@ -250,7 +283,24 @@ def cuda_plugin() -> Path | None:
     return None
 
 
+def _check_release(plugin: Path) -> None:
+    """Raises PlatformError where the plugin is of another release than jaxlib: they share memory
+    layouts that change."""
+    name = f"jax-{plugin.parent.name.removeprefix('xla_')}-pjrt"
+    try:
+        release = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:  # a library that somebody built
+        return
+    if release != version_text:
+        message = "the CUDA plugin and jaxlib are of different releases"
+        got, wanted = f"{name} {release}, jaxlib {version_text}", "one release of both"
+        text = f"pip install jaxlib=={version_text} '{name[:-5]}-plugin[with-cuda]=={version_text}'"
+        fix = Fix("platform", f"{text}, or set WEFT_PLATFORMS=cpu")
+        raise PlatformError(message, got=got, wanted=wanted, fix=fix)
+
+
 def _cuda_client(plugin: Path, distributed: Distributed | None) -> Any:
+    _check_release(plugin)
     if not extension.pjrt_plugin_loaded("cuda"):
         plugin_apis.append(extension.load_pjrt_plugin("cuda", str(plugin), None))
     if not extension.pjrt_plugin_initialized("cuda"):
@@ -259,6 +309,8 @@ def _cuda_client(plugin: Path, distributed: Distributed | None) -> Any:
     options: dict[str, Any] = {"platform_name": "cuda", **_memory_options()}
     if distributed is not None:
         options |= {"node_id": distributed.node_id, "num_nodes": distributed.num_nodes}
+        if distributed.local_device_ids is not None:
+            options["visible_devices"] = list(distributed.local_device_ids)
     try:
         return extension.get_c_api_client(
             "cuda", options, distributed.client if distributed is not None else None

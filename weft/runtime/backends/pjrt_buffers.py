@@ -295,6 +295,10 @@ def deleted(operation: str | None = None) -> DeletedArrayError:
     return DeletedArrayError(message, operation=operation)
 
 
+explanations: list[Callable[[], WeftError | None]] = []
+"""Functions that know why the runtime may have failed, beside the program itself."""
+
+
 def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
     """The error for the user when the runtime fails on these buffers.
 
@@ -302,6 +306,9 @@ def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
     """
     if any(is_deleted(buffer) for buffer in buffers):
         return deleted()
+    for explain in explanations:
+        if (explanation := explain()) is not None:
+            return explanation
     return WeftError(f"running the program failed: {error}")
 
 

@@ -157,6 +157,16 @@ class JaxlibExecutable(Executable):
             raise fault(error, buffers) from error
         return results
 
+    def run_with_others(self, group: Any, name: str, processes: tuple[int, ...]) -> None:
+        """Makes runs known to the group of processes that all have to run this program."""
+        alone = self.execute
+
+        def execute(buffers: Sequence[Any]) -> Any:
+            group.started(name, self, processes)
+            return alone(buffers)
+
+        self.execute = execute
+
     def run_to_end(self, buffers: Sequence[Any]) -> list[Any]:
         # With all arguments there, XLA starts an executable with callbacks in the calling thread.
         # To wait for one, it would take a thread that a callback may need to compute.

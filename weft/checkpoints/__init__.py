@@ -1,0 +1,7 @@
+"""Checkpoints: trees of arrays in files, written and read by all processes of a program."""
+
+from weft.checkpoints.restoring import restore as restore
+from weft.checkpoints.saving import save as save
+from weft.checkpoints.step_directory import Checkpoints as Checkpoints
+
+__all__ = ["Checkpoints", "restore", "save"]

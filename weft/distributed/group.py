@@ -1,0 +1,339 @@
+"""The group of processes that this one belongs to, seen from this one.
+
+Each process has a connection to the coordinator, and a thread that listens to it. A process that
+ends, or whose machine is gone, ends the others: `Group.fail` raises in the main thread, and where
+that waits inside of XLA, which nothing can interrupt, ends the process after a moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+import weakref
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from weft.base import source
+from weft.distributed.messages import SECONDARY, Message, decoded, encoded
+from weft.distributed.waits import Waits, collectives, place_of
+from weft.errors import DistributedError, Fix
+
+__all__ = ["Group"]
+
+# How long the main thread has, after another process ended, to come out of what it waits for.
+_GRACE = 3.0
+# See `agreement`: the patience of a process with one thread, and with several.
+_BRIEF, _LONG = 2.0, 60.0
+# Raises the error in the main thread. It has no other use, and is ignored where nothing handles it.
+_SIGNAL = signal.SIGURG
+
+
+class Group:
+    """One process of several, between the meeting and its leaving."""
+
+    def __init__(self, connection: socket.socket, number: int, count: int) -> None:
+        self.connection, self.number, self.count = connection, number, count
+        self.waits = Waits()
+        self.failure: str | None = None
+        self.error: str | None = None  # this process's own
+        self._status = 1
+        # How many programs were started here, by the processes that run them. Those of the same
+        # processes start in the same order in all of them.
+        self.runs: Counter[tuple[int, ...]] = Counter()
+        self._last: tuple[str, Any] | None = None
+        self._leaving = self._raised = self._main_waits = False
+        self._all_left = False
+        # The counts of the processes that have come to their end.
+        self._left: dict[int, Counter[tuple[int, ...]]] = {}
+        self._passed: set[str] = set()
+        self._requests = 0
+        self._answers: dict[int, str | None] = {}
+        self._changed = threading.Condition()
+        self._sending = threading.Lock()
+        self._replaced_hook = sys.excepthook
+
+    def begin(self) -> None:
+        """Starts the thread that receives what the coordinator says, and makes room for the error
+        that it may have to raise in the main thread."""
+        sys.excepthook = self._note_error
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(_SIGNAL, self._interrupted)
+        threading.Thread(target=self._listen, name="weft group", daemon=True).start()
+
+    # ---- waiting for others ----------------------------------------------------------------------
+
+    def barrier(self, name: str) -> None:
+        """Waits until all processes have come to the barrier of this name.
+
+        Raises DistributedError where one of them ends."""
+        self._send({"barrier": name})
+        with self.waits.noting(f"barrier {name!r}"):
+            self._wait(lambda: name in self._passed)
+        self._passed.discard(name)
+
+    def agree(
+        self, digest: str, name: str, processes: Sequence[int], once: bool, problem: str, text: str
+    ) -> None:
+        """Waits until these processes have all come to what a digest tells; see `agreement`.
+
+        Raises DistributedError where one of them comes to something else, or ends: `problem` says
+        what is wrong then, and `text` what to do."""
+        with self._changed:
+            self._requests += 1
+            request = self._requests
+        announcement = {
+            "id": request, "digest": digest, "name": name, "processes": list(processes),
+            "where": source.describe(source.here()), "once": once, "patience": _patience(),
+        }  # fmt: skip
+        self._send({"announce": announcement})
+        with self.waits.noting(f"the others to come to {name}"):
+            self._wait(lambda: request in self._answers)
+        objection = self._answers.pop(request)
+        if objection is not None:
+            message, wanted = f"the processes {problem}", "the same everywhere, in the same order"
+            fix = Fix("same", text)
+            raise DistributedError(message, operation=name, got=objection, wanted=wanted, fix=fix)
+
+    def agree_program(self, digest: str, name: str, processes: Sequence[int]) -> None:
+        """Waits until these processes are all about to run the program with this digest."""
+        problem = "run different programs, which would wait for ever"
+        text = (
+            "call the same functions with the same shapes in all processes; what depends on "
+            "weft.process_index() belongs into the values of arrays"
+        )
+        self.agree(digest, f"the first run of `{name}`", processes, False, problem, text)
+
+    def agree_values(self, digest: str, name: str, processes: Sequence[int]) -> None:
+        """Waits until these processes have all come to put values with this digest."""
+        text = (
+            "put the same values in all processes, or make the array of what each has with "
+            "weft.make_array_from_process_local_data"
+        )
+        problem = "put different values on the devices"
+        self.agree(digest, name, processes, True, problem, text)
+
+    def started(self, name: str, executable: Any, processes: tuple[int, ...]) -> None:
+        """Notes a run of a program that others run too. Raises DistributedError after a failure."""
+        self.runs[processes] += 1
+        self._last = name, weakref.ref(executable)
+        if self._left:
+            self._look_for_ended()
+        if self.failure is not None:
+            raise self._failed()
+
+    def _look_for_ended(self) -> None:
+        """Fails where this process has started a program that another one, which has ended, has
+        not: its collectives would wait for ever."""
+        for number, counts in list(self._left.items()):
+            for processes, count in list(self.runs.items()):
+                if number in processes and count > counts[processes] and not self._leaving:
+                    self.fail(
+                        f"process {number} has come to its end after {counts[processes]} shared "
+                        f"programs; this one has started {count}, the last of them "
+                        f"`{self._last[0] if self._last else None}`"
+                    )
+
+    def _wait(self, met: Any) -> None:
+        main = threading.current_thread() is threading.main_thread()
+        self._main_waits = self._main_waits or main
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: met() or self.failure is not None)
+        finally:
+            self._main_waits = self._main_waits and not main
+        if not met():
+            raise self._failed()
+
+    def explain(self) -> DistributedError | None:
+        """Why the runtime fails: None where no other process has ended, within a moment."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.failure is not None, timeout=2.0)
+        return None if self.failure is None else self._failed()
+
+    def _failed(self) -> DistributedError:
+        self._raised = True
+        stack = sys._current_frames().get(threading.main_thread().ident or 0)
+        message = f"the group of processes failed: {self.failure}"
+        return DistributedError(message, where=place_of(stack))
+
+    # ---- what the coordinator says ---------------------------------------------------------------
+
+    def _send(self, message: Message) -> None:
+        try:
+            with self._sending:
+                self.connection.sendall(encoded(message))
+        except OSError:  # the listening thread finds out as well, and says so
+            self.explain()
+            raise self._failed() from None
+
+    def _listen(self) -> None:
+        with contextlib.suppress(OSError, ValueError), self.connection.makefile("rb") as lines:
+            for line in lines:
+                ((kind, content),) = decoded(line).items()
+                getattr(self, f"_on_{kind}")(content)
+        if not self._leaving:
+            self.fail("the coordinator ended, or cannot be reached any more")
+
+    def _on_barrier(self, name: str) -> None:
+        with self._changed:
+            self._passed.add(name)
+            self._changed.notify_all()
+
+    def _on_answer(self, answer: Message) -> None:
+        with self._changed:
+            self._answers[answer["id"]] = answer["objection"]
+            self._changed.notify_all()
+
+    def _on_left(self, content: Message) -> None:
+        counts = {tuple(processes): count for processes, count in content["runs"]}
+        self._left[content["process"]] = Counter(counts)
+        self._look_for_ended()
+
+    def _on_all_left(self, _: None) -> None:
+        with self._changed:
+            self._all_left = True
+            self._changed.notify_all()
+
+    def _on_failed(self, content: Message) -> None:
+        self.fail(content["text"])
+
+    def _on_status(self, _: Message) -> None:
+        status = self.waits.status() | {"runs": self.runs.total(), "program": self._program()}
+        with contextlib.suppress(DistributedError):
+            self._send({"status": status})
+
+    def _program(self) -> str:
+        """The last program that was started, and its collectives."""
+        if self._last is None:
+            return "none"
+        name, executable = self._last[0], self._last[1]()
+        found = [] if executable is None else collectives(executable.as_text())
+        return f"`{name}`, with {', '.join(found)}" if found else f"`{name}`"
+
+    def _on_report(self, statuses: dict[str, Message]) -> None:
+        print("\n".join(_report(statuses)), file=sys.stderr, flush=True)
+
+    # ---- the end ---------------------------------------------------------------------------------
+
+    def fail(self, text: str) -> None:
+        """Ends this process because of another one: first by an error in its main thread."""
+        with self._changed:
+            if self.failure is None:
+                self.failure = text
+            self._changed.notify_all()
+        if self._leaving:
+            return
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
+        timer = threading.Timer(_GRACE, self._end)
+        timer.daemon = True
+        timer.start()
+
+    def _interrupted(self, *_: Any) -> None:
+        """The handler of the signal, in the main thread; what waits in `_wait` raises it there."""
+        quiet = self._raised or self._leaving or self._main_waits
+        if self.failure is not None and not quiet:
+            raise self._failed()
+
+    def _end(self) -> None:
+        """Ends the process where its main thread has not come to raise the error."""
+        if self._raised or self._leaving:
+            return
+        stack = sys._current_frames().get(threading.main_thread().ident or 0)
+        print("Most recent call, which waits for another process, last:", file=sys.stderr)
+        traceback.print_stack(stack, file=sys.stderr)
+        print(f"weft.errors.DistributedError: {self._failed()}", file=sys.stderr)
+        self._exit()
+
+    def _exit(self) -> None:
+        """Ends the process at once, with the status of an error: its own, or that of another."""
+        status = self._status if self.failure is None else SECONDARY
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+
+    def _note_error(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        """The hook for an error that nobody caught: the others are told of it."""
+        if issubclass(kind, KeyboardInterrupt):  # as a shell has it
+            self._status = 128 + signal.SIGINT
+        lines = traceback.format_exception_only(kind, error)
+        self.error = "".join(lines).strip().replace("\n", "\n    ")
+        frames = [f for f, _ in traceback.walk_tb(trace)]
+        place = next((f for f in reversed(frames) if not _is_weft(f)), None)
+        if place is not None and not isinstance(error, DistributedError):
+            self.error += f"\n    at {place.f_code.co_filename}:{place.f_lineno}"
+        self._replaced_hook(kind, error, trace)
+
+    def leave(self, timeout: float) -> None:
+        """Leaves the group: waits for the others, where this process has come to a good end.
+
+        After a failure the process ends here: XLA's threads would wait for ever for processes that
+        are gone, and the interpreter for them."""
+        if self._leaving:
+            return
+        sys.excepthook = self._replaced_hook
+        self._leaving = True
+        if self.failure is None:
+            with contextlib.suppress(DistributedError):
+                runs = [[list(processes), n] for processes, n in self.runs.items()]
+                self._send({"leaving": {"error": self.error, "runs": runs}})
+        if self.failure is not None or self.error is not None:
+            self._exit()
+        with self._changed:
+            self._changed.wait_for(lambda: self._all_left or self.failure is not None, timeout)
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+        self.connection.close()
+
+    def watch(self, seconds: float) -> None:
+        """Starts the thread that asks all processes what they do when this one has waited for that
+        long."""
+
+        def look() -> None:
+            asked = False
+            while not self._leaving:
+                late = self.waits.longest() > seconds
+                if late and not asked:
+                    with contextlib.suppress(DistributedError):
+                        self._send({"stuck": None})
+                asked = late
+                self._pause(min(1.0, seconds / 4))
+
+        threading.Thread(target=look, name="weft watchdog", daemon=True).start()
+
+    def _pause(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._leaving, seconds)
+
+
+def _patience() -> float:
+    """For how many seconds others may come to something else before it counts as a difference."""
+    own = [t for t in threading.enumerate() if not t.name.startswith("weft")]
+    return _BRIEF if len(own) == 1 else _LONG
+
+
+def _is_weft(frame: Any) -> bool:
+    return source.is_internal(frame.f_code.co_filename)
+
+
+def _report(statuses: dict[str, Message]) -> Iterator[str]:
+    """What all processes do, and which of them the others wait for."""
+    most = max(status["runs"] for status in statuses.values())
+    yield "weft: processes wait for one another for long:"
+    for number, status in statuses.items():
+        behind = " <- the others wait for it" if status["runs"] < most else ""
+        yield f"  process {number} has started {status['runs']} shared programs{behind}"
+        if not status["waits"]:
+            yield f"    runs {status['main']}"
+        for wait in status["waits"]:
+            yield f"    waits {wait['seconds']:.0f} s for {wait['what']}, in {wait['where']}"
+        yield f"    the last program: {status['program']}"

@@ -1,0 +1,198 @@
+"""What processes tell one another outside of their programs: NumPy arrays and numbers.
+
+Each process's values are the block of an array over one device of each process, as bytes, so that
+every dtype arrives as it is; a program of XLA brings them to all.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import tree
+from weft.api.jit import jit
+from weft.api.process_local_data import make_array_from_process_local_data
+from weft.arrays.array import Array
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.runtime import client
+from weft.sharding import Mesh, NamedSharding, PartitionSpec
+
+__all__ = ["assert_equal", "broadcast_one_to_all", "process_allgather", "sync_global_devices"]
+
+AXIS = "processes"
+
+
+@api_boundary
+def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
+    """The values of all processes as NumPy arrays, in each of them.
+
+    Leaves are numbers, NumPy arrays and arrays of this process, of one shape and dtype in all
+    processes: stacked in the order of the processes, or with `tiled` one behind the other. Of an
+    array over several processes the whole array is returned, which `tiled` has to ask for. All
+    processes have to call it.
+
+    Raises WeftValueError for an array over several processes without `tiled`, and WeftTypeError for
+    what has no values.
+
+    >>> import weft
+    >>> weft.distributed.process_allgather(np.arange(2.0)).shape
+    (1, 2)
+    """
+    return tree.map(lambda leaf: _gathered(leaf, tiled), in_tree)
+
+
+@api_boundary
+def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
+    """The values of one process as NumPy arrays, in all of them: of process 0, or of that which
+    says `is_source`.
+
+    The trees of the other processes have the same structure, shapes and dtypes; their values do not
+    matter. All processes have to call it. Raises WeftValueError where the only process says that it
+    is not the source.
+
+    >>> import weft
+    >>> weft.distributed.broadcast_one_to_all({"step": 3})
+    {'step': array(3)}
+    """
+    operation = "broadcast_one_to_all"
+    if is_source is None:
+        is_source = client.process_index() == 0
+    if client.process_count() == 1:
+        if not is_source:
+            message = f"{operation}: no process is the source"
+            got = "is_source=False in the only process"
+            raise WeftValueError(message, operation=operation, got=got, wanted="True, or nothing")
+        return tree.map(_hosted, in_tree)
+
+    def one(leaf: Any) -> Any:
+        values = _hosted(leaf)
+        data = _bytes_of(values) if is_source else np.zeros(values.nbytes, np.uint8)
+        return _values_of(_computed(_sum, data), values)
+
+    return tree.map(one, in_tree)
+
+
+@api_boundary
+def sync_global_devices(name: str) -> None:
+    """Returns when all processes are here, under the same name.
+
+    Raises DistributedError where they come under different names, and where one of them ends.
+
+    >>> import weft
+    >>> weft.distributed.sync_global_devices("written")
+    """
+    group = client.group()
+    if group is not None:
+        group.watcher.barrier(str(name))
+
+
+@api_boundary
+def assert_equal(in_tree: Any, fail_message: str = "") -> None:
+    """Raises AssertionError where the trees of processes differ. All processes have to call it.
+
+    >>> import weft
+    >>> weft.distributed.assert_equal({"seed": 7})
+    """
+    leaves, structure = tree.flatten(in_tree)
+    shapes = [(leaf.shape, str(leaf.dtype)) for leaf in map(_hosted, leaves)]
+    text = f"{structure} {shapes}".encode()
+    digest = np.frombuffer(hashlib.sha256(text).digest(), np.uint8)
+    if not (process_allgather(digest) == digest).all():
+        raise AssertionError(f"{fail_message}: trees of processes differ in structure".lstrip(": "))
+    for (path, leaf), first in zip(
+        tree.leaves_with_path(in_tree), tree.leaves(broadcast_one_to_all(in_tree)), strict=True
+    ):
+        same = _bytes_of(_hosted(leaf)).tobytes() == _bytes_of(first).tobytes()
+        if not process_allgather(np.asarray(same)).all():
+            what = f"the leaf {tree.keystr(path)} differs between processes"
+            raise AssertionError(f"{fail_message}: {what}".lstrip(": "))
+
+
+# ---- bytes of all processes ----------------------------------------------------------------------
+
+
+def _hosted(leaf: Any) -> np.ndarray[Any, Any]:
+    values = np.asarray(leaf)
+    if values.dtype.hasobject:
+        message = "processes tell one another arrays and numbers"
+        got = f"{type(leaf).__name__}"
+        raise WeftTypeError(message, operation="process_allgather", got=got, wanted="numbers")
+    return values
+
+
+def _bytes_of(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
+
+
+def _values_of(data: np.ndarray[Any, Any], like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.frombuffer(data.tobytes(), like.dtype).reshape(like.shape).copy()
+
+
+def _gathered(leaf: Any, tiled: bool) -> np.ndarray[Any, Any]:
+    if isinstance(leaf, Array) and not leaf.is_fully_addressable:
+        return _whole(leaf, tiled)
+    values = _hosted(leaf)
+    if client.process_count() == 1:
+        return values if tiled else values[None]
+    count = client.process_count()
+    rows = _computed(_same, _bytes_of(values)).tobytes()
+    stacked = np.frombuffer(rows, values.dtype).reshape(count, *values.shape).copy()
+    if not tiled:
+        return stacked
+    return stacked.reshape(-1, *values.shape[1:]) if values.ndim else stacked
+
+
+def _whole(array: Array, tiled: bool) -> np.ndarray[Any, Any]:
+    """An array over several processes, brought to each of its devices."""
+    if array.is_fully_replicated:
+        return np.asarray(array)
+    if not tiled:
+        message = "an array over several processes is not one of each process's own"
+        wanted = "tiled=True, which returns the whole array"
+        fix = Fix("argument", "pass tiled=True", {"tiled": True})
+        got = f"{array.type} with {array.sharding}"
+        raise WeftValueError(
+            message, operation="process_allgather", got=got, wanted=wanted, fix=fix
+        )
+    mesh = Mesh(np.asarray(array.sharding.device_list), (AXIS,))
+    everywhere = NamedSharding(mesh, PartitionSpec())
+    return np.asarray(_everywhere(_same, everywhere)(array))
+
+
+def _computed(function: Callable[[Any], Any], data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What a function makes of the bytes of all processes, as rows of one array."""
+    count = client.process_count()
+    if data.size == 0:
+        return np.zeros((count, 0), np.uint8)
+    mesh = _one_each()
+    rows = make_array_from_process_local_data(
+        NamedSharding(mesh, PartitionSpec(AXIS)), data[None], (count, data.size)
+    )
+    return np.asarray(_everywhere(function, NamedSharding(mesh, PartitionSpec()))(rows))
+
+
+@functools.lru_cache(maxsize=1)
+def _one_each() -> Mesh:
+    """A mesh of the first device of each process."""
+    firsts: dict[int, Any] = {}
+    for device in client.devices():
+        firsts.setdefault(device.process_index, device)
+    return Mesh(np.asarray([firsts[number] for number in sorted(firsts)]), (AXIS,))
+
+
+@functools.lru_cache(maxsize=64)
+def _everywhere(function: Callable[[Any], Any], place: NamedSharding) -> Any:
+    return jit(function, out_shardings=place)
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+def _sum(x: Any) -> Any:
+    return jnp.sum(x, axis=0, dtype=np.uint8)

@@ -1,0 +1,57 @@
+"""Messages between the processes of a group and its coordinator: JSON, one line each, over TCP."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+__all__ = ["LIMIT", "SECONDARY", "address_of", "decoded", "encoded", "keep_alive"]
+
+Message = dict[str, Any]
+
+LIMIT = 1 << 24
+"""The most bytes of a message."""
+
+SECONDARY = 76
+"""The exit status of a process that ends because another one failed."""
+
+
+def encoded(message: Message) -> bytes:
+    """A message as it is sent."""
+    return json.dumps(message).encode() + b"\n"
+
+
+def decoded(line: bytes) -> Message:
+    """A message that was sent. Raises ValueError for bytes that are none."""
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise ValueError(f"a message is a dict, not {found!r:.80}")
+    return found
+
+
+def keep_alive(connection: socket.socket, timeout: int) -> None:
+    """Makes the system look whether the machine on the other side is still there: the connection to
+    one that lost its power or its network ends after `timeout` seconds. (A process that ends is
+    noticed at once: the system closes its connections.) The system does so without the interpreter,
+    whose lock may be held by other code for long."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    third = max(1, timeout // 3)
+    for name, value in (("KEEPIDLE", third), ("KEEPINTVL", third), ("KEEPCNT", 2)):
+        if hasattr(socket, f"TCP_{name}"):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_{name}"), value)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # for what was sent and not received
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * timeout)
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Host and port of "host:port" or "[IPv6 address]:port". Raises ValueError for other texts.
+
+    >>> address_of("node1:1234"), address_of("[::1]:80")
+    (('node1', 1234), ('::1', 80))
+    """
+    host, colon, port = text.rpartition(":")
+    if not (host and colon and port.isdigit() and 0 < int(port) < 65536):
+        raise ValueError(text)
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,0 +1,85 @@
+"""What the threads of this process wait for, and where: what a report of a stuck group says."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from weft.base import source
+from weft.runtime.hlo_text import parse
+
+__all__ = ["Waits", "collectives", "place_of"]
+
+
+# Where the standard library is: `threading` stands above the user's line in many stacks.
+_STANDARD = os.path.dirname(threading.__file__) + os.sep
+_PACKAGES = ("site-packages", "dist-packages")
+
+_KINDS = frozenset(
+    {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute"}
+)
+
+
+class Waits:
+    """The waits of this process for others, by thread."""
+
+    def __init__(self) -> None:
+        self._since: dict[int, tuple[float, str]] = {}
+
+    @contextlib.contextmanager
+    def noting(self, what: str) -> Iterator[None]:
+        """Notes for a block that this thread waits."""
+        thread = threading.get_ident()
+        outer = self._since.get(thread)
+        if outer is None:
+            self._since[thread] = (time.monotonic(), what)
+        try:
+            yield
+        finally:
+            if outer is None:
+                del self._since[thread]
+
+    def longest(self) -> float:
+        """For how many seconds the thread that has waited the longest has."""
+        now = time.monotonic()
+        return max((now - since for since, _ in list(self._since.values())), default=0.0)
+
+    def status(self) -> dict[str, Any]:
+        """What the threads wait for; of the main thread also where it is."""
+        frames, now = sys._current_frames(), time.monotonic()
+        main = threading.main_thread().ident
+        return {
+            "main": place_of(frames.get(main or 0)),
+            "waits": [
+                {"what": what, "seconds": now - since, "where": place_of(frames.get(thread))}
+                for thread, (since, what) in list(self._since.items())
+            ],
+        }
+
+
+def collectives(text: str) -> list[str]:
+    """The collectives in the text of a compiled program, each with the user's line."""
+    module = parse(text)
+    found = []
+    for computation in module.computations.values():
+        for one in computation.instructions:
+            kind = one.opcode.removesuffix("-start")
+            if kind in _KINDS:
+                found.append(f"{kind} at {module.line(one)}")
+    return found
+
+
+def place_of(frame: Any) -> str:
+    """The user's line in a stack, such as `train.py:12 in step`."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        standard = name.startswith(_STANDARD) and not name[len(_STANDARD) :].startswith(_PACKAGES)
+        if not (source.is_internal(name) or standard or name.startswith("<frozen")):
+            return f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
+        frame = frame.f_back
+    return "weft"
