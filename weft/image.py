@@ -13,6 +13,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from weft import dtypes
 from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
@@ -27,6 +29,7 @@ from weft.ops.elementwise.arithmetic import add, div, gt, le, lt, max, mul, sin,
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, full, iota, zeros_like_array
+from weft.ops.indexing.gather import GatherDimensionNumbers, gather
 from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import canonical_precision, dot_general
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape
@@ -210,11 +213,23 @@ def _nearest(x: Any, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     for dim in dims:
         length, wanted = type_of(x).shape[dim], shape[dim]
         # Integers: the middle of sample i is at (2 i + 1) length / (2 wanted).
-        wide = dtypes.int64
-        places = add(mul(iota(wide, wanted), wide.type(2)), wide.type(1))
-        places = div(mul(places, wide.type(length)), wide.type(2 * wanted))
-        x = take(x, places, axis=dim, mode="clip")
+        places = (2 * np.arange(wanted, dtype=np.int64) + 1) * length // (2 * wanted)
+        x = _taken(x, places.astype(np.int32), dim)
     return x
+
+
+def _taken(x: Any, places: Any, dim: int) -> Any:
+    """The samples at places of one dimension, none of which is outside of it."""
+    shape = type_of(x).shape
+    others = tuple(d for d in range(len(shape)) if d != dim)
+    return gather(
+        x,
+        places[:, None],
+        GatherDimensionNumbers(others, (dim,), (dim,)),
+        tuple(1 if d == dim else n for d, n in enumerate(shape)),
+        indices_are_sorted=True,
+        mode="promise_in_bounds",
+    )
 
 
 def _out_shape(operation: str, image: Any, shape: Any) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ class Work(NamedTuple):
 
 Rule = Callable[[Equation], Work]
 
-_ADDITIONS = "add sub add_tangents neg max min abs mul div rem square relu".split()
+_ADDITIONS = "add sub add_tangents neg max min abs mul div rem square relu relu6 hard_silu".split()
 _FREE = (
     "and bitcast_convert_type ceil clone_key clz complex composite conj constant "
     "convert_element_type copy eq floor ge gt imag in_memory inspect_sharding iota is_finite "
@@ -49,7 +49,7 @@ _FREE = (
     # They move elements.
     "all_gather all_gather_invariant all_to_all assume_invariant axis_index broadcast_in_dim "
     "concatenate dynamic_slice dynamic_update_slice gather index_vector pad ppermute pscatter "
-    "reshape rev scatter slice split squeeze swap transpose get platform_index "
+    "diagonal reshape rev scatter slice split squeeze swap transpose get platform_index "
     # They compare, count or work with integers.
     "argmax argmin cummax_index lu_pivots_to_permutation philox4x32 rng_bit_generator sort "
     "threefry2x32 top_k mulhi reduce_and reduce_or reduce_xor random_seed"

@@ -381,8 +381,12 @@ def block_until_ready(x: T) -> T:
     >>> weft.block_until_ready({"w": wnp.ones(2)})  # before a clock is stopped
     {'w': Array([1., 1.], dtype=float32)}
     """
-    # Most often one array is waited for, and its tree need not be asked for.
-    leaves = (x,) if type(x) is Array else tree.leaves(x)
+    # Most often one array is waited for, or a few, and the tree need not be asked for.
+    leaves: Any = x if type(x) is tuple or type(x) is list else (x,)
+    for leaf in leaves:
+        if type(leaf) is not Array:
+            leaves = tree.leaves(x)
+            break
     arrays = [leaf._live() for leaf in leaves if type(leaf) is Array]
     if arrays:
         client.backend().block_until_ready(arrays)

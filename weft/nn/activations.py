@@ -22,9 +22,8 @@ from weft.numpy.elementwise import add, constant, filled, multiply, same, square
 from weft.numpy.promotion import Unary, as_operand, unary
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import elementary, special
-from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.elementwise.rectified import relu_p
+from weft.ops.elementwise.rectified import gelu_p, hard_silu_p, relu6_p, relu_p, silu_p
 from weft.ops.elementwise.selection import clamp, select
 from weft.ops.structural.joining import split
 from weft.typing import ArrayLike
@@ -68,14 +67,6 @@ def _relu(x: Any) -> Any:
     return lax.max(x, filled(0, x))
 
 
-@compiled
-def _relu6(x: Any) -> Any:
-    # One mask, which is all that the derivative reads. NaN, which compares false, stays.
-    outside = bitwise_or(lax.le(x, constant(0, x)), lax.ge(x, constant(6, x)))
-    corner = select(lax.ge(x, constant(3, x)), filled(6, x), filled(0, x))
-    return select(outside, corner, x)
-
-
 relu: Unary = unary(
     "relu",
     {FLOATING: relu_p.bind, dtypes.INTEGER: _relu},
@@ -87,13 +78,15 @@ relu: Unary = unary(
     Array([0., 2.], dtype=float32)
     """,
 )
-relu6: Unary = _real(
-    _relu6,
+relu6: Unary = unary(
+    "relu6",
+    {FLOATING: relu6_p.bind},
     """min(max(x, 0), 6), with derivative 0 at both corners.
 
     >>> relu6(np.array([-1.0, 2.0, 7.0]))
     Array([0., 2., 6.], dtype=float32)
     """,
+    inexact=True,
 )
 
 
@@ -189,20 +182,17 @@ def _at_least(x: Any, least: float) -> Any:
 
     `least` is so low that the function is 0 there, in every dtype.
     """
-    if type_of(x).dtype in dtypes.COMPLEX:
-        return x
     return select(lax.lt(x, constant(least, x)), filled(least, x), x)
 
 
 @compiled
 def _silu(x: Any) -> Any:
-    x = _at_least(x, -1000.0)
     return lax.mul(x, elementary.logistic(x))
 
 
 silu: Unary = unary(
     "silu",
-    {INEXACT: _silu},
+    {FLOATING: silu_p.bind, dtypes.COMPLEX: _silu},
     """x * sigmoid(x), also known as swish.
 
     Elfwing, Uchibe and Doya, "Sigmoid-weighted linear units" (2017).
@@ -261,14 +251,10 @@ mish: Unary = _real(
 
 @compiled
 def _gelu(x: Any, *, approximate: bool) -> Any:
+    if approximate:
+        return gelu_p.bind(x)
     half = constant(0.5, x)
     x = _at_least(x, -100.0)
-    if approximate:
-        # Not with x**3, which overflows 16 bits from 40 on. From 100 on the tangent is 1.
-        size = lax.min(x, constant(100, x))
-        factor = lax.add(constant(1, x), lax.mul(constant(0.044715, x), lax.mul(size, size)))
-        inner = lax.mul(lax.mul(constant(math.sqrt(2 / math.pi), x), size), factor)
-        return lax.mul(lax.mul(half, x), lax.add(constant(1, x), lax.tanh(inner)))
     tail = special.erfc(lax.mul(x, constant(-math.sqrt(0.5), x)))
     return lax.mul(lax.mul(half, x), tail)
 
@@ -347,23 +333,16 @@ def _hard_tanh(x: Any) -> Any:
 
 @compiled
 def _hard_sigmoid(x: Any) -> Any:
-    return lax.div(_relu6.function(lax.add(x, constant(3, x))), constant(6, x))
-
-
-@compiled
-def _hard_silu(x: Any) -> Any:
-    x = _at_least(x, -4.0)
-    return lax.mul(x, _hard_sigmoid.function(x))
+    return lax.div(relu6_p.bind(lax.add(x, constant(3, x))), constant(6, x))
 
 
 @compiled
 def _sparse_plus(x: Any) -> Any:
     one = constant(1, x)
-    # Beyond the curve its derivative would be infinite, and 0 times that NaN.
-    bent = select(lax.ge(lax.abs(x), one), filled(0, x), x)
+    # Beyond the curve its derivative would be infinite, and 0 times that NaN: there it is 0.
+    bent = select(lax.ge(lax.abs(x), one), filled(-1, x), x)
     curve = lax.mul(constant(0.25, x), lax.square(lax.add(bent, one)))
-    above = select(lax.ge(x, one), x, curve)
-    return select(lax.le(x, lax.neg(one)), filled(0, x), above)
+    return select(lax.ge(x, one), x, curve)
 
 
 @compiled
@@ -389,13 +368,15 @@ hard_sigmoid: Unary = _real(
     Array([0. , 0.5, 1. ], dtype=float32)
     """,
 )
-hard_silu: Unary = _real(
-    _hard_silu,
+hard_silu: Unary = unary(
+    "hard_silu",
+    {FLOATING: hard_silu_p.bind},
     """x * hard_sigmoid(x).
 
     >>> hard_silu(np.array([-4.0, 1.0, 4.0]))
     Array([-0.       ,  0.6666667,  4.       ], dtype=float32)
     """,
+    inexact=True,
 )
 hard_swish: Unary = hard_silu
 sparse_plus: Unary = _real(

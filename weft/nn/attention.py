@@ -50,18 +50,24 @@ def _attention(
     shape = (batch, groups, heads // groups, length, keys)
     dtype = type_of(query).dtype
     wide = dtypes.float32 if dtypes.itemsize_bits(dtype) < 32 else dtype
-    split = reshape(query, (batch, length, groups, heads // groups, width))
-    numbers = (((4,), (3,)), ((0, 2), (0, 2)))  # batch, group, T, queries per key, S
-    logits = dot_general(split, key, numbers, preferred_element_type=wide)
-    logits = mul(transpose(logits, (0, 1, 3, 2, 4)), wide.type(scale))
+    each = heads // groups
+    # Queries, which are fewer, are put in order, so that logits need not be; and XLA would copy
+    # logits for a dimension of length 1.
+    split = transpose(reshape(query, (batch, length, groups, each, width)), (0, 2, 3, 1, 4))
+    rows = (batch, groups, *([n for n in (each, length) if n != 1] or [1]))
+    last = len(rows)
+    numbers = (((last,), (3,)), ((0, 1), (0, 2)))
+    logits = dot_general(reshape(split, (*rows, width)), key, numbers, preferred_element_type=wide)
+    logits = reshape(mul(logits, wide.type(scale)), shape)
     if "bias" in given:
         logits = add(logits, convert(_spread(given["bias"], shape), wide))
     allowed = _allowed(given, shape, causal, window)
     # Of keys up to its own place, each query may attend to the first.
     some = not {"bias", "mask", "query_seq_lengths", "key_value_seq_lengths"} & given.keys()
     weights, total, largest = _weights(logits, allowed, never_empty=some and window is None)
-    weights = convert(weights, type_of(value).dtype)
-    found = dot_general(weights, value, (((4,), (1,)), ((0, 1), (0, 2))))
+    weights = reshape(convert(weights, type_of(value).dtype), (*rows, keys))
+    found = dot_general(weights, value, (((last,), (1,)), ((0, 1), (0, 2))))
+    found = reshape(found, (batch, groups, each, length, width))
     found = reshape(transpose(found, (0, 3, 1, 2, 4)), (batch, length, heads, width))
     sums = add(log(total), largest)
     return found, reshape(transpose(sums, (0, 3, 1, 2)), (batch, length, heads))

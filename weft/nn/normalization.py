@@ -40,6 +40,7 @@ from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import rounding
 from weft.ops.elementwise.complex import real
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
+from weft.ops.elementwise.flat import flat_log
 from weft.ops.elementwise.powers import rsqrt
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota
@@ -179,11 +180,8 @@ def _logsumexp(
     if weights is not None:
         terms = lax.mul(terms, weights)
     total = reduce_sum(terms, axes)
-    # Where no element counts, the derivative is 0: the logarithm is not evaluated at 0.
-    nothing = lax.eq(total, constant(0, total))
-    safe = select(nothing, filled(1, total), total)
-    logarithm = lax.log(lax.abs(safe) if signed else safe)
-    logarithm = select(nothing, filled(-math.inf, logarithm), logarithm)
+    # Where no element counts, the derivative is 0.
+    logarithm = flat_log(lax.abs(total) if signed else total)
     out = lax.add(logarithm, shift if signed else complex_shift)
     outs = (out, lax.sign(total)) if signed else (out,)
     outs = tuple(kept(x, shape, axes, keepdims) for x in outs)
@@ -265,10 +263,7 @@ def _logsumexp_of_parts(part: Any, sign: Any, names: tuple[str, ...], signed: bo
     """`logsumexp` along named axes, from the logarithm and the sign of the sum at each place."""
     shift, _ = _or_zero(pmax(stop_gradient(part), names))
     total = psum(lax.mul(sign, lax.exp(lax.sub(part, shift))), names)
-    nothing = lax.eq(total, constant(0, total))
-    safe = select(nothing, filled(1, total), total)
-    logarithm = lax.log(lax.abs(safe) if signed else safe)
-    out = lax.add(select(nothing, filled(-math.inf, logarithm), logarithm), shift)
+    out = lax.add(flat_log(lax.abs(total) if signed else total), shift)
     return (out, lax.sign(total)) if signed else out
 
 

@@ -267,9 +267,10 @@ def _trapezoid(y: Any, step: Any, *, axis: int, coordinates: bool) -> Any:
     shape = type_of(y).shape
     if not type_of(step).ndim and shape[axis] > 1 and working not in dtypes.COMPLEX:
         # One sum, without arrays of neighbours: of the first and the last only half counts.
-        first, last = slice_in_dim(y, 0, 1, axis=axis), slice_in_dim(y, -1, None, axis=axis)
-        halves = mul(_finite(join([first, last], axis)), working.type(0.5))
-        total = sub(reduce_sum(y, (axis,)), reduce_sum(halves, (axis,)))
+        total = reduce_sum(y, (axis,))
+        ends = (slice_in_dim(y, 0, 1, axis=axis), slice_in_dim(y, -1, None, axis=axis))
+        halves = add(*(mul(end, working.type(0.5)) for end in ends))
+        total = sub(total, _finite(reshape(halves, type_of(total).shape)))
         return convert(mul(total, step), dtype)
     means = add(slice_in_dim(y, 1, None, axis=axis), slice_in_dim(y, 0, -1, axis=axis))
     if coordinates:

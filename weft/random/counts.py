@@ -89,10 +89,10 @@ def _linear(constant: float, factor: float, x: Any) -> Any:
     return add(np.float64(constant), mul(np.float64(factor), x))
 
 
-def _until_accepted(stream: Stream, shape: Shape, uniforms: Any, attempt: Any) -> Any:
+def _until_accepted(stream: Stream, needed: Any, uniforms: Any, attempt: Any) -> Any:
     """Repeats `attempt(u, v)`, with u uniform in [-1/2, 1/2) and v in [0, 1), until each element
-    has been accepted once. `attempt` returns a number and whether it is accepted."""
-    generator = stream.generator
+    that is needed has been accepted once. `attempt` returns a number and whether it is accepted."""
+    generator, shape = stream.generator, type_of(needed).shape
 
     def step(state: Arrays) -> Arrays:
         bits, k, done = state
@@ -101,7 +101,7 @@ def _until_accepted(stream: Stream, shape: Shape, uniforms: Any, attempt: Any) -
         drawn, accepted = attempt(u, _doubled(second.unit(shape, uniforms)))
         return following.bits, select(accepted, drawn, k), bitwise_or(done, accepted)
 
-    start = (stream.bits, filled(-1, shape, _double), filled(False, shape, dtypes.bool_))
+    start = (stream.bits, filled(-1, shape, _double), bitwise_not(needed))
     return while_loop(lambda state: _some(bitwise_not(state[2])), step, start)[1]
 
 
@@ -163,8 +163,8 @@ def _arrivals(stream: Stream, lam: Any, shape: Shape) -> Any:
     return while_loop(lambda state: _some(gt(state[2], enough)), step, start)[1]
 
 
-def _poisson_by_rejection(stream: Stream, lam: Any, shape: Shape) -> Any:
-    """The algorithm PTRS of Hörmann, for means from 10 on."""
+def _poisson_by_rejection(stream: Stream, lam: Any, needed: Any) -> Any:
+    """The algorithm PTRS of Hörmann, for means from 10 on, where it is needed."""
     b = _linear(0.931, 2.53, sqrt(lam))
     a = _linear(-0.059, 0.02483, b)
     scale = _linear(1.1239, 1.1328, div(np.float64(1), sub(b, np.float64(3.4))))
@@ -183,7 +183,7 @@ def _poisson_by_rejection(stream: Stream, lam: Any, shape: Shape) -> Any:
         slow = bitwise_and(bitwise_not(outside), le(height, density))
         return k, bitwise_or(quick, slow)
 
-    return _until_accepted(stream, shape, _single, attempt)
+    return _until_accepted(stream, needed, _single, attempt)
 
 
 def _draw_poisson(key: Any, lam: Any, shape: Shape, dtype: Any) -> Any:
@@ -191,9 +191,10 @@ def _draw_poisson(key: Any, lam: Any, shape: Shape, dtype: Any) -> Any:
     lam = _doubled(stop_gradient(repeated(full_operand(lam, shape, _double), shape)))
     few = bitwise_or(lt(lam, np.float64(_MANY)), ne(lam, lam))
     infinite = eq(lam, np.float64(np.inf))
-    large = _where(bitwise_not(bitwise_or(few, infinite)), lam, 1e5)
+    many = bitwise_not(bitwise_or(few, infinite))
+    large = _where(many, lam, 1e5)
     counted = _arrivals(stream, convert_element_type(_where(few, lam, 0.0), _single), shape)
-    k = select(few, counted, _poisson_by_rejection(stream, large, shape))
+    k = select(few, counted, _poisson_by_rejection(stream, large, many))
     k = _where(bitwise_not(eq(lam, np.float64(0))), k, 0.0)
     return _as_integers(_where(bitwise_not(infinite), k, np.inf), dtype)
 
@@ -246,8 +247,8 @@ def _failures_between(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
     return while_loop(lambda state: _some(le(state[2], n)), step, start)[1]
 
 
-def _binomial_by_rejection(stream: Stream, n: Any, p: Any, shape: Shape, uniforms: Any) -> Any:
-    """The algorithm BTRS of Hörmann, for n p from 10 on and p up to 1/2."""
+def _binomial_by_rejection(stream: Stream, n: Any, p: Any, needed: Any, uniforms: Any) -> Any:
+    """The algorithm BTRS of Hörmann, for n p from 10 on and p up to 1/2, where it is needed."""
     one, half = np.float64(1), np.float64(0.5)
     deviation = sqrt(mul(mul(n, p), sub(one, p)))
     b = _linear(1.15, 2.53, deviation)
@@ -281,7 +282,7 @@ def _binomial_by_rejection(stream: Stream, n: Any, p: Any, shape: Shape, uniform
         slow = bitwise_and(bitwise_not(outside), le(height, density))
         return k, bitwise_or(quick, slow)
 
-    return _until_accepted(stream, shape, uniforms, attempt)
+    return _until_accepted(stream, needed, uniforms, attempt)
 
 
 def _binomial_of(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
@@ -303,7 +304,7 @@ def _binomial_of(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
     counted = _failures_between(stream, _where(few, short, 0.0), q, shape)
     many = bitwise_not(few)
     drawn = _binomial_by_rejection(
-        stream, _where(many, trials, 1e4), _doubled(_where(many, q, 0.5)), shape, real
+        stream, _where(many, trials, 1e4), _doubled(_where(many, q, 0.5)), many, real
     )
     k = select(few, counted, drawn)
     k = select(rare, k, sub(trials, k))

@@ -48,15 +48,19 @@ __all__ = ["cond", "lstsq", "matrix_rank", "pinv"]
 # ---- which singular values count -----------------------------------------------------------------
 
 
-def _least(s: Any, rtol: Any) -> Any:
+def _least(s: Any, greatest: Any, rtol: Any) -> Any:
     """The bound above which singular values count, per matrix: `rtol` times the greatest."""
     of = type_of(s)
     batch = of.shape[:-1]
     rtol = broadcasted(convert(rtol, of.dtype), batch, "rtol")
-    if not of.shape[-1]:
-        return s
-    bound = mul(reduce_max(s, (of.ndim - 1,)), rtol)
+    bound = mul(greatest, rtol)
     return broadcast_in_dim(bound, of.shape, tuple(range(of.ndim - 1)))
+
+
+def _singular(s: Any, place: int) -> Any:
+    """A singular value of each matrix, by its place: the first is the greatest."""
+    last = type_of(s).ndim - 1
+    return squeeze(slice_in_dim(s, place, place + 1, axis=last), (last,))
 
 
 def _tolerance(operation: str, argument: str, value: Any, a: Any) -> None:
@@ -113,9 +117,9 @@ def _pseudoinverse(a: Any, rtol: Any, hermitian: bool) -> tuple[Any, Any, Any]:
     """The pseudoinverse, the singular values, and which of them count."""
     a = symmetrized(a) if hermitian else a
     u, s, vh = hermitian_svd(a) if hermitian else svd_operation(a, full_matrices=False)
-    counted = gt(s, _least(s, stop_gradient(rtol)))
-    one = full_like(s, 1)
-    inverse = select(counted, div(one, select(counted, s, one)), zeros_like_array(s))
+    some = type_of(s).shape[-1] > 0
+    counted = gt(s, _least(s, _singular(s, 0), stop_gradient(rtol)) if some else s)
+    inverse = div(full_like(s, 1), select(counted, s, full_like(s, np.inf)))
     inverse = convert(inverse, type_of(a).dtype)
     return _assembled(a, *[stop_gradient(x) for x in (u, inverse, vh)]), s, counted
 
@@ -222,8 +226,10 @@ def _rank(a: Any, *tolerance: Any, hermitian: bool, relative: bool) -> Any:
     x = widened(a)
     s = abs_(eigh(x)[1]) if hermitian else svd_operation(x, compute_uv=False)
     batch = type_of(s).shape[:-1]
-    if relative:
-        bound = _least(s, *tolerance)
+    if relative and type_of(s).shape[-1]:
+        last = type_of(s).ndim - 1
+        greatest = reduce_max(s, (last,)) if hermitian else _singular(s, 0)
+        bound = _least(s, greatest, *tolerance)
     else:
         given = broadcasted(convert(tolerance[0], type_of(s).dtype), batch, "tol")
         bound = broadcast_in_dim(given, type_of(s).shape, tuple(range(len(batch))))
@@ -261,8 +267,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
 def _ratio(x: Any, *, greatest_first: bool) -> Any:
     wide = widened(x)
     s = svd_operation(wide, compute_uv=False)
-    last, count = type_of(s).ndim - 1, type_of(s).shape[-1]
-    first, end = (squeeze(slice_in_dim(s, i, i + 1, axis=last), (last,)) for i in (0, count - 1))
+    first, end = _singular(s, 0), _singular(s, type_of(s).shape[-1] - 1)
     found = div(first, end) if greatest_first else div(end, first)
     return returned(_infinite_unless_nan(found, wide), type_of(x).dtype)
 

@@ -17,7 +17,8 @@ from weft.numpy.linalg.operands import check_matrices
 from weft.numpy.reductions import accumulator, kept, squared_size
 from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import div, eq, exp, log, mul, ne, sqrt
+from weft.ops.elementwise.arithmetic import div, eq, exp, log, mul, ne
+from weft.ops.elementwise.flat import flat_sqrt_p
 from weft.ops.elementwise.selection import select
 from weft.ops.linalg.svd import svd
 from weft.ops.reductions.reduce import reduce_max, reduce_min
@@ -31,19 +32,12 @@ def _filled(value: float, like: Any) -> Any:
     return broadcast_in_dim(of.dtype.type(value), of.shape, ())
 
 
-def _root(total: Any) -> Any:
-    """The square root of sums of squares, with derivative 0 where the sum is 0: a norm has no slope
-    there, and 0 is the least subgradient. The derivative of the square root would be NaN."""
-    nothing = eq(total, type_of(total).dtype.type(0))
-    return select(nothing, total, sqrt(select(nothing, _filled(1.0, total), total)))
-
-
 @compiled
 def _vector_norm(x: Any, *, axes: Any, order: Any, keepdims: bool) -> Any:
     shape, result = type_of(x).shape, dtypes.to_real(inexact(type_of(x).dtype))
     x = convert(x, accumulator(inexact(type_of(x).dtype)))
     if order == 2:
-        out = _root(reduce_sum(squared_size(x), axes))
+        out = flat_sqrt_p.bind(reduce_sum(squared_size(x), axes))
     elif order == 0:
         counted = ne(x, type_of(x).dtype.type(0))
         out = reduce_sum(convert(counted, dtypes.to_real(type_of(x).dtype)), axes)
@@ -83,7 +77,7 @@ def _matrix_norm(x: Any, *, axes: tuple[int, int], order: Any, keepdims: bool) -
 def matrix_norm_of(x: Any, axes: tuple[int, int], order: Any) -> Any:
     """The norm of matrices in two axes, which are dropped; in a dtype that LAPACK takes."""
     if order == "fro":
-        return _root(reduce_sum(squared_size(x), axes))
+        return flat_sqrt_p.bind(reduce_sum(squared_size(x), axes))
     if order in ("nuc", 2, -2):
         ndim = type_of(x).ndim
         s = svd(transpose(x, (*(d for d in range(ndim) if d not in axes), *axes)), compute_uv=False)

@@ -189,11 +189,12 @@ rem_p = binary(
 )
 
 
-def share(x: Any, ans: Any, y: Any) -> Any:
-    """1 where x is the result and y is not, 1/2 where both are, 0 elsewhere."""
-    dtype = type_of(ans).dtype
-    mine, other = (convert_element_type(eq(value, ans), dtype) for value in (x, y))
-    return mul(mine, sub(scalar(1, ans), mul(other, scalar(0.5, ans))))
+def share(larger: Any, not_smaller: Any, like: Any) -> Any:
+    """1 where an operand is the result alone, 1/2 at a tie, 0 elsewhere: from whether it is beyond
+    the other operand, and whether the other is not beyond it."""
+    dtype = type_of(like).dtype
+    parts = (convert_element_type(holds, dtype) for holds in (larger, not_smaller))
+    return add(*(mul(part, scalar(0.5, like)) for part in parts))
 
 
 def max(x: ArrayLike, y: ArrayLike) -> Array:
@@ -214,17 +215,23 @@ def min(x: ArrayLike, y: ArrayLike) -> Array:
     return applied(min_p, x, y)
 
 
-max_p, min_p = (
-    binary(
-        name,
-        accepts=dtypes.ORDERED,
-        jvp=(
-            lambda t, ans, x, y: mul(t, share(x, ans, y)),
-            lambda t, ans, x, y: mul(t, share(y, ans, x)),
-        ),
-        lower=f"stablehlo.{name}imum",
-    )
-    for name in ("max", "min")
+max_p = binary(
+    "max",
+    accepts=dtypes.ORDERED,
+    jvp=(
+        lambda t, ans, x, y: mul(t, share(gt(x, y), ge(x, y), ans)),
+        lambda t, ans, x, y: mul(t, share(gt(y, x), ge(y, x), ans)),
+    ),
+    lower="stablehlo.maximum",
+)
+min_p = binary(
+    "min",
+    accepts=dtypes.ORDERED,
+    jvp=(
+        lambda t, ans, x, y: mul(t, share(lt(x, y), le(x, y), ans)),
+        lambda t, ans, x, y: mul(t, share(lt(y, x), le(y, x), ans)),
+    ),
+    lower="stablehlo.minimum",
 )
 
 
@@ -278,10 +285,10 @@ def abs_jvp(t: Any, ans: Any, x: Any) -> Any:
 def _small_sign(x: Any) -> Any:
     """The sign, by way of one byte per element: what a backward pass keeps of x. That of NaN is 0;
     the value itself shows the NaN."""
-    aval = type_of(x)
-    return convert_element_type(
-        convert_element_type(sign(x), dtypes.int8), aval.dtype, aval.weak_type
-    )
+    aval, zero = type_of(x), scalar(0, x)
+    # Of two comparisons, as XLA checks the range of each number that it converts to an integer.
+    above, below = (convert_element_type(holds(x, zero), dtypes.int8) for holds in (gt, lt))
+    return convert_element_type(sub(above, below), aval.dtype, aval.weak_type)
 
 
 abs_p = unary(

@@ -27,7 +27,6 @@ _ASYMPTOTIC = 1e7
 _TEMME = (-1 / 3, 1 / 12, -2 / 135, 1 / 864, 1 / 2835)
 # For a below this and x <= a + 1, Q is small, and its own series (from DLMF 8.7.3) is precise.
 _SMALL = 0.1
-_SMALL_TERMS = 20
 # log gamma(1 + a) / a by powers of a (DLMF 5.7.3): Euler's constant and (-1)^k zeta(k) / k.
 _LOG_GAMMA = (
     -0.5772156649015329, 0.8224670334241132, -0.40068563438653143, 0.27058080842778454,
@@ -166,12 +165,16 @@ def _upper_of_small(a: Term, x: Term) -> Term:
     """Q(a, x) for small a and x <= a + 1, where 1 - P(a, x) would cancel.
 
     P is x^a / gamma(1 + a) times 1 + a sum (-x)^n / ((a + n) n!); 1 less that power is an expm1.
+    Of both series there are as many terms as the dtype shows, where a and x are the greatest.
     """
-    logarithm = a * (x.log() - polynomial(a, _LOG_GAMMA))
-    total, power = a.full(0.0), a.full(1.0)
-    for n in range(1, _SMALL_TERMS + 1):
+    enough = a.eps / 64
+    shown = [c for k, c in enumerate(_LOG_GAMMA) if abs(c) * _SMALL**k > enough]
+    logarithm = a * (x.log() - polynomial(a, shown))
+    total, power, n = a.full(0.0), a.full(1.0), 1
+    while (1 + _SMALL) ** n / math.factorial(n) > enough:
         power = power * x * (-1.0 / n)
         total = total + power / (a + float(n))
+        n += 1
     return -logarithm.apply(stablehlo.exponential_minus_one) - logarithm.exp() * a * total
 
 

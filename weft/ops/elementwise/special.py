@@ -15,6 +15,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError
+from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import add, div, eq, exp, mul, neg, scalar, sign, sub
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import applied, binary, emit_with, floating
@@ -204,7 +205,7 @@ def bessel_i0e(x: ArrayLike) -> Array:
     """Elementwise exp(-|x|) I0(x), the scaled modified Bessel function of order 0.
 
     >>> lax.bessel_i0e(np.array([0.0, 1.0]))
-    Array([0.99999994, 0.4657596 ], dtype=float32)
+    Array([1.       , 0.4657596], dtype=float32)
     """
     return bessel_i0e_p.bind(x)
 
@@ -212,6 +213,8 @@ def bessel_i0e(x: ArrayLike) -> Array:
 def bessel_i0e_formula(x: Term) -> Term:
     size = abs(x)
     near = chebyshev(where(size <= 8.0, size, 8.0) * 0.25 - 1.0, _I0_NEAR)
+    # The function is convex, so above its tangent at 0, where it is exactly 1.
+    near = x.made(stablehlo.maximum(near.ir, (1.0 - size).ir))
     large = where(size > 8.0, size, 8.0)
     far = chebyshev(16.0 / large - 1.0, _I0_FAR) / large.sqrt()
     return where(size <= 8.0, near, where(x.is_nan(), x, far))
@@ -222,6 +225,13 @@ bessel_i0e_p = kernel(
     bessel_i0e_formula,
     lambda t, ans, x: mul(t, sub(bessel_i1e(x), mul(sign(x), ans))),
 )
+
+
+def bessel_i0_jvp(t: Any, ans: Any, x: Any) -> Any:
+    return mul(t, mul(exp(abs_(x)), bessel_i1e(x)))
+
+
+bessel_i0_p = kernel("bessel_i0", lambda x: abs(x).exp() * bessel_i0e_formula(x), bessel_i0_jvp)
 
 
 def bessel_i1e(x: ArrayLike) -> Array:

@@ -91,7 +91,8 @@ def eigh(
         raise no_such_way("eigh", f"implementation={implementation!r}", wanted)
     check_matrix("eigh", type_of(x), square=True)
     chosen = index_range("eigh", subset_by_index, type_of(x).shape[-1])
-    v, w = eigh_p.bind(symmetrized(x) if symmetrize_input else x, lower=bool(lower))
+    whole = bool(symmetrize_input)
+    v, w = eigh_p.bind(symmetrized(x) if whole else x, lower=bool(lower), hermitian=whole)
     if chosen is not None:
         v, w = part(v, None, chosen), slice_in_dim(w, *chosen, axis=-1)
     return v, w
@@ -111,22 +112,25 @@ def index_range(operation: str, given: Any, count: int) -> tuple[int, int] | Non
     raise invalid_value(message, operation, "subset_by_index", given, wanted, (0, count))
 
 
-def eigh_type(x: ArrayType, *, lower: bool) -> list[ArrayType]:
+def eigh_type(x: ArrayType, *, lower: bool, hermitian: bool) -> list[ArrayType]:
     check_matrix("eigh", x, square=True)
     return made_of(x, (x.shape, x.dtype), (x.shape[:-1], dtypes.to_real(x.dtype)))
 
 
-def eigh_jvp(primals: Values, tangents: Values, *, lower: bool) -> tuple[list[Any], list[Any]]:
+def eigh_jvp(
+    primals: Values, tangents: Values, *, lower: bool, hermitian: bool
+) -> tuple[list[Any], list[Any]]:
     """In the basis of the eigenvectors dx has the eigenvalues' tangents as its diagonal; off it,
-    divided by the differences of eigenvalues, it is v^H dv."""
-    v, w = outs = eigh_p.bind(*primals, lower=lower)
-    dx = hermitian_of_triangle(tangents[0], lower)
+    divided by the differences of eigenvalues, it is v^H dv. `hermitian` says that the operand was
+    made Hermitian, and so is its tangent; otherwise only one triangle of that counts."""
+    v, w = outs = eigh_p.bind(*primals, lower=lower, hermitian=hermitian)
+    dx = tangents[0] if hermitian else hermitian_of_triangle(tangents[0], lower)
     turned = matmul(adjoint(v), matmul(dx, v))
     rotation = times_real(turned, inverse_differences(w))
     return outs, [matmul(v, rotation), real_diagonal(turned)]
 
 
-def eigh_lower(context: Any, x: Any, *, lower: bool) -> list[Any]:
+def eigh_lower(context: Any, x: Any, *, lower: bool, hermitian: bool) -> list[Any]:
     v, w = context.out_types
     if 0 in v.shape:
         return [x, stablehlo.full(0, w.shape, w.dtype)]

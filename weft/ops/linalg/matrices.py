@@ -27,6 +27,7 @@ from weft.ops.indexing.slicing import slice as slice_
 from weft.ops.operand_errors import to_dtype, unfit
 from weft.ops.products.dot import batch_matmul
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reshape, transpose
+from weft.ops.structural.tangents import jointly_linear_jvp
 from weft.runtime import lapack, stablehlo
 
 __all__ = [
@@ -305,12 +306,22 @@ def _places(type: ArrayType) -> list[Any]:
     return [broadcasted_iota(dtypes.int32, type.shape, type.ndim + dim) for dim in (-2, -1)]
 
 
+# Up to this length of a row a choice for each element costs less than a scatter.
+_SMALL = 32
+
+
 def diagonal(x: Any) -> Any:
     """The diagonal of each square matrix."""
-    shape = type_of(x).shape
-    if 0 in shape:
-        return full_like(x, 0, shape=shape[:-1])
+    of = type_of(x)
+    if 0 in of.shape:
+        return full_like(x, 0, shape=of.shape[:-1])
+    small = of.shape[-1] <= _SMALL and of.dtype in dtypes.INEXACT
+    return diagonal_p.bind(x) if small else _gathered_diagonal(x)
+
+
+def _gathered_diagonal(x: Any) -> Any:
     # Only what is on the diagonal is read, and written by the transpose.
+    shape = type_of(x).shape
     rank, n = len(shape) - 2, shape[-1]
     numbers = GatherDimensionNumbers(tuple(range(rank)), (rank, rank + 1), (rank, rank + 1))
     return gather(
@@ -322,6 +333,39 @@ def diagonal(x: Any) -> Any:
         indices_are_sorted=True,
         mode=GatherScatterMode.PROMISE_IN_BOUNDS,
     )
+
+
+def diagonal_transpose(ct: Any, x: Any) -> list[Any]:
+    """By a choice, which XLA computes within the loop that reads it. A scatter it would not, but
+    that costs less where rows are long."""
+    spread = along_columns(ct, x.type)
+    return [select(on_diagonal(x.type), spread, zeros_like_array(spread))]
+
+
+def diagonal_lower(context: Any, x: Any) -> Any:
+    shape = context.in_types[0].shape
+    rank = len(shape) - 2
+    dimensions = stablehlo.GatherDimensions(
+        offset_dims=tuple(range(rank)),
+        collapsed_slice_dims=(rank, rank + 1),
+        start_index_map=(rank, rank + 1),
+        index_vector_dim=1,
+    )
+    places = stablehlo.iota((shape[-1], 2), dtypes.int32, 0)
+    return stablehlo.gather(x, places, dimensions, (*shape[:-2], 1, 1), True)
+
+
+def diagonal_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
+    return jointly_linear_jvp(diagonal_p.bind)(primals, tangents)
+
+
+diagonal_p = matrix_primitive(
+    "diagonal",
+    type_rule=lambda x: result_type((x,), x.shape[:-1], x.dtype, x.weak_type),
+    jvp=diagonal_jvp,
+    transpose=diagonal_transpose,
+    lower=diagonal_lower,
+)
 
 
 def along_columns(values: Any, type: ArrayType) -> Any:

@@ -21,6 +21,7 @@ from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.ops.declare import emit_reduction, primitive, result_type
 from weft.ops.elementwise.arithmetic import add, div, eq, mul
+from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import refused_dtype
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import pad, slice_in_dim
@@ -104,10 +105,12 @@ def reduction(
     identity: Callable[[Any], Any],
     combine: Callable[[Any, Any], Any],
     jvp: Rule | None = None,
+    both: Rule | None = None,
 ) -> Primitive:
     """A primitive that combines the elements along `axes`, which are dropped.
 
-    `jvp(tangent, result, x, axes)` gives the tangent of the result.
+    `jvp(tangent, result, x, axes)` gives the tangent of the result, or `both(tangent, x, axes)` the
+    result and its tangent.
     """
     made = Primitive(name)
 
@@ -118,6 +121,8 @@ def reduction(
     def reduction_jvp(
         primals: Values, tangents: Values, *, axes: tuple[int, ...]
     ) -> tuple[Any, Any]:
+        if both is not None and type(tangents[0]) is not Zero and type_of(primals[0]).size:
+            return both(tangents[0], primals[0], axes)
         out = made.bind(*primals, axes=axes)
         if jvp is None or type(tangents[0]) is Zero:
             return out, Zero(type_of(out).tangent())
@@ -190,8 +195,7 @@ def restore_axes(reduced: Any, shape: Sequence[int], axes: Sequence[int]) -> Any
 def extremum_jvp(t: Any, ans: Any, x: Any, axes: tuple[int, ...]) -> Any:
     type = type_of(x)
     attained = eq(x, restore_axes(ans, type.shape, axes))
-    one = broadcast_in_dim(type.dtype.type(1), type.shape, ())
-    count = reduce_sum(select(attained, one, zeros(type)), axes)
+    count = reduce_sum(convert_element_type(attained, type.dtype), axes)
     return div(reduce_sum(select(attained, t, zeros(type)), axes), count)
 
 
@@ -233,17 +237,16 @@ def halves(x: Any, fill: Any) -> tuple[Any, Any]:
     return slice_in_dim(x, 0, middle), slice_in_dim(x, middle, None)
 
 
-def reduce_prod_jvp(t: Any, ans: Any, x: Any, axes: tuple[int, ...]) -> Any:
-    dtype = type_of(x).dtype
+def reduce_prod_and_jvp(t: Any, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """By halves, whose products the derivative needs; the last one is the result."""
+    dtype, shape = type_of(x).dtype, reduced_shape(type_of(x), axes, "reduce_prod")
     x, t = axes_to_front(x, axes), axes_to_front(t, axes)
-    if not type_of(x).shape[0]:
-        return Zero(type_of(ans).tangent())
     while type_of(x).shape[0] > 1:
         left, right = halves(x, dtype.type(1))
         t_left, t_right = halves(t, dtype.type(0))
         t = add(mul(t_left, right), mul(left, t_right))
         x = mul(left, right)
-    return reshape(t, type_of(ans).shape)
+    return reshape(x, shape), reshape(t, shape)
 
 
 reduce_prod_p = reduction(
@@ -251,7 +254,7 @@ reduce_prod_p = reduction(
     accepts=dtypes.NUMERIC,
     identity=lambda dtype: dtype.type(1),
     combine=stablehlo.multiply,
-    jvp=reduce_prod_jvp,
+    both=reduce_prod_and_jvp,
 )
 
 

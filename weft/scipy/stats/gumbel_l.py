@@ -13,7 +13,7 @@ from weft.arrays.array import Array
 from weft.ops.elementwise.formulas import Term
 from weft.runtime import stablehlo
 from weft.scipy.real_functions import kernel
-from weft.scipy.stats.distributions import Family, in_standard, inside, probability, valid
+from weft.scipy.stats.distributions import Family, in_standard, probability, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -35,11 +35,14 @@ _family = Family(__name__).examples("""
     """)
 
 
-def log_density(y: Any) -> Any:
-    """The logarithm of the standard density."""
-    lost = y == jnp.inf  # where both terms are infinite
-    y = inside(lost, y, 0.0)
-    return jnp.where(lost, -jnp.inf, y - jnp.exp(y))
+def log_density_formula(y: Term) -> Term:
+    """y - exp(y). Where both terms are infinite the first one does not count."""
+    return y.made(stablehlo.minimum(y.ir, y.full(1000.0).ir)) - y.exp()
+
+
+log_density_p = kernel(
+    "gumbel_log_density", log_density_formula, lambda t, ans, y: t * (1.0 - jnp.exp(y))
+)
 
 
 def _negligible(y: Any) -> Any:
@@ -55,7 +58,7 @@ def density_formula(y: Term) -> Term:
 density_p = kernel(
     "gumbel_density", density_formula, lambda t, ans, y: t * (ans * (1.0 - jnp.exp(_negligible(y))))
 )
-logpdf, pdf = _family.density(log_density, density_p.bind)
+logpdf, pdf = _family.density(log_density_p.bind, density_p.bind)
 logsf, sf, logcdf, cdf = _family.sides("logsf", in_standard(lambda y: -jnp.exp(y)))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.scipy.stats.distributions import Family, in_standard, probability, valid
-from weft.scipy.stats.gumbel_l import density_p, log_density
+from weft.scipy.stats.gumbel_l import density_p, log_density_p
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -32,7 +32,7 @@ _family = Family(__name__).examples("""
     Array(-0.32663426, dtype=float32, weak_type=True)
     """)
 
-logpdf, pdf = _family.density(lambda y: log_density(-y), lambda y: density_p.bind(-y))
+logpdf, pdf = _family.density(lambda y: log_density_p.bind(-y), lambda y: density_p.bind(-y))
 logcdf, cdf, logsf, sf = _family.sides("logcdf", in_standard(lambda y: -jnp.exp(-y)))
 
 

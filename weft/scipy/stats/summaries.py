@@ -18,6 +18,7 @@ from weft.numpy.arguments import axis_of, check_arrays, check_flag, computing_dt
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.flat import flat_sqrt_p
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.operand_errors import to_dtype
 from weft.ops.reductions.cumulative import cummax, cummin
@@ -183,8 +184,7 @@ def _sem(a: Any, *, axis: int, ddof: int, omit: bool, keepdims: bool, dtype: Any
     square = jnp.sum(away * away, axis=axis, keepdims=True)
     rest = count - ddof
     square = square / jnp.where(rest > 0, rest, math.nan) / count
-    # The root of 0 has no derivative; the error of equal elements is stationary.
-    found = jnp.where(square == 0, 0.0, jnp.sqrt(jnp.where(square == 0, 1.0, square)))
+    found = flat_sqrt_p.bind(square)  # the error of equal elements is stationary
     found = found if keepdims else jnp.squeeze(found, axis)
     return convert_element_type(found, dtype)
 
