@@ -37,7 +37,7 @@ REPS ?=
 .PHONY: help demo test check smoke test-changed test-code test-fast test-slow test-ecosystem \
   test-ecosystem-first test-ecosystem-times test-ecosystem-suites \
   lint format format-check types size docs fuzz bench sweep programs growth growth-memory \
-  checkpoint-bench clean
+  several-bench checkpoint-bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -130,6 +130,9 @@ growth-memory: $(VENV)/installed-run $(BENCH_VENV)/installed ## memory over 100,
 programs: $(VENV)/installed-run $(BENCH_VENV)/installed ## real programs beside JAX: benchmarks/programs/results.md
 	$(PY) benchmarks/programs/run.py --python $(PY) --beside $(BENCH_VENV)/bin/python \
 	  $(if $(ONLY),--only $(ONLY)) $(if $(REPS),--reps $(REPS)) $(ARGS)
+
+several-bench: $(VENV)/installed-run $(BENCH_VENV)/installed ## a step over several processes beside JAX
+	$(PY) benchmarks/several/run.py --python $(PY) --beside $(BENCH_VENV)/bin/python $(ARGS)
 
 checkpoint-bench: $(VENV)/installed-test ## writing and reading checkpoints beside cp: benchmarks/checkpoint.md
 	$(PY) benchmarks/checkpoint.py $(if $(REPS),--rounds $(REPS)) $(ARGS)

@@ -131,19 +131,19 @@ def one_cannot_write(path):
     """Process 1 fails while it writes: all hear of it, and the checkpoint before stays."""
     kept = checkpoints.Checkpoints(path)
     kept.save(1, {"w": spread(TABLE, "x", "y")}, wait=True)
-    original = chunks.Store.write
+    original = chunks.LeafStore.write
     if weft.process_index() == 1:
 
         def write(self, block):
             raise OSError(28, "No space left on device")
 
-        chunks.Store.write = write
+        chunks.LeafStore.write = write
     kept.save(2, {"w": spread(TABLE + 1, "x", "y")})
     try:
         kept.wait()
     except CheckpointError as error:
         print(f"process {weft.process_index()}: {error.message}", flush=True)
-    chunks.Store.write = original
+    chunks.LeafStore.write = original
     assert kept.steps() == [1]
     kept.save(3, {"w": spread(TABLE + 2, "x", "y")}, wait=True)
     assert kept.steps() == [1, 3]
@@ -173,7 +173,7 @@ def killed(path):
     kept = checkpoints.Checkpoints(path)
     kept.save(1, {"w": spread(TABLE, "x", "y")}, wait=True)
     if weft.process_index() == 1:
-        chunks.Store.seal = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+        chunks.LeafStore.seal = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
     kept.save(2, {"w": spread(TABLE + 1, "x", "y")}, wait=True)
 
 

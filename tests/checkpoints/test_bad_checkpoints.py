@@ -81,6 +81,13 @@ def test_a_chunk_cut_short(kept, length):
     assert error.got == f"{length} bytes" and error.wanted == "36 bytes of the chunk c/1/0"
 
 
+def test_a_chunk_without_its_beginning(kept):
+    chunk = store_of(kept, "w") / "c" / "1" / "0"
+    chunk.write_bytes(chunk.read_bytes()[4:])  # with the right CRC at its end
+    error = refused(kept, "cut short", leaf=W)
+    assert error.got == "32 bytes"
+
+
 def test_a_chunk_that_is_longer(kept):
     chunk = store_of(kept, "w") / "c" / "1" / "0"
     chunk.write_bytes(chunk.read_bytes() + b"\0")

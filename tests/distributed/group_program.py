@@ -49,6 +49,30 @@ def leave_early():
     sys.exit(7)
 
 
+def in_a_thread():
+    """The steps run in a thread of their own; the main thread waits for it."""
+    worker = threading.Thread(target=steps, args=(die,))
+    worker.start()
+    worker.join()
+
+
+def caught():
+    """The error is caught, and values that will not come are asked for all the same."""
+    mesh = weft.make_mesh((len(weft.devices()),), ("i",))
+    x = weft.device_put(np.arange(4.0 * len(weft.devices())), NamedSharding(mesh, P("i")))
+    step = summed(mesh)
+    step(x).block_until_ready()
+    if weft.process_index() == 1:
+        time.sleep(1)
+        die()
+    y = step(x)
+    try:
+        time.sleep(60)
+    except RuntimeError as error:
+        print(f"caught: {error}", flush=True)
+    np.asarray(y)
+
+
 def sleep():
     """Ends while the others wait for nothing of XLA's."""
     mesh = weft.make_mesh((len(weft.devices()),), ("i",))
@@ -229,7 +253,8 @@ def nothing():
 
 MODES = {
     "die": lambda: steps(die), "steps": lambda: steps(die), "error": lambda: steps(raise_an_error),
-    "leave": lambda: steps(leave_early), "sleep": sleep, "differ": differ,
+    "leave": lambda: steps(leave_early), "sleep": sleep, "in_a_thread": in_a_thread,
+    "caught": caught, "differ": differ,
     "put_different": put_different, "different_barriers": different_barriers,
     "barrier_of_the_ended": barrier_of_the_ended, "stuck": be_stuck, "threads": threads,
     "values": values, "nothing": nothing,

@@ -63,6 +63,14 @@ def test_a_process_is_killed_while_others_do_not_wait_for_it():
     assert "time.sleep(60)" in ended[0].errors
 
 
+@pytest.mark.parametrize("mode", ["in_a_thread", "caught"])
+def test_no_thread_waits_for_a_process_that_is_gone(mode):
+    ended = run(mode, 2)
+    assert [one.status for one in ended] == [SECONDARY, -signal.SIGKILL] and spent(ended) < WITHIN
+    assert "process 1 (" in ended[0].errors
+    assert ("caught: " in ended[0].out) == (mode == "caught")
+
+
 def commands():
     """The numbers and command lines of all processes of the machine."""
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):

@@ -16,8 +16,8 @@ SEVERAL = "needs several processes; tests/distributed has them"
 NOT_REACHED: dict[str, str] = {
     "weft/arrays/shards.py:_elsewhere": "one process holds all devices of this machine",
     "weft/api/device_put.py:_dtype": "asked by a process that has none of a sharding's devices",
-    "weft/checkpoints/saving.py:_unwritten": (
-        "an array of which process 0 has no part; tests/checkpoints/test_processes.py has one"
+    "weft/checkpoints/saving.py:_unfit": (
+        "what processes do not have alike or together; tests/checkpoints/test_processes.py does"
     ),
     "weft/export/exported.py:Exported._devices": (
         "needs a process with fewer devices; tests/export/test_export_devices.py has one"

@@ -17,7 +17,7 @@ from weft.argument_errors import described
 from weft.arrays.array import Array, array_at, as_stored, to_layout
 from weft.arrays.shards import parts_of, put_parts
 from weft.arrays.transfers import explicit_transfers
-from weft.checkpoints.chunks import Store, tensorstore
+from weft.checkpoints.chunks import LeafStore, tensorstore
 from weft.checkpoints.commit import COMMIT, read_content
 from weft.checkpoints.saved_leaves import ARRAYS, number_from_data
 from weft.checkpoints.saved_trees import matched_leaves, plain_tree
@@ -94,7 +94,7 @@ class _Wanted:
     kind: str
     value: Any
     type: ArrayType
-    store: Store | None = None
+    store: LeafStore | None = None
     place: Any = None
     layout: Layout | None = None
 
@@ -126,7 +126,7 @@ def _wanted(
         device = unless_simulated(device)
     if device is not None:
         kind = "array"
-    return _Wanted(kind, None, saved, Store(path, record, saved, operation), device, layout)
+    return _Wanted(kind, None, saved, LeafStore(path, record, saved, operation), device, layout)
 
 
 def _saved_type(record: dict[str, Any], name: str, path: pathlib.Path, operation: str) -> ArrayType:
@@ -220,7 +220,7 @@ def _begin(leaf: _Wanted) -> _Finish:
     return size, finish
 
 
-def _begin_parts(leaf: _Wanted, store: Store) -> _Finish:
+def _begin_parts(leaf: _Wanted, store: LeafStore) -> _Finish:
     """Begins to read the blocks of an array that devices of this process have."""
     parts = parts_of(leaf.place, leaf.type)
     block_type = physical_type(parts.block_type)
@@ -230,9 +230,8 @@ def _begin_parts(leaf: _Wanted, store: Store) -> _Finish:
 
     def finish() -> Array:
         store.wait([future for _, _, futures in read for future in futures])
-        # Each device has memory of its own, so that none reads what another one was donated.
-        shared = len(parts.devices) > len(parts.indices)
-        buffer = put_parts([values for _, values, _ in read], parts, copy=shared)
+        # Nothing else has the memory, and XLA writes no memory that it was lent.
+        buffer = put_parts([values for _, values, _ in read], parts, copy=False)
         return to_layout(array_at(buffer, leaf.type, parts.place), leaf.layout)
 
     return sum(size for size, _, _ in read), finish
@@ -242,7 +241,7 @@ _Read = tuple[int, np.ndarray[Any, Any], list[Any]]
 
 
 def _begin_blocks(
-    store: Store, starts: Sequence[tuple[int, ...]], shape: tuple[int, ...]
+    store: LeafStore, starts: Sequence[tuple[int, ...]], shape: tuple[int, ...]
 ) -> list[_Read]:
     """Begins to read blocks of one shape: for each its bytes, its memory, and what to wait for."""
     if not prod(shape):

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.checkpoints.chunks import ARRAYS_FOLDER, Store, Writing, tensorstore
+from weft.checkpoints.chunks import ARRAYS_FOLDER, LeafStore, Writing, tensorstore
 from weft.checkpoints.commit import (
     COMMIT,
     described_error,
@@ -259,7 +259,7 @@ class _Part:
         for (store, _), seals in zip(written, sealed, strict=True):
             self.chunks.setdefault(store.record["store"], {}).update(seals)
 
-    def _store(self, leaf: SavedLeaf) -> Store:
+    def _store(self, leaf: SavedLeaf) -> LeafStore:
         return _store_of(self.partial, leaf, self.operation)
 
     def say(self, failure: CheckpointError | None) -> None:
@@ -276,16 +276,16 @@ class _Part:
             write_content(self.partial / _PARTS / f"{client.process_index()}.json", content)
 
 
-def _sealed(written: tuple[Store, Writing]) -> dict[str, Any]:
+def _sealed(written: tuple[LeafStore, Writing]) -> dict[str, Any]:
     """The sizes and CRCs of the files of a write, once the disk has them."""
     store, writing = written
     writing.future.result()
     return {key: store.seal(key, synced=True) for key in writing.keys}
 
 
-def _store_of(partial: pathlib.Path, leaf: SavedLeaf, operation: str) -> Store:
+def _store_of(partial: pathlib.Path, leaf: SavedLeaf, operation: str) -> LeafStore:
     fields = Fields(leaf.record["type"], leaf.record["path"])
-    return Store(partial, leaf.record, type_from_data(fields), operation)
+    return LeafStore(partial, leaf.record, type_from_data(fields), operation)
 
 
 def _type_only(record: dict[str, Any]) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def _commit(partial: pathlib.Path, target: pathlib.Path, taken: Snapshot, operat
     """Writes down what all processes wrote, and gives the directory its name."""
     chunks: dict[str, dict[str, Any]] = {}
     for number in range(client.process_count()):
-        for name, seals in _part_of(number, partial, taken, operation)["chunks"].items():
+        for name, seals in _part_of(number, target, partial, taken, operation)["chunks"].items():
             chunks.setdefault(name, {}).update(seals)
     records = []
     for leaf in taken.leaves:
@@ -313,7 +313,10 @@ def _commit(partial: pathlib.Path, target: pathlib.Path, taken: Snapshot, operat
             found = chunks.get(record["store"], {})
             wanted = set(_store_of(partial, leaf, operation).all_keys())
             if wanted != set(found):
-                raise _unwritten(leaf, wanted - set(found), target, operation)
+                # Each process took it for one of another process's own.
+                what = f"no process wrote all of the leaf {record['path']}"
+                text = "put the array on devices of process 0 too, with weft.device_put"
+                raise _unfit(target, operation, what, text)
             record = {**record, "chunks": found}
         records.append(record)
     content = {"structure": taken.structure, "leaves": records}
@@ -328,7 +331,10 @@ def _commit(partial: pathlib.Path, target: pathlib.Path, taken: Snapshot, operat
     sync(target.parent)
 
 
-def _part_of(number: int, partial: pathlib.Path, taken: Snapshot, operation: str) -> dict[str, Any]:
+def _part_of(
+    number: int, target: pathlib.Path, partial: pathlib.Path, taken: Snapshot, operation: str
+) -> dict[str, Any]:
+    """What a process wrote. Raises where it failed, or saves another tree."""
     file = partial / _PARTS / f"{number}.json"
     if not file.exists():
         raise FileNotFoundError(
@@ -343,15 +349,11 @@ def _part_of(number: int, partial: pathlib.Path, taken: Snapshot, operation: str
     pairs = zip(content["leaves"], taken.leaves, strict=False)
     differing = [leaf.record["path"] for theirs, leaf in pairs if theirs != _type_only(leaf.record)]
     where = f"at the leaf {differing[0]}" if differing else "in its structure"
-    raise ValueError(f"process {number} saves another tree than process 0, {where}")
+    what = f"process {number} saves another tree than process 0, {where}"
+    raise _unfit(target, operation, what, "save trees of one structure and types in all processes")
 
 
-def _unwritten(
-    leaf: SavedLeaf, missing: set[str], target: pathlib.Path, operation: str
-) -> CheckpointError:
-    """The error for an array of which no process takes itself to be the one that has a part."""
-    path = leaf.record["path"]
-    message = f"the checkpoint {target} was not written: no process wrote all of the leaf {path}"
-    got = f"no chunk {min(missing)}"
-    fix = Fix("replicate", "put the array on devices of process 0 too, with weft.device_put")
-    return CheckpointError(message, operation=operation, got=got, fix=fix)
+def _unfit(target: pathlib.Path, operation: str, what: str, text: str) -> CheckpointError:
+    """The error for what the processes do not have alike, or together."""
+    message = f"the checkpoint {target} was not written: {what}"
+    return CheckpointError(message, operation=operation, fix=Fix("processes", text))

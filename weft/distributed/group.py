@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 import weakref
 from collections import Counter
@@ -32,7 +33,7 @@ _GRACE = 3.0
 # See `agreement`: the patience of a process with one thread, and with several.
 _BRIEF, _LONG = 2.0, 60.0
 # Raises the error in the main thread. It has no other use, and is ignored where nothing handles it.
-_SIGNAL = signal.SIGURG
+_SIGNAL = getattr(signal, "SIGURG", None)
 
 
 class Group:
@@ -49,7 +50,7 @@ class Group:
         self.runs: Counter[tuple[int, ...]] = Counter()
         self._last: tuple[str, Any] | None = None
         self._leaving = self._raised = self._main_waits = False
-        self._all_left = False
+        self._all_left = self._signals = False
         # The counts of the processes that have come to their end.
         self._left: dict[int, Counter[tuple[int, ...]]] = {}
         self._passed: set[str] = set()
@@ -63,8 +64,10 @@ class Group:
         """Starts the thread that receives what the coordinator says, and makes room for the error
         that it may have to raise in the main thread."""
         sys.excepthook = self._note_error
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(_SIGNAL, self._interrupted)
+        if _SIGNAL is not None and threading.current_thread() is threading.main_thread():
+            if signal.getsignal(_SIGNAL) in (signal.SIG_DFL, signal.SIG_IGN):
+                signal.signal(_SIGNAL, self._interrupted)
+                self._signals = True
         threading.Thread(target=self._listen, name="weft group", daemon=True).start()
 
     # ---- waiting for others ----------------------------------------------------------------------
@@ -158,7 +161,8 @@ class Group:
         return None if self.failure is None else self._failed()
 
     def _failed(self) -> DistributedError:
-        self._raised = True
+        if threading.current_thread() is threading.main_thread():
+            self._raised = True
         stack = sys._current_frames().get(threading.main_thread().ident or 0)
         message = f"the group of processes failed: {self.failure}"
         return DistributedError(message, where=place_of(stack))
@@ -230,11 +234,9 @@ class Group:
             self._changed.notify_all()
         if self._leaving:
             return
-        if hasattr(signal, "pthread_kill"):
+        if self._signals and _SIGNAL is not None:
             signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
-        timer = threading.Timer(_GRACE, self._end)
-        timer.daemon = True
-        timer.start()
+        threading.Thread(target=self._see_it_end, name="weft group end", daemon=True).start()
 
     def _interrupted(self, *_: Any) -> None:
         """The handler of the signal, in the main thread; what waits in `_wait` raises it there."""
@@ -242,10 +244,17 @@ class Group:
         if self.failure is not None and not quiet:
             raise self._failed()
 
+    def _see_it_end(self) -> None:
+        """Ends the process where its main thread has not come to raise the error, and later where a
+        thread waits for values that will not come."""
+        time.sleep(_GRACE)
+        while self._raised and self.waits.longest() < _GRACE:
+            time.sleep(0.1)
+        if not self._leaving:
+            self._end()
+
     def _end(self) -> None:
-        """Ends the process where its main thread has not come to raise the error."""
-        if self._raised or self._leaving:
-            return
+        """Ends the process at once, and says why."""
         stack = sys._current_frames().get(threading.main_thread().ident or 0)
         print("Most recent call, which waits for another process, last:", file=sys.stderr)
         traceback.print_stack(stack, file=sys.stderr)
@@ -290,6 +299,8 @@ class Group:
             self._exit()
         with self._changed:
             self._changed.wait_for(lambda: self._all_left or self.failure is not None, timeout)
+        if self.failure is not None:  # after all that this process had to do
+            print(f"weft: {self.failure}", file=sys.stderr)
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
         self.connection.close()
