@@ -91,7 +91,8 @@ def _linear(constant: float, factor: float, x: Any) -> Any:
 
 def _until_accepted(stream: Stream, needed: Any, uniforms: Any, attempt: Any) -> Any:
     """Repeats `attempt(u, v)`, with u uniform in [-1/2, 1/2) and v in [0, 1), until each element
-    that is needed has been accepted once. `attempt` returns a number and whether it is accepted."""
+    has been accepted once, or never if none is needed. `attempt` returns a number and whether it is
+    accepted. Others go on while one is tried again, so the draws depend on all of the elements."""
     generator, shape = stream.generator, type_of(needed).shape
 
     def step(state: Arrays) -> Arrays:
@@ -101,7 +102,7 @@ def _until_accepted(stream: Stream, needed: Any, uniforms: Any, attempt: Any) ->
         drawn, accepted = attempt(u, _doubled(second.unit(shape, uniforms)))
         return following.bits, select(accepted, drawn, k), bitwise_or(done, accepted)
 
-    start = (stream.bits, filled(-1, shape, _double), bitwise_not(needed))
+    start = (stream.bits, filled(-1, shape, _double), repeated(bitwise_not(_some(needed)), shape))
     return while_loop(lambda state: _some(bitwise_not(state[2])), step, start)[1]
 
 

@@ -70,7 +70,7 @@ def _turned(like: Any, step: float, start: float = 0.0) -> tuple[Any, Any]:
     """Cosine and sine of start + step j, j the index in the last dimension."""
     of = type_of(like)
     last, n = of.ndim - 1, of.shape[-1]
-    if n <= _TABLE:
+    if n <= _TABLE and dtypes.canonical(of.dtype) == of.dtype:  # which a NumPy array keeps
         angles = start + step * np.arange(n)
         tables = (f(angles).astype(of.dtype) for f in (np.cos, np.sin))
         c, s = (broadcast_in_dim(table, of.shape, (last,)) for table in tables)
