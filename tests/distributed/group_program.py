@@ -15,6 +15,7 @@ import numpy as np
 import weft
 import weft.numpy as jnp
 from weft import distributed, lax
+from weft.experimental import multihost_utils
 from weft.sharding import NamedSharding, P
 
 
@@ -43,6 +44,12 @@ def die():
 
 def raise_an_error():
     raise ValueError("bad data")
+
+
+def all_raise():
+    """Each process has an error of its own, at nearly the same time."""
+    distributed.sync_global_devices("now")
+    raise ValueError(f"bad data of {weft.process_index()}")
 
 
 def leave_early():
@@ -150,6 +157,7 @@ def values():
     check_fetching(x, count)
     # Moved from one sharding to another, by a program of all.
     np.testing.assert_array_equal(np.asarray(weft.device_put(x, everywhere)), host)
+    assert weft.device_put(x, where).sharding == where
     check_local_data(mesh, count, here)
     check_host_data(count, here)
 
@@ -209,6 +217,10 @@ def check_local_data(mesh, count, here):
         x = weft.make_array_from_process_local_data(NamedSharding(mesh, spec), part)
         expected = np.concatenate([np.full((rows, rows), n) for n in range(count)], axis)
         np.testing.assert_array_equal(distributed.process_allgather(x, tiled=True), expected)
+        again = multihost_utils.host_local_array_to_global_array(part, mesh, spec)
+        np.testing.assert_array_equal(distributed.process_allgather(again, tiled=True), expected)
+        back = multihost_utils.global_array_to_host_local_array(x, mesh, spec)
+        np.testing.assert_array_equal(back, part)
     if count > 1:
         try:
             weft.make_array_from_process_local_data(NamedSharding(mesh, P("i")), part, (7, rows))
@@ -254,7 +266,7 @@ def nothing():
 MODES = {
     "die": lambda: steps(die), "steps": lambda: steps(die), "error": lambda: steps(raise_an_error),
     "leave": lambda: steps(leave_early), "sleep": sleep, "in_a_thread": in_a_thread,
-    "caught": caught, "differ": differ,
+    "caught": caught, "all_raise": all_raise, "differ": differ,
     "put_different": put_different, "different_barriers": different_barriers,
     "barrier_of_the_ended": barrier_of_the_ended, "stuck": be_stuck, "threads": threads,
     "values": values, "nothing": nothing,

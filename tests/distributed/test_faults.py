@@ -51,6 +51,13 @@ def test_a_process_raises_an_error():
         assert "process 1 (" in one.errors and "ended with ValueError: bad data" in one.errors
 
 
+def test_errors_of_all_at_once():
+    """Each prints its own, or that of another that came first; nothing comes in between."""
+    for one in run("all_raise", 4):
+        assert one.status in (1, SECONDARY) and "ValueError: bad data of" in one.errors
+        assert one.errors.count("Traceback") == 1 and "lost sys.stderr" not in one.errors
+
+
 def test_a_process_leaves_while_others_go_on():
     ended = run("leave", 2)
     assert [one.status for one in ended] == [SECONDARY, 7] and spent(ended) < WITHIN

@@ -143,7 +143,8 @@ def _put_leaf(
             return copy.deepcopy(leaf) if may_alias is False else leaf
         if needs_program(leaf, place):
             return to_layout(resharded(leaf, place), layout)
-        check_same(leaf._stored, f"device_put of {_name(whole, number)}", place)
+        if leaf.is_fully_addressable:
+            check_same(leaf._stored, f"device_put of {_name(whole, number)}", place)
         if donate:
             moved = donate_to_place(leaf, place)
             return moved if layout is None else to_layout(moved, layout)

@@ -271,7 +271,9 @@ class Group:
         os._exit(status)
 
     def _note_error(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        """The hook for an error that nobody caught: the others are told of it."""
+        """The hook for an error that nobody caught: the others are told of it. From here on no
+        error of another process comes in between."""
+        self._raised = True
         if issubclass(kind, KeyboardInterrupt):  # as a shell has it
             self._status = 128 + signal.SIGINT
         lines = traceback.format_exception_only(kind, error)
