@@ -102,6 +102,14 @@ def put_different():
     weft.device_put(np.full(3, weft.process_index()), NamedSharding(mesh, P()))
 
 
+def close_over_different():
+    """Programs are equal; the arrays that they close over, which are operands, are not."""
+    mesh = weft.make_mesh((len(weft.devices()),), ("i",))
+    x = weft.device_put(np.arange(4.0 * len(weft.devices())), NamedSharding(mesh, P("i")))
+    scale = jnp.full(x.shape, 1.0 + weft.process_index())
+    weft.jit(lambda x: jnp.sum(x * scale))(x)
+
+
 def different_barriers():
     distributed.sync_global_devices("a" if weft.process_index() else "b")
 
@@ -267,7 +275,8 @@ MODES = {
     "die": lambda: steps(die), "steps": lambda: steps(die), "error": lambda: steps(raise_an_error),
     "leave": lambda: steps(leave_early), "sleep": sleep, "in_a_thread": in_a_thread,
     "caught": caught, "all_raise": all_raise, "differ": differ,
-    "put_different": put_different, "different_barriers": different_barriers,
+    "put_different": put_different, "close_over_different": close_over_different,
+    "different_barriers": different_barriers,
     "barrier_of_the_ended": barrier_of_the_ended, "stuck": be_stuck, "threads": threads,
     "values": values, "nothing": nothing,
 }  # fmt: skip

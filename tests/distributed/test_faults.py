@@ -109,6 +109,7 @@ def test_the_coordinator_is_killed():
     [
         ("differ", "the processes run different programs"),
         ("put_different", "the processes put different values on the devices"),
+        ("close_over_different", "an array that a program closes over"),
         ("different_barriers", "the processes wait at different barriers: process 0 at 'b'"),
         ("barrier_of_the_ended", "has come to its end, and does not come to barrier 'a'"),
     ],

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from weft.api.jit import jit
 from weft.arrays.array import Array
 from weft.runtime import client
 from weft.sharding import Sharding
 
-__all__ = ["check_same", "needs_program", "resharded"]
+__all__ = ["needs_program", "resharded"]
 
 
 def needs_program(array: Array, place: Any) -> bool:
@@ -37,18 +33,3 @@ def _identity(place: Sharding) -> Any:
 
 def _same(x: Any) -> Any:
     return x
-
-
-def check_same(stored: Callable[[], np.ndarray[Any, Any]], name: str, place: Any) -> None:
-    """Waits for the other processes that have devices of `place` to put values there too.
-
-    Raises DistributedError where theirs are others: the array would be one thing here and another
-    there. It costs reading the values once, and one answer of the coordinator."""
-    group = client.group()
-    if group is None or not isinstance(place, Sharding) or place.is_fully_addressable:
-        return
-    values = stored()
-    digest = hashlib.blake2b(np.ascontiguousarray(values).view(np.uint8).data, digest_size=16)
-    digest.update(f"{values.dtype} {values.shape} {place}".encode())
-    processes = sorted({device.process_index for device in place.device_list})
-    group.watcher.agree_values(digest.hexdigest(), name, processes)

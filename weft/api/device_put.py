@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import config, dtypes, tree
-from weft.api.among_processes import check_same, needs_program, resharded
+from weft.api.among_processes import needs_program, resharded
 from weft.argument_errors import not_an_array
 from weft.arrays.array import (
     Array,
@@ -23,6 +23,7 @@ from weft.arrays.array import (
     to_layout,
     to_place,
 )
+from weft.arrays.same_values import check_same
 from weft.arrays.shards import Parts, join, parts_of, put_parts
 from weft.arrays.transfers import explicit_transfers
 from weft.arrays.uncommitted import default_place

@@ -19,6 +19,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
+from weft.arrays.same_values import check_same
 from weft.arrays.transfers import guard
 from weft.arrays.uncommitted import Uncommitted
 from weft.base import source as sources
@@ -161,6 +162,7 @@ class Program:
             if not self.there[i]:
                 type, how = const.type, self.in_shardings[i]
                 signature = signature_of(type, how, const._layout())
+                check_same(const._stored, "an array that a program closes over", how)
                 const = Array(self.bring(i, const._buffer), type, signature)
             found.append(const)
         n = len(consts)
