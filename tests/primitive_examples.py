@@ -123,6 +123,11 @@ def special(name: str) -> Callable[..., Any]:
 
 
 GIVEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
+    **{
+        name: (primitives[name].bind, (X,), {})
+        for name in ("gelu", "silu", "hard_silu", "relu6", "bessel_i0", "gumbel_log_density")
+    },
+    **{name: (primitives[name].bind, (abs(X) + 1,), {}) for name in ("flat_log", "flat_sqrt")},
     "custom_vmap": (batched_by_rule, (X, 2 * X), {}),
     "linear_call": (
         lambda r, x: linear_call(lambda r, x: r * x, lambda r, ct: r * ct, r, x),

@@ -116,7 +116,8 @@ def handle(number, frame):
     sys.exit(0)
 signal.signal({int(number)}, handle)
 print("ready", flush=True)
-time.sleep(60)
+for _ in range(600):  # a signal just before a long sleep would be handled after it
+    time.sleep(0.1)
 """,
     )
     process = subprocess.Popen(

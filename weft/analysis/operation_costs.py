@@ -37,7 +37,7 @@ class Work(NamedTuple):
 
 Rule = Callable[[Equation], Work]
 
-_ADDITIONS = "add sub add_tangents neg max min abs mul div rem square relu relu6 hard_silu".split()
+_ADDITIONS = "add sub add_tangents neg max min abs mul div rem square relu".split()
 _FREE = (
     "and bitcast_convert_type ceil clone_key clz complex composite conj constant "
     "convert_element_type copy eq floor ge gt imag in_memory inspect_sharding iota is_finite "
@@ -224,7 +224,24 @@ def _transform(eqn: Equation) -> Work:
     return Work((2.5 if real else 5.0) * batch * n * math.log2(max(n, 2)))
 
 
+# Operations that are a formula: its flops and functions, by element.
+_FORMULAS = {
+    "relu6": (2.0, 0.0),
+    "hard_silu": (5.0, 0.0),
+    "silu": (2.0, 1.0),
+    "gelu": (8.0, 1.0),
+    "gumbel_log_density": (2.0, 1.0),
+}
+
+
+def _formula(eqn: Equation) -> Work:
+    flops, functions = _FORMULAS[eqn.primitive.name]
+    (out,) = eqn.outputs
+    return Work(_real_flops(out.type, flops * out.type.size), functions * out.type.size)
+
+
 _RULES: dict[str, Rule] = {
+    **dict.fromkeys(_FORMULAS, _formula),
     **dict.fromkeys(_ADDITIONS, _elementwise),
     **dict.fromkeys(_FREE, lambda eqn: Work()),
     **dict.fromkeys(_REDUCTIONS, _reduction),
