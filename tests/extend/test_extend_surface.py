@@ -52,6 +52,7 @@ MAKERS = {
 INSIDE = {
     "weft.native.optional.calls": "the compiled path of weft's own calls",
     "weft.config.settings_variable": "the settings as that path reads them",
+    "weft.arrays.same_values.check_same": "what several processes put on their devices",
     "weft.arrays.array.host_values": "what a number is on the host, for that path",
     "weft.argument_errors": "how weft words its errors for arguments",
     "weft.arrays.array.array_at": "an array that shows its sharding as it was spelled",
