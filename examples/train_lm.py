@@ -2,7 +2,7 @@
 
     python examples/train_lm.py --devices 8                       # one process with eight devices
     python -m weft.launch -n 2 --devices-per-process 4 examples/train_lm.py
-    python -m weft.launch -n 4 --devices-per-process 2 examples/train_lm.py --folder /tmp/lm
+    python -m weft.launch -n 4 --devices-per-process 2 examples/train_lm.py --folder state
 
 The text is the docstrings of the standard library, as bytes; the model a decoder of pre-normalized
 blocks with learned positions. The devices are a mesh of 2 × 4: rows of a batch are split over

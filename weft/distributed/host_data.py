@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import weft.numpy as jnp
 from weft import tree
+from weft.api.among_processes import resharded
 from weft.api.jit import jit
 from weft.api.process_local_data import make_array_from_process_local_data
 from weft.arrays.array import Array
@@ -72,7 +72,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     def one(leaf: Any) -> Any:
         values = _hosted(leaf)
         data = _bytes_of(values) if is_source else np.zeros(values.nbytes, np.uint8)
-        return _values_of(_computed(_sum, data), values)
+        return _values_of(np.asarray(_summed()(_rows(data))), values) if data.size else values
 
     return tree.map(one, in_tree)
 
@@ -140,8 +140,11 @@ def _gathered(leaf: Any, tiled: bool) -> np.ndarray[Any, Any]:
     if client.process_count() == 1:
         return values if tiled else values[None]
     count = client.process_count()
-    rows = _computed(_same, _bytes_of(values)).tobytes()
-    stacked = np.frombuffer(rows, values.dtype).reshape(count, *values.shape).copy()
+    stacked = np.empty((count, *values.shape), values.dtype)
+    if values.size:
+        everywhere = NamedSharding(_one_each(), PartitionSpec())
+        rows = np.asarray(resharded(_rows(_bytes_of(values)), everywhere)).tobytes()
+        stacked = np.frombuffer(rows, values.dtype).reshape(stacked.shape).copy()
     if not tiled:
         return stacked
     return stacked.reshape(-1, *values.shape[1:]) if values.ndim else stacked
@@ -161,19 +164,15 @@ def _whole(array: Array, tiled: bool) -> np.ndarray[Any, Any]:
         )
     mesh = Mesh(np.asarray(array.sharding.device_list), (AXIS,))
     everywhere = NamedSharding(mesh, PartitionSpec())
-    return np.asarray(_everywhere(_same, everywhere)(array))
+    return np.asarray(resharded(array, everywhere))
 
 
-def _computed(function: Callable[[Any], Any], data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What a function makes of the bytes of all processes, as rows of one array."""
-    count = client.process_count()
-    if data.size == 0:
-        return np.zeros((count, 0), np.uint8)
-    mesh = _one_each()
-    rows = make_array_from_process_local_data(
-        NamedSharding(mesh, PartitionSpec(AXIS)), data[None], (count, data.size)
-    )
-    return np.asarray(_everywhere(function, NamedSharding(mesh, PartitionSpec()))(rows))
+def _rows(data: np.ndarray[Any, Any]) -> Array:
+    """The bytes of all processes, as rows of one array."""
+    shape = client.process_count(), data.size
+    where = NamedSharding(_one_each(), PartitionSpec(AXIS))
+    rows: Array = make_array_from_process_local_data(where, data[None], shape)
+    return rows
 
 
 @functools.lru_cache(maxsize=1)
@@ -185,14 +184,8 @@ def _one_each() -> Mesh:
     return Mesh(np.asarray([firsts[number] for number in sorted(firsts)]), (AXIS,))
 
 
-@functools.lru_cache(maxsize=64)
-def _everywhere(function: Callable[[Any], Any], place: NamedSharding) -> Any:
-    return jit(function, out_shardings=place)
-
-
-def _same(x: Any) -> Any:
-    return x
-
-
-def _sum(x: Any) -> Any:
-    return jnp.sum(x, axis=0, dtype=np.uint8)
+@functools.lru_cache(maxsize=1)
+def _summed() -> Any:
+    """A program that adds up the rows: one of them is the source's, and the others are 0."""
+    everywhere = NamedSharding(_one_each(), PartitionSpec())
+    return jit(lambda rows: jnp.sum(rows, axis=0, dtype=np.uint8), out_shardings=everywhere)
