@@ -76,6 +76,10 @@ class Coordinator:
         self.asker: Any = None
         self.agreement = Agreement()
         self.failed = False
+        # Why the meeting came to nothing: who comes later is told, above all process 0, whose child
+        # this is.
+        self.refusal: str | None = None
+        self.starter_came = False
 
     async def serve(self, listening: socket.socket) -> None:
         """Serves until all processes have left, failed, or not come in time."""
@@ -108,19 +112,21 @@ class Coordinator:
             if member is not None:
                 self._gone(member)
             writer.close()
-            if self.connections == 0 and (self.service is not None or self.failed):
+            met = self.service is not None or (self.failed and self.starter_came)
+            if self.connections == 0 and met:
                 self.over.set()
 
     def _admitted(self, about: Message, writer: asyncio.StreamWriter) -> Member | None:
         member = Member(about, writer)
-        objection = self._objection(member)
+        self.starter_came = self.starter_came or member.number == 0
+        objection = self.refusal or self._objection(member)
         if objection is None:
             self.members[member.number] = member
             if len(self.members) == self.count:
                 self._begin()
             return member
         member.send({"refused": objection})
-        if self.service is None:  # the others would wait for nothing
+        if self.service is None and self.refusal is None:  # the others would wait for nothing
             self._refuse(objection)
         return None
 
@@ -145,7 +151,7 @@ class Coordinator:
 
     async def _deadline(self) -> None:
         await asyncio.sleep(self.timeout)
-        if self.service is None:
+        if self.service is None and self.refusal is None:
             missing = [str(n) for n in range(self.count) if n not in self.members]
             self._refuse(
                 f"of {self.count} processes, {len(missing)} did not come within "
@@ -153,11 +159,11 @@ class Coordinator:
             )
 
     def _refuse(self, objection: str) -> None:
-        self.failed = True
+        self.failed, self.refusal = True, objection
         for member in self.members.values():
             member.left = True
             member.send({"refused": objection})
-        if self.connections == 0:
+        if self.connections == 0 and self.starter_came:
             self.over.set()
         asyncio.get_running_loop().call_later(_GRACE, self.over.set)
 
