@@ -413,9 +413,9 @@ def __getattr__(name: str) -> Any:
 def enable_x64(new_val: bool = True) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which numbers that ask for no width get 64 bits (or 32 with False).
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> with weft.enable_x64():
-    ...     wnp.arange(3.0).dtype
+    ...     jnp.arange(3.0).dtype
     dtype('float64')
     """
     return override(enable_x64=new_val)

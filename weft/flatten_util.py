@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from weft import numpy as wnp
+from weft import numpy as jnp
 from weft.api.gradient_arguments import operands
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of, user_value
@@ -37,8 +37,8 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Unravel]:
     leaves, structure = operands(pytree, "ravel_pytree")
     types = tuple([type_of(x) for x in leaves])
     if not leaves:
-        return wnp.zeros(0), Unravel(structure, types, None)
-    dtype = wnp.result_type(*leaves)
+        return jnp.zeros(0), Unravel(structure, types, None)
+    dtype = jnp.result_type(*leaves)
     rows = [reshape(convert_element_type(x, dtype), (type_of(x).size,)) for x in leaves]
     flat = rows[0] if len(rows) == 1 else concatenate(rows, 0)
     mixed = any(of.dtype != dtype for of in types)

@@ -118,9 +118,9 @@ def numpy_dtype_promotion(new_val: str) -> Block:
     """A `with` block with rules for operands of different dtypes: "standard" converts them to a
     common one, "strict" raises DTypeError unless all but one are Python numbers.
 
-    >>> import weft.numpy as wnp
+    >>> import weft.numpy as jnp
     >>> with weft.numpy_dtype_promotion("strict"):
-    ...     (wnp.ones(2) + 1).dtype
+    ...     (jnp.ones(2) + 1).dtype
     dtype('float32')
     """
     return config.override(numpy_dtype_promotion=new_val)
@@ -131,9 +131,9 @@ def numpy_rank_promotion(new_val: str) -> Block:
     broadcasts them, "warn" too with a UserWarning, "raise" raises ShapeError. Arrays without
     dimensions go with all others.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> with weft.numpy_rank_promotion("raise"):
-    ...     wnp.ones((2, 3)) + wnp.ones(3)
+    ...     jnp.ones((2, 3)) + jnp.ones(3)
     Traceback (most recent call last):
         ...
     weft.errors.ShapeError: add: the operands have different ranks, ...

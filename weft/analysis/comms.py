@@ -80,7 +80,7 @@ class CommsReport:
         """Which transfer of the compiled program may run beside which product; see `Schedule`.
         Raises WeftError for a mesh without devices.
 
-        >>> import weft, weft.numpy as wnp
+        >>> import weft, weft.numpy as jnp
         >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
         >>> product = weft.shard_map(
         ...     lambda x, w: weft.nn.gathered_product("sd,df->sf", x, w, "i", gathered="s"),
@@ -88,7 +88,7 @@ class CommsReport:
         ...     in_specs=(weft.P("i"), weft.P(None, "i")),
         ...     out_specs=weft.P(None, "i"),
         ... )
-        >>> report = weft.comms(product, wnp.ones((8, 16)), wnp.ones((16, 8)), gradient=False)
+        >>> report = weft.comms(product, jnp.ones((8, 16)), jnp.ones((16, 8)), gradient=False)
         >>> print(report.schedule().exposed)
         ()
         """
@@ -132,13 +132,13 @@ def comms(
     transpose of an inserted cast. compiled: reads what XLA compiled, as the report's `compiled`
     does; only that sees what the compiler adds where shardings, not `shard_map`, divide the work.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((4,), ("i",))
     >>> @weft.shard_map(mesh=mesh, in_specs=(P(), P("i")), out_specs=P())
     ... def loss(w, x):
-    ...     return weft.lax.psum(wnp.sum(w * x), "i")
-    >>> report = weft.comms(loss, wnp.ones(3), wnp.ones((4, 3)))
+    ...     return weft.lax.psum(jnp.sum(w * x), "i")
+    >>> report = weft.comms(loss, jnp.ones(3), jnp.ones((4, 3)))
     >>> for row in report.rows:
     ...     print(row.kind, row.operation, row.bytes, row.origin)
     all_reduce psum 4 explicit
@@ -175,13 +175,13 @@ def assert_comms(
     those of `comms`. Raises CommunicationError, an AssertionError, with the rows that were found,
     and WeftTypeError for an operation (`psum`) in place of a kind.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((4,), ("i",))
     >>> total = weft.shard_map(
     ...     lambda x: weft.lax.psum(x, "i"), mesh=mesh, in_specs=P("i"), out_specs=P()
     ... )
-    >>> weft.assert_comms(total, wnp.ones(8), all_reduce=1).total_bytes
+    >>> weft.assert_comms(total, jnp.ones(8), all_reduce=1).total_bytes
     8
     """
     wanted = dict(

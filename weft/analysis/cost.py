@@ -143,8 +143,8 @@ def cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostReport:
     once, of the branches of a conditional the one with the most flops. What is not used is left
     out.
 
-    >>> import weft, weft.numpy as wnp
-    >>> report = weft.cost(lambda x, y: wnp.tanh(x @ y), wnp.ones((8, 16)), wnp.ones((16, 4)))
+    >>> import weft, weft.numpy as jnp
+    >>> report = weft.cost(lambda x, y: jnp.tanh(x @ y), jnp.ones((8, 16)), jnp.ones((16, 4)))
     >>> report.flops, report.functions, report.bytes_written, report.peak_memory
     (1024.0, 32.0, 256.0, 1024.0)
     """

@@ -74,12 +74,12 @@ def plan(fun: Callable[..., Any], *args: Any, hardware: Hardware, **kwargs: Any)
     outside of it counts whole: put all of a step inside. Raises WeftTypeError for hardware that is
     no `weft.Hardware`, WeftValueError for a mesh axis without a bandwidth.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((4096,), ("data",))
     >>> @weft.shard_map(mesh=mesh, in_specs=(P(), P("data")), out_specs=P())
     ... def loss(w, x):
-    ...     return weft.lax.pmean(wnp.mean((x @ w) ** 2), "data")
+    ...     return weft.lax.pmean(jnp.mean((x @ w) ** 2), "data")
     >>> w, x = (weft.ShapeDtypeStruct(s, "bfloat16") for s in ((8192, 8192), (4096 * 512, 8192)))
     >>> chip = weft.Hardware(flops=1e15, memory_bandwidth=3e12, link_bandwidth=4e11)
     >>> step = weft.plan(weft.grad(loss), w, x, hardware=chip)
@@ -134,7 +134,7 @@ def plans(programs: Mapping[str, Program], *, hardware: Hardware) -> Plans:
     """Compares ways to compute one thing: names to `(function, *arguments)`, each with its own
     shardings. Raises what `plan` does, and WeftTypeError for programs of another form.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((64,), ("i",))
     >>> x, w = (
@@ -201,11 +201,11 @@ def scaling(
     Where the arguments stay the same it is strong scaling; where they grow with the mesh it is weak
     scaling. Raises what `plan` does, and WeftTypeError for what is no mesh or no such tuple.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> def make(mesh):
     ...     total = weft.shard_map(
-    ...         lambda x: weft.lax.psum(wnp.sum(x), "i"), mesh=mesh, in_specs=P("i"), out_specs=P()
+    ...         lambda x: weft.lax.psum(jnp.sum(x), "i"), mesh=mesh, in_specs=P("i"), out_specs=P()
     ...     )
     ...     return total, weft.ShapeDtypeStruct((1 << 20,), "float32")
     >>> meshes = [AbstractMesh((n,), ("i",)) for n in (8, 64, 4096)]

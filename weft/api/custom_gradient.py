@@ -100,7 +100,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
     dtype, in the order in which `fun` uses them; `fun` is traced once, here.
     Raises TreeError where `converted` gets arguments of another structure.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> def loss(a):
     ...     converted, values = weft.closure_convert(lambda x: a * x, 1.0)
     ...     return converted(2.0, *values)

@@ -77,9 +77,9 @@ def pmap(
     than slices, AxisError for an axis that an argument does not have and for a result under
     out_axes=None that may differ between devices, TreeError where a prefix does not fit.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft import lax
-    >>> weft.pmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(wnp.arange(4.0))
+    >>> weft.pmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(jnp.arange(4.0))
     Array([0.        , 0.16666667, 0.33333334, 0.5       ], dtype=float32, sharding=P('i'))
     """
     if not callable(fun):

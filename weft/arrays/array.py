@@ -154,8 +154,8 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
     def format(self) -> Format:
         """The format of the array: its layout and its sharding.
 
-        >>> import weft.numpy as wnp
-        >>> wnp.zeros((2, 3)).format.layout
+        >>> import weft.numpy as jnp
+        >>> jnp.zeros((2, 3)).format.layout
         Layout(major_to_minor=(0, 1))
         """
         return Format(self._layout() or Layout(range(self.type.ndim)), self.sharding)

@@ -74,8 +74,8 @@ class ShapeDtypeStruct(Typed):
         The sharding of an array that is not committed is left open.
 
         >>> from weft.core.shape_struct import ShapeDtypeStruct
-        >>> import weft.numpy as wnp
-        >>> ShapeDtypeStruct.like(wnp.zeros((2, 3))).shape
+        >>> import weft.numpy as jnp
+        >>> ShapeDtypeStruct.like(jnp.zeros((2, 3))).shape
         (2, 3)
         """
         place = getattr(value, "format", None) if getattr(value, "committed", True) else None

@@ -236,8 +236,8 @@ def dirichlet(
     `shape`, by default their own. The result, of shape `shape + alpha.shape[-1:]`, has a derivative
     in `alpha`, of first order.
 
-    >>> import weft, weft.numpy as wnp
-    >>> drawn = weft.random.dirichlet(weft.random.key(0), wnp.array([1.0, 2.0, 5.0]), (4,))
+    >>> import weft, weft.numpy as jnp
+    >>> drawn = weft.random.dirichlet(weft.random.key(0), jnp.array([1.0, 2.0, 5.0]), (4,))
     >>> drawn.shape, bool(abs(drawn.sum(-1) - 1).max() < 1e-6)
     ((4, 3), True)
     """

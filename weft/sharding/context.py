@@ -94,14 +94,14 @@ def simulate(mesh: AnyMesh | None = None) -> contextlib.AbstractContextManager[N
     their meshes is simulated. For tests and for debugging; all blocks of an array have to fit on
     one device. Raises WeftTypeError for what is no mesh.
 
-    >>> import weft.numpy as wnp
+    >>> import weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((1024,), ("i",))
     >>> f = weft.shard_map(
     ...     lambda x: weft.lax.psum(x, "i"), mesh=mesh, in_specs=P("i"), out_specs=P()
     ... )
     >>> with weft.simulate(mesh):
-    ...     print(f(wnp.ones(1024)))
+    ...     print(f(jnp.ones(1024)))
     [1024.]
     """
     if mesh is not None:

@@ -37,10 +37,10 @@ def smap(
     Raises WeftNotImplementedError without `in_axes`: types do not say how arrays are split.
     Otherwise raises what `shard_map` does, and WeftTypeError for axes that are no numbers.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> with weft.set_mesh(weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])):
     ...     double = weft.smap(lambda x: 2 * x, in_axes=0, out_axes=0, axis_name="i")
-    ...     print(double(wnp.arange(4)))
+    ...     print(double(jnp.arange(4)))
     [0 2 4 6]
     """
     if f is None:

@@ -45,12 +45,12 @@ def with_layout_constraint(x: T, layouts: Any) -> T:
     Raises ShapeError for a layout of another rank than the array's, naming the leaf, WeftTypeError
     for values that are no layouts, and WeftValueError for tiles where devices have none.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.layout import Layout, with_layout_constraint
     >>> @weft.jit
     ... def f(x):
     ...     return with_layout_constraint(x.T * 2, Layout(major_to_minor=(1, 0)))
-    >>> f(wnp.ones((2, 3))).format.layout
+    >>> f(jnp.ones((2, 3))).format.layout
     Layout(major_to_minor=(1, 0))
     """
     leaves, structure = tree.flatten(x)

@@ -131,10 +131,10 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
     not divide, WeftValueError for a spec without a mesh, and AxisError for an axis that a shard_map
     around it has already split; they name the leaf.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import NamedSharding, PartitionSpec as P
     >>> mesh = weft.make_mesh((1,), ("rows",))
-    >>> weft.lax.with_sharding_constraint(wnp.arange(3), NamedSharding(mesh, P("rows")))
+    >>> weft.lax.with_sharding_constraint(jnp.arange(3), NamedSharding(mesh, P("rows")))
     Array([0, 1, 2], dtype=int32, sharding=P('rows'))
     """
     leaves, structure = tree.flatten(x)
