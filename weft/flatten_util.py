@@ -20,14 +20,14 @@ __all__ = ["ravel_pytree"]
 
 @api_boundary
 def ravel_pytree(pytree: Any) -> tuple[Array, Unravel]:
-    """The elements of a tree's arrays one behind the other, and the function that goes back.
+    """The elements of a tree's arrays one after the other, and the function that goes back.
 
     Returns `(flat, unravel)`: a vector of the dtype to which those of all leaves promote, and a
     function that makes a tree with the structure, shapes and dtypes of `pytree` of any vector of
     that length. Where the leaves have different dtypes, `unravel` takes no other dtype than that of
     `flat`. Of complex numbers it keeps the real part where a leaf was real.
 
-    Raises WeftTypeError for leaves that are no arrays; `unravel` raises ShapeError or DTypeError.
+    Raises WeftTypeError for leaves that are not arrays; `unravel` raises ShapeError or DTypeError.
 
     >>> from weft.flatten_util import ravel_pytree
     >>> flat, unravel = ravel_pytree({"w": jnp.ones((2, 2)), "b": jnp.zeros(1)})

@@ -34,7 +34,7 @@ def disable_jit(disable: bool = True) -> Block:
 
     `jit` calls its function; `scan`, `map`, `fori_loop`, `while_loop`, `cond` and `switch` run
     their functions in Python as often as the values say, so that a debugger, `print` and Python's
-    own `if` see what happens. A condition that is traced all the same (inside of `vmap` or
+    own `if` see what happens. A condition that is traced nevertheless (inside of `vmap` or
     `make_jaxpr`) is traced as ever, and so is a scan of no steps, whose results only tracing tells
     the types of. Each operation is still compiled.
 

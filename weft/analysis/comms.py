@@ -248,7 +248,8 @@ _SPELLINGS = {kind.replace("_", ""): kind for kind in KINDS} | {
 
 
 def _check_kinds(fun: Any, kwargs: dict[str, Any]) -> None:
-    """Raises WeftTypeError for a keyword that is no kind, and that the function does not name."""
+    """Raises WeftTypeError for a keyword that is not a kind, and that the function does not
+    name."""
     named: Any = ()
     with contextlib.suppress(TypeError, ValueError):
         named = inspect.signature(fun).parameters

@@ -110,7 +110,7 @@ class CostReport:
         Patterson, Roofline: an insightful visual performance model, 2009).
 
         A function of a number counts as one flop of float32. Raises WeftValueError for a mesh axis
-        without a bandwidth, WeftTypeError for what is no `weft.Hardware`.
+        without a bandwidth, WeftTypeError for anything that is not a `weft.Hardware`.
         """
         check_hardware("roofline", hardware)
         rows = [RooflineRow(line, *_times(total, hardware)) for line, total in self.totals]

@@ -72,7 +72,7 @@ def plan(fun: Callable[..., Any], *args: Any, hardware: Hardware, **kwargs: Any)
 
     Arguments are those of `weft.cost`; inside of `shard_map` all is counted on one device. What is
     outside of it counts whole: put all of a step inside. Raises WeftTypeError for hardware that is
-    no `weft.Hardware`, WeftValueError for a mesh axis without a bandwidth.
+    not a `weft.Hardware`, WeftValueError for a mesh axis without a bandwidth.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -199,7 +199,8 @@ def scaling(
     """Plans a program over several meshes. `make(mesh)` returns `(function, *arguments)`.
 
     Where the arguments stay the same it is strong scaling; where they grow with the mesh it is weak
-    scaling. Raises what `plan` does, and WeftTypeError for what is no mesh or no such tuple.
+    scaling. Raises what `plan` does, and WeftTypeError for anything that is neither a mesh nor such
+    a tuple.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P

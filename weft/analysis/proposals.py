@@ -37,8 +37,8 @@ def propose(
     "pipeline"; `weft.analysis.gradient_program` makes the program of an assignment. The step
     computes each layer again in its backward pass. Assignments that do not divide the model's
     lengths are left out. A plan's name is the assignment. Raises WeftTypeError for a model that is
-    no `weft.Decoder` and hardware that is no `weft.Hardware`, WeftValueError for an unknown role,
-    and where no assignment divides.
+    not a `weft.Decoder` and hardware that is not a `weft.Hardware`, WeftValueError for an unknown
+    role, and where no assignment divides.
 
     >>> import weft
     >>> model = weft.Decoder(layers=32, width=4096, heads=32, hidden=16384, vocabulary=32768)

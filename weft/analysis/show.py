@@ -54,8 +54,8 @@ def show(x: Any, shape: Sequence[int] | None = None, *, mesh: AnyMesh | None = N
     file; `text`, `svg` and `html` are the texts. Where there are too many devices for a picture
     the middle is left out.
 
-    Raises WeftTypeError for what has no picture and where a shape or a mesh is missing, and
-    ShapeError where the shape cannot be split so.
+    Raises WeftTypeError for anything that has no picture and where a shape or a mesh is missing,
+    and ShapeError if the shape cannot be split so.
 
     >>> from weft.sharding import AbstractMesh, P
     >>> weft.show(P("j", None), (8, 6), mesh=AbstractMesh((4, 2), ("i", "j")))
@@ -94,7 +94,7 @@ def show(x: Any, shape: Sequence[int] | None = None, *, mesh: AnyMesh | None = N
 
 def in_notebook(x: Any) -> str | None:
     """What a notebook shows of an array on several devices (its numbers, and a picture of where
-    they are), of a mesh, a sharding or a jaxpr; None where the text says as much."""
+    they are), of a mesh, a sharding or a jaxpr; None if the text says as much."""
     if type(x) is Array:
         if x.is_deleted() or x.sharding.num_devices == 1:
             return None

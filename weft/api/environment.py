@@ -21,7 +21,7 @@ __all__ = ["copy_to_host_async", "live_arrays", "print_environment_info"]
 
 def copy_to_host_async(x: Any) -> Any:
     """Starts bringing the arrays of a tree to the host, for a later conversion to NumPy; returns
-    the tree. Leaves that are no arrays stay as they are.
+    the tree. Leaves that are not arrays stay as they are.
 
     >>> import weft, weft.numpy as jnp
     >>> tree = weft.copy_to_host_async({"w": jnp.ones(2)})

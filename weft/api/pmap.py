@@ -61,7 +61,7 @@ def pmap(
     """A compiled function that maps `fun` over an axis of its arguments, one device for each slice.
 
     The result is that of `weft.vmap`: `fun` sees slices without the mapped axis, and what it
-    returns is stacked. The slices lie on the first devices that there are (of the platform
+    returns is stacked. The slices are on the first devices that there are (of the platform
     `backend`), or on the first of `devices`. Collectives in `fun` over `axis_name` communicate
     between them.
 
@@ -73,9 +73,9 @@ def pmap(
     results. `axis_size` is needed where no argument is mapped. The compiled function has a method
     `lower`, as a jitted function has.
 
-    Raises ShapeError where mapped axes differ in length, WeftValueError where devices are fewer
+    Raises ShapeError if mapped axes differ in length, WeftValueError if devices are fewer
     than slices, AxisError for an axis that an argument does not have and for a result under
-    out_axes=None that may differ between devices, TreeError where a prefix does not fit.
+    out_axes=None that may differ between devices, TreeError if a prefix does not fit.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft import lax

@@ -22,7 +22,7 @@ def lpmn(m: int, n: int, z: Any) -> tuple[Any, Any]:
     their derivatives, both of shape (m + 1, n + 1, len(z)).
 
     Raises DTypeError unless z is of float32 or float64, ShapeError unless it has one dimension, and
-    WeftNotImplementedError where m is not n.
+    WeftNotImplementedError if m is not n.
     """
     z = _checked("lpmn", m, n, z)
     values: tuple[Any, Any] = jvp(functools.partial(_table, n, False), (z,), (jnp.ones_like(z),))

@@ -124,7 +124,7 @@ RENAMED = {
 
 
 def reason(module: str, name: str) -> str | None:
-    """Why a name of a module of another library is missing; None where nobody has said."""
+    """Why a name of a module of another library is missing; None if nobody has said."""
     for names, text in REASONS.get(module, ()):
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in names.split()):
             return text

@@ -112,7 +112,7 @@ def _is_generated(frame: FrameType) -> bool:
 
 
 def called() -> str | None:
-    """The public function that the user's innermost frame has called; None where it is not known.
+    """The public function that the user's innermost frame has called; None if it is not known.
 
     A message about an operation deep inside would otherwise not name it.
     """

@@ -125,7 +125,7 @@ def io_callback(
 def debug_callback(
     what: str, callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Params, ordered: bool
 ) -> None:
-    """Calls a function for debugging, and ignores its result. Leaves that are no arrays are passed
+    """Calls a function for debugging, and ignores its result. Leaves that are not arrays are passed
     on as they are. `what` is how messages call it."""
     call = HostCall(what, callback, None, None)
     call.out_tree = None

@@ -109,7 +109,7 @@ def traced_computation(computation: Computation, types: Sequence[ArrayType], tre
 def trace_computation(
     computation: Computation, scalars: tuple[ArrayType, ...], treedef: Any
 ) -> Jaxpr:
-    """Traces a reduction's function. Raises WeftTypeError or WeftValueError where it is not one."""
+    """Traces a reduction's function. Raises WeftTypeError or WeftValueError if it is not one."""
 
     def flat(*values: Any) -> list[Any]:
         left, right = values[: len(scalars)], values[len(scalars) :]
@@ -281,7 +281,7 @@ reduce_p = Primitive("reduce", multiple_results=True, memoise=False)
 
 
 def check_operands(operation: str, types: Sequence[ArrayType], jaxpr: Jaxpr) -> None:
-    """Raises JaxprError where operands and initial values do not fit the jaxpr's inputs."""
+    """Raises JaxprError if operands and initial values do not fit the jaxpr's inputs."""
     operands, inits = types[: len(types) // 2], types[len(types) // 2 :]
     if (
         len(types) != len(jaxpr.inputs)

@@ -553,7 +553,7 @@ def eval_jaxpr(
 
     Any transformation may be active, so this is itself traceable. Values are dropped after their
     last use. Without `propagate_source_info` operations belong to the line of the call, not to
-    those that were recorded. Raises TypeError where the number of arguments is not the jaxpr's.
+    those that were recorded. Raises TypeError if the number of arguments is not the jaxpr's.
 
     >>> from weft.extend.core import eval_jaxpr
     >>> program = weft.make_jaxpr(lambda x: lax.sin(x) * 2.0)(1.0)

@@ -31,9 +31,9 @@ class ShapeDtypeStruct(Typed):
     PartitionSpec over the mesh in force, or a Format, which has a layout as well; None leaves it
     open. weak_type: whether the dtype yields to others in promotion.
 
-    Raises WeftTypeError for what is no shape, dtype or sharding, WeftValueError for a spec without
-    a mesh and for `Layout.AUTO`, and ShapeError where the sharding cannot split an array of the
-    shape or the layout has another rank.
+    Raises WeftTypeError for anything that is not a shape, dtype or sharding, WeftValueError for a
+    spec without a mesh and for `Layout.AUTO`, and ShapeError if the sharding cannot split an array
+    of the shape or the layout has another rank.
 
     >>> from weft.core.shape_struct import ShapeDtypeStruct
     >>> ShapeDtypeStruct((2, 3), "float32")

@@ -264,7 +264,7 @@ class Tracer(Typed, ArrayOperators[Any]):
         return self
 
     def concrete(self) -> Any:
-        """The array that this tracer is known to hold, or None where only its type is known."""
+        """The array that this tracer is known to hold, or None if only its type is known."""
         return None
 
     def describe(self) -> str:

@@ -42,7 +42,7 @@ class ArrayType(Immutable):
     unreduced: the manual mesh axes along which each device holds a term of a pending sum;
     sharding: None or that of a type, which interpreters written for JAX pass on.
 
-    Raises ShapeError where the elements take 2**63 bytes or more, WeftNotImplementedError for
+    Raises ShapeError if the elements take 2**63 bytes or more, WeftNotImplementedError for
     another sharding.
 
     >>> ArrayType((2, 3), np.float32)

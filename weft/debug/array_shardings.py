@@ -1,4 +1,4 @@
-"""`inspect_array_sharding`: how an array inside of a program lies on devices."""
+"""`inspect_array_sharding`: how an array inside of a program is on devices."""
 
 from __future__ import annotations
 

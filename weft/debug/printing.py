@@ -146,7 +146,7 @@ def debug_breakpoint(*, ordered: bool = False, **values: Any) -> None:
     local variables of the calling function that hold arrays and numbers. `q` ends the program with
     `bdb.BdbQuit`. As for Python's own `breakpoint`, PYTHONBREAKPOINT=0 turns it off.
 
-    Raises WeftError where there is no standard input to read commands from.
+    Raises WeftError if there is no standard input to read commands from.
     """
     frame = calling_frame()
     if os.environ.get("PYTHONBREAKPOINT") == "0" or frame is None:
@@ -193,7 +193,7 @@ class _Checker(_Formatter):
 
 
 def check_format(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Tries a format on stand-ins of the arguments. Raises WeftValueError where it does not fit."""
+    """Tries a format on stand-ins of the arguments. Raises WeftValueError if it does not fit."""
     try:
         _Checker().vformat(
             fmt, [stand_in(x) for x in args], {name: stand_in(x) for name, x in kwargs.items()}

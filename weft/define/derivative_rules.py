@@ -50,7 +50,7 @@ def is_undefined_primal(x: Any) -> bool:
 
 
 def get_primitive_transpose(primitive: Primitive) -> Rule:
-    """The transpose rule of a primitive; MissingRuleError where there is none."""
+    """The transpose rule of a primitive; MissingRuleError if there is none."""
     try:
         return primitive_transposes[primitive]
     except KeyError:

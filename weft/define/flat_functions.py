@@ -49,7 +49,7 @@ def flatten_fun_nokwargs(f: Function, store: Any, in_tree: Any, *args_flat: Any)
 
 
 class _Fixed:
-    """Arguments that are fixed, told apart by identity or, where they have one, by hash."""
+    """Arguments that are fixed, distinguished by identity or, where they have one, by hash."""
 
     __slots__ = ("values",)
 
@@ -118,7 +118,7 @@ def flatten_axes(
 ) -> list[Any]:
     """One entry of a tree of axes for each leaf of `treedef`, of which that tree is a prefix.
 
-    None in it is an entry. Raises WeftValueError where it is no prefix.
+    None in it is an entry. Raises WeftValueError if it is no prefix.
 
     >>> from weft import api_util
     >>> api_util.flatten_axes("in_axes", weft.tree.structure((1, (2, 3))), (0, None))
@@ -219,7 +219,7 @@ def shaped_abstractify(x: Any) -> ArrayType:
 
 
 def fun_signature(fun: Function) -> inspect.Signature | None:
-    """The signature of a function, None where it has none."""
+    """The signature of a function, None if it has none."""
     try:
         return inspect.signature(fun)
     except (TypeError, ValueError):

@@ -387,7 +387,7 @@ class TokenSet:
         self._tokens = dict(tokens or {})
 
     def get(self, effect: Any) -> Any:
-        """The token of an effect: made where there is none."""
+        """The token of an effect: made if there is none."""
         if effect not in self._tokens:
             self._tokens[effect] = stablehlo.op1("stablehlo.create_token", (), token_type())
         return self._tokens[effect]

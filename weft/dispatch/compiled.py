@@ -45,7 +45,7 @@ _MOST_SIGNATURES = 64
 
 
 def specialization_of(call: StagedCall) -> Specialization:
-    """The specialization of a staged call. Raises WeftTypeError where it closes over tracers."""
+    """The specialization of a staged call. Raises WeftTypeError if it closes over tracers."""
     for value in call.traced.consts:
         if isinstance(value, Tracer):
             fault = "closes over a traced value: its program cannot be compiled alone"
@@ -300,7 +300,7 @@ class Compiled(KnownCalls, Stage):
 
 
 def _kind(value: Any) -> Any:
-    """The key for a leaf that is no array; None for what is checked at each call."""
+    """The key for a leaf that is not an array; None for what is checked at each call."""
     if isinstance(value, Tracer):
         return None
     try:

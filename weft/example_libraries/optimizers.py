@@ -73,7 +73,7 @@ def optimizer(opt_maker: Callable[..., tuple[InitFn, Any, ParamsFn]]) -> Callabl
     """Makes an optimizer of single arrays one of trees of them. A decorator.
 
     `opt_maker(*settings)` returns three functions of one array: `init(x)`, `update(step, gradient,
-    state)` and `get_params(state)`. The update raises TreeError where gradients have not the
+    state)` and `get_params(state)`. The update raises TreeError if gradients have not the
     structure of the parameters.
 
     >>> from weft.example_libraries import optimizers

@@ -285,7 +285,7 @@ FanInSum = _fan_in_sum()
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """A list of inputs, one behind the other along an axis."""
+    """A list of inputs, one after the other along an axis."""
 
     def init_fun(rng: Any, input_shape: Any) -> tuple[Shape, Any]:
         ax = axis % len(input_shape[0])

@@ -127,9 +127,9 @@ def colocated_python(fun: Callable[..., Any]) -> ColocatedFunction:
     """A function of arrays that runs as Python on the host of their devices.
 
     Its results lie where the first argument lies. `.specialize(in_specs=, out_specs_fn=, devices=)`
-    says what is known of a call before it. Raises WeftTypeError for arguments that are no arrays,
+    says what is known of a call before it. Raises WeftTypeError for arguments that are not arrays,
     WeftValueError for a call without arrays and devices, and for types other than those it was
-    specialized for, and WeftNotImplementedError for devices that are no CPU devices.
+    specialized for, and WeftNotImplementedError for devices that are not CPU devices.
 
     >>> from weft.experimental.colocated_python import colocated_python
     >>> colocated_python(lambda x: x + 1)(jnp.arange(3))

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def not_traced(what: str, operation: str) -> WeftNotImplementedError:
-    """The error for what would need traced values that are no arrays."""
+    """The error for what would need traced values that are not arrays."""
     message = f"{what}: values of types of the program's own are not traced"
     wanted = "arrays under transformations"
     fix = Fix("arrays", "pass the arrays that the value holds, as a pytree")
@@ -200,7 +200,7 @@ _types: dict[type, Callable[[Any], Any]] = {}
 def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
     """Sets the function that returns the type of values of a class.
 
-    Raises WeftTypeError for what is no class or no function.
+    Raises WeftTypeError for anything that is neither a class nor a function.
     """
     if not isinstance(val_cls, type) or not callable(typeof_fn):
         message = "register_hitype takes a class and a function from its values to their types"

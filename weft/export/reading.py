@@ -30,9 +30,9 @@ def deserialize(blob: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = (
     `disabled_checks`. Calling the result runs the code in the bytes: read only those of a source
     that you trust to compute for you. Reading them runs nothing.
 
-    Raises WeftTypeError for what is no bytes, and WeftValueError for bytes that are damaged or no
-    exported function, for a later format or StableHLO, and for containers, dtypes and random
-    generators that are not known here.
+    Raises WeftTypeError for anything that is not bytes, and WeftValueError for bytes that are
+    damaged or no exported function, for a later format or StableHLO, and for containers, dtypes and
+    random generators that are not known here.
     """
     checks = checked_disabled(disabled_checks, "export.deserialize")
     header, sections = unpack(blob)

@@ -60,8 +60,8 @@ def register_pytree_node_serialization(
     of a container (the second result of its flatten function; the values of the static fields, as a
     tuple, of a dataclass), and `deserialize_auxdata` makes the data of those bytes.
 
-    Raises WeftTypeError for a class that is no container and for what is no function, and
-    WeftValueError where the class or the name is registered already.
+    Raises WeftTypeError for a class that is not a container and for anything that is not a
+    function, and WeftValueError if the class or the name is registered already.
 
     >>> import dataclasses
     >>> from weft import export, tree

@@ -38,7 +38,7 @@ class _ShapeReader:
         self.tokens.append("")
 
     def error(self, why: str) -> WeftValueError:
-        """The error for text that is no shape."""
+        """The error for text that is not a shape."""
         message = f"syntax error in {self.what} {self.text!r}: {why}"
         wanted = "such as 'b, 2*n + 1, floordiv(n, 4), ...'"
         fix = Fix("syntax", "write products as 2*n, powers as n^2, and division as floordiv(n, 2)")

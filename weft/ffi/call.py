@@ -293,7 +293,7 @@ def foreign_operation(
     **_: Any,
 ) -> tuple[Any, list[Any]]:
     """Emits the operation that calls a handler; returns it and its results. Raises WeftValueError
-    where there is no handler of this name for the platform that is lowered for."""
+    if there is no handler of this name for the platform that is lowered for."""
     version, config = untyped or (4, attributes.values())
     check_registered(target, context.platform, f"ffi_call of {target}", version)
     module = context.module

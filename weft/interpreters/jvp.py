@@ -101,7 +101,7 @@ class DualTrace(Trace):
         return self.box(outs, tangents_out)
 
     def check_primals(self, primitive: Primitive, outs: Sequence[Any]) -> None:
-        """Raises where a user's rule gave a result that is no primal."""
+        """Raises where a user's rule gave a result that is not a primal."""
 
     process_call = function_as_parameter
 

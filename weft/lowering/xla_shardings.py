@@ -148,7 +148,7 @@ def to_xla(where: Any, ndim: int | None = None, *, devices: Sequence[Any] = ()) 
     with the dimensions of their bits behind their own.
 
     Raises WeftTypeError for what is neither, for a sharding without `ndim`, or for an array with
-    another one; ShapeError where the spec has more entries than dimensions; WeftValueError for a
+    another one; ShapeError if the spec has more entries than dimensions; WeftValueError for a
     spec that leaves dimensions to the compiler and for `devices` that are not the sharding's.
 
     >>> from weft.extend.sharding import to_xla

@@ -210,7 +210,7 @@ def _check_letter(operation: str, spec: Any, letter: Any) -> None:
 def _labels(
     operation: str, spec: str, letter: str, values: tuple[Any, ...], count: int
 ) -> tuple[str, str, str]:
-    """The labels of operands and result. Raises ShapeError where lengths differ, 1 included."""
+    """The labels of operands and result. Raises ShapeError if lengths differ, 1 included."""
     x, w = (type_of(value) for value in values)
     first, second, _ = re.split(",|->", spec.replace(" ", ""))
     whole = tuple(
@@ -231,7 +231,7 @@ def _labels(
 
 
 def _check_sum(values: tuple[Any, ...], names: Names) -> None:
-    """Raises AxisError where all devices along an axis have the same product."""
+    """Raises AxisError if all devices along an axis have the same product."""
     same = set(names).intersection(*(same_along(type_of(value), names) for value in values))
     if not same or config.lenient():
         return

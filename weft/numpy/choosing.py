@@ -116,7 +116,7 @@ def where(
     The three broadcast together. For the derivative the other branch counts as zero, unless it is
     infinite or NaN: guard its input, not its result. size, fill_value: as in `nonzero`.
 
-    The result has the dtype that `x` and `y` promote to. Raises ShapeError where shapes do not
+    The result has the dtype that `x` and `y` promote to. Raises ShapeError if shapes do not
     broadcast, WeftValueError for one of `x` and `y`.
 
     >>> jnp.where(jnp.array([True, False]), jnp.array([1.0, 2.0]), 0.0)

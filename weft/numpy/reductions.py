@@ -253,7 +253,7 @@ def _extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: Any, give
 
 
 def check_elements(name: str, aval: ArrayType, axes: tuple[int, ...]) -> None:
-    """Raises WeftValueError where the axes have no elements."""
+    """Raises WeftValueError if the axes have no elements."""
     if aval.size == 0 and 0 in [aval.shape[d] for d in axes]:
         message = f"{name}: no elements to choose from, and no initial="
         wanted = "at least one element along the axes"

@@ -139,7 +139,7 @@ def _all_of(
 def _of_nothing(
     operation: str, ar: Any, axis: int | None, size: Any, fill_value: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """What `_all_of` gives where there are no values: as many fill values as `size` wants."""
+    """What `_all_of` gives if there are no values: as many fill values as `size` wants."""
     of, count = type_of(ar), 0 if size is None else length_of(size, operation, "size")
     if count and fill_value is None:
         message = f"{operation}: size={count} values of no elements"

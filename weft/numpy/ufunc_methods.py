@@ -88,7 +88,7 @@ def result_dtype(function: ufunc, dtype: Any, other: Any) -> Any:
 def folded_operand(function: ufunc, name: str, a: Any, dtype: Any) -> Any:
     """The operand in the dtype in which its elements are combined.
 
-    Raises DTypeError where a result cannot be an operand again, as for comparisons of numbers.
+    Raises DTypeError if a result cannot be an operand again, as for comparisons of numbers.
     """
     a = as_operand(name, unlisted(a))
     if dtype is not None:

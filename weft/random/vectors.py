@@ -294,7 +294,7 @@ def orthogonal(
 
     With `m` the matrices have shape (n, m): their columns are orthonormal, or their rows if there
     are fewer of those. The result has shape `(*shape, n, m)`. Raises WeftTypeError or
-    WeftValueError for lengths that are no integers of 0 or more.
+    WeftValueError for lengths that are not integers of 0 or more.
 
     >>> import weft, weft.numpy as jnp
     >>> q = weft.random.orthogonal(weft.random.key(0), 3)

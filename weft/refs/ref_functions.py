@@ -74,7 +74,7 @@ def addupdate(ref: Ref, idx: Any, x: Any) -> None:
 
 @api_boundary
 def freeze(ref: Ref) -> Any:
-    """The array of a reference, which cannot be used any more. Raises WeftValueError where the
+    """The array of a reference, which cannot be used any more. Raises WeftValueError if the
     reference comes from outside of the function that is being traced.
 
     >>> x = weft.new_ref(jnp.zeros(2))

@@ -45,7 +45,7 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def root_of(trace: Trace | None) -> StagingTrace | None:
-    """The trace that records what a trace does in the end; None where it is evaluated."""
+    """The trace that records what a trace does in the end; None if it is evaluated."""
     while trace is not None and trace.parent is not None:
         trace = trace.parent
     return trace if isinstance(trace, StagingTrace) else None
@@ -138,7 +138,7 @@ class Ref:
 
     @property
     def at(self) -> RefParts:
-        """Parts of the reference, to be handed on: `ref.at[i]` is read and written like `ref`."""
+        """Parts of the reference, to be passed on: `ref.at[i]` is read and written like `ref`."""
         return RefParts(self)
 
     def _fitted(self, value: Any, operation: str) -> Any:
@@ -246,7 +246,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
 
     It can be read and written in functions under any transformation: where it is an argument, and
     where a function closes over it. `memory_space` and `kind` are for programs that say them; weft
-    has one memory for references. Raises WeftTypeError for a value that is no array or number.
+    has one memory for references. Raises WeftTypeError for a value that is not an array or number.
 
     >>> count = weft.new_ref(0)
     >>> weft.jit(lambda: count.addupdate(1))()
@@ -427,7 +427,7 @@ def _with_part(ref: Ref, whole: Any, index: Any, value: Any, add: bool = False) 
 
 
 def _shape(ref: Ref, index: Any) -> tuple[int, ...] | None:
-    """The shape of a part of a reference; None where only the value of the index says it."""
+    """The shape of a part of a reference; None if only the value of the index says it."""
     if index is Ellipsis:
         return ref.shape
     for part in index if isinstance(index, tuple) else (index,):

@@ -48,7 +48,7 @@ def make_single_device_sharding(
 def use_abstract_mesh(mesh: AbstractMesh) -> contextlib.AbstractContextManager[Any]:
     """A `with` block in which a mesh without devices is in force: `use_mesh(mesh)`.
 
-    Raises WeftTypeError for what is no AbstractMesh.
+    Raises WeftTypeError for anything that is not an AbstractMesh.
 
     >>> from weft.sharding import AbstractMesh, get_abstract_mesh, use_abstract_mesh
     >>> with use_abstract_mesh(AbstractMesh((2,), ("i",))):

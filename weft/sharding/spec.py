@@ -147,7 +147,7 @@ class PartitionSpec(Immutable):
         return entry in self._entries
 
     def index(self, value: Any) -> int:
-        """The first dimension that has this entry. Raises ValueError where none has."""
+        """The first dimension that has this entry. Raises ValueError if none has."""
         return self._entries.index(value)
 
     def count(self, value: Any) -> int:

@@ -35,7 +35,7 @@ def smap(
     Without a function it is a decorator.
 
     Raises WeftNotImplementedError without `in_axes`: types do not say how arrays are split.
-    Otherwise raises what `shard_map` does, and WeftTypeError for axes that are no numbers.
+    Otherwise raises what `shard_map` does, and WeftTypeError for axes that are not numbers.
 
     >>> import weft, weft.numpy as jnp
     >>> with weft.set_mesh(weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])):

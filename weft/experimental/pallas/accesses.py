@@ -23,7 +23,7 @@ __all__ = [
 
 
 def _overhanging(ref: Any, idx: Any) -> list[tuple[int, int, int]] | None:
-    """What is added to an array so that a slice may begin at any of its elements; None where no
+    """What is added to an array so that a slice may begin at any of its elements; None if no
     slice begins at a traced number."""
     found = indexing.windows(idx, ref.shape)[0]
     if not found:

@@ -191,7 +191,7 @@ def dot(
     precision: Any = None,
 ) -> Any:
     """The product of two matrices, each transposed if asked; sums are float32 or int32, and
-    float64 where both are. Raises WeftValueError for what is no matrix.
+    float64 where both are. Raises WeftValueError for anything that is not a matrix.
 
     >>> from weft.experimental import pallas as pl
     >>> pl.dot(jnp.ones((3, 2)), jnp.ones((3, 4)), trans_a=True).shape

@@ -84,7 +84,7 @@ def pallas_call(
     that it is; without, the function raises WeftNotImplementedError when it is called. What only a
     compiler of kernels reads (`compiler_params`, `cost_estimate`, `metadata`) is not looked at.
 
-    Raises WeftTypeError, WeftValueError, ShapeError and TreeError where grid, blocks, kernel and
+    Raises WeftTypeError, WeftValueError, ShapeError and TreeError if grid, blocks, kernel and
     operands do not fit.
 
     >>> from weft.experimental import pallas as pl

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def check_operand(operation: str, value: Any) -> None:
-    """Raises WeftTypeError for an operand that is no BCOO."""
+    """Raises WeftTypeError for an operand that is not a BCOO."""
     if not isinstance(value, BCOO):
         message = f"{operation} takes a BCOO"
         raise refusal(WeftTypeError, message, operation, f"a {type(value).__name__}", "a BCOO")

@@ -178,7 +178,7 @@ def bcsr_broadcast_in_dim(
 
 
 def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
-    """Several BCSRs, one behind the other along a dimension."""
+    """Several BCSRs, one after the other along a dimension."""
     for x in operands:
         _check("bcsr_concatenate", x)
     return bcsr_from_bcoo(

@@ -269,7 +269,7 @@ def vary(x: Any, axes: Iterable[Any]) -> Any:
 def made_varying(operation: str, x: Any, names: Names) -> Any:
     """Casts the operand of a collective to vary along the collective's axes.
 
-    Raises AxisError where a cast is needed that the user is to write.
+    Raises AxisError if a cast is needed that the user is to write.
     """
     same = same_along(type_of(x), names)
     explicit = tuple(name for name in same if bound_axis(name).explicit)

@@ -90,7 +90,7 @@ def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = F
 
 
 def _on_mesh(operation: str, names: Names) -> bool:
-    """Returns whether the names are axes of a mesh. Raises AxisError where only some are."""
+    """Returns whether the names are axes of a mesh. Raises AxisError if only some are."""
     kinds: dict[bool, list[Any]] = {}
     for name in names:
         kinds.setdefault(bound_axis(name).mesh is not None, []).append(name)
@@ -170,7 +170,7 @@ def pscatter(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
     Dimension `axis` is as long as the axes together and is dropped; with `tiled` its length is a
     multiple of that, and is divided by it. Nothing is communicated; the transpose is
     `all_gather_invariant`. Trees are taken leaf by leaf. Raises AxisError for a value that varies
-    along the axes, ShapeError where the length does not fit, UnboundAxisError for a name that is
+    along the axes, ShapeError if the length does not fit, UnboundAxisError for a name that is
     not bound.
 
     >>> from weft import P

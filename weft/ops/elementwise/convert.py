@@ -176,7 +176,7 @@ bitcast_convert_type_p = primitive(
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
     """Rounds to the numbers of a narrower floating-point format, keeping the dtype.
 
-    Derivatives are rounded likewise. Raises WeftValueError where a number of bits is out of range.
+    Derivatives are rounded likewise. Raises WeftValueError if a number of bits is out of range.
 
     >>> import weft.lax as lax
     >>> lax.reduce_precision(3.14159, exponent_bits=5, mantissa_bits=3)

@@ -159,7 +159,7 @@ def select_n(which: Any, *cases: Any) -> Array:
 
     `which` is boolean with two cases (False picks the first), or int32 with any number; it has the
     shape of the cases, or no dimensions. Numbers out of range pick the nearest case. Raises
-    DTypeError or ShapeError where the operands do not fit.
+    DTypeError or ShapeError if the operands do not fit.
 
     >>> import weft.lax as lax, weft.numpy as jnp
     >>> lax.select_n(jnp.array([True, False]), jnp.zeros(2), jnp.ones(2))

@@ -38,7 +38,7 @@ _NUMBERS = (bool, int, float, complex)
 def dtype(x: Any) -> np.dtype[Any]:
     """The dtype that an array, a number or a scalar type has as an array; a dtype is its own.
 
-    Raises WeftTypeError for values that are no arrays.
+    Raises WeftTypeError for values that are not arrays.
 
     >>> lax.dtype(1.0), lax.dtype(np.int8), lax.dtype(np.dtype("int8"))
     (dtype('float32'), dtype('int8'), dtype('int8'))
@@ -133,7 +133,7 @@ def full_like(
 ) -> Array:
     """Returns an array of one value, of the shape and dtype of `x` where none are given.
 
-    Raises DTypeError where that would be an array of random keys.
+    Raises DTypeError if that would be an array of random keys.
 
     >>> lax.full_like(np.array([1.0, 2.0]), 7)
     Array([7., 7.], dtype=float32)

@@ -76,7 +76,7 @@ def qr(
 
 
 def refuse_magma(operation: str, use_magma: bool | None) -> None:
-    """Raises WeftNotImplementedError where `use_magma` is true."""
+    """Raises WeftNotImplementedError if `use_magma` is true."""
     check_flag(use_magma, operation, "use_magma", none=True)
     if use_magma:
         raise no_such_way(operation, f"use_magma={use_magma!r}", "use_magma=None or False")

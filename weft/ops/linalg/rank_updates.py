@@ -75,7 +75,7 @@ def symmetric_product(
     both the same; alpha and beta: numbers. With `symmetrize_output` the lower triangle of the sum
     is mirrored to the upper one.
 
-    Raises DTypeError, ShapeError, and WeftTypeError for an alpha or beta that is no real number.
+    Raises DTypeError, ShapeError, and WeftTypeError for an alpha or beta that is not a real number.
 
     >>> import numpy as np
     >>> print(symmetric_product(np.ones((2, 1)), np.eye(2), alpha=2.0, beta=3.0))

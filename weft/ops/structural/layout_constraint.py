@@ -43,7 +43,7 @@ def with_layout_constraint(x: T, layouts: Any) -> T:
     becomes the outermost one.
 
     Raises ShapeError for a layout of another rank than the array's, naming the leaf, WeftTypeError
-    for values that are no layouts, and WeftValueError for tiles where devices have none.
+    for values that are not layouts, and WeftValueError for tiles where devices have none.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.layout import Layout, with_layout_constraint
@@ -91,7 +91,7 @@ def check_tiles(layout: Layout, operation: str) -> None:
 
 
 def no_layout(given: Any, operation: str, what: str, ndim: int) -> WeftTypeError:
-    """The error for an argument that is no layout."""
+    """The error for an argument that is not a layout."""
     wanted: Any = getattr(given, "layout", None)  # of a Format
     if not isinstance(wanted, Layout):
         wanted = Layout(range(ndim))
