@@ -119,18 +119,19 @@ def comms(
 ) -> CommsReport:
     """Reports what `fun(*args, **kwargs)` communicates between devices. Nothing is computed.
 
-    Arguments may be arrays, numbers, ShapeDtypeStructs and trees of these, and meshes abstract. (A
-    function with a keyword that is called as one of those below is to be wrapped in another.) A
-    row says kind, operation, mesh axes, dtype, bytes for each device, how many devices take part,
-    how often it runs, the user's line, the pass, and whether it was written or made by a derivative
+    Arguments may be arrays, numbers, ShapeDtypeStructs and trees of these, and meshes abstract. (If
+    the function has a keyword with one of the names below, wrap it in another function.) A row says
+    kind, operation, mesh axes, dtype, bytes for each device, how many devices take part, how often
+    it runs, the user's line, the pass, and whether it was written or made by a derivative
     (`type(report.rows[0])` has the details). Collectives whose result is not used are left out.
 
-    gradient: whether the program is `fun` with its reverse mode, by all inexact arguments and for
-    a cotangent of each inexact result. By default it is where there are both and `fun` has no
-    backward pass itself; a gradient, or a step of training, is reported as it is. strict: raises
-    CommunicationError for communication that nobody wrote: a sum in reverse mode that is the
-    transpose of an inserted cast. compiled: reads what XLA compiled, as the report's `compiled`
-    does; only that sees what the compiler adds where shardings, not `shard_map`, divide the work.
+    gradient: whether the program is `fun` with its reverse mode, with respect to all inexact
+    arguments and for a cotangent of each inexact result. By default this is so if there are both
+    and `fun` has no backward pass itself; a gradient, or a training step, is reported as it is.
+    strict: raises CommunicationError for communication that the program does not contain: a sum in
+    reverse mode that is the transpose of an inserted cast. compiled: reads what XLA compiled, as
+    the report's `compiled` does. Only this shows what the compiler adds if shardings, not
+    `shard_map`, divide the work.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -167,13 +168,13 @@ def assert_comms(
     compiled: bool = False,
     **kwargs: Any,
 ) -> CommsReport:
-    """Holds a test to what `fun(*args, **kwargs)` communicates, and returns the report.
+    """Checks in a test what `fun(*args, **kwargs)` communicates, and returns the report.
 
-    The kinds have the number of collectives that run, trips of loops included; a kind that is not
-    named must not run at all. total_bytes: those of `CommsReport.total_bytes`, where given.
-    `implied=False` forbids sums that nobody wrote, as `strict` of `comms` does. The others are
-    those of `comms`. Raises CommunicationError, an AssertionError, with the rows that were found,
-    and WeftTypeError for an operation (`psum`) in place of a kind.
+    For each kind, give the number of collectives that run, including trips of loops; a kind that is
+    not named must not run at all. total_bytes: if given, the value of `CommsReport.total_bytes`.
+    `implied=False` forbids sums that the program does not contain, as `strict` of `comms` does. The
+    other arguments are those of `comms`. Raises CommunicationError, an AssertionError, with the
+    rows that were found, and WeftTypeError for an operation (`psum`) in place of a kind.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P

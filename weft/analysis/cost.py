@@ -139,9 +139,9 @@ def cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostReport:
     """Adds up what `fun(*args, **kwargs)` costs. Nothing is computed.
 
     Arguments may be arrays, numbers, ShapeDtypeStructs and trees of these, meshes abstract; for a
-    derivative pass `weft.grad(fun)`. Loops are multiplied, a `while` loop of unknown length counts
-    once, of the branches of a conditional the one with the most flops. What is not used is left
-    out.
+    derivative pass `weft.grad(fun)`. Operations in loops are multiplied; a `while` loop of unknown
+    length counts once; a conditional counts as its branch with the most flops. Unused results are
+    left out.
 
     >>> import weft, weft.numpy as jnp
     >>> report = weft.cost(lambda x, y: jnp.tanh(x @ y), jnp.ones((8, 16)), jnp.ones((16, 4)))

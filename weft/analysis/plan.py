@@ -70,9 +70,9 @@ class ProgramPlan:
 def plan(fun: Callable[..., Any], *args: Any, hardware: Hardware, **kwargs: Any) -> ProgramPlan:
     """Estimates how long `fun(*args, **kwargs)` takes on each device of its mesh. Nothing is run.
 
-    Arguments are those of `weft.cost`; inside of `shard_map` all is counted on one device. What is
-    outside of it counts whole: put all of a step inside. Raises WeftTypeError for hardware that is
-    not a `weft.Hardware`, WeftValueError for a mesh axis without a bandwidth.
+    Arguments are those of `weft.cost`. Everything inside `shard_map` is counted on one device, and
+    everything outside it counts whole: put the whole step inside. Raises WeftTypeError for hardware
+    that is not a `weft.Hardware`, WeftValueError for a mesh axis without a bandwidth.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -131,8 +131,9 @@ class Plans:
 
 @api_boundary
 def plans(programs: Mapping[str, Program], *, hardware: Hardware) -> Plans:
-    """Compares ways to compute one thing: names to `(function, *arguments)`, each with its own
-    shardings. Raises what `plan` does, and WeftTypeError for programs of another form.
+    """Compares several ways to compute one thing: a dict from names to `(function, *arguments)`,
+    each with its own shardings. Raises what `plan` does, and WeftTypeError for programs of another
+    form.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -198,7 +199,7 @@ def scaling(
 ) -> Scaling:
     """Plans a program over several meshes. `make(mesh)` returns `(function, *arguments)`.
 
-    Where the arguments stay the same it is strong scaling; where they grow with the mesh it is weak
+    If the arguments stay the same, this is strong scaling; if they grow with the mesh, it is weak
     scaling. Raises what `plan` does, and WeftTypeError for anything that is neither a mesh nor such
     a tuple.
 

@@ -62,11 +62,11 @@ class _ArrayMeta(type):
 class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMeta):
     """An array of numbers, booleans or random keys; it cannot be changed in place.
 
-    It is on one device, or spread over several, in row-major order or another (see `format`).
-    Arrays are made by functions (`weft.numpy.array`, `weft.device_put` and results of others), not
-    by calling this class. A deep copy has the same sharding and layout; a pickled array comes back
-    in its layout on the default device. Computed results are in row-major order, unless another
-    layout is asked for.
+    It is on one device or spread over several, in row-major or another order (see `format`). Arrays
+    are made by functions (`weft.numpy.array`, `weft.device_put` and results of others), not by
+    calling this class. A deep copy has the same sharding and layout; a pickled array comes back in
+    its layout on the default device. Computed results are in row-major order, unless you ask for
+    another layout.
     """
 
     __slots__ = (
@@ -208,7 +208,7 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
         return found
 
     def addressable_data(self, index: int) -> Array:
-        """The part on device number `index` of those of this process, as an array on that device.
+        """The part on this process's device number `index`, as an array on that device.
 
         Its memory is that of the whole array. Raises WeftIndexError if there is no such device.
         """

@@ -25,7 +25,7 @@ _OPERATION = "ShapeDtypeStruct"
 
 
 class ShapeDtypeStruct(Typed):
-    """Stands for an array of which only the type is known, where a function is traced or lowered.
+    """Stands for an array whose type alone is known, when a function is traced or lowered.
 
     shape: a tuple of lengths; dtype: anything that names a dtype. sharding: a sharding, a device, a
     PartitionSpec over the mesh in force, or a Format, which has a layout as well; None leaves it
@@ -112,7 +112,7 @@ class ShapeDtypeStruct(Typed):
 
     @property
     def weak_type(self) -> bool:
-        """Whether the dtype yields to others in promotion."""
+        """Whether the dtype gives way to others in promotion."""
         return bool((self.type if self._symbolic is None else self._symbolic[1]).weak_type)
 
     @property

@@ -214,7 +214,7 @@ class Typed:
 
     @property
     def weak_type(self) -> bool:
-        """Whether the dtype came from a Python number and yields to others."""
+        """Whether the dtype came from a Python number and gives way to others."""
         return self.type.weak_type
 
 

@@ -45,10 +45,10 @@ def _checked_name(name: Any, operation: str) -> str:
 class named_scope:
     """Names the operations of a block or of a function: `with named_scope("attention"):`.
 
-    Scopes nest, as "block/attention". The name stands in front of each operation's own in modules
-    and profiles, and in the errors that these operations raise. Operations of the backward
-    pass get it as "transpose(attention)". A scope changes no result and compiles nothing again.
-    Raises WeftTypeError or WeftValueError if `name` is not a string of one character or more.
+    Scopes nest, as "block/attention". The name precedes each operation's own name in modules and
+    profiles, and in the errors that these operations raise. Operations of the backward pass get it
+    as "transpose(attention)". A scope changes no result and compiles nothing again. Raises
+    WeftTypeError or WeftValueError if `name` is not a string of one character or more.
 
     >>> import weft
     >>> @weft.named_scope("halve")
@@ -87,7 +87,7 @@ class named_scope:
 
 
 def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
-    """A function whose operations stand in the `named_scope` of its own name, or of `name`.
+    """A function whose operations are in the `named_scope` of its own name, or of `name`.
 
     Raises WeftTypeError or WeftValueError if that is not a string of one character or more.
 

@@ -86,13 +86,13 @@ class set_mesh:
 
 @api_boundary
 def simulate(mesh: AnyMesh | None = None) -> contextlib.AbstractContextManager[None]:
-    """A `with` block in which one device stands in for a mesh (by default, for every mesh).
+    """A `with` block in which one device simulates a mesh (by default, every mesh).
 
     Each axis of the mesh becomes a dimension of the values inside `shard_map`; results equal those
-    on the mesh to rounding, the same functions are refused, and the mesh may be an `AbstractMesh`.
-    Shardings over the mesh mean nothing there. `with` blocks inside one another add up: each of
-    their meshes is simulated. For tests and for debugging; all blocks of an array have to fit on
-    one device. Raises WeftTypeError for anything that is not a mesh.
+    on the mesh up to rounding, the same functions are refused, and the mesh may be an
+    `AbstractMesh`. Shardings over the mesh mean nothing there. Nested `with` blocks simulate all of
+    their meshes. Use it for tests and for debugging; all blocks of an array have to fit on one
+    device. Raises WeftTypeError for anything that is not a mesh.
 
     >>> import weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P

@@ -29,10 +29,10 @@ def smap(
     """A function that every device along one mesh axis runs on its own blocks: `shard_map` over
     that axis, with specs written as numbers of dimensions.
 
-    `in_axes` and `out_axes` are tree prefixes of the arguments and of the result: each leaf the
-    dimension that is split along `axis_name`, or None for what is whole everywhere. The mesh is
-    the one in force; its other axes stay with the compiler. `bucket_bytes` is that of `shard_map`.
-    Without a function it is a decorator.
+    `in_axes` and `out_axes` are tree prefixes of the arguments and of the result: each leaf is the
+    dimension that is split along `axis_name`, or None for a value that is whole everywhere. The
+    mesh is the one in force; its other axes stay with the compiler. `bucket_bytes` is that of
+    `shard_map`. Without a function it is a decorator.
 
     Raises WeftNotImplementedError without `in_axes`: types do not say how arrays are split.
     Otherwise raises what `shard_map` does, and WeftTypeError for axes that are not numbers.
