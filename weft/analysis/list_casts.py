@@ -32,9 +32,9 @@ class Cast(NamedTuple):
 def casts(fun: Callable[..., Any]) -> Callable[..., list[Cast]]:
     """A function of the arguments of `fun` that lists the casts (`lax.pbroadcast`) in its jaxpr.
 
-    Those that operations insert and those that `fun` writes are listed alike, in the order of the
-    jaxpr, those in loops and branches once. Nothing is computed. What the casts of a gradient
-    communicate is listed by `weft.comms`.
+    Casts that operations insert and casts that `fun` writes are listed alike, in the order of the
+    jaxpr. Casts in loops and branches are listed once. Nothing is computed. What the casts of a
+    gradient communicate is listed by `weft.comms`.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P

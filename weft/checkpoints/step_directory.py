@@ -79,11 +79,11 @@ class Checkpoints:
     # ---- what is there ---------------------------------------------------------------------------
 
     def steps(self) -> list[int]:
-        """The steps of which there is a checkpoint, in order."""
+        """The steps that have a checkpoint, in order."""
         return step_numbers(self.directory)
 
     def latest(self) -> int | None:
-        """The last step of which there is a checkpoint; None if there is none."""
+        """The last step that has a checkpoint; None if there is none."""
         steps = self.steps()
         return steps[-1] if steps else None
 

@@ -20,7 +20,7 @@ _get = current_variable.get
 
 
 class Primitive(Immutable):
-    """An operation that traces interpret; rules for it stand in the tables of `core.rules`.
+    """An operation that traces interpret; the tables of `core.rules` hold its rules.
 
     `type_cache` has the results of the type rule, `eager_cache` the executables of one operation:
     both are keyed by operand types and parameters. A primitive that holds jaxprs turns `memoise`

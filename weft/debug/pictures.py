@@ -35,11 +35,11 @@ def visualize_sharding(
 
     The table has a cell for each block, headed by the indices along the last two dimensions; for
     arrays of more dimensions there is a table for each block of the first ones. Devices that hold
-    copies stand in one cell.
+    copies share one cell.
 
-    `use_color=None` colours cells where the output is a terminal and the environment variable
-    NO_COLOR is not set. Cells are `min_width` characters wide if they fit into `max_width`; the
-    middle of a table that is too wide even so, or too long, is left out.
+    `use_color=None` colours cells if the output is a terminal and the environment variable NO_COLOR
+    is not set. Cells are `min_width` characters wide if they fit into `max_width`; the middle of a
+    table that is too wide even so, or too long, is left out.
 
     Raises WeftTypeError for anything that is neither a shape nor a sharding, and ShapeError if the
     shape cannot be split so.

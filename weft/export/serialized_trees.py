@@ -55,7 +55,7 @@ def register_pytree_node_serialization(
 ) -> None:
     """Lets a registered container class occur in the arguments and results of exported functions.
 
-    Call it where a function is exported and where it is read, with one `serialized_name`: an
+    Call it both where a function is exported and where it is read, with one `serialized_name`: an
     exported function holds that name, never the class. `serialize_auxdata` makes bytes of the data
     of a container (the second result of its flatten function; the values of the static fields, as a
     tuple, of a dataclass), and `deserialize_auxdata` makes the data of those bytes.
@@ -102,8 +102,9 @@ def register_pytree_node_serialization(
 def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -> None:
     """Lets a class of named tuples occur in the arguments and results of exported functions.
 
-    Call it where a function is exported and where it is read, with one `serialized_name`. Raises
-    WeftTypeError for another class and WeftValueError where class or name are registered already.
+    Call it both where a function is exported and where it is read, with one `serialized_name`.
+    Raises WeftTypeError for another class and WeftValueError where class or name are registered
+    already.
 
     >>> import collections
     >>> from weft import export

@@ -1,7 +1,7 @@
 """Functions for neural networks: `weft.nn`.
 
 Activations are elementwise: they take real arrays of any shape, or numbers, and the result has the
-shape and dtype of the argument (integers become real numbers where the formula makes them so). All
+shape and dtype of the argument (integers become real numbers if the formula needs it). All
 functions raise WeftTypeError for anything that is not an array, DTypeError for a dtype that they do
 not take, AxisError for an axis that is out of range, and ShapeError for shapes that do not fit.
 

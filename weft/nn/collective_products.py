@@ -96,9 +96,9 @@ def scattered_product(
     """`psum_scatter(einsum(spec, x, w))`, where each transfer may run beside a product.
 
     spec: as in "bsf,fd->bsd", the labels of two operands and of the result. scattered: the label of
-    the dimension of the sum over `axis_name`, a mesh axis of n devices or several, of which each
-    device keeps its own block. The product is computed in n steps, one block of the dimension at a
-    time. What is on its way to a device is added to at each one that it passes: n - 1 transfers by
+    the dimension of the sum over `axis_name`, one mesh axis of n devices or several; each device
+    keeps its own block. The product is computed in n steps, one block of the dimension at a time.
+    What is on its way to a device is added to at each one that it passes: n - 1 transfers by
     `ppermute`, and no reduce-scatter. `bidirectional` sends one half of a block in either
     direction, for links that work both ways at once.
 

@@ -604,7 +604,8 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     """The array with values put in before indices `obj` along `axis` (None: flattened first).
 
     obj: an integer, a slice or an array of integers, that count in the original array. `values`
-    broadcasts to what is put in. Raises IndexError for a place known to be out of bounds.
+    broadcasts to the shape of the inserted part. Raises IndexError for a place known to be out of
+    bounds.
 
     >>> jnp.insert(jnp.array([1, 3]), 1, 2)
     Array([1, 2, 3], dtype=int32)

@@ -149,8 +149,9 @@ def min_scalar_type(a: Any) -> np.dtype[Any]:
 def real_if_close(a: Any, tol: float = 100) -> Array:
     """The real part where all imaginary parts are nearly zero, else the array as it is.
 
-    tol: how near, in units of the machine epsilon where it is above 1, else in absolute terms. The
-    dtype of the result depends on values: raises ConcretizationError for a traced complex array.
+    tol: how near, in units of the machine epsilon if it is above 1, otherwise in absolute terms.
+    The dtype of the result depends on values: raises ConcretizationError for a traced complex
+    array.
 
     >>> jnp.real_if_close(jnp.array([1 + 1e-9j, 2]))
     Array([1., 2.], dtype=float32)

@@ -236,7 +236,8 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
 
 
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
-    """Dimensions of length 1 dropped: those of `axis`, or all. Raises ShapeError for others.
+    """The array without dimensions of length 1: those of `axis`, or all. Raises ShapeError for
+    others.
 
     >>> jnp.squeeze(jnp.ones((1, 3, 1))).shape
     (3,)

@@ -211,7 +211,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     """The values of a polynomial at `x`, by Horner's rule; of x's shape.
 
     `p` may have more dimensions, which are broadcast against `x`: then its rows are the
-    coefficients. unroll: how many steps one round of the loop takes where there are many.
+    coefficients. unroll: how many steps one round of the loop takes, if there are many.
 
     >>> jnp.polyval(jnp.array([3, 0, 1]), 5)
     Array(76, dtype=int32)

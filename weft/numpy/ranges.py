@@ -258,7 +258,7 @@ def linspace(
 ) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`, which is the last one with `endpoint`.
 
-    The ends may be arrays; then `axis` says where the new dimension stands. With `retstep` the
+    The ends may be arrays; `axis` then says where the new dimension is. With `retstep` the
     result is a pair with the distance. Raises ValueError for a negative `num`.
 
     >>> linspace(0, 1, 5)

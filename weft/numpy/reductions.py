@@ -521,7 +521,8 @@ def var(
 ) -> Array:  # fmt: skip
     """The variance along `axis`: the mean squared distance from the mean, a real number.
 
-    ddof (or correction): what is subtracted from the number of elements that the sum is divided by.
+    ddof (or correction): the number to subtract from the count of elements, by which the sum is
+    divided.
 
     >>> jnp.var(jnp.array([1.0, 3.0, 5.0]), ddof=1)
     Array(4., dtype=float32)

@@ -352,12 +352,12 @@ def _modulo(x: Any, period: Any) -> Any:
 def interp(
     x: ArrayLike, xp: ArrayLike, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Array:
-    """Linear interpolation at `x` between the points (xp, fp), of which xp rises.
+    """Linear interpolation at `x` between the points (xp, fp); xp must increase.
 
     left, right: the values below and above all points (by default those of the end points), or
-    "extrapolate" for the line through the two points at that end; period: of the points, which
-    then need no order. Raises ShapeError if xp and fp differ, and WeftValueError for a period of
-    0 that is known.
+    "extrapolate" for the line through the two points at that end; period: the period of the points,
+    which then need no order. Raises ShapeError if xp and fp differ, and WeftValueError for a period
+    of 0 that is known.
 
     x: any shape, which the result has; xp, fp: shape (n,).
 

@@ -253,9 +253,9 @@ def trace(
     create_perfetto_trace: bool = False,
     profiler_options: ProfileOptions | None = None,
 ) -> Iterator[None]:
-    """A `with` block of which a profile is taken, as by `start_trace` and `stop_trace`.
+    """A `with` block that is profiled, as by `start_trace` and `stop_trace`.
 
-    The profile is written also where the block raises.
+    The profile is written even if the block raises an error.
     """
     start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
     try:
@@ -293,7 +293,7 @@ def stop_server() -> None:
 
 @api_boundary
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
-    """Has profiles of this process include those of another, which runs a server on a port.
+    """Includes in profiles of this process those of another process, which runs a server on a port.
 
     Returns the function that ends this. Raises ProfilerError if no such server answers.
     """

@@ -163,8 +163,8 @@ def gamma(
 ) -> Array:
     """Gamma distributed numbers: density x**(a - 1) exp(-x) / gamma(a) for x > 0.
 
-    `a`, which is positive, broadcasts to `shape`, by default its own. Where it is 0 so is the
-    result, and NaN where it is negative. The result has a derivative in `a`, of first order: that
+    `a`, which is positive, broadcasts to `shape`, by default its own. If it is 0, so is the result;
+    if it is negative, the result is NaN. The result has a derivative in `a`, of first order: that
     at a fixed quantile.
 
     >>> import weft

@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class AbstractDevice:
-    """What is known of a device that is not there: its kind, its cores and its platform.
+    """What is known about a device that is not present: its kind, its cores and its platform.
 
     >>> from weft.sharding import AbstractDevice
     >>> AbstractDevice("H100", None, "gpu").platform

@@ -34,8 +34,8 @@ Device = Any
 class AxisType(enum.Enum):
     """How the split of arrays over a mesh axis is decided outside of `shard_map`.
 
-    In weft the compiler decides (`Auto`). `Explicit`, shardings as part of every array's type, is
-    not there; the axes of a `shard_map` are manual within it without being declared.
+    In weft the compiler decides (`Auto`). `Explicit`, shardings as part of every array's type, does
+    not exist; the axes of a `shard_map` are manual within it without being declared.
     """
 
     Auto = enum.auto()
@@ -72,7 +72,8 @@ class AnyMesh(Interned, ShownInNotebooks):
 
     @property
     def empty(self) -> bool:
-        """Whether the mesh has no axes, as that of `get_abstract_mesh()` where none is in force."""
+        """Whether the mesh has no axes, like that of `get_abstract_mesh()` if no mesh is in
+        force."""
         return not self.axis_names
 
     @property

@@ -66,7 +66,7 @@ class Sharding(Interned):
 
     @property
     def memory_kind(self) -> str:
-        """The kind of memory that arrays lie in: "device" unless the sharding says another."""
+        """The kind of memory that holds the arrays: "device" unless the sharding says otherwise."""
         return DEVICE_MEMORY
 
     def with_memory_kind(self, kind: str) -> Sharding:
@@ -172,7 +172,8 @@ class Sharding(Interned):
         return {device: index for device, index in found.items() if is_addressable(device)}
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
-        """Whether arrays of `ndim` dimensions lie the same way, on devices in the same order."""
+        """Whether arrays of `ndim` dimensions are split in the same way, on devices in the same
+        order."""
         return self is other or _equivalent(self, other, ndim)
 
 
@@ -298,7 +299,7 @@ class TiledSharding(Sharding):
 
     The compiler may choose such a sharding for a result. `assignment` has the form that
     `Sharding.assignment` describes, and thereby belongs to arrays of one number of dimensions;
-    None stands for a copy on each device.
+    None means a copy on each device.
 
     Raises WeftTypeError for anything that is neither a device nor an array of integers, and
     WeftValueError unless every device stands in the assignment exactly once.

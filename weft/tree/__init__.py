@@ -2,11 +2,11 @@
 
 A tree is a leaf or a registered container of trees: list, tuple, namedtuple, dict (keys in sorted
 order), OrderedDict (in its own order), defaultdict, `None` (which has no leaves), dataclasses and
-other classes that users register. The structure of a tree is a hashable `PyTreeDef`. All
-functions here are Python over the C++ flattening of `weft/runtime/jaxlib/pytree.py`; what they add
-is key paths, so that an error can say which leaf of a model it is about.
+other classes that users register. The structure of a tree is a hashable `PyTreeDef`. All functions
+here are Python over the C++ flattening of `weft/runtime/jaxlib/pytree.py`; they add key paths, so
+that an error can say which leaf of a model it is about.
 
-A *prefix* of a tree is a tree whose leaves stand where the other has subtrees: `in_axes`, shardings
+A *prefix* of a tree is a tree with leaves where the other has subtrees: `in_axes`, shardings
 and specs are given as prefixes, and each of their leaves holds for the whole subtree.
 """
 

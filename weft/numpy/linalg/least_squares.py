@@ -242,7 +242,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
 
     M: shape (..., m, n); the result has the batch dimensions, and the default integer dtype. By
     default rtol is max(m, n) eps. hermitian: M equals its adjoint, and its eigenvalues are used. An
-    M of fewer dimensions than two has rank 1 where an element is not zero, otherwise 0.
+    M with fewer than two dimensions has rank 1 if an element is not zero, otherwise 0.
 
     Raises WeftValueError for two tolerances or one that does not fit, ShapeError, DTypeError,
     WeftTypeError.

@@ -215,10 +215,10 @@ def pbroadcast(x: T, axis_name: Any, source: int | None = None) -> T:
     """Casts a value that is equal along axes of a mesh to a type that may vary along them.
 
     Nothing is communicated; the transpose is `psum`. Operations with several operands cast by
-    themselves, unless `shard_map` was told `auto_pbroadcast=False`. Trees are cast leaf by leaf.
-    Along the axis of a vmap, which types do not show, this is the identity. With `source`, all
-    elements get the value of the one at that index instead, which takes a `psum`. Raises
-    UnboundAxisError for a name that is not bound, AxisError for a value that varies already.
+    themselves, unless `shard_map` has `auto_pbroadcast=False`. Trees are cast leaf by leaf. Along
+    the axis of a vmap, which types do not show, this is the identity. With `source`, all elements
+    get the value of the one at that index instead, which takes a `psum`. Raises UnboundAxisError
+    for a name that is not bound, AxisError for a value that varies already.
 
     >>> from weft import P
     >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])

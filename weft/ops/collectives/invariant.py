@@ -63,9 +63,10 @@ def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = F
     """Gathers the values of all devices along axes of a mesh into one that is equal on all of them.
 
     They are stacked along a new dimension `axis` of the result, or with `tiled` are joined along
-    the existing one. The values are those of `all_gather`; the difference is the type, and so the
-    transpose, which is `pscatter` and communicates nothing. Trees are gathered leaf by leaf. Raises
-    UnboundAxisError for a name that is not bound, AxisError for a dimension that is out of range.
+    the existing one. The values are those of `all_gather`; the difference is the type, and
+    therefore the transpose, which is `pscatter` and communicates nothing. Trees are gathered leaf
+    by leaf. Raises UnboundAxisError for a name that is not bound, AxisError for a dimension that is
+    out of range.
 
     >>> from weft import P
     >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])

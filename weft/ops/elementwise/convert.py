@@ -31,9 +31,9 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     """Converts numbers to another dtype, as nearly as it can hold them.
 
     Complex numbers lose their imaginary part in a real dtype; numbers become booleans by comparing
-    with zero; floating-point numbers are rounded towards zero in an integer dtype, and to its
-    nearest end where they do not fit. `weak_type` says whether the result is of weak type.
-    Raises DTypeError for random keys.
+    with zero; floating-point numbers are rounded towards zero in an integer dtype, and to the
+    nearest end of its range if they do not fit. `weak_type` says whether the result is of weak
+    type. Raises DTypeError for random keys.
 
     >>> import weft.lax as lax
     >>> lax.convert_element_type(2.7, "int32")

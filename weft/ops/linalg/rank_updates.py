@@ -37,8 +37,8 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     or complex128, both the same. The result has the type of r_matrix and a diagonal that is not
     negative.
 
-    Raises DTypeError and ShapeError. By a QR factorization of R with w^H as one more row, so no
-    square is formed and derivatives are those of `qr`.
+    Raises DTypeError and ShapeError. It uses a QR factorization of R with w^H as one more row, so
+    no square is formed and derivatives are those of `qr`.
 
     >>> import numpy as np
     >>> print(cholesky_update(np.array([[3.0]]), np.array([4.0])))

@@ -158,8 +158,8 @@ def conv_general_dilated(
     between neighbours of the array and of the kernel; dimension_numbers: see
     `conv_dimension_numbers`. The kernel has 1/feature_group_count of the array's features, and its
     output features are split alike; with `batch_group_count` the batch is split instead. The kernel
-    is not reversed: this is what is called a correlation in signal processing.
-    Raises ShapeError, DTypeError and WeftValueError.
+    is not reversed: signal processing calls this a correlation. Raises ShapeError, DTypeError and
+    WeftValueError.
 
     >>> import numpy as np
     >>> x = np.arange(5.0).reshape(1, 1, 5)

@@ -125,7 +125,7 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
     compiled function the compiler has to split the value like this; outside, the array is moved to
     those devices. Shapes, dtypes and values do not change, and the derivative is constrained in the
     same way. A dimension with `P.UNCONSTRAINED` is left to the compiler; so is the one that `vmap`
-    maps over, unless it was told an `spmd_axis_name`.
+    maps over, unless it has an `spmd_axis_name`.
 
     Raises ShapeError for a spec longer than the rank of an array and a dimension that its axes do
     not divide, WeftValueError for a spec without a mesh, and AxisError for an axis that a shard_map
