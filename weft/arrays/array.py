@@ -551,9 +551,10 @@ def as_stored(
 
 
 def to_place(array: Array, place: Any, copy: bool = False) -> Array:
-    """An array committed to `place`, a device or a sharding; itself where it is already.
+    """An array committed to `place`, a device or a sharding; the array itself if it is there
+    already.
 
-    It keeps its layout. Memory that lies where it should is shared by both arrays, unless `copy`.
+    It keeps its layout. Both arrays share memory that is in the right place already, unless `copy`.
     Raises ShapeError if the sharding cannot split the array.
     """
     if array._shown_place() == place and not copy:
@@ -569,7 +570,8 @@ def to_place(array: Array, place: Any, copy: bool = False) -> Array:
 
 
 def to_layout(array: Array, layout: Layout | None) -> Array:
-    """An array in another layout (None: row-major), with its sharding; itself where it has that."""
+    """An array in another layout (None: row-major), with its sharding; the array itself if it has
+    that layout."""
     layout = unless_row_major(layout)
     old = array._layout()
     if old is layout:

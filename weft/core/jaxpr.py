@@ -188,7 +188,7 @@ def new_jaxpr_eqn(
 class SplitEquation:
     """An equation split in two: `known` also computes `residuals`, which `unknown` reads.
 
-    A part of which nothing is left is None; `unknown_out` marks the results that only `unknown`
+    A part with nothing left is None; `unknown_out` marks the results that only `unknown`
     computes. The equations `before`, of known values, come before `known`.
     """
 
@@ -306,7 +306,7 @@ class Jaxpr(ShownInNotebooks):
 
     def replace(self, **changes: Any) -> Jaxpr:
         """The same jaxpr with some of `constvars`, `invars`, `outvars`, `eqns`, `effects` and
-        `debug_info` changed. Effects are those of the equations where they are not given.
+        `debug_info` changed. Effects are by default those of the equations.
 
         >>> jaxpr = weft.make_jaxpr(lambda x: (lax.sin(x), x))(1.0).jaxpr
         >>> jaxpr.replace(outvars=jaxpr.outvars[:1])

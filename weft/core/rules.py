@@ -160,7 +160,7 @@ class Table(dict[Any, Rule]):
     `register_with` is the public call that registers one, `called_with` its positional arguments as
     a signature; parameters come after these.
 
-    instead: what else one may do where a rule is missing.
+    instead: what else you can do if a rule is missing.
     default: what replaces a missing rule; empty if that is an error.
     column: the heading of the kind in docs/extending/matrix.md; empty if it has none.
     unmemoised: only primitives that are made with `memoise=False` are asked for a rule.

@@ -260,7 +260,7 @@ class Tracer(Typed, ArrayOperators[Any]):
         return self.type
 
     def full_lower(self) -> Any:
-        """The value itself, where it is known without this tracer; else the tracer."""
+        """The value itself if it is known without this tracer; otherwise the tracer."""
         return self
 
     def concrete(self) -> Any:

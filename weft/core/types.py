@@ -140,7 +140,8 @@ class ArrayType(Immutable):
 
     @property
     def sharding(self) -> NamedSharding:
-        """A sharding over a mesh without axes: a type does not say how an array lies on devices."""
+        """A sharding over a mesh without axes: a type does not say how an array is spread over
+        devices."""
         return NamedSharding(_NO_MESH, PartitionSpec(*[None] * self.ndim))
 
     @property
@@ -382,8 +383,8 @@ register_type_of(np.generic, lambda value: _type_of_numpy_dtype(value.dtype))
 
 
 def user_value(value: Any) -> Any:
-    """A leaf that a user hands over: a NumPy scalar takes the default width, as NumPy arrays do,
-    and a value that stands for an array becomes that array.
+    """A leaf that a user passes: a NumPy scalar takes the default width, as NumPy arrays do, and a
+    value that stands for an array becomes that array.
 
     Raises OverflowError for an integer that does not fit.
     """

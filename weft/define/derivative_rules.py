@@ -90,7 +90,7 @@ def _jvp_of_parts(
 def defjvp(primitive: Primitive, *jvprules: Rule | None) -> None:
     """Sets the jvp rule by one rule for each operand: `rule(tangent, *primals, **params)`.
 
-    None stands for an operand that the result does not depend on smoothly.
+    None means an operand on which the result does not depend smoothly.
 
     >>> from weft.extend.core import UncheckedPrimitive
     >>> from weft.extend.interpreters import ad

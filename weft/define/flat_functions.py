@@ -81,7 +81,8 @@ def argnums_partial(
     args: Sequence[Any],
     require_static_args_hashable: bool = True,
 ) -> tuple[WrappedFun, list[Any]]:
-    """The function of some arguments, the others fixed, and the values of those that are left.
+    """The function of some arguments, with the others fixed, and the values of the remaining
+    arguments.
 
     Raises WeftValueError for a fixed argument without a hash where one is required.
 
@@ -227,7 +228,7 @@ def fun_signature(fun: Function) -> inspect.Signature | None:
 
 
 def fun_sourceinfo(fun: Function) -> str:
-    """A function's name, with its file and line where they are known."""
+    """A function's name, with its file and line if they are known."""
     inner = inspect.unwrap(fun) if callable(fun) else fun
     while hasattr(inner, "func"):
         inner = inner.func
@@ -266,7 +267,7 @@ def debug_info(
 def infer_argnums_and_argnames(
     sig: inspect.Signature, argnums: Any, argnames: Any
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Numbers and names of the same arguments, where one of both is given.
+    """Numbers and names of the same arguments, if one of the two is given.
 
     Raises WeftTypeError for names that are neither a str nor a collection of them.
 

@@ -381,7 +381,7 @@ def emit_python_callback(
 
 
 class TokenSet:
-    """Tokens by effect. weft orders effects by itself, so tokens stand for nothing."""
+    """Tokens by effect. weft orders effects by itself, so tokens have no meaning."""
 
     def __init__(self, tokens: dict[Any, Any] | None = None) -> None:
         self._tokens = dict(tokens or {})

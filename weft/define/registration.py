@@ -64,8 +64,8 @@ def register_linearize(primitive: Primitive, rule: Rule) -> Rule:
 def register_transpose(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(cotangent, *operands, **params) -> one cotangent per operand`.
 
-    Of the operands those that the primitive is linear in are `LinearOperand`s, which have a type
-    and no value; the others are values. The cotangent has the type of the result's tangent (a list
+    The operands in which the primitive is linear are `LinearOperand`s, which have a type and no
+    value; the other operands are values. The cotangent has the type of the result's tangent (a list
     of them, some of which may be `Zero`, for a primitive with several results). The rule returns a
     list: a cotangent of the type of the operand's tangent for each linear operand, or a `Zero`, and
     None for the others. Raises WeftValueError if there is such a rule already.
@@ -112,8 +112,8 @@ def register_partial_eval(primitive: Primitive, rule: Rule) -> Rule:
 
     `unknown` has a boolean for each operand. The split says what is computed from the known
     operands now, what is left for later, and which values go from one to the other. A primitive
-    without a rule is computed now where all operands are known, and later where one is not.
-    Raises WeftValueError if there is such a rule already.
+    without a rule is computed now if all operands are known, and later if one is not. Raises
+    WeftValueError if there is such a rule already.
     """
     return register_from_outside(rules.partial_eval, primitive, rule)
 
@@ -122,9 +122,9 @@ def register_dce(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(equation, used) -> (used inputs, equation or None)`.
 
     `used` has a boolean for each result. The rule returns one for each operand of the equation as
-    it was, and an equation that computes the used results from the used operands (None if
-    nothing is left). A primitive without a rule is dropped where no result is used and it has no
-    effects, and kept whole otherwise. Raises WeftValueError if there is such a rule already.
+    it was, and an equation that computes the used results from the used operands (None if nothing
+    is left). A primitive without a rule is dropped if no result is used and it has no effects, and
+    kept whole otherwise. Raises WeftValueError if there is such a rule already.
     """
     return register_from_outside(rules.dce, primitive, rule)
 

@@ -307,8 +307,8 @@ def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Sche
 def inverse_time_decay(
     step_size: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
 ) -> Schedule:
-    """A step size over 1 + `decay_rate` times the number of `decay_steps` that have passed, of
-    which `staircase` counts whole ones."""
+    """A step size over 1 + `decay_rate` times the number of `decay_steps` that have passed;
+    `staircase` counts only whole ones."""
 
     def schedule(i: Any) -> Any:
         passed = jnp.floor(i / decay_steps) if staircase else i / decay_steps

@@ -106,7 +106,7 @@ class DualTrace(Trace):
     process_call = function_as_parameter
 
     def box(self, primal: Any, tangent: Any) -> Any:
-        """A tracer, or the primal itself where the tangent is zero."""
+        """A tracer, or the primal itself if the tangent is zero."""
         if type(tangent) is Zero:
             return primal
         return DualTracer(self, primal, tangent, sources.current())

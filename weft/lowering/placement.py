@@ -94,7 +94,7 @@ def _devices(place: Any) -> tuple[Any, ...]:
 
 
 def same_devices(one: Any, other: Any) -> bool:
-    """Whether two devices, shardings or meshes stand for one set of devices."""
+    """Whether two devices, shardings or meshes mean one set of devices."""
     first, second = _devices(one), _devices(other)
     return first is second or set(first) == set(second)
 

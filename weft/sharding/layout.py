@@ -21,12 +21,12 @@ class Layout(Interned):
     """The order of an array's elements in a device's memory.
 
     major_to_minor: the dimensions from the one whose index changes slowest in memory to the one
-    whose neighbours lie side by side: (0, 1) is row-major, (1, 0) column-major. tiling: for devices
+    whose neighbours are side by side: (0, 1) is row-major, (1, 0) column-major. tiling: for devices
     that store arrays in tiles, the shapes of the tiles as a tuple of tuples, the outer ones first;
     CPUs do not, and refuse them where the layout is used.
 
-    `Layout.AUTO` stands where `jit` is to choose a layout: for arguments the one that the function
-    reads fastest, for results the one that it writes fastest.
+    `Layout.AUTO` lets `jit` choose a layout: for arguments, the one that the function reads
+    fastest; for results, the one that it writes fastest.
 
     Raises WeftTypeError for anything that is not a sequence of integers and WeftValueError for
     integers that are not a permutation.

@@ -13,7 +13,7 @@ __all__ = ["Check", "Example", "Report"]
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Example:
-    """Operands and parameters of one application, and what is known of it.
+    """Operands and parameters of one application, and what is known about it.
 
     args: the operands, arrays or numbers; params: the parameters; wanted: the results as an
     independent computation gives them (a sequence of them where the primitive has several), or None

@@ -53,7 +53,8 @@ all_checks = automatic_checks | user_checks
 def checkify(
     f: Callable[P, R], errors: Iterable[ErrorCategory] = user_checks
 ) -> Callable[P, tuple[Error, R]]:
-    """A function that returns an `Error` beside the result of `f`: whether a check failed in it.
+    """A function that returns an `Error`, which says whether a check failed in `f`, together with
+    the result of `f`.
 
     `errors` says which checks count: `user_checks` (those of `check`), `nan_checks` (an operation
     made a NaN), `div_checks` (division by zero), `index_checks` (an index out of bounds), or any of

@@ -78,7 +78,7 @@ class BCOO(JAXSparse):
 
     `data` is `(*batch, nse, *dense)` of any dtype, `indices` `(*batch, nse, n_sparse)` of integers.
     `indices_sorted` and `unique_indices` are promises about the indices of each batch. Its methods
-    raise what the functions of their names do (`bcoo_sum_duplicates`, …).
+    raise the same errors as the functions of their names (`bcoo_sum_duplicates`, …).
 
     >>> from weft.experimental import sparse
     >>> x = sparse.BCOO((jnp.array([1.0, 2.0]), jnp.array([[0, 1], [1, 0]])), shape=(2, 3))

@@ -225,7 +225,7 @@ def bcoo_broadcast_in_dim(
     mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCOO:
     """The BCOO in a larger shape: dimension `i` becomes `broadcast_dimensions[i]`, and is repeated
-    where it has length 1; the others are new.
+    if it has length 1; the others are new.
 
     New dimensions in front of the first sparse one are batch dimensions, those behind the first
     dense one dense, and all others sparse: their elements are stored as often as they occur.

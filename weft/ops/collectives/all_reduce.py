@@ -261,7 +261,8 @@ def pcast(x: T, axis_name: Any, *, to: str) -> T:
 
 
 def vary(x: Any, axes: Iterable[Any]) -> Any:
-    """Casts a value to vary along these mesh axes, beside those along which it does already."""
+    """Casts a value to vary along these mesh axes, in addition to those along which it varies
+    already."""
     names = set(axes) - type_of(x).varying
     return pbroadcast_p.bind(x, axis_name=tuple(sorted(names))) if names else x
 

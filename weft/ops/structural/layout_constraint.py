@@ -36,8 +36,8 @@ T = TypeVar("T")
 def with_layout_constraint(x: T, layouts: Any) -> T:
     """Returns a tree with its arrays in the given layouts.
 
-    `layouts` is a tree prefix of `x` of Layouts, or of None (no constraint). In a compiled function
-    the value has that layout from here on, also where it is a result; outside, the array is copied
+    `layouts` is a tree prefix of `x` of Layouts, or of None (no constraint). In a compiled
+    function, the value has that layout from here on, also as a result; outside, the array is copied
     into it. Inside a `shard_map` it is the layout of each device's block. Shapes, dtypes and values
     do not change. The derivative is constrained in the same way; under `vmap` the mapped dimension
     becomes the outermost one.
