@@ -1,4 +1,4 @@
-"""What a facade passes on: the public names of its chapters, some of them loaded on first use.
+"""What a facade hands on: the public names of its chapters, some of them loaded on first use.
 
 A facade takes its chapters by `import *`, so that a public name stands in one `__all__`, that of
 its chapter. Type checkers read a star import as handing on; at run time `handed_on` lists the same
@@ -42,8 +42,8 @@ def load_on_first_use(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """A facade's `__getattr__` and `__dir__`, which know what is imported on first use.
 
-    modules: those that are passed on themselves, under their last names. chapters: for each module
-    the names, divided by spaces, that the facade passes on from it.
+    modules: those that are handed on themselves, under their last names. chapters: for each module
+    the names, divided by spaces, that the facade hands on from it.
     """
     whole, homes = _last_names(modules), _homes(chapters)
 
@@ -66,5 +66,5 @@ def _last_names(modules: Iterable[str]) -> dict[str, str]:
 
 
 def _homes(chapters: Mapping[str, str]) -> dict[str, str]:
-    """The module of each name that a facade passes on from its chapters."""
+    """The module of each name that a facade hands on from its chapters."""
     return {name: module for module, names in chapters.items() for name in names.split()}
