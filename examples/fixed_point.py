@@ -4,11 +4,11 @@
     python examples/fixed_point.py --hidden 32 --steps 300 --seed 1
 
 The layer's result is the z with z = tanh(W z + U x + b): a network of infinitely many equal layers
-(Bai, Kolter and Koltun, "Deep Equilibrium Models", 2019). It is found by iterating until nothing
-changes any more. Its derivative needs none of the iterations: by the implicit function theorem it
-is the solution of a linear system at z, and `lax.custom_root` says so. That system is solved by
-iteration as well, in `lax.custom_linear_solve`, which knows that the transposed system in the
-backward pass is solved in the same way.
+(Bai, Kolter and Koltun, "Deep Equilibrium Models", 2019). The program iterates until nothing
+changes any more. The derivative of z needs none of the iterations: by the implicit function
+theorem, it is the solution of a linear system at z. `lax.custom_root` gives the layer this
+derivative. The program solves the linear system by iteration as well, in `lax.custom_linear_solve`,
+which solves the transposed system in the backward pass in the same way.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def iterate(step: Any, start: Any, tolerance: float, most: int = 1000) -> tuple[
 
 
 def contracting(w: Any) -> Any:
-    """W with rows scaled down where their absolute sums exceed CONTRACTION.
+    """W, with rows scaled down if their absolute sums exceed CONTRACTION.
 
     Then z -> tanh(W z + …) brings any two points closer in the maximum norm, so there is one fixed
     point, and iteration finds it (Banach).
@@ -68,7 +68,7 @@ def solve_linear(matvec: Any, right: Any, tolerance: float) -> Any:
     """The v with matvec(v) = right, where matvec(v) = J v - v for a contraction J.
 
     Such a v is the fixed point of v -> J v - right. The transpose of J has the same eigenvalues, so
-    its system is solved in the same way; that is what `transpose_solve` says.
+    its system is solved in the same way, by `transpose_solve`.
     """
 
     def solve(matvec: Any, right: Any) -> Any:
@@ -80,7 +80,7 @@ def solve_linear(matvec: Any, right: Any, tolerance: float) -> Any:
 def fixed_point_layer(
     params: Parameters, x: Any, tolerance: float = 1e-6, has_count: bool = False
 ) -> Any:
-    """The z with z = tanh(W z + U x + b), for one x; with `has_count`, and the steps it took."""
+    """The z with z = tanh(W z + U x + b), for one x; with `has_count`, also the number of steps."""
     w, drive = contracting(params["w"]), params["u"] @ x + params["b"]
 
     def residual(z: Any) -> Any:
@@ -147,7 +147,7 @@ def spirals(key: weft.Array, points: int) -> tuple[Any, Any]:
 
 
 class Adam(NamedTuple):
-    """The state of the optimiser (Kingma and Ba, "Adam", 2015)."""
+    """The state of the optimizer (Kingma and Ba, "Adam", 2015)."""
 
     step: Any
     mean: Any
@@ -171,7 +171,7 @@ def train_step(
 
 
 def train(params: Parameters, xs: Any, ys: Any, steps: int) -> tuple[Parameters, list[float]]:
-    """The parameters after some steps, and the losses on the way."""
+    """The parameters after some steps, and the loss of each step."""
     zeros = weft.tree.map(jnp.zeros_like, params)
     state = Adam(jnp.zeros(()), zeros, zeros)
     losses = []
@@ -187,7 +187,7 @@ def train(params: Parameters, xs: Any, ys: Any, steps: int) -> tuple[Parameters,
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """Reads a whole number from `least` up, for argparse."""
+    """Reads a whole number of at least `least`, for argparse."""
 
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
@@ -198,7 +198,7 @@ def at_least(least: int) -> Callable[[str], int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; answers with the exit status."""
+    """Runs the program and returns the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

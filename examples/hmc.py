@@ -3,12 +3,12 @@
     python examples/hmc.py
     python examples/hmc.py --chains 32 --samples 2000 --seed 7
 
-A point moves like a ball on the landscape -log p(x), pushed in a random direction: `weft.grad`
+A point moves like a ball on the landscape -log p(x), pushed in a random direction. `weft.grad`
 gives its force, a `fori_loop` of leapfrog steps its path, a `scan` the chain of points, and `vmap`
 many chains at once (Duane, Kennedy, Pendleton and Roweth, "Hybrid Monte Carlo", 1987; Neal, "MCMC
-using Hamiltonian dynamics", 2011). The size of a step is tuned during a first part of each chain,
-which is thrown away. Both targets have known moments: a Gaussian with correlated coordinates, and a
-banana, whose narrow curved ridge is hard for random walks.
+using Hamiltonian dynamics", 2011). The program tunes the size of a step during the first part
+of each chain, and discards that part. Both targets have known moments: a Gaussian with correlated
+coordinates, and a banana, whose narrow curved ridge is hard for random walks.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def energy(log_density: LogDensity, x: Any, momentum: Any) -> Any:
 def transition(log_density: LogDensity, key: Any, x: Any, step: Any, count: int) -> tuple[Any, Any]:
     """The next point of a chain, and the probability with which its proposal was accepted.
 
-    Steps are between half of `step` and the whole: of one length, paths along some direction could
-    all come back to where they began.
+    Steps are between half of `step` and all of it. With steps of one length, all paths along some
+    direction could come back to where they began.
     """
     of_momentum, of_length, of_choice = random.split(key, 3)
     momentum = random.normal(of_momentum, x.shape, x.dtype)
@@ -83,7 +83,7 @@ class Tuning(NamedTuple):
 
 def tune(state: Tuning, accepting: Any, first: float, target: float) -> Tuning:
     """Hoffman and Gelman, "The No-U-Turn Sampler" (2014), algorithm 5, with their constants: on
-    average, proposals are to be accepted with the probability `target`."""
+    average, proposals should be accepted with the probability `target`."""
     count = state.count + 1
     weight = 1 / (count + 10)
     shortfall = (1 - weight) * state.shortfall + weight * (target - accepting)
@@ -146,7 +146,7 @@ def chains(
 
 
 class Estimate(NamedTuple):
-    """A mean over all chains, its standard error, and how many independent samples it is worth."""
+    """A mean over all chains, its standard error, and the independent samples it is worth."""
 
     mean: float
     error: float
@@ -176,7 +176,7 @@ def estimate(values: np.ndarray) -> Estimate:
     pairs = correlation[: samples // 2 * 2].reshape(-1, 2).sum(axis=1)
     negative = np.flatnonzero(pairs < 0)
     pairs = np.minimum.accumulate(pairs[: negative[0] if len(negative) else None])
-    # Chains may swing from side to side and know a mean better than independent samples would;
+    # Chains may swing from side to side and give a better mean than independent samples would;
     # more than that is an accident of the estimate.
     time = max(2 * pairs.sum() - 1, 1 / np.log10(chains * samples))
     effective = chains * samples / time
@@ -195,19 +195,20 @@ COVARIANCE = np.array([[0.25, 0.9, 0.2], [0.9, 4.0, 0.5], [0.2, 0.5, 1.0]])
 CENTRE = np.array([1.0, -2.0, 0.5])
 PRECISION = np.linalg.inv(COVARIANCE)
 # The banana: x is Gaussian with this standard deviation, y is Gaussian around BEND (x² - SPREAD²).
-# Along its arms the ridge gets ever steeper. Bent more, it would need steps there so much smaller
-# than elsewhere that chains of one step size hardly get there, and nothing shows it.
+# Along its arms the ridge gets ever steeper. With a stronger bend, it would need steps there so
+# much smaller than elsewhere that chains of one step size would hardly get there, and nothing would
+# show it.
 SPREAD, BEND = 1.0, 0.5
 
 
 def gaussian(x: Any) -> Any:
-    """The logarithm of the Gaussian's density, but for a constant."""
+    """The logarithm of the Gaussian's density, up to a constant."""
     away = x - CENTRE.astype(x.dtype)
     return -0.5 * away @ (PRECISION.astype(x.dtype) @ away)
 
 
 def banana(x: Any) -> Any:
-    """The logarithm of the banana's density, but for a constant."""
+    """The logarithm of the banana's density, up to a constant."""
     ridge = BEND * (x[0] ** 2 - SPREAD**2)
     return -0.5 * (x[0] / SPREAD) ** 2 - 0.5 * (x[1] - ridge) ** 2
 
@@ -264,7 +265,7 @@ TARGETS = {"correlated Gaussian": gaussian_target(), "banana": banana_target()}
 
 
 def sample(target: Target, key: Any, options: argparse.Namespace) -> Chain:
-    """The chains of a target, from starts that are spread far wider than it is."""
+    """The chains of a target, from starts that are spread much wider than the target."""
     of_starts, of_chains = random.split(key)
     starts = 3.0 * random.normal(of_starts, (options.chains, target.dimensions))
     return chains(
@@ -273,7 +274,7 @@ def sample(target: Target, key: Any, options: argparse.Namespace) -> Chain:
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """Reads a whole number from `least` up, for argparse."""
+    """Reads a whole number of at least `least`, for argparse."""
 
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
@@ -284,7 +285,7 @@ def at_least(least: int) -> Callable[[str], int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; answers with the exit status."""
+    """Runs the program and returns the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

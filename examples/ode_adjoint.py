@@ -4,10 +4,10 @@
     python examples/ode_adjoint.py --steps 400 --noise 0.2 --seed 3
 
 `solve` integrates any system of ordinary differential equations with the Runge-Kutta pair of
-Dormand and Prince, whose steps adapt to the error that they make. How many steps that takes is not
-known beforehand, so the solver is a `while_loop`, and what happened on the way is not kept: its
-derivative is a second system of equations, integrated backward in time. `weft.custom_vjp` gives the
-solver this derivative, and the fit is then gradient descent as for any other model.
+Dormand and Prince, whose steps adapt to the error that they make. The number of steps is not known
+beforehand, so the solver is a `while_loop`, which does not keep its steps. Its derivative is a
+second system of equations, integrated backward in time. `weft.custom_vjp` gives the solver this
+derivative, and the fit is then gradient descent as for any other model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Rates = Callable[[weft.Array, Any, Any], Any]
 
 
 class Tolerance(NamedTuple):
-    """How exact a solution is to be, and after how many steps between two times to give up."""
+    """How exact a solution should be, and after how many steps between two times to give up."""
 
     relative: float = 1e-5
     absolute: float = 1e-6
@@ -92,7 +92,7 @@ def runge_kutta_step(
 
 
 def norm(x: Any, reference: Any, tolerance: Tolerance) -> Any:
-    """Root mean square of all elements, each measured by what is tolerable there."""
+    """Root mean square of all elements, each divided by its tolerance."""
     scaled = weft.tree.map(
         lambda e, r: e / (tolerance.absolute + tolerance.relative * jnp.abs(r)), x, reference
     )
@@ -111,9 +111,9 @@ def first_step(state: Any, rate: Any, tolerance: Tolerance) -> Any:
 def advance(
     rates: Rates, t: Any, state: Any, rate: Any, step: Any, to: Any, params: Any, tol: Tolerance
 ) -> tuple[Any, Any, Any]:
-    """The state at the time `to`, the rate there, and the size of step to go on with.
+    """The state at the time `to`, the rate there, and the size of the next step.
 
-    NaN where it is not reached in `max_steps` steps.
+    NaN if `max_steps` steps do not reach it.
     """
     span, direction = jnp.abs(to - t), jnp.sign(to - t)
 
@@ -134,7 +134,7 @@ def advance(
         # cheaper to step a little too carefully than to step again.
         factor = jnp.clip(0.9 * jnp.maximum(wrong, 1e-10) ** -0.2, 0.2, 10.0)
         wanted = size * jnp.where(jnp.isnan(factor), 0.2, factor)
-        # A last step that was cut short says little of how long the next may be.
+        # A last step that was cut short says little about how long the next may be.
         wanted = jnp.where(last & accepted, jnp.maximum(wanted, now.step), wanted)
         wanted = wanted.astype(now.step.dtype)
         elapsed = jnp.where(last, span, now.elapsed + size)
@@ -156,9 +156,9 @@ def advance(
 def solve(rates: Rates, state: Any, times: Any, params: Any, tolerance: Tolerance = USUAL) -> Any:
     """The solution of dy/dt = rates(t, y, params) at `times`, stacked along a new first axis.
 
-    `state` is the solution at times[0]; times rise or fall. Whatever is to be differentiated stands
-    in `params`: `rates` closes over constants only. Derivatives, of any order, are those of reverse
-    mode, with respect to `state`, `times` and `params`.
+    `state` is the solution at times[0]; times rise or fall. Everything that you differentiate
+    must be in `params`: `rates` may close over constants only. Derivatives are in reverse mode, of
+    any order, with respect to `state`, `times` and `params`.
     """
     rate = rates(times[0], state, params)
     step = first_step(state, rate, tolerance).astype(times.dtype)
@@ -187,7 +187,7 @@ def at(tree: Any, i: Any) -> Any:
 
 
 def backward_rates(rates: Rates, t: Any, state: Any, params: Any) -> Any:
-    """The rates of the solution, of the adjoint a = dL/dy, and of what dL/dparams gathers.
+    """The rates of the solution, of the adjoint a = dL/dy, and of the sum for dL/dparams.
 
     da/dt = -a ∂f/∂y: Pontryagin's equations, in the form of Chen, Rubanova, Bettencourt and
     Duvenaud, "Neural Ordinary Differential Equations" (2018).
@@ -215,8 +215,8 @@ def solve_backward(rates: Rates, tol: Tolerance, residuals: Any, cotangent: Any)
         earlier, later, y, y_ct = interval
         adjoint = weft.tree.map(jnp.add, adjoint, y_ct)
         time_ct = inner(y_ct, rates(later, y, params))
-        # Each interval starts from the stored solution: integrated backward all the way, it would
-        # drift from it where the system is contracting.
+        # Each interval starts from the stored solution. Integrated backward all the way, it would
+        # drift away from the stored one where the system is contracting.
         found = solve(
             partial(backward_rates, rates),
             (y, adjoint, gathered),
@@ -247,7 +247,7 @@ NAMES = ("birth", "predation", "growth", "death")
 
 
 def lotka_volterra(t: Any, state: Any, params: Any) -> Any:
-    """Prey are born and eaten, predators grow by what they eat, and die."""
+    """Prey are born and eaten; predators grow by eating, and die."""
     prey, predators = state[0], state[1]
     return jnp.stack(
         [
@@ -262,7 +262,7 @@ START = np.array([2.0, 1.0], np.float32)
 
 
 def counts(rng: np.random.Generator, times: np.ndarray, noise: float) -> np.ndarray:
-    """What somebody counts at some times: the true solution times log-normal noise."""
+    """The counts at some times: the true solution times log-normal noise."""
     params = weft.tree.map(np.float32, TRUE)
     exact = np.asarray(solve(lotka_volterra, START, jnp.asarray(times), params))
     return exact * np.exp(noise * rng.normal(size=exact.shape)).astype(np.float32)
@@ -286,7 +286,7 @@ def descend(logs: Any, velocity: Any, times: Any, observed: Any) -> tuple[Any, A
 
 
 def fit(times: Any, observed: Any, steps: int, show: bool) -> tuple[dict[str, float], list[float]]:
-    """The parameters after some steps from a poor guess, and the losses on the way."""
+    """The parameters after some steps from a poor guess, and the loss of each step."""
     logs = {name: jnp.zeros(()) for name in NAMES}
     velocity = weft.tree.map(jnp.zeros_like, logs)
     losses = []
@@ -302,7 +302,7 @@ def fit(times: Any, observed: Any, steps: int, show: bool) -> tuple[dict[str, fl
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """Reads a whole number from `least` up, for argparse."""
+    """Reads a whole number of at least `least`, for argparse."""
 
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
@@ -313,7 +313,7 @@ def at_least(least: int) -> Callable[[str], int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; answers with the exit status."""
+    """Runs the program and returns the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

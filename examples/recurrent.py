@@ -3,9 +3,9 @@
     python examples/recurrent.py
     python examples/recurrent.py --length 2500 --segments 50 --steps 60
 
-The network reads 1,000 pairs of a random number and a mark, and is to say at the end what the two
-marked numbers were, added (the adding problem of Hochreiter and Schmidhuber, "Long Short-Term
-Memory", 1997): one mark stands among the first tenth, so it has to remember for 900 steps. A
+The network reads 1,000 pairs of a random number and a mark. At the end it has to give the sum of
+the two marked numbers (the adding problem of Hochreiter and Schmidhuber, "Long Short-Term Memory",
+1997). One mark is among the first tenth, so the network has to remember a number for 900 steps. A
 gradient through n steps keeps what each step computed. Here the scan over steps is cut into √n
 segments under `weft.checkpoint`: the gradient keeps √n states, and computes the steps of one
 segment again when it gets there (Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear
@@ -35,13 +35,13 @@ Parameters = dict[str, Any]
 def init(key: weft.Array, features: int, hidden: int, length: int) -> Parameters:
     """Weights of a gated recurrent unit.
 
-    A unit whose update gate is open by a share u forgets within about 1/u steps, so the biases of
-    these gates start at -log(T) for times T between a tenth of the length and the length: at first
-    all units remember for long, and training finds out which marks open the gates (Tallec and
-    Ollivier, "Can recurrent neural networks warp time?", 2018).
+    A unit whose update gate is open by a share u forgets within about 1/u steps. The biases of
+    these gates therefore start at -log(T), for times T between a tenth of the length and the
+    length. At first all units remember for long, and training finds out which marks open the gates
+    (Tallec and Ollivier, "Can recurrent neural networks warp time?", 2018).
     """
     keys = random.split(key, 3)
-    # Few inputs beside many units: with weights of one size for all, the marks would drown.
+    # There are few inputs and many units: with weights of one size for all, the marks would drown.
     scale = jnp.concatenate([jnp.ones(features), jnp.full(hidden, hidden**-0.5)])
     times = jnp.geomspace(max(1.0, length / 10), length, hidden)
     return {
@@ -74,9 +74,9 @@ def last_state(params: Parameters, state: Any, xs: Any) -> Any:
 
 
 def last_state_in_segments(params: Parameters, state: Any, xs: Any, segments: int) -> Any:
-    """The same, in segments of which a gradient keeps the first states only.
+    """The same, in segments, for which a gradient keeps only the first states.
 
-    The compiler cannot undo the checkpoint inside a scan, so it needs no barrier against that.
+    The compiler cannot undo the checkpoint inside a scan, so no barrier is needed.
     """
     steps = len(xs) // segments
     if steps * segments != len(xs):
@@ -90,7 +90,7 @@ def last_state_in_segments(params: Parameters, state: Any, xs: Any, segments: in
 
 
 def loss(params: Parameters, xs: Any, targets: Any, segments: int | None) -> Any:
-    """Mean squared error of a batch; `segments` None keeps what every step computed."""
+    """Mean squared error of a batch; with `segments` None, it keeps what every step computed."""
     state = jnp.zeros((xs.shape[1], params["readout"].shape[0]), xs.dtype)
     if segments is None:
         state = last_state(params, state, xs)
@@ -119,7 +119,7 @@ def sequences(key: weft.Array, length: int, batch: int) -> tuple[Any, Any]:
 
 
 class Adam(NamedTuple):
-    """The state of the optimiser (Kingma and Ba, "Adam", 2015)."""
+    """The state of the optimizer (Kingma and Ba, "Adam", 2015)."""
 
     step: Any
     mean: Any
@@ -147,7 +147,7 @@ def train_step(
 def train(
     key: weft.Array, params: Parameters, options: argparse.Namespace
 ) -> tuple[Parameters, list[float]]:
-    """The parameters after some steps, and the losses on the way."""
+    """The parameters after some steps, and the loss of each step."""
     zeros = weft.tree.map(jnp.zeros_like, params)
     state = Adam(jnp.zeros(()), zeros, zeros)
     losses = []
@@ -166,7 +166,7 @@ def train(
 
 
 def temporary_memory(params: Parameters, length: int, batch: int, segments: int | None) -> int:
-    """The bytes that a compiled gradient takes beside its arguments and results."""
+    """The bytes that a compiled gradient takes in addition to its arguments and results."""
     xs = weft.ShapeDtypeStruct((length, batch, 2), jnp.float32)
     targets = weft.ShapeDtypeStruct((batch,), jnp.float32)
     gradient = weft.jit(weft.grad(loss), static_argnums=3)
@@ -178,7 +178,7 @@ def temporary_memory(params: Parameters, length: int, batch: int, segments: int 
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """Reads a whole number from `least` up, for argparse."""
+    """Reads a whole number of at least `least`, for argparse."""
 
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
@@ -214,7 +214,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; answers with the exit status."""
+    """Runs the program and returns the exit status."""
     options = arguments(argv)
     begin = time.perf_counter()
     key, init_key = random.split(random.key(options.seed))

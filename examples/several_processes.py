@@ -3,7 +3,7 @@
     python -m weft.launch -n 4 --devices-per-process 2 examples/several_processes.py
 
 Each process has its part of the data; the weights are on all devices. Run as a plain script, it is
-one process with all of them.
+one process with all the data.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def step(weights: Any, x: Any, y: Any) -> Any:
 
 
 def own_data(rows: int) -> Any:
-    """The rows of this process: in practice those that it has read from a file of its own."""
+    """The rows of this process: in practice, the rows that it reads from its own file."""
     source = np.random.default_rng(weft.process_index())
     x = source.normal(size=(rows, 8)).astype(np.float32)
     return x, np.sin(x.sum(axis=1, keepdims=True))

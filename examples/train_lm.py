@@ -4,14 +4,14 @@
     python -m weft.launch -n 2 --devices-per-process 4 examples/train_lm.py
     python -m weft.launch -n 4 --devices-per-process 2 examples/train_lm.py --folder state
 
-The text is the docstrings of the standard library, as bytes; the model a decoder of pre-normalized
-blocks with learned positions. The devices are a mesh of 2 × 4: rows of a batch are split over
-`data`; heads and the hidden units of each block over `tensor`, as in Shoeybi et al., "Megatron-LM"
-(2019), with two sums over the devices for each block. The program is the same for any number of
-processes, and so are its losses, up to rounding.
+The text is the docstrings of the standard library, as bytes. The model is a decoder of
+pre-normalized blocks with learned positions. The devices are a mesh of 2 × 4: rows of a batch are
+split over `data`, and the heads and hidden units of each block over `tensor`, as in Shoeybi et al.,
+"Megatron-LM" (2019), with two sums over the devices for each block. The program is the same for any
+number of processes, and so are its losses, up to rounding.
 
-With `--folder` the state is saved as the training goes on, and a run that was stopped, or killed,
-goes on from there: with the same losses, bit for bit.
+With `--folder` the program saves its state during the training. A run that was stopped or killed
+continues from there, with the same losses, bit for bit.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Sizes(NamedTuple):
 
 
 def standard_documentation(limit: int) -> np.ndarray[Any, Any]:
-    """The first `limit` bytes of the docstrings of the standard library, in the order of files."""
+    """The first `limit` bytes of the docstrings of the standard library, file by file."""
     folder = pathlib.Path(sysconfig.get_paths()["stdlib"])
     found, length = [], 0
     for path in sorted(folder.glob("*.py")):
@@ -70,8 +70,8 @@ def standard_documentation(limit: int) -> np.ndarray[Any, Any]:
 
 
 def batch(text: np.ndarray[Any, Any], step: int, sizes: Sizes, where: NamedSharding) -> Any:
-    """The rows of one step: passages chosen by the number of the step alone, so that a run that
-    goes on sees the same ones. A process makes the rows of its devices."""
+    """The rows of one step: passages chosen by the number of the step alone, so that a continued
+    run sees the same ones. A process makes the rows of its devices."""
     source = np.random.default_rng([7, step])
     starts = source.integers(len(text) - sizes.context, size=sizes.batch)
 
@@ -86,7 +86,7 @@ def batch(text: np.ndarray[Any, Any], step: int, sizes: Sizes, where: NamedShard
 
 
 def initial(key: Any, sizes: Sizes) -> Tree:
-    """The weights. Those of the layers are stacked, for `scan`."""
+    """The weights. The weights of the layers are stacked, for `scan`."""
     layers, embed, heads = sizes.layers, sizes.embed, sizes.heads
     shapes = {
         "byte": (BYTES, embed),
@@ -109,7 +109,7 @@ def initial(key: Any, sizes: Sizes) -> Tree:
     return weights
 
 
-# How the weights lie: heads and hidden units over `tensor`, everything else on all devices.
+# The shardings of the weights: heads and hidden units over `tensor`, the rest on all devices.
 SPECS = {
     "byte": P(),
     "place": P(),
@@ -173,7 +173,7 @@ def make_step(mesh: Any, rate: float) -> Callable[[Tree, Any], tuple[Tree, Any]]
 
 
 def start(mesh: Any, sizes: Sizes) -> Tree:
-    """The state before the first step, each leaf where it is to lie."""
+    """The state before the first step, each leaf with its sharding."""
     places = weft.tree.map(
         lambda spec: NamedSharding(mesh, spec), SPECS, is_leaf=lambda x: isinstance(x, P)
     )
@@ -189,7 +189,7 @@ def start(mesh: Any, sizes: Sizes) -> Tree:
 
 
 class Progress:
-    """A line that is written over on a terminal; elsewhere a line for each tenth of the work."""
+    """A line that is rewritten on a terminal; elsewhere, a line for each tenth of the work."""
 
     def __init__(self, steps: int) -> None:
         self.steps, self.began, self.first = steps, time.perf_counter(), -1

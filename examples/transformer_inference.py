@@ -6,19 +6,20 @@
 The layer is that of Pope et al., "Efficiently Scaling Transformer Inference" (2022), section 3.2.3,
 partitioned in two dimensions: attention and MLP side by side on one layer norm, their projections
 fused into two large products, one key and value for all heads, a cache of both, and rotary
-embeddings (Su et al., 2021). Over a mesh with the axes x, y and z the arrays lie so:
+embeddings (Su et al., 2021). Over a mesh with the axes x, y and z, the arrays are split like this:
 
     residual     [batch.z, time, embed.xy]         q_wi  [heads.yz, embed.x, per head]
     normalised   [batch, time, embed.x]            kv    [embed.x, key and value]
     projected    [batch, time, heads.yzx, …]       o_wo  [heads.yz, per head, embed.x]
     attention, cached keys and values              [batch.xyz, …]
 
-The program is written once. In the automatic version the compiler inserts what is communicated,
-from constraints on where values lie. In the manual one the two large products are functions of
-what one device has, under `shard_map`: a product whose sum is scattered, and a product with
-gathered rows. `weft.nn` cuts both into blocks that go round the ring of x in both directions while
-the next block is multiplied. Compared are their results, their communication and their time; the
-devices of a CPU share its cores, so their time says little of devices with links between them.
+The program is written once. In the automatic version, the compiler inserts the communication,
+guided by constraints on the sharding of values. In the manual version, the two large products are
+functions of one device's blocks, under `shard_map`: a product whose sum is scattered, and a product
+with gathered rows. `weft.nn` cuts both into blocks that go round the ring of x in both directions
+while the next block is multiplied. The program compares the results, communication and time of both
+versions. The devices of a CPU share its cores, so the times say little about devices with links
+between them.
 """
 
 from __future__ import annotations
@@ -56,17 +57,17 @@ class Sizes(NamedTuple):
 
     @property
     def expanded(self) -> int:
-        """What each head gets from the first product: a query and two parts of the MLP."""
+        """The output of the first product for each head: a query and two parts of the MLP."""
         return self.qkv + 2 * self.ff // self.heads
 
     @property
     def contracted(self) -> int:
-        """What each head gives to the second one: attention's result and the MLP's."""
+        """The input of the second product from each head: the results of attention and MLP."""
         return self.qkv + self.ff // self.heads
 
 
 class Weights(NamedTuple):
-    """The weights of all layers, one behind the other along the first dimension."""
+    """The weights of all layers, one after the other along the first dimension."""
 
     q_wi: Any  # [layers, heads, embed, expanded]
     kv: Any  # [layers, embed, 2 * qkv]
@@ -119,7 +120,7 @@ CONTRACT = "bthd,hde->bte"
 
 
 class Products(NamedTuple):
-    """The products before and after attention and MLP, and where values lie (None: anywhere)."""
+    """The products before and after attention and MLP, and the sharding of values (None: any)."""
 
     expand: Callable[[Array, Array], Array]
     contract: Callable[[Array, Array], Array]
@@ -157,7 +158,7 @@ def contract_of_blocks(y: Array, w: Array) -> Array:
 
 
 def layer_norm(x: Array) -> Array:
-    """Mean 0 and variance 1 along the last dimension; scales are part of the weights behind it."""
+    """Mean 0 and variance 1 along the last dimension; scales are part of the weights after it."""
     centred = x - jnp.mean(x, axis=-1, keepdims=True)
     return centred * lax.rsqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + 1e-6)
 
@@ -190,7 +191,7 @@ def attend(q: Array, keys: Array, values: Array, start: Any) -> Array:
 def layer(
     x: Array, weights: Weights, keys: Array, values: Array, start: Any, products: Products
 ) -> tuple[Array, Array, Array]:
-    """One layer: what it adds to x added, and the cached keys and values with those of x."""
+    """One layer: x with its output added, and the cached keys and values with those of x."""
 
     def lies(x: Array, spec: P) -> Array:
         if products.mesh is None:
@@ -220,7 +221,7 @@ def layer(
 def step(products: Products, weights: Weights, cache: Cache, x: Array) -> tuple[Array, Cache]:
     """Some more tokens through all layers: a prompt at once, or one generated token.
 
-    x: [batch, time, embed]. Answers with the same after the last layer, and the longer cache.
+    x: [batch, time, embed]. Returns the same after the last layer, and the longer cache.
     """
 
     def one(x: Array, given: tuple[Weights, Array, Array]) -> tuple[Array, tuple[Array, Array]]:
@@ -241,9 +242,9 @@ ARRAY = re.compile(r"([a-z]+)(\d*)\[([\d,]*)\]")
 
 
 def communication(text: str) -> dict[str, tuple[int, int]]:
-    """For each collective of a compiled program, how often it stands there and what it yields.
+    """For each collective of a compiled program: its number of occurrences, and the size it yields.
 
-    The second number is bytes per device. What stands in the loop over layers counts once.
+    The second number is bytes per device. A collective in the loop over layers counts once.
     """
     count: Counter[str] = Counter()
     yielded: Counter[str] = Counter()
@@ -259,7 +260,7 @@ def communication(text: str) -> dict[str, tuple[int, int]]:
 
 
 class Run(NamedTuple):
-    """What came out of a prompt and some steps, and the median seconds and text of a step."""
+    """The results of a prompt and some steps, and the median seconds and the text of a step."""
 
     outs: list[np.ndarray]
     seconds: float
@@ -289,7 +290,7 @@ def run(
 
 
 def report(name: str, found: Run, reference: Run) -> None:
-    """Prints the time of a step, what differs from the reference, and what is communicated."""
+    """Prints the time of a step, the difference from the reference, and the communication."""
     off = max(np.max(np.abs(a - b)) for a, b in zip(found.outs, reference.outs, strict=True))
     print(f"\n{name}: {1e3 * found.seconds:.2f} ms per step, at most {off:.1e} from one device")
     kinds = communication(found.text)
@@ -339,9 +340,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; answers with the exit status."""
+    """Runs the program and returns the exit status."""
     options = arguments(argv)
-    # Read when the first array is made, so it is in time here.
+    # weft reads this when the first array is made, so it is early enough here.
     os.environ.setdefault("WEFT_NUM_CPU_DEVICES", str(max(8, int(np.prod(options.mesh)))))
     try:
         mesh = weft.make_mesh(options.mesh, ("x", "y", "z"))

@@ -130,7 +130,7 @@ def percentage(there: int, total: int) -> str:
 
 def summary(comparisons: list[Comparison]) -> str:
     lines = [
-        "| module | functions | here | share | other names | here |",
+        "| module | functions | in weft | share | other names | in weft |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     for one in comparisons:
@@ -157,7 +157,7 @@ def section(one: Comparison, places: dict[str, api_reference.Entry]) -> Iterator
         yield f"In `{one.ours}`: " + ", ".join(linked(one, name, places) for name in there) + "."
     by_reason: dict[str, list[str]] = {}
     for name in one.missing:
-        by_reason.setdefault(reason(one.module, name) or "(nobody has said why)", []).append(name)
+        by_reason.setdefault(reason(one.module, name) or "(no reason given)", []).append(name)
     if by_reason:
         rows = [
             f"| {', '.join(f'`{name}`' for name in names)} | {text} |"
@@ -168,10 +168,11 @@ def section(one: Comparison, places: dict[str, api_reference.Entry]) -> Iterator
 
 INTRODUCTION = """# Names of NumPy and JAX
 
-Which names of other libraries weft has, and why others are missing. Where functions of one name
-differ is said in [coming from NumPy](coming_from_numpy.md), [coming from JAX](coming_from_jax.md)
-and [differences from NumPy](numpy_differences.md). This page
-is made by `make docs` from the package itself and from the lists of names in `tools/data/`."""
+This page lists which names of NumPy, the Array API standard and JAX weft has, and why the others
+are missing. Look here for what to use in place of a missing name. For functions of one name that
+behave differently, see [coming from NumPy](coming_from_numpy.md), [coming from
+JAX](coming_from_jax.md) and [differences from NumPy](numpy_differences.md). `make docs` makes this
+page from the package itself and from the lists of names in `tools/data/`."""
 
 
 def text() -> str:

@@ -19,13 +19,18 @@ PAGE = ROOT / "docs" / "extending" / "matrix.md"
 
 HEAD = """# Which primitive has which rules
 
-This page is made by `python tools/rule_matrix.py` from the tables of rules. *yes*: the primitive
-has a rule of its own. A dot: what every primitive without one does serves it. For `linearize` that
-is the jvp rule; for partial evaluation, an application whose operands are not all known is not
-known; for elimination of dead code, an application is kept whole or dropped; evaluation compiles a
-small program. A minus: there is no rule, and asking for it is an error. A primitive needs a
-transpose rule only where it is linear, and a jvp rule only where it has tangents. What each rule
-must satisfy is told in [rules.md](rules.md).
+This page shows which rules each primitive of weft has. `python tools/rule_matrix.py` makes it from
+the tables of rules.
+
+- *yes*: the primitive has a rule of its own.
+- A dot: the primitive needs no rule of its own, because weft treats it like every primitive without
+  one. For `linearize`, weft uses the jvp rule. For partial evaluation, the results of an
+  application are unknown if an operand is unknown. For the elimination of dead code, weft keeps or
+  drops an application as a whole. For evaluation, it compiles a small program.
+- A minus: there is no rule, and asking for it is an error. A primitive needs a transpose rule only
+  if it is linear, and a jvp rule only if it has tangents.
+
+[rules.md](rules.md) says what each rule must satisfy.
 
 """
 

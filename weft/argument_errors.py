@@ -57,7 +57,7 @@ def _passed(argument: str, use: Any, fix: Fix | None) -> Fix | None:
 
 
 def close_name(name: Any, known: Sequence[str]) -> str | None:
-    """The known name that is closest to a misspelled one; None where none is close."""
+    """The known name that is closest to a misspelled one; None if none is close."""
     close = difflib.get_close_matches(name, known, 1) if isinstance(name, str) else []
     return close[0] if close else None
 
@@ -89,7 +89,8 @@ def not_a_function(
     fix: Fix | None = None,
     place: str = "first",
 ) -> WeftTypeError:
-    """The error for an argument that is no function; `place` says where it stands, or as what."""
+    """The error for an argument that is not a function; `place` says where it stands, or as
+    what."""
     message = f"{operation} takes a function {place}, not {type(value).__name__}"
     return refusal(WeftTypeError, message, operation, described(value), wanted, fix)
 
@@ -101,7 +102,7 @@ def not_an_array(
     wanted: str = "an array, a number, or a tree of those",
     fix: Fix | None = None,
 ) -> WeftTypeError:
-    """The error for a value that is no array and does not stand for one; `what` names it."""
+    """The error for a value that is not an array and does not stand for one; `what` names it."""
     return refusal(WeftTypeError, f"{what} is no array", operation, described(value), wanted, fix)
 
 
@@ -119,7 +120,7 @@ def not_taken(
 
 
 def refuse_sharding(operation: str, out_sharding: Any) -> None:
-    """Raises WeftNotImplementedError where an `out_sharding` is given that asks for something."""
+    """Raises WeftNotImplementedError if an `out_sharding` is given that asks for something."""
     if out_sharding is not None and not getattr(out_sharding, "without_axes", False):
         why = "the placement of a result is asked for separately"
         fix = "constrain the result: weft.lax.with_sharding_constraint(x, sharding)"
@@ -218,7 +219,7 @@ def integer_of(value: Any, operation: str, argument: str) -> int:
 
 
 def integers_of(values: Any, operation: str, argument: str) -> tuple[int, ...]:
-    """Static integers. Raises WeftTypeError where `values` is no sequence of such."""
+    """Static integers. Raises WeftTypeError if `values` is no sequence of such."""
     try:
         return tuple(map(operator.index, values))
     except TypeError as error:

@@ -1,4 +1,5 @@
-"""Primitives of JAX's that are no primitives in weft: `bind` calls the function that does the same.
+"""Primitives of JAX's that are not primitives in weft: `bind` calls the function that does the
+same.
 
 Rules can be set for them, for other systems that have them; no jaxpr of weft's ever holds one.
 """

@@ -413,9 +413,9 @@ def __getattr__(name: str) -> Any:
 def enable_x64(new_val: bool = True) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which numbers that ask for no width get 64 bits (or 32 with False).
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> with weft.enable_x64():
-    ...     wnp.arange(3.0).dtype
+    ...     jnp.arange(3.0).dtype
     dtype('float64')
     """
     return override(enable_x64=new_val)
@@ -424,12 +424,12 @@ def enable_x64(new_val: bool = True) -> contextlib.AbstractContextManager[None]:
 def debug_nans(new_val: bool = True) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which an operation whose result holds a NaN raises NonFiniteError.
 
-    An eager operation is checked as it runs, inside `grad` and `vmap` as well. Of a compiled
-    function only the results are checked: NaNs that it masks raise nothing. Where a result holds
-    one, the jaxpr is evaluated again, operation by operation, to find the first that this NaN came
-    from (callbacks run again too), and nothing that is donated is overwritten. The error names the
-    operation, its operands, the user's line, iterations of loops, branches, and the backward pass.
-    Integers are never checked, nor is reading elements by an index.
+    An eager operation is checked as it runs, inside `grad` and `vmap` as well. For a compiled
+    function, only the results are checked: NaNs that it masks raise no error. If a result holds a
+    NaN, weft evaluates the jaxpr again, operation by operation, to find where the NaN came from
+    first (callbacks run again too), and overwrites no donated array. The error names the operation,
+    its operands, the user's line, iterations of loops, branches, and the backward pass. Integers
+    are never checked, and neither is reading elements by an index.
 
     `weft.config.update("debug_nans", True)` or `WEFT_DEBUG_NANS=1` do the same everywhere.
 
@@ -447,8 +447,8 @@ def debug_nans(new_val: bool = True) -> contextlib.AbstractContextManager[None]:
 def debug_infs(new_val: bool = True) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which an operation whose result holds an infinity raises NonFiniteError.
 
-    Everything else is as for `debug_nans`; intended infinities count too, such as those of a mask
-    that is made outside of compiled functions.
+    Everything else is as for `debug_nans`. Intended infinities count too, such as those of a mask
+    that is made outside compiled functions.
 
     >>> import weft
     >>> with weft.debug_infs():
@@ -464,9 +464,9 @@ def debug_infs(new_val: bool = True) -> contextlib.AbstractContextManager[None]:
 def debug_key_reuse(new_val: bool = True) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which using a random key twice raises KeyReuseError.
 
-    Drawing from a key uses it, and so does splitting it; `fold_in`, `key_data` and moving keys
-    about do not. Keys are followed from where they are made: in eager operations, through slices
-    and stacks of them, and in compiled functions, through loops, branches and mapped functions.
+    Drawing from a key uses it, and so does splitting it. `fold_in`, `key_data` and moving keys do
+    not. Keys are followed from where they are made: in eager operations, through slices and stacks
+    of them, and in compiled functions, through loops, branches and mapped functions.
     `weft.random.clone` makes a key that may be used once more. A key that is picked by an index
     that is not known while tracing counts as new.
 

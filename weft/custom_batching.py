@@ -229,7 +229,7 @@ def at_front(value: Any, batched: bool, size: int) -> Any:
 
 class RuleWithTangents(BatchRule):
     """The derivative of a rule in the operands marked `nonzero`: of the operands and then of these
-    tangents, to the results and then to all tangents that are no float0."""
+    tangents, to the results and then to all tangents that are not float0."""
 
     def __init__(self, rule: BatchRule, nonzero: Sequence[bool]) -> None:
         super().__init__(rule.name)

@@ -107,7 +107,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
     Unlike NumPy's function of this name it knows that bfloat16 is a floating-point type, and what
     random keys are (`prng_key`). Python's numbers mean NumPy's dtypes of 64 bits here, and None
-    float64. Raises DTypeError for what names no dtype.
+    float64. Raises DTypeError for anything that names no dtype.
 
     >>> issubdtype(bfloat16, np.floating), issubdtype("int32", np.int32)
     (True, True)
@@ -270,7 +270,7 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
     """The dtype that an array gets where 64 bits are no more than the default: without `enable_x64`
     a 64-bit dtype gives the one of 32 bits.
 
-    Raises DTypeError for what names no dtype, and for the dtype of random keys unless
+    Raises DTypeError for anything that names no dtype, and for the dtype of random keys unless
     `allow_extended_dtype`.
 
     >>> canonicalize_dtype("float64"), canonicalize_dtype(int)
@@ -288,7 +288,7 @@ def keeps_low_bits(*values: int) -> bool:
     """Whether integers that do not fit in a dtype lose their high bits there; else they are errors.
 
     They do with the setting `dtype_rule="jax"`. Python integers, which `values` are, have to fit in
-    the default width all the same.
+    the default width nevertheless.
     """
     if config.settings().dtype_rule == "weft":
         return False
@@ -403,7 +403,7 @@ _UPPER_STRICT = _closure(_ABOVE_STRICT)
 
 
 def _join(points: Iterable[_Point], upper: dict[_Point, frozenset[_Point]]) -> _Point | None:
-    """The least of the points above all of `points`; None where there is none."""
+    """The least of the points above all of `points`; None if there is none."""
     sets = [upper[point] for point in points]
     common = frozenset.intersection(*sets)
     for point in common:
@@ -423,7 +423,7 @@ def _weak_point(dtype: DType) -> _Point:
 def promote(*pairs: tuple[DType, bool]) -> tuple[DType, bool]:
     """The dtype and weak type to which operands of these (dtype, weak type) pairs are promoted.
 
-    Raises DTypeError where there is no such type: for a narrow or an extended dtype together with
+    Raises DTypeError if there is no such type: for a narrow or an extended dtype together with
     another one, and under the setting `numpy_dtype_promotion="strict"` for all dtypes that differ
     and are not weak.
 
@@ -544,8 +544,8 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     and None stands for the default floating-point dtype.
 
     With `return_weak_type_flag` the result is a pair: the dtype, and whether a value of it would
-    yield to others. Raises WeftValueError without arguments and TypePromotionError where there is
-    no common dtype.
+    yield to others. Raises WeftValueError without arguments and TypePromotionError if there is no
+    common dtype.
 
     >>> result_type(np.int8, 1.0), result_type("bfloat16", 2)
     (dtype('float32'), dtype(bfloat16))
@@ -563,7 +563,7 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
 def scalar_type_of(x: Any) -> type:
     """The class of Python's numbers to which an element of an array, or a dtype, belongs.
 
-    Raises DTypeError for random keys and for what has no dtype.
+    Raises DTypeError for random keys and for anything that has no dtype.
 
     >>> scalar_type_of("int8"), scalar_type_of(1j)
     (<class 'int'>, <class 'complex'>)

@@ -118,7 +118,7 @@ class WeftError(Exception):
 
     @property
     def location(self) -> str | None:
-        """The user's line as text, such as `model.py:12 in loss`; None where it is not known."""
+        """The user's line as text, such as `model.py:12 in loss`; None if it is not known."""
         if self.where is None or isinstance(self.where, str):
             return self.where
         return source.describe(self.where)
@@ -385,7 +385,7 @@ def trim(error: E) -> E:
     """Removes weft's own frames from the traceback of `error` and of the errors chained to it.
 
     Returns `error` itself. With the setting `full_traceback` nothing is removed. An error that is
-    no WeftError keeps its innermost frame even inside weft: it shows where a fault is.
+    not a WeftError keeps its innermost frame even inside weft: it shows where a fault is.
     """
     if not config.host_settings().full_traceback:
         _trim_chain(error)

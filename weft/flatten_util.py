@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from weft import numpy as wnp
+from weft import numpy as jnp
 from weft.api.gradient_arguments import operands
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of, user_value
@@ -20,14 +20,14 @@ __all__ = ["ravel_pytree"]
 
 @api_boundary
 def ravel_pytree(pytree: Any) -> tuple[Array, Unravel]:
-    """The elements of a tree's arrays one behind the other, and the function that goes back.
+    """The elements of a tree's arrays one after the other, and the function that goes back.
 
     Returns `(flat, unravel)`: a vector of the dtype to which those of all leaves promote, and a
     function that makes a tree with the structure, shapes and dtypes of `pytree` of any vector of
     that length. Where the leaves have different dtypes, `unravel` takes no other dtype than that of
     `flat`. Of complex numbers it keeps the real part where a leaf was real.
 
-    Raises WeftTypeError for leaves that are no arrays; `unravel` raises ShapeError or DTypeError.
+    Raises WeftTypeError for leaves that are not arrays; `unravel` raises ShapeError or DTypeError.
 
     >>> from weft.flatten_util import ravel_pytree
     >>> flat, unravel = ravel_pytree({"w": jnp.ones((2, 2)), "b": jnp.zeros(1)})
@@ -37,8 +37,8 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Unravel]:
     leaves, structure = operands(pytree, "ravel_pytree")
     types = tuple([type_of(x) for x in leaves])
     if not leaves:
-        return wnp.zeros(0), Unravel(structure, types, None)
-    dtype = wnp.result_type(*leaves)
+        return jnp.zeros(0), Unravel(structure, types, None)
+    dtype = jnp.result_type(*leaves)
     rows = [reshape(convert_element_type(x, dtype), (type_of(x).size,)) for x in leaves]
     flat = rows[0] if len(rows) == 1 else concatenate(rows, 0)
     mixed = any(of.dtype != dtype for of in types)

@@ -297,7 +297,7 @@ def scale_and_translate(
     too. Where the image does not reach, the result is 0. "nearest" is not a method here.
 
     Raises as `resize` does, AxisError for dimensions that do not exist or are named twice, and
-    ShapeError where the numbers are not as many as the dimensions.
+    ShapeError if the numbers are not as many as the dimensions.
 
     >>> x = jnp.array([1.0, 2.0, 3.0])
     >>> weft.image.scale_and_translate(x, (3,), 0, jnp.ones(1), jnp.ones(1), "linear")

@@ -285,7 +285,7 @@ _SAME = (
 
 
 def _own(name: str) -> str:
-    """A name of JAX's without `jax_`. Raises AttributeError for one that is no setting."""
+    """A name of JAX's without `jax_`. Raises AttributeError for one that is not a setting."""
     own = name.removeprefix("jax_") if isinstance(name, str) else name
     if own in _SAME or own in _RENAMED or own in _KEPT or own in _ONLY:
         return own

@@ -157,8 +157,8 @@ def _forward_signals(processes: list[Process]) -> None:
 
 
 def _wait(processes: list[Process]) -> Process | None:
-    """Waits for all processes, and ends them where one has failed. The first that failed; None
-    where none did."""
+    """Waits for all processes, and ends them where one has failed. The first that failed; None if
+    none did."""
     first: Process | None = None
     since = 0.0
     running = list(processes)

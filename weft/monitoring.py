@@ -85,22 +85,22 @@ def register_scalar_listener(callback: Listener) -> None:
 
 
 def unregister_event_listener(callback: Listener) -> None:
-    """Takes a listener to events away. Raises ValueError where it was not registered."""
+    """Takes a listener to events away. Raises ValueError if it was not registered."""
     _of_events.remove(callback)
 
 
 def unregister_event_duration_listener(callback: Listener) -> None:
-    """Takes a listener to durations away. Raises ValueError where it was not registered."""
+    """Takes a listener to durations away. Raises ValueError if it was not registered."""
     _of_durations.remove(callback)
 
 
 def unregister_event_time_span_listener(callback: Listener) -> None:
-    """Takes a listener to spans of time away. Raises ValueError where it was not registered."""
+    """Takes a listener to spans of time away. Raises ValueError if it was not registered."""
     _of_time_spans.remove(callback)
 
 
 def unregister_scalar_listener(callback: Listener) -> None:
-    """Takes a listener to numbers away. Raises ValueError where it was not registered."""
+    """Takes a listener to numbers away. Raises ValueError if it was not registered."""
     _of_scalars.remove(callback)
 
 

@@ -34,7 +34,7 @@ def disable_jit(disable: bool = True) -> Block:
 
     `jit` calls its function; `scan`, `map`, `fori_loop`, `while_loop`, `cond` and `switch` run
     their functions in Python as often as the values say, so that a debugger, `print` and Python's
-    own `if` see what happens. A condition that is traced all the same (inside of `vmap` or
+    own `if` see what happens. A condition that is traced nevertheless (inside of `vmap` or
     `make_jaxpr`) is traced as ever, and so is a scan of no steps, whose results only tracing tells
     the types of. Each operation is still compiled.
 
@@ -51,12 +51,13 @@ def disable_jit(disable: bool = True) -> Block:
 
 
 def default_device(new_val: Any = None) -> Block:
-    """A `with` block in which arrays are made, and uncommitted ones computed, on another device.
+    """A `with` block in which arrays are made, and uncommitted arrays are computed, on another
+    device.
 
     `new_val` is a device (an entry of `weft.devices()`), the name of a platform, which stands for
-    its first device, or None for the first device of all. Arrays that are made so are not
-    committed: outside of the block, operations bring them to the device that is the default one
-    there. Raises ValueError for anything else.
+    its first device, or None for the first device of all. Arrays made in the block are not
+    committed: outside the block, operations move them to the default device there. Raises
+    ValueError for anything else.
 
     >>> import weft
     >>> with weft.default_device(weft.devices()[1]):
@@ -99,7 +100,7 @@ def no_execution(new_val: bool = True) -> Block:
 def no_tracing(new_val: bool = True) -> Block:
     """A `with` block in which tracing a jitted function or the body of a loop raises RuntimeError.
 
-    So a program can be held to have compiled all that it needs before a certain line.
+    With it, a program can check that everything is compiled before a certain line.
 
     >>> import weft
     >>> step = weft.jit(lambda x: x + 1.0)
@@ -118,9 +119,9 @@ def numpy_dtype_promotion(new_val: str) -> Block:
     """A `with` block with rules for operands of different dtypes: "standard" converts them to a
     common one, "strict" raises DTypeError unless all but one are Python numbers.
 
-    >>> import weft.numpy as wnp
+    >>> import weft.numpy as jnp
     >>> with weft.numpy_dtype_promotion("strict"):
-    ...     (wnp.ones(2) + 1).dtype
+    ...     (jnp.ones(2) + 1).dtype
     dtype('float32')
     """
     return config.override(numpy_dtype_promotion=new_val)
@@ -129,11 +130,11 @@ def numpy_dtype_promotion(new_val: str) -> Block:
 def numpy_rank_promotion(new_val: str) -> Block:
     """A `with` block with rules for elementwise operations on arrays of different ranks: "allow"
     broadcasts them, "warn" too with a UserWarning, "raise" raises ShapeError. Arrays without
-    dimensions go with all others.
+    dimensions combine with all others.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> with weft.numpy_rank_promotion("raise"):
-    ...     wnp.ones((2, 3)) + wnp.ones(3)
+    ...     jnp.ones((2, 3)) + jnp.ones(3)
     Traceback (most recent call last):
         ...
     weft.errors.ShapeError: add: the operands have different ranks, ...
@@ -170,8 +171,8 @@ def default_prng_impl(new_val: str) -> Block:
 
 
 def threefry_partitionable(new_val: bool = True) -> Block:
-    """A `with` block in which, with False, the keys and bits of threefry are those that JAX made
-    before its release 0.5: other numbers, as random as these.
+    """A `with` block in which, with False, the keys and bits of threefry are those of JAX before
+    its release 0.5: other numbers, equally random.
 
     >>> import weft
     >>> with weft.threefry_partitionable(False):
@@ -270,8 +271,8 @@ def log_compiles(new_val: bool = True) -> Block:
 
 
 def array_garbage_collection_guard(new_val: str | None) -> Block:
-    """A `with` block that says what becomes of arrays which only Python's collector of cycles can
-    free: "allow" lets it. "log" and "fatal" raise NotImplementedError.
+    """A `with` block for arrays that only Python's garbage collector of cycles can free. "allow"
+    permits them. "log" and "fatal" raise NotImplementedError.
 
     >>> import weft
     >>> with weft.array_garbage_collection_guard("allow"):
@@ -300,10 +301,10 @@ def thread_guard(new_val: bool = True) -> Block:
 def transfer_guard(new_val: str) -> Block:
     """A `with` block that watches copies between the host and devices, and among devices.
 
-    "allow" allows all; "log" logs and "disallow" refuses, with RuntimeError, those that happen by
-    themselves: NumPy arrays and numbers that become operands, arrays that a program moves, and
-    (on an accelerator) values read by Python. "log_explicit" and "disallow_explicit" are about
-    those too that are asked for by `device_put` and `device_get`.
+    "allow" allows all. "log" logs, and "disallow" refuses with RuntimeError, copies that happen by
+    themselves: NumPy arrays and numbers that become operands, arrays that a program moves, and (on
+    an accelerator) values read by Python. "log_explicit" and "disallow_explicit" also cover copies
+    by `device_put` and `device_get`.
 
     >>> import weft
     >>> x = weft.numpy.ones(3)
@@ -352,8 +353,9 @@ def transfer_guard_device_to_host(new_val: str) -> Block:
 
 
 def softmax_custom_jvp(new_val: bool = True) -> Block:
-    """A `with` block with a setting of JAX's: the derivative of `softmax` by one formula or by
-    another. Both give the same numbers up to rounding, so weft keeps the setting and its formula.
+    """A `with` block with one of JAX's settings: which formula the derivative of `softmax` uses.
+    Both formulas give the same numbers up to rounding, so weft stores the setting and uses its own
+    formula.
 
     >>> import weft
     >>> with weft.softmax_custom_jvp():
@@ -375,8 +377,8 @@ def jax2tf_associative_scan_reductions(new_val: bool = True) -> Block:
 
 
 def auto_pcast(new_val: bool = True) -> Block:
-    """A `with` block with a setting of JAX's: whether values that vary along fewer mesh axes are
-    cast where they meet others. weft casts them; False raises NotImplementedError.
+    """A `with` block with one of JAX's settings: whether values that vary along fewer mesh axes are
+    cast when they meet others. weft casts them; False raises NotImplementedError.
 
     >>> import weft
     >>> with weft.auto_pcast():
@@ -386,8 +388,8 @@ def auto_pcast(new_val: bool = True) -> Block:
 
 
 def remove_size_one_mesh_axis_from_type(new_val: bool = True) -> Block:
-    """A `with` block with a setting of JAX's about shardings in types, which weft's types do not
-    have: True raises NotImplementedError.
+    """A `with` block with one of JAX's settings, about shardings in types. weft's types have no
+    shardings: True raises NotImplementedError.
 
     >>> import weft
     >>> with weft.remove_size_one_mesh_axis_from_type(False):
@@ -422,7 +424,7 @@ class UserContext:
 def make_user_context(default_value: Any = None) -> UserContext:
     """A context that functions read as `.value`, set for a block by calling it with a new value.
 
-    Jitted functions are traced once for each value, which must be hashable.
+    weft traces jitted functions once for each value, which must be hashable.
 
     >>> import weft
     >>> scale = weft.make_user_context(1.0)

@@ -55,7 +55,7 @@ def size_in_bytes(of: ArrayType) -> int:
 
 
 def collective_of(eqn: Equation, mesh: AnyMesh | None) -> Collective | None:
-    """Returns what an equation inside of a `shard_map` over a mesh sends; None where it sends
+    """Returns what an equation inside of a `shard_map` over a mesh sends; None if it sends
     nothing: it is no collective, or has no other device to send to, or no elements."""
     kind = KIND_OF.get(eqn.primitive)
     if kind is None or mesh is None:

@@ -80,7 +80,7 @@ class CommsReport:
         """Which transfer of the compiled program may run beside which product; see `Schedule`.
         Raises WeftError for a mesh without devices.
 
-        >>> import weft, weft.numpy as wnp
+        >>> import weft, weft.numpy as jnp
         >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
         >>> product = weft.shard_map(
         ...     lambda x, w: weft.nn.gathered_product("sd,df->sf", x, w, "i", gathered="s"),
@@ -88,7 +88,7 @@ class CommsReport:
         ...     in_specs=(weft.P("i"), weft.P(None, "i")),
         ...     out_specs=weft.P(None, "i"),
         ... )
-        >>> report = weft.comms(product, wnp.ones((8, 16)), wnp.ones((16, 8)), gradient=False)
+        >>> report = weft.comms(product, jnp.ones((8, 16)), jnp.ones((16, 8)), gradient=False)
         >>> print(report.schedule().exposed)
         ()
         """
@@ -119,26 +119,27 @@ def comms(
 ) -> CommsReport:
     """Reports what `fun(*args, **kwargs)` communicates between devices. Nothing is computed.
 
-    Arguments may be arrays, numbers, ShapeDtypeStructs and trees of these, and meshes abstract. (A
-    function with a keyword that is called as one of those below is to be wrapped in another.) A
-    row says kind, operation, mesh axes, dtype, bytes for each device, how many devices take part,
-    how often it runs, the user's line, the pass, and whether it was written or made by a derivative
+    Arguments may be arrays, numbers, ShapeDtypeStructs and trees of these, and meshes abstract. (If
+    the function has a keyword with one of the names below, wrap it in another function.) A row says
+    kind, operation, mesh axes, dtype, bytes for each device, how many devices take part, how often
+    it runs, the user's line, the pass, and whether it was written or made by a derivative
     (`type(report.rows[0])` has the details). Collectives whose result is not used are left out.
 
-    gradient: whether the program is `fun` with its reverse mode, by all inexact arguments and for
-    a cotangent of each inexact result. By default it is where there are both and `fun` has no
-    backward pass itself; a gradient, or a step of training, is reported as it is. strict: raises
-    CommunicationError for communication that nobody wrote: a sum in reverse mode that is the
-    transpose of an inserted cast. compiled: reads what XLA compiled, as the report's `compiled`
-    does; only that sees what the compiler adds where shardings, not `shard_map`, divide the work.
+    gradient: whether the program is `fun` with its reverse mode, with respect to all inexact
+    arguments and for a cotangent of each inexact result. By default this is so if there are both
+    and `fun` has no backward pass itself; a gradient, or a training step, is reported as it is.
+    strict: raises CommunicationError for communication that the program does not contain: a sum in
+    reverse mode that is the transpose of an inserted cast. compiled: reads what XLA compiled, as
+    the report's `compiled` does. Only this shows what the compiler adds if shardings, not
+    `shard_map`, divide the work.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((4,), ("i",))
     >>> @weft.shard_map(mesh=mesh, in_specs=(P(), P("i")), out_specs=P())
     ... def loss(w, x):
-    ...     return weft.lax.psum(wnp.sum(w * x), "i")
-    >>> report = weft.comms(loss, wnp.ones(3), wnp.ones((4, 3)))
+    ...     return weft.lax.psum(jnp.sum(w * x), "i")
+    >>> report = weft.comms(loss, jnp.ones(3), jnp.ones((4, 3)))
     >>> for row in report.rows:
     ...     print(row.kind, row.operation, row.bytes, row.origin)
     all_reduce psum 4 explicit
@@ -167,21 +168,21 @@ def assert_comms(
     compiled: bool = False,
     **kwargs: Any,
 ) -> CommsReport:
-    """Holds a test to what `fun(*args, **kwargs)` communicates, and returns the report.
+    """Checks in a test what `fun(*args, **kwargs)` communicates, and returns the report.
 
-    The kinds have the number of collectives that run, trips of loops included; a kind that is not
-    named must not run at all. total_bytes: those of `CommsReport.total_bytes`, where given.
-    `implied=False` forbids sums that nobody wrote, as `strict` of `comms` does. The others are
-    those of `comms`. Raises CommunicationError, an AssertionError, with the rows that were found,
-    and WeftTypeError for an operation (`psum`) in place of a kind.
+    For each kind, give the number of collectives that run, including trips of loops; a kind that is
+    not named must not run at all. total_bytes: if given, the value of `CommsReport.total_bytes`.
+    `implied=False` forbids sums that the program does not contain, as `strict` of `comms` does. The
+    other arguments are those of `comms`. Raises CommunicationError, an AssertionError, with the
+    rows that were found, and WeftTypeError for an operation (`psum`) in place of a kind.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((4,), ("i",))
     >>> total = weft.shard_map(
     ...     lambda x: weft.lax.psum(x, "i"), mesh=mesh, in_specs=P("i"), out_specs=P()
     ... )
-    >>> weft.assert_comms(total, wnp.ones(8), all_reduce=1).total_bytes
+    >>> weft.assert_comms(total, jnp.ones(8), all_reduce=1).total_bytes
     8
     """
     wanted = dict(
@@ -248,7 +249,8 @@ _SPELLINGS = {kind.replace("_", ""): kind for kind in KINDS} | {
 
 
 def _check_kinds(fun: Any, kwargs: dict[str, Any]) -> None:
-    """Raises WeftTypeError for a keyword that is no kind, and that the function does not name."""
+    """Raises WeftTypeError for a keyword that is not a kind, and that the function does not
+    name."""
     named: Any = ()
     with contextlib.suppress(TypeError, ValueError):
         named = inspect.signature(fun).parameters

@@ -43,12 +43,12 @@ class CommsRow(NamedTuple):
     kind: one of "all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all".
     operation: the function of `weft.lax` (`psum`), or for a compiled program the operation that the
     compiler made it for. axes: the mesh axes along which devices communicate, without
-    those of length 1; empty where a compiled program does not say.
+    those of length 1; empty if a compiled program does not say.
 
     bytes: of one execution on one device. It is the size of the operand, and of an all_gather that
     of the result: always the larger of both. dtype: of the operand. group: how many devices
     communicate with each other. trips: how often it runs, the product of the lengths of the loops
-    around it; None where one is a `while` loop whose count depends on values. Sums count it once.
+    around it; None if one is a `while` loop whose count depends on values. Sums count it once.
     branch: whether it stands in a branch of a conditional. Sums count every branch.
 
     backward: whether it runs in the backward pass of a derivative. line: the user's,

@@ -110,7 +110,7 @@ class CostReport:
         Patterson, Roofline: an insightful visual performance model, 2009).
 
         A function of a number counts as one flop of float32. Raises WeftValueError for a mesh axis
-        without a bandwidth, WeftTypeError for what is no `weft.Hardware`.
+        without a bandwidth, WeftTypeError for anything that is not a `weft.Hardware`.
         """
         check_hardware("roofline", hardware)
         rows = [RooflineRow(line, *_times(total, hardware)) for line, total in self.totals]
@@ -139,12 +139,12 @@ def cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostReport:
     """Adds up what `fun(*args, **kwargs)` costs. Nothing is computed.
 
     Arguments may be arrays, numbers, ShapeDtypeStructs and trees of these, meshes abstract; for a
-    derivative pass `weft.grad(fun)`. Loops are multiplied, a `while` loop of unknown length counts
-    once, of the branches of a conditional the one with the most flops. What is not used is left
-    out.
+    derivative pass `weft.grad(fun)`. Operations in loops are multiplied; a `while` loop of unknown
+    length counts once; a conditional counts as its branch with the most flops. Unused results are
+    left out.
 
-    >>> import weft, weft.numpy as wnp
-    >>> report = weft.cost(lambda x, y: wnp.tanh(x @ y), wnp.ones((8, 16)), wnp.ones((16, 4)))
+    >>> import weft, weft.numpy as jnp
+    >>> report = weft.cost(lambda x, y: jnp.tanh(x @ y), jnp.ones((8, 16)), jnp.ones((16, 4)))
     >>> report.flops, report.functions, report.bytes_written, report.peak_memory
     (1024.0, 32.0, 256.0, 1024.0)
     """

@@ -43,7 +43,7 @@ Roles = Mapping[Any, str]
 @dataclasses.dataclass(frozen=True)
 class Decoder:
     """The sizes of a decoder. experts: of every MLP; 0 for one without. Each token goes to one
-    expert, and the experts get as many tokens each. dtype: of weights and activations. Raises
+    expert, and all experts get equally many tokens. dtype: of weights and activations. Raises
     WeftValueError for sizes that are not positive, and heads that do not divide the width."""
 
     layers: int

@@ -84,7 +84,7 @@ def _not_positive(field: str, number: Any) -> WeftValueError:
 
 
 def check_hardware(operation: str, hardware: Any) -> None:
-    """Raises WeftTypeError for what is no `Hardware`."""
+    """Raises WeftTypeError for anything that is not a `Hardware`."""
     if isinstance(hardware, Hardware):
         return
     message, got = f"{operation} takes the hardware of a device", repr(hardware)

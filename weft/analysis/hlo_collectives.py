@@ -52,7 +52,7 @@ def compiled_rows(text: str, mesh: AnyMesh | None = None) -> list[CommsRow]:
 
     One that XLA combined from several has a row for each of its operands. `mesh` gives the names of
     axes: devices are numbered in its order. Whether a derivative made a collective is not known.
-    Raises WeftValueError for text that is no HLO.
+    Raises WeftValueError for text that is not HLO.
 
     >>> text = '''HloModule m, num_partitions=4
     ...

@@ -32,15 +32,15 @@ class Cast(NamedTuple):
 def casts(fun: Callable[..., Any]) -> Callable[..., list[Cast]]:
     """A function of the arguments of `fun` that lists the casts (`lax.pbroadcast`) in its jaxpr.
 
-    Those that operations insert and those that `fun` writes are listed alike, in the order of the
-    jaxpr, those in loops and branches once. Nothing is computed. What the casts of a gradient
-    communicate is listed by `weft.comms`.
+    Casts that operations insert and casts that `fun` writes are listed alike, in the order of the
+    jaxpr. Casts in loops and branches are listed once. Nothing is computed. What the casts of a
+    gradient communicate is listed by `weft.comms`.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((4,), ("i",))
     >>> f = weft.shard_map(lambda w, x: w * x, mesh=mesh, in_specs=(P(), P("i")), out_specs=P("i"))
-    >>> [cast] = weft.debug.casts(f)(wnp.ones(2), wnp.ones(8))
+    >>> [cast] = weft.debug.casts(f)(jnp.ones(2), jnp.ones(8))
     >>> cast.type, cast.axes, cast.needed_by
     (f32[2], ('i',), 'mul')
     """

@@ -16,7 +16,7 @@ _show = LazyModule("weft.analysis.show")
 
 
 def html_of(x: Any) -> str | None:
-    """The HTML that a notebook shows of a value; None where its text says as much."""
+    """The HTML that a notebook shows of a value; None if its text says as much."""
     found: str | None = _show.in_notebook(x)
     return found
 

@@ -29,7 +29,7 @@ def place_of(eqn: Equation) -> Place:
 class Occurrence(NamedTuple):
     """An equation of a program, with the jaxpr that it stands in and what stands around that.
 
-    trips: how often it runs for each run of the program, or None where a `while` loop is around it.
+    trips: how often it runs for each run of the program, or None if a `while` loop is around it.
     branch: whether it stands in a branch of a conditional, and so may not run. backward: whether
     it, or an equation around it, is part of a derivative's backward pass. mesh: that of the
     innermost `shard_map` around it.

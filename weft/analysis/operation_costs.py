@@ -281,8 +281,8 @@ def work_of(eqn: Equation) -> Work:
     The programs that it runs are not counted. An elementwise operation that is not listed is a
     function.
 
-    >>> import weft, weft.numpy as wnp
-    >>> eqns = weft.make_jaxpr(lambda x, y: wnp.exp(x @ y))(wnp.ones((2, 3)), wnp.ones((3, 4))).eqns
+    >>> import weft, weft.numpy as jnp
+    >>> eqns = weft.make_jaxpr(lambda x, y: jnp.exp(x @ y))(jnp.ones((2, 3)), jnp.ones((3, 4))).eqns
     >>> [(eqn.primitive, *work_of(eqn)[:2]) for eqn in eqns]
     [(dot_general, 48.0, 0.0), (exp, 0.0, 8.0)]
     """
@@ -331,8 +331,8 @@ def moved_bytes(eqn: Equation) -> tuple[float, float]:
     A slice or a gather reads what it returns, an update writes what it puts in place, a reshape
     moves nothing. Numbers that stand in the program are not read.
 
-    >>> import weft, weft.numpy as wnp
-    >>> (eqn,) = weft.make_jaxpr(lambda x: weft.lax.exp(x))(wnp.ones(10)).eqns
+    >>> import weft, weft.numpy as jnp
+    >>> (eqn,) = weft.make_jaxpr(lambda x: weft.lax.exp(x))(jnp.ones(10)).eqns
     >>> moved_bytes(eqn)
     (40.0, 40.0)
     """

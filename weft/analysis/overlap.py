@@ -44,7 +44,7 @@ class Transfer(NamedTuple):
 
     number: in the order of the text; kind: its name, as `collective_permute`; bytes: those of its
     operands on one device; line: the user's. beside: the product that may run at the same time, one
-    of its own for each transfer, or None where each product has to wait for it or it for them, or
+    of its own for each transfer, or None if each product has to wait for it or it for them, or
     has another transfer beside it. between: the products that the compiler put between the start
     of the transfer and the first use of its result.
     """
@@ -93,7 +93,7 @@ def schedule(program: Any) -> Schedule:
 
     program: what `weft.jit(f).lower(...).compile()` returns, or its text of HLO. Loops, branches
     and calls that communicate are looked into, each for itself; where they do not, they count as
-    one product if there is one in them. Raises WeftValueError for text that is no compiled HLO.
+    one product if there is one in them. Raises WeftValueError for text that is not compiled HLO.
 
     >>> print(
     ...     schedule('''HloModule m, is_scheduled=true, num_partitions=2

@@ -70,16 +70,16 @@ class ProgramPlan:
 def plan(fun: Callable[..., Any], *args: Any, hardware: Hardware, **kwargs: Any) -> ProgramPlan:
     """Estimates how long `fun(*args, **kwargs)` takes on each device of its mesh. Nothing is run.
 
-    Arguments are those of `weft.cost`; inside of `shard_map` all is counted on one device. What is
-    outside of it counts whole: put all of a step inside. Raises WeftTypeError for hardware that is
-    no `weft.Hardware`, WeftValueError for a mesh axis without a bandwidth.
+    Arguments are those of `weft.cost`. Everything inside `shard_map` is counted on one device, and
+    everything outside it counts whole: put the whole step inside. Raises WeftTypeError for hardware
+    that is not a `weft.Hardware`, WeftValueError for a mesh axis without a bandwidth.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((4096,), ("data",))
     >>> @weft.shard_map(mesh=mesh, in_specs=(P(), P("data")), out_specs=P())
     ... def loss(w, x):
-    ...     return weft.lax.pmean(wnp.mean((x @ w) ** 2), "data")
+    ...     return weft.lax.pmean(jnp.mean((x @ w) ** 2), "data")
     >>> w, x = (weft.ShapeDtypeStruct(s, "bfloat16") for s in ((8192, 8192), (4096 * 512, 8192)))
     >>> chip = weft.Hardware(flops=1e15, memory_bandwidth=3e12, link_bandwidth=4e11)
     >>> step = weft.plan(weft.grad(loss), w, x, hardware=chip)
@@ -131,10 +131,11 @@ class Plans:
 
 @api_boundary
 def plans(programs: Mapping[str, Program], *, hardware: Hardware) -> Plans:
-    """Compares ways to compute one thing: names to `(function, *arguments)`, each with its own
-    shardings. Raises what `plan` does, and WeftTypeError for programs of another form.
+    """Compares several ways to compute one thing: a dict from names to `(function, *arguments)`,
+    each with its own shardings. Raises what `plan` does, and WeftTypeError for programs of another
+    form.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((64,), ("i",))
     >>> x, w = (
@@ -198,14 +199,15 @@ def scaling(
 ) -> Scaling:
     """Plans a program over several meshes. `make(mesh)` returns `(function, *arguments)`.
 
-    Where the arguments stay the same it is strong scaling; where they grow with the mesh it is weak
-    scaling. Raises what `plan` does, and WeftTypeError for what is no mesh or no such tuple.
+    If the arguments stay the same, this is strong scaling; if they grow with the mesh, it is weak
+    scaling. Raises what `plan` does, and WeftTypeError for anything that is neither a mesh nor such
+    a tuple.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> def make(mesh):
     ...     total = weft.shard_map(
-    ...         lambda x: weft.lax.psum(wnp.sum(x), "i"), mesh=mesh, in_specs=P("i"), out_specs=P()
+    ...         lambda x: weft.lax.psum(jnp.sum(x), "i"), mesh=mesh, in_specs=P("i"), out_specs=P()
     ...     )
     ...     return total, weft.ShapeDtypeStruct((1 << 20,), "float32")
     >>> meshes = [AbstractMesh((n,), ("i",)) for n in (8, 64, 4096)]

@@ -29,16 +29,16 @@ def propose(
     bytes_of_state: float = 12.0,
     roles: Sequence[str] = ROLES,
 ) -> Plans:
-    """Plans a step of training of a decoder for each assignment of roles to the axes of a mesh.
+    """Plans a training step of a decoder for each assignment of roles to the axes of a mesh.
 
-    batch: sequences of a step in all; length: tokens of one. microbatches: of a pipeline.
-    bytes_of_state: of the optimizer for each parameter; 12 are Adam's two moments and a master copy
-    in float32. roles: those to try, from "data", "fsdp", "tensor", "sequence", "expert" and
-    "pipeline"; `weft.analysis.gradient_program` makes the program of an assignment. The step
-    computes each layer again in its backward pass. Assignments that do not divide the model's
-    lengths are left out. A plan's name is the assignment. Raises WeftTypeError for a model that is
-    no `weft.Decoder` and hardware that is no `weft.Hardware`, WeftValueError for an unknown role,
-    and where no assignment divides.
+    batch: all sequences of a step; length: tokens in each. microbatches: their number in a
+    pipeline. bytes_of_state: the optimizer's bytes for each parameter; 12 are Adam's two moments
+    and a master copy in float32. roles: the roles to try, from "data", "fsdp", "tensor",
+    "sequence", "expert" and "pipeline"; `weft.analysis.gradient_program` makes the program of an
+    assignment. The step computes each layer again in its backward pass. Assignments that do not
+    divide the model's lengths are left out. A plan's name is the assignment. Raises WeftTypeError
+    for a model that is not a `weft.Decoder` and hardware that is not a `weft.Hardware`,
+    WeftValueError for an unknown role, and where no assignment divides.
 
     >>> import weft
     >>> model = weft.Decoder(layers=32, width=4096, heads=32, hidden=16384, vocabulary=32768)

@@ -36,7 +36,7 @@ _MOST_BLOCKS = 64
 
 @api_boundary
 def show(x: Any, shape: Sequence[int] | None = None, *, mesh: AnyMesh | None = None) -> Picture:
-    """Returns a picture of how an array lies on devices, of a mesh, or of a program.
+    """Returns a picture of an array on its devices, of a mesh, or of a program.
 
     `x` is one of these:
 
@@ -49,13 +49,13 @@ def show(x: Any, shape: Sequence[int] | None = None, *, mesh: AnyMesh | None = N
     - a mesh;
     - a jaxpr: `weft.show(weft.make_jaxpr(f)(*args))`.
 
-    The result is text where it is printed, a picture (SVG) or for a jaxpr a page whose inner
-    programs open, with types, lines and costs, where a notebook shows it. `save` writes it into a
-    file; `text`, `svg` and `html` are the texts. Where there are too many devices for a picture
-    the middle is left out.
+    If you print the result, it is text. A notebook shows a picture (SVG), or for a jaxpr a page
+    whose inner programs open, with types, lines and costs. `save` writes it to a file; `text`,
+    `svg` and `html` are the texts. If there are too many devices for a picture, the middle is left
+    out.
 
-    Raises WeftTypeError for what has no picture and where a shape or a mesh is missing, and
-    ShapeError where the shape cannot be split so.
+    Raises WeftTypeError for anything that has no picture and if a shape or a mesh is missing, and
+    ShapeError if the shape cannot be split like that.
 
     >>> from weft.sharding import AbstractMesh, P
     >>> weft.show(P("j", None), (8, 6), mesh=AbstractMesh((4, 2), ("i", "j")))
@@ -94,7 +94,7 @@ def show(x: Any, shape: Sequence[int] | None = None, *, mesh: AnyMesh | None = N
 
 def in_notebook(x: Any) -> str | None:
     """What a notebook shows of an array on several devices (its numbers, and a picture of where
-    they are), of a mesh, a sharding or a jaxpr; None where the text says as much."""
+    they are), of a mesh, a sharding or a jaxpr; None if the text says as much."""
     if type(x) is Array:
         if x.is_deleted() or x.sharding.num_devices == 1:
             return None

@@ -46,11 +46,11 @@ def ensure_compile_time_eval() -> Iterator[None]:
     like all others. In the block they are not: their results are arrays, on whose values Python
     can branch. Operations on traced values are traced as ever.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> @weft.jit
     ... def f(x):
     ...     with weft.ensure_compile_time_eval():
-    ...         n = int(wnp.sum(wnp.arange(4)))
+    ...         n = int(jnp.sum(jnp.arange(4)))
     ...     return x * n
     >>> f(2.0)
     Array(12., dtype=float32, weak_type=True)

@@ -44,7 +44,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
     left out. `name` is of the form "namespace.name"; `version` tells meanings of one name apart.
 
     Derivatives and `vmap` are those of the decomposition. Raises WeftValueError for a name without
-    namespace; WeftTypeError for arguments that are no arrays, and for other attributes.
+    namespace; WeftTypeError for arguments that are not arrays, and for other attributes.
 
     >>> @functools.partial(lax.composite, name="my.scaled")
     ... def scaled(x, *, factor):

@@ -30,9 +30,9 @@ def custom_gradient(fun: Callable[P, tuple[R, Any]]) -> Callable[P, R]:
     """A function with its own derivative, from one that returns `(result, gradient)`.
 
     `gradient` is a function from the cotangent of the result to those of the arguments: a tuple
-    with one entry per argument, or the cotangent itself where there is one argument. What it closes
-    over is kept for the backward pass. Raises WeftTypeError where `fun` returns no such pair, and
-    otherwise what `custom_vjp` raises.
+    with one entry per argument, or the cotangent itself where there is one argument. weft keeps the
+    values that it closes over for the backward pass. Raises WeftTypeError if `fun` returns no such
+    pair, and otherwise what `custom_vjp` raises.
 
     >>> import weft
     >>> @weft.custom_gradient
@@ -98,9 +98,9 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
     Returns `(converted, values)` where `converted(*args, *values)` is `fun(*args)`, for `args` with
     the structure, shapes and dtypes of `example_args`. The values are the traced ones of inexact
     dtype, in the order in which `fun` uses them; `fun` is traced once, here.
-    Raises TreeError where `converted` gets arguments of another structure.
+    Raises TreeError if `converted` gets arguments of another structure.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> def loss(a):
     ...     converted, values = weft.closure_convert(lambda x: a * x, 1.0)
     ...     return converted(2.0, *values)

@@ -21,10 +21,10 @@ __all__ = ["copy_to_host_async", "live_arrays", "print_environment_info"]
 
 def copy_to_host_async(x: Any) -> Any:
     """Starts bringing the arrays of a tree to the host, for a later conversion to NumPy; returns
-    the tree. Leaves that are no arrays stay as they are.
+    the tree. Leaves that are not arrays stay as they are.
 
-    >>> import weft, weft.numpy as wnp
-    >>> tree = weft.copy_to_host_async({"w": wnp.ones(2)})
+    >>> import weft, weft.numpy as jnp
+    >>> tree = weft.copy_to_host_async({"w": jnp.ones(2)})
     >>> np.asarray(tree["w"])
     array([1., 1.], dtype=float32)
     """
@@ -38,8 +38,8 @@ def live_arrays(platform: str | None = None) -> list[Array]:
     """All arrays of this process that are not deleted, on the devices of a platform (by default of
     the current one). Every object of the process is looked at, which takes a while.
 
-    >>> import weft, weft.numpy as wnp
-    >>> x = wnp.ones(3)
+    >>> import weft, weft.numpy as jnp
+    >>> x = jnp.ones(3)
     >>> any(x is found for found in weft.live_arrays())
     True
     """

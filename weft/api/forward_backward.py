@@ -25,8 +25,8 @@ def fwd_and_bwd(
     residuals are a tree, so they can be kept, moved and passed to other functions. Raises what
     `vjp` does.
 
-    >>> import weft, weft.numpy as wnp
-    >>> fwd, bwd = weft.fwd_and_bwd(lambda x, y: x * wnp.sin(y), argnums=(0, 1))
+    >>> import weft, weft.numpy as jnp
+    >>> fwd, bwd = weft.fwd_and_bwd(lambda x, y: x * jnp.sin(y), argnums=(0, 1))
     >>> out, residuals = fwd(2.0, 0.0)
     >>> bwd(residuals, 1.0)
     (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))

@@ -131,7 +131,7 @@ def tangent_leaves(
 ) -> list[Any]:
     """The leaves of a tree of tangents or cotangents (`noun`), each fitted to its type.
 
-    Raises TreeError where the structure is another one, ShapeError and DTypeError for leaves.
+    Raises TreeError if the structure is another one, ShapeError and DTypeError for leaves.
     """
     leaves = tree.leaves_with_path(given)
     if (found := tree.structure(given)) != structure:

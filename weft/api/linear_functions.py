@@ -58,7 +58,7 @@ def linear_call(
     `fun` is linear in `linear_args`, a tree of arrays; `fun_transpose` takes a cotangent, a tree
     like the result, and returns one like `linear_args`. Nothing checks that the two belong
     together. Derivatives in the residuals are those of `fun`. Raises TreeError, ShapeError or
-    DTypeError where the transpose returns something else than `linear_args` are.
+    DTypeError if the transpose returns something else than `linear_args` are.
 
     >>> from weft.custom_derivatives import linear_call
     >>> def halved(x):

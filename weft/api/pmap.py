@@ -61,25 +61,24 @@ def pmap(
     """A compiled function that maps `fun` over an axis of its arguments, one device for each slice.
 
     The result is that of `weft.vmap`: `fun` sees slices without the mapped axis, and what it
-    returns is stacked. The slices lie on the first devices that there are (of the platform
-    `backend`), or on the first of `devices`. Collectives in `fun` over `axis_name` communicate
-    between them.
+    returns is stacked. The slices are on the first available devices (of the platform `backend`),
+    or on the first of `devices`. Collectives in `fun` over `axis_name` communicate between them.
 
     `in_axes` is an int, None (the same value on all devices), or a tuple with one entry per
     positional argument, each a tree prefix of ints and None; keyword arguments are mapped along
     axis 0. `out_axes` says the same of the results: None takes a result once, which has to be equal
     on all devices. `static_broadcasted_argnums` are the positional arguments that are Python values
     (hashable; each new value needs a trace), `donate_argnums` those that give their memory to the
-    results. `axis_size` is needed where no argument is mapped. The compiled function has a method
-    `lower`, as a jitted function has.
+    results. `axis_size` is needed if no argument is mapped. The compiled function has a method
+    `lower`, like a jitted function.
 
-    Raises ShapeError where mapped axes differ in length, WeftValueError where devices are fewer
+    Raises ShapeError if mapped axes differ in length, WeftValueError if devices are fewer
     than slices, AxisError for an axis that an argument does not have and for a result under
-    out_axes=None that may differ between devices, TreeError where a prefix does not fit.
+    out_axes=None that may differ between devices, TreeError if a prefix does not fit.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft import lax
-    >>> weft.pmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(wnp.arange(4.0))
+    >>> weft.pmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(jnp.arange(4.0))
     Array([0.        , 0.16666667, 0.33333334, 0.5       ], dtype=float32, sharding=P('i'))
     """
     if not callable(fun):

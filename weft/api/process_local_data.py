@@ -34,7 +34,7 @@ def make_array_from_process_local_data(
     data, which then have all of it in each process. Without `global_shape` it is what
     the parts make together: with one process, the shape of the data.
 
-    Raises ShapeError where the data are of another shape than this process's part, and what
+    Raises ShapeError if the data are of another shape than this process's part, and what
     `make_array_from_callback` does.
 
     >>> import weft

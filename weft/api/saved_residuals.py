@@ -26,7 +26,7 @@ __all__ = ["print_saved_residuals", "saved_residuals"]
 def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
     """What `vjp` of `f` keeps for the backward pass: (type, where it comes from) of each array.
 
-    Nothing is computed. Raises WeftTypeError for arguments that are no arrays.
+    Nothing is computed. Raises WeftTypeError for arguments that are not arrays.
 
     >>> from weft.ad_checkpoint import saved_residuals
     >>> saved_residuals(lambda x: jnp.exp(x) * 2.0, 1.0)[0][0]

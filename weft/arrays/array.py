@@ -62,11 +62,11 @@ class _ArrayMeta(type):
 class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMeta):
     """An array of numbers, booleans or random keys; it cannot be changed in place.
 
-    It lies on one device, or spread over several, in row-major order or another (see `format`).
-    Arrays are made by functions (`weft.numpy.array`, `weft.device_put` and results of others), not
-    by calling this class. A deep copy has the same sharding and layout; a pickled array comes back
-    in its layout on the default device. Computed results are in row-major order, unless another
-    layout is asked for.
+    It is on one device or spread over several, in row-major or another order (see `format`). Arrays
+    are made by functions (`weft.numpy.array`, `weft.device_put` and results of others), not by
+    calling this class. A deep copy has the same sharding and layout; a pickled array comes back in
+    its layout on the default device. Computed results are in row-major order, unless you ask for
+    another layout.
     """
 
     __slots__ = (
@@ -154,8 +154,8 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
     def format(self) -> Format:
         """The format of the array: its layout and its sharding.
 
-        >>> import weft.numpy as wnp
-        >>> wnp.zeros((2, 3)).format.layout
+        >>> import weft.numpy as jnp
+        >>> jnp.zeros((2, 3)).format.layout
         Layout(major_to_minor=(0, 1))
         """
         return Format(self._layout() or Layout(range(self.type.ndim)), self.sharding)
@@ -187,7 +187,7 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
 
     @property
     def addressable_shards(self) -> list[Shard]:
-        """The parts of the array that lie on devices of this process, in the sharding's order."""
+        """The parts of the array that are on devices of this process, in the sharding's order."""
         return [shard for shard in self.global_shards if shard.data is not None]
 
     @property
@@ -208,9 +208,9 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
         return found
 
     def addressable_data(self, index: int) -> Array:
-        """The part on device number `index` of those of this process, as an array on that device.
+        """The part on this process's device number `index`, as an array on that device.
 
-        Its memory is that of the whole array. Raises WeftIndexError where there is no such device.
+        Its memory is that of the whole array. Raises WeftIndexError if there is no such device.
         """
         parts = parts_of(self._place(), self.type)
         if not -len(parts.devices) <= index < len(parts.devices):
@@ -229,7 +229,7 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
     # ---- its values ---------------------------------------------------------------------------
 
     def _live(self) -> Any:
-        """The buffer. Raises DeletedArrayError where it is gone."""
+        """The buffer. Raises DeletedArrayError if it is gone."""
         if client.backend().is_deleted(self._buffer):
             raise deleted(self)
         return self._buffer
@@ -260,7 +260,7 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
         return client.backend().to_numpy(buffer)
 
     def _single(self, operation: str) -> Any:
-        """The buffer on the only device. Raises WeftValueError where there are several."""
+        """The buffer on the only device. Raises WeftValueError if there are several."""
         (first, *others) = client.backend().shards(self._live())
         if others or self.num_devices > 1:
             message = f"{operation}: the array lies on {self.num_devices} devices"
@@ -323,7 +323,7 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
         return self._value().tolist()
 
     def tobytes(self, order: Literal["C", "F", "A", "K"] = "C") -> bytes:
-        """The bytes of the elements, one behind the other."""
+        """The bytes of the elements, one after the other."""
         return self._value().tobytes(order)
 
     def _scalar(self, convert: str) -> Any:
@@ -513,8 +513,8 @@ def put(
 ) -> Array:
     """Copies a NumPy array of the type's dtype to a device (None: the default one) or a sharding.
 
-    With `copy=False` the devices may read the array's own memory from now on. Raises ShapeError
-    where the sharding cannot split the array.
+    With `copy=False` the devices may read the array's own memory from now on. Raises ShapeError if
+    the sharding cannot split the array.
     """
     if config.guarding:
         guard("host_to_device", type, place)
@@ -551,10 +551,11 @@ def as_stored(
 
 
 def to_place(array: Array, place: Any, copy: bool = False) -> Array:
-    """An array committed to `place`, a device or a sharding; itself where it is already.
+    """An array committed to `place`, a device or a sharding; the array itself if it is there
+    already.
 
-    It keeps its layout. Memory that lies where it should is shared by both arrays, unless `copy`.
-    Raises ShapeError where the sharding cannot split the array.
+    It keeps its layout. Both arrays share memory that is in the right place already, unless `copy`.
+    Raises ShapeError if the sharding cannot split the array.
     """
     if array._shown_place() == place and not copy:
         return array
@@ -569,7 +570,8 @@ def to_place(array: Array, place: Any, copy: bool = False) -> Array:
 
 
 def to_layout(array: Array, layout: Layout | None) -> Array:
-    """An array in another layout (None: row-major), with its sharding; itself where it has that."""
+    """An array in another layout (None: row-major), with its sharding; the array itself if it has
+    that layout."""
     layout = unless_row_major(layout)
     old = array._layout()
     if old is layout:
@@ -643,7 +645,7 @@ def donatable(value: Any, type: ArrayType) -> Array:
 def as_array(value: Any) -> Array:
     """Any number or NumPy array as an array on the default device; arrays are returned as they are.
 
-    Raises WeftTypeError for anything that is no array.
+    Raises WeftTypeError for anything that is not an array.
     """
     if type(value) is Array:
         return value

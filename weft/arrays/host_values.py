@@ -21,8 +21,8 @@ def host_values(value: Any, of: ArrayType) -> np.ndarray[Any, Any]:
     """A number or NumPy array as a NumPy array of the dtype that `type_of` says it has: itself
     where it has that.
 
-    Raises OverflowError for an integer that does not fit, and WeftTypeError for what has a type and
-    no values.
+    Raises OverflowError for an integer that does not fit, and WeftTypeError for anything that has a
+    type and no values.
     """
     if isinstance(value, np.ndarray) and value.dtype == of.dtype:
         return value

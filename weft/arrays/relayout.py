@@ -32,7 +32,7 @@ def stored_type(type: ArrayType) -> ArrayType:
 
 
 def stored_layout(layout: Layout, type: ArrayType) -> Layout:
-    """The layout as stored: the integers of a random key lie side by side."""
+    """The layout as stored: the integers of a random key are side by side."""
     ndim = stored_type(type).ndim
     if ndim == layout.ndim:
         return layout

@@ -18,7 +18,7 @@ def check_same(stored: Callable[[], np.ndarray[Any, Any]], name: str, place: Any
     """Waits for the other processes that have devices of `place` to put values there too. `stored`
     returns those of this one.
 
-    Raises DistributedError where theirs are others: the array would be one thing here and another
+    Raises DistributedError if theirs are others: the array would be one thing here and another
     there. It costs reading the values once, and one answer of the coordinator."""
     group = client.group()
     if group is None or not isinstance(place, Sharding) or place.is_fully_addressable:

@@ -36,7 +36,7 @@ Values = np.ndarray[Any, Any]
 
 
 class Parts:
-    """The parts of an array of some type that lie on the devices of this process.
+    """The parts of an array of some type that are on the devices of this process.
 
     `devices` are these devices, in the order of their buffers; device number n holds block number
     `block_of[n]`; `indices` has the index of each of these different blocks and `holders` the
@@ -108,7 +108,7 @@ def _placement(sharding: Sharding, type: ArrayType) -> Any:
 def parts_of(place: Place, type: ArrayType) -> Parts:
     """The parts of an array of this type at this place.
 
-    Raises ShapeError where the type cannot be split so, and WeftValueError for a sharding without
+    Raises ShapeError if the type cannot be split so, and WeftValueError for a sharding without
     devices.
     """
     return Parts(place, type)
@@ -141,7 +141,7 @@ def put_parts(blocks: Sequence[Values], parts: Parts, copy: bool) -> Buffer:
 def gathered(buffer: Buffer, parts: Parts) -> Values:
     """All values of a buffer over several devices, as they are stored: read-only.
 
-    Raises WeftValueError where no device of this process holds some of them.
+    Raises WeftValueError if no device of this process holds some of them.
     """
     if not parts.complete:
         raise _elsewhere(parts)
@@ -340,8 +340,8 @@ class Shard:
     """The part of an array that one device holds.
 
     `index` says which part it is, as slices of the whole array. Devices that hold equal parts are
-    told apart by `replica_id`, which counts them from 0. `data` is the part as an array on its
-    device; None where the device belongs to another process.
+    distinguished by `replica_id`, which counts them from 0. `data` is the part as an array on its
+    device; None if the device belongs to another process.
     """
 
     device: Any

@@ -1,7 +1,7 @@
 """Where arrays lie that nobody has put anywhere: on the first device, or with the setting
 `default_device` on another.
 
-The signature of an uncommitted array is its type alone while it lies on the first device. Elsewhere
+The signature of an uncommitted array is its type alone while it is on the first device. Elsewhere
 it is (type, Uncommitted(device)), so that executables for operands on the first device are not
 found for it; those that are made for it bring it to the device on which they run.
 """
@@ -17,7 +17,7 @@ __all__ = ["Uncommitted", "default_place", "first_place"]
 
 
 class Uncommitted:
-    """A device that an uncommitted array lies on, or that an executable of uncommitted operands
+    """A device that an uncommitted array is on, or that an executable of uncommitted operands
     runs on; equal ones are one object."""
 
     __slots__ = ("device",)

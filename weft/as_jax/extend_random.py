@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import weft.numpy as wnp
+import weft.numpy as jnp
 from weft.api.vmap import vmap
 from weft.errors import WeftValueError
 from weft.extend.core import primitives
@@ -63,9 +63,9 @@ def seed_with_impl(impl: Generator, seed: Any) -> Any:
 
 def random_seed(seeds: Any, impl: Generator) -> Any:
     """The keys of a generator for an array of seeds."""
-    flat = wnp.ravel(seeds)
+    flat = jnp.ravel(seeds)
     keys = vmap(lambda seed: key(seed, impl=impl))(flat)
-    return wnp.reshape(keys, wnp.shape(seeds))
+    return jnp.reshape(keys, jnp.shape(seeds))
 
 
 def threefry_2x32(keypair: Any, count: Any) -> Any:
@@ -74,10 +74,10 @@ def threefry_2x32(keypair: Any, count: Any) -> Any:
     The first half of the counters and the second are the words of the blocks; a 0 is appended to an
     odd number of them.
     """
-    counters = wnp.ravel(count)
+    counters = jnp.ravel(count)
     size = counters.shape[0]
     if size % 2:
-        counters = wnp.concatenate([counters, wnp.zeros(1, np.uint32)])
-    first, second = wnp.split(counters, 2)
-    words = wnp.concatenate(_enciphered((keypair[0], keypair[1]), (first, second)))
-    return wnp.reshape(words[:size], wnp.shape(count))
+        counters = jnp.concatenate([counters, jnp.zeros(1, np.uint32)])
+    first, second = jnp.split(counters, 2)
+    words = jnp.concatenate(_enciphered((keypair[0], keypair[1]), (first, second)))
+    return jnp.reshape(words[:size], jnp.shape(count))

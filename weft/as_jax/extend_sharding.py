@@ -29,7 +29,7 @@ def get_serialized_proto_from_hlo_sharding(sharding: Any) -> bytes:
 
 
 class GSPMDSharding:
-    """Raises WeftNotImplementedError where it is made: weft's shardings are specs over meshes."""
+    """Raises WeftNotImplementedError if it is made: weft's shardings are specs over meshes."""
 
     def __init__(self, devices: Any, op_sharding: Any, **_: Any) -> None:
         raise WeftNotImplementedError(

@@ -57,7 +57,7 @@ _NO_MESH = _NoMesh()
 
 
 def get_concrete_mesh() -> Any:
-    """The mesh of devices in force, as `jax._src.mesh` has it; an empty one where there is none."""
+    """The mesh of devices in force, as `jax._src.mesh` has it; an empty one if there is none."""
     mesh = mesh_in_force()
     return mesh if isinstance(mesh, Mesh) else _NO_MESH
 
@@ -67,7 +67,7 @@ class _Environment:
 
     @property
     def physical_mesh(self) -> Any:
-        """The mesh of devices in force; an empty one where there is none."""
+        """The mesh of devices in force; an empty one if there is none."""
         return mesh_in_force() or _NO_MESH
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import numpy as wnp
+from weft import numpy as jnp
 from weft.api.autodiff import jvp
 from weft.argument_errors import refusal
 from weft.core.types import type_of, user_value
@@ -22,10 +22,10 @@ def lpmn(m: int, n: int, z: Any) -> tuple[Any, Any]:
     their derivatives, both of shape (m + 1, n + 1, len(z)).
 
     Raises DTypeError unless z is of float32 or float64, ShapeError unless it has one dimension, and
-    WeftNotImplementedError where m is not n.
+    WeftNotImplementedError if m is not n.
     """
     z = _checked("lpmn", m, n, z)
-    values: tuple[Any, Any] = jvp(functools.partial(_table, n, False), (z,), (wnp.ones_like(z),))
+    values: tuple[Any, Any] = jvp(functools.partial(_table, n, False), (z,), (jnp.ones_like(z),))
     return values
 
 
@@ -54,15 +54,15 @@ def _table(n: int, normalized: bool, z: Any) -> Any:
     """The functions by order and degree: the diagonal is a power, the rest a recurrence in degrees.
     See Abramowitz and Stegun, Handbook of Mathematical Functions, 8.5.3."""
     orders = np.arange(n + 1)
-    below = wnp.zeros((n + 1, len(z)), z.dtype)
+    below = jnp.zeros((n + 1, len(z)), z.dtype)
     rows = [below, below]
     for degree in range(n + 1):
         first, second = (_normalized if normalized else _plain)(degree, orders)
         row = first[:, None].astype(z.dtype) * z * rows[-1]
         row = row - second[:, None].astype(z.dtype) * rows[-2]
         diagonal = _factor(degree, normalized) * (1 - z * z) ** (degree / 2)
-        rows.append(wnp.where((orders == degree)[:, None], diagonal, row))
-    return wnp.stack(rows[2:], 1)
+        rows.append(jnp.where((orders == degree)[:, None], diagonal, row))
+    return jnp.stack(rows[2:], 1)
 
 
 def _plain(degree: int, orders: Any) -> tuple[Any, Any]:

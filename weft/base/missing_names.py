@@ -26,7 +26,7 @@ ITERATORS = (
 )
 NUMPY_BUILD = "it is about NumPy's own installation"
 RECORDS = "there are no structured dtypes; use a dictionary or a dataclass of arrays"
-REPRESENTATION = "it formats a number of Python's or NumPy's; use NumPy's"
+REPRESENTATION = "it formats a Python or NumPy number; use NumPy's function"
 INTERNAL = "a part of JAX's implementation"
 
 NUMPY = (
@@ -35,14 +35,14 @@ NUMPY = (
     ("bytes_ str_ void", NO_SUCH_DTYPE),
     (
         "clongdouble longdouble float128 complex256",
-        "XLA has no numbers of more than 64 bits a part",
+        "XLA has no numbers with parts of more than 64 bits",
     ),
     ("byte ubyte short ushort intc uintc intp uintp long ulong longlong ulonglong", OTHER_NAME),
     ("asmatrix bmat matrix", MATRICES),
     ("busday* datetime* is_busday isnat timedelta64", DATES),
     ("record recarray", RECORDS),
     ("fromregex genfromtxt loadtxt savetxt", TEXT_FILES),
-    ("memmap", "arrays lie in memory; `save`, `savez` and `load` are there"),
+    ("memmap", "arrays are in memory; use `save`, `savez` and `load`"),
     ("asanyarray asfortranarray require isfortran", ONE_CLASS),
     ("asarray_chkfinite", "it depends on values; use `isfinite(x).all()`, or `weft.debug_nans`"),
     ("may_share_memory shares_memory", MEMORY),
@@ -53,14 +53,14 @@ NUMPY = (
     ("base_repr binary_repr format_float_positional format_float_scientific", REPRESENTATION),
     ("mintypecode typename", "NumPy's old rules for types; use `result_type`"),
     ("row_stack", "deprecated by NumPy; use `vstack`"),
-    ("poly1d", "NumPy advises against it; the functions `polyval`, `polyfit` and others are there"),
+    ("poly1d", "NumPy advises against it; use `polyval`, `polyfit` and the other functions"),
     ("False_ True_ little_endian", "Python's `False`, `True` and `sys.byteorder` are the same"),
     ("ScalarType sctypeDict typecodes", "tables of NumPy's scalar classes; see `weft.dtypes`"),
 )
 
 LAX = (
     ("psend precv", "XLA's runtimes for CPUs and NVIDIA GPUs have none; use `ppermute`"),
-    ("ragged_all_to_all", "XLA has it for GPUs and TPUs alone; use `all_to_all` of padded blocks"),
+    ("ragged_all_to_all", "XLA has it only for GPUs and TPUs; use `all_to_all` of padded blocks"),
     ("after_all create_token", "the order of effects is part of a program; there are no tokens"),
 )
 
@@ -88,19 +88,19 @@ REASONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "numpy": NUMPY,
     "numpy.linalg": (
-        ("LinAlgError", "what has no result is NaN: a compiled program does not raise"),
+        ("LinAlgError", "a missing result is NaN; compiled programs do not raise errors"),
     ),
     "jax.experimental.buffer_callback": (
-        ("*", "what a `buffer_callback` is given, and XLA's runtime here has none"),
+        ("*", "an argument of a `buffer_callback`, which XLA's runtime here does not have"),
     ),
     "jax.experimental.hijax": (("TransformedRef", "references are indexed, `x[i]`, when used"),),
     "jax.lax": LAX,
     "jax.nn": (
         ("get_scaled_dot_general_config scaled_dot_general",
-         "kernels of one maker's accelerators"),
+         "kernels for the accelerators of one manufacturer"),
     ),
     "jax.numpy": (
-        ("int1 uint1", "XLA's numbers of one bit are booleans; types of 2, 4 and 8 bits are there"),
+        ("int1 uint1", "XLA's numbers of one bit are booleans; use a type of 2, 4 or 8 bits"),
     ),
 }  # fmt: skip
 
@@ -124,7 +124,7 @@ RENAMED = {
 
 
 def reason(module: str, name: str) -> str | None:
-    """Why a name of a module of another library is missing; None where nobody has said."""
+    """Why a name of a module of another library is missing; None if nobody has said."""
     for names, text in REASONS.get(module, ()):
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in names.split()):
             return text

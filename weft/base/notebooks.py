@@ -16,7 +16,7 @@ _drawn: list[Callable[[Any], str | None]] = []
 
 
 def show_in_notebooks(html_of: Callable[[Any], str | None]) -> None:
-    """Sets the function from a value to HTML, or to None where the text is to stay."""
+    """Sets the function from a value to HTML, or to None if the text is to stay."""
     _drawn[:] = [html_of]
 
 

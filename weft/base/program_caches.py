@@ -103,7 +103,7 @@ def clear_caches() -> None:
     functions made by `jit`, and of loops and other functions that were traced.
 
     Later calls trace and compile again. Executables that the user's program holds
-    (`jit(f).lower(...).compile()`) still run, and those kept on disk stay:
+    (`jit(f).lower(...).compile()`) still run, and executables on disk stay:
     `weft.debug.clear_program_cache` removes them. On Linux this happens by itself when half of the
     memory mappings that a process may have (`vm.max_map_count`) are in use; XLA would end the
     process at the last one.

@@ -27,7 +27,7 @@ class Scope(NamedTuple):
     """What stands around a line: names, joined by slashes; whether it runs in a derivative's
     backward pass; names and values for the compiler (see `weft.experimental.xla_metadata`).
 
-    made: what makes the operation where it is not the program's own: it is an inserted "cast", a
+    made: what makes the operation if it is not the program's own: it is an inserted "cast", a
     "transpose" of the line's operation, or a "transpose of a cast". It is that of the innermost.
     tangent_of: the name of the operation whose derivative in forward mode it is part of.
     """
@@ -112,7 +112,7 @@ def _is_generated(frame: FrameType) -> bool:
 
 
 def called() -> str | None:
-    """The public function that the user's innermost frame has called; None where it is not known.
+    """The public function that the user's innermost frame has called; None if it is not known.
 
     A message about an operation deep inside would otherwise not name it.
     """
@@ -332,7 +332,7 @@ class without_scope(_Activation):
 
 
 class user_frames(_Activation):
-    """`with user_frames():` a user's function runs, so its own lines count again, also where a
+    """`with user_frames():` a user's function runs, so its own lines count again, even if a
     recorded line is in force. The scope stays."""
 
     __slots__ = ()

@@ -97,13 +97,13 @@ class DebugInfo(NamedTuple):
 
     @property
     def func_filename(self) -> str | None:
-        """The file of the function, where it is known."""
+        """The file of the function, if it is known."""
         place = self.func_src_info.partition(" at ")[2]
         return place.rpartition(":")[0] or None
 
     @property
     def func_lineno(self) -> int | None:
-        """The line of the function, where it is known."""
+        """The line of the function, if it is known."""
         line = self.func_src_info.partition(" at ")[2].rpartition(":")[2]
         return int(line) if line.isdigit() else None
 
@@ -118,7 +118,7 @@ class DebugInfo(NamedTuple):
         return paths if paths is not None and len(paths) == expected else ("",) * expected
 
     def resolve_result_paths(self) -> DebugInfo:
-        """The same with the names of results computed, where a function gives them."""
+        """The same with the names of results computed, if a function gives them."""
         paths = self.result_paths
         return self._replace(result_paths=paths()) if callable(paths) else self
 

@@ -75,7 +75,7 @@ def bytes_text(count: int) -> str:
 def like(function: Callable[..., Any], made: F) -> F:
     """Copies `__name__`, `__doc__` and the like from a function to one made of it; returns that.
 
-    Callable objects may have no name, or one that is no text: then nothing is copied.
+    Callable objects may have no name, or one that is not text: then nothing is copied.
     """
     if isinstance(getattr(function, "__name__", None), str):
         functools.update_wrapper(made, function)

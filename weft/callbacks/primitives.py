@@ -56,13 +56,13 @@ def pure_callback(
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Calls a Python function without side effects on the host, from inside jitted functions too.
+    """Calls a Python function without side effects on the host, also from inside jitted functions.
 
     `callback` gets the arguments (any trees) with NumPy arrays as leaves, and returns the structure
     of `result_shape_dtypes`, whose leaves have a `shape` and a `dtype` (such as
     `weft.ShapeDtypeStruct`). It may be called any number of times, or not at all where its result
-    is not used. Python numbers, and NumPy's 64-bit results in the default width, are taken for the
-    promised dtype.
+    is not used. Python numbers, and NumPy's 64-bit results in the default width, are converted to
+    the promised dtype.
 
     `vmap_method` says what `vmap` does: "sequential" calls it for one element after the other;
     "expand_dims" and "broadcast_all" call it once, all arguments with one more leading axis, of
@@ -70,8 +70,8 @@ def pure_callback(
     that are not mapped alone. It has no derivative: give the function that calls it one with
     `weft.custom_jvp` or `weft.custom_vjp`.
 
-    The callback may use weft itself. It may run in a thread of the runtime, and must not wait for
-    an executable with callbacks in another thread: these take turns where there are few threads.
+    The callback may use weft itself. It may run in a thread of the runtime. It must not wait for an
+    executable with callbacks in another thread, because these take turns if there are few threads.
 
     Raises what the callback raises, and TreeError, ShapeError or DTypeError, naming the leaf, for a
     result that breaks the promise.
@@ -125,7 +125,7 @@ def io_callback(
 def debug_callback(
     what: str, callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Params, ordered: bool
 ) -> None:
-    """Calls a function for debugging, and ignores its result. Leaves that are no arrays are passed
+    """Calls a function for debugging, and ignores its result. Leaves that are not arrays are passed
     on as they are. `what` is how messages call it."""
     call = HostCall(what, callback, None, None)
     call.out_tree = None

@@ -47,7 +47,7 @@ _READING = {**_CONTEXT, "file_io_mode": {"mode": "memmap"}}
 
 
 def tensorstore(operation: str) -> Any:
-    """TensorStore. Raises PlatformError where it is not installed."""
+    """TensorStore. Raises PlatformError if it is not installed."""
     try:
         _tensorstore.Spec  # noqa: B018 - the first use imports it
     except ImportError as error:
@@ -187,7 +187,7 @@ class LeafStore:
         raise damaged(message, self.checkpoint, self.operation, got, wanted_text)
 
     def wait(self, reads: Sequence[Any]) -> None:
-        """Waits for reads. Raises CheckpointError where a chunk's bytes have changed."""
+        """Waits for reads. Raises CheckpointError if a chunk's bytes have changed."""
         try:
             for future in reads:
                 future.result()

@@ -89,7 +89,7 @@ def sync(path: str | os.PathLike[str]) -> None:
 
 
 def read_content(file: pathlib.Path, operation: str) -> Any:
-    """The content of a file of this format. Raises CheckpointError where there is none."""
+    """The content of a file of this format. Raises CheckpointError if there is none."""
     path = file.parent
     try:
         text = file.read_bytes()

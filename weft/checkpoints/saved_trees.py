@@ -97,7 +97,7 @@ def matched_leaves(
 ) -> Iterator[tuple[tuple[Any, ...], int, Any]]:
     """Triples (path, number of the saved leaf, leaf of `like`), in the order of like's leaves.
 
-    Raises TreeError where the saved tree has another structure than `like`.
+    Raises TreeError if the saved tree has another structure than `like`.
     """
     level = pytree.flatten_one_level_with_keys(like)
     if level is None:

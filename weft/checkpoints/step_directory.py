@@ -47,7 +47,7 @@ class Checkpoints:
     raised at the next call. As a context manager it waits at the end. All processes of a program
     call the same methods in the same order.
 
-    Raises WeftValueError for numbers that are no counts, and for addresses of remote stores.
+    Raises WeftValueError for numbers that are not counts, and for addresses of remote stores.
 
     >>> import tempfile, weft
     >>> folder = tempfile.TemporaryDirectory()
@@ -79,11 +79,11 @@ class Checkpoints:
     # ---- what is there ---------------------------------------------------------------------------
 
     def steps(self) -> list[int]:
-        """The steps of which there is a checkpoint, in order."""
+        """The steps that have a checkpoint, in order."""
         return step_numbers(self.directory)
 
     def latest(self) -> int | None:
-        """The last step of which there is a checkpoint; None where there is none."""
+        """The last step that has a checkpoint; None if there is none."""
         steps = self.steps()
         return steps[-1] if steps else None
 
@@ -165,7 +165,7 @@ class Checkpoints:
         `weft.checkpoints.restore` for `like` and `shardings`. It waits for the write in the
         background.
 
-        Raises CheckpointError where there is no such checkpoint, and what
+        Raises CheckpointError if there is no such checkpoint, and what
         `weft.checkpoints.restore` raises.
         """
         operation = "Checkpoints.restore"

@@ -296,7 +296,7 @@ def users_part(what: str, carry_tree: Any) -> tuple[Any, int]:
 
 
 def check_carry_structure(what: str, name: str, in_tree: Any, out_tree: Any) -> None:
-    """Raises TreeError where a carried tree comes out with another structure."""
+    """Raises TreeError if a carried tree comes out with another structure."""
     if in_tree == out_tree:
         return
     (in_tree, _), (out_tree, _) = users_part(what, in_tree), users_part(what, out_tree)

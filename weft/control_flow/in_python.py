@@ -30,7 +30,7 @@ def in_python() -> bool:
 
 
 def known_number(value: Any) -> Any:
-    """A number, or an array without dimensions, as a number of Python's; None where it is traced
+    """A number, or an array without dimensions, as a number of Python's; None if it is traced
     and its value is not known."""
     if isinstance(value, Tracer):
         value = value.concrete()

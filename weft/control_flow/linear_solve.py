@@ -175,7 +175,7 @@ def varying_alike(
 def check_like(
     operation: str, which: str, traced: Any, given: str, wanted: Any, has_aux: bool = False
 ) -> None:
-    """Raises TreeError or WeftTypeError where the result of a traced function is not like the
+    """Raises TreeError or WeftTypeError if the result of a traced function is not like the
     argument called `given`, whose structure and types are `wanted`."""
     out_tree = traced.out_tree
     wanted_tree, types = wanted

@@ -33,8 +33,8 @@ def platform_dependent(
 
     The keywords are names of platforms ("cpu", "cuda", "gpu", "tpu", "rocm"). All functions are
     traced, and return one structure, shapes and dtypes; only one becomes part of a program.
-    Derivatives and `vmap` are those of `switch`. Raises WeftTypeError where no function is given,
-    WeftNotImplementedError where a program is compiled for a platform for which there is none.
+    Derivatives and `vmap` are those of `switch`. Raises WeftTypeError if no function is given,
+    WeftNotImplementedError if a program is compiled for a platform for which there is none.
 
     >>> lax.platform_dependent(3.0, cpu=lambda x: x + 1.0, default=lambda x: x)
     Array(4., dtype=float32, weak_type=True)

@@ -109,7 +109,7 @@ def traced_computation(computation: Computation, types: Sequence[ArrayType], tre
 def trace_computation(
     computation: Computation, scalars: tuple[ArrayType, ...], treedef: Any
 ) -> Jaxpr:
-    """Traces a reduction's function. Raises WeftTypeError or WeftValueError where it is not one."""
+    """Traces a reduction's function. Raises WeftTypeError or WeftValueError if it is not one."""
 
     def flat(*values: Any) -> list[Any]:
         left, right = values[: len(scalars)], values[len(scalars) :]
@@ -250,9 +250,9 @@ def reduce(
 ) -> Any:
     """Combines the elements along dimensions by an associative function of two scalars.
 
-    operands: an array, or a tree of arrays of one shape; init_values: for each a scalar that the
-    function leaves the other as it is with; computation: takes two trees of scalars and gives one.
-    Raises ShapeError, AxisError and WeftTypeError.
+    operands: an array, or a tree of arrays of one shape; init_values: for each, a scalar that
+    leaves the other operand of the function unchanged; computation: takes two trees of scalars and
+    gives one. Raises ShapeError, AxisError and WeftTypeError.
 
     >>> import weft.lax as lax
     >>> import numpy as np
@@ -281,7 +281,7 @@ reduce_p = Primitive("reduce", multiple_results=True, memoise=False)
 
 
 def check_operands(operation: str, types: Sequence[ArrayType], jaxpr: Jaxpr) -> None:
-    """Raises JaxprError where operands and initial values do not fit the jaxpr's inputs."""
+    """Raises JaxprError if operands and initial values do not fit the jaxpr's inputs."""
     operands, inits = types[: len(types) // 2], types[len(types) // 2 :]
     if (
         len(types) != len(jaxpr.inputs)
@@ -443,10 +443,10 @@ def reduce_window(
 ) -> Any:
     """Combines the elements of each window by an associative function of two scalars.
 
-    operand: an array, or a tree of arrays of one shape; init_value: for each a scalar that the
-    function leaves the other as it is with, which padding holds too; computation: takes two trees
-    of scalars and gives one; window_dimensions: the window's length in every dimension; the rest as
-    in `reduce_window_sum`. Raises ShapeError, WeftTypeError and WeftValueError.
+    operand: an array, or a tree of arrays of one shape; init_value: for each, a scalar that leaves
+    the other operand of the function unchanged, and that fills the padding too; computation: takes
+    two trees of scalars and gives one; window_dimensions: the window's length in every dimension;
+    the rest as in `reduce_window_sum`. Raises ShapeError, WeftTypeError and WeftValueError.
 
     >>> import weft.lax as lax
     >>> import numpy as np

@@ -26,7 +26,7 @@ array_values: set[type] = set()
 
 
 class ArrayValue(Typed, ArrayOperators[Any]):
-    """A value that functions of `weft.numpy` and `weft.lax` take for the array it stands for.
+    """A value that functions of `weft.numpy` and `weft.lax` accept as the array that it stands for.
 
     A subclass defines `__weft_array__(self)`, which returns an array (or a NumPy array, or a
     number) of the same shape and dtype each time, computed from the value's contents by functions
@@ -42,8 +42,8 @@ class ArrayValue(Typed, ArrayOperators[Any]):
 
     Operators compare elementwise: a dataclass must say `eq=False`.
 
-    Raises ArrayProtocolError, naming the class, where `__weft_array__` returns what is no array, or
-    an array of another type than `type` says.
+    Raises ArrayProtocolError, naming the class, if `__weft_array__` returns something that is not
+    an array, or an array of another type than `type` says.
 
     >>> class Repeated(ArrayValue):
     ...     def __init__(self, value, length):
@@ -111,7 +111,7 @@ def register_array_value(cls: C) -> C:
     """Makes the values of a class operands: the class has `__weft_array__` and cannot inherit from
     `ArrayValue`, which registers its subclasses. May be used as a decorator.
 
-    The operators that the class defines go before those of arrays; it gets no others.
+    The operators that the class defines take precedence over those of arrays; it gets no others.
     Functions of `weft.numpy` and `weft.lax` take its values. Subclasses are registered for
     themselves. Raises WeftTypeError for a class without the method.
 

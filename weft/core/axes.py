@@ -56,7 +56,7 @@ def mesh_axes() -> tuple[BoundAxis, ...]:
 def extend_axis(name: Any, size: int) -> contextlib.AbstractContextManager[None]:
     """Binds the axis of a vmap within a `with` block (None binds nothing).
 
-    Raises AxisError where the name is that of an axis of the mesh.
+    Raises AxisError if the name is that of an axis of the mesh.
     """
     if name is None:
         return contextlib.nullcontext()
@@ -78,7 +78,7 @@ def extend_mesh(
 ) -> Any:
     """Binds axes of a mesh within a `with` block; `mesh.shape` has their sizes (see `BoundAxis`).
 
-    Raises AxisError where a name is that of the axis of a vmap.
+    Raises AxisError if a name is that of the axis of a vmap.
     """
     for axis in _environment.get():
         if axis.mesh is None and axis.name in names:
@@ -147,7 +147,7 @@ def _program_names_axis(jaxpr: Jaxpr, name: Any) -> bool:
 
 
 def over_mesh_in_force(spec: PartitionSpec, operation: str) -> NamedSharding:
-    """A spec over the mesh of the context, or of the shard_map around. Raises NoMeshError where
+    """A spec over the mesh of the context, or of the shard_map around. Raises NoMeshError if
     there is none."""
     mesh = mesh_in_force()
     if mesh is None and mesh_axes():  # inside a shard_map

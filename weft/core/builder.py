@@ -69,8 +69,9 @@ class JaxprBuilder:
         """Adds `primitive[params] operands` and returns the variable of its result, or a list of
         them for a primitive with several.
 
-        Raises what the primitive's type rule raises, WeftTypeError for what is no primitive and for
-        an operand that is no array and no number, and JaxprError for a variable of another jaxpr.
+        Raises what the primitive's type rule raises, WeftTypeError for anything that is not a
+        primitive and for an operand that is neither an array nor a number, and JaxprError for a
+        variable of another jaxpr.
         """
         if not isinstance(primitive, Primitive):
             message, got = "JaxprBuilder.apply takes a primitive first", f"{primitive!r:.100}"

@@ -32,7 +32,7 @@ def result_types(
 ) -> Any:
     """Returns the type rule's result (one type, or a list), cached where the primitive allows it.
 
-    Raises what the type rule raises, and MissingRuleError where there is none.
+    Raises what the type rule raises, and MissingRuleError if there is none.
 
     >>> from weft.extend.core import ArrayType, primitives, result_types
     >>> result_types(primitives.lt_p, (ArrayType((3,), "float32"),) * 2, {})
@@ -74,7 +74,7 @@ def checked(jaxpr: Jaxpr) -> Jaxpr:
 def check_operands_fit(
     title: str, types: Sequence[ArrayType], jaxpr: Jaxpr, what: str = "the program"
 ) -> None:
-    """Raises JaxprError where operands do not have the shapes and dtypes of a jaxpr's inputs.
+    """Raises JaxprError if operands do not have the shapes and dtypes of a jaxpr's inputs.
 
     `title` names the application in the message, `what` the jaxpr.
     """

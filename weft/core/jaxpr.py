@@ -188,7 +188,7 @@ def new_jaxpr_eqn(
 class SplitEquation:
     """An equation split in two: `known` also computes `residuals`, which `unknown` reads.
 
-    A part of which nothing is left is None; `unknown_out` marks the results that only `unknown`
+    A part with nothing left is None; `unknown_out` marks the results that only `unknown`
     computes. The equations `before`, of known values, come before `known`.
     """
 
@@ -306,7 +306,7 @@ class Jaxpr(ShownInNotebooks):
 
     def replace(self, **changes: Any) -> Jaxpr:
         """The same jaxpr with some of `constvars`, `invars`, `outvars`, `eqns`, `effects` and
-        `debug_info` changed. Effects are those of the equations where they are not given.
+        `debug_info` changed. Effects are by default those of the equations.
 
         >>> jaxpr = weft.make_jaxpr(lambda x: (lax.sin(x), x))(1.0).jaxpr
         >>> jaxpr.replace(outvars=jaxpr.outvars[:1])
@@ -553,7 +553,7 @@ def eval_jaxpr(
 
     Any transformation may be active, so this is itself traceable. Values are dropped after their
     last use. Without `propagate_source_info` operations belong to the line of the call, not to
-    those that were recorded. Raises TypeError where the number of arguments is not the jaxpr's.
+    those that were recorded. Raises TypeError if the number of arguments is not the jaxpr's.
 
     >>> from weft.extend.core import eval_jaxpr
     >>> program = weft.make_jaxpr(lambda x: lax.sin(x) * 2.0)(1.0)

@@ -188,7 +188,8 @@ class ArrayOperators(Generic[Result]):
     def reshape(
         self, *shape: Any, order: str = "C", copy: bool | None = None, out_sharding: None = None
     ) -> Result:
-        """The same elements in another shape: integers or one tuple; -1 is what is left."""
+        """The same elements in another shape: integers or one tuple; -1 is the length that is
+        left."""
         return implementations["reshape"](
             self,
             shape[0] if len(shape) == 1 else shape,
@@ -206,7 +207,7 @@ class ArrayOperators(Generic[Result]):
         return implementations["ravel"](self, order=order, out_sharding=out_sharding)
 
     def transpose(self, *axes: Any) -> Result:
-        """The dimensions in another order (reversed where none is given)."""
+        """The dimensions in another order (by default, reversed)."""
         if not axes:
             return implementations["transpose"](self)
         return implementations["transpose"](self, axes[0] if len(axes) == 1 else axes)
@@ -228,7 +229,7 @@ class ArrayOperators(Generic[Result]):
         total_repeat_length: int | None = None,
         out_sharding: None = None,
     ) -> Result:
-        """Each element several times."""
+        """Each element, repeated."""
 
     @_forwarding
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Result:

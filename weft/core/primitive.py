@@ -20,7 +20,7 @@ _get = current_variable.get
 
 
 class Primitive(Immutable):
-    """An operation that traces interpret; rules for it stand in the tables of `core.rules`.
+    """An operation that traces interpret. The tables of `core.rules` hold its rules.
 
     `type_cache` has the results of the type rule, `eager_cache` the executables of one operation:
     both are keyed by operand types and parameters. A primitive that holds jaxprs turns `memoise`
@@ -94,7 +94,7 @@ class Primitive(Immutable):
     def bind_with_trace(self, trace: Any, args: Any, /, *rest: Any) -> Any:
         """Applies the primitive under a given trace; the parameters come last, in a dictionary.
 
-        What may stand before them, the types of the operands, is not read.
+        The types of the operands may precede them, and are not read.
         """
         return trace.process_primitive(self, args, self.without_neutral(rest[-1]))
 

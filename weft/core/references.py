@@ -73,7 +73,7 @@ class RefType(Immutable):
 
     @property
     def weak_type(self) -> bool:
-        """Whether the dtype came from a Python number and yields to others."""
+        """Whether the dtype came from a Python number and gives way to others."""
         return self.inner.weak_type
 
     @property

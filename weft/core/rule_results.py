@@ -337,7 +337,7 @@ def _check_split(
 def _check_reads(
     rule: NamedRule, eqn: Equation, unknown: Sequence[bool], found: SplitEquation
 ) -> None:
-    """Raises JaxprError where a part reads a variable that has no value when the part runs."""
+    """Raises JaxprError if a part reads a variable that has no value when the part runs."""
     known = {x for x, flag in zip(eqn.inputs, unknown, strict=True) if not flag and type(x) is Var}
     for part in (*found.before, *([] if found.known is None else [found.known])):
         if not _variables(part) <= known:

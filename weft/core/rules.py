@@ -122,7 +122,7 @@ class NamedRule:
             raise
 
     def _refusal(self, args: Sequence[Any], params: Mapping[str, Any]) -> str:
-        """Why the rule does not take these arguments; empty where it does."""
+        """Why the rule does not take these arguments; empty if it does."""
         try:
             signature = inspect.signature(self.rule)
         except (TypeError, ValueError):
@@ -160,13 +160,13 @@ class Table(dict[Any, Rule]):
     `register_with` is the public call that registers one, `called_with` its positional arguments as
     a signature; parameters come after these.
 
-    instead: what else one may do where a rule is missing.
-    default: what replaces a missing rule; empty where that is an error.
-    column: the heading of the kind in docs/extending/matrix.md; empty where it has none.
+    instead: what else you can do if a rule is missing.
+    default: what replaces a missing rule; empty if that is an error.
+    column: the heading of the kind in docs/extending/matrix.md; empty if it has none.
     unmemoised: only primitives that are made with `memoise=False` are asked for a rule.
     sourced: the first argument has the line of the application as `source`.
     checked: `check(named_rule, found, *args, **params)`, from `rule_results`, returns a rule's
-    result, or raises JaxprError where it cannot be used.
+    result, or raises JaxprError if it cannot be used.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class Table(dict[Any, Rule]):
         return rule
 
     def _make_room(self, primitive: Any, rule: Rule) -> None:
-        """Raises for what is no rule or a second one; a derived one may be replaced."""
+        """Raises for anything that is not a rule or a second one; a derived one may be replaced."""
         if not callable(rule) or isinstance(primitive, str):
             raise no_rule(self, primitive, rule)
         if primitive in self:
@@ -254,7 +254,7 @@ def _checked(named: NamedRule) -> Rule:
 
 
 def no_rule(table: Table, primitive: Any, rule: Any) -> WeftTypeError:
-    """The error for a rule that is no function, or that is registered for no primitive."""
+    """The error for a rule that is not a function, or that is registered for no primitive."""
     wrong = primitive if callable(rule) else rule
     message = f"a {table.kind} rule is a function, registered for a primitive"
     got = f"{wrong!r:.100} of class {type(wrong).__name__}"

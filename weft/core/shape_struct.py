@@ -25,15 +25,15 @@ _OPERATION = "ShapeDtypeStruct"
 
 
 class ShapeDtypeStruct(Typed):
-    """Stands for an array of which only the type is known, where a function is traced or lowered.
+    """Stands for an array whose type alone is known, when a function is traced or lowered.
 
     shape: a tuple of lengths; dtype: anything that names a dtype. sharding: a sharding, a device, a
     PartitionSpec over the mesh in force, or a Format, which has a layout as well; None leaves it
     open. weak_type: whether the dtype yields to others in promotion.
 
-    Raises WeftTypeError for what is no shape, dtype or sharding, WeftValueError for a spec without
-    a mesh and for `Layout.AUTO`, and ShapeError where the sharding cannot split an array of the
-    shape or the layout has another rank.
+    Raises WeftTypeError for anything that is not a shape, dtype or sharding, WeftValueError for a
+    spec without a mesh and for `Layout.AUTO`, and ShapeError if the sharding cannot split an array
+    of the shape or the layout has another rank.
 
     >>> from weft.core.shape_struct import ShapeDtypeStruct
     >>> ShapeDtypeStruct((2, 3), "float32")
@@ -74,8 +74,8 @@ class ShapeDtypeStruct(Typed):
         The sharding of an array that is not committed is left open.
 
         >>> from weft.core.shape_struct import ShapeDtypeStruct
-        >>> import weft.numpy as wnp
-        >>> ShapeDtypeStruct.like(wnp.zeros((2, 3))).shape
+        >>> import weft.numpy as jnp
+        >>> ShapeDtypeStruct.like(jnp.zeros((2, 3))).shape
         (2, 3)
         """
         place = getattr(value, "format", None) if getattr(value, "committed", True) else None
@@ -112,7 +112,7 @@ class ShapeDtypeStruct(Typed):
 
     @property
     def weak_type(self) -> bool:
-        """Whether the dtype yields to others in promotion."""
+        """Whether the dtype gives way to others in promotion."""
         return bool((self.type if self._symbolic is None else self._symbolic[1]).weak_type)
 
     @property

@@ -260,11 +260,11 @@ class Tracer(Typed, ArrayOperators[Any]):
         return self.type
 
     def full_lower(self) -> Any:
-        """The value itself, where it is known without this tracer; else the tracer."""
+        """The value itself if it is known without this tracer; otherwise the tracer."""
         return self
 
     def concrete(self) -> Any:
-        """The array that this tracer is known to hold, or None where only its type is known."""
+        """The array that this tracer is known to hold, or None if only its type is known."""
         return None
 
     def describe(self) -> str:

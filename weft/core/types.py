@@ -42,7 +42,7 @@ class ArrayType(Immutable):
     unreduced: the manual mesh axes along which each device holds a term of a pending sum;
     sharding: None or that of a type, which interpreters written for JAX pass on.
 
-    Raises ShapeError where the elements take 2**63 bytes or more, WeftNotImplementedError for
+    Raises ShapeError if the elements take 2**63 bytes or more, WeftNotImplementedError for
     another sharding.
 
     >>> ArrayType((2, 3), np.float32)
@@ -140,7 +140,8 @@ class ArrayType(Immutable):
 
     @property
     def sharding(self) -> NamedSharding:
-        """A sharding over a mesh without axes: a type does not say how an array lies on devices."""
+        """A sharding over a mesh without axes: a type does not say how an array is spread over
+        devices."""
         return NamedSharding(_NO_MESH, PartitionSpec(*[None] * self.ndim))
 
     @property
@@ -214,7 +215,7 @@ class Typed:
 
     @property
     def weak_type(self) -> bool:
-        """Whether the dtype came from a Python number and yields to others."""
+        """Whether the dtype came from a Python number and gives way to others."""
         return self.type.weak_type
 
 
@@ -382,8 +383,8 @@ register_type_of(np.generic, lambda value: _type_of_numpy_dtype(value.dtype))
 
 
 def user_value(value: Any) -> Any:
-    """A leaf that a user hands over: a NumPy scalar takes the default width, as NumPy arrays do,
-    and a value that stands for an array becomes that array.
+    """A leaf that a user passes: a NumPy scalar takes the default width, as NumPy arrays do, and a
+    value that stands for an array becomes that array.
 
     Raises OverflowError for an integer that does not fit.
     """

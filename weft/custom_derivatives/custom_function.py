@@ -559,7 +559,7 @@ def vector(value: Any) -> Any:
 
 
 def check_rule(what: str, rule: Any) -> None:
-    """Raises WeftTypeError for a rule that is no function."""
+    """Raises WeftTypeError for a rule that is not a function."""
     if not callable(rule):
         message = f"{what} takes functions, not {type(rule).__name__}"
         raise WeftTypeError(message, operation=what, got=type(rule).__name__, wanted="a callable")

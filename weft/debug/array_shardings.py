@@ -1,4 +1,4 @@
-"""`inspect_array_sharding`: how an array inside of a program lies on devices."""
+"""`inspect_array_sharding`: how an array inside of a program is on devices."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ __all__ = ["inspect_array_sharding"]
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> None:
     """Calls `callback` with the sharding of each array of a tree.
 
-    Outside of `jit` it is called at once; of a value inside, when the program is compiled: with the
-    sharding that the compiler chose, over the mesh of the program's arguments where there is one.
-    Where each device has a value of its own, in a `shard_map`, it is called with one that splits
-    nothing. A callback that raises ends neither the compilation nor the program.
+    Outside `jit` it is called at once; for a value inside, it is called when the program is
+    compiled: with the sharding that the compiler chose, over the mesh of the program's arguments
+    where there is one. Where each device has a value of its own, in a `shard_map`, it is called
+    with one that splits nothing. A callback that raises ends neither the compilation nor the
+    program.
 
     >>> weft.debug.inspect_array_sharding(jnp.ones(2), callback=lambda s: print(len(s.device_set)))
     1

@@ -35,14 +35,14 @@ def visualize_sharding(
 
     The table has a cell for each block, headed by the indices along the last two dimensions; for
     arrays of more dimensions there is a table for each block of the first ones. Devices that hold
-    copies stand in one cell.
+    copies share one cell.
 
-    `use_color=None` colours cells where the output is a terminal and the environment variable
-    NO_COLOR is not set. Cells are `min_width` characters wide if they fit into `max_width`; the
-    middle of a table that is too wide even so, or too long, is left out.
+    `use_color=None` colours cells if the output is a terminal and the environment variable NO_COLOR
+    is not set. Cells are `min_width` characters wide if they fit into `max_width`; the middle of a
+    table that is too wide even so, or too long, is left out.
 
-    Raises WeftTypeError for what is no shape or no sharding, and ShapeError where the shape cannot
-    be split so.
+    Raises WeftTypeError for anything that is neither a shape nor a sharding, and ShapeError if the
+    shape cannot be split so.
 
     >>> from weft.sharding import Mesh, NamedSharding, PartitionSpec as P
     >>> mesh = Mesh(np.array(weft.devices()[:8]).reshape(4, 2), ("i", "j"))
@@ -64,8 +64,8 @@ def visualize_sharding(
 def visualize_array_sharding(x: Any, **options: Any) -> None:
     """Prints which devices hold which block of an array; see `visualize_sharding` for the options.
 
-    Raises WeftTypeError for what lies on no device, such as a NumPy array, and ConcretizationError
-    for a traced array: its sharding is decided when the function is compiled.
+    Raises WeftTypeError for anything that is on no device, such as a NumPy array, and
+    ConcretizationError for a traced array: its sharding is decided when the function is compiled.
 
     >>> weft.debug.visualize_array_sharding(jnp.ones((2, 3)))
              0:3

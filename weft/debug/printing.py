@@ -43,7 +43,7 @@ def debug_callback(
 
     The arguments are any trees; `callback` gets NumPy arrays in place of their arrays and numbers,
     and everything else as it is. Its result is ignored, its errors leave the call. It is called
-    also where no result of the program depends on it. Ordered calls keep the order of the program
+    even if no result of the program depends on it. Ordered calls keep the order of the program
     among all ordered effects.
 
     >>> import weft
@@ -71,7 +71,7 @@ def debug_print(
 ) -> None:
     """Prints values when the program runs: `print(fmt.format(*args, **kwargs))`.
 
-    Arguments may be arrays of any shape, and anything else that has a text. Scalars take format
+    Arguments may be arrays of any shape, and any other printable objects. Scalars take format
     specifications (`{x:.3f}`); fields may index arrays (`{x[0]}`). The format is checked when the
     function is traced: a field without an argument, an argument without a field (as from an
     f-string), or a specification that does not fit raises WeftValueError at once, unless
@@ -115,7 +115,7 @@ def debug_log(
 ) -> None:
     """Logs values when the program runs, with the level INFO and the logger "weft.debug".
 
-    Format and arguments are those of `debug.print`, and so is what is raised.
+    Format, arguments and errors are those of `debug.print`.
 
     >>> import logging, weft
     >>> weft.jit(lambda x: weft.debug.log("x = {}", x))(1.5)
@@ -146,7 +146,7 @@ def debug_breakpoint(*, ordered: bool = False, **values: Any) -> None:
     local variables of the calling function that hold arrays and numbers. `q` ends the program with
     `bdb.BdbQuit`. As for Python's own `breakpoint`, PYTHONBREAKPOINT=0 turns it off.
 
-    Raises WeftError where there is no standard input to read commands from.
+    Raises WeftError if there is no standard input to read commands from.
     """
     frame = calling_frame()
     if os.environ.get("PYTHONBREAKPOINT") == "0" or frame is None:
@@ -193,7 +193,7 @@ class _Checker(_Formatter):
 
 
 def check_format(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Tries a format on stand-ins of the arguments. Raises WeftValueError where it does not fit."""
+    """Tries a format on stand-ins of the arguments. Raises WeftValueError if it does not fit."""
     try:
         _Checker().vformat(
             fmt, [stand_in(x) for x in args], {name: stand_in(x) for name, x in kwargs.items()}

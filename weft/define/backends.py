@@ -53,7 +53,7 @@ def clear_in_memory_compilation_cache() -> None:
 
 
 def clear_backends(_crash: bool = False) -> None:
-    """Drops every compiled program; the backends stay, since arrays lie on their devices."""
+    """Drops every compiled program; the backends stay, since arrays are on their devices."""
     clear_caches()
 
 

@@ -44,7 +44,7 @@ def moveaxis(x: Any, src: int | None, dst: int) -> Any:
 
 
 def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) -> Any:
-    """The array with its mapped dimension in front; repeated where it is not mapped."""
+    """The array with its mapped dimension in front; repeated if it is not mapped."""
     return broadcast(x, size, 0) if bdim is None else moveaxis(x, bdim, 0)
 
 

@@ -26,7 +26,7 @@ __all__ = [
 
 
 def no_array(name: str, place: int, value: Any) -> WeftTypeError:
-    """The error for an operand that is no array."""
+    """The error for an operand that is not an array."""
     fix = Fix(
         "flatten",
         "pass the leaves one by one: p(*weft.tree.leaves(tree)), and what is no array as a keyword",
@@ -76,7 +76,7 @@ def wrong_result(name: str, out: Any, wanted: str, several: bool) -> WeftTypeErr
 
 
 def check_arguments(name: str, body: Any, types: Sequence[Any], params: Mapping[str, Any]) -> None:
-    """Raises WeftTypeError where the body does not take these operands and parameters."""
+    """Raises WeftTypeError if the body does not take these operands and parameters."""
     try:
         signature = inspect.signature(body)
     except (TypeError, ValueError):

@@ -142,7 +142,7 @@ class DefinedPrimitive(Primitive):
     def bind(self, /, *args: Any, **params: Any) -> Any:
         """Applies the primitive: arrays are positional, parameters are keywords.
 
-        Raises WeftTypeError for an operand that is no array and for a parameter without a hash.
+        Raises WeftTypeError for an operand that is not an array and for a parameter without a hash.
         """
         for i, value in enumerate(args):
             if not isinstance(value, _ARRAYS) and type(value) not in array_values:
@@ -199,7 +199,7 @@ class DefinedPrimitive(Primitive):
     def _check_types(
         self, program: Jaxpr, types: Sequence[ArrayType], params: dict[str, Any]
     ) -> None:
-        """Raises JaxprError where a given type rule has other types than the `program`."""
+        """Raises JaxprError if a given type rule has other types than the `program`."""
         rule = rules.type_rule.get(self)
         if rule is None or rules.type_rule.kind in self.derived:
             return

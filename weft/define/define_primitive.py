@@ -46,12 +46,12 @@ def define_primitive(
 ) -> Any:
     """A new primitive, with every rule that follows from its declaration; it can be called.
 
-    `body` is a function of arrays (positional) and hashable parameters (keywords of any name, told
-    apart by class and content), written in existing operations, without effects, axis names or
-    traced values from around it: all rules follow from it. Without one, `vmap` is a loop over the
-    elements, and a `type_rule(*types, **params)`, which returns an `ArrayType` (or a list of them,
-    with `multiple_results`), and a `lower(context, *values, **params)` are needed. Rules that are
-    given, here or later (with the signatures of `weft.extend.interpreters`), go before derived
+    `body` is a function of arrays (positional) and hashable parameters (keywords of any name,
+    distinguished by class and content), written in existing operations, without effects, axis names
+    or traced values from around it: all rules follow from it. Without one, `vmap` is a loop over
+    the elements, and a `type_rule(*types, **params)`, which returns an `ArrayType` (or a list of
+    them, with `multiple_results`), and a `lower(context, *values, **params)` are needed. Rules that
+    are given, here or later (with the signatures of `weft.extend.interpreters`), go before derived
     ones. With none of body, type rule and lowering, the result is a decorator of a body.
 
     `linear=(0, 2)`: linear in the operands 0 and 2 together, the others fixed; `((0,), (1,))`: in
@@ -59,7 +59,7 @@ def define_primitive(
     transpose rule or a body. `elementwise=True`: operands without dimensions are repeated, and
     `vmap` applies the primitive to whole arrays. Results vary along the mesh axes of the operands.
 
-    Raises WeftTypeError where a part of the declaration is missing or is no function,
+    Raises WeftTypeError if a part of the declaration is missing or is no function,
     WeftValueError for operands that `linear` names twice.
 
     >>> import weft

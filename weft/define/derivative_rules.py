@@ -50,7 +50,7 @@ def is_undefined_primal(x: Any) -> bool:
 
 
 def get_primitive_transpose(primitive: Primitive) -> Rule:
-    """The transpose rule of a primitive; MissingRuleError where there is none."""
+    """The transpose rule of a primitive; MissingRuleError if there is none."""
     try:
         return primitive_transposes[primitive]
     except KeyError:
@@ -90,7 +90,7 @@ def _jvp_of_parts(
 def defjvp(primitive: Primitive, *jvprules: Rule | None) -> None:
     """Sets the jvp rule by one rule for each operand: `rule(tangent, *primals, **params)`.
 
-    None stands for an operand that the result does not depend on smoothly.
+    None means an operand on which the result does not depend smoothly.
 
     >>> from weft.extend.core import UncheckedPrimitive
     >>> from weft.extend.interpreters import ad

@@ -96,7 +96,7 @@ def _derived(
 ) -> tuple[Any, Any]:
     """Results and tangents: by the rule of the `other` table if one was given, by linearity, or by
     the derivative of the body, of which `of_body` returns the tangents that are not zero. Raises
-    MissingRuleError where there is none."""
+    MissingRuleError if there is none."""
     rule = given(primitive, other)
     if rule is not None:
         found: tuple[Any, Any] = rule(primals, tangents, **params)

@@ -49,7 +49,7 @@ def flatten_fun_nokwargs(f: Function, store: Any, in_tree: Any, *args_flat: Any)
 
 
 class _Fixed:
-    """Arguments that are fixed, told apart by identity or, where they have one, by hash."""
+    """Arguments that are fixed, distinguished by identity or, where they have one, by hash."""
 
     __slots__ = ("values",)
 
@@ -81,7 +81,8 @@ def argnums_partial(
     args: Sequence[Any],
     require_static_args_hashable: bool = True,
 ) -> tuple[WrappedFun, list[Any]]:
-    """The function of some arguments, the others fixed, and the values of those that are left.
+    """The function of some arguments, with the others fixed, and the values of the remaining
+    arguments.
 
     Raises WeftValueError for a fixed argument without a hash where one is required.
 
@@ -118,7 +119,7 @@ def flatten_axes(
 ) -> list[Any]:
     """One entry of a tree of axes for each leaf of `treedef`, of which that tree is a prefix.
 
-    None in it is an entry. Raises WeftValueError where it is no prefix.
+    None in it is an entry. Raises WeftValueError if it is no prefix.
 
     >>> from weft import api_util
     >>> api_util.flatten_axes("in_axes", weft.tree.structure((1, (2, 3))), (0, None))
@@ -219,7 +220,7 @@ def shaped_abstractify(x: Any) -> ArrayType:
 
 
 def fun_signature(fun: Function) -> inspect.Signature | None:
-    """The signature of a function, None where it has none."""
+    """The signature of a function, None if it has none."""
     try:
         return inspect.signature(fun)
     except (TypeError, ValueError):
@@ -227,7 +228,7 @@ def fun_signature(fun: Function) -> inspect.Signature | None:
 
 
 def fun_sourceinfo(fun: Function) -> str:
-    """A function's name, with its file and line where they are known."""
+    """A function's name, with its file and line if they are known."""
     inner = inspect.unwrap(fun) if callable(fun) else fun
     while hasattr(inner, "func"):
         inner = inner.func
@@ -266,7 +267,7 @@ def debug_info(
 def infer_argnums_and_argnames(
     sig: inspect.Signature, argnums: Any, argnames: Any
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Numbers and names of the same arguments, where one of both is given.
+    """Numbers and names of the same arguments, if one of the two is given.
 
     Raises WeftTypeError for names that are neither a str nor a collection of them.
 

@@ -165,7 +165,8 @@ class _CustomJVP:
 
 
 class TraceTag:
-    """Tells the tracers of one transformation from those of another; equal to itself only."""
+    """Distinguishes the tracers of one transformation from those of another; equal only to
+    itself."""
 
     __slots__ = ("__weakref__",)
 

@@ -381,13 +381,13 @@ def emit_python_callback(
 
 
 class TokenSet:
-    """Tokens by effect. weft orders effects by itself, so tokens stand for nothing."""
+    """Tokens by effect. weft orders effects by itself, so tokens have no meaning."""
 
     def __init__(self, tokens: dict[Any, Any] | None = None) -> None:
         self._tokens = dict(tokens or {})
 
     def get(self, effect: Any) -> Any:
-        """The token of an effect: made where there is none."""
+        """The token of an effect: made if there is none."""
         if effect not in self._tokens:
             self._tokens[effect] = stablehlo.op1("stablehlo.create_token", (), token_type())
         return self._tokens[effect]

@@ -54,7 +54,7 @@ class PartialVal(tuple[Any, Any]):
         return self[0] is None
 
     def get_known(self) -> Any:
-        """The value where it is known, else None."""
+        """The value if it is known, otherwise None."""
         return self[1] if self[0] is None else None
 
     def get_aval(self) -> ArrayType:

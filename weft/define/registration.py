@@ -36,7 +36,7 @@ def register_jvp(primitive: Primitive, rule: Rule) -> Rule:
     with several results; a tangent may again be a `Zero`. The rule must be linear in the tangents:
     then it serves `linearize` and reverse mode, too.
 
-    Raises WeftValueError where there is such a rule already.
+    Raises WeftValueError if there is such a rule already.
 
     >>> from weft.extend.core import Primitive, primitives
     >>> from weft.extend.interpreters import ad
@@ -64,11 +64,11 @@ def register_linearize(primitive: Primitive, rule: Rule) -> Rule:
 def register_transpose(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(cotangent, *operands, **params) -> one cotangent per operand`.
 
-    Of the operands those that the primitive is linear in are `LinearOperand`s, which have a type
-    and no value; the others are values. The cotangent has the type of the result's tangent (a list
+    The operands in which the primitive is linear are `LinearOperand`s, which have a type and no
+    value; the other operands are values. The cotangent has the type of the result's tangent (a list
     of them, some of which may be `Zero`, for a primitive with several results). The rule returns a
     list: a cotangent of the type of the operand's tangent for each linear operand, or a `Zero`, and
-    None for the others. Raises WeftValueError where there is such a rule already.
+    None for the others. Raises WeftValueError if there is such a rule already.
 
     >>> from weft.extend.core import Primitive
     >>> from weft.extend.interpreters import ad
@@ -92,7 +92,7 @@ def register_vmap(primitive: Primitive, rule: Rule) -> Rule:
     axis there, one dimension more than in a single application; a dim of None: it is the same for
     all elements. The rule returns a result with its dim (lists of both for several results),
     counted from 0; None for a result that is the same for all elements. It does not loop in Python
-    over the axis. Raises WeftValueError where there is such a rule already.
+    over the axis. Raises WeftValueError if there is such a rule already.
 
     >>> from weft.extend.core import Primitive
     >>> from weft.extend.interpreters import batching
@@ -112,8 +112,8 @@ def register_partial_eval(primitive: Primitive, rule: Rule) -> Rule:
 
     `unknown` has a boolean for each operand. The split says what is computed from the known
     operands now, what is left for later, and which values go from one to the other. A primitive
-    without a rule is computed now where all operands are known, and later where one is not.
-    Raises WeftValueError where there is such a rule already.
+    without a rule is computed now if all operands are known, and later if one is not. Raises
+    WeftValueError if there is such a rule already.
     """
     return register_from_outside(rules.partial_eval, primitive, rule)
 
@@ -122,9 +122,9 @@ def register_dce(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(equation, used) -> (used inputs, equation or None)`.
 
     `used` has a boolean for each result. The rule returns one for each operand of the equation as
-    it was, and an equation that computes the used results from the used operands (None where
-    nothing is left). A primitive without a rule is dropped where no result is used and it has no
-    effects, and kept whole otherwise. Raises WeftValueError where there is such a rule already.
+    it was, and an equation that computes the used results from the used operands (None if nothing
+    is left). A primitive without a rule is dropped if no result is used and it has no effects, and
+    kept whole otherwise. Raises WeftValueError if there is such a rule already.
     """
     return register_from_outside(rules.dce, primitive, rule)
 
@@ -135,7 +135,7 @@ def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = N
     `context` is a `LoweringContext`; the values are MLIR values of the operands' types. The rule
     returns one of the result's type, or a list of them. With `platform` ("cpu", "cuda") it serves
     that platform alone, and goes before the general one.
-    Raises WeftValueError where there is such a rule for the platform already.
+    Raises WeftValueError if there is such a rule for the platform already.
 
     >>> from weft.extend.core import Primitive
     >>> from weft.extend.interpreters import mlir
@@ -170,7 +170,7 @@ def register_stage(primitive: Primitive, rule: Rule) -> Rule:
 
     Called before an application is recorded: it traces `params["function"]`, and returns the
     operands, with the values that the function closes over, and the parameters of the equation,
-    which hold the jaxpr instead. Raises WeftValueError where there is such a rule already, and for
+    which hold the jaxpr instead. Raises WeftValueError if there is such a rule already, and for
     a primitive that was made without `memoise=False`.
     """
     return register_from_outside(rules.stage, primitive, rule)
@@ -181,7 +181,7 @@ def register_steps(primitive: Primitive, rule: Rule) -> Rule:
 
     It evaluates an application jaxpr by jaxpr, for the search for a NaN: it yields
     (label, jaxpr, inputs), is sent the results of each, and returns the results of the application.
-    The label is for people: "iteration 7 of the scan". Raises WeftValueError where there is such a
+    The label is for people: "iteration 7 of the scan". Raises WeftValueError if there is such a
     rule already.
     """
     return register_from_outside(rules.stepwise, primitive, rule)
@@ -192,7 +192,7 @@ def register_runs(primitive: Primitive, rule: Rule) -> Rule:
 
     It says which of them an application runs, how often, and on which mesh; what programs send and
     cost is added up by it. Without a rule, the first jaxpr among the parameters runs once. Raises
-    WeftValueError where there is such a rule already, and for a primitive that was made without
+    WeftValueError if there is such a rule already, and for a primitive that was made without
     `memoise=False`.
     """
     return register_from_outside(rules.runs, primitive, rule)
@@ -203,7 +203,7 @@ def register_retype(primitive: Primitive, rule: Rule) -> Rule:
 
     The operands have `types`, which may vary along more mesh axes than the jaxprs say, or along
     fewer. The rule returns the types that operands are cast to, and the parameters with jaxprs that
-    take them. Raises WeftValueError where there is such a rule already, and for a primitive that
+    take them. Raises WeftValueError if there is such a rule already, and for a primitive that
     was made without `memoise=False`.
     """
     return register_from_outside(rules.retype, primitive, rule)
@@ -214,8 +214,8 @@ def register_hoist(primitive: Primitive, rule: Rule) -> Rule:
 
     Its jaxprs may cast inputs to vary along mesh axes. Called after retyping, the rule returns the
     operands of the application without these casts, a list of `CastOperand`, and parameters with
-    jaxprs that take them (see `hoist_casts`); None where no cast may move. Raises WeftValueError
-    where there is such a rule already, and for a primitive that was made without `memoise=False`.
+    jaxprs that take them (see `hoist_casts`); None if no cast may move. Raises WeftValueError if
+    there is such a rule already, and for a primitive that was made without `memoise=False`.
     """
     return register_from_outside(rules.hoist, primitive, rule)
 
@@ -224,7 +224,7 @@ def register_again(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(*args, **params) -> results`, which replaces `bind` where a jaxpr is evaluated
     with operands that may vary along more mesh axes.
 
-    For a primitive that takes operands of certain types only. Raises WeftValueError where there is
+    For a primitive that takes operands of certain types only. Raises WeftValueError if there is
     such a rule already.
     """
     return register_from_outside(rules.rebind, primitive, rule)
@@ -234,7 +234,7 @@ def register_effects(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(params) -> frozenset of effects`: what an application does besides computing.
 
     The effects of jaxprs among the parameters are added by themselves. No transformation drops,
-    repeats or reorders an equation with effects. Raises WeftValueError where there is such a rule
+    repeats or reorders an equation with effects. Raises WeftValueError if there is such a rule
     already, and for a primitive that was made without `memoise=False`.
 
     >>> from weft.extend.core import IO, Primitive
@@ -256,7 +256,7 @@ def register_layout(primitive: Primitive, rule: Rule) -> Rule:
 
     An entry is the number of the operand whose value the result is, unchanged; a `Layout` that was
     asked for; or None for a computed one, as are all results of primitives without a rule.
-    Raises WeftValueError where there is such a rule already.
+    Raises WeftValueError if there is such a rule already.
     """
     return register_from_outside(rules.layout, primitive, rule)
 
@@ -266,7 +266,7 @@ def register_reads(primitive: Primitive, rule: Rule) -> Rule:
 
     The order in which the elements of the operands are read, given the same for the results
     (`demands`, a tuple of Reads for each); `inner` gives it for a jaxpr. Primitives without a rule
-    go over their operands once, row by row. Raises WeftValueError where there is such a rule
+    go over their operands once, row by row. Raises WeftValueError if there is such a rule
     already.
     """
     return register_from_outside(rules.access_pattern, primitive, rule)
@@ -277,7 +277,7 @@ def register_moves(primitive: Primitive, rule: Rule) -> Rule:
 
     The operand that the elements of a result come from, and for each dimension of the result the
     operand's, or -1 for one of length 1 that is new; or (jaxpr, index of its result); or None.
-    Raises WeftValueError where there is such a rule already.
+    Raises WeftValueError if there is such a rule already.
     """
     return register_from_outside(rules.data_movement, primitive, rule)
 
@@ -287,7 +287,7 @@ def register_on_host(primitive: Primitive, rule: Rule) -> Rule:
 
     It does the same with NumPy arrays, which it must not write to; it may return views of them, and
     returns a list for a primitive that has several results. Small arrays on the CPU are moved so,
-    and nothing is compiled before that has happened a thousand times. Raises WeftValueError where
+    and nothing is compiled before that has happened a thousand times. Raises WeftValueError if
     there is such a rule already.
 
     >>> from weft.extend.core import Primitive
@@ -307,6 +307,6 @@ def register_keep_layouts(primitive: Primitive, rule: Rule) -> Rule:
 
     The equations compute the same where operands have these layouts (None: not known) and read them
     so in the jaxprs; `partitioned`: whether the compiler splits the module over devices. Raises
-    WeftValueError where there is such a rule already.
+    WeftValueError if there is such a rule already.
     """
     return register_from_outside(rules.keep_layouts, primitive, rule)

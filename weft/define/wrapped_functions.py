@@ -52,7 +52,7 @@ class Store:
 
     @property
     def val(self) -> Any:
-        """The value. Raises StoreException where there is none."""
+        """The value. Raises StoreException if there is none."""
         if self._value is _NOTHING:
             raise StoreException("nothing was put aside: the function has not run")
         return self._value

@@ -149,7 +149,7 @@ def warn_of_copies(name: str, found: Sequence[Mismatch]) -> None:
 def check_structure(
     name: str, function: Any, given: Any, wanted: Any, positions: Sequence[int]
 ) -> None:
-    """Raises TreeError where (args, kwargs) are not the trees that a function was compiled for.
+    """Raises TreeError if (args, kwargs) are not the trees that a function was compiled for.
 
     `positions` has the argnums of the positional arguments that are not static.
     """

@@ -45,7 +45,7 @@ _MOST_SIGNATURES = 64
 
 
 def specialization_of(call: StagedCall) -> Specialization:
-    """The specialization of a staged call. Raises WeftTypeError where it closes over tracers."""
+    """The specialization of a staged call. Raises WeftTypeError if it closes over tracers."""
     for value in call.traced.consts:
         if isinstance(value, Tracer):
             fault = "closes over a traced value: its program cannot be compiled alone"
@@ -76,9 +76,9 @@ class Compiled(KnownCalls, Stage):
     for another shape or dtype and for traced values, WeftValueError for another device, sharding,
     layout or static value, and DeletedArrayError for an array that is gone.
 
-    >>> import weft, weft.numpy as wnp
-    >>> compiled = weft.jit(lambda x: x + 1).lower(wnp.zeros(3)).compile()
-    >>> compiled(wnp.arange(3.0))
+    >>> import weft, weft.numpy as jnp
+    >>> compiled = weft.jit(lambda x: x + 1).lower(jnp.zeros(3)).compile()
+    >>> compiled(jnp.arange(3.0))
     Array([1., 2., 3.], dtype=float32)
     >>> compiled.memory_analysis().output_size_in_bytes
     12
@@ -247,9 +247,9 @@ class Compiled(KnownCalls, Stage):
     def input_formats(self) -> Any:
         """The Formats of the arguments: a pair of the positional ones and those by name, as a tree.
 
-        >>> import weft, weft.numpy as wnp
+        >>> import weft, weft.numpy as jnp
         >>> compiled = (
-        ...     weft.jit(lambda x, *, y: x @ y).lower(wnp.ones((2, 3)), y=wnp.ones(3)).compile()
+        ...     weft.jit(lambda x, *, y: x @ y).lower(jnp.ones((2, 3)), y=jnp.ones(3)).compile()
         ... )
         >>> arg_formats, kwarg_formats = compiled.input_formats
         >>> arg_formats[0].layout, kwarg_formats["y"].layout
@@ -300,7 +300,7 @@ class Compiled(KnownCalls, Stage):
 
 
 def _kind(value: Any) -> Any:
-    """The key for a leaf that is no array; None for what is checked at each call."""
+    """The key for a leaf that is not an array; None for what is checked at each call."""
     if isinstance(value, Tracer):
         return None
     try:

@@ -43,7 +43,7 @@ class LookingTrace(EvalTrace):
     __slots__ = ()
 
     def _look(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Evaluates an application. Raises NonFiniteError where settings refuse its results."""
+        """Evaluates an application. Raises NonFiniteError if settings refuse its results."""
         return look_at_primitive(self, primitive, args, params)
 
 
@@ -58,7 +58,7 @@ def no_execution(operation: str) -> GuardError:
 
 
 def look_at_primitive(trace: EvalTrace, primitive: Primitive, args: Values, params: Params) -> Any:
-    """Evaluates an application. Raises NonFiniteError where settings refuse its results."""
+    """Evaluates an application. Raises NonFiniteError if settings refuse its results."""
     settings = config.settings()
     if settings.no_execution:
         raise no_execution(primitive.name)
@@ -91,7 +91,7 @@ def look_at_primitive(trace: EvalTrace, primitive: Primitive, args: Values, para
 def look_at_call(
     name: str, jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any], names: Mapping[Var, str]
 ) -> None:
-    """Raises NonFiniteError where settings refuse the results of a compiled call.
+    """Raises NonFiniteError if settings refuse the results of a compiled call.
 
     `names` has the names of the inputs in messages.
     """
@@ -148,7 +148,7 @@ class Search:
     def program(self, jaxpr: Jaxpr, inputs: Sequence[Any], within: Within) -> bool:
         """Searches a jaxpr whose results are at fault.
 
-        Returns True where they only pass on what the inputs held already, and False where nothing
+        Returns True where they only pass on what the inputs held already, and False if nothing
         is found, since equation by equation all results are in order.
         """
         at_fault = self.at_fault(jaxpr, inputs)
@@ -254,7 +254,7 @@ def first_cause(
     jaxpr: Jaxpr, makers: Mapping[Var, int], at_fault: set[Var], wanted: Sequence[Var]
 ) -> int | None:
     """The index of the first equation that the fault in the `wanted` variables goes back to: no
-    equation made its operands at fault. None where it goes back to inputs alone."""
+    equation made its operands at fault. None if it goes back to inputs alone."""
     pending = list(wanted)
     seen: set[int] = set()
     causes: list[int] = []

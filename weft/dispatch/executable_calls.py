@@ -85,7 +85,7 @@ class CompiledCall:
     """An executable with its calling convention. `run(leaves)` calls it with arrays, or with values
     that become arrays.
 
-    `kept` has the indices of the leaves that it reads, None where it reads all and nothing else.
+    `kept` has the indices of the leaves that it reads, None if it reads all and nothing else.
     `settled` says that the leaves have the shardings that it takes. `run` refers to no
     CompiledCall, so that one that is dropped frees its constants at once.
     """

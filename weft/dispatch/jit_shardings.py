@@ -67,7 +67,8 @@ class JitShardings:
 
     @staticmethod
     def checked(in_shardings: Any, out_shardings: Any, moves: bool = False) -> JitShardings:
-        """Checks what a user passed. Raises WeftTypeError for what is no sharding or device."""
+        """Checks what a user passed. Raises WeftTypeError for anything that is not a sharding or
+        device."""
         for what, given in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
             for place in tree.leaves(given, is_leaf=is_place):
                 if not is_place(place):
@@ -118,7 +119,7 @@ class JitShardings:
         return found if any(found) else None
 
     def result_layouts(self, name: str, out_tree: Any) -> tuple[Any, ...] | None:
-        """The layouts that an executable must give its results; None where none was given."""
+        """The layouts that an executable must give its results; None if none was given."""
         if self.results is None:
             return None
         found = tuple(layout for _, layout in self.result_formats(name, out_tree))
@@ -127,7 +128,7 @@ class JitShardings:
     def traced_formats(
         self, name: str, static: Any, in_tree: Any, in_types: Sequence[ArrayType]
     ) -> TracedFormats | None:
-        """The hashable part of a trace's key for shardings; None where none were given.
+        """The hashable part of a trace's key for shardings; None if none were given.
 
         Shardings of arguments are in their shortest spelling, where the spelling that was given
         fits: functions with other spellings share their traces. The rank of a result is not known.
@@ -304,7 +305,7 @@ def taking(
     array: Array, place: Any, layout: Layout | None, donated: bool = False
 ) -> Callable[[Any], Any] | None:
     """A function that moves leaves like `array` to a device or sharding and a layout (None: as it
-    is); None where nothing is to be done.
+    is); None if nothing is to be done.
 
     `donated` says that an array is not needed afterwards.
     """

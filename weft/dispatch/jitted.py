@@ -105,7 +105,7 @@ _MOST_SIGNATURES = 16_384
 
 
 def _signature(value: Any) -> Any:
-    """The key, in the cache of executables, of a leaf that is no array."""
+    """The key, in the cache of executables, of a leaf that is not an array."""
     if isinstance(value, Tracer):
         raise leaked(value)
     if type(value) is Ref:
@@ -114,7 +114,7 @@ def _signature(value: Any) -> Any:
 
 
 def _operand(value: Any) -> Any:
-    """A leaf of the arguments as an operand; references are handed on."""
+    """A leaf of the arguments as an operand; references are passed on."""
     return value if type(value) is Ref else user_value(value)
 
 
@@ -534,7 +534,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         return tuple(flags)
 
     def _bad_argument(self, dynamic: Any, error: Exception) -> WeftTypeError:
-        """The error for a leaf that is no array, naming it by its path."""
+        """The error for a leaf that is not an array, naming it by its path."""
         if isinstance(error, LeakedTracerError):
             return error
         for path, leaf in tree.leaves_with_path(dynamic):

@@ -75,7 +75,7 @@ def _words(keys: np.ndarray[Any, Any], row: tuple[int, ...]) -> np.ndarray[Any, 
 
 
 def _keys_of(words: Numbers, row: tuple[int, ...]) -> Numbers:
-    """The numbers of the keys that words make up; None where they are not whole keys."""
+    """The numbers of the keys that words make up; None if they are not whole keys."""
     if words is None:
         return None
     n = prod(row)

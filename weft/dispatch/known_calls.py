@@ -120,7 +120,7 @@ def pattern_of(
     args: tuple[Any, ...], kwargs: dict[str, Any], static: Sequence[int | str], leaves: list[Any]
 ) -> tuple[Token, ...]:
     """The tokens of a call: of its arguments by position, then of those by name. Appends its
-    leaves, as arguments are flattened. Raises where there is no pattern."""
+    leaves, as arguments are flattened. Raises if there is no pattern."""
     positions = {i + len(args) if i < 0 else i for i in static if isinstance(i, int)}
     tokens = [_token(TUPLE, len(args), tuple)]
     for i, value in enumerate(args):

@@ -7,7 +7,7 @@ the compiler gets a program that cuts them out of one array per dtype.
 
 That is safe since arrays do not change, and a closed-over array is never donated; and since only
 the operands that the compiler sees are changed: the jaxpr that is traced, shown and differentiated
-has its own. Packed are only arrays that lie on the first device in row-major order and are not
+has its own. Packed are only arrays that are on the first device in row-major order and are not
 committed to it, of a dtype that NumPy has. So all of them have one place, and the packed array has
 it too. What the settings look at (transfers, results, the default device) is left as it is.
 """

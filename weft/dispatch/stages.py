@@ -97,7 +97,7 @@ def says_layout(leaf: Any) -> bool:
 class Traced(Stage):
     """A traced function: its jaxpr, before anything is compiled.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> traced = weft.jit(lambda x: x + 1).trace(weft.ShapeDtypeStruct((3,), "float32"))
     >>> traced.jaxpr
     { lambda ; a:f32[3]. let

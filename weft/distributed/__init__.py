@@ -1,4 +1,4 @@
-"""Processes that work together: joining them, what they tell one another, and leaving."""
+"""Processes that work together: joining them, exchanging data, and leaving."""
 
 from weft.distributed.host_data import assert_equal as assert_equal
 from weft.distributed.host_data import broadcast_one_to_all as broadcast_one_to_all

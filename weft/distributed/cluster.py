@@ -1,7 +1,7 @@
 """Which processes work together, found in the environment that a launcher or a scheduler left.
 
 Each kind of launcher is a function that reads a mapping of environment variables, and returns what
-it says of this process, or None where it did not start it. Sources: the variables of Slurm
+it says of this process, or None if it did not start it. Sources: the variables of Slurm
 (https://slurm.schedmd.com/srun.html), Open MPI (https://docs.open-mpi.org, "Environment variables
 set by mpirun"), and indexed jobs of Kubernetes
 (https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode).
@@ -123,7 +123,7 @@ KINDS: dict[str, Callable[[Environment], Membership | None]] = {
 
 def find(environment: Environment, kind: str | None = None) -> Membership | None:
     """What the environment says of this process: by the first kind of launcher that started it, or
-    by the named one. None where none did.
+    by the named one. None if none did.
 
     Raises WeftValueError for an unknown kind, and for variables that are missing or no numbers.
 

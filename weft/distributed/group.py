@@ -81,7 +81,7 @@ class Group:
     def barrier(self, name: str) -> None:
         """Waits until all processes have come to the barrier of this name.
 
-        Raises DistributedError where one of them ends."""
+        Raises DistributedError if one of them ends."""
         self._send({"barrier": name})
         with self.waits.noting(f"barrier {name!r}"):
             self._wait(lambda: name in self._passed)
@@ -92,7 +92,7 @@ class Group:
     ) -> None:
         """Waits until these processes have all come to what a digest tells; see `agreement`.
 
-        Raises DistributedError where one of them comes to something else, or ends: `problem` says
+        Raises DistributedError if one of them comes to something else, or ends: `problem` says
         what is wrong then, and `text` what to do."""
         with self._changed:
             self._requests += 1
@@ -161,7 +161,7 @@ class Group:
             raise self._failed()
 
     def explain(self, problem: str) -> DistributedError | None:
-        """Why the runtime fails with this message: None where it is no matter of other processes.
+        """Why the runtime fails with this message: None if it is no matter of other processes.
 
         The runtime notices that a process is gone before the coordinator has said which."""
         lost = any(name in problem for name in _TRANSPORTS)

@@ -32,12 +32,12 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """The values of all processes as NumPy arrays, in each of them.
 
     Leaves are numbers, NumPy arrays and arrays of this process, of one shape and dtype in all
-    processes: stacked in the order of the processes, or with `tiled` one behind the other. Of an
+    processes: stacked in the order of the processes, or with `tiled` one after the other. Of an
     array over several processes the whole array is returned, which `tiled` has to ask for. All
     processes have to call it.
 
     Raises WeftValueError for an array over several processes without `tiled`, and WeftTypeError for
-    what has no values.
+    anything that has no values.
 
     >>> import weft
     >>> weft.distributed.process_allgather(np.arange(2.0)).shape
@@ -52,7 +52,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     says `is_source`.
 
     The trees of the other processes have the same structure, shapes and dtypes; their values do not
-    matter. All processes have to call it. Raises WeftValueError where the only process says that it
+    matter. All processes have to call it. Raises WeftValueError if the only process says that it
     is not the source.
 
     >>> import weft
@@ -81,7 +81,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
 def sync_global_devices(name: str) -> None:
     """Returns when all processes are here, under the same name.
 
-    Raises DistributedError where they come under different names, and where one of them ends.
+    Raises DistributedError if they come under different names, and where one of them ends.
 
     >>> import weft
     >>> weft.distributed.sync_global_devices("written")
@@ -93,7 +93,7 @@ def sync_global_devices(name: str) -> None:
 
 @api_boundary
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
-    """Raises AssertionError where the trees of processes differ. All processes have to call it.
+    """Raises AssertionError if the trees of processes differ. All processes have to call it.
 
     >>> import weft
     >>> weft.distributed.assert_equal({"seed": 7})

@@ -73,7 +73,7 @@ def optimizer(opt_maker: Callable[..., tuple[InitFn, Any, ParamsFn]]) -> Callabl
     """Makes an optimizer of single arrays one of trees of them. A decorator.
 
     `opt_maker(*settings)` returns three functions of one array: `init(x)`, `update(step, gradient,
-    state)` and `get_params(state)`. The update raises TreeError where gradients have not the
+    state)` and `get_params(state)`. The update raises TreeError if gradients have not the
     structure of the parameters.
 
     >>> from weft.example_libraries import optimizers
@@ -307,8 +307,8 @@ def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Sche
 def inverse_time_decay(
     step_size: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
 ) -> Schedule:
-    """A step size over 1 + `decay_rate` times the number of `decay_steps` that have passed, of
-    which `staircase` counts whole ones."""
+    """A step size over 1 + `decay_rate` times the number of `decay_steps` that have passed;
+    `staircase` counts only whole ones."""
 
     def schedule(i: Any) -> Any:
         passed = jnp.floor(i / decay_steps) if staircase else i / decay_steps

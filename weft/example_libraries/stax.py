@@ -1,7 +1,7 @@
 """Networks as pairs of functions: (init_fun, apply_fun).
 
 `init_fun(key, input_shape)` returns the shape of the outputs and the parameters, a tree;
-`apply_fun(params, inputs, **kwargs)` the outputs. In a shape -1 stands for the number of examples.
+`apply_fun(params, inputs, **kwargs)` the outputs. In a shape, -1 means the number of examples.
 Layers that draw random numbers take `rng=` in `apply_fun`.
 """
 
@@ -285,7 +285,7 @@ FanInSum = _fan_in_sum()
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """A list of inputs, one behind the other along an axis."""
+    """A list of inputs, one after the other along an axis."""
 
     def init_fun(rng: Any, input_shape: Any) -> tuple[Shape, Any]:
         ax = axis % len(input_shape[0])
@@ -349,7 +349,7 @@ def _keys(kwargs: dict[str, Any], count: int) -> Any:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """Layers beside one another: a list of inputs goes to a list of outputs."""
+    """Parallel layers: a list of inputs goes to a list of outputs."""
     inits, applies = zip(*layers, strict=True) if layers else ((), ())
 
     def init_fun(rng: Any, input_shape: Any) -> tuple[Any, Any]:

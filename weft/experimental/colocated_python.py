@@ -1,7 +1,7 @@
 """Python functions on the hosts of devices: here on the one host there is, in this process.
 
-A function runs when it is called, on arrays of CPU devices as they are; its results are put where
-its arguments lie. Calls of one thread run in order, and those of several threads at once.
+A function runs when it is called, on arrays of CPU devices as they are; its results are put on the
+devices of its arguments. Calls of one thread run in order, and those of several threads at once.
 """
 
 from __future__ import annotations
@@ -126,10 +126,10 @@ def _refusal(
 def colocated_python(fun: Callable[..., Any]) -> ColocatedFunction:
     """A function of arrays that runs as Python on the host of their devices.
 
-    Its results lie where the first argument lies. `.specialize(in_specs=, out_specs_fn=, devices=)`
-    says what is known of a call before it. Raises WeftTypeError for arguments that are no arrays,
-    WeftValueError for a call without arrays and devices, and for types other than those it was
-    specialized for, and WeftNotImplementedError for devices that are no CPU devices.
+    Its results are on the devices of the first argument. `.specialize(in_specs=, out_specs_fn=,
+    devices=)` says what is known about a call in advance. Raises WeftTypeError for arguments that
+    are not arrays, WeftValueError for a call without arrays and devices, and for types other than
+    those it was specialized for, and WeftNotImplementedError for devices that are not CPU devices.
 
     >>> from weft.experimental.colocated_python import colocated_python
     >>> colocated_python(lambda x: x + 1)(jnp.arange(3))

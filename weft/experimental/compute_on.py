@@ -13,7 +13,7 @@ __all__ = ["compute_on", "compute_on2"]
 
 @contextlib.contextmanager
 def compute_on(compute_type: str) -> Iterator[None]:
-    """A context whose operations run on the host ("device_host"): on the CPU, where they do.
+    """A context whose operations run on the host ("device_host"). On the CPU they always do.
 
     Raises WeftNotImplementedError on other devices, and for other kinds of computing.
     """

@@ -1,4 +1,4 @@
-"""Types and primitives of a program's own, beside arrays, as flax.nnx declares them.
+"""A program's own types and primitives, in addition to arrays, as flax.nnx declares them.
 
 A `HiPrimitive` is applied to any values where nothing is traced: then its `impl` runs. In weft
 every traced value is an array, so under a transformation it raises WeftNotImplementedError; so do
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def not_traced(what: str, operation: str) -> WeftNotImplementedError:
-    """The error for what would need traced values that are no arrays."""
+    """The error for what would need traced values that are not arrays."""
     message = f"{what}: values of types of the program's own are not traced"
     wanted = "arrays under transformations"
     fix = Fix("arrays", "pass the arrays that the value holds, as a pytree")
@@ -69,7 +69,7 @@ control_flow_allowed_effects = AllowedEffects()
 
 @dataclasses.dataclass(frozen=True)
 class AvalQDD:
-    """The type of a mutable value, and what is known of its contents (`qdd`)."""
+    """The type of a mutable value, and what is known about its contents (`qdd`)."""
 
     aval: Any
     qdd: Any
@@ -91,7 +91,7 @@ class AvalMutableQDD:
 
 
 class HiType(AbstractValue):
-    """The type of values of a class of the program's own; a subclass says what it needs."""
+    """The type of values of one of the program's own classes; a subclass says what it needs."""
 
     __slots__ = ()
 
@@ -110,7 +110,7 @@ class HiType(AbstractValue):
         raise self._undefined("lower_val")
 
     def raise_val(self, *lo_vals: Any) -> Any:
-        """The value that arrays stand for."""
+        """The value that the arrays stand for."""
         raise self._undefined("raise_val")
 
     def to_tangent_aval(self) -> Any:
@@ -169,7 +169,7 @@ class HiPrimitive(Primitive):
         return True
 
     def is_effectful(self, params: dict[str, Any]) -> bool:
-        """Whether it does anything beside computing its result."""
+        """Whether it does anything other than computing its result."""
         return False
 
     def impl(self, *args: Any, **params: Any) -> Any:
@@ -200,7 +200,7 @@ _types: dict[type, Callable[[Any], Any]] = {}
 def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
     """Sets the function that returns the type of values of a class.
 
-    Raises WeftTypeError for what is no class or no function.
+    Raises WeftTypeError for anything that is neither a class nor a function.
     """
     if not isinstance(val_cls, type) or not callable(typeof_fn):
         message = "register_hitype takes a class and a function from its values to their types"

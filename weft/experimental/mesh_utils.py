@@ -25,7 +25,7 @@ def create_device_mesh(
 ) -> np.ndarray[Any, Any]:  # fmt: skip
     """An array of devices of shape `mesh_shape`, in the order of their numbers or as given.
 
-    Raises WeftValueError where their number is another. The flags are for TPUs, whose devices have
+    Raises WeftValueError if their number is another. The flags are for TPUs, whose devices have
     places in a torus; the CPU's and GPUs have none.
 
     >>> from weft.experimental.mesh_utils import create_device_mesh
@@ -56,7 +56,7 @@ def create_hybrid_device_mesh(
     between them (`dcn_mesh_shape`): its shape is the product of both.
 
     A group is a slice of a TPU or, with `process_is_granule` and where devices have no slices, a
-    process. Raises WeftValueError where the numbers of groups and devices do not fit.
+    process. Raises WeftValueError if the numbers of groups and devices do not fit.
     """
     devices = list(client.devices() if devices is None else devices)
     by_slice = not process_is_granule and all(hasattr(d, "slice_index") for d in devices)

@@ -1,7 +1,8 @@
 """Random generators with state: every draw takes a new key, and counts on.
 
-The n-th draw uses `fold_in(base key, n)`, where n stands in a reference; so functions that draw can
-be compiled, mapped and differentiated like all that write to references (docs/references.md).
+The n-th draw uses `fold_in(base key, n)`, where a reference holds n. Functions that draw can
+therefore be compiled, mapped and differentiated, like all functions that write to references
+(docs/references.md).
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
     """A generator with state, from an integer seed; without one, from the system's randomness.
 
     `impl` names the generator of bits, as in `weft.random.key`. Raises WeftTypeError without a seed
-    in a traced function, where a draw of the system's would be made once for all calls.
+    in a traced function, where the system's draw would be made once for all calls.
 
     >>> from weft.experimental.random import stateful_rng
     >>> rng = stateful_rng(0)

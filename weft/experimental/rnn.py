@@ -120,7 +120,7 @@ def lstm(
     weights: the vector described above; seq_lengths: (batch,) of integers, behind which outputs are
     zero. Returns y (batch, length, directions * hidden_size), and h_n and c_n, shaped as h_0. XLA
     compiles it as a scan for every device. Raises WeftNotImplementedError for a `dropout` other
-    than 0, ShapeError where the weights do not fit.
+    than 0, ShapeError if the weights do not fit.
 
     >>> from weft.experimental import rnn
     >>> w = rnn.init_lstm_weight(weft.random.key(0), 2, 3, 1, False)

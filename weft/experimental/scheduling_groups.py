@@ -42,7 +42,7 @@ def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: str) -> Any:
     without `f` a decorator.
 
     It computes what `f` does; derivatives and mapped forms are called in the same way. Raises
-    WeftTypeError for a value that is no text, and for what is no function.
+    WeftTypeError for a value that is not text, and for anything that is not a function.
 
     >>> from weft.experimental.scheduling_groups import xla_metadata_call
     >>> weft.grad(xla_metadata_call(lambda x: x * x, inlineable="false"))(3.0)

@@ -1,4 +1,4 @@
-"""Descriptions of devices to compile for: those that are attached."""
+"""Descriptions of devices to compile for: the attached devices."""
 
 from __future__ import annotations
 

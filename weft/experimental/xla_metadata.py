@@ -62,7 +62,7 @@ def set_xla_metadata(x: Any = None, **metadata: Any) -> Any:
 
     Values are shown as texts, booleans in small letters; None takes a name away that a block around
     this one gave. In the program's text they are its `frontend_attributes`; what a program computes
-    does not depend on them. Raises WeftTypeError for a leaf that is no array.
+    does not depend on them. Raises WeftTypeError for a leaf that is not an array.
 
     >>> from weft.experimental.xla_metadata import set_xla_metadata
     >>> def f(x):

@@ -178,8 +178,8 @@ def call_exported_lower(
 
 
 def _partitions(module: Any, program: PortableProgram, mesh: Any) -> tuple[int, ...]:
-    """Which partition of the module runs each partition of the `program`; empty where partitions
-    have the same numbers. Raises WeftNotImplementedError where it cannot run."""
+    """Which partition of the module runs each partition of the `program`; empty if partitions
+    have the same numbers. Raises WeftNotImplementedError if it cannot run."""
     if mesh is None:
         return ()
     if len(module.devices) != program.num_devices:
@@ -205,7 +205,7 @@ def _other_number(module: Any, program: PortableProgram) -> WeftNotImplementedEr
 
 
 def _check_entry(program: PortableProgram, source: Any) -> None:
-    """Raises WeftValueError where the module does not have the types written beside it."""
+    """Raises WeftValueError if the module does not have the types written beside it."""
     found = portable_artifact.entry_types(source)
     inputs, outputs = (
         [stablehlo.array_type_to_ir(physical_type(type)) for type in types]

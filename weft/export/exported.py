@@ -81,8 +81,8 @@ class Exported:
     fun_name: the name of the function that it was made of;
     in_tree, out_tree: the structures of (args, kwargs) and of the result;
     in_avals, out_avals: the types of their leaves, in the order of the trees;
-    in_shardings, out_shardings: how these are split, over an abstract mesh; None where that is left
-    to the compiler, where all is on one device, and for shardings that are no spec over a mesh;
+    in_shardings, out_shardings: how these are split, over an abstract mesh; None if that is left
+    to the compiler, where all is on one device, and for shardings that are not a spec over a mesh;
     platforms: those that it can be called on; nr_devices: how many devices run it together;
     stablehlo_version: the version that a reader's StableHLO has to understand;
     calling_convention_version: that of JAX's setting jax_export_calling_convention_version, which
@@ -144,7 +144,7 @@ class Exported:
 
     @property
     def in_shardings_hlo(self) -> tuple[Any, ...]:
-        """How the leaves of the arguments are split, as the compiler's shardings; None where that
+        """How the leaves of the arguments are split, as the compiler's shardings; None if that
         is left to it."""
         return _compilers(self._in_splits[len(self._consts) :], self.in_avals)
 
@@ -215,7 +215,7 @@ class Exported:
         It takes the leaves of the arguments and then a cotangent for each leaf of the result that
         has a derivative (floating-point and complex dtypes), and returns a list of the cotangents
         of those leaves of the arguments that have one. It computes the residuals again.
-        Raises WeftValueError where it was serialized without.
+        Raises WeftValueError if it was serialized without.
         """
         if self._make_vjp is None:
             message = f"the exported {self.fun_name} has no derivative (of this order)"
@@ -236,7 +236,7 @@ class Exported:
 
         Under `jit` it becomes a part of the module around it; under `vmap` it runs once per
         element, in a loop; it can be differentiated as often as it was serialized with derivatives.
-        A function for several devices runs on those that its arguments lie on, those of the mesh in
+        A function for several devices runs on those that its arguments are on, those of the mesh in
         force, or the first ones. Arguments are not donated.
 
         Raises TreeError, ShapeError, DTypeError and WeftTypeError, naming the argument, for other
@@ -415,7 +415,7 @@ class Exported:
         return self
 
     def _sizes_to_data(self, sections: Any) -> dict[str, Any] | None:
-        """What there is besides for symbolic dimensions; None where there are none."""
+        """What there is besides for symbolic dimensions; None if there are none."""
         return None
 
     def check_custom_calls(self) -> None:

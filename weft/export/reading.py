@@ -26,13 +26,13 @@ __all__ = ["deserialize"]
 def deserialize(blob: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Exported:
     """Reads an exported function from the bytes that `serialize` returned, in any process.
 
-    Custom calls that the export was told to allow need to be allowed here too, by
-    `disabled_checks`. Calling the result runs the code in the bytes: read only those of a source
-    that you trust to compute for you. Reading them runs nothing.
+    Custom calls that were allowed at the export have to be allowed here too, by `disabled_checks`.
+    Calling the result runs the code in the bytes: read only bytes from a source whose programs you
+    would run. Reading them runs nothing.
 
-    Raises WeftTypeError for what is no bytes, and WeftValueError for bytes that are damaged or no
-    exported function, for a later format or StableHLO, and for containers, dtypes and random
-    generators that are not known here.
+    Raises WeftTypeError for anything that is not bytes, and WeftValueError for bytes that are
+    damaged or no exported function, for a later format or StableHLO, and for containers, dtypes and
+    random generators that are not known here.
     """
     checks = checked_disabled(disabled_checks, "export.deserialize")
     header, sections = unpack(blob)

@@ -55,13 +55,13 @@ def register_pytree_node_serialization(
 ) -> None:
     """Lets a registered container class occur in the arguments and results of exported functions.
 
-    Call it where a function is exported and where it is read, with one `serialized_name`: an
+    Call it both where a function is exported and where it is read, with one `serialized_name`: an
     exported function holds that name, never the class. `serialize_auxdata` makes bytes of the data
     of a container (the second result of its flatten function; the values of the static fields, as a
     tuple, of a dataclass), and `deserialize_auxdata` makes the data of those bytes.
 
-    Raises WeftTypeError for a class that is no container and for what is no function, and
-    WeftValueError where the class or the name is registered already.
+    Raises WeftTypeError for a class that is not a container and for anything that is not a
+    function, and WeftValueError if the class or the name is registered already.
 
     >>> import dataclasses
     >>> from weft import export, tree
@@ -102,8 +102,9 @@ def register_pytree_node_serialization(
 def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -> None:
     """Lets a class of named tuples occur in the arguments and results of exported functions.
 
-    Call it where a function is exported and where it is read, with one `serialized_name`. Raises
-    WeftTypeError for another class and WeftValueError where class or name are registered already.
+    Call it both where a function is exported and where it is read, with one `serialized_name`.
+    Raises WeftTypeError for another class and WeftValueError where class or name are registered
+    already.
 
     >>> import collections
     >>> from weft import export

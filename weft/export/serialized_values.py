@@ -107,7 +107,7 @@ class Split:
 
     @property
     def sharding(self) -> NamedSharding | None:
-        """The sharding over an abstract mesh; None where there is no mesh."""
+        """The sharding over an abstract mesh; None if there is no mesh."""
         if not self.names:
             return None
         return NamedSharding(AbstractMesh(self.sizes, self.names), PartitionSpec(*self.spec))

@@ -41,7 +41,7 @@ class SymbolicScope:
     """Variables that belong together, with the constraints on them, such as "a >= 2" or "a == 2*b".
 
     Dimensions of different scopes are not combined. Raises WeftValueError for a constraint that is
-    no comparison (by `>=`, `<=` or `==`) of two dimensions.
+    not a comparison (by `>=`, `<=` or `==`) of two dimensions.
 
     >>> from weft import export
     >>> scope = export.SymbolicScope(["a >= 2"])

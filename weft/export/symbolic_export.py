@@ -63,8 +63,8 @@ def holds(scope: SymbolicScope, values: Values) -> bool:
 
 
 def sample_points(variables: Sequence[str], scope: SymbolicScope, count: int) -> list[Values]:
-    """Different sizes that the constraints allow, spread so that polynomials can be told apart; the
-    last ones, for checking, are large."""
+    """Different sizes that the constraints allow, spread so that polynomials can be distinguished;
+    the last ones, for checking, are large."""
     small = _points(variables, scope, count - _CHECKS, _SIZES, [])
     return small + _points(variables, scope, _CHECKS, _FAR, small)
 

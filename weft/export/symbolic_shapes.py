@@ -38,7 +38,7 @@ class _ShapeReader:
         self.tokens.append("")
 
     def error(self, why: str) -> WeftValueError:
-        """The error for text that is no shape."""
+        """The error for text that is not a shape."""
         message = f"syntax error in {self.what} {self.text!r}: {why}"
         wanted = "such as 'b, 2*n + 1, floordiv(n, 4), ...'"
         fix = Fix("syntax", "write products as 2*n, powers as n^2, and division as floordiv(n, 2)")
@@ -127,12 +127,12 @@ def symbolic_shape(
     scope: SymbolicScope | None = None,
     like: Sequence[int | None] | None = None,
 ) -> tuple[Any, ...]:
-    """The shape that a text describes: numbers, and symbolic dimensions where it names variables.
+    """The shape that a text describes: numbers, and symbolic dimensions if it names variables.
 
     Dimensions are divided by commas: sums and products of numbers and variables, powers `n^2`, and
-    `floordiv(a, b)`, `mod(a, b)`, `max(a, b)`, `min(a, b)`. `_` stands for the length at its place
-    in `like`, and `...` at the end for all that follow there. `constraints` are comparisons of
-    dimensions by `>=`, `<=` or `==`, for variables of a new scope; shapes that are used together
+    `floordiv(a, b)`, `mod(a, b)`, `max(a, b)`, `min(a, b)`. `_` means the length at its place in
+    `like`, and `...` at the end means all lengths that follow there. `constraints` are comparisons
+    of dimensions by `>=`, `<=` or `==`, for variables of a new scope; shapes that are used together
     are made with one `scope`. Raises WeftValueError for other text.
 
     >>> from weft import export

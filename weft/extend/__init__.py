@@ -1,4 +1,4 @@
-"""The names for packages that extend weft: those that weft's own operations are made of."""
+"""The names for packages that extend weft. weft's own operations are made of them."""
 
 from weft.extend import (
     arrays,

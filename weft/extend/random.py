@@ -1,4 +1,4 @@
-"""Random generators of one's own, the bits of keys, and the cipher behind the default generator."""
+"""Random generators of your own, the bits of keys, and the cipher behind the default generator."""
 
 from weft.ops.structural.extended_dtypes import (
     KeyDType,

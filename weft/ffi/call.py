@@ -87,12 +87,12 @@ def ffi_call(
     Raises WeftTypeError, DTypeError, ShapeError and WeftValueError for arguments that do not fit,
     or an unregistered name; WeftError with the handler's own message where it returns an error.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft import ffi
     >>> def rms_norm(x, eps=1e-6):
     ...     out = weft.ShapeDtypeStruct(x.shape, x.dtype)
     ...     return ffi.ffi_call("rms_norm", out, vmap_method="broadcast_all")(x, eps=eps)
-    >>> weft.make_jaxpr(rms_norm)(wnp.ones(3)).out_avals
+    >>> weft.make_jaxpr(rms_norm)(jnp.ones(3)).out_avals
     [f32[3]]
     """
     version = (custom_call_api_version, legacy_backend_config)
@@ -293,7 +293,7 @@ def foreign_operation(
     **_: Any,
 ) -> tuple[Any, list[Any]]:
     """Emits the operation that calls a handler; returns it and its results. Raises WeftValueError
-    where there is no handler of this name for the platform that is lowered for."""
+    if there is no handler of this name for the platform that is lowered for."""
     version, config = untyped or (4, attributes.values())
     check_registered(target, context.platform, f"ffi_call of {target}", version)
     module = context.module

@@ -27,7 +27,8 @@ Order = tuple[int, ...] | None
 
 
 def operands(operation: str, args: Sequence[Any]) -> tuple[list[Any], tuple[ArrayType, ...]]:
-    """The operands of a call, and their types. Raises WeftTypeError for what is no array."""
+    """The operands of a call, and their types. Raises WeftTypeError for anything that is not an
+    array."""
     values = []
     for i, arg in enumerate(args):
         try:
@@ -124,8 +125,8 @@ def checked_aliases(
 
 
 def checked_batch_dims(target: str, count: int, types: Sequence[ArrayType]) -> int:
-    """How many leading dimensions a call may be cut along. Raises WeftValueError where the target
-    is not batch partitionable, ShapeError where those dimensions differ."""
+    """How many leading dimensions a call may be cut along. Raises WeftValueError if the target
+    is not batch partitionable, ShapeError if those dimensions differ."""
     if count == 0:
         return 0
     operation = f"ffi_call of {target}"
@@ -158,7 +159,7 @@ def untyped_config(
 ) -> tuple[int, str] | None:
     """The version and the text of a call by the interface before the typed one; None for a typed
     call. Raises WeftValueError for a version that does not exist, and where a text and the version
-    do not go together, WeftTypeError for what is no text."""
+    do not go together, WeftTypeError for anything that is not text."""
     if isinstance(version, bool) or version not in (1, 2, 3, 4):
         message = f"{operation}: there is no such version of the interface"
         got = f"version {version!r}"

@@ -26,7 +26,7 @@ def ffi_lowering(
     has_side_effect: bool = False,
     api_version: int = 4,
 ) -> Callable[..., list[Any]]:
-    """A lowering rule that calls a compiled handler, for a primitive of one's own.
+    """A lowering rule that calls a compiled handler, for a primitive of your own.
 
     The primitive's operands and results are those of the handler, and its parameters the
     attributes, together with those of `backend_config`. Layouts are row-major, or as the two

@@ -57,7 +57,7 @@ def pycapsule(funcptr: Any) -> Any:
 
     `register_ffi_target` takes such functions as they are; other libraries ask for capsules.
 
-    Raises WeftTypeError for what is no function of ctypes and no address.
+    Raises WeftTypeError for anything that is neither a function of ctypes nor an address.
 
     >>> import ctypes
     >>> from weft import ffi
@@ -82,8 +82,9 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
     each. The platform need not be there: modules can be lowered for it, and its handlers are given
     to XLA when its devices start.
 
-    Raises WeftTypeError for what is no function, WeftValueError for a name that is taken, for a
-    stage, platform or version that does not exist, and WeftError where XLA refuses the handler.
+    Raises WeftTypeError for anything that is not a function, WeftValueError for a name that is
+    taken, for a stage, platform or version that does not exist, and WeftError if XLA refuses the
+    handler.
 
     >>> import ctypes
     >>> from weft import ffi
@@ -131,8 +132,8 @@ def register_ffi_type(
     A library that registers its types itself (`XLA_FFI_REGISTER_TYPE` of `ffi.h`) does without.
     The platforms are those of `weft.ffi.register_ffi_target`.
 
-    Raises WeftTypeError for what is no pointer, WeftValueError for a name that is taken, another
-    key or an unknown platform, and WeftError where XLA refuses the type.
+    Raises WeftTypeError for anything that is not a pointer, WeftValueError for a name that is
+    taken, another key or an unknown platform, and WeftError if XLA refuses the type.
 
     >>> import ctypes
     >>> from weft import ffi
@@ -214,7 +215,7 @@ def batch_partitionable(name: str) -> bool:
 def check_registered(
     name: str, platform: str, operation: str, api_version: int | None = None
 ) -> None:
-    """Raises WeftValueError where a module for the platform cannot call this name, or not by this
+    """Raises WeftValueError if a module for the platform cannot call this name, or not by this
     version of the interface. A call by the wrong one would end the process."""
     if not ffi_registry.registered(name, platform):
         own = "" if platform == "cpu" else f", platform={platform!r}"

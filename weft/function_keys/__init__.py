@@ -68,7 +68,7 @@ def function_key(function: Any, *further: Any) -> Key | None:
     - objects of Python classes by their class and attributes, and by identity unless the class
       defines `__eq__`, as dataclasses do; weft's arrays by identity.
 
-    None where something cannot be seen: larger NumPy arrays, tracers, iterators, generators of
+    None if something cannot be seen: larger NumPy arrays, tracers, iterators, generators of
     random numbers and other objects written in C that can change unseen, a module of the user's
     that is not read by attribute; where the code reaches a function or class that is not known to
     be pure (the clock, files, `eval`, `decimal`, most of the standard library); and where there are

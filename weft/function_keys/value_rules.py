@@ -254,7 +254,7 @@ def _globals(walk: Walk, function: types.FunctionType, reads: CodeReads) -> Hash
 
 
 def _read(walk: Walk, start: types.ModuleType, read: Read, role: str, function: Any) -> Hashable:
-    """The part of `start.a.b`, or of the first object on that path that is no module."""
+    """The part of `start.a.b`, or of the first object on that path that is not a module."""
     owner, value, taken = start, start, 0
     name, path, full = read
     for attribute in path:

@@ -233,7 +233,7 @@ _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 class NamedPart(NamedTuple):
     """One value that a function depends on: its role in the function, a number that is equal for
-    equal values (None where the value has no safe key; `reason` says why), and how it is shown.
+    equal values (None if the value has no safe key; `reason` says why), and how it is shown.
 
     `references` are weak ones to the objects that count by identity: as long as they are kept, the
     number is the same for the same object, and no other object gets it.
@@ -247,7 +247,7 @@ class NamedPart(NamedTuple):
 
 
 class _Around(NamedTuple):
-    """The value around the current one: its name, with its role and owner. The name is empty where
+    """The value around the current one: its name, with its role and owner. The name is empty if
     the names inside cannot be appended to it."""
 
     label: str

@@ -36,7 +36,8 @@ def check_function(
 
 
 def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
-    """The leaves of a function's result. Raises WeftTypeError naming the one that is no array."""
+    """The leaves of a function's result. Raises WeftTypeError naming the one that is not an
+    array."""
     for i, leaf in enumerate(leaves):
         try:
             type_of(leaf)

@@ -54,7 +54,7 @@ class HoistedCasts:
 
 def hoist_casts(jaxprs: Sequence[Jaxpr], movable: Flags) -> HoistedCasts | None:
     """The jaxprs, which have inputs of the same types, without casts of the inputs marked
-    `movable`; None where there are none."""
+    `movable`; None if there are none."""
     (first, *others) = jaxprs
 
     def make() -> tuple[HoistedCasts | None]:

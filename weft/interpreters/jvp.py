@@ -101,12 +101,12 @@ class DualTrace(Trace):
         return self.box(outs, tangents_out)
 
     def check_primals(self, primitive: Primitive, outs: Sequence[Any]) -> None:
-        """Raises where a user's rule gave a result that is no primal."""
+        """Raises where a user's rule gave a result that is not a primal."""
 
     process_call = function_as_parameter
 
     def box(self, primal: Any, tangent: Any) -> Any:
-        """A tracer, or the primal itself where the tangent is zero."""
+        """A tracer, or the primal itself if the tangent is zero."""
         if type(tangent) is Zero:
             return primal
         return DualTracer(self, primal, tangent, sources.current())

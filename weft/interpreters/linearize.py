@@ -123,7 +123,7 @@ class LinearizeTrace(DualTrace):
         return rules.linearize.get(primitive) or rules.jvp[primitive]
 
     def check_primals(self, primitive: Primitive, outs: Sequence[Any]) -> None:
-        """Raises WeftTypeError where a user's rule made a result depend on tangents."""
+        """Raises WeftTypeError if a user's rule made a result depend on tangents."""
         for value in outs:
             if type(value) is StagingTracer and value._trace is self.linear:
                 raise WeftTypeError(

@@ -40,7 +40,7 @@ def partial_eval_jaxpr(
     """Splits a jaxpr by which inputs are unknown.
 
     Results marked in `force_unknown` belong to the unknown part even where they are known. Raises
-    WeftTypeError where the marks do not fit the inputs.
+    WeftTypeError if the marks do not fit the inputs.
     """
     check_marks("partial_eval_jaxpr", "input", unknown, len(jaxpr.inputs))
     return jaxpr.memoize(

@@ -55,7 +55,7 @@ rules.lower[body_p] = repeated_body_lower
 
 def with_called_bodies(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with its repeated stretches of equations as calls, also in the jaxprs that it
-    holds; itself where there are none. Takes time linear in the equations."""
+    holds; itself if there are none. Takes time linear in the equations."""
     return jaxpr.memoize("called bodies", lambda: _with_called_bodies(jaxpr))
 
 
@@ -153,7 +153,7 @@ class Run:
 
 
 def longest_run(eqns: Sequence[Equation], tokens: Sequence[int]) -> Run | None:
-    """The run that saves most equations; None where none is worth a function."""
+    """The run that saves most equations; None if none is worth a function."""
     found = [run for period in periods_of(tokens) for run in runs_of(tokens, period)]
     for run in sorted(found, key=lambda run: (-run.saved, run.period)):
         body = eqns[run.start : run.start + run.period]

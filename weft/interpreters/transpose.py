@@ -101,7 +101,7 @@ def backward_pass(
 
 
 def _cotangents(eqn: Equation, pending: dict[Var, Any]) -> Any:
-    """The cotangents that a transpose rule takes; None where no result has one."""
+    """The cotangents that a transpose rule takes; None if no result has one."""
     if not eqn.primitive.multiple_results:
         return pending.pop(eqn.outputs[0], None)
     cts = [pending.pop(var, None) for var in eqn.outputs]

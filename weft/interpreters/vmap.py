@@ -62,7 +62,7 @@ def mapped_type(type: ArrayType, dim: Dim, axis: AxisData) -> ArrayType:
 
 
 class BatchTracer(Tracer):
-    """A whole array of which each element along `dim` is one value."""
+    """A whole array; each element along `dim` is one value."""
 
     __slots__ = ("dim", "value")
 
@@ -117,7 +117,7 @@ class BatchTrace(Trace):
     process_call = function_as_parameter
 
     def box(self, value: Any, dim: Dim) -> Any:
-        """A tracer, or the value itself where it is not mapped."""
+        """A tracer, or the value itself if it is not mapped."""
         if dim is None:
             return value
         return BatchTracer(self, value, dim, sources.current())

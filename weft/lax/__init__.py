@@ -2,8 +2,8 @@
 
 Operands have one shape and one dtype (Python numbers take the dtype of the others); `weft.numpy`
 promotes and broadcasts on top of these. Control flow is here, too. All operations raise
-WeftTypeError for operands that are no arrays, ShapeError for shapes that do not fit, DTypeError for
-dtypes that differ or are not taken, and AxisError for a dimension that is out of range.
+WeftTypeError for operands that are not arrays, ShapeError for shapes that do not fit, DTypeError
+for dtypes that differ or are not taken, and AxisError for a dimension that is out of range.
 
 >>> import weft.numpy as jnp
 >>> from weft import lax

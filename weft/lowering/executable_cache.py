@@ -33,7 +33,7 @@ class ExecutableCache(BoundedCache):
     __slots__ = ()
 
     def run(self, static: Any, arrays: Sequence[Any]) -> Any:
-        """The result of a cached call; None where none is cached, and where it fails. The caller
+        """The result of a cached call; None if none is cached, and where it fails. The caller
         makes sure that no transformation is active."""
         try:
             run = self[(_settings(), static, *[x.signature for x in arrays])]

@@ -238,7 +238,7 @@ def _bytes(loops: Sequence[tuple[int, int]], itemsize: int) -> int:
 
 def _moved_from(jaxpr: Jaxpr, result: int) -> tuple[int, Order] | None:
     """The input of which a result has elements that were only moved, and for each dimension of the
-    result the input's; None where there is none."""
+    result the input's; None if there is none."""
     made = jaxpr.memoize("makers", lambda: makers(jaxpr))
     inputs = jaxpr.memoize("input numbers", lambda: {v: i for i, v in enumerate(jaxpr.inputs)})
     atom = jaxpr.outputs[result]

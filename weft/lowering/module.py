@@ -140,7 +140,7 @@ class ModuleContext:
         return sharding_attribute(self.meshes, how, type)
 
     def devices_to_split_over(self) -> int:
-        """Over how many devices the compiler is to split what is written now; 1 in a manual
+        """The number of devices over which the compiler splits what is written now; 1 in a manual
         computation, where every device has its own values."""
         return len(self.devices) if self.manual is None else 1
 
@@ -151,7 +151,7 @@ class ModuleContext:
         return stablehlo.sharding_constraint(value, stablehlo.sharding(symbol, names))
 
     def keep_whole(self, value: Any, dimensions: Sequence[int]) -> Any:
-        """The value, of which the compiler must not split some dimensions over devices."""
+        """The value, some of whose dimensions the compiler must not split over devices."""
         manual = self.manual
         if len(self.devices) <= 1:
             return value

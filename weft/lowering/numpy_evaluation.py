@@ -83,7 +83,7 @@ def program_on_host(
     make: Callable[[], Program],
     multiple_results: bool = True,
 ) -> Program | None:
-    """The jaxpr as a `Program` that NumPy runs until `make` compiles it; None where it has to be
+    """The jaxpr as a `Program` that NumPy runs until `make` compiles it; None if it has to be
     compiled at once."""
     types = [*jaxpr.in_types, *jaxpr.out_types]
     backend = client.backend()

@@ -37,7 +37,7 @@ class MeshTable:
     def partitions(self, mesh: Mesh | AbstractMesh) -> np.ndarray[Any, Any]:
         """The partition numbers of the devices of a mesh, in its shape.
 
-        Raises WeftValueError where the mesh does not have exactly the devices of the module.
+        Raises WeftValueError if the mesh does not have exactly the devices of the module.
         """
         found = self._partitions.get(mesh)
         if found is None:
@@ -58,7 +58,7 @@ class MeshTable:
         return self.declare(axes, tuple(self.partitions(mesh).ravel().tolist()))
 
     def some_mesh(self) -> Mesh | None:
-        """The first mesh of devices that the module's shardings are over; None where none is."""
+        """The first mesh of devices that the module's shardings are over; None if none is."""
         return next((mesh for mesh in self._partitions if isinstance(mesh, Mesh)), None)
 
     def some_symbol(self) -> str:

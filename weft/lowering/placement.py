@@ -42,7 +42,7 @@ def operand_place(
     tuple of devices.
 
     Those that arrays are committed to; where none is, those of a mesh among the parameters or in a
-    jaxpr that they hold. Raises WeftValueError where they name different devices, or arrays one
+    jaxpr that they hold. Raises WeftValueError if they name different devices, or arrays one
     set in different orders; `names` returns the arrays' names for its message, and `also` says what
     is to be done beside moving one of them.
     """
@@ -72,14 +72,14 @@ def operand_place(
 
 
 def _brought_to_first(arrays: Sequence[Any]) -> Any:
-    """None where uncommitted arrays lie on the first device; else the place to bring them to."""
+    """None if uncommitted arrays are on the first device; else the place to bring them to."""
     away = any(type(x) is Array and type(x._kept_place()) is Uncommitted for x in arrays)
     return first_place() if away else None
 
 
 def joint_place(arrays: Sequence[Any], operation: str) -> Any:
     """The device for results that Python computes of arrays (or None), or a sharding with a copy
-    on each device. Raises WeftValueError where the arrays are committed to different ones."""
+    on each device. Raises WeftValueError if the arrays are committed to different ones."""
     place = operand_place(arrays, operation)
     if type(place) is not tuple:
         return place
@@ -94,7 +94,7 @@ def _devices(place: Any) -> tuple[Any, ...]:
 
 
 def same_devices(one: Any, other: Any) -> bool:
-    """Whether two devices, shardings or meshes stand for one set of devices."""
+    """Whether two devices, shardings or meshes mean one set of devices."""
     first, second = _devices(one), _devices(other)
     return first is second or set(first) == set(second)
 
@@ -144,7 +144,7 @@ def program_places(jaxpr: Jaxpr) -> tuple[Any, ...]:
 
 
 def _named_place(params: dict[str, Any], operation: str) -> Any:
-    """One of the meshes and shardings among the parameters. Raises WeftValueError where their
+    """One of the meshes and shardings among the parameters. Raises WeftValueError if their
     devices differ."""
     places = places_in(params)
     for place in places[1:]:

@@ -131,7 +131,7 @@ def _inferred(
 
 def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
     """The sharding of each result: that of a constraint in the jaxpr, or in one that it calls,
-    or of the input whose value it is. None where the compiler decides.
+    or of the input whose value it is. None if the compiler decides.
 
     `places` has the shardings of the inputs; None for those that are not known.
     """

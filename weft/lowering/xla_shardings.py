@@ -148,7 +148,7 @@ def to_xla(where: Any, ndim: int | None = None, *, devices: Sequence[Any] = ()) 
     with the dimensions of their bits behind their own.
 
     Raises WeftTypeError for what is neither, for a sharding without `ndim`, or for an array with
-    another one; ShapeError where the spec has more entries than dimensions; WeftValueError for a
+    another one; ShapeError if the spec has more entries than dimensions; WeftValueError for a
     spec that leaves dimensions to the compiler and for `devices` that are not the sharding's.
 
     >>> from weft.extend.sharding import to_xla
@@ -217,8 +217,8 @@ def from_xla(source: XlaSharding | str | bytes, on: Mesh | Sequence[Any]) -> Sha
     """The sharding of weft's that is equivalent to one of XLA's.
 
     `source` is an `XlaSharding`, or a text or bytes as `XlaSharding.parse` takes them. `on` has the
-    devices of partitions 0, 1, …: a sequence of devices, or a mesh. Over a mesh the result is a
-    `NamedSharding` where some spec says the same, and else a `TiledSharding`.
+    devices of partitions 0, 1, …: a sequence of devices, or a mesh. Over a mesh, the result is a
+    `NamedSharding` if some spec says the same, and otherwise a `TiledSharding`.
 
     Raises WeftTypeError for other arguments; WeftValueError for a sharding that assigns no blocks
     to devices (manual, unknown, unreduced), and where the number of devices is not that of the

@@ -1,9 +1,9 @@
 """Functions for neural networks: `weft.nn`.
 
 Activations are elementwise: they take real arrays of any shape, or numbers, and the result has the
-shape and dtype of the argument (integers become real numbers where the formula makes them so). All
-functions raise WeftTypeError for what is no array, DTypeError for a dtype that they do not take,
-AxisError for an axis that is out of range, and ShapeError for shapes that do not fit.
+shape and dtype of the argument (integers become real numbers if the formula needs it). All
+functions raise WeftTypeError for anything that is not an array, DTypeError for a dtype that they do
+not take, AxisError for an axis that is out of range, and ShapeError for shapes that do not fit.
 
 >>> import weft, weft.numpy as jnp
 >>> weft.nn.softmax(jnp.ones(2), axis=1)

@@ -439,7 +439,7 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     """The first half along an axis times the logistic function of the second half.
 
     Dauphin, Fan, Auli and Grangier, "Language modeling with gated convolutional networks" (2017).
-    Raises ShapeError where the length is odd.
+    Raises ShapeError if the length is odd.
 
     >>> glu(np.array([1.0, 0.0]))
     Array([0.5], dtype=float32)

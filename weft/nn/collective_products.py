@@ -96,9 +96,9 @@ def scattered_product(
     """`psum_scatter(einsum(spec, x, w))`, where each transfer may run beside a product.
 
     spec: as in "bsf,fd->bsd", the labels of two operands and of the result. scattered: the label of
-    the dimension of the sum over `axis_name`, a mesh axis of n devices or several, of which each
-    device keeps its own block. The product is computed in n steps, one block of the dimension at a
-    time. What is on its way to a device is added to at each one that it passes: n - 1 transfers by
+    the dimension of the sum over `axis_name`, one mesh axis of n devices or several; each device
+    keeps its own block. The product is computed in n steps, one block of the dimension at a time.
+    What is on its way to a device is added to at each one that it passes: n - 1 transfers by
     `ppermute`, and no reduce-scatter. `bidirectional` sends one half of a block in either
     direction, for links that work both ways at once.
 
@@ -210,7 +210,7 @@ def _check_letter(operation: str, spec: Any, letter: Any) -> None:
 def _labels(
     operation: str, spec: str, letter: str, values: tuple[Any, ...], count: int
 ) -> tuple[str, str, str]:
-    """The labels of operands and result. Raises ShapeError where lengths differ, 1 included."""
+    """The labels of operands and result. Raises ShapeError if lengths differ, 1 included."""
     x, w = (type_of(value) for value in values)
     first, second, _ = re.split(",|->", spec.replace(" ", ""))
     whole = tuple(
@@ -231,7 +231,7 @@ def _labels(
 
 
 def _check_sum(values: tuple[Any, ...], names: Names) -> None:
-    """Raises AxisError where all devices along an axis have the same product."""
+    """Raises AxisError if all devices along an axis have the same product."""
     same = set(names).intersection(*(same_along(type_of(value), names) for value in values))
     if not same or config.lenient():
         return

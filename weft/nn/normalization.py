@@ -115,7 +115,7 @@ def _or_zero(largest: Any) -> tuple[Any, Any]:
 def softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
     """exp(x) / sum(exp(x)) along an axis, several, or all (None).
 
-    where: a mask of the elements that count; the others are 0, also where none counts.
+    where: a mask of the elements that count; the others are 0, even if none counts.
 
     >>> softmax(np.array([0.0, 0.0]))
     Array([0.5, 0.5], dtype=float32)

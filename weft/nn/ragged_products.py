@@ -241,7 +241,7 @@ def move_groups_first(x: Any) -> Any:
 def check_contracted(
     lhs: Any, rhs: Any, left: Sequence[int], right: Sequence[int], batch_l: Any, batch_r: Any
 ) -> None:
-    """Raises ShapeError where paired dimensions have different lengths."""
+    """Raises ShapeError if paired dimensions have different lengths."""
     for pair in ((left, right), (batch_l, batch_r)):
         if lengths(lhs, pair[0]) != lengths(rhs, pair[1]):
             types = [type_of(lhs), type_of(rhs)]

@@ -49,7 +49,7 @@ __all__ = [
 
 
 def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
-    """Raises WeftTypeError naming the first argument that is no array and no number.
+    """Raises WeftTypeError naming the first argument that is neither an array nor a number.
 
     argument: the name of the one value, where its position says little to the user.
     """
@@ -118,7 +118,7 @@ _FLOAT = np.dtype(float)
 
 
 def refuse_out(operation: str, out: Any) -> None:
-    """Raises WeftNotImplementedError where an `out` is given: arrays do not change in place."""
+    """Raises WeftNotImplementedError if an `out` is given: arrays do not change in place."""
     if out is not None:
         why = "arrays do not change in place; use the result"
         fix = f"leave it out and use the result: out = {operation}(...)"
@@ -126,7 +126,7 @@ def refuse_out(operation: str, out: Any) -> None:
 
 
 def axis_of(axis: Any, ndim: int, operation: str) -> int:
-    """One axis, between 0 and ndim - 1. Raises TypeError where it is no integer."""
+    """One axis, between 0 and ndim - 1. Raises TypeError if it is no integer."""
     try:
         axis = operator.index(axis)
     except TypeError:
@@ -175,7 +175,7 @@ def length_of(value: Any, operation: str, argument: str) -> int:
 
 
 def check_number(value: Any, operation: str, argument: str) -> None:
-    """Raises WeftTypeError where a value is no number and no array without dimensions."""
+    """Raises WeftTypeError if a value is no number and no array without dimensions."""
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return
     known = getattr(value, "type", None) is not None or isinstance(value, np.ndarray)
@@ -185,7 +185,7 @@ def check_number(value: Any, operation: str, argument: str) -> None:
 
 
 def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> None:
-    """Raises WeftValueError where a value is not one of the choices."""
+    """Raises WeftValueError if a value is not one of the choices."""
     several = getattr(value, "shape", ()) != ()  # an array is compared element by element
     if several or not any(value is choice or value == choice for choice in choices):
         raise unknown_option(operation, argument, value, " or ".join(map(repr, choices)))
@@ -303,7 +303,7 @@ def common_shape(*shapes: Sequence[int]) -> tuple[int, ...] | None:
 def broadcast_shape(
     operation: str, *shapes: Sequence[int], what: str = "shapes"
 ) -> tuple[int, ...]:
-    """The shape to which all the shapes broadcast. Raises ShapeError where there is none."""
+    """The shape to which all the shapes broadcast. Raises ShapeError if there is none."""
     out = common_shape(*shapes)
     if out is None:
         raise no_common_shape(operation, shapes, ", ".join(str(tuple(s)) for s in shapes), what)
@@ -364,7 +364,7 @@ def no_common_shape(
 
 
 def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "broadcast_to") -> Any:
-    """The value repeated to a shape. Raises ShapeError where it does not broadcast to it."""
+    """The value repeated to a shape. Raises ShapeError if it does not broadcast to it."""
     old = type_of(x).shape
     if old == shape:
         return x
@@ -383,7 +383,7 @@ def expanded(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
 
 
 def check_axis_not_twice(axes: Sequence[int], operation: str) -> None:
-    """Raises AxisError where an axis is given twice."""
+    """Raises AxisError if an axis is given twice."""
     if len(set(axes)) != len(axes):
         raise AxisError(f"{operation}: an axis is given twice", operation=operation, got=str(axes))
 

@@ -250,7 +250,7 @@ def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 
 
 def _check_shape(value: Any, plan: IndexPlan, operation: str) -> None:
-    """Raises ShapeError where a value does not broadcast to what the index selects."""
+    """Raises ShapeError if a value does not broadcast to what the index selects."""
     shape = type_of(value).shape
     if not _broadcasts(shape, plan.shape):
         message = (

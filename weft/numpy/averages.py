@@ -60,7 +60,7 @@ def average(
 ) -> Any:
     """The mean along `axis`, weighted by `weights`, which has the shape of `a` or of the axes.
 
-    returned: whether the sums of the weights are returned too. Raises ValueError where the weights
+    returned: whether the sums of the weights are returned too. Raises ValueError if the weights
     do not fit.
 
     >>> jnp.average(jnp.array([1.0, 2.0]), weights=jnp.array([3.0, 1.0]))

@@ -42,7 +42,7 @@ def _weights(shape: tuple[int, ...], bitorder: str) -> Any:
 
 
 def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Booleans (or integers, of which those that are not 0 count) packed eight to a byte, as uint8.
+    """Booleans (or integers, which count as true unless 0), packed eight to a byte, as uint8.
 
     axis: along which, with zeros added to the last byte; None: of the flattened array. bitorder:
     whether the first bit of a byte is its highest ("big") or lowest ("little"). Raises DTypeError
@@ -79,8 +79,8 @@ def unpackbits(
 ) -> Array:
     """The bits of bytes along `axis` (None: of the flattened array), as zeros and ones of uint8.
 
-    count: how many bits to give back, with zeros where there are fewer; a negative one leaves as
-    many out at the end. Raises DTypeError for other dtypes than uint8.
+    count: how many bits to return, with zeros if there are fewer; a negative count leaves out as
+    many at the end. Raises DTypeError for other dtypes than uint8.
 
     >>> jnp.unpackbits(jnp.array([160], dtype=jnp.uint8), count=3)
     Array([1, 0, 1], dtype=uint8)

@@ -116,7 +116,7 @@ def where(
     The three broadcast together. For the derivative the other branch counts as zero, unless it is
     infinite or NaN: guard its input, not its result. size, fill_value: as in `nonzero`.
 
-    The result has the dtype that `x` and `y` promote to. Raises ShapeError where shapes do not
+    The result has the dtype that `x` and `y` promote to. Raises ShapeError if shapes do not
     broadcast, WeftValueError for one of `x` and `y`.
 
     >>> jnp.where(jnp.array([True, False]), jnp.array([1.0, 2.0]), 0.0)
@@ -277,8 +277,8 @@ def compress(
 ) -> Array:
     """The slices along `axis` (None: elements of the flattened array) where the condition holds.
 
-    size: how many there are at most, where the condition is traced; missing ones are `fill_value`
-    (0).
+    size: the number of slices to return, needed if the condition is traced; missing ones are
+    `fill_value` (0).
 
     >>> jnp.compress(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
@@ -392,8 +392,8 @@ def _choose(a: Any, *choices: Any, mode: str) -> Any:
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """Elementwise, the function (or number) that belongs to the last condition that holds.
 
-    With one function more than conditions, the last is for where none holds; without, that is 0.
-    Every function is evaluated everywhere.
+    If there is one function more than conditions, the last one is for elements where no condition
+    holds; otherwise the result there is 0. Every function is evaluated everywhere.
 
     >>> x = jnp.array([-1.0, 2.0])
     >>> jnp.piecewise(x, [x < 0], [lambda x: -x, lambda x: 10 * x])

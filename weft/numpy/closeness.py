@@ -41,7 +41,7 @@ def isclose(
 
     Infinities are close where they are equal; NaN is close to NaN with `equal_nan`.
 
-    The result is boolean, of the shape that both broadcast to. Raises ShapeError where they do not.
+    The result is boolean, of the shape that both broadcast to. Raises ShapeError if they do not.
 
     >>> isclose(1.0, np.array([1.0, 1.1]))
     Array([ True, False], dtype=bool)
@@ -103,7 +103,7 @@ def allclose(
 ) -> Array:
     """Whether all elements of two arrays are equal within a tolerance, as `isclose` finds.
 
-    The result is a boolean scalar. Raises ShapeError where the shapes do not broadcast.
+    The result is a boolean scalar. Raises ShapeError if the shapes do not broadcast.
 
     >>> allclose(np.array([1.0, 2.0]), np.array([1.0, 2.0 + 1e-7]))
     Array(True, dtype=bool)

@@ -65,7 +65,8 @@ def diff(
 ) -> Array:
     """The n-th differences of neighbours along `axis`; of booleans, whether they differ.
 
-    prepend, append: values put before and behind the elements first; a number stands for one slice.
+    prepend, append: values to put before and after the elements first; a number stands for one
+    slice.
 
     >>> jnp.diff(jnp.array([1, 4, 9]))
     Array([3, 5], dtype=int32)
@@ -98,7 +99,7 @@ def diff(
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     """The differences of neighbours in the flattened array, between given values.
 
-    The result has one element less than the array, and those that are given.
+    The result has one element less than the array, plus the given ones.
 
     >>> jnp.ediff1d(jnp.array([1, 4, 9]))
     Array([3, 5], dtype=int32)
@@ -120,8 +121,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     """A signal that is known up to multiples of `period`, without jumps along `axis`.
 
     Where neighbours differ by `discont` or more (at least half a period, which is the default),
-    multiples of the period are added from there on. Integers stay integers where the period is
-    one. Raises DTypeError for complex numbers, AxisError for an axis out of range.
+    multiples of the period are added from there on. Integers stay integers if the period is an
+    integer. Raises DTypeError for complex numbers, AxisError for an axis out of range.
 
     >>> jnp.unwrap(jnp.array([0.0, 1.0, 7.0, 8.0]), period=6.0)
     Array([0., 1., 1., 2.], dtype=float32)

@@ -38,7 +38,7 @@ def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     """The dtype to which arrays of dtypes `a` and `b` are promoted.
 
     `int`, `float` and `complex` stand for Python numbers, which are weakly typed. Raises DTypeError
-    where arrays of the two do not meet (see the setting `numpy_dtype_promotion`).
+    if arrays of the two do not meet (see the setting `numpy_dtype_promotion`).
 
     >>> jnp.promote_types("int32", "float16"), jnp.promote_types("int8", int)
     (dtype('float16'), dtype('int8'))

@@ -131,7 +131,7 @@ def axes_and_sizes(
 
 
 def default_length(operation: str, of: ArrayType, axis: int, halved: bool) -> int:
-    """The length of a transform where none is given. Raises WeftValueError where that is 0."""
+    """The length of a transform where none is given. Raises WeftValueError if that is 0."""
     size = of.shape[axis]
     found = 2 * (size - 1) if halved else size
     if found < 1:
@@ -321,7 +321,7 @@ def fftn(
     s: a length for each axis (-1: that of `a`), to which `a` is cut or filled up with zeros;
     without `axes` they are those of the last axes. norm and dtypes as for `fft`.
 
-    Raises ShapeError where s and axes have different lengths, AxisError for an axis that is not
+    Raises ShapeError if s and axes have different lengths, AxisError for an axis that is not
     there or is given twice, WeftValueError, WeftTypeError and DTypeError as `fft`.
 
     >>> jnp.fft.fftn(jnp.array([[1.0, 2.0], [3.0, 4.0]])).real

@@ -31,7 +31,7 @@ def _type(value: Any) -> Any:
 def iscomplexobj(x: Any) -> bool:
     """Whether the dtype of a value is complex.
 
-    As in NumPy, whatever has a dtype is asked for it: a ShapeDtypeStruct, and a class of scalars.
+    As in NumPy, any object with a dtype is accepted: a ShapeDtypeStruct, and a class of scalars.
 
     >>> iscomplexobj(1j), iscomplexobj(np.ones(2)), iscomplexobj(jnp.complex64)
     (True, False, True)

@@ -102,7 +102,7 @@ def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
 
 
 def _check_one_list(operation: str, argument: str, value: Any) -> None:
-    """Raises ShapeError where another argument is an array or a list of them: the arrays were
+    """Raises ShapeError if another argument is an array or a list of them: the arrays were
     not passed as one list."""
     if isinstance(value, type):  # such as np.float32, a class of which the values have a shape
         return
@@ -134,7 +134,7 @@ def _stack(*arrays: Any, axis: int, dtype: Any) -> Any:
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     """The arrays joined along a dimension they have (None: each flattened first).
 
-    The result has their common dtype, or `dtype`. Raises ShapeError where the other
+    The result has their common dtype, or `dtype`. Raises ShapeError if the other
     lengths differ, ValueError for arrays without dimensions.
 
     >>> jnp.concatenate([jnp.arange(2), jnp.arange(3.0)])
@@ -167,7 +167,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
     """The arrays, all of one shape, joined along a new dimension at position `axis`.
 
-    Raises ShapeError where the shapes differ.
+    Raises ShapeError if the shapes differ.
 
     >>> jnp.stack([jnp.array([1, 2]), jnp.array([3, 4])], axis=1)
     Array([[1, 3],
@@ -258,7 +258,7 @@ def append(arr: ArrayLike, values: Any, axis: int | None = None) -> Array:
 def block(arrays: Any) -> Array:
     """An array put together from nested lists of blocks; the innermost lists are rows.
 
-    Raises ValueError where the lists are not nested equally deep.
+    Raises ValueError if the lists are not nested equally deep.
 
     >>> jnp.block([[jnp.eye(2), jnp.zeros((2, 1))]])
     Array([[1., 0., 0.],
@@ -346,7 +346,7 @@ def _bounds(operation: str, of: ArrayType, sections: Any, place: int, equal: boo
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """The parts of an array along a dimension: so many equal ones, or cut before given indices.
 
-    Raises ValueError where equal parts do not fit.
+    Raises ValueError if equal parts do not fit.
 
     >>> jnp.split(jnp.arange(4), 2)
     [Array([0, 1], dtype=int32), Array([2, 3], dtype=int32)]
@@ -604,7 +604,8 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     """The array with values put in before indices `obj` along `axis` (None: flattened first).
 
     obj: an integer, a slice or an array of integers, that count in the original array. `values`
-    broadcasts to what is put in. Raises IndexError for a place known to be out of bounds.
+    broadcasts to the shape of the inserted part. Raises IndexError for a place known to be out of
+    bounds.
 
     >>> jnp.insert(jnp.array([1, 3]), 1, 2)
     Array([1, 2, 3], dtype=int32)

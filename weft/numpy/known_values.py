@@ -39,7 +39,8 @@ class ndenumerate:
     """An iterator over the positions and elements of an array, the last dimension fastest.
 
     The elements are NumPy's scalars: they are fetched once, all together. Raises WeftTypeError for
-    what is no array, ConcretizationError for a traced one, whose elements are not known.
+    anything that is not an array, ConcretizationError for a traced one, whose elements are not
+    known.
 
     >>> [(place, int(x)) for place, x in jnp.ndenumerate(jnp.array([[1, 2]]))]
     [((0, 0), 1), ((0, 1), 2)]
@@ -67,8 +68,8 @@ def array2string(
     """The text of an array, by NumPy's function of this name and its options.
 
     options: NumPy's formatter, threshold, edgeitems, sign, floatmode, suffix and legacy. Raises
-    WeftTypeError for what is no array, ConcretizationError for a traced one, WeftValueError for
-    options that NumPy does not know.
+    WeftTypeError for anything that is not an array, ConcretizationError for a traced one,
+    WeftValueError for options that NumPy does not know.
 
     >>> jnp.array2string(jnp.array([1.0, 2.5]), separator=", ", precision=1)
     '[1. , 2.5]'
@@ -148,8 +149,9 @@ def min_scalar_type(a: Any) -> np.dtype[Any]:
 def real_if_close(a: Any, tol: float = 100) -> Array:
     """The real part where all imaginary parts are nearly zero, else the array as it is.
 
-    tol: how near, in units of the machine epsilon where it is above 1, else in absolute terms. The
-    dtype of the result depends on values: raises ConcretizationError for a traced complex array.
+    tol: how near, in units of the machine epsilon if it is above 1, otherwise in absolute terms.
+    The dtype of the result depends on values: raises ConcretizationError for a traced complex
+    array.
 
     >>> jnp.real_if_close(jnp.array([1 + 1e-9j, 2]))
     Array([1., 2.], dtype=float32)

@@ -400,7 +400,7 @@ def tensordot(
 ) -> Array:
     """The sum of products over axes of both: so many last and first ones, or (axes_a, axes_b).
 
-    Raises ShapeError where their lengths or numbers differ.
+    Raises ShapeError if their lengths or numbers differ.
 
     >>> jnp.tensordot(jnp.ones((2, 3)), jnp.ones((3, 2)), axes=1)
     Array([[3., 3.],

@@ -66,7 +66,7 @@ def reshape(
     shape: an integer or a sequence; one length may be -1 and is then found from the others.
     order: "C" reads and writes with the last index fastest, "F" with the first. copy: with True
     the result is a new array, and with False it is `a` itself, or a WeftValueError where the shape
-    is another: arrays do not share memory. Raises ShapeError where the sizes differ.
+    is another: arrays do not share memory. Raises ShapeError if the sizes differ.
 
     >>> jnp.reshape(jnp.arange(6), (2, -1)).shape
     (2, 3)
@@ -132,7 +132,7 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: None = None) -> Array
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """The dimensions in another order: that of `axes`, or reversed.
 
-    Raises ShapeError where `axes` is no permutation.
+    Raises ShapeError if `axes` is no permutation.
 
     >>> jnp.transpose(jnp.ones((2, 3, 4)), (1, 0, 2)).shape
     (3, 2, 4)
@@ -191,7 +191,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     """Dimensions moved to other positions; the others keep their order.
 
-    Raises ShapeError where source and destination do not have the same number of axes.
+    Raises ShapeError if source and destination do not have the same number of axes.
 
     >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
@@ -236,7 +236,8 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
 
 
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
-    """Dimensions of length 1 dropped: those of `axis`, or all. Raises ShapeError for others.
+    """The array without dimensions of length 1: those of `axis`, or all. Raises ShapeError for
+    others.
 
     >>> jnp.squeeze(jnp.ones((1, 3, 1))).shape
     (3,)
@@ -249,7 +250,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape to which all the shapes broadcast. Raises ShapeError where there is none.
+    """The shape to which all the shapes broadcast. Raises ShapeError if there is none.
 
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
@@ -260,7 +261,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
     """The array repeated along new and length-1 dimensions to a shape.
 
-    Raises ShapeError where it does not broadcast to it.
+    Raises ShapeError if it does not broadcast to it.
 
     >>> jnp.broadcast_to(jnp.array([1, 2]), (2, 2))
     Array([[1, 2],
@@ -272,7 +273,7 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
 
 
 def broadcast_arrays(*args: Any) -> list[Array]:
-    """All arrays repeated to their common shape. Raises ShapeError where there is none.
+    """All arrays repeated to their common shape. Raises ShapeError if there is none.
 
     >>> [x.shape for x in jnp.broadcast_arrays(jnp.ones((2, 1)), jnp.ones(3))]
     [(2, 3), (2, 3)]
@@ -409,7 +410,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     """The elements moved by `shift` along `axis`; those moved past the end enter at the start.
 
     shift: an integer or a sequence of them, one per axis (or one for all); it may be traced. axis:
-    None rolls the elements in row-major order. Raises ShapeError where the numbers do not fit.
+    None rolls the elements in row-major order. Raises ShapeError if the numbers do not fit.
 
     >>> jnp.roll(jnp.array([1, 2, 3]), 1)
     Array([3, 1, 2], dtype=int32)

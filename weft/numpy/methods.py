@@ -46,7 +46,7 @@ def view(x: Any, dtype: Any = None, type: None = None) -> Any:
     """The bits of an array read as another dtype.
 
     Where its elements are k times narrower or wider, the last dimension is k times longer or
-    shorter. Raises ShapeError where that is not possible.
+    shorter. Raises ShapeError if that is not possible.
     """
     if type is not None:
         raise not_taken("view", "type", type, "arrays have one class", "leave it out")

@@ -59,7 +59,7 @@ class NamespaceInfo:
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
         """The dtypes that Python numbers get, for each kind; `enable_x64` decides their width.
 
-        Raises WeftValueError for something that is no device.
+        Raises WeftValueError for something that is not a device.
 
         >>> jnp.__array_namespace_info__().default_dtypes()["integral"].name
         'int32'

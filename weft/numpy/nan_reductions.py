@@ -105,7 +105,7 @@ def nanmax(
     a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
     where: Any = None,
 ) -> Array:  # fmt: skip
-    """The largest element along `axis` that is not NaN; NaN where there is none.
+    """The largest element along `axis` that is not NaN; NaN if there is none.
 
     >>> jnp.nanmax(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(3., dtype=float32)
@@ -119,7 +119,7 @@ def nanmin(
     a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
     where: Any = None,
 ) -> Array:  # fmt: skip
-    """The smallest element along `axis` that is not NaN; NaN where there is none.
+    """The smallest element along `axis` that is not NaN; NaN if there is none.
 
     >>> jnp.nanmin(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)

@@ -211,7 +211,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     """The values of a polynomial at `x`, by Horner's rule; of x's shape.
 
     `p` may have more dimensions, which are broadcast against `x`: then its rows are the
-    coefficients. unroll: how many steps one round of the loop takes where there are many.
+    coefficients. unroll: how many steps one round of the loop takes, if there are many.
 
     >>> jnp.polyval(jnp.array([3, 0, 1]), 5)
     Array(76, dtype=int32)
@@ -299,7 +299,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
     """The matrix of powers of a vector: column j has x to the power N - 1 - j, shape (n, N).
 
-    N: by default the length of `x`; increasing: the powers go up from 0. Raises ShapeError where
+    N: by default the length of `x`; increasing: the powers go up from 0. Raises ShapeError if
     `x` is no vector, WeftValueError for a negative N.
 
     >>> jnp.vander(jnp.array([1, 2, 3]), 3)

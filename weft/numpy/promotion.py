@@ -86,7 +86,7 @@ def meeting(operation: str, *values: Any) -> tuple[Any, ...]:
     """Operands that share a common dtype. Where that has 64 bits, numbers and NumPy arrays are
     converted directly, not to the default width first, which would round them.
 
-    Raises as `as_operand`, DTypeError where there is no common dtype, and OverflowError for a
+    Raises as `as_operand`, DTypeError if there is no common dtype, and OverflowError for a
     Python integer beyond it.
     """
     given = operands(operation, *values)
@@ -224,7 +224,7 @@ class Operation:
         self.inexact = inexact
 
     def choose(self, dtype: Any, types: list[ArrayType]) -> Apply:
-        """The primitive or function for a dtype. Raises DTypeError where there is none."""
+        """The primitive or function for a dtype. Raises DTypeError if there is none."""
         wide = wide_dtype(dtype)
         for accepted, apply in self.cases.items():
             if dtype in accepted or (accepted is KEYS and dtypes.is_extended(dtype)):
@@ -264,7 +264,7 @@ class Operation:
     def host_step(
         self, value: Any, of: ArrayType, dtype: Any, weak: bool
     ) -> Callable[[Any], Any] | None:
-        """The conversion of an operand that is no array yet, or None."""
+        """The conversion of an operand that is not an array yet, or None."""
         if isinstance(value, np.ndarray) and of.shape:
             if dtype in _WIDE and value.dtype != of.dtype:
                 wide = ArrayType(of.shape, dtype)
@@ -331,7 +331,7 @@ def _item(value: Any, dtype: Any) -> Any:
 
 
 def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
-    """The shape to which all operands broadcast. Raises ShapeError where there is none."""
+    """The shape to which all operands broadcast. Raises ShapeError if there is none."""
     try:
         return np.broadcast_shapes(*[of.shape for of in types])
     except ValueError:
@@ -352,7 +352,7 @@ def _after_steps(name: str, apply: Apply, steps: list[Unary | None]) -> Apply:
 
 
 def _after_host(apply: Apply, hosts: list[Unary | None]) -> Apply:
-    """The operation on operands some of which are no arrays yet."""
+    """The operation on operands some of which are not arrays yet."""
     first, *rest = hosts
     if not rest:
         assert first is not None

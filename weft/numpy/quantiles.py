@@ -310,7 +310,7 @@ def quantile(
     a: ArrayLike, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method:
     str = "linear", keepdims: bool = False, *, weights: Any = None,
 ) -> Array:  # fmt: skip
-    """The values below which the fractions `q` of the elements along `axis` lie.
+    """The values below which the fractions `q` of the elements along `axis` are.
 
     q: numbers between 0 and 1, whose dimension comes first in the result; method: the value between
     two elements: "linear", "lower", "higher", "midpoint", "nearest", or one of the other methods of

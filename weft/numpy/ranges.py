@@ -95,7 +95,7 @@ def arange(
 ) -> Array:
     """The numbers from `start` (0 where only one number is given) up to `stop`, exclusive.
 
-    The numbers are known while tracing. Raises WeftTypeError where one is traced,
+    The numbers are known while tracing. Raises WeftTypeError if one is traced,
     ZeroDivisionError for a step of 0.
 
     >>> arange(3)
@@ -258,7 +258,7 @@ def linspace(
 ) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`, which is the last one with `endpoint`.
 
-    The ends may be arrays; then `axis` says where the new dimension stands. With `retstep` the
+    The ends may be arrays; `axis` then says where the new dimension is. With `retstep` the
     result is a pair with the distance. Raises ValueError for a negative `num`.
 
     >>> linspace(0, 1, 5)
@@ -478,7 +478,7 @@ def _banded(k: Any, *, shape: tuple[int, int], dtype: Any, below: bool) -> Any:
 
 
 def _inside(shape: tuple[int, ...], k: Any, below: bool) -> Any:
-    """Whether an element of a matrix lies on the k-th diagonal, or also below it."""
+    """Whether an element of a matrix is on the k-th diagonal, or also below it."""
     n = len(shape)
     rows, columns = (broadcasted_iota(dtypes.int32, shape, d) for d in (n - 2, n - 1))
     rows = lax.add(rows, k)

@@ -253,7 +253,7 @@ def _extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: Any, give
 
 
 def check_elements(name: str, aval: ArrayType, axes: tuple[int, ...]) -> None:
-    """Raises WeftValueError where the axes have no elements."""
+    """Raises WeftValueError if the axes have no elements."""
     if aval.size == 0 and 0 in [aval.shape[d] for d in axes]:
         message = f"{name}: no elements to choose from, and no initial="
         wanted = "at least one element along the axes"
@@ -521,7 +521,8 @@ def var(
 ) -> Array:  # fmt: skip
     """The variance along `axis`: the mean squared distance from the mean, a real number.
 
-    ddof (or correction): what is subtracted from the number of elements that the sum is divided by.
+    ddof (or correction): the number to subtract from the count of elements, by which the sum is
+    divided.
 
     >>> jnp.var(jnp.array([1.0, 3.0, 5.0]), ddof=1)
     Array(4., dtype=float32)

@@ -4,8 +4,8 @@ Most functions of the numpy layer check their arguments, and then run one execut
 among them. The types of the arrays and the values of the other arguments determine the executable.
 `repeated` caches it under these, and a repeated call costs a look-up and the executable. The
 function itself is called on a miss, under transformations, for NumPy arrays and lists, for objects
-that are no safe keys, while results are checked (`debug_nans`), and where the executable cannot run
-(a deleted array), so that errors are those of the function.
+that are not safe keys, while results are checked (`debug_nans`), and where the executable cannot
+run (a deleted array), so that errors are those of the function.
 
 That a call ends in one executable is not declared but observed: at the second such call the
 function runs once on stand-ins of its arrays, which show how it uses them.

@@ -116,7 +116,7 @@ def argmin(
 def nanargmax(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
 ) -> Array:
-    """The position of the largest element that is not NaN; -1 where there is none.
+    """The position of the largest element that is not NaN; -1 if there is none.
 
     The result is int32 (int64 under `enable_x64`), of the shape that `argmax` gives. Raises
     WeftValueError for no elements.
@@ -130,7 +130,7 @@ def nanargmax(
 def nanargmin(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
 ) -> Array:
-    """The position of the smallest element that is not NaN; -1 where there is none.
+    """The position of the smallest element that is not NaN; -1 if there is none.
 
     >>> jnp.nanargmin(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1, dtype=int32)
@@ -352,12 +352,12 @@ def _modulo(x: Any, period: Any) -> Any:
 def interp(
     x: ArrayLike, xp: ArrayLike, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Array:
-    """Linear interpolation at `x` between the points (xp, fp), of which xp rises.
+    """Linear interpolation at `x` between the points (xp, fp); xp must increase.
 
     left, right: the values below and above all points (by default those of the end points), or
-    "extrapolate" for the line through the two points at that end; period: of the points, which
-    then need no order. Raises ShapeError where xp and fp differ, and WeftValueError for a period of
-    0 that is known.
+    "extrapolate" for the line through the two points at that end; period: the period of the points,
+    which then need no order. Raises ShapeError if xp and fp differ, and WeftValueError for a period
+    of 0 that is known.
 
     x: any shape, which the result has; xp, fp: shape (n,).
 

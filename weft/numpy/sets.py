@@ -139,7 +139,7 @@ def _all_of(
 def _of_nothing(
     operation: str, ar: Any, axis: int | None, size: Any, fill_value: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """What `_all_of` gives where there are no values: as many fill values as `size` wants."""
+    """What `_all_of` gives if there are no values: as many fill values as `size` wants."""
     of, count = type_of(ar), 0 if size is None else length_of(size, operation, "size")
     if count and fill_value is None:
         message = f"{operation}: size={count} values of no elements"
@@ -287,8 +287,8 @@ def unique(
 
     With return_index the position of the first of each, with return_inverse the number of each
     element's value, with return_counts how often each occurs. size: how many values to return,
-    needed where the array is traced: more are cut off, missing ones are `fill_value` (by default
-    the smallest value).
+    needed if the array is traced: further ones are cut off, missing ones are `fill_value` (by
+    default the smallest value).
 
     Raises ConcretizationError for a traced array without `size`.
 
@@ -490,8 +490,8 @@ def intersect1d(
 ) -> Any:
     """The values that are in both arrays, in increasing order.
 
-    return_indices: also the first position of each in both. size: how many values to return, where
-    the arrays are traced; missing ones are `fill_value`.
+    return_indices: also the first position of each in both. size: how many values to return, needed
+    if the arrays are traced; missing ones are `fill_value`.
 
     >>> jnp.intersect1d(jnp.array([1, 2, 3]), jnp.array([3, 2, 7]))
     Array([2, 3], dtype=int32)
@@ -540,7 +540,7 @@ def setxor1d(
 ) -> Array:
     """The values that are in exactly one of the arrays, in increasing order.
 
-    size: how many values to return, where the arrays are traced; missing ones are `fill_value`.
+    size: how many values to return, needed if the arrays are traced; missing ones are `fill_value`.
 
     >>> jnp.setxor1d(jnp.array([1, 2]), jnp.array([2, 3]))
     Array([1, 3], dtype=int32)

@@ -88,7 +88,7 @@ def result_dtype(function: ufunc, dtype: Any, other: Any) -> Any:
 def folded_operand(function: ufunc, name: str, a: Any, dtype: Any) -> Any:
     """The operand in the dtype in which its elements are combined.
 
-    Raises DTypeError where a result cannot be an operand again, as for comparisons of numbers.
+    Raises DTypeError if a result cannot be an operand again, as for comparisons of numbers.
     """
     a = as_operand(name, unlisted(a))
     if dtype is not None:
@@ -425,9 +425,9 @@ register_parts(PythonUfunc, lambda value: (value.func, value.nin, value.nout, va
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
     """A ufunc from a function of `nin` scalars that gives `nout` of them.
 
-    identity: the value that leaves others as they are; giving one says that the function is
-    associative and commutative, so that reductions may combine elements in any order. The function
-    is traced, so it is written with functions of `weft.numpy`.
+    identity: the value that leaves others as they are. If you give one, the function must be
+    associative and commutative, and reductions may combine elements in any order. The function is
+    traced, so write it with functions of `weft.numpy`.
 
     >>> clipped = jnp.frompyfunc(lambda x, y: jnp.minimum(x + y, 10), 2, 1, identity=0)
     >>> clipped(jnp.array([1, 8]), 3), clipped.reduce(jnp.array([4, 5, 6]))

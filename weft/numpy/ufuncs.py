@@ -89,10 +89,10 @@ class ufunc:
     ) -> Any:
         """Combines the elements along `axis` (None: all of them), from the first to the last.
 
-        dtype: of the operands; initial: what the elements are combined with first; where: a mask of
-        those that take part. Several axes only where the order does not matter. Raises
-        WeftTypeError for a function not of two operands, WeftValueError for no elements without an
-        identity.
+        dtype: that of the operands; initial: a value to combine with the elements first; where: a
+        mask of the elements that take part. Several axes are allowed only if the order does not
+        matter. Raises WeftTypeError for a function not of two operands, WeftValueError for no
+        elements without an identity.
 
         >>> jnp.subtract.reduce(jnp.array([10, 3, 2]))
         Array(5, dtype=int32)

@@ -40,7 +40,7 @@ def _made(values: np.ndarray[Any, Any]) -> Any:
 def bartlett(M: int) -> Array:
     """The triangle 1 - abs(t) for M positions t from -1 to 1, shape (M,).
 
-    Raises WeftTypeError where M is no integer that is known.
+    Raises WeftTypeError if M is no integer that is known.
 
     >>> jnp.bartlett(5)
     Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
@@ -84,7 +84,7 @@ def kaiser(M: int, beta: Any) -> Array:
     """I0(beta sqrt(1 - t²)) / I0(beta) for M positions t from -1 to 1 (Kaiser and Schafer, 1980).
 
     beta: a real number, which may be traced and differentiated; 0 is a window of ones, and larger
-    ones are narrower. Raises ShapeError where it has dimensions, DTypeError where it is complex.
+    ones are narrower. Raises ShapeError if it has dimensions, DTypeError if it is complex.
 
     >>> jnp.kaiser(3, 0.0)
     Array([1., 1., 1.], dtype=float32)

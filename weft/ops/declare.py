@@ -63,7 +63,7 @@ def primitive(
 
     `name` may be a primitive made before, for rules that bind the primitive itself.
 
-    Raises WeftValueError where a primitive made before has one of the rules already.
+    Raises WeftValueError if a primitive made before has one of the rules already.
 
     >>> from weft.extend import core
     >>> from weft.extend.interpreters import mlir

@@ -12,7 +12,7 @@ __all__ = ["check_flag", "check_flags"]
 
 
 def check_flag(value: Any, operation: str, argument: str, *, none: bool = False) -> None:
-    """Raises WeftTypeError where a flag is neither true nor false (nor None, where `none` is set).
+    """Raises WeftTypeError if a flag is neither true nor false (nor None, where `none` is set).
 
     Python gives every object a truth value, under which the string "no" would be true.
     """

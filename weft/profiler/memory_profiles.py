@@ -32,7 +32,7 @@ def device_memory_profile(backend: str | None = None) -> bytes:
 def save_device_memory_profile(
     filename: str | os.PathLike[str], backend: str | None = None
 ) -> None:
-    """Writes `device_memory_profile` to a file, for `pprof --web FILE`. Raises OSError where it
+    """Writes `device_memory_profile` to a file, for `pprof --web FILE`. Raises OSError if it
     cannot be written."""
     with open(filename, "wb") as file:
         file.write(device_memory_profile(backend))

@@ -45,10 +45,10 @@ def _checked_name(name: Any, operation: str) -> str:
 class named_scope:
     """Names the operations of a block or of a function: `with named_scope("attention"):`.
 
-    Scopes nest, as "block/attention". The name stands in front of each operation's own in modules
-    and profiles, and in the errors that these operations raise. Operations of the backward
-    pass get it as "transpose(attention)". A scope changes no result and compiles nothing again.
-    Raises WeftTypeError or WeftValueError where `name` is not a string of one character or more.
+    Scopes nest, as "block/attention". The name precedes each operation's own name in modules and
+    profiles, and in the errors that these operations raise. Operations of the backward pass get it
+    as "transpose(attention)". A scope changes no result and compiles nothing again. Raises
+    WeftTypeError or WeftValueError if `name` is not a string of one character or more.
 
     >>> import weft
     >>> @weft.named_scope("halve")
@@ -87,9 +87,9 @@ class named_scope:
 
 
 def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
-    """A function whose operations stand in the `named_scope` of its own name, or of `name`.
+    """A function whose operations are in the `named_scope` of its own name, or of `name`.
 
-    Raises WeftTypeError or WeftValueError where that is not a string of one character or more.
+    Raises WeftTypeError or WeftValueError if that is not a string of one character or more.
 
     >>> import weft
     >>> halve = weft.named_call(lambda x: x / 2.0, name="halve")
@@ -104,7 +104,7 @@ class TraceAnnotation:
     """Names a block on the host's row of a profile: `with TraceAnnotation("load batch", size=32):`.
 
     Keyword arguments are shown with the name. Outside of profiles it costs about a microsecond.
-    Raises WeftTypeError or WeftValueError where `name` is not a string of one character or more.
+    Raises WeftTypeError or WeftValueError if `name` is not a string of one character or more.
     """
 
     __slots__ = ("_entered", "metadata", "name")
@@ -208,8 +208,8 @@ def start_trace(
     Calls return before devices have finished: let the results be `block_until_ready` before the
     profile is stopped. With `create_perfetto_trace` a file `perfetto_trace.json.gz` is written too;
     `create_perfetto_link` also prints a link that opens it at ui.perfetto.dev, and `stop_trace`
-    waits until it has been followed. Raises ProfilerError where a profile is being taken already,
-    OSError where the directory cannot be made.
+    waits until it has been followed. Raises ProfilerError if a profile is being taken already,
+    OSError if the directory cannot be made.
     """
     directory = os.fspath(log_dir)
     options = profiler_options or ProfileOptions()
@@ -232,7 +232,7 @@ def stop_trace() -> None:
     """Ends the profile that `start_trace` began and writes it: `<log_dir>/plugins/profile/<time>/`
     gets an `.xplane.pb` for TensorBoard and XProf and a `.trace.json.gz` for Perfetto.
 
-    Raises ProfilerError where no profile is being taken.
+    Raises ProfilerError if no profile is being taken.
     """
     with _state.lock:
         session, _state.session = _state.session, None
@@ -253,9 +253,9 @@ def trace(
     create_perfetto_trace: bool = False,
     profiler_options: ProfileOptions | None = None,
 ) -> Iterator[None]:
-    """A `with` block of which a profile is taken, as by `start_trace` and `stop_trace`.
+    """A `with` block that is profiled, as by `start_trace` and `stop_trace`.
 
-    The profile is written also where the block raises.
+    The profile is written even if the block raises an error.
     """
     start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
     try:
@@ -270,7 +270,7 @@ def start_server(port: int) -> Any:
 
     Returns the server.
 
-    Raises ProfilerError where a server runs already.
+    Raises ProfilerError if a server runs already.
     """
     with _state.lock:
         if _state.server is not None:
@@ -283,7 +283,7 @@ def start_server(port: int) -> Any:
 
 @api_boundary
 def stop_server() -> None:
-    """Stops the server that `start_server` began. Raises ProfilerError where there is none."""
+    """Stops the server that `start_server` began. Raises ProfilerError if there is none."""
     with _state.lock:
         if _state.server is None:
             fix = Fix("start_server", "call weft.profiler.start_server(port) before it")
@@ -293,9 +293,9 @@ def stop_server() -> None:
 
 @api_boundary
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
-    """Has profiles of this process include those of another, which runs a server on a port.
+    """Includes in profiles of this process those of another process, which runs a server on a port.
 
-    Returns the function that ends this. Raises ProfilerError where no such server answers.
+    Returns the function that ends this. Raises ProfilerError if no such server answers.
     """
     try:
         ended: Callable[[], None] = profiler.register_subprocess(pid, port)

@@ -5,8 +5,8 @@ key, on every device and under every transformation.
 
 Functions take one key and return an array of the given `shape` and `dtype`; parameters of a
 distribution broadcast to that shape, or determine it where it is None. All raise WeftTypeError for
-an argument that is no key, ShapeError for several keys, a negative length or parameters that do not
-broadcast, and DTypeError for a dtype that cannot hold the result.
+an argument that is not a key, ShapeError for several keys, a negative length or parameters that do
+not broadcast, and DTypeError for a dtype that cannot hold the result.
 
 >>> import weft
 >>> weft.random.normal(weft.random.key(0), (2,), "int32")

@@ -345,8 +345,8 @@ def multinomial(
     is drawn after the other: of the trials that remain, binomially. The derivative in the
     parameters is 0.
 
-    >>> import weft, weft.numpy as wnp
-    >>> drawn = weft.random.multinomial(weft.random.key(0), 100, wnp.array([0.25, 0.25, 0.5]))
+    >>> import weft, weft.numpy as jnp
+    >>> drawn = weft.random.multinomial(weft.random.key(0), 100, jnp.array([0.25, 0.25, 0.5]))
     >>> drawn.shape, drawn.sum().item()
     ((3,), 100.0)
     """

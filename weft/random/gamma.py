@@ -163,8 +163,8 @@ def gamma(
 ) -> Array:
     """Gamma distributed numbers: density x**(a - 1) exp(-x) / gamma(a) for x > 0.
 
-    `a`, which is positive, broadcasts to `shape`, by default its own. Where it is 0 so is the
-    result, and NaN where it is negative. The result has a derivative in `a`, of first order: that
+    `a`, which is positive, broadcasts to `shape`, by default its own. If it is 0, so is the result;
+    if it is negative, the result is NaN. The result has a derivative in `a`, of first order: that
     at a fixed quantile.
 
     >>> import weft
@@ -236,8 +236,8 @@ def dirichlet(
     `shape`, by default their own. The result, of shape `shape + alpha.shape[-1:]`, has a derivative
     in `alpha`, of first order.
 
-    >>> import weft, weft.numpy as wnp
-    >>> drawn = weft.random.dirichlet(weft.random.key(0), wnp.array([1.0, 2.0, 5.0]), (4,))
+    >>> import weft, weft.numpy as jnp
+    >>> drawn = weft.random.dirichlet(weft.random.key(0), jnp.array([1.0, 2.0, 5.0]), (4,))
     >>> drawn.shape, bool(abs(drawn.sum(-1) - 1).max() < 1e-6)
     ((4, 3), True)
     """

@@ -62,7 +62,7 @@ _by_name: dict[str, Generator] = {}
 
 
 def register(generator: Generator) -> Generator:
-    """Registers a generator by name. Raises WeftValueError where the name or tag is taken."""
+    """Registers a generator by name. Raises WeftValueError if the name or tag is taken."""
     for known in _by_name.values():
         if generator.name == known.name or generator.tag == known.tag:
             raise WeftValueError(
@@ -99,7 +99,7 @@ def define_generator(
     arrays of keys in every transformation, pickling and export follow from them. Their results
     are checked at every call.
 
-    Raises WeftValueError where the name or the tag is taken, WeftTypeError for arguments of other
+    Raises WeftValueError if the name or the tag is taken, WeftTypeError for arguments of other
     kinds; a function whose result has another shape or dtype raises when it is called, and the
     error names it.
 

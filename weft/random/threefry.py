@@ -57,7 +57,7 @@ def threefry_2x32(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, 
     dimensions; the results have the shape that the others have. (J. Salmon et al., "Parallel random
     numbers: as easy as 1, 2, 3", SC 2011; its authors' Random123 has the words below.)
 
-    Raises WeftTypeError where key or counter is no pair, DTypeError for words that are not uint32,
+    Raises WeftTypeError if key or counter is no pair, DTypeError for words that are not uint32,
     and ShapeError for words of different shapes.
 
     >>> import numpy as np

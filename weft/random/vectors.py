@@ -195,10 +195,10 @@ def multivariate_normal(
     mean and covariance; those of the covariance by "eigh" and "svd" are not finite where
     eigenvalues are equal.
 
-    >>> import weft, weft.numpy as wnp
-    >>> cov = wnp.array([[2.0, 1.0], [1.0, 1.0]])
-    >>> drawn = weft.random.multivariate_normal(weft.random.key(0), wnp.zeros(2), cov, (5000,))
-    >>> drawn.shape, bool(abs(wnp.cov(drawn.T) - cov).max() < 0.2)
+    >>> import weft, weft.numpy as jnp
+    >>> cov = jnp.array([[2.0, 1.0], [1.0, 1.0]])
+    >>> drawn = weft.random.multivariate_normal(weft.random.key(0), jnp.zeros(2), cov, (5000,))
+    >>> drawn.shape, bool(abs(jnp.cov(drawn.T) - cov).max() < 0.2)
     ((5000, 2), True)
     """
     return _multivariate_normal((key, mean, cov), (shape, dtype, method), out_sharding)
@@ -294,11 +294,11 @@ def orthogonal(
 
     With `m` the matrices have shape (n, m): their columns are orthonormal, or their rows if there
     are fewer of those. The result has shape `(*shape, n, m)`. Raises WeftTypeError or
-    WeftValueError for lengths that are no integers of 0 or more.
+    WeftValueError for lengths that are not integers of 0 or more.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> q = weft.random.orthogonal(weft.random.key(0), 3)
-    >>> bool(abs(q @ q.T - wnp.eye(3)).max() < 1e-6)
+    >>> bool(abs(q @ q.T - jnp.eye(3)).max() < 1e-6)
     True
     """
     return _orthogonal((key,), (n, shape, dtype, m), out_sharding)

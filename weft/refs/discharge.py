@@ -243,7 +243,7 @@ def boxed_call(
     kept: Sequence[int] = (),
 ) -> BoxedCall:
     """A function that gets references of its own in place of those among its arguments, for
-    transformations that change what an argument is. Those at `kept` are handed on as they are."""
+    transformations that change what an argument is. Those at `kept` are passed on as they are."""
     names = leaf_paths(in_tree)
     check_distinct(f"{what} of {function_name(function)}", leaves, lambda: names)
     places = [i for i, leaf in enumerate(leaves) if type(leaf) is Ref and i not in kept]

@@ -48,7 +48,7 @@ class Slice:
         return (self.size - 1) * self.stride + 1 if self.size else 0
 
     def plain(self) -> slice:
-        """The slice of Python, where the start is a number."""
+        """Python's slice, if the start is a number."""
         return slice(self.start, self.start + self.extent, self.stride)
 
 
@@ -63,7 +63,7 @@ pending_nodes.append(
 
 
 def dslice(start: Any, size: Any = None, stride: int | None = None) -> slice | Slice:
-    """A slice of `size` elements from `start`; of `start` elements from 0 where no size is given.
+    """A slice of `size` elements from `start`; of `start` elements from 0 if no size is given.
 
     `start` may be a traced integer, `size` and `stride` are Python's. `dslice(None)` takes all.
     Raises WeftTypeError for a size that is traced, WeftValueError for a stride below 1.

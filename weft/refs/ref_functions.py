@@ -74,7 +74,7 @@ def addupdate(ref: Ref, idx: Any, x: Any) -> None:
 
 @api_boundary
 def freeze(ref: Ref) -> Any:
-    """The array of a reference, which cannot be used any more. Raises WeftValueError where the
+    """The array of a reference, which cannot be used any more. Raises WeftValueError if the
     reference comes from outside of the function that is being traced.
 
     >>> x = weft.new_ref(jnp.zeros(2))
@@ -97,7 +97,7 @@ def free_ref(ref: Ref) -> None:
 @api_boundary
 def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     """A reference to an array of a type (a `ShapeDtypeStruct`, or what `weft.typeof` returns). It
-    holds zeros: no program of XLA's leaves memory unwritten.
+    holds zeros, because XLA's programs leave no memory unwritten.
 
     >>> weft.empty_ref(weft.ShapeDtypeStruct((2,), "float32"))
     Ref([0., 0.], dtype=float32)

@@ -45,7 +45,7 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def root_of(trace: Trace | None) -> StagingTrace | None:
-    """The trace that records what a trace does in the end; None where it is evaluated."""
+    """The trace that records what a trace does in the end; None if it is evaluated."""
     while trace is not None and trace.parent is not None:
         trace = trace.parent
     return trace if isinstance(trace, StagingTrace) else None
@@ -54,9 +54,9 @@ def root_of(trace: Trace | None) -> StagingTrace | None:
 class Ref:
     """A reference to an array; made by `weft.new_ref`.
 
-    `ref[...]` reads the array, `ref[i]` a part of it; `ref[...] = x`, `ref[i] = x` and
-    `ref[i] += x` write. What is written has the dtype of the reference, or is a Python number of a
-    kind that fits, and a shape that broadcasts to that of the part.
+    `ref[...]` reads the array, `ref[i]` a part of it; `ref[...] = x`, `ref[i] = x` and `ref[i] +=
+    x` write. A written value must have the dtype of the reference, or be a Python number of a kind
+    that fits, and its shape must broadcast to that of the part.
 
     >>> total = weft.new_ref(jnp.zeros(3))
     >>> total[1] = 5.0
@@ -128,7 +128,7 @@ class Ref:
         return _recorded_write(place, idx, x)
 
     def addupdate(self, x: Any, idx: Any = ...) -> None:
-        """Adds to a part; where an index names an element twice, both are added."""
+        """Adds to a part; if an index names an element twice, both values are added."""
         place = _place(self)
         x = fitted(place, x, "addupdate")
         if place._tracer is None:
@@ -138,7 +138,7 @@ class Ref:
 
     @property
     def at(self) -> RefParts:
-        """Parts of the reference, to be handed on: `ref.at[i]` is read and written like `ref`."""
+        """Parts of the reference to pass on: you read and write `ref.at[i]` like `ref`."""
         return RefParts(self)
 
     def _fitted(self, value: Any, operation: str) -> Any:
@@ -186,7 +186,7 @@ class Ref:
 
     @property
     def weak_type(self) -> bool:
-        """Whether the dtype came from a Python number and yields to others."""
+        """Whether the dtype came from a Python number and gives way to others."""
         return self.type.weak_type
 
     @property
@@ -201,7 +201,7 @@ class Ref:
 
     @property
     def committed(self) -> bool:
-        """Whether the array was placed on its devices on purpose."""
+        """Whether the array is committed: its user chose the devices that it is on."""
         found: bool = contents(self).committed
         return found
 
@@ -244,9 +244,9 @@ class Ref:
 def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref:
     """A reference that holds an array, or the value of a traced one.
 
-    It can be read and written in functions under any transformation: where it is an argument, and
-    where a function closes over it. `memory_space` and `kind` are for programs that say them; weft
-    has one memory for references. Raises WeftTypeError for a value that is no array or number.
+    You can read and write it in functions under any transformation, as an argument or closed over.
+    `memory_space` and `kind` are accepted for programs that pass them; weft has one memory for
+    references. Raises WeftTypeError for a value that is not an array or number.
 
     >>> count = weft.new_ref(0)
     >>> weft.jit(lambda: count.addupdate(1))()
@@ -427,7 +427,7 @@ def _with_part(ref: Ref, whole: Any, index: Any, value: Any, add: bool = False) 
 
 
 def _shape(ref: Ref, index: Any) -> tuple[int, ...] | None:
-    """The shape of a part of a reference; None where only the value of the index says it."""
+    """The shape of a part of a reference; None if only the value of the index says it."""
     if index is Ellipsis:
         return ref.shape
     for part in index if isinstance(index, tuple) else (index,):

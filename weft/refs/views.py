@@ -95,7 +95,7 @@ class RefView:
         return before
 
     def addupdate(self, x: Any, idx: Any = ...) -> None:
-        """Adds to a part; where an index names an element twice, both are added."""
+        """Adds to a part; if an index names an element twice, both values are added."""
         if idx is Ellipsis:
             self.base.addupdate(x, self.index)
             return

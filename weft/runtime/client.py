@@ -159,7 +159,7 @@ def backend_of(device: Device) -> Backend:
 
 
 def devices(backend: str | None = None) -> list[Device]:
-    """All devices of the default platform or of a named one, those of other processes too.
+    """All devices of the default platform or of a named one, including those of other processes.
 
     Raises PlatformError for a platform that is unknown or not installed.
 
@@ -190,7 +190,7 @@ def local_devices(
 
 
 def device_count(backend: str | None = None) -> int:
-    """How many devices there are in all processes together; arguments and errors as of `devices`.
+    """The number of devices in all processes together; arguments and errors as in `devices`.
 
     >>> import weft
     >>> weft.device_count("cpu") == len(weft.devices("cpu"))
@@ -210,7 +210,7 @@ def local_device_count(backend: str | None = None) -> int:
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process among those that work together; arguments as of `devices`.
+    """The number of this process among those that work together; arguments as in `devices`.
 
     >>> import weft
     >>> weft.process_index()
@@ -220,7 +220,7 @@ def process_index(backend: str | None = None) -> int:
 
 
 def process_count(backend: str | None = None) -> int:
-    """How many processes work together; arguments as of `devices`.
+    """The number of processes that work together; arguments as in `devices`.
 
     >>> import weft
     >>> weft.process_count()
@@ -230,7 +230,7 @@ def process_count(backend: str | None = None) -> int:
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of all processes that work together; arguments as of `devices`.
+    """The numbers of all processes that work together; arguments as in `devices`.
 
     >>> import weft
     >>> weft.process_indices()

@@ -36,7 +36,7 @@ def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> N
 
 
 def refuse(operation: str, argument: str, value: Any, wanted: Any, instead: str) -> None:
-    """Raises WeftNotImplementedError where an argument has another value than `wanted`."""
+    """Raises WeftNotImplementedError if an argument has another value than `wanted`."""
     if value is wanted:
         return
     message, got = f"{operation} takes no {argument}= here", f"{argument}={value!r:.80}"

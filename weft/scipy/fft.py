@@ -287,7 +287,7 @@ def dctn(
     """`dct` over several axes, all where none are given.
 
     s: a length for each axis (-1: that of x); without `axes` they are those of the last axes.
-    Raises ShapeError where s and axes have different lengths, else as `dct`.
+    Raises ShapeError if s and axes have different lengths, else as `dct`.
 
     >>> import weft.numpy as jnp
     >>> dctn(jnp.ones((2, 2)))

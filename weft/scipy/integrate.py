@@ -19,7 +19,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """The integral of y along an axis by the trapezoidal rule: straight lines between samples.
 
     x: where the samples are, (n,) or of a shape that broadcasts with that of y; without it they are
-    dx apart. The result is floating or complex, without the axis. Raises ShapeError where x does
+    dx apart. The result is floating or complex, without the axis. Raises ShapeError if x does
     not fit, AxisError, DTypeError and WeftTypeError.
 
     >>> import weft.numpy as jnp

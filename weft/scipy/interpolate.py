@@ -181,7 +181,7 @@ class RegularGridInterpolator:
 
 
 def _check_rising(operation: str, number: int, row: Any) -> None:
-    """Raises WeftValueError where coordinates are concrete and do not rise."""
+    """Raises WeftValueError if coordinates are concrete and do not rise."""
     if isinstance(row, Tracer):
         return
     known = np.asarray(as_array(row) if isinstance(row, Array) else row)

@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class AbstractDevice:
-    """What is known of a device that is not there: its kind, its cores and its platform.
+    """What is known about a device that is not present: its kind, its cores and its platform.
 
     >>> from weft.sharding import AbstractDevice
     >>> AbstractDevice("H100", None, "gpu").platform
@@ -48,7 +48,7 @@ def make_single_device_sharding(
 def use_abstract_mesh(mesh: AbstractMesh) -> contextlib.AbstractContextManager[Any]:
     """A `with` block in which a mesh without devices is in force: `use_mesh(mesh)`.
 
-    Raises WeftTypeError for what is no AbstractMesh.
+    Raises WeftTypeError for anything that is not an AbstractMesh.
 
     >>> from weft.sharding import AbstractMesh, get_abstract_mesh, use_abstract_mesh
     >>> with use_abstract_mesh(AbstractMesh((2,), ("i",))):

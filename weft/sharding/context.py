@@ -33,7 +33,7 @@ def _check(operation: str, mesh: Any) -> None:
 def use_mesh(mesh: AnyMesh) -> contextlib.AbstractContextManager[AnyMesh]:
     """A `with` block in which a mesh is in force; `with mesh:` does the same.
 
-    Raises WeftTypeError for what is no mesh.
+    Raises WeftTypeError for anything that is not a mesh.
 
     >>> from weft.sharding import get_mesh
     >>> mesh = weft.sharding.Mesh(weft.devices()[:2], "i")
@@ -54,7 +54,7 @@ def _entered(mesh: AnyMesh) -> Iterator[AnyMesh]:
 class set_mesh:
     """Puts a mesh in force from now on; as a context manager, until its block ends.
 
-    `set_mesh(None)` says that none is. Raises WeftTypeError for what is no mesh.
+    `set_mesh(None)` says that none is. Raises WeftTypeError for anything that is not a mesh.
 
     >>> from weft.sharding import get_mesh, set_mesh
     >>> mesh = weft.sharding.Mesh(weft.devices()[:2], "i")
@@ -86,22 +86,22 @@ class set_mesh:
 
 @api_boundary
 def simulate(mesh: AnyMesh | None = None) -> contextlib.AbstractContextManager[None]:
-    """A `with` block in which one device stands in for a mesh (by default, for every mesh).
+    """A `with` block in which one device simulates a mesh (by default, every mesh).
 
     Each axis of the mesh becomes a dimension of the values inside `shard_map`; results equal those
-    on the mesh to rounding, the same functions are refused, and the mesh may be an `AbstractMesh`.
-    Shardings over the mesh mean nothing there. `with` blocks inside one another add up: each of
-    their meshes is simulated. For tests and for debugging; all blocks of an array have to fit on
-    one device. Raises WeftTypeError for what is no mesh.
+    on the mesh up to rounding, the same functions are refused, and the mesh may be an
+    `AbstractMesh`. Shardings over the mesh mean nothing there. Nested `with` blocks simulate all of
+    their meshes. Use it for tests and for debugging; all blocks of an array have to fit on one
+    device. Raises WeftTypeError for anything that is not a mesh.
 
-    >>> import weft.numpy as wnp
+    >>> import weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((1024,), ("i",))
     >>> f = weft.shard_map(
     ...     lambda x: weft.lax.psum(x, "i"), mesh=mesh, in_specs=P("i"), out_specs=P()
     ... )
     >>> with weft.simulate(mesh):
-    ...     print(f(wnp.ones(1024)))
+    ...     print(f(jnp.ones(1024)))
     [1024.]
     """
     if mesh is not None:
@@ -132,19 +132,19 @@ def is_simulated(mesh: AnyMesh) -> bool:
 
 
 def mesh_in_force() -> AnyMesh | None:
-    """The mesh in force, with devices or without; None where there is none."""
+    """The mesh in force, with devices or without; None if there is none."""
     found = current.entered()
     return found.mesh if found is not None else None
 
 
 def get_mesh() -> Mesh | None:
-    """The mesh in force; None where there is none, or one without devices."""
+    """The mesh in force; None if there is none, or one without devices."""
     mesh = mesh_in_force()
     return mesh if isinstance(mesh, Mesh) else None
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The axes of the mesh in force; one that is `empty` where there is none."""
+    """The axes of the mesh in force; one that is `empty` if there is none."""
     mesh = mesh_in_force()
     return mesh.abstract_mesh if isinstance(mesh, Mesh | AbstractMesh) else _NONE
 

@@ -25,7 +25,7 @@ mesh_variable = _entered
 
 
 def entered() -> Entered | None:
-    """The entry in force; None where no mesh was entered."""
+    """The entry in force; None if no mesh was entered."""
     return _entered.get()
 
 

@@ -33,8 +33,8 @@ def is_device(value: Any) -> bool:
 
 
 def check_devices(operation: str, devices: Sequence[Device]) -> None:
-    """Raises WeftTypeError for what is no device and WeftValueError for devices that cannot run
-    one executable together: none, one of them twice, or those of different platforms."""
+    """Raises WeftTypeError for anything that is not a device and WeftValueError for devices that
+    cannot run one executable together: none, one of them twice, or those of different platforms."""
     fix = Fix("devices", "use weft.devices()", {"devices": "weft.devices()"})
     for device in devices:
         if not is_device(device):

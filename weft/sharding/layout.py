@@ -21,15 +21,15 @@ class Layout(Interned):
     """The order of an array's elements in a device's memory.
 
     major_to_minor: the dimensions from the one whose index changes slowest in memory to the one
-    whose neighbours lie side by side: (0, 1) is row-major, (1, 0) column-major. tiling: for devices
+    whose neighbours are side by side: (0, 1) is row-major, (1, 0) column-major. tiling: for devices
     that store arrays in tiles, the shapes of the tiles as a tuple of tuples, the outer ones first;
     CPUs do not, and refuse them where the layout is used.
 
-    `Layout.AUTO` stands where `jit` is to choose a layout: for arguments the one that the function
-    reads fastest, for results the one that it writes fastest.
+    `Layout.AUTO` lets `jit` choose a layout: for arguments, the one that the function reads
+    fastest; for results, the one that it writes fastest.
 
-    Raises WeftTypeError for what is no sequence of integers and WeftValueError for integers that
-    are no permutation.
+    Raises WeftTypeError for anything that is not a sequence of integers and WeftValueError for
+    integers that are not a permutation.
 
     >>> from weft.layout import Layout
     >>> Layout(major_to_minor=(1, 0))
@@ -132,12 +132,12 @@ def _integers(given: Any, name: str, wanted: str, example: str) -> tuple[int, ..
 class Format(Interned):
     """A layout and a sharding: the order of an array's elements, and the devices that hold them.
 
-    layout: a Layout, `Layout.AUTO`, or None where it is left open: an array keeps the one that it
-    has, a new one is row-major. sharding: a sharding or a device; None where it is left open. A
+    layout: a Layout, `Layout.AUTO`, or None if it is left open: an array keeps the one that it
+    has, a new one is row-major. sharding: a sharding or a device; None if it is left open. A
     layout that is given needs its sharding, as every part of an array has it.
 
-    Raises WeftTypeError for what is no layout or no sharding, and WeftValueError for a layout
-    without a sharding.
+    Raises WeftTypeError for anything that is neither a layout nor a sharding, and WeftValueError
+    for a layout without a sharding.
 
     >>> import weft
     >>> from weft.layout import Format, Layout

@@ -34,8 +34,8 @@ Device = Any
 class AxisType(enum.Enum):
     """How the split of arrays over a mesh axis is decided outside of `shard_map`.
 
-    In weft the compiler decides (`Auto`). `Explicit`, shardings as part of every array's type, is
-    not there; the axes of a `shard_map` are manual within it without being declared.
+    In weft the compiler decides (`Auto`). `Explicit`, shardings as part of every array's type, does
+    not exist; the axes of a `shard_map` are manual within it without being declared.
     """
 
     Auto = enum.auto()
@@ -72,7 +72,8 @@ class AnyMesh(Interned, ShownInNotebooks):
 
     @property
     def empty(self) -> bool:
-        """Whether the mesh has no axes, as that of `get_abstract_mesh()` where none is in force."""
+        """Whether the mesh has no axes, like that of `get_abstract_mesh()` if no mesh is in
+        force."""
         return not self.axis_names
 
     @property
@@ -147,7 +148,7 @@ class AbstractMesh(AnyMesh):
 
     `axis_sizes` and `axis_names` have one element for each axis. Equal meshes are one object.
 
-    Raises ShapeError where they differ in number, AxisError for a name that is there twice, and
+    Raises ShapeError if they differ in number, AxisError for a name that is there twice, and
     WeftValueError for a length that is not positive.
 
     >>> from weft.sharding import AbstractMesh
@@ -214,9 +215,9 @@ class Mesh(AnyMesh):
     `axis_names`; `weft.make_mesh` makes one from lengths. A mesh is immutable, and equal meshes are
     one object. `with mesh:` puts it in force, for specs that come without a mesh.
 
-    Raises ShapeError where names and dimensions differ in number, AxisError for a name that is
-    there twice, WeftTypeError for what is no device or no name, and WeftValueError for devices that
-    are there twice or belong to different platforms, and for an axis of length 0.
+    Raises ShapeError if names and dimensions differ in number, AxisError for a name that is there
+    twice, WeftTypeError for anything that is neither a device nor a name, and WeftValueError for
+    devices that are there twice or belong to different platforms, and for an axis of length 0.
 
     >>> from weft.sharding import Mesh
     >>> mesh = Mesh(np.array(weft.devices()[:8]).reshape(4, 2), ("i", "j"))
@@ -330,7 +331,7 @@ def checked_sizes(operation: str, sizes: Any, names: tuple[str, ...]) -> tuple[i
 
 
 def check_rank(operation: str, what: str, sizes: tuple[int, ...], names: tuple[str, ...]) -> None:
-    """Raises ShapeError where there are more names than lengths or fewer, and WeftValueError for a
+    """Raises ShapeError if there are more names than lengths or fewer, and WeftValueError for a
     length that is not positive."""
     if len(sizes) != len(names):
         more = tuple(f"axis_{i}" for i in range(len(names), len(sizes)))
@@ -350,8 +351,8 @@ def check_rank(operation: str, what: str, sizes: tuple[int, ...], names: tuple[s
 
 
 def check_axis_types(operation: str, axis_types: Any, names: tuple[str, ...]) -> None:
-    """Raises WeftTypeError for what is no AxisType, WeftNotImplementedError for one that is not
-    `Auto`, and ShapeError where there are not as many types as names."""
+    """Raises WeftTypeError for anything that is not an AxisType, WeftNotImplementedError for one
+    that is not `Auto`, and ShapeError if there are not as many types as names."""
     if axis_types is None:
         return
     given = (axis_types,) if isinstance(axis_types, (AxisType, str)) else tuple(axis_types)

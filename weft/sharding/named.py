@@ -246,9 +246,9 @@ def named_sharding(
     """The sharding over a mesh that splits arrays as an assignment does, if there is one.
 
     `assignment` holds positions in `device_list`, which may have the mesh's devices in another
-    order; those of the result are positions in its own `device_list`. Where the devices are not
-    those of the mesh, or no spec says the same, the result is a TiledSharding. A spec has no
-    entries for the last dimensions that are not split, and names no axis of length 1.
+    order; those of the result are positions in its own `device_list`. If the devices are not those
+    of the mesh, or no spec says the same, the result is a TiledSharding. A spec has no entries for
+    the last dimensions that are not split, and names no axis of length 1.
     """
     listed = tuple(device_list)
     tiled = TiledSharding(listed, assignment)

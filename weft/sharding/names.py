@@ -19,7 +19,8 @@ def quoted(names: Iterable[Any]) -> str:
 def axis_names(operation: str, names: Any) -> tuple[str, ...]:
     """The names of a mesh's axes: one name, or a sequence of different ones.
 
-    Raises WeftTypeError for what is no name and AxisError for a name that stands there twice.
+    Raises WeftTypeError for anything that is not a name and AxisError for a name that stands there
+    twice.
     """
     if isinstance(names, str):
         names = (names,)

@@ -66,7 +66,7 @@ class Sharding(Interned):
 
     @property
     def memory_kind(self) -> str:
-        """The kind of memory that arrays lie in: "device" unless the sharding says another."""
+        """The kind of memory that holds the arrays: "device" unless the sharding says otherwise."""
         return DEVICE_MEMORY
 
     def with_memory_kind(self, kind: str) -> Sharding:
@@ -91,12 +91,12 @@ class Sharding(Interned):
 
         The result holds positions in `device_list`. It has one axis for each dimension, as long as
         the number of blocks along it, and a last axis for the devices that hold equal copies.
-        None: every device holds the whole array. Raises ShapeError where arrays of `ndim`
+        None: every device holds the whole array. Raises ShapeError if arrays of `ndim`
         dimensions cannot be laid out so.
         """
 
     def check_shape(self, operation: str, what: str, shape: Sequence[int]) -> None:
-        """Raises ShapeError where an array of this shape cannot be laid out so.
+        """Raises ShapeError if an array of this shape cannot be laid out so.
 
         `what` says which array it is, in the text of the error.
         """
@@ -153,13 +153,13 @@ class Sharding(Interned):
         return found
 
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape of each device's block. Raises ShapeError where a shape cannot be split so."""
+        """The shape of each device's block. Raises ShapeError if a shape cannot be split so."""
         return _shard_shape(self, checked_shape("shard_shape", global_shape))
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, tuple[slice, ...]]:
         """The part of an array of this shape that each device holds, as an index.
 
-        Raises ShapeError where the shape cannot be split so.
+        Raises ShapeError if the shape cannot be split so.
         """
         indices = block_slices(self, checked_shape("devices_indices_map", global_shape))
         return dict(zip(self.device_list, indices, strict=True))
@@ -172,7 +172,8 @@ class Sharding(Interned):
         return {device: index for device, index in found.items() if is_addressable(device)}
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
-        """Whether arrays of `ndim` dimensions lie the same way, on devices in the same order."""
+        """Whether arrays of `ndim` dimensions are split in the same way, on devices in the same
+        order."""
         return self is other or _equivalent(self, other, ndim)
 
 
@@ -238,7 +239,7 @@ def _indivisible(
 class SingleDeviceSharding(Sharding):
     """The whole array on one device.
 
-    Raises WeftTypeError for what is no device.
+    Raises WeftTypeError for anything that is not a device.
 
     >>> from weft.sharding import SingleDeviceSharding
     >>> SingleDeviceSharding(weft.devices()[0]).shard_shape((4, 2))
@@ -298,10 +299,10 @@ class TiledSharding(Sharding):
 
     The compiler may choose such a sharding for a result. `assignment` has the form that
     `Sharding.assignment` describes, and thereby belongs to arrays of one number of dimensions;
-    None stands for a copy on each device.
+    None means a copy on each device.
 
-    Raises WeftTypeError for what is no device or no array of integers, and WeftValueError unless
-    every device stands in the assignment exactly once.
+    Raises WeftTypeError for anything that is neither a device nor an array of integers, and
+    WeftValueError unless every device stands in the assignment exactly once.
 
     >>> from weft.sharding import TiledSharding
     >>> devices = weft.devices()[:3]

@@ -107,7 +107,7 @@ class PartitionSpec(Immutable):
         return self._axes
 
     def entry_axes(self, dimension: int) -> tuple[str, ...]:
-        """The mesh axes that split a dimension, the outermost first; () where none does."""
+        """The mesh axes that split a dimension, the outermost first; () if none does."""
         entry = self._entries[dimension] if dimension < len(self._entries) else None
         if isinstance(entry, str):
             return (entry,)
@@ -147,7 +147,7 @@ class PartitionSpec(Immutable):
         return entry in self._entries
 
     def index(self, value: Any) -> int:
-        """The first dimension that has this entry. Raises ValueError where none has."""
+        """The first dimension that has this entry. Raises ValueError if none has."""
         return self._entries.index(value)
 
     def count(self, value: Any) -> int:

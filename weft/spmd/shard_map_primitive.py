@@ -361,7 +361,7 @@ def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> M
 
 
 def _check_free(axis: AxisData, axes: tuple[str, ...], params: Params, specs: Specs) -> None:
-    """Raises AxisError where a function uses mesh axes that the mapped axis is to be split over."""
+    """Raises AxisError if a function uses mesh axes that the mapped axis is to be split over."""
     manual = params["manual"]
     used = {name for spec in specs for name in spec.axes()}
     if "jaxpr" in params:

@@ -55,7 +55,7 @@ class SimulationTracer(BlockValue):
         return None if self.type.varying else self.known()
 
     def known(self) -> Any:
-        """Returns the array of all blocks; None where only its type is known."""
+        """Returns the array of all blocks; None if only its type is known."""
         value = self.stacked
         return value.concrete() if isinstance(value, Tracer) else value
 

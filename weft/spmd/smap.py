@@ -29,18 +29,18 @@ def smap(
     """A function that every device along one mesh axis runs on its own blocks: `shard_map` over
     that axis, with specs written as numbers of dimensions.
 
-    `in_axes` and `out_axes` are tree prefixes of the arguments and of the result: each leaf the
-    dimension that is split along `axis_name`, or None for what is whole everywhere. The mesh is
-    the one in force; its other axes stay with the compiler. `bucket_bytes` is that of `shard_map`.
-    Without a function it is a decorator.
+    `in_axes` and `out_axes` are tree prefixes of the arguments and of the result: each leaf is the
+    dimension that is split along `axis_name`, or None for a value that is whole everywhere. The
+    mesh is the one in force; its other axes stay with the compiler. `bucket_bytes` is that of
+    `shard_map`. Without a function it is a decorator.
 
     Raises WeftNotImplementedError without `in_axes`: types do not say how arrays are split.
-    Otherwise raises what `shard_map` does, and WeftTypeError for axes that are no numbers.
+    Otherwise raises what `shard_map` does, and WeftTypeError for axes that are not numbers.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> with weft.set_mesh(weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])):
     ...     double = weft.smap(lambda x: 2 * x, in_axes=0, out_axes=0, axis_name="i")
-    ...     print(double(wnp.arange(4)))
+    ...     print(double(jnp.arange(4)))
     [0 2 4 6]
     """
     if f is None:

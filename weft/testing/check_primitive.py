@@ -105,8 +105,8 @@ def rule_sources(primitive: Primitive) -> dict[str, str]:
 def check_primitive(primitive: Primitive, examples: Iterable[Any]) -> Report:
     """Checks every rule of a primitive, given or derived, against every other.
 
-    Each of the `examples` is an `Example(args, params)`, or the tuple of operands where there are
-    no parameters. They should stay away from points where the function has no derivative, and an
+    Each of the `examples` is an `Example(args, params)`, or the tuple of operands if there are no
+    parameters. They should stay away from points where the function has no derivative, and an
     operand may have its elements rotated. An `Example` may also say what results are `wanted`, in
     which operands there is no derivative (`constant`), and how many and in which modes (`order`,
     `modes`). On each it compares: the type rule with what is computed, for each inexact dtype, weak
@@ -124,7 +124,8 @@ def check_primitive(primitive: Primitive, examples: Iterable[Any]) -> Report:
 
     The result is a `Report`, which prints as a table; `report.raise_if_failed()` raises JaxprError
     for a test. A property that builds on a rule that failed is skipped, so the first failure names
-    the rule that is wrong. Raises WeftTypeError for what is no primitive and for no examples.
+    the rule that is wrong. Raises WeftTypeError for anything that is not a primitive and for no
+    examples.
 
     >>> from weft.extend.core import define_primitive
     >>> square = define_primitive("square", body=lambda x: x * x)
@@ -151,7 +152,7 @@ def check_primitive(primitive: Primitive, examples: Iterable[Any]) -> Report:
 
 
 def _examples(primitive: Primitive, examples: Iterable[Any]) -> Iterator[Example]:
-    """The examples, smallest first. Raises WeftTypeError where one is none, or there are none."""
+    """The examples, smallest first. Raises WeftTypeError if one is none, or there are none."""
     found = []
     for example in examples:
         if isinstance(example, (tuple, list)):

@@ -233,8 +233,8 @@ def check_grads(
     derivative is compared with finite differences with step `eps`, the second with finite
     differences of the first. Arguments are trees; leaves that are not inexact stay constant.
 
-    >>> import weft.numpy as wnp
-    >>> check_grads(wnp.sin, (0.5,), order=2)
+    >>> import weft.numpy as jnp
+    >>> check_grads(jnp.sin, (0.5,), order=2)
     """
     if not set(modes) <= {"fwd", "rev"} or not modes:
         message = 'check_grads: modes are "fwd" and "rev"'

@@ -88,7 +88,7 @@ class PrimitiveApplication:
         ]
 
     def smooth(self, *, order: int = 1, mode: str = "fwd") -> list[int]:
-        """`inexact`. Raises Skipped where there is none, or no such derivative is to be taken."""
+        """`inexact`. Raises Skipped if there is none, or no such derivative is to be taken."""
         if self.example.order < order:
             raise Skipped(f"the example has order={self.example.order}")
         if mode not in self.example.modes:

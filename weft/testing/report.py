@@ -13,7 +13,7 @@ __all__ = ["Check", "Example", "Report"]
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Example:
-    """Operands and parameters of one application, and what is known of it.
+    """Operands and parameters of one application, and what is known about it.
 
     args: the operands, arrays or numbers; params: the parameters; wanted: the results as an
     independent computation gives them (a sequence of them where the primitive has several), or None
@@ -89,7 +89,7 @@ class Report:
         return failed[0].rule if failed else None
 
     def raise_if_failed(self, missing: bool = False) -> Report:
-        """The report itself. Raises JaxprError where a check failed (or a rule is `missing`)."""
+        """The report itself. Raises JaxprError if a check failed (or a rule is `missing`)."""
         wrong = [*self.failed, *(self.with_outcome("missing") if missing else [])]
         if wrong:
             change = "define" if wrong[0].outcome == "missing" else "correct"

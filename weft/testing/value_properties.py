@@ -1,4 +1,4 @@
-"""Properties of types, lowerings and jaxprs: each raises AssertionError where a rule of a
+"""Properties of types, lowerings and jaxprs: each raises AssertionError if a rule of a
 primitive does not agree with the others."""
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def sweep(case: PrimitiveApplication) -> None:
 
 
 def _compute(case: PrimitiveApplication, given: Mapping[str, Sequence[Any]]) -> None:
-    """Raises AssertionError where the results for operands of some dtype have other types."""
+    """Raises AssertionError if the results for operands of some dtype have other types."""
     found = jit(lambda every: {name: case.call(*args) for name, args in every.items()})(given)
     for name, outs in found.items():
         for x, of in zip(outs, case.program(given[name]).out_types, strict=True):

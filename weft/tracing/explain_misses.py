@@ -433,7 +433,7 @@ class MissOfBody(Miss):
 
 
 def _recording() -> bool:
-    """Whether a jaxpr is being recorded: traces inside of that are no misses of their own."""
+    """Whether a jaxpr is being recorded: traces inside of that are not misses of their own."""
     trace: Trace | None = current_trace()
     while trace is not None and trace is not bottom_trace():
         if isinstance(trace, StagingTrace):

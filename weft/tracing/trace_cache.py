@@ -90,7 +90,7 @@ class _Entry:
     """One cached trace.
 
     key: keeps the identities in it unique; witnesses: the objects that a function must share with
-    the one that was traced, None where equal content is enough; consts: the closed-over values, as
+    the one that was traced, None if equal content is enough; consts: the closed-over values, as
     weak references where the key has them; watches: weak references that call the cache when an
     object dies whose identity is in the key.
     """
@@ -118,7 +118,7 @@ class _Entry:
         )
 
     def result(self) -> Any:
-        """The trace with its closed-over values; None where one of them is gone."""
+        """The trace with its closed-over values; None if one of them is gone."""
         consts = [x() if type(x) is weakref.ref else x for x in self.consts]
         if any(x is None for x in consts):
             return None

@@ -2,11 +2,11 @@
 
 A tree is a leaf or a registered container of trees: list, tuple, namedtuple, dict (keys in sorted
 order), OrderedDict (in its own order), defaultdict, `None` (which has no leaves), dataclasses and
-other classes that users register. The structure of a tree is a hashable `PyTreeDef`. All
-functions here are Python over the C++ flattening of `weft/runtime/jaxlib/pytree.py`; what they add
-is key paths, so that an error can say which leaf of a model it is about.
+other classes that users register. The structure of a tree is a hashable `PyTreeDef`. All functions
+here are Python over the C++ flattening of `weft/runtime/jaxlib/pytree.py`; they add key paths, so
+that an error can say which leaf of a model it is about.
 
-A *prefix* of a tree is a tree whose leaves stand where the other has subtrees: `in_axes`, shardings
+A *prefix* of a tree is a tree with leaves where the other has subtrees: `in_axes`, shardings
 and specs are given as prefixes, and each of their leaves holds for the whole subtree.
 """
 
@@ -220,7 +220,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
     """Calls `f` on each leaf and returns the tree of the results.
 
     The trees in `rest` have `tree` as a prefix; `f` also gets their subtrees at the path of the
-    leaf. Raises TreeError where they do not match. An error that `f` raises carries a note with the
+    leaf. Raises TreeError if they do not match. An error that `f` raises carries a note with the
     path of the leaf.
 
     >>> map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
@@ -363,7 +363,7 @@ def transpose(
 ) -> Any:
     """Turns a tree of trees inside out: from outer of inner to inner of outer.
 
-    `inner_treedef=None` means that of the first subtree. Raises TreeError where the tree has
+    `inner_treedef=None` means that of the first subtree. Raises TreeError if the tree has
     another structure.
 
     >>> transpose(structure([0, 0]), structure({"x": 0}), [{"x": 1}, {"x": 2}])
@@ -436,7 +436,7 @@ def treedef_is_leaf(treedef: PyTreeDef) -> bool:
 def prefix_leaves(name: str, prefix: Any, full: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """For each leaf of `full` (a tree or a structure) the leaf of `prefix` that holds for it.
 
-    `name` is the name of the prefix in errors, such as "in_axes". Raises TreeError where it is not
+    `name` is the name of the prefix in errors, such as "in_axes". Raises TreeError if it is not
     a prefix of `full`.
 
     >>> prefix_leaves("in_axes", (0, 1), structure(({"w": 0, "b": 0}, 0)))
@@ -478,7 +478,7 @@ def _count_leaves(prefix: PyTreeDef, full: PyTreeDef, counts: list[int]) -> bool
 def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """For each leaf of `full_tree` the leaf of `prefix_tree` that holds for it.
 
-    Raises TreeError where `prefix_tree` is not a prefix of `full_tree`.
+    Raises TreeError if `prefix_tree` is not a prefix of `full_tree`.
 
     >>> broadcast_prefix([1, 2], [{"a": 0, "b": 0}, 0])
     [1, 1, 2]

@@ -47,9 +47,9 @@ def place(path: KeyPath) -> str:
 
 
 class Difference(NamedTuple):
-    """A difference of two trees: its path, what each has there, and how to mend the left one.
+    """A difference of two trees: its path, what each has there, and how to fix the left one.
 
-    `fix.data` always has the "path", and a "replacement" of the subtree there where it is plain.
+    `fix.data` always has the "path", and a "replacement" of the subtree there if it is plain.
     """
 
     path: KeyPath

@@ -118,7 +118,7 @@ def register_class(cls: C) -> C:
 def register_class_with_keys(cls: C) -> C:
     """Decorates a class with `tree_flatten_with_keys()` and a class method `tree_unflatten`.
 
-    A method `tree_flatten()` is used where no keys are asked for.
+    A method `tree_flatten()` is used if no keys are requested.
     """
     _check_methods("tree.register_class_with_keys", cls, "tree_flatten_with_keys")
     register_with_keys(

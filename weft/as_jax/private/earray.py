@@ -10,7 +10,7 @@ __all__ = ["EArray"]
 
 
 class EArray:
-    """Raises WeftNotImplementedError where it is made."""
+    """Raises WeftNotImplementedError if it is made."""
 
     def __init__(self, aval: Any, data: Any) -> None:
         raise WeftNotImplementedError(

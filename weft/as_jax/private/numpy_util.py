@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-import weft.numpy as wnp
+import weft.numpy as jnp
 
 __all__ = ["promote_dtypes", "promote_dtypes_complex", "promote_dtypes_inexact"]
 
 
 def _converted(args: Any, *floor: Any) -> list[Any]:
-    dtype = wnp.result_type(*args, *floor)
-    return [wnp.asarray(x, dtype) for x in args]
+    dtype = jnp.result_type(*args, *floor)
+    return [jnp.asarray(x, dtype) for x in args]
 
 
 def promote_dtypes(*args: Any) -> list[Any]:
@@ -23,8 +23,8 @@ def promote_dtypes(*args: Any) -> list[Any]:
 
 def promote_dtypes_inexact(*args: Any) -> list[Any]:
     """The arguments as arrays of their common dtype, floating where that is an integer."""
-    common = wnp.result_type(*args)
-    inexact = wnp.issubdtype(common, np.inexact)
+    common = jnp.result_type(*args)
+    inexact = jnp.issubdtype(common, np.inexact)
     return _converted(args) if inexact else _converted(args, 1.0)
 
 

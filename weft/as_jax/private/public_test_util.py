@@ -26,7 +26,7 @@ def _tolerance(given: Any, arrays: tuple[Any, ...]) -> float:
 
 
 def check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: str = "") -> None:
-    """Raises AssertionError where two trees differ by more than their narrower dtypes explain.
+    """Raises AssertionError if two trees differ by more than their narrower dtypes explain.
 
     A tolerance is a number, or a dict from dtypes to numbers.
     """

@@ -1,4 +1,5 @@
-"""Checks of values in programs: `check` where the user writes one, NaNs, divisors, indices."""
+"""Checks of values in programs: the user's own (`check`), and checks of NaNs, divisors and
+indices."""
 
 from weft.experimental.checkify.failures import Error, ErrorCategory, JaxRuntimeError, init_error
 from weft.experimental.checkify.transformation import (

@@ -53,14 +53,15 @@ all_checks = automatic_checks | user_checks
 def checkify(
     f: Callable[P, R], errors: Iterable[ErrorCategory] = user_checks
 ) -> Callable[P, tuple[Error, R]]:
-    """A function that returns an `Error` beside the result of `f`: whether a check failed in it.
+    """A function that returns an `Error`, which says whether a check failed in `f`, together with
+    the result of `f`.
 
     `errors` says which checks count: `user_checks` (those of `check`), `nan_checks` (an operation
     made a NaN), `div_checks` (division by zero), `index_checks` (an index out of bounds), or any of
     them joined. The first that fails, in the order of the program, is kept; the computation goes on
-    all the same. It works in jitted functions, loops, branches, custom derivatives and shard_map,
+    nevertheless. It works in jitted functions, loops, branches, custom derivatives and shard_map,
     and `jit`, `vmap` and `grad` apply to the function as to any other. Raises WeftTypeError for
-    what is no function, or no set of categories.
+    anything that is neither a function nor a set of categories.
 
     >>> from weft.experimental import checkify
     >>> error, y = weft.jit(checkify.checkify(jnp.log, errors=checkify.nan_checks))(-1.0)
@@ -100,7 +101,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     ValueError) at once, and a jitted function that holds one is refused with WeftValueError when it
     is compiled, unless `debug` is set: then the check is left out. `msg` is formatted with the
     other arguments, trees of arrays, by `str.format`. Raises WeftTypeError for a predicate that is
-    no boolean scalar, and for values that are no arrays.
+    not a boolean scalar, and for values that are not arrays.
 
     >>> from weft.experimental import checkify
     >>> checkify.check(jnp.sum(jnp.ones(3)) > 2, "too little")
@@ -151,7 +152,7 @@ def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
 def check_error(error: Error) -> None:
     """Raises what `error.throw()` does, as a check that `checkify` turns into a result again.
 
-    Raises WeftTypeError for what is no `Error`.
+    Raises WeftTypeError for anything that is not an `Error`.
 
     >>> from weft.experimental import checkify
     >>> error, y = weft.jit(checkify.checkify(jnp.log, errors=checkify.nan_checks))(1.0)

@@ -37,7 +37,7 @@ def jet(
     `factorial_scaled=False` coefficients of powers are taken and returned, instead of derivatives.
 
     The cost grows with the square of the order, where nested `jvp` doubles it with each. Raises
-    WeftValueError for series of different lengths, WeftTypeError for arguments that are no arrays,
+    WeftValueError for series of different lengths, WeftTypeError for arguments that are not arrays,
     DTypeError or ShapeError for ones that do not fit. Source: Griewank, Walther: Evaluating
     Derivatives (2008), chapter 13.
 
@@ -92,7 +92,7 @@ def jet2(fun: Callable[..., Any], primals: Any, series: Any, **more: Any) -> tup
 
 
 def _derivatives(x: Any, terms: Any, factors: Sequence[int]) -> list[Any]:
-    """The derivatives of a result; zeros of its own dtype for one that is no floating number."""
+    """The derivatives of a result; zeros of its own dtype for one that is not a floating number."""
     if type_of(x).dtype not in dtypes.INEXACT:
         return [zeros(type_of(x)) for _ in factors]
     pairs = zip(factors, instantiated(terms, x), strict=True)

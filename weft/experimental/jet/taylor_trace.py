@@ -114,7 +114,7 @@ class JetTrace(Trace):
     def later(
         self, primitive: Primitive, primals: Values, args: Sequence[Any], params: Params
     ) -> Any:
-        """The results of a primitive whose coefficients are derived when they are asked for."""
+        """The results of a primitive whose coefficients are derived on demand."""
         found: list[list[Coefficients]] = []
 
         def coefficients(place: int) -> Coefficients:

@@ -23,7 +23,7 @@ __all__ = [
 
 
 def _overhanging(ref: Any, idx: Any) -> list[tuple[int, int, int]] | None:
-    """What is added to an array so that a slice may begin at any of its elements; None where no
+    """What is added to an array so that a slice may begin at any of its elements; None if no
     slice begins at a traced number."""
     found = indexing.windows(idx, ref.shape)[0]
     if not found:
@@ -84,8 +84,8 @@ def load(
 ) -> Any:
     """The part of a reference at an index; `other` where `mask` is False.
 
-    A slice with a traced start may reach past the end: what is read there is what stands where
-    nobody has written.
+    A slice with a traced start may reach past the end: it then reads the values of unwritten
+    memory.
 
     >>> from weft.experimental import pallas as pl
     >>> pl.load(weft.new_ref(jnp.arange(3)), slice(0, 2), mask=np.array([True, False]), other=7)
@@ -183,8 +183,8 @@ _least, _greatest = _extreme("min"), _extreme("max")
 
 @api_boundary
 def atomic_add(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
-    """Adds to the part of a reference at an index, and returns what it was; where an index names an
-    element twice, both are added.
+    """Adds to the part of a reference at an index, and returns what it was; if an index names an
+    element twice, both values are added.
 
     >>> from weft.experimental import pallas as pl
     >>> x = weft.new_ref(jnp.zeros(2))
@@ -233,7 +233,7 @@ def atomic_xchg(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> 
 
 @api_boundary
 def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
-    """Writes a reference where it holds `cmp`, and returns what it held."""
+    """Writes a reference if it holds `cmp`, and returns what it held."""
 
     def change(before: Any) -> Any:
         return jnp.where(before == _like(cmp, before), _like(val, before), before)

@@ -137,7 +137,7 @@ class Operand:
         )
 
     def starts(self, indices: Sequence[Any], scalars: Sequence[Any]) -> list[Any] | None:
-        """Where the block begins, per dimension; None where it is the whole array."""
+        """Where the block begins, per dimension; None if it is the whole array."""
         if self.lengths == self._padded:
             return None
         if self.index_map is None:

@@ -60,6 +60,6 @@ def program_id(axis: int) -> Any:
 
 @api_boundary
 def num_programs(axis: int) -> Any:
-    """The length of an axis of the grid: an int, or an array where the grid has one. Errors are
+    """The length of an axis of the grid: an int, or an array if the grid has one. Errors are
     those of `program_id`."""
     return _of_axis("num_programs", axis, "lengths")

@@ -134,8 +134,8 @@ def with_scoped(
 
 
 def run_state(function: Callable[..., None]) -> Callable[..., Any]:
-    """A function of arrays: it runs a function on references to them, and returns what these hold
-    in the end.
+    """A function of arrays: it runs a function on references to them, and returns the final content
+    of these references.
 
     >>> from weft.experimental import pallas as pl
     >>> pl.run_state(lambda x_ref: x_ref.addupdate(1.0))(jnp.zeros(2))
@@ -152,17 +152,17 @@ def run_state(function: Callable[..., None]) -> Callable[..., Any]:
 
 
 def empty(shape: Any, dtype: Any) -> Any:
-    """An array that nobody has written: NaN, or the least integer."""
+    """An unwritten array: NaN, or the least integer."""
     return buffer(MemorySpace.ANY(shape, dtype))
 
 
 def empty_like(x: Any) -> Any:
-    """A tree of arrays that nobody has written, with shapes and dtypes like those of `x`."""
+    """A tree of unwritten arrays, with shapes and dtypes like those of `x`."""
     return tree.map(lambda leaf: empty(leaf.shape, leaf.dtype), x)
 
 
 def empty_ref_like(x: Any) -> Ref:
-    """A reference to an array that nobody has written, with the shape and dtype of `x`."""
+    """A reference to an unwritten array, with the shape and dtype of `x`."""
     return new_ref(empty(x.shape, x.dtype))
 
 
@@ -190,8 +190,8 @@ def dot(
     allow_tf32: bool | None = None,
     precision: Any = None,
 ) -> Any:
-    """The product of two matrices, each transposed if asked; sums are float32 or int32, and
-    float64 where both are. Raises WeftValueError for what is no matrix.
+    """The product of two matrices, each transposed if asked; sums are float32 or int32, and float64
+    if both are. Raises WeftValueError for anything that is not a matrix.
 
     >>> from weft.experimental import pallas as pl
     >>> pl.dot(jnp.ones((3, 2)), jnp.ones((3, 4)), trans_a=True).shape
@@ -247,7 +247,7 @@ def semaphore_signal(
 
 
 def semaphore_wait(sem_or_view: Any, value: Any = 1, *, decrement: bool = True) -> None:
-    """Takes from the count of a semaphore. It does not wait: nobody else runs."""
+    """Takes from the count of a semaphore. It does not wait, because nothing else runs."""
     if decrement:
         sem_or_view[...] = sem_or_view[...] - jnp.asarray(value, sem_or_view.dtype)
 

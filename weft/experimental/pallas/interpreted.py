@@ -78,13 +78,13 @@ def pallas_call(
     what is in them from one step to the next. `in_specs` and `out_specs` are trees of `BlockSpec`
     like those of operands and results; `grid` is a length or a tuple of them. `grid_spec` says all
     of this at once. A result in `input_output_aliases` (operand to result, by number) begins as
-    the operand. What nobody has written is NaN, or the least integer.
+    the operand. Unwritten memory holds NaN, or the least integer.
 
     With `interpret=True` (or `tpu.InterpretParams()`) it runs, and has the derivatives of the loop
     that it is; without, the function raises WeftNotImplementedError when it is called. What only a
     compiler of kernels reads (`compiler_params`, `cost_estimate`, `metadata`) is not looked at.
 
-    Raises WeftTypeError, WeftValueError, ShapeError and TreeError where grid, blocks, kernel and
+    Raises WeftTypeError, WeftValueError, ShapeError and TreeError if grid, blocks, kernel and
     operands do not fit.
 
     >>> from weft.experimental import pallas as pl

@@ -35,7 +35,7 @@ ds = dslice  # its other name in Pallas
 
 @dataclasses.dataclass(frozen=True)
 class MemoryRef:
-    """A buffer of a kernel: what it holds, and where it lies."""
+    """A buffer of a kernel: what it holds, and where it is."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -43,7 +43,7 @@ class MemoryRef:
 
 
 class MemorySpace(enum.Enum):
-    """Where a block of a kernel lies. An interpreted kernel has one memory for all of them."""
+    """Where a block of a kernel is. An interpreted kernel has one memory for all of them."""
 
     ANY = "any"
     HOST = "host"
@@ -83,7 +83,7 @@ class SemaphoreType(enum.Enum):
 
     @property
     def memory_space(self) -> MemorySpace:
-        """Where semaphores lie."""
+        """Where semaphores are."""
         return MemorySpace.SEMAPHORE
 
     def __call__(self, shape: Any) -> MemoryRef:
@@ -144,7 +144,7 @@ class Blocked:
 
 @dataclasses.dataclass(frozen=True)
 class Element:
-    """A dimension of which a block has `block_size` elements: an index map says the first one.
+    """A dimension in which a block has `block_size` elements: an index map gives the first one.
 
     The array is thought to have `padding` more elements before and behind it.
     """
@@ -155,12 +155,12 @@ class Element:
 
 @dataclasses.dataclass(frozen=True)
 class Squeezed:
-    """A dimension of which a block has one element, and which the kernel does not see."""
+    """A dimension in which a block has one element, and which the kernel does not see."""
 
 
 @dataclasses.dataclass(frozen=True)
 class BoundedSlice:
-    """A dimension of which a block has at most `block_size` elements; it cannot be interpreted."""
+    """A dimension in which a block has at most `block_size` elements; it cannot be interpreted."""
 
     block_size: int
 
@@ -181,7 +181,7 @@ squeezed = Squeezed()
 class BlockSpec:
     """How an operand of a kernel is divided into blocks.
 
-    `block_shape` has an entry per dimension: the length of a block, None for a dimension of which
+    `block_shape` has an entry per dimension: the length of a block, None for a dimension in which
     the kernel sees one element, `Element(length)` for blocks that begin anywhere. `index_map` gets
     the indices of the grid and returns the index of the block, per dimension. Without a shape a
     block is the whole array; without an index map it is the first block.
@@ -244,8 +244,8 @@ for _kind in (BlockSpec, GridSpec, PrefetchScalarGridSpec):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InterpretParams:
-    """How a TPU is imitated. weft runs the grid in order, with what these say of memory that
-    nobody has written; what would watch the threads of a TPU cannot be asked for."""
+    """How a TPU is imitated. weft runs the grid in order, with these parameters' values for
+    unwritten memory; the options that watch the threads of a TPU are not available."""
 
     dma_execution_mode: str = "on_wait"
     detect_races: bool = False

@@ -77,7 +77,7 @@ def roll(
 @api_boundary
 def bitcast(x: Any, ty: Any) -> Any:
     """The bits of an array as another dtype; where that is wider or narrower, the last dimension
-    but one changes. Raises WeftValueError where its length does not allow it.
+    but one changes. Raises WeftValueError if its length does not allow it.
 
     >>> from weft.experimental.pallas import tpu
     >>> tpu.bitcast(jnp.ones((2, 3), "float32"), "uint16").shape

@@ -1,5 +1,5 @@
-"""Sparse arrays: batched coordinates (`BCOO`) and compressed rows (`BCSR`), and what is done with
-them under every transformation."""
+"""Sparse arrays: batched coordinates (`BCOO`) and compressed rows (`BCSR`), and their operations,
+under every transformation."""
 
 from typing import TYPE_CHECKING
 

@@ -27,9 +27,9 @@ def _class(operation: str, sparse_format: str, formats: Sequence[str]) -> Any:
 
 
 def todense(arr: Any) -> Array:
-    """The dense array of a sparse one; an array as it is.
+    """The dense array of a sparse one; an array is returned as it is.
 
-    Inside `sparsify` it makes what stands for a sparse array dense.
+    Inside `sparsify`, it makes the tracer of a sparse array dense.
 
     >>> from weft.experimental import sparse
     >>> sparse.todense(sparse.eye(2))

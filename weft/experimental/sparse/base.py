@@ -26,11 +26,11 @@ methods: Any = LazyModule("weft.experimental.sparse.array_methods")
 
 
 class SparseEfficiencyError(ValueError):
-    """Raised where an operation would store far more than its operand does."""
+    """Raised if an operation would store far more than its operand does."""
 
 
 class SparseEfficiencyWarning(UserWarning):
-    """Given where an operation stores far more than its operand does."""
+    """Given if an operation stores far more than its operand does."""
 
 
 class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
@@ -53,7 +53,7 @@ def unsupported(operation: str, what: str, got: Any) -> WeftNotImplementedError:
 
 
 class JAXSparse(abc.ABC):
-    """A sparse array: buffers with the stored elements and where they stand, and a shape.
+    """A sparse array: buffers with the stored elements and their positions, and a shape.
 
     Operators take other sparse arrays, arrays and numbers, and keep the result sparse; what would
     fill it raises WeftNotImplementedError.
@@ -77,7 +77,7 @@ class JAXSparse(abc.ABC):
 
     @abc.abstractmethod
     def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
-        """The buffers, and what else makes the array."""
+        """The buffers, and the other parts of the array."""
 
     @classmethod
     @abc.abstractmethod

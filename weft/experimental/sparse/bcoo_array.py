@@ -49,7 +49,7 @@ def is_numpy(value: Any) -> bool:
 
 
 def bcoo_properties(data: Any, indices: Any, shape: Sequence[int]) -> BCOOProperties:
-    """What the shapes of the buffers say. Raises ShapeError where they do not fit the shape."""
+    """What the shapes of the buffers say. Raises ShapeError if they do not fit the shape."""
     data_shape, index_shape = type_of(data).shape, type_of(indices).shape
     n_batch, n_sparse = len(index_shape) - 2, index_shape[-1] if index_shape else 0
     n_dense = len(shape) - n_batch - n_sparse
@@ -78,7 +78,7 @@ class BCOO(JAXSparse):
 
     `data` is `(*batch, nse, *dense)` of any dtype, `indices` `(*batch, nse, n_sparse)` of integers.
     `indices_sorted` and `unique_indices` are promises about the indices of each batch. Its methods
-    raise what the functions of their names do (`bcoo_sum_duplicates`, …).
+    raise the same errors as the functions of their names (`bcoo_sum_duplicates`, …).
 
     >>> from weft.experimental import sparse
     >>> x = sparse.BCOO((jnp.array([1.0, 2.0]), jnp.array([[0, 1], [1, 0]])), shape=(2, 3))

@@ -47,7 +47,7 @@ class DotDimensions(NamedTuple):
 
 
 def dot_dimensions(operation: str, lhs: Any, rhs: Any, dimension_numbers: Any) -> DotDimensions:
-    """The dimensions of a product. Raises ShapeError where the operands do not fit."""
+    """The dimensions of a product. Raises ShapeError if the operands do not fit."""
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     found = DotDimensions(
         *(tuple(map(int, x)) for x in (lhs_contract, rhs_contract, lhs_batch, rhs_batch))
@@ -76,7 +76,7 @@ def bcoo_dot_general(
 
     With a dense operand the result is dense, with two BCOOs it is a BCOO. Batch and contracted
     dimensions may be of any kind for one BCOO; for two they are batch and sparse ones. Raises
-    ShapeError where the operands do not fit, WeftNotImplementedError for other products.
+    ShapeError if the operands do not fit, WeftNotImplementedError for other products.
 
     >>> from weft.experimental import sparse
     >>> x = jnp.ones((3, 2))
@@ -294,7 +294,7 @@ def _sampled(A: Any, B: Any, indices: Any, *, dims: DotDimensions) -> Any:
 def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Array:
     """The data of the product of a BCOO and a dense array, element by element.
 
-    The array is broadcast as NumPy's are. Raises ShapeError where the product would have a larger
+    The array is broadcast as NumPy's are. Raises ShapeError if the product would have a larger
     shape than the BCOO.
 
     >>> from weft.experimental import sparse
@@ -310,7 +310,7 @@ def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Array:
 
 
 def check_fits_in(operation: str, mat: Any, v: Any) -> None:
-    """Raises ShapeError where a dense operand does not broadcast to the shape of a sparse one."""
+    """Raises ShapeError if a dense operand does not broadcast to the shape of a sparse one."""
     shape = type_of(v).shape
     padded = (1,) * (mat.ndim - len(shape)) + shape
     if len(padded) != mat.ndim or any(

@@ -104,8 +104,8 @@ def bcoo_reshape(
 ) -> BCOO:  # fmt: skip
     """The BCOO in another shape, after a permutation by `dimensions` if there is one.
 
-    Batch, sparse and dense dimensions are reshaped among themselves: raises
-    WeftNotImplementedError where the new shape mixes them.
+    Batch, sparse and dense dimensions are reshaped among themselves: raises WeftNotImplementedError
+    if the new shape mixes them.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_reshape(sparse.eye(2), new_sizes=(4,)).indices.T
@@ -133,7 +133,7 @@ def _split_alike(
     sizes: tuple[int, ...], wanted: Sequence[int], outer: tuple[int, int]
 ) -> tuple[int, int] | None:
     """Where batch and sparse dimensions of a new shape end, as near as may be to where those of
-    the old one do; None where there is no such division."""
+    the old one do; None if there is no such division."""
     products = list(itertools.accumulate(sizes, operator.mul, initial=1))
     batch = [i for i, p in enumerate(products) if p == wanted[0]] if outer[0] else [0]
     ndim = len(sizes)
@@ -225,7 +225,7 @@ def bcoo_broadcast_in_dim(
     mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCOO:
     """The BCOO in a larger shape: dimension `i` becomes `broadcast_dimensions[i]`, and is repeated
-    where it has length 1; the others are new.
+    if it has length 1; the others are new.
 
     New dimensions in front of the first sparse one are batch dimensions, those behind the first
     dense one dense, and all others sparse: their elements are stored as often as they occur.
@@ -539,7 +539,7 @@ def common_layout(operands: Sequence[BCOO]) -> list[BCOO]:
 
 
 def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
-    """Several BCOOs, one behind the other along a dimension.
+    """Several BCOOs, one after the other along a dimension.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_concatenate([sparse.eye(2), sparse.eye(2)], dimension=0).shape

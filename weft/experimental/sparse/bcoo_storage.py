@@ -38,7 +38,7 @@ __all__ = [
 
 
 def check_operand(operation: str, value: Any) -> None:
-    """Raises WeftTypeError for an operand that is no BCOO."""
+    """Raises WeftTypeError for an operand that is not a BCOO."""
     if not isinstance(value, BCOO):
         message = f"{operation} takes a BCOO"
         raise refusal(WeftTypeError, message, operation, f"a {type(value).__name__}", "a BCOO")
@@ -100,9 +100,9 @@ def bcoo_fromdense(
 ) -> BCOO:  # fmt: skip
     """The nonzero elements of a dense array as a BCOO.
 
-    `nse` elements are stored for each batch, in the order of their indices: what is missing is
-    padding, what is too many is left out. Without `nse` there are as many as the fullest batch has,
-    which must be known: raises ConcretizationError inside `jit` and `vmap`.
+    `nse` elements are stored for each batch, in the order of their indices: missing elements are
+    padding, and further elements are left out. Without `nse` there are as many as the fullest batch
+    has, which must be known: raises ConcretizationError inside `jit` and `vmap`.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_fromdense(jnp.array([[0.0, 1.0], [2.0, 0.0]])).indices
@@ -267,9 +267,9 @@ def _sort(mat: BCOO) -> BCOO:
 def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     """The BCOO with elements of equal indices added, and its indices sorted.
 
-    `nse` elements are kept for each batch: what is missing is padding, what is too many is left
-    out. Without `nse` there are as many as are needed, which must be known: raises WeftValueError
-    inside `jit` and `vmap`.
+    `nse` elements are kept for each batch: missing elements are padding, and further elements are
+    left out. Without `nse` there are as many as are needed, which must be known: raises
+    WeftValueError inside `jit` and `vmap`.
 
     >>> from weft.experimental import sparse
     >>> x = sparse.eye(2)

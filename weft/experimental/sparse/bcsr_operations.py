@@ -100,7 +100,7 @@ def bcsr_fromdense(
     mat: Any, *, nse: int | None = None, n_batch: int = 0, n_dense: int = 0,
     index_dtype: Any = "int32",
 ) -> BCSR:  # fmt: skip
-    """The nonzero elements of a dense array as a BCSR; arguments as those of `bcoo_fromdense`.
+    """The nonzero elements of a dense array as a BCSR; arguments as in `bcoo_fromdense`.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcsr_fromdense(jnp.eye(2)).indices
@@ -178,7 +178,7 @@ def bcsr_broadcast_in_dim(
 
 
 def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
-    """Several BCSRs, one behind the other along a dimension."""
+    """Several BCSRs, one after the other along a dimension."""
     for x in operands:
         _check("bcsr_concatenate", x)
     return bcsr_from_bcoo(

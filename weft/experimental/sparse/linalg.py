@@ -33,7 +33,7 @@ def spsolve(
 
     data (nse,) of floats, indices (nse,) and indptr (n + 1,) of integers are A as compressed rows,
     without padding; b is (n,). `tol` and `reorder` are for JAX's signature: the factorization
-    chooses its own order. Differentiable by `data` and `b`. Raises ShapeError where the shapes do
+    chooses its own order. Differentiable by `data` and `b`. Raises ShapeError if the shapes do
     not fit.
 
     >>> from weft.experimental.sparse.linalg import spsolve

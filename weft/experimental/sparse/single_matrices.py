@@ -65,7 +65,7 @@ def _check_axes(axes: Sequence[int] | None) -> None:
 
 @register_class
 class COO(_Matrix):
-    """A sparse matrix as coordinates: element `data[i]` stands in row `row[i]`, column `col[i]`.
+    """A sparse matrix as coordinates: element `data[i]` is in row `row[i]`, column `col[i]`.
 
     >>> from weft.experimental import sparse
     >>> sparse.COO.fromdense(jnp.eye(2)) @ jnp.ones(2)
@@ -278,7 +278,8 @@ def _listed(mat: Any, *, nse: int, index_dtype: Any) -> tuple[Any, ...]:
 def coo_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = "int32") -> COO:
     """The nonzero elements of a dense matrix as a COO, in the order of their indices.
 
-    nse: how many to store, the rest padding; as many as there are, where the matrix is known.
+    nse: how many elements to store, the rest being padding; by default the actual number, if the
+    matrix is known.
 
     >>> from weft.experimental import sparse
     >>> sparse.coo_fromdense(jnp.eye(2)).row

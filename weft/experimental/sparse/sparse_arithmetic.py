@@ -148,7 +148,7 @@ def _quotient(mat: BCOO, y: Any) -> Any:
 def add(x: Any, y: Any) -> Any:
     """The sum: sparse of two sparse arrays, dense of a sparse and a dense one.
 
-    Raises WeftNotImplementedError where a dense operand is smaller than the sum.
+    Raises WeftNotImplementedError if a dense operand is smaller than the sum.
     """
     if isinstance(x, BCSR) or isinstance(y, BCSR):
         return _by_coordinates(add, x, y)
@@ -163,7 +163,7 @@ def add(x: Any, y: Any) -> Any:
 
 
 def _sum_of_sparse(x: BCOO, y: BCOO) -> BCOO:
-    """The elements of both, one behind the other."""
+    """The elements of both, one after the other."""
     shape = jnp.broadcast_shapes(x.shape, y.shape)
     x, y = (
         z if z.shape == shape

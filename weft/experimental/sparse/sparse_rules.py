@@ -63,7 +63,7 @@ inner_evaluators: dict[Primitive, Rule] = {}
 
 
 def rule_for(primitive: Primitive) -> Rule | None:
-    """The rule for sparse operands of a primitive; None where there is none."""
+    """The rule for sparse operands of a primitive; None if there is none."""
     if isinstance(primitive, DefinedPrimitive) and primitive is not todense_p:
         return None
     name = primitive.name

@@ -44,8 +44,8 @@ def _reading(operation: str, uplo: Any, symmetrize: bool | None) -> dict[str, bo
 def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool | None = None) -> EighResult:
     """Eigenvalues, real and rising, and eigenvectors, as columns, of Hermitian matrices.
 
-    a: shape (..., n, n). With `symmetrize_input`, by default where no UPLO is given, a is replaced
-    by (a + its adjoint) / 2; otherwise only the triangle UPLO is read, "L" or "U".
+    a: shape (..., n, n). With `symmetrize_input`, the default if no UPLO is given, a is replaced by
+    (a + its adjoint) / 2; otherwise only the triangle UPLO is read, "L" or "U".
 
     By LAPACK's syevd and heevd. Where eigenvalues are equal, they have derivatives but eigenvectors
     have none. A matrix for which the iteration fails gives NaN. Raises ShapeError, DTypeError,
@@ -90,10 +90,10 @@ def eig(a: Any) -> EigResult:
     """Eigenvalues and right eigenvectors, as columns of norm 1, of square matrices.
 
     a: shape (..., n, n). Both are complex64 or complex128, the eigenvalues in no particular order.
-    By LAPACK's geev. Eigenvalues have derivatives where they are distinct; eigenvectors have none
-    here, as they are unique up to a factor only (`weft.lax.linalg.eig` can fix it and differentiate
-    them). A matrix for which the iteration fails gives NaN. Raises ShapeError, DTypeError,
-    WeftTypeError.
+    By LAPACK's geev. Eigenvalues have derivatives where they are distinct. Eigenvectors have none
+    here, because they are unique only up to a factor (`weft.lax.linalg.eig` can fix it and
+    differentiate them). A matrix for which the iteration fails gives NaN. Raises ShapeError,
+    DTypeError, WeftTypeError.
 
     >>> jnp.linalg.eig(jnp.array([[0.0, -1.0], [1.0, 0.0]])).eigenvalues
     Array([0.+1.j, 0.-1.j], dtype=complex64)

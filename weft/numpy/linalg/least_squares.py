@@ -173,7 +173,7 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> Any:
 
 
 def _system(a: tuple[int, ...], b: tuple[int, ...]) -> Fix:
-    """The fix for shapes that are no system of equations."""
+    """The fix for shapes that are not a system of equations."""
     if len(a) == 2:
         return Fix("shape", f"pass a b of shape ({a[0]},) or ({a[0]}, k)")
     axes = (0, 0 if len(b) >= len(a) - 1 and b[:-1][: len(a) - 2] == a[:-2] else None)
@@ -194,7 +194,7 @@ def lstsq(
     residuals where rank < n or m <= n, as in NumPy; the rank has to be known then, so not under
     `jit`. The derivative is that of `pinv`.
 
-    Raises ShapeError where shapes do not fit, DTypeError, WeftValueError, WeftTypeError.
+    Raises ShapeError if shapes do not fit, DTypeError, WeftValueError, WeftTypeError.
 
     >>> a, b = jnp.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), jnp.array([1.0, 1.0, 3.0])
     >>> x, residuals, rank, s = jnp.linalg.lstsq(a, b)
@@ -242,7 +242,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
 
     M: shape (..., m, n); the result has the batch dimensions, and the default integer dtype. By
     default rtol is max(m, n) eps. hermitian: M equals its adjoint, and its eigenvalues are used. An
-    M of fewer dimensions than two has rank 1 where an element is not zero, otherwise 0.
+    M with fewer than two dimensions has rank 1 if an element is not zero, otherwise 0.
 
     Raises WeftValueError for two tolerances or one that does not fit, ShapeError, DTypeError,
     WeftTypeError.

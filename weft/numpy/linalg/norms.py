@@ -180,8 +180,8 @@ def _check_elements(operation: str, x: Any, axes: tuple[int, ...], order: Any) -
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
     """The norm of vectors along `axis`, several axes together, or all elements (None).
 
-    ord: 2, 1, inf, -inf, 0 (how many are not zero) or any number p. Raises WeftValueError for what
-    is no number, AxisError, DTypeError, WeftTypeError.
+    ord: 2, 1, inf, -inf, 0 (how many are not zero) or any number p. Raises WeftValueError for
+    anything that is not a number, AxisError, DTypeError, WeftTypeError.
 
     >>> jnp.linalg.vector_norm(jnp.array([3.0, -4.0]), ord=1)
     Array(7., dtype=float32)

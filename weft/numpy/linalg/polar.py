@@ -69,8 +69,8 @@ def qdwh(
     Halley's iteration for computing the matrix polar decomposition (2010). Derivatives of all
     orders, in both modes, follow from x = u h and not from the iteration.
 
-    Raises DTypeError, ShapeError for what is no matrix or wider than high, and WeftValueError or
-    WeftTypeError for options that are not as described.
+    Raises DTypeError, ShapeError for anything that is not a matrix or wider than high, and
+    WeftValueError or WeftTypeError for options that are not as described.
 
     >>> u, h, iterations, converged = qdwh(np.array([[0.0, -2.0], [3.0, 0.0]], np.float32))
     >>> print(np.asarray(h).round(3))

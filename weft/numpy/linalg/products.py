@@ -48,7 +48,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """The product of two or more matrices, bracketed for the fewest multiplications.
 
     The first and the last may be vectors. precision: "default", "high" or "highest". Raises
-    ShapeError where lengths do not fit, WeftValueError for fewer than two arrays, WeftTypeError.
+    ShapeError if lengths do not fit, WeftValueError for fewer than two arrays, WeftTypeError.
 
     >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)])
     Array([12., 12.], dtype=float32)
@@ -163,7 +163,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 def outer(x1: Any, x2: Any, /) -> Array:
     """The products of every element of one vector with every one of another, as a matrix.
 
-    Raises ShapeError for what are no vectors, WeftTypeError.
+    Raises ShapeError for operands that are not vectors, WeftTypeError.
 
     >>> jnp.linalg.outer(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
     Array([[3., 4.],

@@ -116,7 +116,7 @@ def solve(a: Any, b: Any) -> Array:
     dimensions of both. A singular matrix gives infinities or NaN. By LAPACK's getrf and trsm; all
     derivatives use the same factorization.
 
-    Raises ShapeError where shapes do not fit, DTypeError, WeftTypeError.
+    Raises ShapeError if shapes do not fit, DTypeError, WeftTypeError.
 
     >>> jnp.linalg.solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 2.0]))
     Array([1. , 0.5], dtype=float32)
@@ -163,8 +163,8 @@ def inv(a: Any) -> Array:
 def tensorinv(a: Any, ind: int = 2) -> Array:
     """The inverse of a tensor as a linear map from its last dimensions to its first `ind`.
 
-    The first `ind` dimensions have as many elements as the others; the result has those of the
-    others first. Raises ShapeError where they have not, WeftValueError for ind below 1.
+    The first `ind` dimensions have as many elements together as the others. In the result, the
+    others come first. Raises ShapeError if they have not, WeftValueError for ind below 1.
 
     >>> jnp.linalg.tensorinv(2 * jnp.eye(6).reshape(2, 3, 6), ind=2).shape
     (6, 2, 3)
@@ -199,8 +199,8 @@ def _moved(a: tuple[int, ...], b: tuple[int, ...]) -> Fix | None:
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     """The x for which the sums of a x over the last dimensions of a are b.
 
-    a: shape b.shape + x.shape, of as many elements as both; axes: those of a that are moved to the
-    end first. Raises ShapeError where shapes do not fit, AxisError.
+    a: shape b.shape + x.shape, of as many elements as both; axes: the dimensions of a to move to
+    the end first. Raises ShapeError if shapes do not fit, AxisError.
 
     >>> jnp.linalg.tensorsolve(2 * jnp.eye(6).reshape(2, 3, 6), jnp.ones((2, 3)))
     Array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5], dtype=float32)

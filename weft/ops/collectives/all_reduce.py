@@ -215,10 +215,10 @@ def pbroadcast(x: T, axis_name: Any, source: int | None = None) -> T:
     """Casts a value that is equal along axes of a mesh to a type that may vary along them.
 
     Nothing is communicated; the transpose is `psum`. Operations with several operands cast by
-    themselves, unless `shard_map` was told `auto_pbroadcast=False`. Trees are cast leaf by leaf.
-    Along the axis of a vmap, which types do not show, this is the identity. With `source`, all
-    elements get the value of the one at that index instead, which takes a `psum`. Raises
-    UnboundAxisError for a name that is not bound, AxisError for a value that varies already.
+    themselves, unless `shard_map` has `auto_pbroadcast=False`. Trees are cast leaf by leaf. Along
+    the axis of a vmap, which types do not show, this is the identity. With `source`, all elements
+    get the value of the one at that index instead, which takes a `psum`. Raises UnboundAxisError
+    for a name that is not bound, AxisError for a value that varies already.
 
     >>> from weft import P
     >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
@@ -261,7 +261,8 @@ def pcast(x: T, axis_name: Any, *, to: str) -> T:
 
 
 def vary(x: Any, axes: Iterable[Any]) -> Any:
-    """Casts a value to vary along these mesh axes, beside those along which it does already."""
+    """Casts a value to vary along these mesh axes, in addition to those along which it varies
+    already."""
     names = set(axes) - type_of(x).varying
     return pbroadcast_p.bind(x, axis_name=tuple(sorted(names))) if names else x
 
@@ -269,7 +270,7 @@ def vary(x: Any, axes: Iterable[Any]) -> Any:
 def made_varying(operation: str, x: Any, names: Names) -> Any:
     """Casts the operand of a collective to vary along the collective's axes.
 
-    Raises AxisError where a cast is needed that the user is to write.
+    Raises AxisError if a cast is needed that the user is to write.
     """
     same = same_along(type_of(x), names)
     explicit = tuple(name for name in same if bound_axis(name).explicit)

@@ -63,9 +63,10 @@ def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = F
     """Gathers the values of all devices along axes of a mesh into one that is equal on all of them.
 
     They are stacked along a new dimension `axis` of the result, or with `tiled` are joined along
-    the existing one. The values are those of `all_gather`; the difference is the type, and so the
-    transpose, which is `pscatter` and communicates nothing. Trees are gathered leaf by leaf. Raises
-    UnboundAxisError for a name that is not bound, AxisError for a dimension that is out of range.
+    the existing one. The values are those of `all_gather`; the difference is the type, and
+    therefore the transpose, which is `pscatter` and communicates nothing. Trees are gathered leaf
+    by leaf. Raises UnboundAxisError for a name that is not bound, AxisError for a dimension that is
+    out of range.
 
     >>> from weft import P
     >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
@@ -90,7 +91,7 @@ def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = F
 
 
 def _on_mesh(operation: str, names: Names) -> bool:
-    """Returns whether the names are axes of a mesh. Raises AxisError where only some are."""
+    """Returns whether the names are axes of a mesh. Raises AxisError if only some are."""
     kinds: dict[bool, list[Any]] = {}
     for name in names:
         kinds.setdefault(bound_axis(name).mesh is not None, []).append(name)
@@ -170,7 +171,7 @@ def pscatter(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
     Dimension `axis` is as long as the axes together and is dropped; with `tiled` its length is a
     multiple of that, and is divided by it. Nothing is communicated; the transpose is
     `all_gather_invariant`. Trees are taken leaf by leaf. Raises AxisError for a value that varies
-    along the axes, ShapeError where the length does not fit, UnboundAxisError for a name that is
+    along the axes, ShapeError if the length does not fit, UnboundAxisError for a name that is
     not bound.
 
     >>> from weft import P

@@ -76,7 +76,7 @@ def divided(operation: str, x: ArrayType, dimension: int, parts: int) -> int:
 
 
 def check_untiled(operation: str, x: ArrayType, dimension: int, count: int) -> None:
-    """Raises ShapeError where a dimension that is to be dropped is not as long as the axis."""
+    """Raises ShapeError if a dimension that is to be dropped is not as long as the axis."""
     if x.shape[dimension] != count:
         message = f"{operation}: dimension {dimension} of {x} is not as long as the axis"
         got = f"length {x.shape[dimension]} for an axis of length {count}"
@@ -216,7 +216,7 @@ def psum_scatter(
     """Sums over a named axis; each element keeps its own part of one dimension of the sum.
 
     That dimension is as long as the axis and is dropped; with `tiled` its length is a multiple of
-    that, and is divided by it. Raises ShapeError where it is not, UnboundAxisError for a name that
+    that, and is divided by it. Raises ShapeError if it is not, UnboundAxisError for a name that
     is not bound.
 
     >>> x = np.array([[1, 2], [3, 4]])
@@ -319,7 +319,7 @@ def all_to_all(
     Received parts are along `concat_axis`, in the order of the senders. The split dimension is as
     long as the axis and is dropped, and a new one appears at `concat_axis`; with `tiled` it is
     divided, and received parts are joined along the existing dimension `concat_axis`. Raises
-    ShapeError where the lengths do not fit, UnboundAxisError for a name that is not bound.
+    ShapeError if the lengths do not fit, UnboundAxisError for a name that is not bound.
 
     >>> x = np.array([[1, 2], [3, 4]])
     >>> weft.vmap(lambda x: lax.all_to_all(x, "i", 0, 0), axis_name="i")(x)

@@ -46,7 +46,7 @@ Names = tuple[Any, ...]
 
 
 def axis_names(operation: str, axis_name: Any) -> Names:
-    """Returns the names as a tuple. Raises AxisError where one is given twice."""
+    """Returns the names as a tuple. Raises AxisError if one is given twice."""
     names = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
     if len(set(names)) != len(names):
         once = tuple(dict.fromkeys(names))
@@ -173,7 +173,7 @@ def communication(jaxpr: Jaxpr, axes: Iterable[str]) -> Equation | None:
 
 
 def check_silent(what: str, jaxpr: Jaxpr, axes: frozenset[str]) -> None:
-    """Raises AxisError where devices that do not all run a jaxpr would wait for each other in it.
+    """Raises AxisError if devices that do not all run a jaxpr would wait for each other in it.
 
     `axes` are those along which the value varies that decides whether it runs. Along axes where
     all values count as varying, the user says that it is equal.

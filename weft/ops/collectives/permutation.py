@@ -66,7 +66,7 @@ def ppermute(x: T, axis_name: Any, perm: Sequence[tuple[int, int]]) -> T:
 
 
 def _pairs(perm: Any, count: int) -> Pairs:
-    """Returns the pairs of a permutation. Raises WeftValueError where they are none."""
+    """Returns the pairs of a permutation. Raises WeftValueError if they are none."""
     try:
         perm = found = [(operator.index(source), operator.index(target)) for source, target in perm]
     except (TypeError, ValueError):
@@ -93,7 +93,7 @@ def _pairs(perm: Any, count: int) -> Pairs:
 def pshuffle(x: T, axis_name: Any, perm: Sequence[int]) -> T:
     """Permutes the values of a named axis: position i gets that of `perm[i]`.
 
-    Raises WeftValueError where `perm` is no permutation.
+    Raises WeftValueError if `perm` is no permutation.
 
     >>> weft.vmap(lambda x: lax.pshuffle(x, "i", [2, 0, 1]), axis_name="i")(np.array([1, 2, 3]))
     Array([3, 1, 2], dtype=int32)

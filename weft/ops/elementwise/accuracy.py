@@ -52,7 +52,7 @@ Accuracy: TypeAlias = Tolerance | AccuracyMode | None
 
 
 def check_accuracy(operation: str, accuracy: Any) -> None:
-    """Raises WeftValueError for what is no accuracy."""
+    """Raises WeftValueError for anything that is not an accuracy."""
     if not isinstance(accuracy, (Tolerance, AccuracyMode)):
         wanted = "None, a lax.Tolerance or a lax.AccuracyMode"
         raise unknown_option(operation, "accuracy", accuracy, wanted, use=None)

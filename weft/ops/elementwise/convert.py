@@ -31,9 +31,9 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     """Converts numbers to another dtype, as nearly as it can hold them.
 
     Complex numbers lose their imaginary part in a real dtype; numbers become booleans by comparing
-    with zero; floating-point numbers are rounded towards zero in an integer dtype, and to its
-    nearest end where they do not fit. `weak_type` says whether the result is of weak type.
-    Raises DTypeError for random keys.
+    with zero; floating-point numbers are rounded towards zero in an integer dtype, and to the
+    nearest end of its range if they do not fit. `weak_type` says whether the result is of weak
+    type. Raises DTypeError for random keys.
 
     >>> import weft.lax as lax
     >>> lax.convert_element_type(2.7, "int32")
@@ -176,7 +176,7 @@ bitcast_convert_type_p = primitive(
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
     """Rounds to the numbers of a narrower floating-point format, keeping the dtype.
 
-    Derivatives are rounded likewise. Raises WeftValueError where a number of bits is out of range.
+    Derivatives are rounded likewise. Raises WeftValueError if a number of bits is out of range.
 
     >>> import weft.lax as lax
     >>> lax.reduce_precision(3.14159, exponent_bits=5, mantissa_bits=3)

@@ -49,7 +49,7 @@ def operands(name: str, *values: Any) -> Sequence[Any]:
     """Gives Python numbers among the operands the dtype of the others.
 
     NumPy scalars of the default 64-bit dtypes yield to a narrower dtype of their kind, too. Raises
-    DTypeError where that would lose the number's kind (1.5 among integers).
+    DTypeError if that would lose the number's kind (1.5 among integers).
     """
     for value in values:
         if type(value) in _NUMBERS:
@@ -82,7 +82,7 @@ def applied(made: Primitive, *values: Any) -> Any:
 
 
 def ones_repeated(values: Sequence[Any]) -> list[Any] | None:
-    """The values with dimensions of length 1 repeated to those of the others; None where the others
+    """The values with dimensions of length 1 repeated to those of the others; None if the others
     differ, or in the number of dimensions. Values without dimensions stay as they are."""
     shapes = {type_of(x).shape for x in values} - {()}
     if len({len(shape) for shape in shapes}) != 1:

@@ -159,10 +159,10 @@ def select_n(which: Any, *cases: Any) -> Array:
 
     `which` is boolean with two cases (False picks the first), or int32 with any number; it has the
     shape of the cases, or no dimensions. Numbers out of range pick the nearest case. Raises
-    DTypeError or ShapeError where the operands do not fit.
+    DTypeError or ShapeError if the operands do not fit.
 
-    >>> import weft.lax as lax, weft.numpy as wnp
-    >>> lax.select_n(wnp.array([True, False]), wnp.zeros(2), wnp.ones(2))
+    >>> import weft.lax as lax, weft.numpy as jnp
+    >>> lax.select_n(jnp.array([True, False]), jnp.zeros(2), jnp.ones(2))
     Array([1., 0.], dtype=float32)
     """
     _check_which(type_of(which), len(cases))
@@ -175,8 +175,8 @@ def clamp(min: Any, x: ArrayLike, max: Any) -> Array:
     The bounds have the shape of x or no dimensions, and its dtype. The derivative is that of x
     strictly between the bounds and that of a bound where x is beyond it.
 
-    >>> import weft.lax as lax, weft.numpy as wnp
-    >>> lax.clamp(0.0, wnp.array([-1.0, 0.5, 2.0]), 1.0)
+    >>> import weft.lax as lax, weft.numpy as jnp
+    >>> lax.clamp(0.0, jnp.array([-1.0, 0.5, 2.0]), 1.0)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
     return clamp_p.bind(*operands("clamp", min, x, max))

@@ -38,7 +38,7 @@ _NUMBERS = (bool, int, float, complex)
 def dtype(x: Any) -> np.dtype[Any]:
     """The dtype that an array, a number or a scalar type has as an array; a dtype is its own.
 
-    Raises WeftTypeError for values that are no arrays.
+    Raises WeftTypeError for values that are not arrays.
 
     >>> lax.dtype(1.0), lax.dtype(np.int8), lax.dtype(np.dtype("int8"))
     (dtype('float32'), dtype('int8'), dtype('int8'))
@@ -58,7 +58,7 @@ def shape_as_value(shape: Sequence[int]) -> Array:
 
 
 def stage(x: ArrayLike, /) -> Array:
-    """A value as an array of what is traced now: a number or a NumPy array too.
+    """A value as an array of the current trace; it may be a number or a NumPy array.
 
     >>> lax.stage(2.0)
     Array(2., dtype=float32, weak_type=True)
@@ -77,8 +77,8 @@ def full(
 ) -> Array:
     """Returns an array of one value.
 
-    `fill_value` is a number or an array without dimensions; `dtype` is by default its own, and then
-    the result is weakly typed where the value is. Raises ShapeError for a value with dimensions,
+    `fill_value` is a number or an array without dimensions; `dtype` is by default its own; the
+    result is then weakly typed if the value is. Raises ShapeError for a value with dimensions,
     DTypeError for a dtype of random keys.
 
     >>> full((2,), 7, np.int8)
@@ -131,9 +131,9 @@ def full_like(
     shape: Sequence[int] | None = None,
     sharding: Any = None,
 ) -> Array:
-    """Returns an array of one value, of the shape and dtype of `x` where none are given.
+    """Returns an array of one value, by default of the shape and dtype of `x`.
 
-    Raises DTypeError where that would be an array of random keys.
+    Raises DTypeError if that would be an array of random keys.
 
     >>> lax.full_like(np.array([1.0, 2.0]), 7)
     Array([7., 7.], dtype=float32)

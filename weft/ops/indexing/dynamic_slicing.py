@@ -452,7 +452,7 @@ def dynamic_update_index_in_dim(
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """Returns the elements at a fixed position along a dimension, which is dropped or kept.
 
-    A negative index counts from the end. Raises WeftIndexError where it is out of bounds.
+    A negative index counts from the end. Raises WeftIndexError if it is out of bounds.
 
     >>> lax.index_in_dim(np.array([[1, 2], [3, 4]]), 1, keepdims=False)
     Array([3, 4], dtype=int32)

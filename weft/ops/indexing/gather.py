@@ -109,7 +109,7 @@ def gather(
     """Returns blocks of shape `slice_sizes` at positions in the last dimension of the indices.
 
     `mode` is by default "clip". Mode "fill" writes `fill_value`: by default NaN, the lowest signed
-    or the highest unsigned integer, or True. Raises ShapeError where dimension numbers, indices and
+    or the highest unsigned integer, or True. Raises ShapeError if dimension numbers, indices and
     sizes do not fit together.
 
     >>> rows = GatherDimensionNumbers(
@@ -167,7 +167,7 @@ def increasing(axes: Ints, limit: int) -> bool:
 
 
 def check_index_dtype(operation: str, indices: ArrayType) -> None:
-    """Raises DTypeError for indices that are no integers, ShapeError without index vectors."""
+    """Raises DTypeError for indices that are not integers, ShapeError without index vectors."""
     if indices.dtype not in dtypes.INTEGER:
         fix = to_dtype("indices", indices.dtype, dtypes.int32)
         takes, wanted = "integers as indices", "an integer dtype"

@@ -89,8 +89,8 @@ def scatter(
     """Returns the operand with the updates written at the listed positions.
 
     Where a position is listed more than once, the update that remains is not specified. Updates out
-    of bounds are dropped, unless `mode` says "clip". Raises ShapeError where dimension numbers,
-    indices and updates do not fit together, DTypeError where operand and updates differ in dtype.
+    of bounds are dropped, unless `mode` says "clip". Raises ShapeError if dimension numbers,
+    indices and updates do not fit together, DTypeError if operand and updates differ in dtype.
 
     >>> cells = ScatterDimensionNumbers((), (0,), (0,))
     >>> scatter(np.zeros(3, np.int32), np.array([[1], [9]]), np.array([5, 6]), cells)

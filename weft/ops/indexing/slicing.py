@@ -35,7 +35,7 @@ def slice(
 ) -> Array:
     """Returns elements start, start + stride, … below limit of every dimension; bounds are static.
 
-    Raises ShapeError where 0 <= start <= limit <= length does not hold, or a stride is not
+    Raises ShapeError if 0 <= start <= limit <= length does not hold, or a stride is not
     positive.
 
     >>> lax.slice(np.arange(6), (1,), (5,), (2,))

@@ -65,10 +65,10 @@ def eig(
 ) -> list[Array]:
     """Eigenvalues w of square matrices, with left and right eigenvectors as columns.
 
-    x: shape (..., n, n), float32, float64, complex64 or complex128. Gives [w, vl, vr], or those of
-    them that are asked for: x vr = vr diag(w), and vl^H x = diag(w) vl^H. All are complex, w of
-    shape (..., n) in no particular order (complex eigenvalues of real matrices stand in conjugate
-    pairs, next to one another). Each vector has norm 1 and a real largest element.
+    x: shape (..., n, n), float32, float64, complex64 or complex128. Gives [w, vl, vr], or the
+    requested ones of these: x vr = vr diag(w), and vl^H x = diag(w) vl^H. All are complex, w of
+    shape (..., n) in no particular order (complex eigenvalues of real matrices come in conjugate
+    pairs, next to each other). Each vector has norm 1 and a real largest element.
 
     Eigenvalues have derivatives where they are distinct. Those of eigenvectors are taken with
     `enable_eigvec_derivs` (otherwise they raise WeftNotImplementedError), since they exist only

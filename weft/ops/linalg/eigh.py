@@ -75,7 +75,7 @@ def eigh(
     eigenvalues are equal, their eigenvectors have no derivative and it is not finite; that of the
     eigenvalues is. A matrix for which the iteration fails gives NaN.
 
-    Raises DTypeError, ShapeError, WeftValueError for a range of indices that is not there, and
+    Raises DTypeError, ShapeError, WeftValueError for a range of indices that does not exist, and
     WeftNotImplementedError for another implementation. By LAPACK's syevd and heevd.
 
     >>> import numpy as np

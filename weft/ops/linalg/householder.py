@@ -66,7 +66,7 @@ class Reflections:
         return triangular_solve(self.unit, b, left_side=True, lower=False, unit_diagonal=True)
 
     def tangents(self, da: Any, dtaus: Any) -> tuple[Any, Any]:
-        """The tangents of V (None where it is zero) and W."""
+        """The tangents of V (None if it is zero) and W."""
         dv, change = None, None
         if type(dtaus) is not Zero:
             change = scaled_rows(sub(self.vh, matmul(self.inner, self.w)), dtaus)

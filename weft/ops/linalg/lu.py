@@ -129,7 +129,7 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
     pivots: int32 of shape (..., k), each from 0 to permutation_size - 1, as `lu` gives them; the
     result has shape (..., permutation_size), int32. Pivots out of range are not checked for.
 
-    Raises DTypeError and ShapeError, and WeftValueError where permutation_size is less than k.
+    Raises DTypeError and ShapeError, and WeftValueError if permutation_size is less than k.
 
     >>> import numpy as np
     >>> print(lu_pivots_to_permutation(np.array([2, 2], np.int32), 3))

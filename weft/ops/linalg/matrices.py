@@ -140,7 +140,7 @@ def lapack_call(
     Of the operands, at least one has matrices, the others may have vectors. `aliases` are the
     operands that results overwrite: by default the first result the first operand.
 
-    On NVIDIA GPUs the kernel is called that does the same. Raises WeftNotImplementedError where
+    On NVIDIA GPUs the kernel is called that does the same. Raises WeftNotImplementedError if
     there is none, and on other platforms.
     """
     batch = tuple(max((x.type.shape for x in operands), key=len)[:-2])

@@ -59,10 +59,9 @@ def qr(
     The derivative is that of S. F. Walter and L. Lehmann, Algorithmic differentiation of linear
     algebra functions with application in optimum experimental design
     (https://arxiv.org/abs/1001.1654), for columns in the order that they have; it is not finite
-    where the first columns of x are linearly dependent. The columns of Q beyond those of a tall x
-    can be any that complete a basis: with `full_matrices` a derivative raises
-    WeftNotImplementedError. Raises DTypeError and ShapeError. By LAPACK's geqrf (or geqp3) and
-    orgqr.
+    where the first columns of x are linearly dependent. The further columns of Q, for a tall x, can
+    be any that complete a basis: with `full_matrices` a derivative raises WeftNotImplementedError.
+    Raises DTypeError and ShapeError. By LAPACK's geqrf (or geqp3) and orgqr.
 
     >>> import numpy as np
     >>> q, r = qr(np.array([[3.0, 1.0], [4.0, 2.0]]))
@@ -76,7 +75,7 @@ def qr(
 
 
 def refuse_magma(operation: str, use_magma: bool | None) -> None:
-    """Raises WeftNotImplementedError where `use_magma` is true."""
+    """Raises WeftNotImplementedError if `use_magma` is true."""
     check_flag(use_magma, operation, "use_magma", none=True)
     if use_magma:
         raise no_such_way(operation, f"use_magma={use_magma!r}", "use_magma=None or False")

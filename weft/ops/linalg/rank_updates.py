@@ -37,8 +37,8 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     or complex128, both the same. The result has the type of r_matrix and a diagonal that is not
     negative.
 
-    Raises DTypeError and ShapeError. By a QR factorization of R with w^H as one more row, so no
-    square is formed and derivatives are those of `qr`.
+    Raises DTypeError and ShapeError. It uses a QR factorization of R with w^H as one more row, so
+    no square is formed and derivatives are those of `qr`.
 
     >>> import numpy as np
     >>> print(cholesky_update(np.array([[3.0]]), np.array([4.0])))
@@ -75,7 +75,7 @@ def symmetric_product(
     both the same; alpha and beta: numbers. With `symmetrize_output` the lower triangle of the sum
     is mirrored to the upper one.
 
-    Raises DTypeError, ShapeError, and WeftTypeError for an alpha or beta that is no real number.
+    Raises DTypeError, ShapeError, and WeftTypeError for an alpha or beta that is not a real number.
 
     >>> import numpy as np
     >>> print(symmetric_product(np.ones((2, 1)), np.eye(2), alpha=2.0, beta=3.0))

@@ -37,9 +37,9 @@ def schur(
     diagonal for each pair of complex eigenvalues, with equal diagonal elements. A matrix for which
     the iteration fails gives NaN.
 
-    There is no derivative: where it exists it depends on the order that eigenvalues are found in.
-    Raises WeftNotImplementedError for it and where `sort_eig_vals` or `select_callable` asks for
-    an order; DTypeError and ShapeError. By LAPACK's gees.
+    There is no derivative: where one exists, it depends on the order in which eigenvalues are
+    found. Raises WeftNotImplementedError for it and where `sort_eig_vals` or `select_callable` asks
+    for an order; DTypeError and ShapeError. By LAPACK's gees.
 
     >>> import numpy as np
     >>> t, z = schur(np.array([[2.0, 1.0], [0.0, 3.0]]))

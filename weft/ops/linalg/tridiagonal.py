@@ -39,10 +39,10 @@ __all__ = ["tridiagonal", "tridiagonal_solve"]
 def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
     """The tridiagonal matrix Q^H a Q of a Hermitian one, with the reflections that make up Q.
 
-    a: shape (..., n, n), float32, float64, complex64 or complex128, of which only the triangle that
-    `lower` names is read. Gives an array of its type with the tridiagonal matrix on its middle
-    diagonals and the Householder reflections outside; the diagonal, real, (..., n); the diagonal
-    beside it, real, (..., n - 1); and the factors of the reflections, (..., n - 1).
+    a: shape (..., n, n), float32, float64, complex64 or complex128; only the triangle that `lower`
+    names is read. Gives an array of its type with the tridiagonal matrix on its middle diagonals
+    and the Householder reflections outside; the diagonal, real, (..., n); the diagonal beside it,
+    real, (..., n - 1); and the factors of the reflections, (..., n - 1).
 
     There is no derivative. Raises WeftNotImplementedError for it, DTypeError and ShapeError. By
     LAPACK's sytrd and hetrd.

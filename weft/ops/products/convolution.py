@@ -158,8 +158,8 @@ def conv_general_dilated(
     between neighbours of the array and of the kernel; dimension_numbers: see
     `conv_dimension_numbers`. The kernel has 1/feature_group_count of the array's features, and its
     output features are split alike; with `batch_group_count` the batch is split instead. The kernel
-    is not reversed: this is what is called a correlation in signal processing.
-    Raises ShapeError, DTypeError and WeftValueError.
+    is not reversed: signal processing calls this a correlation. Raises ShapeError, DTypeError and
+    WeftValueError.
 
     >>> import numpy as np
     >>> x = np.arange(5.0).reshape(1, 1, 5)
@@ -243,7 +243,7 @@ def conv_type(
 def check_numbers(
     lhs: ArrayType, rhs: ArrayType, numbers: ConvDimensionNumbers, window: dict[str, Any]
 ) -> None:
-    """Raises ShapeError where ranks or the lengths of parameters do not fit together."""
+    """Raises ShapeError if ranks or the lengths of parameters do not fit together."""
     ndim = lhs.ndim
     order = list(range(ndim))
     if rhs.ndim != ndim or ndim < 2 or any(sorted(spec) != order for spec in numbers):
@@ -264,7 +264,7 @@ def check_numbers(
 def check_groups(
     batch: int, features: int, outputs: int, inputs: int, feature_groups: int, batch_groups: int
 ) -> None:
-    """Raises ShapeError where features, batch and groups do not fit together."""
+    """Raises ShapeError if features, batch and groups do not fit together."""
     problem = None
     remedy = "leave out feature_group_count or batch_group_count"
     if feature_groups < 1 or batch_groups < 1 or (feature_groups > 1 and batch_groups > 1):

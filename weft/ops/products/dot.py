@@ -106,7 +106,7 @@ def canonical_precision(precision: Any, operation: str) -> Any:
 
 
 def unless_algorithm(precision: Any) -> Any:
-    """The precision of an operation without algorithms: None where one is named."""
+    """The precision of an operation without algorithms: None if one is named."""
     return None if isinstance(precision, str) else precision
 
 
@@ -134,7 +134,7 @@ def canonical_element_type(dtype: Any) -> Any:
 def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) -> Any:
     """The dtype of a product: the preferred one, or the promoted dtype of the operands.
 
-    Raises DTypeError where the preferred one would lose the kind or the range of the operands.
+    Raises DTypeError if the preferred one would lose the kind or the range of the operands.
     """
     for type in (x, y):
         if preferred in dtypes.FLOATING and type.dtype in dtypes.NARROW_FLOATING:

@@ -52,11 +52,11 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     """The Fourier transform over the last dimensions, one for each of `fft_lengths`: 1, 2 or 3.
 
     fft_type: an `FftType` or its name. "FFT" and "IFFT" take complex64 or complex128 and keep type
-    and shape; "RFFT" takes float32 or float64, and gives the n // 2 + 1 first frequencies
-    of a last dimension of length n; "IRFFT" undoes that, for a last dimension of
-    fft_lengths[-1] // 2 + 1. Under the setting `argument_rule="jax"` real numbers become complex
-    where a kind takes these. The inverse kinds divide by the product of the lengths. In XLA's
-    transforms errors grow with the logarithm of the lengths (J. W. Cooley and J. W. Tukey, 1965).
+    and shape; "RFFT" takes float32 or float64, and gives the n // 2 + 1 first frequencies of a last
+    dimension of length n; "IRFFT" undoes that, for a last dimension of fft_lengths[-1] // 2 + 1.
+    Under the setting `argument_rule="jax"`, real numbers become complex if a kind of transform
+    takes these. The inverse kinds divide by the product of the lengths. In XLA's transforms errors
+    grow with the logarithm of the lengths (J. W. Cooley and J. W. Tukey, 1965).
 
     Raises DTypeError for other dtypes, ShapeError for lengths that are not those of the operand,
     WeftValueError for a length below 1 and another number of lengths.

@@ -30,7 +30,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
     """The position of the maximum along an axis, which is dropped: the first of equal ones.
 
     NaN counts as the maximum, as in NumPy. `index_dtype` is the integer dtype of the result.
-    Raises AxisError, DTypeError, and ShapeError where the axis has no elements.
+    Raises AxisError, DTypeError, and ShapeError if the axis has no elements.
 
     >>> import numpy as np
     >>> print(argmax(np.array([[1, 5], [4, 2]]), 1, np.int32))
@@ -43,7 +43,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
     """The position of the minimum along an axis, which is dropped: the first of equal ones.
 
     NaN counts as the minimum, as in NumPy. `index_dtype` is the integer dtype of the result.
-    Raises AxisError, DTypeError, and ShapeError where the axis has no elements.
+    Raises AxisError, DTypeError, and ShapeError if the axis has no elements.
 
     >>> lax.argmin(np.array([3.0, 1.0, 2.0]), 0, np.int32)
     Array(1, dtype=int32)

@@ -48,12 +48,12 @@ Rule = Callable[..., Any]
 
 
 def highest(dtype: Any) -> Any:
-    """The identity of the minimum: infinity, or the largest number where there is none."""
+    """The identity of the minimum: infinity, or the largest number if there is none."""
     return _extreme(dtype, 1)
 
 
 def lowest(dtype: Any) -> Any:
-    """The identity of the maximum: minus infinity, or the smallest number where there is none."""
+    """The identity of the maximum: minus infinity, or the smallest number if there is none."""
     return _extreme(dtype, -1)
 
 
@@ -148,7 +148,7 @@ def reduction(
 
 
 def check_dtype(name: str, x: ArrayType, accepts: frozenset[Any]) -> None:
-    """Raises DTypeError where an operand's dtype is not among those accepted, nor a narrow one of
+    """Raises DTypeError if an operand's dtype is not among those accepted, nor a narrow one of
     their kinds."""
     if x.dtype not in with_narrow(accepts):
         raise refused_dtype(name, x.dtype, (x,), accepts)

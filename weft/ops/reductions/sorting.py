@@ -302,7 +302,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     """The `k` largest elements along an axis, largest first, and their positions (int32).
 
     NaN counts as largest; equal elements come in their order. Takes real numbers and booleans.
-    Raises AxisError, DTypeError, and WeftValueError where k is out of range.
+    Raises AxisError, DTypeError, and WeftValueError if k is out of range.
 
     >>> import numpy as np
     >>> values, places = top_k(np.array([3, 1, 2]), 2)

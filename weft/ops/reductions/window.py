@@ -49,7 +49,7 @@ def window_params(
 ) -> dict[str, Any]:
     """The parameters of a windowed reduction, completed for each dimension.
 
-    Raises ShapeError and WeftValueError where they do not fit the shape.
+    Raises ShapeError and WeftValueError if they do not fit the shape.
     """
     given = {
         "window_dimensions": window_dimensions,
@@ -75,7 +75,7 @@ def _extents(shape: Sequence[int], params: Mapping[str, Any]) -> tuple[list[int]
 
 
 def check_window(shape: Sequence[int], *, padding: Pads, **params: Ints) -> None:
-    """Raises ShapeError or WeftValueError where parameters do not fit an array's shape."""
+    """Raises ShapeError or WeftValueError if parameters do not fit an array's shape."""
     for name, values in (*params.items(), ("padding", padding)):
         if len(values) != len(shape):
             message = f"a windowed reduction needs one entry of {name} per dimension"

@@ -23,7 +23,7 @@ def optimization_barrier(operand: T, /) -> T:
     """A tree of arrays unchanged, across which the compiler moves, merges and fuses nothing.
 
     What uses a result starts when all operands are computed. Derivatives pass a barrier of their
-    own. Raises WeftTypeError for leaves that are no arrays.
+    own. Raises WeftTypeError for leaves that are not arrays.
 
     >>> x = np.float32(0.5)
     >>> weft.jit(lambda x: lax.sin(lax.optimization_barrier(x)) + lax.sin(x))(x)

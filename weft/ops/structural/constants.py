@@ -39,7 +39,7 @@ class Constant:
 def inline_consts(jaxpr: Jaxpr, consts: Sequence[Any]) -> Jaxpr:
     """Returns the jaxpr with its closed-over inputs replaced by constants.
 
-    Raises LeakedTracerError where one of them is a traced value.
+    Raises LeakedTracerError if one of them is a traced value.
     """
     if not consts:
         return jaxpr

@@ -43,7 +43,7 @@ Ints = tuple[int, ...]
 def concatenate(operands: Sequence[Any], dimension: int) -> Array:
     """Joins arrays of one dtype along a dimension; in the other dimensions they have one length.
 
-    Raises WeftValueError for no arrays, DTypeError and ShapeError where they do not fit together.
+    Raises WeftValueError for no arrays, DTypeError and ShapeError if they do not fit together.
 
     >>> concatenate([np.arange(2), np.arange(3)], 0)
     Array([0, 1, 0, 1, 2], dtype=int32)
@@ -124,7 +124,7 @@ primitive(
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     """Joins arrays of one shape and dtype along a new dimension.
 
-    Raises ShapeError where the shapes differ, DTypeError where the dtypes do.
+    Raises ShapeError if the shapes differ, DTypeError if the dtypes do.
 
     >>> lax.stack([np.arange(2), np.arange(2)], axis=1)
     Array([[0, 0],
@@ -153,7 +153,7 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     """An array repeated so that it has the shape of another one, dimensions paired from the last.
 
-    Raises ShapeError where a dimension of `arr` is neither 1 nor that of the other.
+    Raises ShapeError if a dimension of `arr` is neither 1 nor that of the other.
 
     >>> lax.broadcast_like(np.array([1, 2]), np.zeros((2, 2)))
     Array([[1, 2],
@@ -169,7 +169,7 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """Splits an array along a dimension into consecutive parts of the given lengths.
 
-    Raises ShapeError where the lengths do not add up to that of the dimension.
+    Raises ShapeError if the lengths do not add up to that of the dimension.
 
     >>> split(np.arange(5), (2, 3))
     [Array([0, 1], dtype=int32), Array([2, 3, 4], dtype=int32)]
@@ -279,7 +279,7 @@ rev_p = primitive(
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """Repeats an array as a whole `reps[i]` times along each dimension i.
 
-    Raises ShapeError where there is not one number for each dimension.
+    Raises ShapeError if there is not one number for each dimension.
 
     >>> lax.tile(np.array([1, 2]), (2,))
     Array([1, 2, 1, 2], dtype=int32)
@@ -299,7 +299,7 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
     """Merges the dimensions from start up to (not including) stop into one.
 
     Dimensions count as in a slice of the shape: negative from the end, None for the end. Raises
-    AxisError where stop is before start.
+    AxisError if stop is before start.
 
     >>> lax.collapse(np.ones((2, 3, 4)), 1).shape
     (2, 12)
@@ -333,7 +333,7 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """Returns the shape to which all of the given ones broadcast, by NumPy's rule.
 
-    Raises ShapeError where there is none.
+    Raises ShapeError if there is none.
 
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)

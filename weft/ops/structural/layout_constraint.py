@@ -36,21 +36,21 @@ T = TypeVar("T")
 def with_layout_constraint(x: T, layouts: Any) -> T:
     """Returns a tree with its arrays in the given layouts.
 
-    `layouts` is a tree prefix of `x` of Layouts, or of None (no constraint). In a compiled function
-    the value has that layout from here on, also where it is a result; outside, the array is copied
+    `layouts` is a tree prefix of `x` of Layouts, or of None (no constraint). In a compiled
+    function, the value has that layout from here on, also as a result; outside, the array is copied
     into it. Inside a `shard_map` it is the layout of each device's block. Shapes, dtypes and values
     do not change. The derivative is constrained in the same way; under `vmap` the mapped dimension
     becomes the outermost one.
 
     Raises ShapeError for a layout of another rank than the array's, naming the leaf, WeftTypeError
-    for values that are no layouts, and WeftValueError for tiles where devices have none.
+    for values that are not layouts, and WeftValueError for tiles where devices have none.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.layout import Layout, with_layout_constraint
     >>> @weft.jit
     ... def f(x):
     ...     return with_layout_constraint(x.T * 2, Layout(major_to_minor=(1, 0)))
-    >>> f(wnp.ones((2, 3))).format.layout
+    >>> f(jnp.ones((2, 3))).format.layout
     Layout(major_to_minor=(1, 0))
     """
     leaves, structure = tree.flatten(x)
@@ -91,7 +91,7 @@ def check_tiles(layout: Layout, operation: str) -> None:
 
 
 def no_layout(given: Any, operation: str, what: str, ndim: int) -> WeftTypeError:
-    """The error for an argument that is no layout."""
+    """The error for an argument that is not a layout."""
     wanted: Any = getattr(given, "layout", None)  # of a Format
     if not isinstance(wanted, Layout):
         wanted = Layout(range(ndim))

@@ -46,7 +46,7 @@ def padtype_to_pads(
 ) -> Pads:
     """Returns the (low, high) padding per dimension of a name: VALID, SAME or SAME_LOWER.
 
-    Raises ShapeError where the sequences differ in length, WeftValueError for another name.
+    Raises ShapeError if the sequences differ in length, WeftValueError for another name.
 
     >>> padtype_to_pads((5,), (4,), (1,), "SAME")
     ((1, 2),)
@@ -84,7 +84,7 @@ def windows(
 ) -> tuple[int, ...]:
     """Returns how many windows fit in each dimension; lengths are those after dilation.
 
-    Raises ShapeError where padding cuts off more than there is.
+    Raises ShapeError if padding cuts off more than there is.
     """
     counts = []
     for size, reach, stride, (low, high) in zip(sizes, window, strides, padding, strict=True):

@@ -36,7 +36,7 @@ Ints = tuple[int, ...]
 
 
 def canonical_axis(axis: int, ndim: int, operation: str) -> int:
-    """Returns an axis between 0 and ndim - 1. Raises AxisError where `axis` is out of range."""
+    """Returns an axis between 0 and ndim - 1. Raises AxisError if `axis` is out of range."""
     index = integer_of(axis, operation, "an axis")
     if not -ndim <= index < ndim:
         message = f"{operation}: axis {axis} is out of range for an array of {ndim} dimensions"
@@ -46,7 +46,7 @@ def canonical_axis(axis: int, ndim: int, operation: str) -> int:
 
 
 def canonical_axes(axes: int | Sequence[int] | None, ndim: int, operation: str) -> tuple[int, ...]:
-    """Returns axes between 0 and ndim - 1 (None: all). Raises AxisError where one repeats."""
+    """Returns axes between 0 and ndim - 1 (None: all). Raises AxisError if one repeats."""
     if axes is None:
         return tuple(range(ndim))
     given = (axes,) if not isinstance(axes, (tuple, list)) else tuple(axes)
@@ -169,7 +169,7 @@ def reshape(
 ) -> Array:
     """Returns the same elements, in row-major order, in another shape of the same size.
 
-    dimensions: a permutation of the operand's dimensions, done first. Raises ShapeError where the
+    dimensions: a permutation of the operand's dimensions, done first. Raises ShapeError if the
     sizes differ.
 
     >>> lax.reshape(np.arange(4), (2, 2))
@@ -205,7 +205,7 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Drops dimensions of length 1. Raises ShapeError where one is longer.
+    """Drops dimensions of length 1. Raises ShapeError if one is longer.
 
     >>> lax.squeeze(np.ones((1, 3)), (0,)).shape
     (3,)
@@ -251,7 +251,7 @@ def reshape_data_movement(eqn: Equation, result: int) -> tuple[int, Ints] | None
 def transpose(operand: Any, permutation: Sequence[int]) -> Array:
     """Permutes the dimensions: dimension i of the result is `permutation[i]` of the operand.
 
-    Raises ShapeError where `permutation` is none.
+    Raises ShapeError if `permutation` is none.
 
     >>> lax.transpose(np.array([[1, 2], [3, 4]]), (1, 0))
     Array([[1, 3],
@@ -290,7 +290,7 @@ def transpose_vmap(
 
 
 def move_dim(x: Any, source: int | None, target: int, size: int) -> Any:
-    """Moves a dimension to index `target`; where there is none (None), broadcasts one of `size`.
+    """Moves a dimension to index `target`; if there is none (None), broadcasts one of `size`.
 
     vmap rules bring mapped dimensions into line with it.
 

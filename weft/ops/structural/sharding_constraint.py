@@ -125,16 +125,16 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
     compiled function the compiler has to split the value like this; outside, the array is moved to
     those devices. Shapes, dtypes and values do not change, and the derivative is constrained in the
     same way. A dimension with `P.UNCONSTRAINED` is left to the compiler; so is the one that `vmap`
-    maps over, unless it was told an `spmd_axis_name`.
+    maps over, unless it has an `spmd_axis_name`.
 
     Raises ShapeError for a spec longer than the rank of an array and a dimension that its axes do
     not divide, WeftValueError for a spec without a mesh, and AxisError for an axis that a shard_map
     around it has already split; they name the leaf.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import NamedSharding, PartitionSpec as P
     >>> mesh = weft.make_mesh((1,), ("rows",))
-    >>> weft.lax.with_sharding_constraint(wnp.arange(3), NamedSharding(mesh, P("rows")))
+    >>> weft.lax.with_sharding_constraint(jnp.arange(3), NamedSharding(mesh, P("rows")))
     Array([0, 1, 2], dtype=int32, sharding=P('rows'))
     """
     leaves, structure = tree.flatten(x)

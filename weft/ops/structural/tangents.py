@@ -53,7 +53,7 @@ def jointly_linear_jvp(bind: Callable[..., Any], *places: int) -> Callable[..., 
 def add_tangents(x: Any, y: Any) -> Any:
     """Returns the sum of two tangents of equal shape, either of which may be a `Zero`.
 
-    Raises WeftTypeError where their shapes or dtypes differ.
+    Raises WeftTypeError if their shapes or dtypes differ.
     """
     if type(x) is Zero:
         return y

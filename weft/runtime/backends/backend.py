@@ -260,7 +260,7 @@ class Backend(abc.ABC):
         self, array_type: ArrayTypeLike
     ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]] | None:
         """What `put` calls for NumPy arrays of this type, on the first device: (function, before,
-        after), for function(*before, (array,), *after). None where it does more than one call."""
+        after), for function(*before, (array,), *after). None if it does more than one call."""
         return None
 
     @abc.abstractmethod
@@ -380,7 +380,7 @@ class Backend(abc.ABC):
         """Compiles a module for `devices` and loads it there.
 
         The entry function is `main`. Its results get `out_types` (of whole arrays) and
-        `out_placements`; without the latter they lie on the one device, or where XLA chose to put
+        `out_placements`; without the latter they are on the one device, or where XLA chose to put
         them (see `Executable.output_assignments`). Raises WeftValueError for an option that XLA
         does not have, and WeftError for a module that is invalid (naming the operation and its
         line) or that XLA cannot compile. Several threads may compile at the same time.

@@ -154,7 +154,7 @@ def _at_once(
 def _groups(first: int, others: int, most: int, num_devices: int) -> int | None:
     """How many groups the first dimension is taken apart into, for a part with a matrix of each.
 
-    Every device has as many groups. None where there is one device, or where no number fits.
+    Every device has as many groups. None if there is one device, or where no number fits.
     """
     if num_devices == 1:
         return None

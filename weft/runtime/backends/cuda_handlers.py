@@ -50,5 +50,5 @@ def register(package: str) -> None:
 
 
 def _given(module: Any, name: str) -> Mapping[str, Any]:
-    """What a function of a module gives; nothing where there is no such function."""
+    """What a function of a module gives; nothing if there is no such function."""
     return getattr(module, name, dict)()

@@ -59,7 +59,7 @@ _EVICT_TO = 0.9
 class ProgramCacheInfo:
     """The contents of the cache of executables, and its hits and misses in this process.
 
-    `directory` is None where there is no cache: switched off, or refused with a warning.
+    `directory` is None if there is no cache: switched off, or refused with a warning.
     """
 
     directory: str | None
@@ -448,7 +448,7 @@ def _open(path: str | None, max_bytes: int) -> ProgramCache | None:
 def program_cache_info() -> ProgramCacheInfo:
     """The contents of the cache of executables, and its hits and misses in this process.
 
-    `directory` is None where none are kept: `WEFT_CACHE_DIR` is empty, or the directory was
+    `directory` is None if none are kept: `WEFT_CACHE_DIR` is empty, or the directory was
     refused. Looks at every entry.
 
     >>> import tempfile, weft

@@ -47,7 +47,7 @@ class FakeDevice:
 
 @dataclasses.dataclass(frozen=True)
 class FakePlacement:
-    """The devices an array lies on, and how its blocks are dealt out (None: a copy on each)."""
+    """The devices an array is on, and how its blocks are dealt out (None: a copy on each)."""
 
     devices: tuple[FakeDevice, ...]
     assignment: tuple[tuple[int, ...], tuple[int, ...]] | None = None

@@ -62,7 +62,7 @@ def address(of: Any) -> int:
 
 def register(name: str, platform: str, stages: Mapping[str, int], api_version: int) -> None:
     """Registers a handler by the addresses of its stages; `api_version` is 1 for the typed
-    interface, 0 for the one before it. Raises WeftError where XLA refuses one, such as one that was
+    interface, 0 for the one before it. Raises WeftError if XLA refuses one, such as one that was
     compiled against headers that this release no longer takes."""
 
     def hand_over(api: Any) -> None:
@@ -85,7 +85,7 @@ def register(name: str, platform: str, stages: Mapping[str, int], api_version: i
 
 def register_type(name: str, platform: str, type_id: int, type_info: int | None) -> None:
     """Registers a type of states or of user data by the address of its number, which XLA writes
-    there, and that of its `XLA_FFI_TypeInfo`. Raises WeftError where XLA refuses it."""
+    there, and that of its `XLA_FFI_TypeInfo`. Raises WeftError if XLA refuses it."""
 
     def hand_over(api: Any) -> None:
         try:
@@ -114,7 +114,7 @@ def _hand_over(platform: str, hand_over: Callable[[Any], None]) -> None:
 
 def attach(platform: str, library: str) -> None:
     """Hands a plugin its registrations, once, when it has been loaded from a library (by weft, or
-    by another front end in this process). Raises WeftError where it refuses one."""
+    by another front end in this process). Raises WeftError if it refuses one."""
     with _lock:
         if platform in _plugins:
             return

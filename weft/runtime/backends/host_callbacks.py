@@ -57,7 +57,7 @@ class Failures:
             del self._runs[number]
 
     def add(self, error: BaseException) -> bool:
-        """Adds an exception to the runs that are under way; False where there are none."""
+        """Adds an exception to the runs that are under way; False if there are none."""
         runs = list(self._runs.values())
         for run in runs:
             run.append(error)
@@ -138,7 +138,7 @@ def inside_callback() -> bool:
 def running(threads: int) -> Iterator[None]:
     """A context around the run of an executable with callbacks; XLA computes with `threads`.
 
-    Waits while too many of them run in other threads. Raises WeftError where callbacks run
+    Waits while too many of them run in other threads. Raises WeftError if callbacks run
     executables with callbacks so deep that there may be no thread left.
     """
     if not inside_callback():

@@ -221,7 +221,7 @@ class JaxlibBackend(Backend):
 def start(platform: str, distributed: Distributed | None = None) -> JaxlibBackend:
     """Starts the client of a platform ("cpu" or "cuda").
 
-    Raises PlatformError where the platform's plugin is not installed or finds no device.
+    Raises PlatformError if the platform's plugin is not installed or finds no device.
     """
     if platform == "cpu":
         register_partitioner()
@@ -292,7 +292,7 @@ def cuda_plugin() -> Path | None:
 
 
 def _check_release(plugin: Path) -> None:
-    """Raises PlatformError where the plugin is of another release than jaxlib: they share memory
+    """Raises PlatformError if the plugin is of another release than jaxlib: they share memory
     layouts that change."""
     name = f"jax-{plugin.parent.name.removeprefix('xla_')}-pjrt"
     try:

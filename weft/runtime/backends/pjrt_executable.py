@@ -368,7 +368,7 @@ def for_xla(options: CompileOptions, failures: host_callbacks.Failures) -> list[
 
 
 def check_devices(options: CompileOptions, devices: Sequence[Device]) -> None:
-    """Raises WeftValueError where there are not as many devices as partitions."""
+    """Raises WeftValueError if there are not as many devices as partitions."""
     if len(devices) != options.num_partitions:
         message = "a program runs on as many devices as it has partitions"
         got = f"{len(devices)} devices"

@@ -353,7 +353,7 @@ class Module:
             own[key] = value
 
     def symbol(self, name: str) -> str:
-        """Reserves `name`, made a legal symbol and followed by a number where it is taken."""
+        """Reserves `name`, made a legal symbol and followed by a number if it is taken."""
         name = _symbol_text(name)
         found, count = name, 0
         while found in self._symbols:

@@ -54,7 +54,7 @@ def portable_artifact(module: ir.Module) -> tuple[bytes, str]:
     """A module as a portable artifact, and the version of StableHLO it is written for.
 
     Source locations are left out: they name files of the machine that wrote it. The module itself
-    stays as it is. Raises WeftError where an operation cannot be written.
+    stays as it is. Raises WeftError if an operation cannot be written.
     """
     # In a context of its own, so that a failing pass and its diagnostics touch no other module.
     copy = mlir.private_copy(module)
@@ -145,7 +145,7 @@ def splice(
     free there, and returns the name of its former entry point. `source` is used up.
 
     `partitions` says, for each partition of the source, which one of the module runs it; it is
-    empty where that is the same. `mesh` returns the symbol of a mesh in the module, given its axes
+    empty if that is the same. `mesh` returns the symbol of a mesh in the module, given its axes
     and the partitions in its order, and `channel` a number that no collective has.
     """
     operations = list(source.body.operations)

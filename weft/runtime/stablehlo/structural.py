@@ -69,7 +69,7 @@ def iota(shape: Sequence[int], dtype: DTypeLike, dimension: int) -> ir.Value:
 
 
 def convert(x: ir.Value, dtype: DTypeLike) -> ir.Value:
-    """The same numbers in another dtype; nothing is emitted where it is the same dtype."""
+    """The same numbers in another dtype; nothing is emitted if the dtype is the same."""
     element = element_type(dtype)
     if x.type.element_type == element:
         return x

@@ -39,7 +39,7 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
     """For each observation the index of the nearest code, int32, and its distance, floating.
 
     obs: shape (m, n); code_book: (k, n); or (m,) and (k,) for numbers. Both results are (m,); of
-    equal distances the first counts. `check_finite` has no effect. Raises ShapeError where shapes
+    equal distances the first counts. `check_finite` has no effect. Raises ShapeError if shapes
     do not fit or there is no code, DTypeError for complex numbers, WeftTypeError.
 
     >>> import weft.numpy as jnp

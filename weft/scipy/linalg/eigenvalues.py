@@ -97,7 +97,7 @@ def eigh(
 ) -> Any:
     """Eigenvalues, real and rising, and eigenvectors, as columns, of Hermitian matrices.
 
-    a: shape (..., n, n), of which the `lower` or the upper triangle is read. With a b of that
+    a: shape (..., n, n); only the `lower` or the upper triangle is read. With a b of that
     shape, Hermitian and positive definite, of which the same triangle is read, those of a pair:
     type 1 a v = w b v, type 2 a b v = w v, type 3 b a v = w v, scaled so that the adjoint of v
     times b v is one (type 3: times the inverse of b). eigvals_only: the eigenvalues alone.
@@ -188,8 +188,8 @@ def eigh_tridiagonal(
     d: shape (n,), the diagonal, real; e: (n - 1,), the one below it, real or complex. select: "a"
     all, "i" those from select_range[0] to select_range[1], counted from 0, "v" those in the
     half-open interval above select_range[0] up to select_range[1], as many as there are, so not
-    inside `jit`. eigvals_only: the eigenvalues alone. The full matrix is formed, so that
-    derivatives are those of `eigh`; `tol` and `key` belong to other algorithms and are not taken.
+    inside `jit`. eigvals_only: the eigenvalues alone. The full matrix is formed, so derivatives are
+    those of `eigh`; `tol` and `key` belong to other algorithms and are not taken.
 
     Raises ShapeError, WeftValueError for a wrong selection, DTypeError, WeftTypeError, and
     WeftNotImplementedError.

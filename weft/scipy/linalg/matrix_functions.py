@@ -149,7 +149,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     functions that have one. By B. N. Parlett, A recurrence among the elements of functions of
     triangular matrices (1976).
 
-    Raises ShapeError, WeftTypeError for a func that is no function, and DTypeError.
+    Raises ShapeError, WeftTypeError for a func that is not a function, and DTypeError.
 
     >>> import weft.numpy as jnp
     >>> funm(jnp.array([[4.0, 0.0], [0.0, 9.0]]), jnp.sqrt).real

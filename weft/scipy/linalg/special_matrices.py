@@ -282,7 +282,7 @@ def leslie(f: Any, s: Any) -> Array:
     """The matrix of a population in age groups: births in its first row, survival below.
 
     f: births, (..., n); s: the parts that survive, (..., n - 1); the result is (..., n, n), s on
-    its first diagonal below the main one. Raises ShapeError where lengths do not fit or f has fewer
+    its first diagonal below the main one. Raises ShapeError if lengths do not fit or f has fewer
     than 2 elements, WeftTypeError and DTypeError.
 
     >>> import weft.numpy as jnp

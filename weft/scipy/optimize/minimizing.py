@@ -183,7 +183,7 @@ def minimize(
     one step (20). Returns `OptimizeResults`; failure is no error, but shows in `success`.
     By J. Nocedal and S. J. Wright, Numerical Optimization (2006), algorithm 6.1.
 
-    Raises WeftValueError for another method or option, ShapeError where x0 is no vector or fun
+    Raises WeftValueError for another method or option, ShapeError if x0 is no vector or fun
     returns no number, DTypeError for complex numbers, WeftTypeError.
 
     >>> import weft.numpy as jnp

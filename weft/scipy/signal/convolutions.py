@@ -112,7 +112,7 @@ def convolve(
     (`fftconvolve`), or "auto", which is "direct". precision: that of the products on hardware that
     has several. Operands are promoted to the dtype of the result; "fft" of integers is floating.
 
-    Raises ShapeError where dimensions differ, an array is empty, or neither lies inside the other
+    Raises ShapeError if dimensions differ, an array is empty, or neither lies inside the other
     for "valid"; WeftValueError for another mode or method, DTypeError and WeftTypeError.
 
     >>> import weft.numpy as jnp

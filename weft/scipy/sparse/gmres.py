@@ -199,10 +199,10 @@ def gmres(
     """Solves A x = b by generalized minimal residuals, for any regular A.
 
     Arguments, results, derivatives and errors are those of `cg`, but neither A nor M has to be
-    Hermitian. restart: how many vectors are kept (all in memory); `maxiter` counts the starts.
+    Hermitian. restart: how many vectors to keep (all in memory); `maxiter` counts the starts.
     solve_method: "batched" makes all vectors and solves one least squares problem, "incremental"
     one rotation for each, and stops as soon as the residual is small enough. The method also ends
-    where a start brings no progress. By Y. Saad and M. H. Schultz, GMRES (1986).
+    when a start brings no progress. By Y. Saad and M. H. Schultz, GMRES (1986).
 
     >>> import weft.numpy as jnp
     >>> x, _ = gmres(jnp.array([[2.0, 1.0], [0.0, 4.0]]), jnp.array([4.0, 8.0]))

@@ -62,7 +62,7 @@ def cg(
 
     A: a function that maps trees like b linearly to trees like b, or a matrix of shape (n, n) where
     b is a vector. b: an array or a tree of arrays; integers are computed as floating numbers. x0:
-    the first guess, by default zeros. The iteration ends where the norm of b - A x is at most the
+    the first guess, by default zeros. The iteration ends when the norm of b - A x is at most the
     larger of tol times the norm of b and atol, or after `maxiter` steps, by default ten times the
     number of unknowns. M: a function or a matrix that multiplies approximately by the inverse of A,
     itself Hermitian and positive definite. Returns x and None, where SciPy returns a status.

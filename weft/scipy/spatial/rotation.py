@@ -259,7 +259,7 @@ def _check_row(rotation: Rotation, method: str, what: str) -> None:
 
 
 def check_rotation(operation: str, value: Any) -> None:
-    """Raises WeftTypeError for what is no `Rotation`."""
+    """Raises WeftTypeError for anything that is not a `Rotation`."""
     if not isinstance(value, Rotation):
         message = f"{operation} takes rotations"
         got = f"{value!r:.60} of class {type(value).__name__}"

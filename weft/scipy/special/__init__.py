@@ -2,8 +2,8 @@
 
 They are elementwise: arguments are promoted to one dtype, integers to real numbers, and broadcast
 to one shape, which the result has; float16 and bfloat16 are computed in float32. They raise
-WeftTypeError for what is no array or number, DTypeError for complex numbers unless they take them,
-and ShapeError for shapes that do not broadcast.
+WeftTypeError for anything that is not an array or number, DTypeError for complex numbers unless
+they take them, and ShapeError for shapes that do not broadcast.
 
 >>> from weft.scipy import special
 >>> special.gammaln(1j)

@@ -196,7 +196,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Array:
     """The logarithm of `ndtr`, precise in both tails.
 
     series_order: a positive integer, for callers that choose a length of the asymptotic series;
-    weft uses an expansion that is precise everywhere and needs none. Raises WeftValueError where it
+    weft uses an expansion that is precise everywhere and needs none. Raises WeftValueError if it
     is not from 1 to 30.
 
     >>> log_ndtr(np.array([0.0, -100.0]))

@@ -261,7 +261,7 @@ hyp2f1_p: Primitive = kernel(
 
 @elementwise
 def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Array:
-    """Gauss' hypergeometric function (DLMF 15.2.1) of real x up to 1; infinite above, but for
+    """Gauss' hypergeometric function (DLMF 15.2.1) of real x up to 1; infinite above, except for
     polynomials.
 
     Series, with the transformations of DLMF 15.8. Derivatives are available in x; in a, b and c

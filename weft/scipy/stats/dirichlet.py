@@ -73,7 +73,7 @@ def logpdf(x: Any, alpha: Any) -> Array:
     """The logarithm of the density at x, of shape (k, ...) or (k - 1, ...), with alpha (k,).
 
     Minus infinity where a number is outside of 0 … 1 or their sum is not 1; NaN where a parameter
-    is not positive. Raises ShapeError where the shapes do not fit.
+    is not positive. Raises ShapeError if the shapes do not fit.
 
     >>> logpdf(np.array([0.25, 0.75]), np.array([1.0, 1.0]))
     Array(0., dtype=float32)

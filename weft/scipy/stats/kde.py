@@ -79,7 +79,7 @@ class gaussian_kde:
     neff^(-1 / (d + 4))), "silverman", a number, or a function of the estimate. weights: of shape
     (n,). A pytree of arrays that may be differentiated and mapped.
 
-    Raises ShapeError where dataset or weights have other shapes, WeftValueError for a dataset of
+    Raises ShapeError if dataset or weights have other shapes, WeftValueError for a dataset of
     one point and an unknown bw_method.
 
     >>> estimate = gaussian_kde(np.array([-1.0, 0.0, 1.0]))

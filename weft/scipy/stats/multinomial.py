@@ -53,7 +53,7 @@ def logpmf(x: Any, n: Any, p: Any) -> Array:
     """The logarithm of the probability of the counts x in n trials with probabilities p.
 
     Shapes (..., k), (...) and (..., k). Minus infinity where counts are negative, no integers, or
-    do not add up to n. Raises ShapeError where the shapes do not fit.
+    do not add up to n. Raises ShapeError if the shapes do not fit.
 
     >>> logpmf(np.array([1, 1]), 2, np.array([0.5, 0.5]))
     Array(-0.6931472, dtype=float32)

@@ -71,7 +71,7 @@ def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Array:
 
     cov without dimensions: a variance, the same for all components, which are independent; where
     the mean has none either, the distribution has one dimension, and x any shape. NaN where cov is
-    not positive definite. By Cholesky factorisation. Raises ShapeError where the shapes do not fit,
+    not positive definite. By Cholesky factorisation. Raises ShapeError if the shapes do not fit,
     NotImplementedError for allow_singular.
 
     >>> logpdf(np.zeros(2), np.zeros(2), np.eye(2))

@@ -201,7 +201,7 @@ def sem(
     """The standard error of the mean along an axis (None: of all): the deviation over sqrt(n).
 
     ddof: what is subtracted from n in the variance; nan_policy "omit" leaves NaN out. NaN where
-    ddof or fewer elements count. Raises AxisError, DTypeError, WeftTypeError where ddof is no
+    ddof or fewer elements count. Raises AxisError, DTypeError, WeftTypeError if ddof is no
     integer, NotImplementedError for nan_policy "raise".
 
     >>> sem(np.array([1.0, 2.0, 3.0]))
