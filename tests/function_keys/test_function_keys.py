@@ -34,7 +34,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.function_keys import function_key, known_pure, named_parts
+from weft.function_keys import function_key, named_parts
 from weft.tracing.trace_cache import TraceCache  # noqa: F401  (registers weft's classes)
 
 pytestmark = pytest.mark.fast
@@ -390,28 +390,6 @@ def test_code_compiled_again_is_equal():
     text = "lambda x: x * 1.0"
     assert same(eval(text), eval(text))
     assert not same(eval(text), eval(compile(text, "another file", "eval")))
-
-
-LIBRARIES = (jnp, weft.nn, weft.lax, weft.random, weft.image, weft.scipy.special)
-
-
-@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.__name__)
-def test_what_a_function_of_weft_remembers_takes_no_part(library):
-    """Their closures may hold what they have learned of their operands, which changes no result."""
-    for name in library.__all__:
-        function = getattr(library, name)
-        if isinstance(function, types.FunctionType) and function.__module__ != "numpy":
-            cells = [cell.cell_contents for cell in function.__closure__ or ()]
-            learns = any(isinstance(cell, dict) for cell in cells)
-            assert not learns or known_pure.is_global_of_weft(function), name
-
-
-def test_calling_an_activation_changes_no_key_of_its_callers():
-    caller = around(weft.nn.relu)
-    before = function_key(caller)
-    for dtype in (jnp.float16, jnp.int8, jnp.bfloat16):
-        weft.nn.relu(jnp.ones((2, 5, 1), dtype))
-    assert before is not None and function_key(caller) == before
 
 
 def test_defaults_and_attributes_take_part():
