@@ -9,7 +9,7 @@ import pytest
 
 from source_files import ROOT
 
-FOLDER = ROOT / "examples" / "recipes"
+FOLDER = ROOT / "examples/recipes"
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import pytest
 
 from source_files import ROOT
 
-SCRIPTS = sorted((ROOT / "examples" / "recipes").glob("*.py"))
-PAGES = ROOT / "docs" / "recipes"
+SCRIPTS = sorted((ROOT / "examples/recipes").glob("*.py"))
+PAGES = ROOT / "docs/recipes"
 INDEX = PAGES / "README.md"
 # A block that needs a library that weft's tests do not install says `py`; it is not run as a page.
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
