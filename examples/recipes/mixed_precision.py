@@ -106,7 +106,7 @@ def draw(path: Path, exact: np.ndarray, scales: list[float]) -> None:
         left.hist(np.log2(np.abs(exact[exact != 0])), bins=np.arange(-45, 0), color="C0")
         left.axvline(-25, color="C1")
         left.text(-26, 140, "0 in float16", color="C1", ha="right")
-        left.set(xlabel="log2 of a part of the gradient", ylabel="how many")
+        left.set(xlabel="log2 of an element of the gradient", ylabel="how many")
         right.step(range(1, len(scales) + 1), np.log2(scales), where="post")
         right.set(xlabel="step", ylabel="log2 of the scale", yticks=range(16, 21))
         figure.savefig(path, metadata={"Date": None})
