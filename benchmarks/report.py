@@ -1,7 +1,7 @@
 """Keeps the figures of benchmark runs and shows them as Markdown, beside the goals.
 
     python benchmarks/report.py benchmarks/results            # results.md from results.json anew
-    python benchmarks/report.py benchmarks/results --readme   # and the summary into README.md
+    python benchmarks/report.py benchmarks/results --readme   # and five rows into README.md
 
 Nothing is left out: what failed is shown as failed, what a library does not have yet as not
 available, what was never measured as not measured.
@@ -123,15 +123,30 @@ def _at_least(own, bound):
 def table(header, rows):
     """Markdown lines of a table whose figures stand right."""
     align = ["---", "---", "--:", "--:", "--:", "---", "---"]
-    lines = [header, align, *rows]
+    lines = [header, align[: len(header)], *rows]
     return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+# The goals that stand for all in README.md.
+README_ROWS = (
+    "import_time.wall",
+    "jit_dispatch.scalar_array.1arg.async",
+    "trace.a3_chain5000_grad.warm",
+    "steady.mlp_sgd",
+    "reverse_memory.scan1000_grad.temp",
+)
 
 
 def summary(data, header):
     """The goals of today, a line each."""
+    return table(header, goal_rows(data))
+
+
+def goal_rows(data, names=None):
+    """The cells of the goals of today, or of those with these names."""
     rows = []
     for name, goal in GOALS.items():
-        if not goal.summary:
+        if not goal.summary or (names is not None and name not in names):
             continue
         case = name.partition(".")[0]
         record = data["cases"].get(case)
@@ -143,7 +158,7 @@ def summary(data, header):
         metrics = [m for m in record["metrics"] if f"{case}.{m}".startswith(name)]
         metric = min(metrics, key=_preference, default=name.partition(".")[2].rstrip("."))
         rows.append(row(f"{case}.{metric}", goal.summary, metric, record))
-    return table(header, rows)
+    return rows
 
 
 def _preference(metric):
@@ -229,32 +244,29 @@ def write(path, data):
     pathlib.Path(path + ".md").write_text(render(data), encoding="utf-8")
 
 
-def update_readme(data):
-    """Copies the summary between the two marks in README.md."""
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
+def with_figures(text, data):
+    """The text of README.md with its table of figures, between two marks, from kept ones."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise SystemExit(f"README.md lacks the marks {BEGIN} and {END}")
     a, b = data["libraries"]["A"], data["libraries"].get("B", "")
-    dates = sorted(record["date"] for record in data["cases"].values())
-    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
-    lines = ["", f"{machines(data)}; {when}.", ""]
-    lines += summary(data, ["what", "unit", a, b, f"{b} / {a}", "goal", ""])
-    readme.write_text(before + begin + "\n".join(lines) + "\n\n" + end + after, encoding="utf-8")
+    header = ["", "unit", a, b, f"{b} / {a}"]
+    lines = table(header, [cells[: len(header)] for cells in goal_rows(data, README_ROWS)])
+    return before + begin + "\n" + "\n".join(lines) + "\n" + end + after
 
 
 def main():
     """Writes the report from kept figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", help="NAME of NAME.json")
-    parser.add_argument("--readme", action="store_true", help="copy the summary into README.md")
+    parser.add_argument("--readme", action="store_true", help="copy five rows into README.md")
     arguments = parser.parse_args()
     data = json.loads(pathlib.Path(arguments.path + ".json").read_text())
     write(arguments.path, data)
     if arguments.readme:
-        update_readme(data)
+        readme = ROOT / "README.md"
+        readme.write_text(with_figures(readme.read_text(encoding="utf-8"), data), encoding="utf-8")
 
 
 if __name__ == "__main__":

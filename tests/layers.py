@@ -192,6 +192,7 @@ PASSED_NAMES = {
     "weft.as_jax.overlay": "imports the modules of weft that its table names for those of JAX",
     "weft.base.facades": "imports the chapters that a facade names in its _LAZY_MODULES",
     "weft.builtin_primitives": "imports every module that makes primitives, and stands above all",
+    "weft.runtime.backends.cuda_handlers": "imports modules of the plugin for a CUDA release",
     "weft.runtime.jaxlib.lazy": "makes the lazy modules themselves",
     "weft.runtime.jaxlib.native": "runs the imports of a module of jaxlib, all but that of jax",
 }

@@ -171,14 +171,14 @@ FIXES = [
     ),
     Fixed(
         "call the function outside of jit",
-        wrong=lambda: lowered("cuda"),
+        wrong=lambda: lowered("rocm"),
         fixed=lambda fix: squared(np.float32(3)),
         value=9.0,
         error=WeftNotImplementedError,
     ),
     Fixed(
         "or run on the CPU (WEFT_PLATFORMS=cpu)",
-        wrong=lambda: lowered("cuda"),
+        wrong=lambda: lowered("rocm"),
         fixed=lambda fix: lowered(fix.data["platform"]),
         value=succeeded,
         error=WeftNotImplementedError,

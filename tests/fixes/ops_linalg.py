@@ -278,7 +278,7 @@ WAYS = [
     ),
     Fixed(
         "compute it on a CPU: jit(f, backend='cpu')",
-        wrong=lambda: weft.jit(eigenvalues).trace(S).lower(lowering_platforms=("cuda",)),
+        wrong=lambda: weft.jit(eigenvalues).trace(S).lower(lowering_platforms=("rocm",)),
         fixed=lambda fix: weft.jit(eigenvalues, backend="cpu")(S),
         value=np.linalg.eigvalsh(S),
         error=WeftNotImplementedError,

@@ -99,6 +99,34 @@ def test_eager_operations_and_donation(gpu):
     assert x.is_deleted() and y.tolist() == list(np.arange(8.0) + 1)
 
 
+def test_printing_and_callbacks_in_order(gpu, capsys):
+    seen = []
+
+    def step(total, x):
+        weft.debug.callback(lambda x: seen.append(int(x)), x, ordered=True)
+        return total + x, None
+
+    @weft.jit
+    def program(x):
+        weft.debug.print("sum {}", x.sum(), ordered=True)
+        return lax.scan(step, jnp.float32(0), x)[0]
+
+    total = program(weft.device_put(jnp.arange(5.0), gpu))
+    weft.effects_barrier()
+    assert float(total) == 10.0 and seen == [0, 1, 2, 3, 4]
+    assert capsys.readouterr().out == "sum 10.0\n"
+
+
+def test_errors_of_callbacks(gpu):
+    def refuse(x):
+        raise ValueError("bad row")
+
+    shape = weft.ShapeDtypeStruct((), np.float32)
+    program = weft.jit(lambda x: weft.pure_callback(refuse, shape, x))
+    with pytest.raises(Exception, match="bad row"):
+        program(weft.device_put(jnp.float32(1), gpu)).block_until_ready()
+
+
 def test_callbacks(gpu):
     shape = weft.ShapeDtypeStruct((), np.float32)
     double = weft.jit(lambda x: weft.pure_callback(lambda v: np.asarray(v) * 2, shape, x.sum()))
@@ -113,14 +141,3 @@ def test_a_mesh_of_gpus(gpu):
         weft.shard_map(lambda v: lax.psum(v.sum(), "i"), mesh=mesh, in_specs=P("i"), out_specs=P())
     )
     assert float(summed(x)) == np.arange(4.0 * len(gpus)).sum()
-
-
-def test_what_cuda_lacks_is_said(gpu):
-    """Factorizations call LAPACK on the CPU; on a GPU they run, or say which handler is missing."""
-    square = weft.device_put(A @ A.T + 64 * np.eye(64, dtype=np.float32), gpu)
-    try:
-        factor = np.asarray(weft.jit(jnp.linalg.cholesky)(square))
-    except weft.errors.WeftError as error:
-        assert "cuda" in str(error)
-    else:
-        np.testing.assert_allclose(factor @ factor.T, np.asarray(square), rtol=1e-3, atol=1e-2)

@@ -344,7 +344,7 @@ def pure_callback_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) 
 def callback_lower(
     context: Any, *values: Any, callback: Any, result_types: Sequence[ArrayType], **params: Any
 ) -> list[Any]:
-    if context.platform != "cpu":
+    if context.platform not in ("cpu", "cuda"):
         message = f"{callback.what} in a program for {context.platform!r}"
         got = f"the platform {context.platform!r}"
         fix = Fix(
@@ -353,7 +353,7 @@ def callback_lower(
             {"platform": "cpu"},
         )
         raise WeftNotImplementedError(
-            message, operation=callback.what, got=got, wanted="a program for the CPU", fix=fix
+            message, operation=callback.what, got=got, wanted="one for the CPU or CUDA", fix=fix
         )
     types = context.result_ir_types()
     ordered = bool(context.effects)
@@ -368,7 +368,7 @@ def callback_lower(
 
 def _on_devices(context: Any, index: int, operands: Values, types: Values) -> list[Any]:
     def emit(values: Sequence[Any], types: Sequence[Any]) -> tuple[Any, list[Any]]:
-        outs = list(stablehlo.callback(index, values, types))
+        outs = list(stablehlo.callback(index, values, types, context.platform))
         return (outs[0].owner if outs else None), outs
 
     return run_once(context, emit, operands, types)

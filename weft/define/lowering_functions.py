@@ -364,17 +364,17 @@ def emit_python_callback(
     """Emits a call of a Python function, from NumPy arrays to a sequence of arrays of the types
     `result_avals`; gives its results, the token, and None (the module keeps the function).
 
-    Raises WeftNotImplementedError on other platforms than the CPU.
+    Raises WeftNotImplementedError on other platforms than the CPU and CUDA.
     """
-    if ctx.platform != "cpu":
+    if ctx.platform not in ("cpu", "cuda"):
         raise WeftNotImplementedError(
-            "emit_python_callback: Python is called on the CPU only",
+            "emit_python_callback: Python is called on the CPU and NVIDIA GPUs only",
             operation=ctx.primitive.name,
             got=f"a program for {ctx.platform!r}",
-            wanted="a program for the CPU",
+            wanted="a program for the CPU or CUDA",
         )
     index = ctx.add_callback(_ArraysCallback(callback, result_avals))
-    outs = list(stablehlo.callback(index, list(operands), ir_types(result_avals)))
+    outs = list(stablehlo.callback(index, list(operands), ir_types(result_avals), ctx.platform))
     if outs:
         ctx.module.run_on_first(outs[0].owner)
     return outs, token, None

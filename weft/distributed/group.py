@@ -30,6 +30,11 @@ __all__ = ["Group"]
 
 # How long the main thread has, after another process ended, to come out of what it waits for.
 _GRACE = 3.0
+# How long an error of the runtime waits for the coordinator to say which process has ended: one
+# whose message names what carries collectives; any other.
+_PATIENCE, _MOMENT = 10.0, 2.0
+_UNREACHABLE = "the coordinator ended, or cannot be reached any more"
+_TRANSPORTS = ("Gloo", "gloo", "NCCL", "coordination")
 # See `agreement`: the patience of a process with one thread, and with several.
 _BRIEF, _LONG = 2.0, 60.0
 # Raises the error in the main thread. It has no other use, and is ignored where nothing handles it.
@@ -51,6 +56,7 @@ class Group:
         self._last: tuple[str, Any] | None = None
         self._leaving = self._raised = self._main_waits = False
         self._all_left = self._signals = False
+        self._follows = False  # whether its own error was raised when another process had failed
         # The counts of the processes that have come to their end.
         self._left: dict[int, Counter[tuple[int, ...]]] = {}
         self._passed: set[str] = set()
@@ -154,10 +160,17 @@ class Group:
         if not met():
             raise self._failed()
 
-    def explain(self) -> DistributedError | None:
-        """Why the runtime fails: None where no other process has ended, within a moment."""
+    def explain(self, problem: str) -> DistributedError | None:
+        """Why the runtime fails with this message: None where it is no matter of other processes.
+
+        The runtime notices that a process is gone before the coordinator has said which."""
+        lost = any(name in problem for name in _TRANSPORTS)
         with self._changed:
-            self._changed.wait_for(lambda: self.failure is not None, timeout=2.0)
+            known = self._changed.wait_for(
+                lambda: self.failure is not None, _PATIENCE if lost else _MOMENT
+            )
+            if lost and not known:
+                self.failure = f"the connection to another process broke: {problem}"
         return None if self.failure is None else self._failed()
 
     def _failed(self) -> DistributedError:
@@ -174,7 +187,9 @@ class Group:
             with self._sending:
                 self.connection.sendall(encoded(message))
         except OSError:  # the listening thread finds out as well, and says so
-            self.explain()
+            with self._changed:
+                self._changed.wait_for(lambda: self.failure is not None, _MOMENT)
+                self.failure = self.failure or _UNREACHABLE
             raise self._failed() from None
 
     def _listen(self) -> None:
@@ -183,7 +198,7 @@ class Group:
                 ((kind, content),) = decoded(line).items()
                 getattr(self, f"_on_{kind}")(content)
         if not self._leaving:
-            self.fail("the coordinator ended, or cannot be reached any more")
+            self.fail(_UNREACHABLE)
 
     def _on_barrier(self, name: str) -> None:
         with self._changed:
@@ -262,8 +277,11 @@ class Group:
         self._exit()
 
     def _exit(self) -> None:
-        """Ends the process at once, with the status of an error: its own, or that of another."""
-        status = self._status if self.failure is None else SECONDARY
+        """Ends the process at once, with the status of an error: its own, or that of another.
+
+        What another process says after an error of this one does not make that one a follower."""
+        follows = self.failure is not None and (self.error is None or self._follows)
+        status = SECONDARY if follows else self._status
         logging.shutdown()
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
@@ -274,6 +292,7 @@ class Group:
         """The hook for an error that nobody caught: the others are told of it. From here on no
         error of another process comes in between."""
         self._raised = True
+        self._follows = self.failure is not None
         if issubclass(kind, KeyboardInterrupt):  # as a shell has it
             self._status = 128 + signal.SIGINT
         lines = traceback.format_exception_only(kind, error)

@@ -11,6 +11,7 @@ from weft.argument_errors import invalid_type, invalid_value
 from weft.callbacks.primitives import debug_callback_p, io_callback_p, pure_callback_p
 from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError
+from weft.runtime import cusolver
 from weft.runtime.stablehlo import portable_artifact
 
 __all__ = [
@@ -129,7 +130,8 @@ def check_custom_calls(
     """Raises WeftValueError for a custom call that is not known to mean the same elsewhere."""
     allowed = {check.target for check in disabled if check.kind == "custom_call"}
     for target, place in portable_artifact.custom_calls(module):
-        if target in STABLE_CUSTOM_CALLS | allowed or portable_artifact.of_lapack(target):
+        known = STABLE_CUSTOM_CALLS | cusolver.TARGETS | allowed
+        if target in known or portable_artifact.of_lapack(target):
             continue
         found = _FILE_LINE.search(place)
         where = {} if found is None else {"where": f"{found[1]}:{found[2]}"}

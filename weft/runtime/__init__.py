@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weft.runtime import profiler, stablehlo
     from weft.runtime.backends import (
         coordination,
+        cusolver,
         ffi_registry,
         lapack,
         op_sharding,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from weft.runtime.stablehlo import ffi_operation, mlir
 else:
     coordination = LazyModule("weft.runtime.backends.coordination")
+    cusolver = LazyModule("weft.runtime.backends.cusolver")
     ffi_operation = LazyModule("weft.runtime.stablehlo.ffi_operation")
     ffi_registry = LazyModule("weft.runtime.backends.ffi_registry")
     lapack = LazyModule("weft.runtime.backends.lapack")

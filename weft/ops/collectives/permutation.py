@@ -125,7 +125,9 @@ def ppermute_vmap(
         sources[target] = source
     if len(axis_name) > 1:
         return _permute_several(axis, whole, axis_name, axis_sizes, sources), 0
-    out = take_rows(whole, [max(source, 0) for source in sources])
+    # An element that receives nothing takes a row that is not sent, so that each is taken once.
+    unsent = iter(sorted(set(range(len(sources))) - set(sources)))
+    out = take_rows(whole, [next(unsent) if source < 0 else source for source in sources])
     if -1 in sources:
         received = ge(index_vector(sources), np.int32(0))
         out = _where_rows(received, out)

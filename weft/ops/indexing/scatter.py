@@ -24,7 +24,7 @@ from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError
 from weft.ops.declare import primitive, result_type
-from weft.ops.elementwise.arithmetic import add, div, eq, mul, neg
+from weft.ops.elementwise.arithmetic import add, div, eq, mul, neg, sub
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.gather import (
@@ -440,28 +440,38 @@ scatter_sub = _combining(
 
 def scatter_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
     operand, indices, updates = primals
-    out = scatter_p.bind(operand, indices, updates, **params)
     if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
+        out = scatter_p.bind(operand, indices, updates, **params)
         return out, Zero(type_of(out).tangent())
     t_operand, t_updates = instantiate(tangents[0]), instantiate(tangents[2])
     if params["unique_indices"]:
+        out = scatter_p.bind(operand, indices, updates, **params)
         return out, scatter_p.bind(t_operand, indices, t_updates, **params)
-    winners, wins = scatter_winners(
-        type_of(operand).shape, indices, type_of(updates).shape, **params
-    )
+    shape = type_of(updates).shape
+    winners, stays = scatter_winners(type_of(operand).shape, indices, shape, **params)
+    # Every update of an element writes the value of the one that stays in the tangent: a GPU runs
+    # them in any order, and may choose another one each time.
+    chosen = reshape(sub(stays, np.int32(1)), (prod(shape), 1))
+    flat, table = reshape(updates, (prod(shape),)), GatherDimensionNumbers((), (0,), (0,))
+    settled = gather(flat, chosen, table, (1,), mode=GatherScatterMode.CLIP)
+    out = scatter_p.bind(operand, indices, reshape(settled, shape), **params)
     kept = select(eq(winners, np.int32(0)), t_operand, zeros(type_of(t_operand)))
-    won = select(wins, t_updates, zeros(type_of(t_updates)))
+    won = select(eq(update_numbers(shape), stays), t_updates, zeros(type_of(t_updates)))
     return out, scatter_add_p.bind(kept, indices, won, **params)
+
+
+def update_numbers(shape: tuple[int, ...]) -> Any:
+    """Numbers of the updates, from 1."""
+    return reshape(add(iota(np.int32, prod(shape)), np.int32(1)), shape)
 
 
 def scatter_winners(
     of: tuple[int, ...], indices: Any, shape: tuple[int, ...], **params: Any
 ) -> tuple[Any, Any]:
     """Returns for each element of the operand (of shape `of`) the number of the update that stays,
-    counted from 1, and 0 for none; for each update whether it stays."""
-    numbers = reshape(add(iota(np.int32, prod(shape)), np.int32(1)), shape)
-    winners = scatter_p.bind(full(of, 0, np.int32), indices, numbers, **params)
-    return winners, eq(numbers, gather_at(winners, indices, shape, **params))
+    and 0 for none; for each update (in `shape`) the number of the one that stays in its place."""
+    winners = scatter_p.bind(full(of, 0, np.int32), indices, update_numbers(shape), **params)
+    return winners, gather_at(winners, indices, shape, **params)
 
 
 def scatter_transpose(
@@ -475,7 +485,8 @@ def scatter_transpose(
     if type(updates) is LinearOperand:
         ct_updates = gather_at(ct, indices, shape, **params)
         if not params["unique_indices"]:
-            _, wins = scatter_winners(type_of(ct).shape, indices, shape, **params)
+            _, stays = scatter_winners(type_of(ct).shape, indices, shape, **params)
+            wins = eq(update_numbers(shape), stays)
             ct_updates = select(wins, ct_updates, zeros(type_of(ct_updates)))
     return [ct_operand, None, ct_updates]
 

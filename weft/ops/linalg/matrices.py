@@ -2,7 +2,8 @@
 
 The last two dimensions of an operand are a matrix's; all before are batch dimensions, which the
 operands of an operation have in common, so `vmap` puts one more batch dimension in front. On CPUs
-factorizations are LAPACK's (https://netlib.org/lapack); where LAPACK fails, the result is NaN.
+factorizations are LAPACK's (https://netlib.org/lapack), on NVIDIA GPUs cuSOLVER's; where they fail,
+the result is NaN.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from weft.ops.operand_errors import to_dtype, unfit
 from weft.ops.products.dot import batch_matmul
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reshape, transpose
 from weft.ops.structural.tangents import jointly_linear_jvp
-from weft.runtime import lapack, stablehlo
+from weft.runtime import cusolver, lapack, stablehlo
 
 __all__ = [
     "ACCEPTED", "INFO", "adjoint", "along_columns", "check_dtypes", "check_matrix", "conjugate",
@@ -139,8 +140,15 @@ def lapack_call(
     Of the operands, at least one has matrices, the others may have vectors. `aliases` are the
     operands that results overwrite: by default the first result the first operand.
 
-    Raises WeftNotImplementedError on platforms without LAPACK.
+    On NVIDIA GPUs the kernel is called that does the same. Raises WeftNotImplementedError where
+    there is none, and on other platforms.
     """
+    batch = tuple(max((x.type.shape for x in operands), key=len)[:-2])
+    types = [stablehlo.tensor_type((*batch, *shape), dtype) for shape, dtype in results]
+    aliases = {0: 0} if aliases is None else aliases
+    if context.platform == "cuda" and cusolver.has(routine, attributes):
+        given = {"num_batch_dims": len(batch), "attributes": attributes, "aliases": aliases}
+        return cusolver.call(routine, operands, types, **given)
     if context.platform != "cpu":
         name = context.primitive.name
         message = f"{name} is not there on {context.platform}"
@@ -148,15 +156,14 @@ def lapack_call(
         wanted = "a program for the CPU, where LAPACK computes it"
         fix = Fix("cpu", "compute it on a CPU: jit(f, backend='cpu')", {"platform": "cpu"})
         raise WeftNotImplementedError(message, operation=name, got=got, wanted=wanted, fix=fix)
-    batch = tuple(max((x.type.shape for x in operands), key=len)[:-2])
     return lapack.call(
         routine,
         stablehlo.dtype_of(operands[0].type.element_type),
         operands,
-        [stablehlo.tensor_type((*batch, *shape), dtype) for shape, dtype in results],
+        types,
         num_batch_dims=len(batch),
         attributes=attributes,
-        aliases={0: 0} if aliases is None else aliases,
+        aliases=aliases,
         num_devices=context.module.devices_to_split_over(),
         split_rows=context.module.split_rows,
     )

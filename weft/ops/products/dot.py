@@ -169,7 +169,8 @@ def product_operands(context: Any, x: Any, y: Any, out: Any) -> tuple[Any, Any, 
     """The operands of a product as passed to XLA, and the dtype in which it sums.
 
     Operands of different dtypes are widened. Sums of 16-bit floating-point numbers are kept in 32
-    bits on the CPU, and so are products whose result is of another kind of number.
+    bits on the CPU, and so are products whose result is of another kind of number. In double
+    precision only doubles are multiplied: GPUs would round the products to the operands' dtype.
     """
     given = [type.dtype for type in context.in_types[:2]]
     left, right = (out if dtype in dtypes.NARROW else dtype for dtype in given)
@@ -185,6 +186,8 @@ def product_operands(context: Any, x: Any, y: Any, out: Any) -> tuple[Any, Any, 
         if met in (dtypes.bfloat16, dtypes.float16):
             met = summed = dtypes.float32
     else:
+        if out in (dtypes.float64, dtypes.complex128):
+            met = dtypes.promote_types(met, out)
         summed = out if met in dtypes.FLOATING and out in dtypes.FLOATING else met
     return stablehlo.convert(x, met), stablehlo.convert(y, met), summed
 

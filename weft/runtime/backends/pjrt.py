@@ -21,8 +21,15 @@ import numpy as np
 
 from weft import config
 from weft.errors import Fix, PlatformError, WeftValueError
-from weft.runtime import ffi_registry
-from weft.runtime.backends import cache_keys, device_placement, hlo, pjrt_buffers, pjrt_executable
+from weft.runtime.backends import (
+    cache_keys,
+    cuda_handlers,
+    device_placement,
+    ffi_registry,
+    hlo,
+    pjrt_buffers,
+    pjrt_executable,
+)
 from weft.runtime.backends.backend import Backend, CompileOptions, Executable
 from weft.runtime.backends.xla_layouts import register_partitioner
 from weft.runtime.jaxlib.native import extension, hlo_library, version_text
@@ -59,7 +66,8 @@ class JaxlibBackend(Backend):
     def __init__(self, client: Any, group: Any = None) -> None:
         self.client = client
         self.group = group
-        self.platform = client.platform
+        # jaxlib calls the platform of a CUDA client "gpu", as it does that of others.
+        self.platform = "cuda" if client.platform == "gpu" else client.platform
         self._local: list[Device] = client.local_devices()
         self._all: list[Device] = client.devices()
         self._by_id = {device.id: device for device in self._all}
@@ -306,6 +314,7 @@ def _cuda_client(plugin: Path, distributed: Distributed | None) -> Any:
     if not extension.pjrt_plugin_initialized("cuda"):
         extension.initialize_pjrt_plugin("cuda")
     ffi_registry.attach("cuda", str(plugin))
+    cuda_handlers.register(f"jax_{plugin.parent.name.removeprefix('xla_')}_plugin")
     options: dict[str, Any] = {"platform_name": "cuda", **_memory_options()}
     if distributed is not None:
         options |= {"node_id": distributed.node_id, "num_nodes": distributed.num_nodes}

@@ -295,8 +295,8 @@ def deleted(operation: str | None = None) -> DeletedArrayError:
     return DeletedArrayError(message, operation=operation)
 
 
-explanations: list[Callable[[], WeftError | None]] = []
-"""Functions that know why the runtime may have failed, beside the program itself."""
+explanations: list[Callable[[str], WeftError | None]] = []
+"""Functions that know why the runtime may have failed with a message, beside the program itself."""
 
 
 def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
@@ -307,7 +307,7 @@ def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
     if any(is_deleted(buffer) for buffer in buffers):
         return deleted()
     for explain in explanations:
-        if (explanation := explain()) is not None:
+        if (explanation := explain(str(error))) is not None:
             return explanation
     return WeftError(f"running the program failed: {error}")
 

@@ -361,13 +361,13 @@ def add_metadata(x: ir.Value, pairs: Mapping[str, str]) -> None:
 
 
 def callback(
-    index: int, operands: Sequence[ir.Value], result_types: Sequence[ir.Type]
+    index: int, operands: Sequence[ir.Value], result_types: Sequence[ir.Type], platform: str
 ) -> list[ir.Value]:
     """Calls a Python function of the process, number `index` of those the module is compiled with.
 
-    On the CPU only. Operands and results are in row-major order. It counts as having side effects
-    even where it has none: otherwise XLA is free to run it when its result is not used, as it does
-    with branches that are not taken and with operations that it moves out of loops.
+    `platform` is "cpu" or "cuda". Operands and results are in row-major order. It counts as having
+    side effects even where it has none: otherwise XLA is free to run it when its result is not
+    used, as it does with branches that are not taken and operations that it moves out of loops.
 
     Raises WeftNotImplementedError inside an operation that combines elements, such as a reduction:
     compiling it would end the process.
@@ -383,7 +383,7 @@ def callback(
             )
         around = around.parent.operation if around.parent is not None else None
     return custom_call(
-        "xla_ffi_python_cpu_callback",
+        _CALLBACK_TARGETS[platform],
         operands,
         result_types,
         backend_config={"index": np.uint64(index)},
@@ -392,6 +392,9 @@ def callback(
         result_layouts=[_row_major(kind) for kind in result_types],
     )
 
+
+# The handlers that call Python functions, by platform.
+_CALLBACK_TARGETS = {"cpu": "xla_ffi_python_cpu_callback", "cuda": "xla_ffi_python_gpu_callback"}
 
 _MAY_CALL = ("stablehlo.while", "stablehlo.case", "stablehlo.if", "sdy.manual_computation")
 
