@@ -125,6 +125,10 @@ class Project:
     def _needed(self, path: str) -> Iterator[str]:
         tree, module = self.trees[path], module_of(path)
         yield from self._modules(tree, module, path.endswith("/__init__.py"))
+        folders = path.split("/")[:-1]
+        # Fixtures are used without an import. Those of tests/conftest.py are in REACHES_ALL.
+        beside = ("/".join((*folders[:n], "conftest.py")) for n in range(2, len(folders) + 1))
+        yield from (fixtures for fixtures in beside if fixtures in self.trees)
         if path.startswith("weft/"):
             return
         told = {

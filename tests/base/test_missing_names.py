@@ -1,4 +1,4 @@
-"""What is said of names of JAX and NumPy that weft does not have."""
+"""What is said of names of JAX, NumPy and PyTorch that weft does not have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import weft
 from tools import parity
 from weft.base import facades
-from weft.base.missing_names import RENAMED
+from weft.base.missing_names import OF_PYTORCH, RENAMED
 
 pytestmark = pytest.mark.fast
 
@@ -52,6 +52,15 @@ def test_names_of_earlier_releases(other):
             getattr(module(ours), name)
         found = eval(new, {"weft": weft, "x": weft.numpy.ones(()), "f": abs})
         assert callable(found) or name in ("Inf", "NaN")
+
+
+@pytest.mark.parametrize("ours", OF_PYTORCH)
+def test_names_of_pytorch(ours):
+    for name, new in OF_PYTORCH[ours].items():
+        said = f"module '{ours}' has no attribute '{name}': it is a name of PyTorch; use `{new}`"
+        with pytest.raises(AttributeError, match=f"^{re.escape(said)}$"):
+            getattr(module(ours), name)
+        assert callable(eval(new, {"weft": weft}))
 
 
 def test_other_names_say_no_more_than_before():

@@ -8,9 +8,11 @@ import weakref
 
 import pytest
 
+import weft
 import weft.numpy as jnp
 from weft.function_keys import (
     function_key,
+    known_pure,
     register_by_identity,
     register_parts,
     register_uncacheable,
@@ -131,3 +133,25 @@ def test_further_values():
     assert function_key(f, [1]) != function_key(f, [1.0])
     assert function_key(f, 1) != function_key(f)
     assert function_key(f, iter([])) is None
+
+
+LIBRARIES = (jnp, weft.nn, weft.lax, weft.random, weft.image, weft.scipy.special)
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.__name__)
+def test_what_a_function_of_weft_remembers_takes_no_part(library):
+    """Their closures may hold what they have learned of their operands, which changes no result."""
+    for name in library.__all__:
+        function = getattr(library, name)
+        if isinstance(function, types.FunctionType) and function.__module__ != "numpy":
+            cells = [cell.cell_contents for cell in function.__closure__ or ()]
+            learns = any(isinstance(cell, dict) for cell in cells)
+            assert not learns or known_pure.is_global_of_weft(function), name
+
+
+def test_calling_an_activation_changes_no_key_of_its_callers():
+    caller = around(weft.nn.relu)
+    before = function_key(caller)
+    for dtype in (jnp.float16, jnp.int8, jnp.bfloat16):
+        weft.nn.relu(jnp.ones((2, 5, 1), dtype))
+    assert before is not None and function_key(caller) == before

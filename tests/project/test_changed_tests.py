@@ -53,10 +53,13 @@ FILES = {
     "tests/api/test_kernel.py": "SOURCE = 'kernel.c'",
     "tests/api/test_process.py": "run('''\\n    import weft\\n    print(weft.nn.relu)\\n''')",
     "tests/api/test_digits.py": "run(ROOT / 'examples' / 'digits.py')",
+    "tests/api/inner/conftest.py": "import cases",
+    "tests/api/inner/deep/test_fixture.py": "def test_it(fixture): pass",
     "tests/api/test_style.py": "from source_files import python_files",
     "tests/api/test_by_name.py": "importlib.import_module(name)",
 }
-EVERY = {path.removeprefix("tests/api/") for path in FILES if path.startswith("tests/api/")}
+FIXTURE = "inner/deep/test_fixture.py"
+EVERY = {path.removeprefix("tests/api/") for path in FILES if "/test_" in path}
 # Tests that read the whole source, or import what only running them tells.
 ALWAYS = {"test_style.py", "test_by_name.py"}
 
@@ -69,7 +72,7 @@ def reached(*changed, files=FILES):
 
 IMPORTS_WEFT = {
     "test_core.py", "test_pmap.py", "test_pmap_from.py", "test_helper.py", "test_stats.py",
-    "test_any_name.py", "test_process.py", "test_digits.py",
+    "test_any_name.py", "test_process.py", "test_digits.py", FIXTURE,
 }  # fmt: skip
 
 
@@ -82,8 +85,10 @@ IMPORTS_WEFT = {
         ("weft/runtime/device.py", {"test_pmap.py", "test_pmap_from.py", "test_any_name.py"}),
         ("weft/scipy/stats.py", {"test_stats.py"}),
         ("weft/scipy/fft.py", set()),
-        ("weft/nn.py", {"test_helper.py", "test_process.py", "test_any_name.py", "test_stats.py"}),
-        ("tests/cases.py", {"test_helper.py"}),
+        ("weft/nn.py",
+         {"test_helper.py", "test_process.py", "test_any_name.py", "test_stats.py", FIXTURE}),
+        ("tests/cases.py", {"test_helper.py", FIXTURE}),
+        ("tests/api/inner/conftest.py", {FIXTURE}),
         ("tests/rows/one.py", {"test_rows.py"}),
         ("tests/golden/jaxpr.txt", {"test_golden.py"}),
         ("tests/kernel.c", {"test_kernel.py"}),
@@ -91,7 +96,7 @@ IMPORTS_WEFT = {
         ("examples/digits.py", {"test_digits.py"}),
         ("README.md", set()),
     ],
-)
+)  # fmt: skip
 def test_a_change_reaches_what_needs_the_file(changed, wanted):
     assert reached(changed) == wanted | ALWAYS
 
@@ -105,7 +110,7 @@ def test_when_in_doubt_all_tests_are_reached(changed):
 
 def test_several_changes_reach_what_each_does():
     assert reached("tests/cases.py", "tests/kernel.c") == {
-        "test_helper.py", "test_kernel.py", *ALWAYS
+        "test_helper.py", "test_kernel.py", FIXTURE, *ALWAYS
     }  # fmt: skip
 
 

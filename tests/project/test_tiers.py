@@ -16,7 +16,7 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 CHECKED = re.search(r"^CHECKED := ((?:.*\\\n)*.*)", MAKEFILE, re.MULTILINE)[1]
 CHECKED = [ROOT / name for name in CHECKED.replace("\\\n", " ").split()]
 # What examples share, or is run by the tests of the others.
-PARTS = {"build"}
+PARTS = {"build", "training_loop_optax"}
 
 
 def smoke_tests():
@@ -52,7 +52,7 @@ def test_smoke_looks_at_every_example():
     programs = {
         path.stem
         for path in python_files("examples")
-        if path.parent.name in ("examples", "ffi") and path.stem not in PARTS
+        if path.parent.name in ("examples", "ffi", "recipes") and path.stem not in PARTS
     }
     assert programs and programs <= looked_at
     assert "package" in looked_at  # those of examples/extend are tested by their own tests

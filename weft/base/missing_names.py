@@ -1,4 +1,4 @@
-"""Why a name of NumPy or JAX is missing in weft: what docs/parity.md and errors say of it.
+"""Why a name of NumPy, JAX or PyTorch is missing in weft: what errors and docs/parity.md say.
 
 By module, groups of names with one reason each. A name that ends in `*`, or begins with it, stands
 for all that go on, or end, like this.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 
-__all__ = ["REASONS", "RENAMED", "missing", "reason"]
+__all__ = ["OF_PYTORCH", "REASONS", "RENAMED", "missing", "reason"]
 
 IN_PLACE = "it writes into an array, and arrays do not change; `x.at[i].set(v)` gives a new one"
 NO_SUCH_DTYPE = "arrays have no such dtype"
@@ -122,6 +122,32 @@ RENAMED = {
     },
 }  # fmt: skip
 
+# Names of PyTorch, by the module of weft where they are looked for, and what stands for each here.
+OF_PYTORCH = {
+    "weft": {
+        "autograd": "weft.grad", "compile": "weft.jit", "from_numpy": "weft.numpy.asarray",
+        "manual_seed": "weft.random.key", "no_grad": "weft.lax.stop_gradient",
+        "tensor": "weft.numpy.array", "Tensor": "weft.Array",
+    },
+    "weft.nn": {
+        "conv2d": "weft.lax.conv", "interpolate": "weft.image.resize",
+        "scaled_dot_product_attention": "weft.nn.dot_product_attention",
+    },
+    "weft.numpy": {
+        "bmm": "weft.numpy.matmul", "cat": "weft.numpy.concatenate", "clamp": "weft.numpy.clip",
+        "from_numpy": "weft.numpy.asarray", "gather": "weft.numpy.take_along_axis",
+        "masked_fill": "weft.numpy.where", "mm": "weft.numpy.matmul",
+        "permute": "weft.numpy.permute_dims", "rand": "weft.random.uniform",
+        "randn": "weft.random.normal", "randperm": "weft.random.permutation",
+        "tensor": "weft.numpy.array", "topk": "weft.lax.top_k",
+        "unsqueeze": "weft.numpy.expand_dims",
+    },
+    "weft.random": {
+        "manual_seed": "weft.random.key", "rand": "weft.random.uniform",
+        "randn": "weft.random.normal", "randperm": "weft.random.permutation",
+    },
+}  # fmt: skip
+
 
 def reason(module: str, name: str) -> str | None:
     """Why a name of a module of another library is missing; None if nobody has said."""
@@ -138,6 +164,9 @@ def missing(module: str, name: str) -> AttributeError:
         theirs = module.replace("weft.numpy" if other == "numpy" else "weft", other, 1)
         new = RENAMED.get(theirs, {}).get(name)
         why = why or (f"use `{new}`" if new else reason(theirs, name))
+    new = OF_PYTORCH.get(module, {}).get(name)
+    if why is None and new:
+        why = f"it is a name of PyTorch; use `{new}`"
     return AttributeError(
         f"module {module!r} has no attribute {name!r}" + (f": {why}" if why else "")
     )

@@ -7,6 +7,7 @@ stays NaN. Integers become real numbers where the function needs it.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from weft import dtypes
@@ -36,10 +37,13 @@ __all__ = [
 
 FLOATING, INEXACT, REAL = dtypes.FLOATING, dtypes.INEXACT, dtypes.REAL
 
+# Functions that call one are recognised by what it is called where: see `is_global_of_weft`.
+_activation = partial(unary, module="weft.nn")
+
 
 def _real(function: CompiledFunction, doc: str) -> Unary:
     """Makes an activation of real numbers, named after the function; integers become real first."""
-    return unary(function.function.__name__[1:], {FLOATING: function}, doc, inexact=True)
+    return _activation(function.function.__name__[1:], {FLOATING: function}, doc, inexact=True)
 
 
 def _operand(operation: str, x: Any) -> Any:
@@ -67,7 +71,7 @@ def _relu(x: Any) -> Any:
     return lax.max(x, filled(0, x))
 
 
-relu: Unary = unary(
+relu: Unary = _activation(
     "relu",
     {FLOATING: relu_p.bind, dtypes.INTEGER: _relu},
     """max(x, 0), with derivative 0 at 0.
@@ -78,7 +82,7 @@ relu: Unary = unary(
     Array([0., 2.], dtype=float32)
     """,
 )
-relu6: Unary = unary(
+relu6: Unary = _activation(
     "relu6",
     {FLOATING: relu6_p.bind},
     """min(max(x, 0), 6), with derivative 0 at both corners.
@@ -165,7 +169,7 @@ selu: Unary = _real(
 )
 
 
-sigmoid: Unary = unary(
+sigmoid: Unary = _activation(
     "sigmoid",
     {INEXACT: elementary.logistic_p.bind},
     """The logistic function 1 / (1 + exp(-x)).
@@ -190,7 +194,7 @@ def _silu(x: Any) -> Any:
     return lax.mul(x, elementary.logistic(x))
 
 
-silu: Unary = unary(
+silu: Unary = _activation(
     "silu",
     {FLOATING: silu_p.bind, dtypes.COMPLEX: _silu},
     """x * sigmoid(x), also known as swish.
@@ -351,7 +355,7 @@ def _sparse_sigmoid(x: Any) -> Any:
     return lax.max(constant(0, x), lax.min(constant(1, x), rise))
 
 
-hard_tanh: Unary = unary(
+hard_tanh: Unary = _activation(
     "hard_tanh",
     {dtypes.SIGNED | FLOATING: _hard_tanh},
     """x held between -1 and 1; the derivative is 1 at both corners.
@@ -368,7 +372,7 @@ hard_sigmoid: Unary = _real(
     Array([0. , 0.5, 1. ], dtype=float32)
     """,
 )
-hard_silu: Unary = unary(
+hard_silu: Unary = _activation(
     "hard_silu",
     {FLOATING: hard_silu_p.bind},
     """x * hard_sigmoid(x).
@@ -416,7 +420,7 @@ log1mexp: Unary = _real(
     Array([-0.93275213, -0.14541346], dtype=float32)
     """,
 )
-identity: Unary = unary(
+identity: Unary = _activation(
     "identity",
     {dtypes.ANY: same},
     """The values themselves.

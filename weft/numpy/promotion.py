@@ -454,15 +454,20 @@ def _by_settings(operation: Operation) -> Apply:
     return plan
 
 
-def _named(function: Any, name: str, doc: str) -> Any:
+def _named(function: Any, name: str, doc: str, module: str = "weft.numpy") -> Any:
     function.__name__ = function.__qualname__ = name
-    function.__module__ = "weft.numpy"
+    function.__module__ = module
     function.__doc__ = doc
     return function
 
 
-def unary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Unary:
-    """Makes a function of one operand from the primitives for its dtypes."""
+def unary(
+    name: str, cases: Cases, doc: str, *, inexact: bool = False, module: str = "weft.numpy"
+) -> Unary:
+    """Makes a function of one operand from the primitives for its dtypes.
+
+    The module is the one that users know it from, and that has it under its name.
+    """
     plans = _Plans(Operation(name, cases, inexact))
 
     def function(x: Any) -> Any:
@@ -472,7 +477,7 @@ def unary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Unary:
             plan = plans.make(x)
         return plan(x)
 
-    return _named(function, name, doc)
+    return _named(function, name, doc, module)
 
 
 def binary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Binary:
