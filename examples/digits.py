@@ -27,12 +27,12 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from demo import picture, report
-from demo.data import Data, Part, batch_for, digits_table, image_side, output_for, split
+from demo.data import Data, Part, batch_for, digits_table, image_side, split
+from demo.options import arguments
 from demo.reading import BadData, Table, read_table
 
 import weft
@@ -45,7 +45,7 @@ Parameters = list[dict[str, weft.Array]]
 RATE = 1e-3
 # What bounds the time for large tables, and the epochs for small ones.
 MOST_STEPS, MOST_EPOCHS, FEWEST_EPOCHS = 20_000, 100, 20
-MOST_FOR_SHARPNESS = 2048
+MOST_FOR_SHARPNESS = 2048  # examples
 HARDEST = 8
 
 
@@ -53,19 +53,24 @@ HARDEST = 8
 
 
 def init(key: weft.Array, sizes: list[int]) -> Parameters:
-    """Weights with variance 2 / fan-in (He et al., 2015) and zero biases, one pair per layer."""
+    """Weights with variance 1 / fan-in (LeCun et al., 1998) and zero biases, one pair per layer."""
     keys = random.split(key, len(sizes) - 1)
     return [
-        {"w": random.normal(k, (fan_in, fan_out)) * (2.0 / fan_in) ** 0.5, "b": jnp.zeros(fan_out)}
+        {"w": random.normal(k, (fan_in, fan_out)) * fan_in**-0.5, "b": jnp.zeros(fan_out)}
         for k, fan_in, fan_out in zip(keys, sizes[:-1], sizes[1:], strict=True)
     ]
 
 
+def hidden(params: Parameters, x: weft.Array) -> weft.Array:
+    """The values of the last hidden layer."""
+    for layer in params[:-1]:
+        x = jnp.tanh(x @ layer["w"] + layer["b"])
+    return x
+
+
 def predict(params: Parameters, x: weft.Array) -> weft.Array:
     """Log-probabilities of the classes."""
-    for layer in params[:-1]:
-        x = nn.relu(x @ layer["w"] + layer["b"])
-    return nn.log_softmax(x @ params[-1]["w"] + params[-1]["b"])
+    return nn.log_softmax(hidden(params, x) @ params[-1]["w"] + params[-1]["b"])
 
 
 def loss(params: Parameters, x: weft.Array, y: weft.Array) -> weft.Array:
@@ -133,8 +138,8 @@ def data_parallel(mesh: Mesh) -> Loss:
 def train_step_of(loss: Loss, rows: int) -> Callable[..., tuple[Parameters, Adam, weft.Array]]:
     """One step: loss and gradient, then Adam's update, compiled together.
 
-    The step also minimises the squares of the weights over the number of rows: a normal prior on the
-    weights, which counts the less the more rows there are. The loss that it returns is without them.
+    The step also minimises the squares of the weights over the number of rows: a normal prior on
+    the weights, which counts the less the more rows there are. The loss returned is without it.
     """
 
     def objective(
@@ -188,7 +193,7 @@ def train(
             rows = order[start : start + batch]
             params, state, value = train_step(params, state, take(x[rows]), take(y[rows]))
             losses.append(value)
-        training.append(float(jnp.mean(jnp.stack(losses))))
+        training.append(float(np.mean([np.asarray(value) for value in losses])))
         validation.append(float(loss_of_part(params, data.validation.x, data.validation.y)))
         if validation[-1] <= min(validation):
             best = Trained(params, training, validation, epoch)
@@ -308,67 +313,21 @@ def look(trained: Trained, table: Table, data: Data, options: argparse.Namespace
     some = slice(MOST_FOR_SHARPNESS)
     x, y = jnp.asarray(data.train.x[some]), jnp.asarray(data.train.y[some])
     top = sharpness(params, x, y, random.key(options.seed + 1))
-    print(
-        f"\nsharpness of the minimum (largest eigenvalue of the Hessian, {len(y)} examples): {top:.3f}"
-    )
-    right = int(np.sum(answers == test.y))
-    result = f"{right} of {len(answers)} held-out examples right ({100 * right / len(answers):.2f} %)"
+    print(f"\nsharpness of the minimum (largest eigenvalue of the Hessian): {top:.3f}")
+    right, count = int(np.sum(answers == test.y)), len(answers)
+    result = f"{right} of {count} held-out examples right ({100 * right / count:.2f} %)"
     slopes = np.asarray(influence(params, test.x, test.y))
+    inside = np.asarray(hidden(params, test.x[: picture.MOST_POINTS]))
     picture.draw(
         options.output,
         f"{options.data.name if options.data else 'Handwritten digits'}: {result}",
         picture.Curves(trained.training, trained.validation, trained.best),
-        picture.Outcome(table, data.test, answers, hardest, slopes, image_side(table)),
+        picture.Outcome(table, data.test, answers, hardest, inside, slopes, image_side(table)),
     )
     return result
 
 
 # ---- the program -------------------------------------------------------------------------------
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line, as those of the data are."""
-
-    def error(self, message: str) -> NoReturn:
-        """Ends the program."""
-        self.exit(2, f"error: {message} (--help lists the options)\n")
-
-
-def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line."""
-    parser = OneLineParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--data", "--csv", type=Path, metavar="FILE", help="a file of your own (the digits)")
-    add("--label", default="last", metavar="COLUMN",
-        help="the label's column: a name, a number from 1, first or last (last)")  # fmt: skip
-    add("--drop", default="", metavar="COLUMNS", help="columns to leave out, separated by commas")
-    add("--epochs", type=whole(1, 10**6), metavar="N",
-        help="passes over the data at most (20 to 100, by the number of rows)")  # fmt: skip
-    add("--batch", type=whole(1, 10**6), metavar="N", help="examples per step (by their number)")
-    add("--seed", type=whole(0, 2**32 - 2), default=0, metavar="N",
-        help="of the split and of the weights (0)")  # fmt: skip
-    add("--devices", type=whole(1, 256), metavar="N", help="train data-parallel over N CPU devices")
-    add("--show-jaxpr", action="store_true", help="print the program of the loss")
-    add("--output", type=Path, metavar="FILE",
-        help="the picture: .png, .pdf or .svg (out/digits.png, or the name of the data)")  # fmt: skip
-    options = parser.parse_args(argv)
-    options.output = options.output or output_for(options.data)
-    return options
-
-
-def whole(least: int, most: int) -> Callable[[str], int]:
-    """A parser of whole numbers in a range."""
-
-    def parse(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text[:12]) <= most:
-            raise argparse.ArgumentTypeError(
-                f"{text!r}; wanted: a whole number from {least} to {most}"
-            )
-        return int(text)
-
-    return parse
 
 
 def run(options: argparse.Namespace) -> str:
@@ -387,8 +346,9 @@ def run(options: argparse.Namespace) -> str:
     print("\n".join(table.notes))
     sizes = [len(part.y) for part in data]
     print(
-        f"{sizes[0]} examples to train on, {sizes[1]} to choose the epoch by, {sizes[2]} held out; "
-        f"{len(table.names)} features, {len(table.classes)} classes, {schedule.batch} per step"
+        f"{sizes[0]} examples to train on, {sizes[1]} to choose the epoch by, {sizes[2]} held out\n"
+        f"features: {len(table.names)}, classes: {len(table.classes)}, "
+        f"examples per step: {schedule.batch}"
     )
     trained = train(data, len(table.classes), schedule, options.seed, show=True, mesh=mesh)
     print(f"kept: the parameters of epoch {trained.best}, where the validation loss was lowest")
@@ -403,7 +363,7 @@ def run(options: argparse.Namespace) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the program; answers with the exit status."""
-    options = arguments(argv)
+    options = arguments(__doc__, argv)
     start = time.perf_counter()
     try:
         result = run(options)

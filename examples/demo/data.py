@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -91,8 +90,3 @@ def batch_for(rows: int) -> int:
     """
     wanted = min(max(rows / 256, min(rows / 12, 64)), 1024)
     return max(8, 2 ** int(np.log2(max(wanted, 1))))
-
-
-def output_for(path: Path | None) -> Path:
-    """Where the picture goes if nothing is said."""
-    return Path("out") / f"{path.stem if path else 'digits'}.png"

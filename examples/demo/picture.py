@@ -21,7 +21,7 @@ from demo.report import confusion, fitted
 SUFFIXES = (".png", ".pdf", ".svg")
 MOST_FEATURES = 12
 MOST_NUMBERS = 12
-MOST_LABELS = 30
+MOST_LABELS = 15
 MOST_COLOURS = 10
 MOST_POINTS = 2000
 
@@ -35,12 +35,16 @@ class Curves(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The held-out examples, the answers, the hardest of them and the influence of features."""
+    """The held-out examples, what the network makes of them, and the influence of features.
+
+    `inside` has the values of the last hidden layer for the first `MOST_POINTS` examples.
+    """
 
     table: Table
     test: Part
     answers: np.ndarray
     hardest: np.ndarray
+    inside: np.ndarray
     slopes: np.ndarray
     side: int | None
 
@@ -57,9 +61,11 @@ def check_output(path: Path) -> None:
         if not there:
             path.unlink()
     except OSError as error:
+        reason = error.strerror or str(error)
+        if isinstance(error, FileExistsError):
+            reason = f"{path.parent} is no folder"
         raise BadData(
-            f"--output {path} cannot be written: {error.strerror or error}; "
-            "wanted: a file in a folder of your own"
+            f"--output {path} cannot be written: {reason}; wanted: a file in a folder of your own"
         ) from None
 
 
@@ -123,8 +129,8 @@ def draw_confusion(axis: Any, outcome: Outcome) -> None:
             axis.text(column, row, count or "·", ha="center", va="center", color=colour, fontsize=9)
     step = -(-len(names) // MOST_LABELS)
     ticks = range(0, len(names), step)
-    longest = max(map(len, names))
-    turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if longest > 3 else {}
+    crowded = max(map(len, names)) * len(ticks) > 45  # characters side by side
+    turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
     axis.set_xticks(ticks, names[::step], fontsize=9, **turned)
     axis.set_yticks(ticks, names[::step], fontsize=9)
     axis.set_title("Held-out examples: truth and answer", fontsize=11)
@@ -147,14 +153,12 @@ def draw_images(figure: Any, outcome: Outcome) -> None:
 
 
 def draw_map(axis: Any, outcome: Outcome) -> None:
-    """The examples along the two directions of largest variance; those answered wrong are ringed."""
-    x, truth = np.asarray(outcome.test.x[:MOST_POINTS]), outcome.test.y[:MOST_POINTS]
-    wrong = truth != outcome.answers[:MOST_POINTS]
-    centred = x - x.mean(axis=0)
+    """The examples as the last hidden layer sees them; those answered wrong are ringed."""
+    truth = outcome.test.y[: len(outcome.inside)]
+    wrong = truth != outcome.answers[: len(truth)]
+    centred = outcome.inside - outcome.inside.mean(axis=0)
     _, _, directions = np.linalg.svd(centred, full_matrices=False)
-    points = np.zeros((len(x), 2))
-    flat = centred @ directions[:2].T
-    points[:, : flat.shape[1]] = flat
+    points = centred @ directions[:2].T
     names, colours = short(outcome.table.classes), plt.get_cmap("tab10")
     for k, name in enumerate(names[:MOST_COLOURS]):
         mine = points[truth == k]
@@ -163,11 +167,12 @@ def draw_map(axis: Any, outcome: Outcome) -> None:
         others = points[truth >= MOST_COLOURS]
         axis.scatter(*others.T, s=22, color="0.7", label=f"{len(names) - MOST_COLOURS} more")
     if wrong.any():
-        axis.scatter(*points[wrong].T, s=90, facecolors="none", edgecolors="black", label="answered wrong")
-    axis.set_title("Held-out examples by their truth", fontsize=11)
+        rings = {"facecolors": "none", "edgecolors": "black", "label": "answered wrong"}
+        axis.scatter(*points[wrong].T, s=90, **rings)
+    axis.set_title("Held-out examples in the last hidden layer, by truth", fontsize=11)
     axis.set_xlabel("first principal component")
     axis.set_ylabel("second principal component")
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def draw_influence(axis: Any, outcome: Outcome) -> None:
@@ -176,6 +181,8 @@ def draw_influence(axis: Any, outcome: Outcome) -> None:
     names = short(outcome.table.names)
     axis.barh(range(len(order)), outcome.slopes[order], color="tab:blue")
     axis.set_yticks(range(len(order)), [names[i] for i in order], fontsize=9)
+    margin = max(0.6, 2.5 - len(order) / 2)  # so that a lone bar is no wall
+    axis.set_ylim(-margin, len(order) - 1 + margin)
     more = f", the first {len(order)} of {len(names)}" if len(names) > len(order) else ""
     axis.set_title(f"Influence of the features{more}", fontsize=11)
-    axis.set_xlabel("change of the true class's log-odds per standard deviation")
+    axis.set_xlabel("change of the true class's log-odds\nper standard deviation of the feature")

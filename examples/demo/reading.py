@@ -1,8 +1,9 @@
 """Reads a table of numbers with a column of labels from a text file.
 
-The file has one row per line. Commas, semicolons, tabs, bars or spaces separate its columns, a header
-is optional, and one column holds the label: a number or a name. No row is ever left out: whatever
-cannot be used raises `BadData`, in one line that says where it stands, what it is and what is wanted.
+The file has one row per line. Commas, semicolons, tabs, bars or spaces separate its columns, a
+header is optional, and one column holds the label: a number or a name. No row is ever left out:
+what cannot be used raises `BadData`, in one line that says where it stands, what it is and what is
+wanted.
 """
 
 from __future__ import annotations
@@ -198,10 +199,10 @@ def column_called(
     if wanted.isdecimal() and 1 <= int(wanted) <= len(names):
         return int(wanted) - 1
     close = difflib.get_close_matches(wanted, names, 1)
-    meant = f"; did you mean {shown(close[0])}?" if close else ""
+    meant = f" (did you mean {shown(close[0])}?)" if close else ""
     raise BadData(
-        f"{path}, line {line}: no column is called {shown(wanted)}{meant} "
-        f"{option} wants a name in the header or a number from 1 to {len(names)}"
+        f"{path}, line {line}: no column is called {shown(wanted)}{meant}; wanted for {option}: "
+        f"a name in the header or a number from 1 to {len(names)}"
     )
 
 
@@ -212,7 +213,7 @@ def has_header(
     label: int,
     convert: Callable[[str], float],
 ) -> bool:
-    """Whether the first row names the columns: all of its features are text, or its label alone is."""
+    """Whether the first row names the columns: its features are text, or only its label is."""
     line, first = start[0]
     numbers = [i for i in features if is_number(first[i], convert)]
     if not numbers:
@@ -223,8 +224,8 @@ def has_header(
         return not is_number(first[label], convert) and any(is_number(c, convert) for c in below)
     bad = next(i for i in features if i not in numbers)
     raise BadData(
-        f"{path}, line {line}: column {numbers[0] + 1} holds the number {shown(first[numbers[0]])} "
-        f"and column {bad + 1} {shown(first[bad])}, so it is neither a header nor a row of numbers; "
+        f"{path}, line {line}: {shown(first[numbers[0]])} in column {numbers[0] + 1} and "
+        f"{shown(first[bad])} in column {bad + 1} are neither a header nor a row of numbers; "
         f"wanted: all names or all numbers ({other_uses(bad)})"
     )
 

@@ -54,7 +54,7 @@ def classes(names: tuple[str, ...], truth: np.ndarray, answers: np.ndarray) -> N
             f"{100 * right[i] / examples[i]:5.0f} %  {precision:>9s}  {wrong}".rstrip()
         )
     if len(names) > MOST_CLASSES:
-        print(f"  … and {len(names) - MOST_CLASSES} classes of better recall")
+        print(f"  … and {len(names) - MOST_CLASSES} classes of no lower recall")
     common = int(examples.argmax())
     print(
         f"the answer {fitted(names[common], 24)} to everything would be right in "

@@ -110,5 +110,5 @@ def rows_of(text: str, separator: str, path: Path) -> Iterator[tuple[int, list[s
                 f"{path}, line {line}: {error}; wanted: quotes that close, and doubled ones "
                 "inside of quotes"
             ) from None
-        if any(row):
+        if any(map(str.strip, row)):
             yield line, row
