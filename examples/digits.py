@@ -23,6 +23,7 @@ of the batch and a mean over the devices puts the parts together. The gradient n
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import time
@@ -363,6 +364,9 @@ def run(options: argparse.Namespace) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the program; answers with the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # for names that a terminal cannot show
     options = arguments(__doc__, argv)
     start = time.perf_counter()
     try:

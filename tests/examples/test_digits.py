@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib
+import io
 import re
 import sys
 
@@ -272,3 +273,20 @@ def test_an_interrupt_ends_quietly(digits, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(digits, "train", interrupted)
     assert digits.main(["--output", str(tmp_path / "x.png")]) == 130
     assert "stopped" in capsys.readouterr().err
+
+
+def test_a_terminal_that_cannot_show_a_name(digits, tmp_path, monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stderr", stream)
+    given = ["--data", str(tmp_path / "größe.csv"), "--output", str(tmp_path / "x.png")]
+    assert digits.main(given) == 2
+    stream.flush()
+    assert b"gr??e.csv cannot be read" in stream.buffer.getvalue()
+
+
+def test_the_page_lists_the_options(digits, capsys):
+    page = (ROOT / "docs" / "demo.md").read_text(encoding="utf-8")
+    with pytest.raises(SystemExit):
+        digits.main(["--help"])
+    there = set(re.findall(r"(?m)^  (?:-h, )?(--[\w-]+)", capsys.readouterr().out)) - {"--help"}
+    assert there == set(re.findall(r"(?m)^\| `(--[\w-]+)`", page))
