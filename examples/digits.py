@@ -12,9 +12,10 @@ semicolons, tabs, bars or spaces separate the columns; a header is optional.
 
 The steps are those of any training program: a model and its loss in plain Python, one compiled step
 made of `weft.value_and_grad` and an optimiser, a loop over batches. A fifth of the rows is held out
-until the end, and a smaller part says which epoch was best. Afterwards `vmap(grad(...))` gives the
-gradient of every held-out example by itself, to find the hardest ones, and `linearize` of the
-gradient gives Hessian-vector products, to measure how sharp the minimum is.
+until the end, and a smaller part says which epoch was best. Afterwards `lax.map` of `grad` gives
+the gradient of every held-out example by itself, to find the hardest ones; `vmap(grad(...))` says
+how much each feature matters; and `linearize` of the gradient gives Hessian-vector products, to
+measure how sharp the minimum is.
 
 With `--devices` the same model and loss train data-parallel: `shard_map` gives each device its part
 of the batch and a mean over the devices puts the parts together. The gradient needs nothing else.
@@ -32,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from demo import picture, report
-from demo.data import Data, Part, batch_for, digits_table, image_side, split
+from demo.data import Data, batch_for, digits_table, image_side, split
 from demo.options import arguments
 from demo.reading import BadData, Table, read_table
 
@@ -47,6 +48,7 @@ RATE = 1e-3
 # What bounds the time for large tables, and the epochs for small ones.
 MOST_STEPS, MOST_EPOCHS, FEWEST_EPOCHS = 20_000, 100, 20
 MOST_FOR_SHARPNESS = 2048  # examples
+MOST_VALUES = 2**25  # in the gradients that are computed at once
 HARDEST = 8
 
 
@@ -241,7 +243,9 @@ def difficulty(params: Parameters, x: weft.Array, y: weft.Array) -> weft.Array:
         grads = weft.grad(loss_of_one)(params, *example)
         return jnp.sqrt(sum(jnp.sum(g**2) for g in weft.tree.leaves(grads)))
 
-    return lax.map(norm, (x, y), batch_size=min(256, len(y)))
+    size = sum(leaf.size for leaf in weft.tree.leaves(params))
+    together = max(1, min(256, MOST_VALUES // size, len(y)))
+    return lax.map(norm, (x, y), batch_size=together)
 
 
 @weft.jit
@@ -304,26 +308,26 @@ def show_program(mesh: Mesh | None, params: Parameters, x: np.ndarray, y: np.nda
 
 def look(trained: Trained, table: Table, data: Data, options: argparse.Namespace) -> str:
     """Reports on the held-out examples, draws the picture, and answers with the result."""
-    params, test = trained.params, Part(jnp.asarray(data.test.x), data.test.y, data.test.rows)
-    answers = np.asarray(jnp.argmax(predict(params, test.x), axis=-1))
+    params, test = trained.params, data.test
+    x, y = jnp.asarray(test.x), jnp.asarray(test.y)
+    answers = np.asarray(jnp.argmax(predict(params, x), axis=-1))
     report.classes(table.classes, test.y, answers)
-    scores = np.asarray(difficulty(params, test.x, test.y))
+    scores = np.asarray(difficulty(params, x, y))
     hardest = np.argsort(-scores)[:HARDEST]
     place = "line" if options.data else "digit"
     report.hardest(place, table, test.rows[hardest], answers[hardest], scores[hardest])
-    some = slice(MOST_FOR_SHARPNESS)
-    x, y = jnp.asarray(data.train.x[some]), jnp.asarray(data.train.y[some])
-    top = sharpness(params, x, y, random.key(options.seed + 1))
+    some = [jnp.asarray(part[:MOST_FOR_SHARPNESS]) for part in (data.train.x, data.train.y)]
+    top = sharpness(params, *some, random.key(options.seed + 1))
     print(f"\nsharpness of the minimum (largest eigenvalue of the Hessian): {top:.3f}")
     right, count = int(np.sum(answers == test.y)), len(answers)
     result = f"{right} of {count} held-out examples right ({100 * right / count:.2f} %)"
-    slopes = np.asarray(influence(params, test.x, test.y))
-    inside = np.asarray(hidden(params, test.x[: picture.MOST_POINTS]))
+    slopes = np.asarray(influence(params, x, y))
+    inside = np.asarray(hidden(params, x[: picture.MOST_POINTS]))
     picture.draw(
         options.output,
         f"{options.data.name if options.data else 'Handwritten digits'}: {result}",
         picture.Curves(trained.training, trained.validation, trained.best),
-        picture.Outcome(table, data.test, answers, hardest, inside, slopes, image_side(table)),
+        picture.Outcome(table, test, answers, hardest, inside, slopes, image_side(table)),
     )
     return result
 
@@ -334,6 +338,8 @@ def look(trained: Trained, table: Table, data: Data, options: argparse.Namespace
 def run(options: argparse.Namespace) -> str:
     """Everything, from reading to the picture; answers with the result."""
     picture.check_output(options.output)
+    if not options.data and (options.drop or options.label != "last"):
+        raise BadData("--label and --drop are about the columns of a file; wanted: --data FILE too")
     if options.data:
         drop = [name for name in options.drop.split(",") if name]
         table = read_table(options.data, options.label, drop)

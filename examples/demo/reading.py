@@ -30,6 +30,7 @@ LARGEST = float(np.finfo(np.float32).max)
 FEWEST_ROWS = 10
 # One to train on, one to choose the epoch by, one held out.
 FEWEST_OF_A_CLASS = 3
+MOST_CLASSES = 1000
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 
 
@@ -329,13 +330,18 @@ def classes_of(
 def check_classes(
     labels: np.ndarray, classes: tuple[str, ...], lines: list[int], columns: Columns
 ) -> None:
-    """Raises `BadData` for a single class, and for one with too few rows to be split in three."""
+    """Raises `BadData` for one class, for too many, and for one with fewer rows than parts."""
     place = f"{columns.path}, {columns.named(columns.label)}"
     other = "(--label says which column holds the labels)"
     if len(classes) < 2:
         raise BadData(
             f"{place}: every row has the label {shown(classes[0])}; "
             f"wanted: at least two different labels {other}"
+        )
+    if len(classes) > MOST_CLASSES:
+        raise BadData(
+            f"{place}: {len(classes)} different labels in {len(labels)} rows; "
+            f"wanted: at most {MOST_CLASSES} {other}"
         )
     counts = np.bincount(labels, minlength=len(classes))
     if counts.min() >= FEWEST_OF_A_CLASS:

@@ -266,6 +266,12 @@ def test_a_picture_of_before_is_kept_where_the_data_is_bad(digits, tmp_path, cap
         assert (output.read_bytes() if before else output.exists()) == (before or False)
 
 
+@pytest.mark.parametrize("given", [["--label", "kind"], ["--drop", "1"]])
+def test_options_of_a_file_need_one(digits, tmp_path, capsys, given):
+    assert digits.main([*given, "--output", str(tmp_path / "x.png")]) == 2
+    assert "wanted: --data FILE too" in capsys.readouterr().err
+
+
 def test_an_interrupt_ends_quietly(digits, tmp_path, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

@@ -168,6 +168,8 @@ BAD = {
     "two of a label": (HEADED + "1,2,x\n1,3,x", "2 rows have the label 'x' (line 14); wanted:"),
     "a label for each row": ("a,b\n" + "".join(f"{i},{i + .5}\n" for i in range(30)),
         "column 2 ('b'): 30 different labels in 30 rows, and 1 row has the label '0.5' (line 2)"),
+    "too many labels": ("".join(f"{i},{i + .5}\n" for i in range(1001)),
+        "column 2: 1001 different labels in 1001 rows; wanted: at most 1000 (--label says"),
     "one class": (rows("same"), "every row has the label 'same'; wanted: at least two different"),
     "two rows": ("1,2,0\n3,4,1", "mine.csv has 2 rows of data; wanted: at least 10"),
     "a header alone": ("a,b,c\n", "mine.csv has 0 rows of data; wanted: at least 10"),
