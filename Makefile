@@ -27,7 +27,7 @@ CHECKED := tests/project/test_layers.py tests/project/test_names.py tests/projec
   tests/interpreters/test_dce.py tests/function_keys tests/base tests/sharding/test_meshes.py \
   tests/lowering/test_fake_backend.py tests/runtime/test_runtime_fake.py
 
-# And for the demo: make demo ARGS="--devices 8" trains over eight devices.
+# And for the demo: make demo ARGS="--devices 8" trains over eight devices (docs/demo.md).
 # How long random programs run, over all families: make fuzz SECONDS=600 ARGS="--family misuse".
 SECONDS ?=
 # Which benchmark cases to run (all) and how often each: make bench ONLY=eager_ops,trace REPS=3.
@@ -43,7 +43,7 @@ REPS ?=
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
-demo: $(VENV)/installed-demo ## train a network on real handwritten digits and look at it
+demo: $(VENV)/installed-demo ## train a network on digits, or on yours: ARGS="--data iris.csv"
 	$(PY) examples/digits.py $(ARGS)
 
 check: $(VENV)/installed-test ## source, style, surface, golden texts, the fake backend: 60 s

@@ -1,14 +1,21 @@
-"""Trains a network on handwritten digits, and looks into what it learned.
+"""Trains a network on handwritten digits or on a table of your own, and looks into what it learned.
 
     python examples/digits.py                        # the 1,797 digits that scikit-learn ships
+    python examples/digits.py --data iris.csv        # your own rows: numbers, then a label
+    python examples/digits.py --data iris.csv --label species --drop Id
     python examples/digits.py --epochs 60 --seed 3
-    python examples/digits.py --csv mine.csv         # rows of your own: features…, label
     python examples/digits.py --devices 8            # data-parallel over eight CPU devices
+    python examples/digits.py --show-jaxpr           # also prints the program of the loss
+
+A file has one row per line: columns of numbers and one with the label, a number or a name. Commas,
+semicolons, tabs, bars or spaces separate the columns; a header is optional.
 
 The steps are those of any training program: a model and its loss in plain Python, one compiled step
-made of `weft.value_and_grad` and an optimiser, a loop over batches. Afterwards `vmap(grad(...))`
-gives the gradient of every held-out example by itself, to find the hardest ones, and `linearize` of
-the gradient gives Hessian-vector products, to measure how sharp the minimum is.
+made of `weft.value_and_grad` and an optimiser, a loop over batches. A fifth of the rows is held out
+until the end, and a smaller part says which epoch was best. Afterwards `lax.map` of `grad` gives
+the gradient of every held-out example by itself, to find the hardest ones; `vmap(grad(...))` says
+how much each feature matters; and `linearize` of the gradient gives Hessian-vector products, to
+measure how sharp the minimum is.
 
 With `--devices` the same model and loss train data-parallel: `shard_map` gives each device its part
 of the batch and a mean over the devices puts the parts together. The gradient needs nothing else.
@@ -17,21 +24,18 @@ of the batch and a mean over the devices puts the parts together. The gradient n
 from __future__ import annotations
 
 import argparse
-import csv
+import io
 import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
-
-matplotlib.use("Agg")  # before pyplot: no display is needed
-
-import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_digits
+from demo import picture, report
+from demo.data import Data, batch_for, digits_table, image_side, split
+from demo.options import arguments
+from demo.reading import BadData, Table, read_table
 
 import weft
 import weft.numpy as jnp
@@ -40,132 +44,47 @@ from weft.sharding import Mesh, NamedSharding
 from weft.sharding import PartitionSpec as P
 
 Parameters = list[dict[str, weft.Array]]
-
-
-class Data(NamedTuple):
-    """Features between 0 and 1 (examples × features) and labels, split in two."""
-
-    train_x: np.ndarray
-    train_y: np.ndarray
-    test_x: np.ndarray
-    test_y: np.ndarray
-    classes: int
-
-
-# ---- data --------------------------------------------------------------------------------------
-
-
-class BadData(ValueError):
-    """A file that cannot be used, with the row and the reason."""
-
-
-def read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Features and integer labels from a CSV file whose last column is the label.
-
-    A first row that is not numeric is taken for a header.
-    """
-    features: list[list[float]] = []
-    labels: list[int] = []
-    try:
-        with path.open(newline="") as file:
-            rows = list(csv.reader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise BadData(f"{path} cannot be read: {error}") from None
-    width = None
-    for number, row in enumerate(rows, start=1):
-        if not row or all(not cell.strip() for cell in row):
-            continue
-        try:
-            values = [float(cell) for cell in row]
-        except ValueError:
-            if number == 1:
-                continue
-            bad = next(i for i, cell in enumerate(row) if not _is_number(cell))
-            raise BadData(
-                f"{path}, row {number}, column {bad + 1}: {row[bad]!r} is no number"
-            ) from None
-        if width is None:
-            width = len(values)
-            if width < 2:
-                raise BadData(f"{path}, row {number}: a row needs features and a label")
-        if len(values) != width:
-            raise BadData(
-                f"{path}, row {number}: {len(values)} columns where the first row has {width}"
-            )
-        if not np.all(np.isfinite(values)):
-            raise BadData(f"{path}, row {number}: a value is not finite")
-        if values[-1] != int(values[-1]) or values[-1] < 0:
-            raise BadData(
-                f"{path}, row {number}: the label {row[-1]!r} is not a whole number from 0 up"
-            )
-        features.append(values[:-1])
-        labels.append(int(values[-1]))
-    if len(labels) < 10:
-        raise BadData(f"{path}: {len(labels)} rows of data; at least 10 are needed")
-    if len(set(labels)) < 2:
-        raise BadData(f"{path}: all rows have the label {labels[0]}; at least 2 labels are needed")
-    return np.asarray(features, np.float32), np.asarray(labels, np.int32)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def load(path: Path | None, seed: int) -> Data:
-    """The digits, or the user's file, scaled to 0…1 and split: four fifths to train on."""
-    if path is None:
-        features, labels = load_digits(return_X_y=True)
-    else:
-        features, labels = read_csv(path)
-    low, high = features.min(axis=0), features.max(axis=0)
-    features = ((features - low) / np.maximum(high - low, 1e-6)).astype(np.float32)
-    order = np.random.default_rng(seed).permutation(len(labels))
-    features, labels = features[order], labels[order].astype(np.int32)
-    split = len(labels) * 4 // 5
-    classes = int(labels.max()) + 1
-    return Data(features[:split], labels[:split], features[split:], labels[split:], classes)
+RATE = 1e-3
+# What bounds the time for large tables, and the epochs for small ones.
+MOST_STEPS, MOST_EPOCHS, FEWEST_EPOCHS = 20_000, 100, 20
+MOST_FOR_SHARPNESS = 2048  # examples
+MOST_VALUES = 2**25  # in the gradients that are computed at once
+HARDEST = 8
 
 
 # ---- model -------------------------------------------------------------------------------------
 
 
 def init(key: weft.Array, sizes: list[int]) -> Parameters:
-    """Weights with variance 2 / fan-in (He et al., 2015) and zero biases, one pair per layer."""
+    """Weights with variance 1 / fan-in (LeCun et al., 1998) and zero biases, one pair per layer."""
     keys = random.split(key, len(sizes) - 1)
     return [
-        {"w": random.normal(k, (fan_in, fan_out)) * (2.0 / fan_in) ** 0.5, "b": jnp.zeros(fan_out)}
+        {"w": random.normal(k, (fan_in, fan_out)) * fan_in**-0.5, "b": jnp.zeros(fan_out)}
         for k, fan_in, fan_out in zip(keys, sizes[:-1], sizes[1:], strict=True)
     ]
 
 
+def hidden(params: Parameters, x: weft.Array) -> weft.Array:
+    """The values of the last hidden layer."""
+    for layer in params[:-1]:
+        x = jnp.tanh(x @ layer["w"] + layer["b"])
+    return x
+
+
 def predict(params: Parameters, x: weft.Array) -> weft.Array:
     """Log-probabilities of the classes."""
-    for layer in params[:-1]:
-        x = nn.relu(x @ layer["w"] + layer["b"])
-    return nn.log_softmax(x @ params[-1]["w"] + params[-1]["b"])
+    return nn.log_softmax(hidden(params, x) @ params[-1]["w"] + params[-1]["b"])
 
 
 def loss(params: Parameters, x: weft.Array, y: weft.Array) -> weft.Array:
-    """Mean cross-entropy of a batch, plus a little weight decay."""
+    """Mean cross-entropy of a batch."""
     logp = predict(params, x)
-    chosen = jnp.take_along_axis(logp, y[:, None], axis=-1)
-    decay = sum(jnp.sum(layer["w"] ** 2) for layer in params)
-    return -jnp.mean(chosen) + 1e-4 * decay
+    return -jnp.mean(jnp.take_along_axis(logp, y[:, None], axis=-1))
 
 
 def loss_of_one(params: Parameters, x: weft.Array, y: weft.Array) -> weft.Array:
     """Cross-entropy of one example; `vmap` makes it one per example."""
     return -predict(params, x)[y]
-
-
-@weft.jit
-def accuracy(params: Parameters, x: weft.Array, y: weft.Array) -> weft.Array:
-    """The share of examples whose most probable class is the right one."""
-    return jnp.mean(jnp.argmax(predict(params, x), axis=-1) == y)
 
 
 # ---- training ----------------------------------------------------------------------------------
@@ -177,6 +96,23 @@ class Adam(NamedTuple):
     step: Any
     mean: Any
     square: Any
+
+
+class Schedule(NamedTuple):
+    """Examples per step, at most so many epochs, and epochs without progress before the end."""
+
+    batch: int
+    epochs: int
+    patience: int
+
+
+class Trained(NamedTuple):
+    """The parameters after the best epoch, and the losses of every epoch."""
+
+    params: Parameters
+    training: list[float]
+    validation: list[float]
+    best: int
 
 
 def adam_init(params: Parameters) -> Adam:
@@ -202,21 +138,31 @@ def data_parallel(mesh: Mesh) -> Loss:
     return weft.shard_map(of_a_part, mesh=mesh, in_specs=(P(), P("data"), P("data")), out_specs=P())
 
 
-def train_step_of(loss: Loss) -> Callable[..., tuple[Parameters, Adam, weft.Array]]:
-    """One step: loss and gradient, then Adam's update, compiled together."""
+def train_step_of(loss: Loss, rows: int) -> Callable[..., tuple[Parameters, Adam, weft.Array]]:
+    """One step: loss and gradient, then Adam's update, compiled together.
+
+    The step also minimises the squares of the weights over the number of rows: a normal prior on
+    the weights, which counts the less the more rows there are. The loss returned is without it.
+    """
+
+    def objective(
+        params: Parameters, x: weft.Array, y: weft.Array
+    ) -> tuple[weft.Array, weft.Array]:
+        value = loss(params, x, y)
+        return value + sum(jnp.sum(layer["w"] ** 2) for layer in params) / rows, value
 
     @weft.jit
     def train_step(
-        params: Parameters, state: Adam, x: weft.Array, y: weft.Array, rate: weft.Array
+        params: Parameters, state: Adam, x: weft.Array, y: weft.Array
     ) -> tuple[Parameters, Adam, weft.Array]:
-        value, grads = weft.value_and_grad(loss)(params, x, y)
+        (_, value), grads = weft.value_and_grad(objective, has_aux=True)(params, x, y)
         step = state.step + 1
         mean = weft.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state.mean, grads)
         square = weft.tree.map(lambda s, g: 0.999 * s + 0.001 * g * g, state.square, grads)
 
         def update(p: Any, m: Any, s: Any) -> Any:
             m_hat, s_hat = m / (1 - 0.9**step), s / (1 - 0.999**step)
-            return p - rate * m_hat / (jnp.sqrt(s_hat) + 1e-8)
+            return p - RATE * m_hat / (jnp.sqrt(s_hat) + 1e-8)
 
         return weft.tree.map(update, params, mean, square), Adam(step, mean, square), value
 
@@ -224,50 +170,58 @@ def train_step_of(loss: Loss) -> Callable[..., tuple[Parameters, Adam, weft.Arra
 
 
 def train(
-    data: Data, epochs: int, seed: int, batch: int, show: bool, mesh: Mesh | None = None
-) -> tuple[Parameters, list[float]]:
-    """Trains for some passes over the data; answers with the parameters and the loss per epoch.
+    data: Data, classes: int, schedule: Schedule, seed: int, show: bool, mesh: Mesh | None = None
+) -> Trained:
+    """Trains until the loss of the validation rows has not fallen for `schedule.patience` epochs.
 
-    With a mesh each step splits its examples over the devices, so `batch` is a multiple of their
+    With a mesh each step splits its examples over the devices, so the batch is a multiple of their
     number. Apart from rounding the parameters come out the same.
     """
-    key = random.key(seed)
-    key, init_key = random.split(key)
-    params = init(init_key, [data.train_x.shape[1], 128, 64, data.classes])
+    key, init_key = random.split(random.key(seed))
+    params = init(init_key, [data.train.x.shape[1], 128, 64, classes])
     state = adam_init(params)
-    x, y = data.train_x, data.train_y
-    take = jnp.asarray
-    train_step = train_step_of(loss)
+    x, y, _ = data.train
+    take, train_step = jnp.asarray, train_step_of(loss, len(y))
     if mesh is not None:
         params, state = weft.device_put((params, state), NamedSharding(mesh, P()))
-        take = split_over(mesh)
-        train_step = train_step_of(data_parallel(mesh))
-    steps = len(y) // batch
-    curve: list[float] = []
-    for epoch in range(epochs):
+        take, train_step = split_over(mesh), train_step_of(data_parallel(mesh), len(y))
+    loss_of_part = weft.jit(loss)
+    batch, best = schedule.batch, Trained(params, [], [], 0)
+    training, validation = best.training, best.validation
+    for epoch in range(1, schedule.epochs + 1):
         key, shuffle = random.split(key)
         order = np.asarray(random.permutation(shuffle, len(y)))
-        rate = 1e-3 * 0.5 * (1 + np.cos(np.pi * epoch / epochs))
         losses = []
-        for i in range(steps):
-            rows = order[i * batch : (i + 1) * batch]
-            params, state, value = train_step(params, state, take(x[rows]), take(y[rows]), rate)
+        for start in range(0, len(y) - batch + 1, batch):
+            rows = order[start : start + batch]
+            params, state, value = train_step(params, state, take(x[rows]), take(y[rows]))
             losses.append(value)
-        curve.append(float(jnp.mean(jnp.stack(losses))))
+        training.append(float(np.mean([np.asarray(value) for value in losses])))
+        validation.append(float(loss_of_part(params, data.validation.x, data.validation.y)))
+        if validation[-1] <= min(validation):
+            best = Trained(params, training, validation, epoch)
+        last = epoch == schedule.epochs or epoch - best.best >= schedule.patience
         if show:
-            progress(epoch + 1, epochs, f"loss {curve[-1]:.4f}")
-    return params, curve
+            note = f"loss {training[-1]:.4f}, validation {validation[-1]:.4f}"
+            report.progress(epoch, schedule.epochs, note, last)
+        if last:
+            break
+    return best
 
 
-def batch_size(data: Data, wanted: int, devices: int) -> int:
-    """Examples per step: as many as wanted and there, down to a multiple of the devices."""
-    batch = min(wanted, len(data.train_y))
-    batch -= batch % devices
+def schedule_for(data: Data, options: argparse.Namespace) -> Schedule:
+    """The batch and the epochs that were asked for, or those that suit the number of rows."""
+    rows, devices = len(data.train.y), options.devices or 1
+    wanted = min(options.batch or max(batch_for(rows), devices), rows)
+    batch = wanted - wanted % devices
     if not batch:
         raise BadData(
-            f"a batch of {min(wanted, len(data.train_y))} cannot be split over {devices} devices"
+            f"a batch of {wanted} cannot be split over {devices} devices; "
+            f"wanted: at least one of the {rows} examples to train on for each device"
         )
-    return batch
+    fitting = MOST_STEPS * batch // rows
+    epochs = options.epochs or min(max(fitting, FEWEST_EPOCHS), MOST_EPOCHS)
+    return Schedule(batch, epochs, max(5, epochs // 5))
 
 
 def split_over(mesh: Mesh) -> Callable[[np.ndarray], weft.Array]:
@@ -275,26 +229,38 @@ def split_over(mesh: Mesh) -> Callable[[np.ndarray], weft.Array]:
     return lambda x: weft.device_put(x, NamedSharding(mesh, P("data")))
 
 
-def progress(done: int, total: int, note: str) -> None:
-    """A bar that is drawn over itself on a terminal, and one line per tenth elsewhere."""
-    width = 30
-    filled = width * done // total
-    line = f"  training [{'#' * filled}{'.' * (width - filled)}] {done}/{total} {note}"
-    if sys.stdout.isatty():
-        print("\r" + line, end="\n" if done == total else "", flush=True)
-    elif done == total or done % max(1, total // 10) == 0:
-        print(line, flush=True)
-
-
 # ---- looking into it ---------------------------------------------------------------------------
 
 
 @weft.jit
 def difficulty(params: Parameters, x: weft.Array, y: weft.Array) -> weft.Array:
-    """The norm of each example's own gradient: how much it would change the network."""
-    grads = weft.vmap(weft.grad(loss_of_one), in_axes=(None, 0, 0))(params, x, y)
-    squares = [jnp.sum(g.reshape(len(y), -1) ** 2, axis=1) for g in weft.tree.leaves(grads)]
-    return jnp.sqrt(sum(squares))
+    """The norm of each example's own gradient: how much it would change the network.
+
+    `lax.map` with a batch size bounds the memory: the gradients of so many examples at once.
+    """
+
+    def norm(example: tuple[weft.Array, weft.Array]) -> weft.Array:
+        grads = weft.grad(loss_of_one)(params, *example)
+        return jnp.sqrt(sum(jnp.sum(g**2) for g in weft.tree.leaves(grads)))
+
+    size = sum(leaf.size for leaf in weft.tree.leaves(params))
+    together = max(1, min(256, MOST_VALUES // size, len(y)))
+    return lax.map(norm, (x, y), batch_size=together)
+
+
+@weft.jit
+def influence(params: Parameters, x: weft.Array, y: weft.Array) -> weft.Array:
+    """How steeply the log-odds of the true class change with each feature, on average.
+
+    The features are standardised, so this is per standard deviation.
+    """
+
+    def log_odds(x: weft.Array, y: weft.Array) -> weft.Array:
+        logp = predict(params, x)
+        others = jnp.where(jnp.arange(len(logp)) == y, -jnp.inf, logp)
+        return logp[y] - nn.logsumexp(others)
+
+    return jnp.mean(jnp.abs(weft.vmap(weft.grad(log_odds))(x, y)), axis=0)
 
 
 def sharpness(params: Parameters, x: weft.Array, y: weft.Array, key: weft.Array) -> float:
@@ -318,10 +284,8 @@ def sharpness(params: Parameters, x: weft.Array, y: weft.Array, key: weft.Array)
 
 
 def show_devices(mesh: Mesh, params: Parameters, x: np.ndarray, y: np.ndarray) -> None:
-    """Prints the data-parallel program with its types, and which device holds what."""
+    """Prints which device holds what."""
     batch = weft.tree.map(split_over(mesh), (x, y))
-    print(f"\nthe loss and its gradient for a batch of {len(y)}, as each device computes them:")
-    print(weft.make_jaxpr(weft.value_and_grad(data_parallel(mesh)))(params, *batch))
     print("\nwhere the arrays lie:")
     for path, array in weft.tree.leaves_with_path({"params": params, "batch": batch}):
         name = weft.tree.keystr(path)
@@ -331,111 +295,96 @@ def show_devices(mesh: Mesh, params: Parameters, x: np.ndarray, y: np.ndarray) -
         weft.debug.visualize_array_sharding(array)
 
 
-def draw(
-    path: Path, curve: list[float], images: np.ndarray, titles: list[str], side: int | None
-) -> None:
-    """The loss curve, and the hardest examples as pictures where they are square."""
-    columns = len(images) if side else 0
-    figure = plt.figure(figsize=(10, 5 if columns else 3))
-    grid = figure.add_gridspec(2 if columns else 1, max(columns, 1))
-    axis = figure.add_subplot(grid[0, :])
-    axis.semilogy(range(1, len(curve) + 1), curve)
-    axis.set_xlabel("epoch")
-    axis.set_ylabel("training loss")
-    for i in range(columns):
-        cell = figure.add_subplot(grid[1, i])
-        cell.imshow(images[i].reshape(side, side), cmap="gray_r")
-        cell.set_title(titles[i], fontsize=8)
-        cell.axis("off")
-    figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+def show_program(mesh: Mesh | None, params: Parameters, x: np.ndarray, y: np.ndarray) -> None:
+    """Prints the program of the loss; over several devices that of its gradient, with its types."""
+    if mesh is None:
+        print("\nthe program of the loss, for a batch of two:")
+        print(weft.make_jaxpr(loss)(params, x[:2], y[:2]))
+        return
+    print(f"\nthe loss and its gradient for a batch of {len(y)}, as each device computes them:")
+    batch = weft.tree.map(split_over(mesh), (x, y))
+    print(weft.make_jaxpr(weft.value_and_grad(data_parallel(mesh)))(params, *batch))
+
+
+def look(trained: Trained, table: Table, data: Data, options: argparse.Namespace) -> str:
+    """Reports on the held-out examples, draws the picture, and answers with the result."""
+    params, test = trained.params, data.test
+    x, y = jnp.asarray(test.x), jnp.asarray(test.y)
+    answers = np.asarray(jnp.argmax(predict(params, x), axis=-1))
+    report.classes(table.classes, test.y, answers)
+    scores = np.asarray(difficulty(params, x, y))
+    hardest = np.argsort(-scores)[:HARDEST]
+    place = "line" if options.data else "digit"
+    report.hardest(place, table, test.rows[hardest], answers[hardest], scores[hardest])
+    some = [jnp.asarray(part[:MOST_FOR_SHARPNESS]) for part in (data.train.x, data.train.y)]
+    top = sharpness(params, *some, random.key(options.seed + 1))
+    print(f"\nsharpness of the minimum (largest eigenvalue of the Hessian): {top:.3f}")
+    right, count = int(np.sum(answers == test.y)), len(answers)
+    result = f"{right} of {count} held-out examples right ({100 * right / count:.2f} %)"
+    slopes = np.asarray(influence(params, x, y))
+    inside = np.asarray(hidden(params, x[: picture.MOST_POINTS]))
+    picture.draw(
+        options.output,
+        f"{options.data.name if options.data else 'Handwritten digits'}: {result}",
+        picture.Curves(trained.training, trained.validation, trained.best),
+        picture.Outcome(table, test, answers, hardest, inside, slopes, image_side(table)),
+    )
+    return result
 
 
 # ---- the program -------------------------------------------------------------------------------
 
 
-def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def run(options: argparse.Namespace) -> str:
+    """Everything, from reading to the picture; answers with the result."""
+    picture.check_output(options.output)
+    if not options.data and (options.drop or options.label != "last"):
+        raise BadData("--label and --drop are about the columns of a file; wanted: --data FILE too")
+    if options.data:
+        drop = [name for name in options.drop.split(",") if name]
+        table = read_table(options.data, options.label, drop)
+    else:
+        table = digits_table()
+    data = split(table, options.seed)
+    schedule = schedule_for(data, options)
+    # Read when the first array is made, so it is in time here.
+    os.environ.setdefault("WEFT_NUM_CPU_DEVICES", str(options.devices or 1))
+    mesh = weft.make_mesh((options.devices,), ("data",)) if options.devices else None
+    print("\n".join(table.notes))
+    sizes = [len(part.y) for part in data]
+    print(
+        f"{sizes[0]} examples to train on, {sizes[1]} to choose the epoch by, {sizes[2]} held out\n"
+        f"features: {len(table.names)}, classes: {len(table.classes)}, "
+        f"examples per step: {schedule.batch}"
     )
-    parser.add_argument("--epochs", type=_positive, default=40, help="passes over the data (40)")
-    parser.add_argument("--seed", type=int, default=0, help="of the split and the weights (0)")
-    parser.add_argument("--batch", type=_positive, default=64, help="examples per step (64)")
-    parser.add_argument(
-        "--devices", type=_positive, help="train data-parallel over so many CPU devices"
-    )
-    parser.add_argument(
-        "--csv", type=Path, help="a file of your own: features, then a whole-number label"
-    )
-    parser.add_argument(
-        "--output", type=Path, default=Path("out/digits.png"), help="the picture (out/digits.png)"
-    )
-    return parser.parse_args(argv)
-
-
-def _positive(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
-    return value
+    trained = train(data, len(table.classes), schedule, options.seed, show=True, mesh=mesh)
+    print(f"kept: the parameters of epoch {trained.best}, where the validation loss was lowest")
+    batch = data.train.x[: schedule.batch], data.train.y[: schedule.batch]
+    if options.show_jaxpr:
+        show_program(mesh, trained.params, *batch)
+    if mesh is not None:
+        show_devices(mesh, trained.params, *batch)
+        trained = trained._replace(params=weft.device_put(trained.params, weft.devices()[0]))
+    return look(trained, table, data, options)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the program; answers with the exit status."""
-    options = arguments(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # for names that a terminal cannot show
+    options = arguments(__doc__, argv)
     start = time.perf_counter()
-    devices = options.devices or 1
-    # Read when the first array is made, so it is in time here.
-    os.environ.setdefault("WEFT_NUM_CPU_DEVICES", str(devices))
     try:
-        data = load(options.csv, options.seed)
-        batch = batch_size(data, options.batch, devices)
-        mesh = weft.make_mesh((devices,), ("data",)) if options.devices else None
+        result = run(options)
     except (BadData, weft.errors.WeftValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(
-        f"{len(data.train_y)} examples to train on, {len(data.test_y)} held out, "
-        f"{data.train_x.shape[1]} features, {data.classes} classes"
-    )
-    params, curve = train(data, options.epochs, options.seed, batch, show=True, mesh=mesh)
-    if mesh is not None:
-        show_devices(mesh, params, data.train_x[:batch], data.train_y[:batch])
-        params = weft.device_put(params, weft.devices()[0])
-    x, y = jnp.asarray(data.test_x), jnp.asarray(data.test_y)
-    share = float(accuracy(params, x, y))
-    print(f"accuracy on held-out examples: {100 * share:.2f} %")
-
-    if mesh is None:
-        print("\nthe program of the loss, for a batch of two:")
-        print(weft.make_jaxpr(loss)(params, x[:2], y[:2]))
-
-    scores = np.asarray(difficulty(params, x, y))
-    guesses = np.asarray(jnp.argmax(predict(params, x), axis=-1))
-    hardest = np.argsort(-scores)[:8]
-    print("\nthe hardest held-out examples, by the norm of their own gradient:")
-    for i in hardest:
-        print(
-            f"  example {i:4d}: is {data.test_y[i]}, taken for {guesses[i]}, norm {scores[i]:.2f}"
-        )
-
-    train_x, train_y = jnp.asarray(data.train_x), jnp.asarray(data.train_y)
-    top = sharpness(params, train_x, train_y, random.key(options.seed + 1))
-    print(f"\nsharpness of the minimum (largest eigenvalue of the Hessian): {top:.3f}")
-
-    side = int(round(data.test_x.shape[1] ** 0.5))
-    side_or_none = side if side * side == data.test_x.shape[1] else None
-    titles = [f"{data.test_y[i]}, not {guesses[i]}" if data.test_y[i] != guesses[i]
-              else f"{data.test_y[i]}" for i in hardest]  # fmt: skip
-    draw(options.output, curve, data.test_x[hardest], titles, side_or_none)
-    print(f"picture: {options.output}")
+    except KeyboardInterrupt:
+        print("\nstopped; no picture was drawn", file=sys.stderr)
+        return 130
     print(f"{time.perf_counter() - start:.1f} s in all")
+    print(f"result: {result}; picture: {options.output}")
     return 0
 
 
