@@ -404,6 +404,11 @@ def parse_flags_with_absl() -> None:
     _jax_settings().parse_flags()
 
 
+def __dir__() -> list[str]:
+    # As `public_names` of weft.base.facades does it, which stands beside this module.
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("_") and name != "_value":
         raise AttributeError(f"module 'weft.config' has no attribute {name!r}")

@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from weft import config
 from weft.base import source
+from weft.base.facades import public_names
 from weft.runtime.jaxlib.lazy import LazyModule
 
 # fmt: off
@@ -35,6 +36,8 @@ __all__ = [
     "install_excepthook", "trim",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())
 
 native: Any = LazyModule("weft.runtime.jaxlib.native")
 
