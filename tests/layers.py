@@ -60,6 +60,7 @@ LAYER_OF = {
     "weft.memory": "base",
     "weft.distributed": "profiler",
     "weft.distributed.host_data": "nn",
+    "weft.info": "nn",
     "weft.launch": "nn",
     "weft.dlpack": "api",
     "weft.jax_settings": "config",
