@@ -337,7 +337,7 @@ WHILE = [
     Fixed(
         "pass progress=True",
         wrong=lambda: lax.fori_loop(0, 4, lambda i, x: x + i, 0, progress=7),
-        fixed=lambda fix: lax.fori_loop(0, 4, lambda i, x: x + i, 0, **fix.values),
+        fixed=lambda fix: lax.fori_loop(0, 4, lambda i, x: x + i, 0, **fix.data),
         value=6,
         error=WeftTypeError,
     ),

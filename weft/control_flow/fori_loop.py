@@ -11,12 +11,13 @@ from weft import dtypes
 from weft.arrays.array import Array, array_of
 from weft.control_flow.in_python import in_python, run_fori
 from weft.control_flow.loops import run_loop, typed_leaves
-from weft.control_flow.progress import ProgressArgument, counted, teller_of
+from weft.control_flow.progress import ProgressArgument, Teller, counted, teller_of
 from weft.control_flow.while_loop import run_while_loop
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.function_results import check_function
+from weft.interpreters.staging import function_name
 from weft.ops.elementwise.arithmetic import add, lt, sub
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.rounding import ceil
@@ -95,6 +96,19 @@ def fori_loop(
     if unroll is not None:
         raise _no_unrolling(name, unroll)
 
+    types = [type_of(x) for x in (lower, upper)]
+    start, end = (
+        x if (t.dtype, t.weak_type) == (dtype, weak) else convert_element_type(x, dtype, weak)
+        for x, t in zip((lower, upper), types, strict=True)
+    )
+    return _until(start, end, one, body_fun, init_val, teller)
+
+
+def _until(
+    start: Any, end: Any, one: Any, body_fun: Any, init_val: Any, teller: Teller | None
+) -> Any:
+    """Runs the loop between bounds of which at least one is known to the program only."""
+
     def go_on(carry: Any) -> Any:
         return lt(carry[0], carry[1])
 
@@ -102,19 +116,13 @@ def fori_loop(
         i, end, val = carry
         return add(i, one), end, body_fun(i, val)
 
-    advance.__name__ = name
-    types = [type_of(x) for x in (lower, upper)]
-    start, end = (
-        x if (t.dtype, t.weak_type) == (dtype, weak) else convert_element_type(x, dtype, weak)
-        for x, t in zip((lower, upper), types, strict=True)
-    )
+    advance.__name__ = function_name(body_fun)
     carry = (start, end, init_val)
     if teller is None:
         return run_while_loop("fori_loop", go_on, advance, carry)[2]
-    total = sub(end, start)
-    if dtype in dtypes.FLOATING:
-        total = ceil(total)
-    total = convert_element_type(total, dtypes.int32)
+    length = sub(end, start)
+    steps = ceil(length) if type_of(length).dtype in dtypes.FLOATING else length
+    total = convert_element_type(steps, dtypes.int32)
     counting = counted(teller, go_on, advance, carry, total)
     return run_while_loop("fori_loop", *counting)[1][2]
 
