@@ -97,8 +97,8 @@ def scan(
     nothing: it names a variant of JAX's backward loop, which computes the same.
 
     `progress` tells how far the loop is, in about a hundred updates: True writes lines to standard
-    error, a text is their label, and a function is called as `progress(done, total)` instead. It
-    works on the CPU, under every transformation; in derivatives it tells of the forward pass.
+    error, a text is their label, and a function is called as `progress(done, total)` instead. In
+    derivatives it tells of the forward pass, and in a `shard_map` of the first device.
 
     Raises TreeError or WeftTypeError for a carry that changes (leaf by leaf), ShapeError for `xs`
     of different lengths, WeftValueError for a negative or missing length.
