@@ -14,6 +14,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from weft.arrays.array import Array
 from weft.sharding import AbstractMesh, NamedSharding, P
 
 MESH = weft.make_mesh((4, 2), ("i", "j"))
@@ -108,6 +109,23 @@ def test_no_more_is_read_of_a_large_array_than_is_shown(monkeypatch, spec):
     assert repr(x).startswith(f"Array({np.array2string(values, separator=', ', prefix='Array(')}")
     assert str(x) == str(values)
     assert not hasattr(x, "_host")
+
+
+def test_a_device_whose_memory_is_not_the_hosts_picks_the_values(monkeypatch):
+    """As on a GPU: only what is shown is copied, also where a function is being traced."""
+    values = np.arange(1200 * 1200, dtype=np.float32).reshape(1200, 1200)
+    arrays = [jnp.asarray(values), weft.device_put(values, NamedSharding(MESH, P("i", "j")))]
+    copied = []
+    own = Array._stored
+    monkeypatch.setattr("weft.arrays.texts._on_host", lambda block: False)
+    monkeypatch.setattr(Array, "_stored", lambda x: (copied.append(x.size), own(x))[1])
+    wanted = f"Array({np.array2string(values, separator=', ', prefix='Array(')}"
+    seen = []
+    weft.jit(lambda _: seen.extend(repr(x) for x in arrays))(0)
+    assert all(text.startswith(wanted) for text in seen) and len(seen) == 2
+    assert max(copied) <= 49
+    with weft.transfer_guard("disallow"):
+        assert "cannot be read: a copy from a device to the host" in shown(arrays[0])
 
 
 def test_an_array_on_several_devices_has_a_picture():

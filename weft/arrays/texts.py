@@ -103,7 +103,7 @@ def values_at(x: Any, indices: Sequence[Sequence[int]]) -> np.ndarray[Any, Any]:
 def _block_values(block: Any, indices: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     """The same for an array on one device."""
     crossings = np.ix_(*indices)
-    if client.backend().device_of(block._live()).platform == "cpu":
+    if _on_host(block):
         values: np.ndarray[Any, Any] = block._stored()[crossings]  # a view of the device's memory
         return values
     if config.guarding:
@@ -111,3 +111,9 @@ def _block_values(block: Any, indices: Sequence[np.ndarray[Any, Any]]) -> np.nda
     with using_trace(bottom_trace()), explicit_transfers():
         picked: np.ndarray[Any, Any] = block[crossings]._stored()
     return picked
+
+
+def _on_host(block: Any) -> bool:
+    """Whether NumPy reads the memory of the device of an array where it lies."""
+    platform: str = client.backend().device_of(block._live()).platform
+    return platform == "cpu"
