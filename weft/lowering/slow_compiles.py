@@ -70,14 +70,18 @@ def _begin(name: str, seconds: float) -> _Running | None:
         found = _running[thread] = _Running(name, seconds)
         # After a fork the thread is not alive in the child.
         if _watcher is None or not _watcher.is_alive():
-            _watcher = threading.Thread(target=_watch, name="weft compiling", daemon=True)
+            _watcher = threading.Thread(
+                target=_watch, args=(seconds,), name="weft compiling", daemon=True
+            )
             _watcher.start()
     return found
 
 
-def _watch() -> None:
+def _watch(seconds: float) -> None:
     """Waits for the next that is due, until none is left."""
     global _watcher
+    # Not even the first is due before; where it is done by then, others may be running.
+    time.sleep(seconds)
     while True:
         with _lock:
             now = time.monotonic()
