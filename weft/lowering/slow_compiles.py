@@ -28,6 +28,9 @@ class _Running:
         self.said = False
 
 
+# The setting may be changed to a shorter time while the thread sleeps.
+_LONGEST_SLEEP = 1.0
+
 _lock = threading.Lock()
 # By thread: what is compiled while that thread compiles is a part of it.
 _running: dict[int, _Running] = {}
@@ -81,7 +84,7 @@ def _watch(seconds: float) -> None:
     """Waits for the next that is due, until none is left."""
     global _watcher
     # Not even the first is due before; where it is done by then, others may be running.
-    time.sleep(seconds)
+    time.sleep(min(seconds, _LONGEST_SLEEP))
     while True:
         with _lock:
             now = time.monotonic()
@@ -98,4 +101,4 @@ def _watch(seconds: float) -> None:
                 f"weft: compiling {one.name} takes longer than {one.due - one.started:.0f} s "
                 "(the setting compile_notice_seconds, 0 for silence)\n"
             )
-        time.sleep(max(pause, 0.0))
+        time.sleep(min(max(pause, 0.0), _LONGEST_SLEEP))
