@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BENCH_VENV := .venv-bench-jax
+DIST_VENV := .venv-dist
 ECO_VENV := .venv-ecosystem
 ECO_FIRST_VENV := .venv-ecosystem-first
 ECO_JAX_VENV := .venv-ecosystem-jax
@@ -30,6 +31,8 @@ CHECKED := tests/project/test_layers.py tests/project/test_names.py tests/projec
 # And for the demo: make demo ARGS="--devices 8" trains over eight devices (docs/demo.md).
 # How long random programs run, over all families: make fuzz SECONDS=600 ARGS="--family misuse".
 SECONDS ?=
+# The version that release notes are printed of (that of the package).
+VERSION ?=
 # Which benchmark cases to run (all) and how often each: make bench ONLY=eager_ops,trace REPS=3.
 ONLY ?=
 REPS ?=
@@ -37,7 +40,7 @@ REPS ?=
 .PHONY: help demo test check smoke test-changed test-code test-fast test-slow test-ecosystem \
   test-ecosystem-first test-ecosystem-times test-ecosystem-suites \
   lint format format-check types size docs fuzz bench sweep programs growth growth-memory \
-  several-bench checkpoint-bench clean
+  several-bench checkpoint-bench dist dist-check release-notes clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -137,8 +140,19 @@ several-bench: $(VENV)/installed-run $(BENCH_VENV)/installed ## a step over seve
 checkpoint-bench: $(VENV)/installed-test ## writing and reading checkpoints beside cp: benchmarks/checkpoint.md
 	$(PY) benchmarks/checkpoint.py $(if $(REPS),--rounds $(REPS)) $(ARGS)
 
+dist: $(DIST_VENV)/installed ## the source distribution and the wheel, into dist/
+	rm -rf dist build *.egg-info
+	$(DIST_VENV)/bin/python -m build --no-isolation --outdir dist .
+
+# What weft needs is fetched once; the check itself asks no index.
+dist-check: dist $(DIST_VENV)/wheelhouse/complete ## install both into an empty environment, without an index
+	$(DIST_VENV)/bin/python tools/check_dist.py dist $(DIST_VENV)/wheelhouse
+
+release-notes: ## the notes of a version, from CHANGELOG.md: make release-notes VERSION=0.1.0
+	@$(PYTHON) tools/release_notes.py $(VERSION)
+
 clean: ## remove the environments and everything that tools leave behind
-	rm -rf .venv .venv-bench-jax .venv-ecosystem .venv-ecosystem-first .venv-ecosystem-jax .venv-ci-* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-dist .venv-bench-jax .venv-ecosystem .venv-ecosystem-first .venv-ecosystem-jax .venv-ci-* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf build dist *.egg-info out
 	rm -f weft/native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -169,6 +183,19 @@ $(VENV)/installed-demo: $(VENV)/installed-run requirements/demo.txt
 
 $(VENV)/installed-test: $(VENV)/installed-demo requirements/test.txt
 	$(PY) $(PIP_INSTALL) -r requirements/test.txt
+	@touch $@
+
+$(DIST_VENV)/installed: requirements/dist.txt requirements/constraints.txt
+	@$(PYTHON) -c '$(CHECK_PYTHON)'
+	rm -rf $(DIST_VENV)
+	$(PYTHON) -m venv $(DIST_VENV)
+	$(DIST_VENV)/bin/python $(PIP_INSTALL) -r requirements/dist.txt
+	@touch $@
+
+# The builder of the package is among them, for the source distribution.
+$(DIST_VENV)/wheelhouse/complete: $(DIST_VENV)/installed requirements/run.txt
+	$(DIST_VENV)/bin/python -m pip download --quiet --disable-pip-version-check \
+	  --dest $(@D) -r requirements/run.txt -r requirements/dist.txt
 	@touch $@
 
 $(BENCH_VENV)/installed: requirements/bench.txt requirements/constraints.txt

@@ -60,6 +60,7 @@ LAYER_OF = {
     "weft.memory": "base",
     "weft.distributed": "profiler",
     "weft.distributed.host_data": "nn",
+    "weft.info": "nn",
     "weft.launch": "nn",
     "weft.dlpack": "api",
     "weft.jax_settings": "config",
@@ -396,6 +397,10 @@ def _may_precede_imports(statement: ast.stmt, in_runtime: bool) -> bool:
     return in_runtime and ast.unparse(statement).startswith("os.environ.setdefault(")
 
 
+# What `dir` shows of a public module.
+_SHOWN_NAMES = "__dir__ = public_names(globals())"
+
+
 def facade_code(tree: ast.Module) -> Iterator[int]:
     """Lines of a facade that are more than names: imports, literals, __getattr__, __dir__."""
     for statement in tree.body:
@@ -409,7 +414,7 @@ def facade_code(tree: ast.Module) -> Iterator[int]:
             continue
         if _is_import(statement, in_runtime=False):  # imports for the type checker
             continue
-        if _is_hidden(statement):
+        if _is_hidden(statement) or ast.unparse(statement) == _SHOWN_NAMES:
             continue
         yield statement.lineno
 

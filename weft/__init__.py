@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         tree_util,
     )
     from weft import analysis as analysis
+    from weft import api_util as api_util
     from weft import custom_batching as custom_batching
     from weft import custom_derivatives as custom_derivatives
     from weft import flatten_util as flatten_util
@@ -164,11 +165,15 @@ __all__ = [
 ]
 # fmt: on
 
+# Public modules that `from weft import *` leaves out: programs have names like these of their own.
+_BESIDE_STAR = ("__version__", "api_util", "errors", "testing", "typing")
+
 # Imported on first use, so that `import weft` stays cheap.
 _LAZY_MODULES = (
     "weft.ad",
     "weft.ad_checkpoint",
     "weft.analysis",
+    "weft.api_util",
     "weft.checkpoints",
     "weft.control_flow.checkpoint_policies",
     "weft.custom_batching",

@@ -112,6 +112,9 @@ class HostSettings:
     explain_cache_misses: bool = False
     # So do lines about everything that is traced and compiled.
     log_compiles: bool = False
+    # After how many seconds of compiling one program a line on the terminal says so; 0: never. Only
+    # the user knows whether someone waits there.
+    compile_notice_seconds: int = 2
     # Some programs are to be traced before a certain point only.
     no_tracing: bool = False
     # The directory that keeps executables between processes: the user's own cache directory for
@@ -217,7 +220,8 @@ def _check(name: str, value: Any) -> None:
             raise TypeError(f"the setting {name!r} is True or False, not {value!r}")
     elif isinstance(default, int):
         if type(value) is not int or (value < 0 and name != "random_seed_offset"):
-            kind = "a whole number of bytes" if name == "cache_max_bytes" else "a whole number"
+            unit = {"cache_max_bytes": " of bytes", "compile_notice_seconds": " of seconds"}
+            kind = f"a whole number{unit.get(name, '')}"
             raise TypeError(f"the setting {name!r} is {kind}, not {value!r}")
     elif name in _TEXTS and not (value is None or isinstance(value, str)):
         raise TypeError(f"the setting {name!r} is None or {_TEXTS[name]}, not {value!r}")
@@ -402,6 +406,11 @@ def parse_flags_with_absl() -> None:
     Raises ValueError for a value that a setting cannot take.
     """
     _jax_settings().parse_flags()
+
+
+def __dir__() -> list[str]:
+    # As `public_names` of weft.base.facades does it, which stands beside this module.
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.base.facades import public_names
 from weft.numpy.creation import from_dlpack
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
+
+__dir__ = public_names(globals())
 
 _NAMES = """
 bool bfloat16 float16 float32 float64 complex64 complex128 int8 int16 int32 int64 uint8 uint16

@@ -20,6 +20,7 @@ import numpy as np
 
 from weft import config
 from weft.base import source
+from weft.base.facades import public_names
 from weft.dtype_kinds import (
     ABSTRACT,
     ANY,
@@ -88,6 +89,8 @@ __all__ = [
     "tangent_dtype", "to_complex", "to_real", "uint8", "uint16", "uint32", "uint64",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())
 
 
 def itemsize_bits(dtype: DType) -> int:

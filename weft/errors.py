@@ -17,7 +17,8 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from weft import config
-from weft.base import source
+from weft.base import notebooks, source
+from weft.base.facades import public_names
 from weft.runtime.jaxlib.lazy import LazyModule
 
 # fmt: off
@@ -35,6 +36,8 @@ __all__ = [
     "install_excepthook", "trim",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())
 
 native: Any = LazyModule("weft.runtime.jaxlib.native")
 
@@ -151,6 +154,13 @@ class WeftError(Exception):
         """A value that the message does not show already, or None."""
         said = re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", self.message)
         return None if said else value
+
+    def _render_traceback_(self) -> list[str]:
+        # IPython asks for it instead of calling `sys.excepthook`, which would trim the traceback.
+        trim(self)
+        formatter = notebooks.shell().InteractiveTB
+        lines: list[str] = formatter.structured_traceback(type(self), self, self.__traceback__)
+        return lines
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A capture holds a code object, which cannot be pickled: the other process gets the text.

@@ -18,6 +18,7 @@ import numpy as np
 from weft import dtypes
 from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
 from weft.numpy.arguments import axes_of, check_arrays, check_flag, convert, inexact, shape_of
@@ -35,6 +36,8 @@ from weft.ops.products.dot import canonical_precision, dot_general
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
+
+__dir__ = public_names(globals())
 
 
 class ResizeMethod(enum.Enum):

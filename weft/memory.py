@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import enum
 
+from weft.base.facades import public_names
+
 __all__ = ["Space"]
+
+__dir__ = public_names(globals())
 
 
 class Space(enum.Enum):

@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.base.facades import public_names
+
 __all__ = [
     "clear_event_listeners", "record_event", "record_event_duration_secs",
     "record_event_time_span", "record_scalar", "register_event_duration_secs_listener",
@@ -27,6 +29,8 @@ __all__ = [
     "unregister_event_duration_listener", "unregister_event_listener",
     "unregister_event_time_span_listener", "unregister_scalar_listener",
 ]  # fmt: skip
+
+__dir__ = public_names(globals())
 
 Listener = Callable[..., None]
 

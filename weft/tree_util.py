@@ -1,5 +1,6 @@
 """The functions of `weft.tree` under the names that programs written for JAX use."""
 
+from weft.base.facades import public_names
 from weft.tree import (
     DictKey,
     FlattenedIndexKey,
@@ -55,3 +56,5 @@ __all__ = [
     "treedef_children", "treedef_is_leaf", "treedef_tuple",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias, runtime_check
 import numpy as np
 
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 
 __all__ = ["Array", "ArrayLike", "DTypeLike"]
+
+__dir__ = public_names(globals())
 
 
 @runtime_checkable

@@ -17,8 +17,9 @@ from weft import config, errors
 from weft.callbacks.primitives import io_callback
 from weft.config import debug_infs, debug_nans
 from weft.control_flow.checkpoint import checkpoint
+from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.loops import scan
-from weft.control_flow.while_loop import fori_loop, while_loop
+from weft.control_flow.while_loop import while_loop
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.custom_derivatives.custom_vjp_rules import custom_vjp
 from weft.errors import NonFiniteError

@@ -335,6 +335,13 @@ WHILE = [
         error=WeftTypeError,
     ),
     Fixed(
+        "pass progress=True",
+        wrong=lambda: lax.fori_loop(0, 4, lambda i, x: x + i, 0, progress=7),
+        fixed=lambda fix: lax.fori_loop(0, 4, lambda i, x: x + i, 0, **fix.data),
+        value=6,
+        error=WeftTypeError,
+    ),
+    Fixed(
         "leave unroll out",
         wrong=lambda: weft.jit(lambda n: lax.fori_loop(0, n, lambda i, x: x + i, 0, unroll=2))(4),
         fixed=lambda fix: weft.jit(lambda n: lax.fori_loop(0, n, lambda i, x: x + i, 0))(4),

@@ -10,7 +10,7 @@ import types
 import pytest
 
 import weft
-from tools import update_surface
+from tools import api_reference, update_surface
 from weft.base.facades import handed_on
 
 
@@ -38,6 +38,29 @@ def test_facades_hand_on_no_more_than_they_promise(name):
     module = importlib.import_module(f"weft.{name}")
     found = handed_on(vars(module), getattr(module, "_LAZY_MODULES", ()))
     assert not sorted(set(found) - set(module.__all__))
+
+
+def test_completion_offers_what_is_documented():
+    """`dir` of a public module: its public names, and the documented modules below it."""
+    known = api_reference.public_modules()
+    wrong = {}
+    for name in known:
+        module = importlib.import_module(name)
+        below = {inner.rpartition(".")[2] for inner in known if inner.rpartition(".")[0] == name}
+        offered = set(dir(module)) - {"__version__"}
+        differs = offered ^ below.union(update_surface.public_names(module))
+        if differs or not all(hasattr(module, found) for found in offered):
+            wrong[name] = sorted(differs)
+    assert len(known) > 100 and not wrong
+
+
+def test_names_that_completion_does_not_offer_can_be_had():
+    """What a module imports for itself is still there, as in every module."""
+    assert "api" not in dir(weft) and weft.api and hasattr(weft, "_LAZY_NAMES")
+    assert "linear_algebra" not in dir(weft.numpy) and weft.numpy.linear_algebra
+    names = {}
+    exec("from weft.numpy import *", names)
+    assert names.keys() - {"__builtins__"} == set(dir(weft.numpy))
 
 
 @pytest.mark.fast

@@ -44,7 +44,7 @@ def cells(rows: Iterable[CommsRow]) -> list[tuple[str, ...]]:
 def short(line: str) -> str:
     """A line with the file's name instead of its path."""
     file, colon, rest = line.partition(":")
-    return os.path.basename(file) + colon + rest
+    return os.path.basename(file) + colon + rest if colon else line
 
 
 def sums(rows: Iterable[CommsRow]) -> dict[tuple[str, tuple[str, ...]], tuple[int, int]]:

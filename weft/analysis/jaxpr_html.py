@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from weft.analysis.cost import short
 from weft.analysis.program_costs import ProgramCost, cost_of
 from weft.base import source as sources
+from weft.base.notebooks import line_text
 from weft.core.inner_programs import inner_programs
 from weft.core.jaxpr import Equation, Jaxpr, Var, Writer, jaxprs_in
 
@@ -188,10 +189,9 @@ def _line(eqn: Equation) -> str:
     if where is None:
         return "<span></span>"
     text = linecache.getline(where.file, where.line).strip()
-    title = f"{where.file}:{where.line} in {where.function}\n{text}"
-    return (
-        f'<span title="{escape(title)}">{escape(os.path.basename(where.file))}:{where.line}</span>'
-    )
+    title = f"{line_text(*where)}\n{text}"
+    short = os.path.basename(line_text(where.file, where.line))
+    return f'<span title="{escape(title)}">{escape(short)}</span>'
 
 
 def _colored(text: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from weft.analysis.array_html import array_html
 from weft.analysis.collective_bytes import size_in_bytes
 from weft.analysis.picture_forms import JaxprPicture, LayoutPicture, Picture
 from weft.arrays.array import Array
@@ -93,13 +93,13 @@ def show(x: Any, shape: Sequence[int] | None = None, *, mesh: AnyMesh | None = N
 
 
 def in_notebook(x: Any) -> str | None:
-    """What a notebook shows of an array on several devices (its numbers, and a picture of where
-    they are), of a mesh, a sharding or a jaxpr; None if the text says as much."""
-    if type(x) is Array:
-        if x.is_deleted() or x.sharding.num_devices == 1:
-            return None
-        return f"<pre>{escape(repr(x))}</pre>{show(x).html}"
-    return (_of_smallest(x) if isinstance(x, NamedSharding) else show(x)).html
+    """What a notebook shows of an array (values, and a picture of several devices), of a mesh, a
+    sharding or a jaxpr; None for a number, of which the text says as much."""
+    if type(x) is not Array:
+        return (_of_smallest(x) if isinstance(x, NamedSharding) else show(x)).html
+    if x.is_deleted() or x.sharding.num_devices == 1:
+        return array_html(x) if x.ndim else None
+    return array_html(x, show(x).html)
 
 
 def _of_smallest(sharding: NamedSharding) -> LayoutPicture:

@@ -15,16 +15,8 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.host_values import host_values
-from weft.arrays.shards import (
-    Shard,
-    gathered,
-    moved,
-    parts_of,
-    placement_text,
-    put_blocks,
-    relaid,
-    shares,
-)
+from weft.arrays.shards import Shard, gathered, moved, parts_of, put_blocks, relaid, shares
+from weft.arrays.texts import array_repr, array_str
 from weft.arrays.transfers import guard
 from weft.arrays.uncommitted import Uncommitted, default_place
 from weft.base import source as sources
@@ -382,34 +374,14 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
         return bool((self == value).any())
 
     def __repr__(self) -> str:
-        dtype = dtypes.short_name(self.type.dtype)
-        if isinstance(self.type.dtype, np.dtype):
-            dtype = self.type.dtype.name
-        if self.is_deleted():
-            return f"Array(deleted, shape={self.shape}, dtype={dtype})"
-        if not self._is_whole():
-            return f"Array(shape={self.shape}, dtype={dtype}, partly on other processes)"
-        if not isinstance(self.type.dtype, np.dtype):
-            head = f"Array(shape={self.shape}, dtype={dtype}, bits="
-            bits = np.array2string(self._stored(), separator=", ", prefix=head)
-            return f"{head}{bits})"
-        weak = ", weak_type=True" if self.type.weak_type else ""
-        weak += placement_text(self._layout(), self._shown_place())
-        text = np.array2string(self._value(), separator=", ", prefix="Array(")
-        size = self.type.size
-        # As in NumPy: where the elements that are shown do not tell the shape.
-        if size > np.get_printoptions()["threshold"] or (not size and self.shape != (0,)):
-            text += f", shape={self.shape}"
-        return f"Array({text}, dtype={dtype}{weak})"
+        return array_repr(self)
 
     def _is_whole(self) -> bool:
         """Whether the devices of this process hold all of the values."""
         return parts_of(self._place(), self.type).complete
 
     def __str__(self) -> str:
-        if not isinstance(self.type.dtype, np.dtype) or not self._is_whole():
-            return repr(self)
-        return str(self._value())
+        return array_str(self)
 
     def __format__(self, spec: str) -> str:
         if self.type.ndim == 0 and isinstance(self.type.dtype, np.dtype):

@@ -1,4 +1,4 @@
-"""What a facade hands on: the public names of its chapters, some of them loaded on first use.
+"""What public modules show: their own names, and those of chapters, some loaded on first use.
 
 A facade takes its chapters by `import *`, so that a public name stands in one `__all__`, that of
 its chapter. Type checkers read a star import as handing on; at run time `handed_on` lists the same
@@ -12,12 +12,12 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-__all__ = ["handed_on", "load_on_first_use"]
+__all__ = ["handed_on", "load_on_first_use", "public_names"]
 
 _NONE: Mapping[str, str] = types.MappingProxyType({})
 
 # What facades import for themselves.
-_OWN = frozenset({"Any", "TYPE_CHECKING", "handed_on", "load_on_first_use"})
+_OWN = frozenset({"Any", "TYPE_CHECKING", "handed_on", "load_on_first_use", "public_names"})
 
 
 def handed_on(
@@ -58,7 +58,16 @@ def load_on_first_use(
         namespace[name] = found
         return found
 
-    return get, lambda: sorted({*namespace, *whole, *homes})
+    return get, public_names(namespace)
+
+
+def public_names(namespace: Mapping[str, Any]) -> Callable[[], list[str]]:
+    """A public module's `__dir__`: what completion offers is what the documentation describes.
+
+    These are the names in `__all__`, and those in `_BESIDE_STAR`: public ones that a star import
+    leaves out. What the module imports for itself can be had, as in every module.
+    """
+    return lambda: sorted({*namespace["__all__"], *namespace.get("_BESIDE_STAR", ())})
 
 
 def _last_names(modules: Iterable[str]) -> dict[str, str]:

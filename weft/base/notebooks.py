@@ -1,4 +1,4 @@
-"""What notebooks show of a value.
+"""What notebooks show of a value, and how their lines are named.
 
 A notebook asks a value for `_repr_html_` and shows that instead of its text; where it is None, the
 text stays. Pictures are drawn with everything that there is, so classes of lower layers have the
@@ -7,10 +7,12 @@ method from here, and the function behind it is set from above.
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ShownInNotebooks", "show_in_notebooks"]
+__all__ = ["ShownInNotebooks", "line_text", "shell", "show_in_notebooks"]
 
 _drawn: list[Callable[[Any], str | None]] = []
 
@@ -27,3 +29,41 @@ class ShownInNotebooks:
 
     def _repr_html_(self) -> str | None:
         return _drawn[0](self) if _drawn else None
+
+
+# ---- lines -------------------------------------------------------------------------------------
+
+# File names of cells that say the number, as `<ipython-input-3-5e0c…>`; and those of a kernel,
+# which are made of the cell's text.
+_NUMBERED = re.compile(r"<?ipython-input-(\d+)-")
+_OF_KERNEL = re.compile(r"[/\\]ipykernel_\d+[/\\]\d+\.py$")
+
+
+def shell() -> Any:
+    """The shell that runs the cells; None outside of IPython. Where that is not loaded, no cell
+    runs."""
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()
+
+
+def line_text(file: str, line: int, function: str = "") -> str:
+    """A line of a program as messages name it: `model.py:12 in loss`, and in a notebook, where a
+    cell has no file that its user knows, `cell 3, line 2 in loss`."""
+    cell = _cell(file)
+    place = f"{file}:{line}" if cell is None else f"{cell}, line {line}"
+    at_top = cell is not None and function.startswith(("<module>", "<cell line"))
+    return f"{place} in {function}" if function and not at_top else place
+
+
+def _cell(file: str) -> str | None:
+    """The cell that has a file name; None for a file."""
+    numbered = _NUMBERED.search(file)
+    if numbered:
+        return f"cell {numbered[1]}"
+    # The number is that of the last run of the cell.
+    describe = getattr(getattr(shell(), "compile", None), "format_code_name", None)
+    known = describe(file) if describe is not None else None
+    if known:
+        number = re.search(r"\d+", known[1])
+        return f"cell {number[0]}" if number else "a cell"
+    return "a cell" if _OF_KERNEL.search(file) else None

@@ -15,6 +15,8 @@ import warnings
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from weft.base.notebooks import line_text
+
 __all__ = [
     "Location", "Scope", "Source", "backward", "called", "current", "describe", "differentiated",
     "entered_scope", "here", "in_backward_pass", "inserted_cast", "joined", "locate", "made_by",
@@ -415,7 +417,7 @@ def describe(source: Source | None) -> str:
     place = locate(source)
     if place is None:
         return "an unknown line"
-    text = f"{place.file}:{place.line} in {place.function}"
+    text = line_text(*place)
     scope = scope_of(source)
     if scope is None:
         return text

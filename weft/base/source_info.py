@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from weft.base import source as sources
+from weft.base.notebooks import line_text
 
 __all__ = [
     "DebugInfo", "NameStack", "SourceInfo", "current_name_stack", "current_source_info",
@@ -211,7 +212,7 @@ def user_context(traceback: Any, *, name_stack: NameStack | None = None) -> Iter
 def summarize(source_info: SourceInfo, num_frames: int = 1) -> str:
     """One phrase for the line of an operation: file, line and function. One frame is known."""
     place = sources.locate(source_info.traceback)
-    return "unknown" if place is None else f"{place.file}:{place.line} ({place.function})"
+    return "unknown" if place is None else f"{line_text(place.file, place.line)} ({place.function})"
 
 
 def register_exclusion(path: str) -> None:

@@ -20,6 +20,7 @@ from weft import dtypes, tree
 from weft.argument_errors import NOT_GIVEN
 from weft.arrays.array import Array, as_array
 from weft.base.marked_lists import marked, partition
+from weft.base.notebooks import line_text
 from weft.control_flow.body_tracing import permuted, trace_body
 from weft.control_flow.branch_references import pure_branches
 from weft.control_flow.branch_residuals import ResidualSlots
@@ -225,7 +226,7 @@ def bind_branches(
 def _shown(name: str, function: Any) -> str:
     """A branch with the name of its function and the line, for messages."""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    line = f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
+    line = f" at {line_text(code.co_filename, code.co_firstlineno)}" if code else ""
     return f"{name} ({function_name(function)}{line})"
 
 

@@ -6,12 +6,15 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
-from weft import config, tree
+import numpy as np
+
+from weft import config, dtypes, tree
 from weft.argument_errors import invalid_type, invalid_value, not_an_array
 from weft.arrays.array import Array
 from weft.control_flow.body_tracing import check_carry_structure, trace_loop_body
 from weft.control_flow.in_python import in_python, run_scan
 from weft.control_flow.loop_parts import Loop
+from weft.control_flow.progress import ProgressArgument, Teller, teller_of
 from weft.control_flow.scan import bind_scan
 from weft.core.rules import AxisData
 from weft.core.trace import Tracer
@@ -27,6 +30,8 @@ from weft.errors import (
 from weft.interpreters.function_results import check_function, check_results, leaf_paths
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
+from weft.ops.elementwise.arithmetic import add, sub
+from weft.ops.indexing.creation import iota
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import move_dim, reshape
@@ -42,6 +47,7 @@ Carry = TypeVar("Carry")
 Y = TypeVar("Y")
 
 _traces = TraceCache(512, "a loop")
+_LEAF = tree.structure(0)
 
 
 @overload
@@ -53,6 +59,8 @@ def scan(
     reverse: bool = ...,
     unroll: int | bool = ...,
     _split_transpose: bool = ...,
+    *,
+    progress: ProgressArgument = ...,
 ) -> tuple[Array, Y]: ...
 @overload
 def scan(
@@ -63,6 +71,8 @@ def scan(
     reverse: bool = ...,
     unroll: int | bool = ...,
     _split_transpose: bool = ...,
+    *,
+    progress: ProgressArgument = ...,
 ) -> tuple[Carry, Y]: ...
 @api_boundary
 def scan(
@@ -73,6 +83,8 @@ def scan(
     reverse: bool = False,
     unroll: int | bool = 1,
     _split_transpose: bool = False,
+    *,
+    progress: ProgressArgument = None,
 ) -> tuple[Any, Any]:
     """Runs `carry, y = f(carry, x)` along `xs`; returns the last carry and all `y`, stacked.
 
@@ -84,6 +96,10 @@ def scan(
     is traced once, and the loop can be differentiated in both modes. `_split_transpose` changes
     nothing: it names a variant of JAX's backward loop, which computes the same.
 
+    `progress` tells how far the loop is, in about a hundred updates: True writes lines to standard
+    error, a text is their label, and a function is called as `progress(done, total)` instead. In
+    derivatives it tells of the forward pass, and in a `shard_map` of the first device.
+
     Raises TreeError or WeftTypeError for a carry that changes (leaf by leaf), ShapeError for `xs`
     of different lengths, WeftValueError for a negative or missing length.
 
@@ -91,7 +107,8 @@ def scan(
     >>> weft.lax.scan(lambda total, x: (total + x, total), 0.0, wnp.arange(4.0))
     (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
     """
-    return run_loop("scan", f, init, xs, length, reverse, unroll)
+    check_function("scan", f)
+    return run_loop("scan", f, init, xs, length, reverse, unroll, teller_of("scan", f, progress))
 
 
 def run_loop(
@@ -102,14 +119,20 @@ def run_loop(
     length: int | None,
     reverse: bool,
     unroll: int | bool,
+    teller: Teller | None = None,
 ) -> tuple[Any, Any]:
     """Runs `scan` under the name `what`, which error messages show."""
     name = check_function(what, f)
     if has_references(tree.leaves(xs)):
-        return _scan_references(what, f, init, xs, length, reverse, unroll)
+        return _scan_references(what, f, init, xs, length, reverse, unroll, teller)
     carry_leaves, carry_types, carry_tree = typed_leaves(what, name, "init", init)
     x_leaves, x_types, x_tree = typed_leaves(what, name, "xs", xs)
     length = _length(what, name, xs, x_types, length)
+    if teller is not None and length:
+        numbers = iota(dtypes.int32, length)
+        f = _telling(teller, f, length, reverse)
+        x_leaves, x_types = [numbers, *x_leaves], [type_of(numbers), *x_types]
+        x_tree = tree.treedef_tuple((_LEAF, x_tree))
     if in_python() and length:
         return run_scan(what, f, init, x_tree.unflatten(x_leaves), length, bool(reverse))
     x_types = [t.update(shape=t.shape[1:]) for t in x_types]
@@ -135,6 +158,22 @@ def run_loop(
     outs = bind_scan(pure.jaxpr, loop, pure.consts, carry, x_leaves)
     pure.write(outs[n:m])
     return carry_tree.unflatten(outs[:n]), body.out_tree.unflatten(outs[m:])
+
+
+def _telling(
+    teller: Teller, f: Callable[[Any, Any], tuple[Any, Any]], length: int, reverse: bool
+) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """A body that also gets the index of its step, and tells of it when it is done."""
+    total = np.int32(length)
+
+    def step(carry: Any, x: Any) -> tuple[Any, Any]:
+        index, own = x
+        result = f(carry, own)
+        teller.step(sub(total, index) if reverse else add(index, np.int32(1)), total)
+        return result
+
+    step.__name__ = function_name(f)
+    return step
 
 
 def _scan_references(

@@ -11,7 +11,7 @@ import numpy as np
 from weft.argument_errors import integers_of
 from weft.arrays.array import Array
 from weft.control_flow.cond import cond
-from weft.control_flow.while_loop import fori_loop
+from weft.control_flow.fori_loop import fori_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.ops.elementwise.arithmetic import lt

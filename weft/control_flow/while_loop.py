@@ -10,13 +10,12 @@ keep their values. Where the body has effects, elements run one after the other 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from weft import dtypes, tree
-from weft.arrays.array import Array, array_of
+from weft.arrays.array import Array
 from weft.base.marked_lists import Flags, marked, partition
 from weft.control_flow.body_tracing import (
     LoopWithReferences,
@@ -27,11 +26,12 @@ from weft.control_flow.body_tracing import (
     trace_body,
     trace_loop_body,
 )
-from weft.control_flow.in_python import in_python, run_fori, run_while
+from weft.control_flow.in_python import in_python, run_while
 from weft.control_flow.loop_parts import fixpoint, is_mapped, moved_to_front
-from weft.control_flow.loops import run_loop, typed_leaves
+from weft.control_flow.loops import typed_leaves
 from weft.control_flow.mapped_choice import one_by_one, select_rows
 from weft.control_flow.program_primitive import ProgramPrimitive
+from weft.control_flow.progress import ProgressArgument, counted, teller_of
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
@@ -48,8 +48,7 @@ from weft.core.rules import (
     Retyped,
     Values,
 )
-from weft.core.trace import Tracer
-from weft.core.types import ArrayType, type_of, user_value
+from weft.core.types import ArrayType, type_of
 from weft.errors import (
     Fix,
     JaxprError,
@@ -70,8 +69,6 @@ from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.loop_layouts import keep_layouts
 from weft.ops.collectives.named_axes import check_silent
-from weft.ops.elementwise.arithmetic import add, lt
-from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.reductions.reduce import reduce_or
 from weft.ops.structural.layout_constraint import constraint_equation, row_major_entry
 from weft.ops.structural.tangents import instantiate
@@ -80,7 +77,7 @@ from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache, TracedBody
 from weft.typing import ArrayLike
 
-__all__ = ["fori_loop", "while_loop", "while_p"]
+__all__ = ["run_while_loop", "while_loop", "while_p"]
 
 Carry = TypeVar("Carry")
 
@@ -94,15 +91,27 @@ _conditions = TraceCache(512, "the condition of a loop")
 # Carried numbers become arrays; the type of any other carry is that of the functions.
 @overload
 def while_loop(
-    cond_fun: Callable[[Array], Any], body_fun: Callable[[Array], ArrayLike], init_val: ArrayLike
+    cond_fun: Callable[[Array], Any],
+    body_fun: Callable[[Array], ArrayLike],
+    init_val: ArrayLike,
+    *,
+    progress: ProgressArgument = ...,
 ) -> Array: ...
 @overload
 def while_loop(
-    cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Carry], init_val: Any
+    cond_fun: Callable[[Carry], Any],
+    body_fun: Callable[[Carry], Carry],
+    init_val: Any,
+    *,
+    progress: ProgressArgument = ...,
 ) -> Carry: ...
 @api_boundary
 def while_loop(
-    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    init_val: Any,
+    *,
+    progress: ProgressArgument = None,
 ) -> Any:
     """Runs `val = body_fun(val)` from `init_val` while `cond_fun(val)` holds; returns the last one.
 
@@ -111,20 +120,29 @@ def while_loop(
     `grad`, use `fori_loop` with known bounds or `scan`. Raises TreeError or WeftTypeError for a
     carry that changes, leaf by leaf, or a condition that is no boolean scalar.
 
+    `progress` tells how far the loop is, as that of `scan`; a function gets None as the number of
+    all steps, until the loop has ended.
+
     >>> import weft
     >>> weft.lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 1)
     Array(128, dtype=int32, weak_type=True)
     """
     for what, function in (("condition", cond_fun), ("body", body_fun)):
         check_function("while_loop", function, f"as its {what}", "a function of the carried values")
+    teller = teller_of("while_loop", body_fun, progress)
+    if teller is not None:
+        typed_leaves("while_loop", function_name(body_fun), "init_val", init_val)
+        steps, result = while_loop(*counted(teller, cond_fun, body_fun, init_val))
+        teller.end(steps)
+        return result
     if in_python():
         init_val, ended = run_while(cond_fun, body_fun, init_val)
         if ended:
             return init_val
-    return _run_while("while_loop", cond_fun, body_fun, init_val)
+    return run_while_loop("while_loop", cond_fun, body_fun, init_val)
 
 
-def _run_while(
+def run_while_loop(
     what: str, cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
 ) -> Any:
     """Runs `while_loop` under the name `what`, which error messages show."""
@@ -203,128 +221,6 @@ def _check_condition(name: str, condition: TracedBody) -> None:
         advice = "compare (x < n), and reduce an array with .any() or .all()"
     fix = Fix("condition", advice)
     raise WeftTypeError(message, operation="while_loop", got=str(got), wanted="bool[]", fix=fix)
-
-
-@overload
-def fori_loop(
-    lower: Any,
-    upper: Any,
-    body_fun: Callable[[Any, Array], ArrayLike],
-    init_val: ArrayLike,
-    *,
-    unroll: int | bool | None = ...,
-) -> Array: ...
-@overload
-def fori_loop(
-    lower: Any,
-    upper: Any,
-    body_fun: Callable[[Any, Carry], Carry],
-    init_val: Any,
-    *,
-    unroll: int | bool | None = ...,
-) -> Carry: ...
-@api_boundary
-def fori_loop(
-    lower: Any,
-    upper: Any,
-    body_fun: Callable[[Any, Any], Any],
-    init_val: Any,
-    *,
-    unroll: int | bool | None = None,
-) -> Any:
-    """Runs `val = body_fun(i, val)` for `i` from `lower` to `upper` (exclusive); returns the last.
-
-    Where both bounds are known it becomes a `scan` and has derivatives in both modes; otherwise a
-    `while_loop`, which has forward ones. `unroll` (as for `scan`) needs known bounds. The bounds
-    are real scalars, of one dtype where they are integers (Python numbers yield). Errors are those
-    of `while_loop`.
-
-    >>> import weft
-    >>> weft.lax.fori_loop(0, 5, lambda i, total: total + i, 0)
-    Array(10, dtype=int32, weak_type=True)
-    """
-    name = check_function("fori_loop", body_fun, "as its body")
-    typed_leaves("fori_loop", name, "init_val", init_val)  # for the name in its errors
-    lower, upper = user_value(lower), user_value(upper)
-    dtype, weak = _bounds_type(lower, upper)
-    first, last = (_known(name, bound, dtype) for bound in (lower, upper))
-    if in_python() and type(first) is type(last) is int:
-        return run_fori(first, last, body_fun, init_val)
-    one = 1.0 if dtype in dtypes.FLOATING else 1  # of the kind of the index, which stays weak
-    if first is not None and last is not None:
-
-        def step(carry: Any, _: None) -> tuple[Any, None]:
-            i, val = carry
-            return (add(i, one), body_fun(i, val)), None
-
-        step.__name__ = name
-        if dtype in dtypes.FLOATING and isinstance(lower, Tracer):  # It may have a derivative.
-            start = convert_element_type(lower, dtype, weak)
-        else:
-            start = first if weak else array_of(first, ArrayType((), dtype))
-        carry = (start, init_val)
-        length = max(0, math.ceil(last - first))
-        rounds = 1 if unroll is None else unroll
-        return run_loop("fori_loop", step, carry, None, length, False, rounds)[0][1]
-    if unroll is not None:
-        raise _no_unrolling(name, unroll)
-
-    def go_on(carry: Any) -> Any:
-        return lt(carry[0], carry[1])
-
-    def advance(carry: Any) -> Any:
-        i, end, val = carry
-        return add(i, one), end, body_fun(i, val)
-
-    advance.__name__ = name
-    types = [type_of(x) for x in (lower, upper)]
-    bounds = (
-        x if (t.dtype, t.weak_type) == (dtype, weak) else convert_element_type(x, dtype, weak)
-        for x, t in zip((lower, upper), types, strict=True)
-    )
-    return _run_while("fori_loop", go_on, advance, (*bounds, init_val))[2]
-
-
-def _no_unrolling(name: str, unroll: Any) -> WeftValueError:
-    message = f"fori_loop of {name}: only a loop with known bounds can be unrolled"
-    got, wanted = f"unroll={unroll} and a traced bound", "bounds that are Python integers"
-    fix = Fix("unroll", "leave unroll out, or make the bounds static arguments")
-    return WeftValueError(message, operation="fori_loop", got=got, wanted=wanted, fix=fix)
-
-
-def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
-    """Returns the dtype of the index, and whether it is weak. Raises WeftTypeError for bounds that
-    are no real scalars."""
-    types = [type_of(lower), type_of(upper)]
-    for which, type in zip(("lower", "upper"), types, strict=True):
-        if type.shape or type.dtype not in dtypes.INTEGER | dtypes.FLOATING:
-            message = f"fori_loop takes a real scalar as its {which} bound"
-            got = str(type)
-            advice = "convert the bound to an integer: weft.numpy.int32(bound)"
-            if type.shape:
-                advice = "take one number (bound.max()), or map over the bounds with weft.vmap"
-            fix = Fix("convert", advice, {"bound": which})
-            raise WeftTypeError(message, operation="fori_loop", got=got, wanted="i32[]", fix=fix)
-    found: tuple[Any, bool] = dtypes.promote(*((t.dtype, t.weak_type) for t in types))
-    return found
-
-
-def _known(name: str, bound: Any, dtype: Any) -> Any:
-    """Returns a bound as a number, or None where only its type is known, or where it is not finite.
-    Raises WeftValueError for a number outside the range of the index's dtype."""
-    value = bound.concrete() if isinstance(bound, Tracer) else bound
-    if value is None:
-        return None
-    if dtype in dtypes.FLOATING:
-        return float(value) if math.isfinite(float(value)) else None
-    limits = dtypes.iinfo(dtype)
-    if not limits.min <= int(value) <= limits.max:
-        message = f"fori_loop of {name}: a bound does not fit in {dtype}, the dtype of the other"
-        got = str(int(value))
-        wanted = f"a number from {limits.min} to {limits.max}"
-        fix = Fix("convert", "give both bounds a wider dtype", {"dtype": dtype})
-        raise WeftValueError(message, operation="fori_loop", got=got, wanted=wanted, fix=fix)
-    return int(value)
 
 
 def bind_while(

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from weft import config
 from weft.base import source as sources
+from weft.base.notebooks import line_text
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, JaxprError, MissingRuleError, WeftError, WeftTypeError, WeftValueError
 
@@ -85,7 +86,7 @@ class NamedRule:
             inner = inner.func if isinstance(inner, functools.partial) else inner.__wrapped__
         code = getattr(inner, "__code__", None)
         name = getattr(inner, "__name__", type(inner).__name__)
-        line = "" if code is None else f", {code.co_filename}:{code.co_firstlineno}"
+        line = "" if code is None else f", {line_text(code.co_filename, code.co_firstlineno)}"
         return f"the {self.table.kind} rule of the primitive {self.primitive.name!r} ({name}{line})"
 
     def error(self, what: str, got: Any, wanted: str, verb: str = "answer with") -> JaxprError:

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.base import source
+from weft.base.notebooks import line_text
 from weft.distributed.messages import SECONDARY, Message, decoded, encoded
 from weft.distributed.waits import Waits, collectives, place_of
 from weft.errors import DistributedError, Fix
@@ -300,7 +301,7 @@ class Group:
         frames = [f for f, _ in traceback.walk_tb(trace)]
         place = next((f for f in reversed(frames) if not _is_weft(f)), None)
         if place is not None and not isinstance(error, DistributedError):
-            self.error += f"\n    at {place.f_code.co_filename}:{place.f_lineno}"
+            self.error += f"\n    at {line_text(place.f_code.co_filename, place.f_lineno)}"
         self._replaced_hook(kind, error, trace)
 
     def leave(self, timeout: float) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.base import source
+from weft.base.notebooks import line_text
 from weft.runtime.hlo_text import parse
 
 __all__ = ["Waits", "collectives", "place_of"]
@@ -80,6 +81,6 @@ def place_of(frame: Any) -> str:
         name = frame.f_code.co_filename
         standard = name.startswith(_STANDARD) and not name[len(_STANDARD) :].startswith(_PACKAGES)
         if not (source.is_internal(name) or standard or name.startswith("<frozen")):
-            return f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
+            return line_text(name, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return "weft"

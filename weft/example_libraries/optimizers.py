@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import weft.numpy as jnp
 from weft import tree
 from weft.argument_errors import not_a_function, refusal
+from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import TreeError, WeftTypeError, WeftValueError
 
@@ -25,6 +26,8 @@ __all__ = [
     "piecewise_constant", "polynomial_decay", "rmsprop", "rmsprop_momentum", "sgd", "sm3",
     "unpack_optimizer_state",
 ]  # fmt: skip
+
+__dir__ = public_names(globals())
 
 Schedule = Callable[[Any], Any]
 InitFn = Callable[[Any], Any]

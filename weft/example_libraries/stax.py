@@ -17,6 +17,7 @@ import weft.numpy as jnp
 from weft import random
 from weft.api.jit import eval_shape
 from weft.argument_errors import refusal
+from weft.base.facades import public_names
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import type_of
 from weft.errors import WeftValueError
@@ -34,6 +35,8 @@ __all__ = [
     "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh", "elementwise", "glorot", "logsoftmax",
     "parallel", "randn", "serial", "shape_dependent",
 ]  # fmt: skip
+
+__dir__ = public_names(globals())
 
 InitFun = Callable[..., tuple[Any, Any]]
 ApplyFun = Callable[..., Any]

@@ -14,12 +14,15 @@ from typing import Any
 from weft import tree
 from weft.api.device_put import device_put
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.experimental.unavailable import refused
 from weft.sharding import Mesh
 
 __all__ = ["colocated_cpu_devices", "colocated_python", "colocated_python_class"]
+
+__dir__ = public_names(globals())
 
 
 def colocated_cpu_devices(devices_or_mesh: Any) -> Any:

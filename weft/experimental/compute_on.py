@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from weft.base.facades import public_names
 from weft.experimental.unavailable import refused, refusing
 from weft.runtime import client
 
 __all__ = ["compute_on", "compute_on2"]
+
+__dir__ = public_names(globals())
 
 
 @contextlib.contextmanager

@@ -11,10 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from weft.api.jit import jit
+from weft.base.facades import public_names
 
 __all__ = [
     "ArrayMapping", "BATCHING", "CompoundFactor", "SdyShardingRule", "custom_partitioning",
 ]  # fmt: skip
+
+__dir__ = public_names(globals())
 
 BATCHING = "…"
 

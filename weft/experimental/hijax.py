@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from weft.base.facades import public_names
 from weft.core.primitive import Primitive
 from weft.core.references import RefType as AbstractRef
 from weft.core.rules import Zero
@@ -27,6 +28,8 @@ __all__ = [
     "control_flow_allowed_effects", "cur_qdd", "instantiate_zeros", "is_undefined_primal",
     "register_hitype",
 ]  # fmt: skip
+
+__dir__ = public_names(globals())
 
 
 def not_traced(what: str, operation: str) -> WeftNotImplementedError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.base.facades import public_names
 from weft.experimental.unavailable import refusing
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "eval_polymorphic_shape",
     "split_to_logical_devices",
 ]
+
+__dir__ = public_names(globals())
 
 _WHY = "it writes TensorFlow graphs, which weft does not"
 _WANTED = "weft.export, whose serialized StableHLO TensorFlow runs with XlaCallModule"

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from weft.argument_errors import refusal
+from weft.base.facades import public_names
 from weft.errors import WeftValueError
 from weft.runtime import client
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh", "device_kind_handler_dict"]
+
+__dir__ = public_names(globals())
 
 # How devices of a kind are ordered, where their numbers do not say which are near one another. The
 # devices of the CPU and of GPUs are taken in the order of their numbers.

@@ -11,6 +11,7 @@ import numpy as np
 from weft import tree
 from weft.api.device_put import device_put
 from weft.api.process_local_data import make_array_from_process_local_data
+from weft.base.facades import public_names
 from weft.distributed import (
     assert_equal,
     broadcast_one_to_all,
@@ -25,6 +26,8 @@ __all__ = [
     "global_array_to_host_local_array", "host_local_array_to_global_array", "live_devices",
     "process_allgather", "reached_preemption_sync_point", "sync_global_devices",
 ]  # fmt: skip
+
+__dir__ = public_names(globals())
 
 
 def reached_preemption_sync_point(step_id: int) -> bool:

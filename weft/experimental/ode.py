@@ -21,6 +21,7 @@ from weft.api.autodiff import vjp
 from weft.api.custom_gradient import closure_convert
 from weft.api.vmap import vmap
 from weft.argument_errors import not_a_function, refusal
+from weft.base.facades import public_names
 from weft.control_flow.loops import scan
 from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
@@ -29,6 +30,8 @@ from weft.errors import DTypeError, ShapeError
 from weft.flatten_util import ravel_pytree
 
 __all__ = ["odeint"]
+
+__dir__ = public_names(globals())
 
 # Each row: the factors of the slopes so far, at the times `_TIMES`.
 _FACTORS = np.array(

@@ -16,6 +16,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft import random
 from weft.argument_errors import refusal
+from weft.base.facades import public_names
 from weft.define.foreign_traces import trace_state_clean
 from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.refs.reference import Ref, new_ref
@@ -23,6 +24,8 @@ from weft.tree import register_dataclass
 from weft.typing import Array
 
 __all__ = ["StatefulPRNG", "stateful_rng"]
+
+__dir__ = public_names(globals())
 
 
 def _shape(size: Any, *parameters: Any) -> tuple[int, ...]:

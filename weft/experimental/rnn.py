@@ -14,6 +14,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft import random
 from weft.argument_errors import refusal
+from weft.base.facades import public_names
 from weft.control_flow.loops import scan
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftNotImplementedError
@@ -24,6 +25,8 @@ __all__ = [
     "get_num_params_in_lstm", "init_lstm_weight", "lstm", "lstm_ref", "swap_lstm_gates",
     "unpack_lstm_weights",
 ]  # fmt: skip
+
+__dir__ = public_names(globals())
 
 Weights = dict[int, Array]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.argument_errors import refusal
+from weft.base.facades import public_names
 from weft.control_flow.body_tracing import run_as_one, trace_body
 from weft.control_flow.loops import typed_leaves
 from weft.control_flow.program_primitive import ProgramPrimitive
@@ -20,6 +21,8 @@ from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache
 
 __all__ = ["scheduling_group", "xla_metadata_call"]
+
+__dir__ = public_names(globals())
 
 _traces = TraceCache(512, "xla_metadata_call")
 

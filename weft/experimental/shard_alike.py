@@ -6,11 +6,14 @@ from typing import Any
 
 from weft import tree
 from weft.argument_errors import refusal
+from weft.base.facades import public_names
 from weft.core.types import type_of, user_value
 from weft.errors import ShapeError, TreeError
 from weft.ops.structural.sharding_groups import shard_alike_p
 
 __all__ = ["shard_alike"]
+
+__dir__ = public_names(globals())
 
 
 def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from weft.base.facades import public_names
 from weft.sharding import Mesh
 from weft.spmd import shard_map as current
 
 __all__ = ["shard_map"]
+
+__dir__ = public_names(globals())
 
 
 def shard_map(

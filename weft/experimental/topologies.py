@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.base.facades import public_names
 from weft.experimental.mesh_utils import create_device_mesh
 from weft.experimental.unavailable import refusing
 from weft.runtime import client
 from weft.sharding import Mesh
 
 __all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", "make_mesh"]
+
+__dir__ = public_names(globals())
 
 
 class TopologyDescription:

@@ -9,10 +9,13 @@ from typing import Any, Self
 
 from weft import config, tree
 from weft.base import source
+from weft.base.facades import public_names
 from weft.core.types import user_value
 from weft.ops.structural.operation_metadata import metadata_value_p
 
 __all__ = ["set_xla_metadata"]
+
+__dir__ = public_names(globals())
 
 
 class _Block:

@@ -1,5 +1,6 @@
 """The names for packages that extend weft. weft's own operations are made of them."""
 
+from weft.base.facades import public_names
 from weft.extend import (
     arrays,
     backend,
@@ -24,3 +25,5 @@ __all__ = [
     "source_info_util",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

@@ -17,6 +17,7 @@ from weft.arrays.array import (
 )
 from weft.arrays.relayout import layout_mode, stored_layout
 from weft.arrays.shards import join, parts_of, placement_text, stored_type
+from weft.base.facades import public_names
 
 # fmt: off
 __all__ = [
@@ -25,3 +26,5 @@ __all__ = [
     "signature_of", "stored_layout", "stored_type", "to_format", "to_layout", "to_place",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

@@ -1,5 +1,6 @@
 """Primitives, types, jaxprs and traces, for packages that extend weft."""
 
+from weft.base.facades import public_names
 from weft.base.source_info import DebugInfo
 from weft.builtin_primitives import BuiltinPrimitives, primitives
 from weft.core.array_value import ArrayValue, register_array_value
@@ -109,3 +110,5 @@ __all__ = [
     "unmapped_aval", "user_value", "using_trace", "valid_jaxtype", "vary", "with_environment",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

@@ -1,5 +1,6 @@
 """Families of elementwise primitives: a primitive with all of its rules from one declaration."""
 
+from weft.base.facades import public_names
 from weft.ops.elementwise.families import (
     align,
     comparison,
@@ -21,3 +22,5 @@ __all__ = [
     "nary_jvp", "nary_transpose", "operands", "repeat_scalars", "unary", "unbroadcast",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

@@ -1,5 +1,6 @@
 """Keys of functions: equal for those that compute the same, so that they can share traces."""
 
+from weft.base.facades import public_names
 from weft.function_keys import *
 from weft.function_keys.code_reads import is_library_file
 
@@ -9,3 +10,5 @@ __all__ = [
     "register_by_identity", "register_parts", "register_uncacheable", "short_text",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

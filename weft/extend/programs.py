@@ -1,5 +1,6 @@
 """Executables: lowering and compiling a jaxpr, the devices that it runs on, and running it."""
 
+from weft.base.facades import public_names
 from weft.base.program_caches import holds_programs, on_clear
 from weft.lowering.executables import (
     LoweredProgram,
@@ -26,3 +27,5 @@ __all__ = [
     "operand_place", "operand_shardings", "outside_mesh", "run_program", "same_devices",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

@@ -1,5 +1,6 @@
 """Random generators of your own, the bits of keys, and the cipher behind the default generator."""
 
+from weft.base.facades import public_names
 from weft.ops.structural.extended_dtypes import (
     KeyDType,
     is_key,
@@ -20,3 +21,5 @@ __all__ = [
     "wrap_key_bits",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

@@ -1,5 +1,6 @@
 """The user's line and scope behind an operation, for errors and for modules."""
 
+from weft.base.facades import public_names
 from weft.base.source import (
     Scope,
     Source,
@@ -25,3 +26,5 @@ __all__ = [
     "warn",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

@@ -1,5 +1,6 @@
 """The lines and names that equations carry, under the names that programs written for JAX use."""
 
+from weft.base.facades import public_names
 from weft.base.source_info import (
     DebugInfo,
     NameStack,
@@ -24,3 +25,5 @@ __all__ = [
     "set_name_stack", "summarize", "transform_name_stack", "user_context",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

@@ -1,5 +1,6 @@
 """`weft.ffi`: kernels compiled from C or C++, called by XLA's typed foreign function interface."""
 
+from weft.base.facades import public_names
 from weft.ffi.call import ffi_call
 from weft.ffi.lowering import build_ffi_lowering_function, ffi_lowering
 from weft.ffi.targets import (
@@ -18,3 +19,5 @@ __all__ = [
     "register_ffi_type_id",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

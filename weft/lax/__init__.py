@@ -21,12 +21,12 @@ from weft.base.facades import handed_on, load_on_first_use
 from weft.control_flow.associative_scan import associative_scan as associative_scan
 from weft.control_flow.cond import cond as cond
 from weft.control_flow.cond import switch as switch
+from weft.control_flow.fori_loop import fori_loop as fori_loop
 from weft.control_flow.linear_solve import custom_linear_solve as custom_linear_solve
 from weft.control_flow.loops import map as map
 from weft.control_flow.loops import scan as scan
 from weft.control_flow.reduction import reduce as reduce
 from weft.control_flow.reduction import reduce_window as reduce_window
-from weft.control_flow.while_loop import fori_loop as fori_loop
 from weft.control_flow.while_loop import while_loop as while_loop
 from weft.ops.collectives.all_reduce import axis_index as axis_index
 from weft.ops.collectives.all_reduce import pbroadcast as pbroadcast

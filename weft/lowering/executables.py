@@ -32,6 +32,7 @@ from weft.lowering.loop_layouts import keep_layouts
 from weft.lowering.module import ModuleContext, lower_to_module
 from weft.lowering.placement import program_places
 from weft.lowering.result_layouts import settled_layouts
+from weft.lowering.slow_compiles import noticed
 from weft.native.optional import calls
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import client
@@ -370,7 +371,8 @@ def compile_lowered(
 ) -> Program:
     """Compiles a module that was lowered for the backend of its devices."""
     if not config.host_settings().log_compiles:
-        return _compiled(lowered, fast_compile, multiple_results, compiler_options)
+        with noticed(lowered.jaxpr.name):
+            return _compiled(lowered, fast_compile, multiple_results, compiler_options)
     types = ", ".join(map(str, lowered.jaxpr.in_types))
     _log.warning("compiling %s for (%s)", lowered.jaxpr.name, types)
     before = time.perf_counter()

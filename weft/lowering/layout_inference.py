@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from weft.base import source as sources
+from weft.base.notebooks import line_text
 from weft.core import rules
 from weft.core.access_pattern import Read, Reads, full_read, whole_reads
 from weft.core.jaxpr import Equation, Jaxpr, Var
@@ -95,7 +96,7 @@ def explain(jaxpr: Jaxpr, outputs: Sequence[Order | None] | None = None) -> str:
         lines.append(f"input {i}, {var.type}: {best}")
         for order, cost, read in compared:
             place = sources.locate(read.source) if read is not None else None
-            where = f", as {place.file}:{place.line} reads it" if place else ""
+            where = f", as {line_text(place.file, place.line)} reads it" if place else ""
             lines.append(f"  {order} moves {cost:,.0f} bytes{where}")
     return "\n".join(lines)
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from weft import dtypes, random
 from weft.argument_errors import invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.errors import AxisError, Fix, ShapeError, api_boundary
 from weft.numpy.arguments import axis_of, check_arrays, check_number
 from weft.numpy.creation import full
@@ -31,6 +32,8 @@ __all__ = [
     "ones", "orthogonal", "truncated_normal", "uniform", "variance_scaling", "xavier_normal",
     "xavier_uniform", "zeros",
 ]  # fmt: skip
+
+__dir__ = public_names(globals())
 
 Axes = int | Sequence[int]
 

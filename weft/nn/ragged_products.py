@@ -20,8 +20,8 @@ from weft import dtypes
 from weft.api.vmap import vmap
 from weft.argument_errors import integers_of, refuse_sharding
 from weft.arrays.array import Array
+from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.loops import map as loop_map
-from weft.control_flow.while_loop import fori_loop
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of, user_value

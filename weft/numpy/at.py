@@ -70,7 +70,7 @@ __all__ = ["At", "AtIndex", "at"]
 
 # Loaded on first use: only `apply` at repeated positions takes steps.
 conditionals: Any = LazyModule("weft.control_flow.cond")
-loops: Any = LazyModule("weft.control_flow.while_loop")
+loops: Any = LazyModule("weft.control_flow.fori_loop")
 checkpoints: Any = LazyModule("weft.control_flow.checkpoint")
 
 Operation = Callable[[Any, Any], Any]

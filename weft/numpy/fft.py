@@ -16,6 +16,7 @@ import numpy as np
 from weft import dtypes
 from weft.argument_errors import integer_of, invalid_type, invalid_value, refusal, unknown_option
 from weft.arrays.array import Array, put
+from weft.base.facades import public_names
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
 from weft.numpy.arguments import (
@@ -44,6 +45,8 @@ __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
     "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
+
+__dir__ = public_names(globals())
 
 _AT_ONCE = 3
 """Over how many dimensions one operation transforms."""

@@ -16,6 +16,7 @@ import numpy as np
 from weft import dtypes
 from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftValueError, api_boundary
 from weft.numpy.arguments import axis_of, check_flag, computing_dtype, convert, inexact
@@ -38,6 +39,8 @@ from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.shape import broadcast_in_dim, expand_dims, move_dim, reshape
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
+
+__dir__ = public_names(globals())
 
 _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import axis_of, broadcast_shape
@@ -12,6 +13,8 @@ from weft.numpy.differences import trapezoid as numpy_trapezoid
 from weft.scipy.argument_checks import check_dimensions, wrong_shape
 
 __all__ = ["trapezoid"]
+
+__dir__ = public_names(globals())
 
 
 @api_boundary

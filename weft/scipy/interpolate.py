@@ -11,6 +11,7 @@ import numpy as np
 import weft.numpy as jnp
 from weft import dtypes, tree
 from weft.arrays.array import Array, as_array
+from weft.base.facades import public_names
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
@@ -36,6 +37,8 @@ from weft.scipy.argument_checks import (
 )
 
 __all__ = ["RegularGridInterpolator"]
+
+__dir__ = public_names(globals())
 
 _METHODS = ("linear", "nearest")
 

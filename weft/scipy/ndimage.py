@@ -15,6 +15,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError, api_boundary
 from weft.numpy.arguments import broadcast_shape, broadcasted, computing_dtype, convert, inexact
@@ -28,6 +29,8 @@ from weft.scipy.argument_checks import (
 )
 
 __all__ = ["map_coordinates"]
+
+__dir__ = public_names(globals())
 
 _MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
 

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from weft import config
 from weft.base import source as sources
 from weft.base import timing
+from weft.base.notebooks import line_text
 from weft.base.program_caches import on_clear
 from weft.base.timing import Spent
 from weft.core.axes import axis_environment
@@ -370,7 +371,7 @@ class Miss:
             text = f"{verb} {self.name} {'again' if earlier else 'for the first time'}"
             where = "an unknown line"
             if location is not None:
-                where = f"{location.file}:{location.line} in {location.function}"
+                where = line_text(*location)
             reason = f": {_in_words(found)}" if found else ""
             _log.warning("%s", f"{text}{reason} (at {where}; {_cost(cost)})")
         elif location is not None:

@@ -17,6 +17,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Never, TypeAlias, TypeVar, overload
 
+from weft.base.facades import public_names
 from weft.errors import Fix, TreeError
 from weft.runtime import pytree
 from weft.tree.difference import (
@@ -69,6 +70,8 @@ __all__ = [
     "transpose", "treedef_children", "treedef_is_leaf", "treedef_tuple", "unflatten",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())
 
 IsLeaf: TypeAlias = Callable[[Any], bool] | None
 

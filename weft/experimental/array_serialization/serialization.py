@@ -16,6 +16,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft.api.device_put import device_put
+from weft.base.facades import public_names
 from weft.checkpoints.chunks import tensorstore
 from weft.core.shape_struct import ShapeDtypeStruct
 
@@ -24,6 +25,8 @@ __all__ = [
     "GlobalAsyncCheckpointManagerBase", "async_deserialize", "async_serialize",
     "get_tensorstore_spec", "is_remote_storage", "run_deserialization", "run_serialization",
 ]  # fmt: skip
+
+__dir__ = public_names(globals())
 
 _OPERATION = "array_serialization"
 _REMOTE = {"gs": "gcs", "s3": "s3"}

@@ -1,6 +1,7 @@
 """Checks of values in programs: the user's own (`check`), and checks of NaNs, divisors and
 indices."""
 
+from weft.base.facades import public_names
 from weft.experimental.checkify.failures import Error, ErrorCategory, JaxRuntimeError, init_error
 from weft.experimental.checkify.transformation import (
     all_checks,
@@ -23,3 +24,5 @@ __all__ = [
     "init_error", "nan_checks", "user_checks",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

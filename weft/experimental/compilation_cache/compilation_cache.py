@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 
 from weft import config
+from weft.base.facades import public_names
 from weft.base.program_caches import clear_caches
 
 __all__ = ["reset_cache", "set_cache_dir"]
+
+__dir__ = public_names(globals())
 
 
 def set_cache_dir(path: str | os.PathLike[str]) -> None:

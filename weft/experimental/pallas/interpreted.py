@@ -16,7 +16,7 @@ from typing import Any
 from weft import tree
 from weft.api.jit import jit
 from weft.argument_errors import described, not_a_function, refusal
-from weft.control_flow.while_loop import fori_loop
+from weft.control_flow.fori_loop import fori_loop
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.references import RefType
 from weft.core.shape_struct import described_type

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.base.facades import public_names
 from weft.experimental.pallas.kernels import BlockSpec, CompilerParams, MemorySpace, kernel_function
 
 # fmt: off
@@ -15,6 +16,8 @@ __all__ = [
     "wgmma_wait",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())
 
 GMEM, SMEM, TMEM = MemorySpace.GMEM, MemorySpace.SMEM, MemorySpace.TMEM
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.base.facades import public_names
 from weft.experimental.pallas.kernels import Description, kernel_function
 
 # fmt: off
@@ -13,6 +14,8 @@ __all__ = [
     "mha_reference", "paged_attention", "ragged_paged_attention", "tgmm",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())
 
 
 class BlockSizes(Description):

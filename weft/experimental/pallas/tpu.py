@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.base.facades import public_names
 from weft.experimental.pallas.accesses import load_all as load
 from weft.experimental.pallas.accesses import store_all as store
 from weft.experimental.pallas.helpers import semaphore_read, semaphore_signal, semaphore_wait
@@ -47,6 +48,8 @@ __all__ = [
     "trace_value", "unpack_elementwise", "with_memory_space_constraint",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())
 
 TPUCompilerParams = CompilerParams
 ANY, CMEM, HBM = MemorySpace.ANY, MemorySpace.CMEM, MemorySpace.HBM

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.base.facades import public_names
 from weft.experimental.pallas.accesses import (
     atomic_add,
     atomic_and,
@@ -24,6 +25,8 @@ __all__ = [
     "debug_barrier", "dot", "elementwise_inline_asm", "load", "max_contiguous", "store",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())
 
 TritonCompilerParams = CompilerParams
 

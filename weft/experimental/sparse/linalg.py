@@ -9,6 +9,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft.argument_errors import refusal
+from weft.base.facades import public_names
 from weft.callbacks.primitives import pure_callback
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.control_flow.while_loop import while_loop
@@ -21,6 +22,8 @@ from weft.runtime.jaxlib.lazy import LazyModule
 from weft.typing import Array
 
 __all__ = ["lobpcg_standard", "spsolve"]
+
+__dir__ = public_names(globals())
 
 scipy_sparse: Any = LazyModule("scipy.sparse")
 scipy_solvers: Any = LazyModule("scipy.sparse.linalg")

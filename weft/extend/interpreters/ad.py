@@ -1,5 +1,6 @@
 """Differentiation: jvp, linearize and transpose rules, and jaxprs made with them."""
 
+from weft.base.facades import public_names
 from weft.core.rules import LinearOperand, Zero, not_linear
 from weft.core.rules import LinearOperand as UndefinedPrimal
 from weft.core.rules import jvp as jvp_rules
@@ -34,3 +35,5 @@ __all__ = [
     "zeros_like_aval",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

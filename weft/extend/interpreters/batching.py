@@ -1,5 +1,6 @@
 """Vectorization: vmap rules, and jaxprs made with them."""
 
+from weft.base.facades import public_names
 from weft.core.rules import AxisData
 from weft.core.rules import vmap as vmap_rules
 from weft.define.batching_rules import *
@@ -21,3 +22,5 @@ __all__ = [
     "vmap_flat", "vmap_jaxpr", "vmap_rules",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

@@ -11,5 +11,8 @@ be several arrays, and `body` returns a list as well. Operations without a funct
 by `op`, with attributes from `boolean`, `integers` and `to_attribute`.
 """
 
+from weft.base.facades import public_names
 from weft.runtime.stablehlo import *
 from weft.runtime.stablehlo import __all__ as __all__  # type: ignore[attr-defined]
+
+__dir__ = public_names(globals())

@@ -1,5 +1,6 @@
 """Layouts: the order in which memory is read, the layouts of results, and the rules for both."""
 
+from weft.base.facades import public_names
 from weft.core.access_pattern import *
 from weft.core.rules import access_pattern as reads_rules
 from weft.core.rules import data_movement as moves_rules
@@ -30,3 +31,5 @@ __all__ = [
     "unless_row_major", "whole_reads", "whole_sources",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

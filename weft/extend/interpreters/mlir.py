@@ -4,6 +4,7 @@
 `hlo` is jaxlib's module of operation classes and builders; `ir` are the MLIR bindings.
 """
 
+from weft.base.facades import public_names
 from weft.core.rules import lower as lowering_rules
 from weft.core.rules import lower_for_platform as platform_lowering_rules
 from weft.core.rules import numpy_impl as on_host_rules
@@ -34,3 +35,5 @@ __all__ = [
     "token_type", "unflatten_ir_values_like_types",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

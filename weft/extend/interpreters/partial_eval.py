@@ -1,5 +1,6 @@
 """Transforming jaxprs: partial evaluation, dead code, staging, retyping; and their rules."""
 
+from weft.base.facades import public_names
 from weft.core.jaxpr import SplitEquation
 from weft.core.rules import CastOperand
 from weft.core.rules import dce as dce_rules
@@ -48,3 +49,5 @@ __all__ = [
     "trace_to_jaxpr_dynamic", "trace_to_jaxpr_nounits", "widened", "with_instantiated_inputs",
 ]
 # fmt: on
+
+__dir__ = public_names(globals())

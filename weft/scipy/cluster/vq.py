@@ -7,6 +7,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import computing_dtype, convert, inexact, promoted
@@ -14,6 +15,8 @@ from weft.numpy.compiled_functions import compiled
 from weft.scipy.argument_checks import check_dimensions, wrong_shape
 
 __all__ = ["vq"]
+
+__dir__ = public_names(globals())
 
 
 @compiled

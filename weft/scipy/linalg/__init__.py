@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from weft.base.facades import handed_on
+from weft.base.facades import handed_on, public_names
 from weft.scipy.linalg.eigenvalues import eigh as eigh
 from weft.scipy.linalg.eigenvalues import eigh_tridiagonal as eigh_tridiagonal
 from weft.scipy.linalg.exponential import *
@@ -17,3 +17,5 @@ from weft.scipy.linalg.sylvester import solve_sylvester as solve_sylvester
 # Type checkers see the imports above.
 if not TYPE_CHECKING:
     __all__ = handed_on(globals())
+
+__dir__ = public_names(globals())

@@ -13,8 +13,8 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
+from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.loops import map as map_
-from weft.control_flow.while_loop import fori_loop
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, api_boundary

@@ -7,7 +7,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.control_flow.while_loop import fori_loop
+from weft.control_flow.fori_loop import fori_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import convert, promoted

@@ -12,8 +12,8 @@ from typing import Any
 import weft.numpy as jnp
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.linear_solve import custom_linear_solve
-from weft.control_flow.while_loop import fori_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import computing_dtype, convert

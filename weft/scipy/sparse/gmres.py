@@ -11,7 +11,8 @@ from typing import Any, TypeVar, overload
 
 import weft.numpy as jnp
 from weft import tree
-from weft.control_flow.while_loop import fori_loop, while_loop
+from weft.control_flow.fori_loop import fori_loop
+from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import convert

@@ -15,7 +15,7 @@ weft.errors.DTypeError: gammaln takes real numbers as x
 
 from typing import TYPE_CHECKING
 
-from weft.base.facades import handed_on
+from weft.base.facades import handed_on, public_names
 from weft.scipy.special.bessel import *
 from weft.scipy.special.entropies import *
 from weft.scipy.special.error_functions import *
@@ -26,3 +26,5 @@ from weft.scipy.special.integrals import *
 # Type checkers see the imports above.
 if not TYPE_CHECKING:
     __all__ = handed_on(globals())
+
+__dir__ = public_names(globals())

@@ -16,7 +16,7 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.argument_errors import integer_of, invalid_dtype, invalid_value, not_taken
 from weft.arrays.array import Array
-from weft.control_flow.while_loop import fori_loop
+from weft.control_flow.fori_loop import fori_loop
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp

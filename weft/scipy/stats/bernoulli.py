@@ -9,9 +9,12 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.scipy.stats.distributions import Family, is_probability, valid
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpmf(1, 0.3)

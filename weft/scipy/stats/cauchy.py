@@ -11,12 +11,15 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.base.facades import public_names
 from weft.ops.elementwise.formulas import Term, log1p, where
 from weft.runtime import stablehlo
 from weft.scipy.real_functions import kernel
 from weft.scipy.stats.distributions import Family, probability
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpdf(0.5)

@@ -11,12 +11,15 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.ops.elementwise.densities import gamma_density_p, log_gamma_density_p
 from weft.ops.elementwise.regularized import igamma_p, igammac_p
 from weft.scipy.stats.distributions import Family
 from weft.scipy.stats.gamma import density_in, tail_in
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpdf(2.0, 3.0)

@@ -9,6 +9,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, api_boundary
 from weft.numpy.arguments import computing_dtype
@@ -19,6 +20,8 @@ from weft.scipy.real_functions import real_operands
 from weft.scipy.stats.distributions import valid
 
 __all__ = ["logpdf", "pdf"]
+
+__dir__ = public_names(globals())
 
 # How far the sum may be from 1, beside rounding.
 _TOLERANCE = 1e-6

@@ -11,11 +11,14 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.ops.elementwise.densities import gamma_density_p, log_gamma_density_p
 from weft.ops.elementwise.regularized import igamma_p, igammac_p
 from weft.scipy.stats.distributions import Family, inside, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpdf(1.0, 2.0)

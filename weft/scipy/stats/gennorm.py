@@ -10,10 +10,13 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.ops.elementwise.regularized import igammac_p
 from weft.scipy.stats.distributions import Family, gammaln, inside, valid
 
 __all__ = ["cdf", "logpdf", "pdf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpdf(0.5, 2.0)

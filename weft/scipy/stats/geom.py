@@ -10,9 +10,12 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.scipy.stats.distributions import Family, inside, not_whole, valid, xlog1py
 
 __all__ = ["logpmf", "pmf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpmf(2, 0.3)

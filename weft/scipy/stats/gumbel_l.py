@@ -10,12 +10,15 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.ops.elementwise.formulas import Term
 from weft.runtime import stablehlo
 from weft.scipy.real_functions import kernel
 from weft.scipy.stats.distributions import Family, in_standard, probability, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpdf(0.5)

@@ -10,10 +10,13 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.scipy.stats.distributions import Family, in_standard, probability, valid
 from weft.scipy.stats.gumbel_l import density_p, log_density_p
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpdf(0.5)

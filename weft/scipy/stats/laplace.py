@@ -10,9 +10,12 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft.base.facades import public_names
 from weft.scipy.stats.distributions import Family, inside
 
 __all__ = ["cdf", "logpdf", "pdf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpdf(0.5)

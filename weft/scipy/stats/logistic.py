@@ -10,6 +10,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.ops.elementwise.elementary import logistic_p
 from weft.ops.elementwise.formulas import Term, log1p
 from weft.scipy.real_functions import kernel
@@ -17,6 +18,8 @@ from weft.scipy.special.entropies import logit_p
 from weft.scipy.stats.distributions import Family, probability, valid
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpdf(0.5)

@@ -9,6 +9,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import ShapeError, api_boundary
 from weft.numpy.arguments import broadcast_shape, computing_dtype
@@ -19,6 +20,8 @@ from weft.scipy.real_functions import real_operands
 from weft.scipy.stats.distributions import not_whole
 
 __all__ = ["logpmf", "pmf"]
+
+__dir__ = public_names(globals())
 
 
 @compiled

@@ -8,6 +8,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft.argument_errors import invalid_shape, not_taken
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import ShapeError, api_boundary
 from weft.numpy.arguments import broadcast_shape, computing_dtype
@@ -18,6 +19,8 @@ from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.scipy.real_functions import real_operands
 
 __all__ = ["logpdf", "pdf"]
+
+__dir__ = public_names(globals())
 
 
 @compiled

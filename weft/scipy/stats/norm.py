@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 
+from weft.base.facades import public_names
 from weft.scipy.special.error_functions import log_ndtr_p, ndtr_p, ndtri_p
 from weft.scipy.stats.distributions import Family
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpdf(0.0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.ops.elementwise.densities import log_poisson_p, poisson_p
 from weft.ops.elementwise.regularized import igammac_p
@@ -18,6 +19,8 @@ from weft.scipy.real_functions import elementwise
 from weft.scipy.stats.distributions import Family, gammaln, inside, not_whole, valid, xlogy
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpmf(2, 3.0)

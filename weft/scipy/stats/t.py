@@ -12,9 +12,12 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.scipy.stats.distributions import Family, betaln, inside, standard, valid
 
 __all__ = ["logpdf", "pdf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpdf(0.5, 3.0)

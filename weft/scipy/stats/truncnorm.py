@@ -11,10 +11,13 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.scipy.special.error_functions import log_ndtr_p, ndtr_p
 from weft.scipy.stats.distributions import Family, inside, log1mexp, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpdf(0.5, -1.0, 2.0)

@@ -9,10 +9,13 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
+from weft.base.facades import public_names
 from weft.ops.elementwise.convert import stop_gradient
 from weft.scipy.stats.distributions import Family, probability, standard, valid
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]
+
+__dir__ = public_names(globals())
 
 _family = Family(__name__).examples("""
     >>> logpdf(0.5)

@@ -1,0 +1,34 @@
+"""Where messages to a user who waits are written: a terminal, a notebook, or a file."""
+
+from __future__ import annotations
+
+import sys
+
+from weft.base.notebooks import shell
+
+__all__ = ["is_terminal", "overwrites_lines", "write"]
+
+
+def is_terminal() -> bool:
+    """Whether standard error is a terminal, with someone before it."""
+    stream = sys.stderr
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # it is closed
+        return False
+
+
+def overwrites_lines() -> bool:
+    """Whether a carriage return goes back to the beginning of the line: on a terminal, and in the
+    output of a notebook's cell."""
+    return is_terminal() or getattr(shell(), "kernel", None) is not None
+
+
+def write(text: str) -> None:
+    """Writes to standard error, at once; a stream that is gone is no mistake of the program."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,197 @@
+"""The `progress=` of loops: how far a loop is, told from inside the compiled program.
+
+The body of the loop gets a debug callback behind a condition on the number of the step, so that
+about a hundred steps call it, however many there are. What the loop computes does not depend on it.
+Derivatives, `vmap` and `shard_map` treat it like every callback for debugging: it runs in the
+forward pass, and in a `shard_map` on the first device alone. Along axes of the mesh that are left
+to the compiler all devices run it: a program cannot ask which of them it is on.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.argument_errors import invalid_type
+from weft.base.terminal import overwrites_lines, write
+from weft.callbacks.primitives import debug_callback
+from weft.control_flow.cond import cond
+from weft.core.axes import mesh_axes
+from weft.core.types import type_of
+from weft.interpreters.staging import function_name
+from weft.ops.collectives.all_reduce import axis_index, pbroadcast
+from weft.ops.elementwise.arithmetic import add, div, eq, max, rem, sub
+from weft.ops.elementwise.bits import bitwise_and, bitwise_or, clz, shift_left
+
+__all__ = ["ProgressArgument", "Teller", "counted", "teller_of"]
+
+ProgressArgument = bool | str | Callable[[int, int | None], Any] | None
+
+_UPDATES = 100
+# Of a loop whose length is not known: how often each time that the number of steps doubles.
+_PER_DOUBLING = 8
+# Without a terminal each update is a line of its own: one for each tenth, or after so many seconds.
+_TENTHS = 10
+_SECONDS = 10.0
+
+
+def teller_of(what: str, body: Callable[..., Any], progress: Any) -> Teller | None:
+    """Who tells of a loop, given its argument `progress`; None where it is not asked for. Raises
+    WeftTypeError for another value."""
+    if progress is None or progress is False:
+        return None
+    if progress is True:
+        return _teller(f"{what} of {function_name(body)}", None)
+    if isinstance(progress, str):
+        return _teller(progress, None)
+    if callable(progress):
+        try:
+            return _teller(what, progress)
+        except TypeError:  # the function cannot be hashed
+            return Teller(what, progress)
+    wanted = "True, a text, or a function of the number of steps that are done, and of all"
+    raise invalid_type(
+        f"{what}: progress is no such value", what, "progress", progress, wanted, True
+    )
+
+
+class Teller:
+    """Tells how far one loop is: writes lines, or calls the user's function."""
+
+    def __init__(self, label: str, function: Callable[[int, int | None], Any] | None) -> None:
+        self.label = label
+        self.function = function
+        self._lock = threading.Lock()
+        self._done = 0
+        self._started = self._written = 0.0
+        self._tenth = -1
+
+    # ---- inside the program --------------------------------------------------------------------
+
+    def step(self, done: Any, total: Any) -> None:
+        """Tells of a step that is done, if it is one of those that are told of. `total` is None
+        where nobody knows how many there are."""
+        cond(_is_told(done, total), self._on_one_device, _nothing, done, total)
+
+    def end(self, done: Any) -> None:
+        """Tells that a loop of unknown length has ended."""
+        self._on_one_device(done, done)
+
+    def _on_one_device(self, done: Any, total: Any) -> None:
+        names = tuple(axis.name for axis in mesh_axes())
+        if not names:
+            self._call(done, total)
+            return
+        # All of them vary along the same axes, as a program with explicit casts has to have it.
+        done, total = (None if x is None else _varying(x, names) for x in (done, total))
+        cond(eq(axis_index(names), np.int32(0)), self._call, _nothing, done, total)
+
+    def _call(self, done: Any, total: Any) -> None:
+        debug_callback(f"progress of {self.label}", self.tell, (done, total), {}, False)
+
+    # ---- on the host ---------------------------------------------------------------------------
+
+    def tell(self, done: Any, total: Any) -> None:
+        """Shows the number of steps that are done, of `total`."""
+        done, total = int(done), None if total is None else int(total)
+        if self.function is not None:
+            self.function(done, total)
+            return
+        with self._lock:
+            now = time.monotonic()
+            if done <= self._done:  # a loop has begun anew
+                self._tenth = -1
+            if self._tenth < 0 or done == 1:
+                self._started, self._written, self._tenth = now, now, 0
+                first = True
+            else:
+                first = False
+            self._done = done
+            text = f"{self.label}: {_described(done, total, now - self._started)}"
+            ended = done == total
+            if overwrites_lines():
+                write(f"\r{text:<79}" + ("\n" if ended else ""))
+            elif first or ended or self._is_due(done, total, now):
+                self._written = now
+                write(text + "\n")
+
+    def _is_due(self, done: int, total: int | None, now: float) -> bool:
+        """Whether a line is written where lines cannot be overwritten."""
+        if total is not None:
+            tenth, self._tenth = self._tenth, _TENTHS * done // total
+            if self._tenth > tenth:
+                return True
+        return now - self._written > _SECONDS
+
+
+@functools.lru_cache(maxsize=1024)
+def _teller(label: str, function: Callable[[int, int | None], Any] | None) -> Teller:
+    """Equal ones are one object, so that a loop that is run again is not compiled again."""
+    return Teller(label, function)
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+def _varying(x: Any, names: tuple[Any, ...]) -> Any:
+    return pbroadcast(x, tuple(name for name in names if name not in type_of(x).varying))
+
+
+def _is_told(done: Any, total: Any) -> Any:
+    """Whether a step is one of those that are told of: the first, the last, and about a hundred, or
+    of a loop of unknown length as many as each doubling has."""
+    first = eq(done, np.int32(1))
+    if total is None:
+        top = sub(np.int32(31), clz(done))
+        shift = max(sub(top, np.int32(_PER_DOUBLING.bit_length() - 1)), np.int32(0))
+        below = sub(shift_left(np.int32(1), shift), np.int32(1))
+        return bitwise_or(first, eq(bitwise_and(done, below), np.int32(0)))
+    every = max(div(add(total, np.int32(_UPDATES - 1)), np.int32(_UPDATES)), np.int32(1))
+    told = bitwise_or(first, eq(rem(done, every), np.int32(0)))
+    return bitwise_or(told, eq(done, total))
+
+
+def counted(
+    teller: Teller,
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    init_val: Any,
+    total: Any = None,
+) -> tuple[Callable[[Any], Any], Callable[[Any], Any], Any]:
+    """A condition, a body and a carry that also count steps, and tell of them."""
+
+    def test(carry: Any) -> Any:
+        return cond_fun(carry[1])
+
+    def body(carry: Any) -> Any:
+        done = add(carry[0], np.int32(1))
+        value = body_fun(carry[1])
+        teller.step(done, total)
+        return done, value
+
+    test.__name__, body.__name__ = function_name(cond_fun), function_name(body_fun)
+    return test, body, (np.int32(0), init_val)
+
+
+def _described(done: int, total: int | None, seconds: float) -> str:
+    """The steps that are done, and how long they took and the others will take."""
+    if total is None:
+        return f"{done:,} steps, {_time(seconds)}"
+    text = f"{done:,} of {total:,} ({100 * done // total}%), {_time(seconds)}"
+    # The clock starts when the first step is told of.
+    left = seconds / (done - 1) * (total - done) if done > 1 else 0.0
+    return f"{text}, about {_time(left)} left" if left > 0 else text
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
