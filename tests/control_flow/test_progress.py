@@ -216,17 +216,24 @@ def test_lines_where_there_is_no_terminal(capsys):
 def test_one_line_in_a_notebook(monkeypatch, capsys):
     shell = types.SimpleNamespace(kernel=object())
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
-    lax.while_loop(lambda v: v < 3, lambda v: v + 1, 0, progress=True)
+    teller, now = progress.Teller("work", None), [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    for done, seconds in ((1, 100.0), (2, 100.05), (3, 100.2), (4, 100.25)):
+        now[0] = seconds
+        teller.tell(done, None)
+    teller.tell(4, 4)
     text = capsys.readouterr().err
-    assert text.count("\r") == 4 and text.count("\n") == 1
-    assert text.split("\r")[2].strip().startswith("while_loop of <lambda>: 2 steps, ")
+    assert [line.strip() for line in text.split("\r")] == [
+        "", "work: 1 step, 0.0 s", "work: 3 steps, 0.2 s", "work: 4 of 4 (100%), 0.2 s",
+    ]  # fmt: skip
+    assert text.count("\n") == 1 and text.endswith("\n")
 
 
 def test_the_time_that_is_left(monkeypatch, capsys):
     teller, now = progress.Teller("work", None), [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     for done, seconds in ((1, 0.0), (11, 60.0), (50, 3599.0), (51, 3720.0), (1, 3800.0)):
-        now[0] = seconds
+        now[0] = 1000.0 + seconds
         teller.tell(done, 101)
     assert capsys.readouterr().err.splitlines() == [
         "work: 1 of 101 (0%), 0.0 s",

@@ -35,6 +35,8 @@ ProgressArgument = bool | str | Callable[[int, int | None], Any] | None
 _UPDATES = 100
 # Of a loop whose length is not known: how often each time that the number of steps doubles.
 _PER_DOUBLING = 8
+# A line is not overwritten more often than this, in seconds: nobody reads faster.
+_BLINK = 0.1
 # Without a terminal each update is a line of its own: one for each tenth, or after so many seconds.
 _TENTHS = 10
 _SECONDS = 10.0
@@ -69,7 +71,7 @@ class Teller:
         self._lock = threading.Lock()
         self._done = 0
         self._started = self._written = 0.0
-        self._tenth = -1
+        self._tenth = 0
 
     # ---- inside the program --------------------------------------------------------------------
 
@@ -104,29 +106,31 @@ class Teller:
             return
         with self._lock:
             now = time.monotonic()
-            if done <= self._done:  # a loop has begun anew
-                self._tenth = -1
-            if self._tenth < 0 or done == 1:
-                self._started, self._written, self._tenth = now, now, 0
-                first = True
-            else:
-                first = False
+            # The first of a loop, or of one that has begun anew.
+            first = done == 1 or done < self._done or not self._started
+            if first:
+                self._started, self._tenth = now, 0
             self._done = done
-            text = f"{self.label}: {_described(done, total, now - self._started)}"
-            ended = done == total
-            if overwrites_lines():
-                write(f"\r{text:<79}" + ("\n" if ended else ""))
-            elif first or ended or self._is_due(done, total, now):
+            if first or done == total or self._is_due(done, total, now):
                 self._written = now
-                write(text + "\n")
+                text = f"{self.label}: {_described(done, total, now - self._started)}"
+                write(_line(text, ended=done == total))
 
     def _is_due(self, done: int, total: int | None, now: float) -> bool:
-        """Whether a line is written where lines cannot be overwritten."""
+        """Whether another line is written, or the one that is there is overwritten."""
+        if overwrites_lines():
+            return now - self._written >= _BLINK
         if total is not None:
             tenth, self._tenth = self._tenth, _TENTHS * done // total
             if self._tenth > tenth:
                 return True
         return now - self._written > _SECONDS
+
+
+def _line(text: str, ended: bool) -> str:
+    if not overwrites_lines():
+        return f"{text}\n"
+    return f"\r{text:<79}" + ("\n" if ended else "")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -182,7 +186,7 @@ def counted(
 def _described(done: int, total: int | None, seconds: float) -> str:
     """The steps that are done, and how long they took and the others will take."""
     if total is None:
-        return f"{done:,} steps, {_time(seconds)}"
+        return f"{done:,} step{'s' * (done > 1)}, {_time(seconds)}"
     text = f"{done:,} of {total:,} ({100 * done // total}%), {_time(seconds)}"
     # The clock starts when the first step is told of.
     left = seconds / (done - 1) * (total - done) if done > 1 else 0.0
