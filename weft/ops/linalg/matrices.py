@@ -147,8 +147,10 @@ def lapack_call(
     types = [stablehlo.tensor_type((*batch, *shape), dtype) for shape, dtype in results]
     aliases = {0: 0} if aliases is None else aliases
     if context.platform == "cuda" and cusolver.has(routine, attributes):
-        given = {"num_batch_dims": len(batch), "attributes": attributes, "aliases": aliases}
-        return cusolver.call(routine, operands, types, **given)
+        return cusolver.call(
+            routine, operands, types,
+            num_batch_dims=len(batch), attributes=attributes, aliases=aliases,
+        )  # fmt: skip
     if context.platform != "cpu":
         name = context.primitive.name
         message = f"{name} is not there on {context.platform}"
