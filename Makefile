@@ -39,8 +39,8 @@ REPS ?=
 
 .PHONY: help demo test check smoke test-changed test-code test-fast test-slow test-ecosystem \
   test-ecosystem-first test-ecosystem-times test-ecosystem-suites \
-  lint format format-check types size docs fuzz bench sweep programs growth growth-memory \
-  several-bench checkpoint-bench dist dist-check release-notes clean
+  lint format format-check types size docs site test-site fuzz bench sweep programs growth \
+  growth-memory several-bench checkpoint-bench dist dist-check release-notes clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -109,6 +109,12 @@ size: $(VENV)/installed-test ## files and lines per folder, and the longest file
 docs: $(VENV)/installed-run ## docs/api/ and docs/parity.md, from the package as it is
 	$(PY) tools/api_reference.py
 	$(PY) tools/parity.py
+
+site: $(VENV)/installed-site ## the documentation as web pages, in build/site: 3 minutes
+	$(PY) tools/site.py $(ARGS)
+
+test-site: site $(VENV)/installed-test ## those pages in a browser (the Debian package chromium)
+	WEFT_SITE=build/site $(PY) -m pytest -q tests/project/test_site_in_browser.py
 
 fuzz: $(VENV)/installed-test ## random programs for SECONDS, and what they find
 	$(PY) tools/fuzz.py $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
@@ -196,6 +202,10 @@ $(DIST_VENV)/installed: requirements/dist.txt requirements/constraints.txt
 $(DIST_VENV)/wheelhouse/complete: $(DIST_VENV)/installed requirements/run.txt
 	$(DIST_VENV)/bin/python -m pip download --quiet --disable-pip-version-check \
 	  --dest $(@D) -r requirements/run.txt -r requirements/dist.txt
+	@touch $@
+
+$(VENV)/installed-site: $(VENV)/installed-run requirements/site.txt
+	$(PY) $(PIP_INSTALL) -r requirements/site.txt
 	@touch $@
 
 $(BENCH_VENV)/installed: requirements/bench.txt requirements/constraints.txt

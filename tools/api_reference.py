@@ -230,11 +230,26 @@ def markdown(text: str, link: Callable[[str], str]) -> Iterator[str]:
         if example:
             yield "```pycon\n" + "\n\n".join(example) + "\n```"
             example = []
+        if re.match(r"Args:\n", block):
+            yield "Parameters:"
+            yield "\n".join(listed_parameters(block, link))
+            continue
         # Indented throughout: code, or a formula, that Markdown shows as it stands.
         indented = all(line.startswith("    ") for line in block.splitlines())
         yield block if indented else prose(block, link)
     if example:
         yield "```pycon\n" + "\n\n".join(example) + "\n```"
+
+
+def listed_parameters(block: str, link: Callable[[str], str]) -> Iterator[str]:
+    """The section `Args:` of a docstring, as the lines of a list."""
+    for line in inspect.cleandoc(block.partition("\n")[2]).splitlines():
+        if line.startswith(" "):
+            yield f"  {prose(line.strip(), link)}"
+        else:
+            names, _, meaning = line.partition(": ")
+            name, bracket, type_text = names.partition(" (")
+            yield f"- `{name}`{bracket}{type_text}: {prose(meaning, link)}"
 
 
 def first_sentence(text: str) -> str:

@@ -134,12 +134,18 @@ def jvp(
 ) -> Any:
     """The result of `fun(*primals)` and its directional derivative along `tangents`.
 
-    `primals` and `tangents` are tuples of equal structure, leaf by leaf of equal shape and dtype
-    (float0 for integers). Returns `(result, tangent)`, or `(result, tangent, aux)` with `has_aux`.
-    Raises TreeError, ShapeError or DTypeError naming the leaf that does not fit.
+    Args:
+        fun: The function to differentiate.
+        primals: A tuple of the arguments at which the derivative is taken.
+        tangents: A tuple of directions, of the structure of `primals`, leaf by leaf of equal shape
+            and dtype (float0 for integers).
+        has_aux: Whether `fun` returns `(result, aux)`; `aux` is not differentiated.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.jvp(wnp.sin, (0.0,), (2.0,))
+    Returns `(result, tangent)`, or `(result, tangent, aux)` with `has_aux`. Raises TreeError,
+    ShapeError or DTypeError naming the leaf that does not fit.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.jvp(jnp.sin, (0.0,), (2.0,))
     (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
     if not callable(fun):
@@ -296,8 +302,15 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     Applying the linear function to tangents (one per primal, of equal shapes and dtypes) costs only
     the linear work: the point's own computation is done once, here.
 
-    >>> import weft, weft.numpy as wnp
-    >>> y, f_lin = weft.linearize(wnp.sin, 0.0)
+    Args:
+        fun: The function to differentiate.
+        primals: The arguments at which the derivative is taken.
+        has_aux: Whether `fun` returns `(result, aux)`; `aux` is not differentiated.
+
+    Returns `(result, f_lin)`, or `(result, f_lin, aux)` with `has_aux`.
+
+    >>> import weft, weft.numpy as jnp
+    >>> y, f_lin = weft.linearize(jnp.sin, 0.0)
     >>> f_lin(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
@@ -363,8 +376,15 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The result of `fun(*primals)` and the function from a cotangent of the result to those of the
     primals (a tuple, one per primal). That function is a tree of its residuals.
 
-    >>> import weft, weft.numpy as wnp
-    >>> y, f_vjp = weft.vjp(wnp.sin, 0.0)
+    Args:
+        fun: The function to differentiate.
+        primals: The arguments at which the derivative is taken.
+        has_aux: Whether `fun` returns `(result, aux)`; `aux` is not differentiated.
+
+    Returns `(result, f_vjp)`, or `(result, f_vjp, aux)` with `has_aux`.
+
+    >>> import weft, weft.numpy as jnp
+    >>> y, f_vjp = weft.vjp(jnp.sin, 0.0)
     >>> f_vjp(3.0)
     (Array(3., dtype=float32, weak_type=True),)
     """
@@ -474,11 +494,16 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """A function that computes `fun` and its gradient.
 
-    `argnums` says with respect to which positional arguments (an int: one gradient; a sequence: a
-    tuple of them). With `has_aux`, `fun` returns `(value, aux)` and the result is
-    `((value, aux), gradient)`. `holomorphic` allows complex arguments and results of a holomorphic
-    function; `allow_int` gives integer arguments float0 gradients instead of an error.
-    `reduce_axes`, which JAX has given up, is empty: anything else raises WeftNotImplementedError.
+    Args:
+        fun: The function, whose result is a real scalar.
+        argnums: The positions of the arguments to differentiate with respect to. An int gives one
+            gradient, a sequence gives a tuple of them.
+        has_aux: Whether `fun` returns `(value, aux)`. The result is then
+            `((value, aux), gradient)`.
+        holomorphic: Whether `fun` is holomorphic, with complex arguments and results.
+        allow_int: Whether integer arguments get float0 gradients instead of an error.
+        reduce_axes: Must be empty: JAX has given it up, and other values raise
+            WeftNotImplementedError.
 
     >>> import weft
     >>> weft.value_and_grad(lambda x: x * x)(3.0)
@@ -555,10 +580,18 @@ def grad(
 ) -> Callable[..., Any]:
     """A function that computes the gradient of `fun`, which returns a real scalar.
 
-    Arguments as for `value_and_grad`; with `has_aux` it returns `(gradient, aux)`.
+    Args:
+        fun: The function, whose result is a real scalar.
+        argnums: The positions of the arguments to differentiate with respect to. An int gives one
+            gradient, a sequence gives a tuple of them.
+        has_aux: Whether `fun` returns `(value, aux)`. The result is then `(gradient, aux)`.
+        holomorphic: Whether `fun` is holomorphic, with complex arguments and results.
+        allow_int: Whether integer arguments get float0 gradients instead of an error.
+        reduce_axes: Must be empty: JAX has given it up, and other values raise
+            WeftNotImplementedError.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.grad(wnp.tanh)(0.0)
+    >>> import weft, weft.numpy as jnp
+    >>> weft.grad(jnp.tanh)(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
     both: Callable[..., Any] = value_and_grad(

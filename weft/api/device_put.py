@@ -62,30 +62,34 @@ def device_put(
 ) -> Any:
     """Puts the arrays of a tree on a device, or over several.
 
-    `device` is a tree prefix of `x`: each leaf an entry of `weft.devices()`, a sharding (such as a
-    NamedSharding), a PartitionSpec over the mesh in force, or None, which leaves arrays where they
-    are and puts numbers and NumPy arrays on the default device; or a Format, which says the order
-    of the elements in memory too. Arrays keep their layout otherwise. Arrays, NumPy arrays and
-    numbers come from anywhere: parts that lie where they should are not copied, and only the parts
-    that are needed move. `src` would say where the arrays are, which they know.
+    Arrays, NumPy arrays and numbers come from anywhere: parts that lie where they should are not
+    copied, and only the parts that are needed move. In a traced function a sharding over several
+    devices constrains how the compiler splits the value (see `with_sharding_constraint`); a single
+    device is ignored there.
 
-    `donate` (a bool, or a tree prefix of bools): donated arrays are deleted. `may_alias` (a bool or
-    None, or a tree prefix of those): False asks for memory of its own, True allows devices to use
-    the memory of NumPy arrays, which must not change any more; without it the result may share
-    memory with arrays of weft's only, which are deleted together.
-
-    In a traced function a sharding over several devices constrains how the compiler splits the
-    value (see `with_sharding_constraint`); a single device is ignored there.
+    Args:
+        x (tree of arrays): What is put: arrays, NumPy arrays and numbers.
+        device (device or sharding): Where to: a tree prefix of `x`, each leaf an entry of
+            `weft.devices()`, a sharding (such as a NamedSharding), a PartitionSpec over the mesh in
+            force, or None, which leaves arrays where they are and puts numbers and NumPy arrays on
+            the default device; or a Format, which says the order of the elements in memory too.
+            Arrays keep their layout otherwise.
+        src: Where the arrays are. They know it, so it changes nothing.
+        donate (bool): Whether the given arrays are deleted; a bool, or a tree prefix of bools.
+        may_alias (bool or None): Whether the result may share memory with what is given, or a tree
+            prefix of that. False asks for memory of its own. True allows devices to use the memory
+            of NumPy arrays, which must not change any more. With None only arrays of weft's share
+            it, and are deleted together.
 
     Raises ShapeError for an array that cannot be split so or has another rank than its layout,
     WeftTypeError for what is no device or sharding and for leaves that are no arrays,
     WeftValueError for a PartitionSpec without a mesh, `Layout.AUTO`, and arrays that are donated
     and aliased at once, and TreeError for prefixes that do not fit.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import NamedSharding, PartitionSpec as P
     >>> mesh = weft.make_mesh((2,), ("i",))
-    >>> x = weft.device_put(wnp.arange(6), NamedSharding(mesh, P("i")))
+    >>> x = weft.device_put(jnp.arange(6), NamedSharding(mesh, P("i")))
     >>> [shard.data.tolist() for shard in x.addressable_shards]
     [[0, 1, 2], [3, 4, 5]]
     """
@@ -250,10 +254,10 @@ def make_array_from_single_device_arrays(
     DTypeError for blocks of different dtypes, WeftTypeError for a block that is no array, and
     WeftValueError where devices are missing, strange or there twice.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import NamedSharding, PartitionSpec as P
     >>> first, second = weft.devices()[:2]
-    >>> blocks = [weft.device_put(wnp.zeros(2), first), weft.device_put(wnp.ones(2), second)]
+    >>> blocks = [weft.device_put(jnp.zeros(2), first), weft.device_put(jnp.ones(2), second)]
     >>> where = NamedSharding(weft.make_mesh((2,), ("i",)), P("i"))
     >>> make_array_from_single_device_arrays((4,), where, blocks)
     Array([0., 0., 1., 1.], dtype=float32, sharding=P('i'))
@@ -287,9 +291,9 @@ def reshard(xs: T, out_shardings: Any) -> T:
     `with_sharding_constraint`). Raises WeftTypeError for other kinds of places, and what
     `device_put` does.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> where = weft.NamedSharding(weft.make_mesh((2,), ("i",)), weft.P("i"))
-    >>> weft.reshard(wnp.arange(4), where).sharding.spec
+    >>> weft.reshard(jnp.arange(4), where).sharding.spec
     P('i')
     """
     for leaf in tree.leaves(out_shardings, is_leaf=is_place):

@@ -167,8 +167,15 @@ def jacfwd(
     For a result of shape S and an argument of shape T the Jacobian has shape S + T; trees give
     trees of Jacobians, results outside, arguments inside. Cheap where there are few inputs.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.jacfwd(lambda x: x * x)(wnp.array([1.0, 2.0]))
+    Args:
+        fun: The function to differentiate.
+        argnums: The positions of the arguments to differentiate with respect to. An int gives one
+            Jacobian, a sequence gives a tuple of them.
+        has_aux: Whether `fun` returns `(result, aux)`. The result is then `(jacobian, aux)`.
+        holomorphic: Whether `fun` is holomorphic, with complex arguments and results.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.jacfwd(lambda x: x * x)(jnp.array([1.0, 2.0]))
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
@@ -262,8 +269,16 @@ def jacrev(
 
     Shapes and trees as for `jacfwd`. Cheap where there are few results.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.jacrev(lambda x: x * x)(wnp.array([1.0, 2.0]))
+    Args:
+        fun: The function to differentiate.
+        argnums: The positions of the arguments to differentiate with respect to. An int gives one
+            Jacobian, a sequence gives a tuple of them.
+        has_aux: Whether `fun` returns `(result, aux)`. The result is then `(jacobian, aux)`.
+        holomorphic: Whether `fun` is holomorphic, with complex arguments and results.
+        allow_int: Whether integer arguments get float0 Jacobians instead of an error.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.jacrev(lambda x: x * x)(jnp.array([1.0, 2.0]))
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
@@ -324,8 +339,15 @@ def hessian(
 ) -> Callable[..., Any]:
     """A function that computes the matrix of second derivatives of `fun`: `jacfwd` of `jacrev`.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.hessian(lambda x: (x**3).sum())(wnp.array([1.0, 2.0]))
+    Args:
+        fun: The function, whose result is usually a scalar.
+        argnums: The positions of the arguments to differentiate with respect to. A sequence gives a
+            tuple of tuples, one block per pair of arguments.
+        has_aux: Whether `fun` returns `(result, aux)`. The result is then `(hessian, aux)`.
+        holomorphic: Whether `fun` is holomorphic, with complex arguments and results.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.hessian(lambda x: (x**3).sum())(jnp.array([1.0, 2.0]))
     Array([[ 6.,  0.],
            [ 0., 12.]], dtype=float32)
     """

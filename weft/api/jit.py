@@ -186,24 +186,39 @@ def jit(
 ) -> Any:
     """Compiles a function: it is traced once per types of its arguments and runs as one executable.
 
-    Static arguments (by number or name) are Python values that the trace may look at; they must be
-    hashable, and each new value needs a trace. Donated arguments give their memory to the results
-    and cannot be used afterwards. `keep_unused` keeps arguments that the function does not read;
-    `inline` puts the equations into an enclosing jaxpr instead of a call; `compiler_options` go to
-    XLA. `in_shardings` and `out_shardings` are tree prefixes of the positional arguments and of the
-    results: each leaf a sharding, a PartitionSpec over the mesh in force, a device, a Format (which
-    says a layout too, or leaves it to the compiler with `Layout.AUTO`), or None. Arguments are
-    moved there and results left there; under transformations they are constraints (see
-    `weft.lax.with_sharding_constraint`). An argument that is committed elsewhere raises
-    WeftValueError, and so does one in another layout, unless `relayout` is "auto" (it is copied) or
-    "warn" (with a warning); a shape that cannot be split raises ShapeError. Without them a function
-    runs where its arguments lie, split over all of their devices, in the layouts that they have,
-    and XLA chooses the shardings of the results; `device`, or a `backend` by name, stands for both
-    of them, and committed arguments are moved. With `max_traces` a call that needs one trace more
-    than that raises WeftValueError, saying what changed. A function that is rebuilt from equal code
-    and closed-over values is not compiled again. Also a decorator, with or without arguments.
+    A function that is rebuilt from equal code and closed-over values is not compiled again. Without
+    shardings a function runs where its arguments lie, split over all of their devices, in the
+    layouts that they have, and XLA chooses the shardings of the results. Also a decorator, with or
+    without arguments.
 
-    >>> import weft, weft.numpy as wnp
+    Args:
+        fun: The function, of trees of arrays. Without it, `jit` returns a decorator.
+        static_argnums: The positions of static arguments: Python values that the trace may look at.
+            They must be hashable, and each new value needs a trace.
+        static_argnames: The names of static arguments.
+        donate_argnums: The positions of donated arguments. They give their memory to the results
+            and cannot be used afterwards.
+        donate_argnames: The names of donated arguments.
+        keep_unused: Whether arguments that the function does not read are kept.
+        device: The device to run on; stands for both shardings. Committed arguments are moved.
+        backend: The name of the platform to run on, such as "cpu", in place of a device.
+        inline: Whether the equations go into an enclosing jaxpr, instead of a call.
+        compiler_options: Options that go to XLA, by name.
+        in_shardings: Where arguments are moved: a tree prefix of the positional arguments, each
+            leaf a sharding, a PartitionSpec over the mesh in force, a device, a Format (which says
+            a layout too, or leaves it to the compiler with `Layout.AUTO`), or None. Under
+            transformations it is a constraint (see `weft.lax.with_sharding_constraint`).
+        out_shardings: Where results are left: a tree prefix of the results, of the same kinds of
+            leaves.
+        max_traces: How many traces the function may have. A call that needs one more raises
+            WeftValueError, which says what changed.
+        relayout: What happens to an argument in another layout than the one that `in_shardings`
+            says: "error", "auto" (it is copied) or "warn" (it is copied with a warning).
+
+    Raises WeftValueError for an argument that is committed elsewhere or is in another layout, and
+    ShapeError for a shape that cannot be split.
+
+    >>> import weft, weft.numpy as jnp
     >>> weft.jit(lambda x: x + 1)(1.0)
     Array(2., dtype=float32, weak_type=True)
     """
@@ -331,7 +346,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     Arguments may be arrays or ShapeDtypeStructs. A struct has a sharding where the jaxpr says it:
     of a result that is an argument, or that a constraint is put on; and a layout beside it.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> weft.eval_shape(lambda x: x @ x, weft.ShapeDtypeStruct((2, 2), "float32"))
     ShapeDtypeStruct(shape=(2, 2), dtype=f32)
     """
@@ -345,8 +360,8 @@ def typeof(x: Any) -> Any:
 
     Raises WeftTypeError for anything else.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.typeof(wnp.ones((2, 3)))
+    >>> import weft, weft.numpy as jnp
+    >>> weft.typeof(jnp.ones((2, 3)))
     f32[2,3]
     """
     return x.type if type(x) is Ref else type_of(user_value(x))
@@ -359,8 +374,8 @@ def device_get(x: Any) -> Any: ...
 def device_get(x: Any) -> Any:
     """The arrays of a tree as NumPy arrays; other leaves, and random keys, stay as they are.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.device_get({"w": wnp.ones(2), "step": 3})
+    >>> import weft, weft.numpy as jnp
+    >>> weft.device_get({"w": jnp.ones(2), "step": 3})
     {'step': 3, 'w': array([1., 1.], dtype=float32)}
     """
 
@@ -377,8 +392,8 @@ def device_get(x: Any) -> Any:
 def block_until_ready(x: T) -> T:
     """Waits until all arrays of a tree are computed, and returns the tree.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.block_until_ready({"w": wnp.ones(2)})  # before a clock is stopped
+    >>> import weft, weft.numpy as jnp
+    >>> weft.block_until_ready({"w": jnp.ones(2)})  # before a clock is stopped
     {'w': Array([1., 1.], dtype=float32)}
     """
     # Most often one array is waited for, or a few, and the tree need not be asked for.

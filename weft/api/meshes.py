@@ -32,9 +32,14 @@ def make_mesh(
     """A mesh whose axes have the given lengths and names.
 
     It takes as many devices as it needs, in the order of their numbers: the last axis varies
-    fastest. `devices` says which ones instead, in which order, and then has to have as many as the
-    mesh. On the CPU, the environment variable `WEFT_NUM_CPU_DEVICES` says how many devices there
+    fastest. On the CPU, the environment variable `WEFT_NUM_CPU_DEVICES` says how many devices there
     are.
+
+    Args:
+        axis_shapes: The length of each axis.
+        axis_names: The name of each axis.
+        axis_types: `AxisType.Auto` for each axis; other types raise WeftNotImplementedError.
+        devices: The devices, in this order, as many as the mesh has. By default the first ones.
 
     Raises WeftValueError where there are too few devices, or `devices` are too many, and what
     `Mesh` raises.

@@ -136,14 +136,24 @@ def vmap(
 ) -> Callable[P, R]:
     """A function that maps `fun` over an axis of its arguments.
 
-    `in_axes` is an int, None (not mapped), or a tuple with one entry per positional argument, each
-    a tree prefix of ints and None; a negative axis counts from the end. Keyword arguments are
-    mapped along axis 0. `out_axes` says the same of the results. `axis_name` names the axis for
-    collectives in `fun`; `axis_size` is needed where no argument is mapped. Raises ShapeError where
-    mapped axes differ in length, TreeError where a prefix does not fit.
+    Keyword arguments are mapped along axis 0.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.vmap(lambda x, y: x @ y, in_axes=(0, None))(wnp.ones((3, 2)), wnp.ones(2))
+    Args:
+        fun: The function of one element.
+        in_axes: The axis of each argument that is mapped: an int, None (not mapped), or a tuple
+            with one entry per positional argument, each a tree prefix of ints and None. A negative
+            axis counts from the end.
+        out_axes: The axis of each result along which the elements are stacked: a tree prefix of
+            ints and None (one value, equal for all elements).
+        axis_name: A name of the axis, for collectives in `fun`.
+        axis_size: The length of the axis; needed where no argument is mapped.
+        spmd_axis_name: The mesh axis, or axes, over which the mapped axis is split inside of
+            sharding constraints in `fun`.
+
+    Raises ShapeError where mapped axes differ in length, TreeError where a prefix does not fit.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.vmap(lambda x, y: x @ y, in_axes=(0, None))(jnp.ones((3, 2)), jnp.ones(2))
     Array([2., 2., 2.], dtype=float32)
     """
     if not callable(fun):

@@ -45,20 +45,22 @@ _ALL = 1 << 60
 def restore(path: str | os.PathLike[str], like: Any = None, shardings: Any = None) -> Any:
     """The tree that was saved at `path`.
 
-    like: a tree of the same structure, of arrays, `ShapeDtypeStruct`s, numbers and strings; its
-    shapes and dtypes have to be those that were saved. The result has its containers, and arrays
-    where it has arrays, with its shardings. Without it named tuples and classes come back as
-    dicts, and arrays on the default device.
+    Every process of the program has to call it, and reads only what its devices need. See `save`
+    for an example.
 
-    shardings: where arrays are to be, as a tree prefix of the result: shardings, devices, specs
-    over the mesh in force, or None, which leaves it to `like`. The mesh and the number of processes
-    may be others than those of the program that saved.
-
-    Every process of the program has to call it, and reads only what its devices need.
+    Args:
+        path: The directory that was saved.
+        like (tree of arrays): A tree of the same structure, of arrays, `ShapeDtypeStruct`s, numbers
+            and strings; its shapes and dtypes have to be those that were saved. The result has its
+            containers, and arrays where it has arrays, with its shardings. Without it named tuples
+            and classes come back as dicts, and arrays on the default device.
+        shardings (tree of shardings): Where arrays are to be, as a tree prefix of the result:
+            shardings, devices, specs over the mesh in force, or None, which leaves it to `like`.
+            The mesh and the number of processes may be others than those of the program that saved.
 
     Raises CheckpointError where the checkpoint is missing, incomplete or changed, TreeError,
     ShapeError, DTypeError or WeftTypeError where `like` does not fit, and PlatformError without
-    TensorStore. See `save` for an example.
+    TensorStore.
     """
     operation = "checkpoints.restore"
     return read(checked_path(path, operation), like, shardings, operation)

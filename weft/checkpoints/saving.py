@@ -53,10 +53,13 @@ _SYNCS = 16
 def save(path: str | os.PathLike[str], tree: Any) -> None:
     """Saves a tree of arrays as the directory `path`, which comes to be when all of it is written.
 
-    Leaves are arrays of weft (also over several processes, and random keys), NumPy arrays, and
-    Python's numbers and strings. Every process of the program has to call it, and writes the parts
-    of arrays that its devices have; of what each process has for itself, that of process 0 is
-    saved. The directory has to be on a file system that all processes see.
+    Every process of the program has to call it, and writes the parts of arrays that its devices
+    have; of what each process has for itself, that of process 0 is saved.
+
+    Args:
+        path: The directory to make, on a file system that all processes see.
+        tree (tree of arrays): What is saved. Leaves are arrays of weft (also over several
+            processes, and random keys), NumPy arrays, and Python's numbers and strings.
 
     Raises WeftValueError where there is something at `path` already, WeftTypeError for leaves that
     cannot be saved, CheckpointError where a process cannot write its part (nothing is left at

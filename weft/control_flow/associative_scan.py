@@ -34,15 +34,21 @@ def associative_scan(
 ) -> T:
     """Returns `fn(… fn(fn(e0, e1), e2) …, ei)` for each i along an axis of `elems`.
 
-    `elems` is a tree of arrays that have one length along `axis`; `fn` takes two such trees with
-    any number of elements along that axis, combines them element by element and is associative.
-    With `reverse` the combinations begin at the end. `fn` is called once per level of the tree,
-    2 log2(n) times. Raises ShapeError for lengths that differ, TreeError or WeftTypeError for a
-    function that changes structure, shapes or dtypes; under `argument_rule="jax"` results of
-    another structure with as many leaves are taken leaf by leaf.
+    `fn` is called once per level of the tree of combinations, 2 log2(n) times.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.lax.associative_scan(wnp.add, wnp.arange(5))
+    Args:
+        fn: An associative function. It takes two trees like `elems`, with any number of elements
+            along the axis, and combines them element by element.
+        elems: A tree of arrays that have one length along the axis.
+        reverse: Whether the combinations begin at the end.
+        axis: The axis of all arrays.
+
+    Raises ShapeError for lengths that differ, TreeError or WeftTypeError for a function that
+    changes structure, shapes or dtypes; under `argument_rule="jax"` results of another structure
+    with as many leaves are taken leaf by leaf.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.lax.associative_scan(jnp.add, jnp.arange(5))
     Array([ 0,  1,  3,  6, 10], dtype=int32)
     """
     name = check_function("associative_scan", fn, wanted="a function of two trees")

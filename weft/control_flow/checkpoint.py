@@ -76,13 +76,18 @@ def checkpoint(
     """Returns `fun` with derivatives that keep only its arguments and compute the rest again.
 
     Memory is traded for time: of a chain of n functions, each with checkpoint, a gradient keeps n
-    arguments and the intermediate values of one. `policy` says which intermediate values to keep
-    all the same (see `weft.checkpoint_policies`). `prevent_cse=False` allows the compiler to undo
-    the trade, and saves it work inside `scan`, where it cannot. Arguments in `static_argnums` are
-    handed on as they are; the others are traced, so `fun` cannot branch on their values.
+    arguments and the intermediate values of one.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.grad(weft.checkpoint(lambda x: wnp.sin(wnp.sin(x))))(0.0)
+    Args:
+        fun: The function, of trees of arrays. It is traced, so it cannot branch on their values.
+        prevent_cse: Whether the compiler is kept from undoing the trade. False saves it work inside
+            `scan`, where it cannot undo it.
+        policy: Says which intermediate values are kept all the same (see
+            `weft.checkpoint_policies`); None keeps none.
+        static_argnums: The positions of arguments that are handed on as they are, untraced.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.grad(weft.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
     name = check_function("checkpoint", fun)

@@ -106,9 +106,18 @@ def cond(
 def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = NOT_GIVEN) -> Any:
     """Returns `true_fun(*operands)` where the boolean `pred` holds, else `false_fun(*operands)`.
 
-    `pred` is a scalar. Both functions are traced; their results have one structure, and leaf by
-    leaf one shape and dtype (WeftTypeError shows the leaves that differ). Only the chosen one is
-    computed, except under a `vmap` that maps `pred`.
+    Both functions are traced. Only the chosen one is computed, except under a `vmap` that maps
+    `pred`.
+
+    Args:
+        pred (bool or array): A scalar, which may be traced.
+        true_fun (Callable): The function that is applied where `pred` holds.
+        false_fun (Callable): The other one. The results of both have one structure, and leaf by
+            leaf one shape and dtype.
+        operands: The arguments of both functions: trees of arrays.
+        operand: One argument of both, as a keyword; not together with `operands`.
+
+    Raises WeftTypeError where the results of both differ, showing the leaves that do.
 
     >>> import weft
     >>> weft.lax.cond(True, lambda x: x + 1.0, lambda x: x - 1.0, 3.0)
@@ -162,7 +171,15 @@ def switch(
 ) -> Any:
     """Returns `branches[index](*operands)` for an integer scalar `index`, which may be traced.
 
-    An index out of range is clamped to the nearest branch. Results of branches as for `cond`.
+    Args:
+        index (int or array): Which branch is taken. An index out of range is clamped to the nearest
+            branch.
+        branches: The functions. Their results have one structure, and leaf by leaf one shape and
+            dtype.
+        operands: The arguments of all branches: trees of arrays.
+        operand: One argument of all, as a keyword; not together with `operands`.
+
+    Raises WeftTypeError where the results of branches differ, showing the leaves that do.
 
     >>> import weft
     >>> weft.lax.switch(1, [lambda x: x, lambda x: 10.0 * x], 3.0)

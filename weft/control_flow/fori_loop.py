@@ -61,9 +61,16 @@ def fori_loop(
     """Runs `val = body_fun(i, val)` for `i` from `lower` to `upper` (exclusive); returns the last.
 
     Where both bounds are known it becomes a `scan` and has derivatives in both modes; otherwise a
-    `while_loop`, which has forward ones. `unroll` (as for `scan`) needs known bounds. The bounds
-    are real scalars, of one dtype where they are integers (Python numbers yield). Errors are those
-    of `while_loop`. `progress` tells how far the loop is, as that of `scan`.
+    `while_loop`, which has forward ones. Errors are those of `while_loop`.
+
+    Args:
+        lower (int or array): The first index: a real scalar.
+        upper (int or array): The index before which the loop ends, of the same dtype (Python
+            numbers yield).
+        body_fun: From the index and the carried tree to the next tree.
+        init_val (tree of arrays): The first carried tree.
+        unroll: How many steps one round takes, as for `scan`; needs known bounds.
+        progress: Tells how far the loop is, as that of `scan`.
 
     >>> import weft
     >>> weft.lax.fori_loop(0, 5, lambda i, total: total + i, 0)

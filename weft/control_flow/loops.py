@@ -88,23 +88,32 @@ def scan(
 ) -> tuple[Any, Any]:
     """Runs `carry, y = f(carry, x)` along `xs`; returns the last carry and all `y`, stacked.
 
-    `init` is the first carry, `xs` a tree of arrays with one leading length (or None, with
-    `length`), and each `y` is stacked along a new leading axis: all of them any trees. The carry
-    keeps its structure, shapes and dtypes; Python numbers in `init` take the dtype that comes out.
-    `reverse` goes from the last element to the first, with each `y` at the index of its `x`.
-    `unroll` says how many steps one round of the compiled loop takes (True or 0: all of them). `f`
-    is traced once, and the loop can be differentiated in both modes. `_split_transpose` changes
-    nothing: it names a variant of JAX's backward loop, which computes the same.
+    The carry, each `x` and each `y` are any trees. `f` is traced once, and the loop can be
+    differentiated in both modes.
 
-    `progress` tells how far the loop is, in about a hundred updates: True writes lines to standard
-    error, a text is their label, and a function is called as `progress(done, total)` instead. In
-    derivatives it tells of the forward pass, and in a `shard_map` of the first device.
+    Args:
+        f: The step, from the carry and an element of `xs` to the next carry and a result.
+        init (tree of arrays): The first carry. The carry keeps its structure, shapes and dtypes;
+            Python numbers in it take the dtype that comes out.
+        xs (tree of arrays): Arrays with one leading length, along which the loop runs. None needs
+            `length`, and `f` gets None.
+        length: The number of steps; by default the leading length of `xs`.
+        reverse: Whether it goes from the last element to the first, with each `y` at the index of
+            its `x`.
+        unroll: How many steps one round of the compiled loop takes (True or 0: all of them).
+        _split_transpose: Changes nothing: it names a variant of JAX's backward loop, which computes
+            the same.
+        progress: Tells how far the loop is, in about a hundred updates: True writes lines to
+            standard error, a text is their label, and a function is called as
+            `progress(done, total)` instead. In derivatives it tells of the forward pass, and in a
+            `shard_map` of the first device.
 
-    Raises TreeError or WeftTypeError for a carry that changes (leaf by leaf), ShapeError for `xs`
-    of different lengths, WeftValueError for a negative or missing length.
+    Returns the last carry, and the results stacked along a new leading axis. Raises TreeError or
+    WeftTypeError for a carry that changes (leaf by leaf), ShapeError for `xs` of different lengths,
+    WeftValueError for a negative or missing length.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.lax.scan(lambda total, x: (total + x, total), 0.0, wnp.arange(4.0))
+    >>> import weft, weft.numpy as jnp
+    >>> weft.lax.scan(lambda total, x: (total + x, total), 0.0, jnp.arange(4.0))
     (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
     """
     check_function("scan", f)
@@ -314,11 +323,16 @@ def _pair(what: str, name: str, out_tree: Any, carry_tree: Any) -> Any:
 def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
     """Applies `f` to each element along the leading axis of `xs` in turn, and stacks the results.
 
-    As `weft.vmap(f)(xs)`, in the memory of one application; with `batch_size`, of that many, which
-    are computed together. Errors are those of `scan`.
+    As `weft.vmap(f)(xs)`, in the memory of one application. Errors are those of `scan`.
 
-    >>> import weft, weft.numpy as wnp
-    >>> weft.lax.map(lambda x: x * x, wnp.arange(4.0))
+    Args:
+        f: The function of one element.
+        xs (tree of arrays): Arrays with one leading length.
+        batch_size: How many elements are computed together, in the memory of that many
+            applications; None for one at a time.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.lax.map(lambda x: x * x, jnp.arange(4.0))
     Array([0., 1., 4., 9.], dtype=float32)
     """
     name = check_function("map", f)

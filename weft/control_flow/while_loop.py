@@ -115,13 +115,18 @@ def while_loop(
 ) -> Any:
     """Runs `val = body_fun(val)` from `init_val` while `cond_fun(val)` holds; returns the last one.
 
-    The carried tree keeps its structure, shapes and dtypes; Python numbers in it take the dtype
-    that comes out. `cond_fun` returns a boolean scalar. The loop has forward derivatives; for
-    `grad`, use `fori_loop` with known bounds or `scan`. Raises TreeError or WeftTypeError for a
-    carry that changes, leaf by leaf, or a condition that is no boolean scalar.
+    The loop has forward derivatives; for `grad`, use `fori_loop` with known bounds or `scan`.
 
-    `progress` tells how far the loop is, as that of `scan`; a function gets None as the number of
-    all steps, until the loop has ended.
+    Args:
+        cond_fun: From the carried tree to a boolean scalar: whether to go on.
+        body_fun: From the carried tree to the next one.
+        init_val (tree of arrays): The first one. The tree keeps its structure, shapes and dtypes;
+            Python numbers in it take the dtype that comes out.
+        progress: Tells how far the loop is, as that of `scan`; a function gets None as the number
+            of all steps, until the loop has ended.
+
+    Raises TreeError or WeftTypeError for a carry that changes, leaf by leaf, or a condition that is
+    no boolean scalar.
 
     >>> import weft
     >>> weft.lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 1)

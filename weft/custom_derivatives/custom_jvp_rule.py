@@ -52,22 +52,27 @@ custom_jvp_p = custom_primitive("custom_jvp")
 class custom_jvp(CustomFunction[P, R]):
     """A function whose derivative is computed by the user's rule, set with `defjvp`.
 
-    `fun` takes and returns trees of arrays; keyword arguments and defaults are resolved by its
-    signature. Arguments in `nondiff_argnums` or `nondiff_argnames` may be any Python objects; the
-    rule gets them first. Traced values that the function closes over are differentiated through the
-    function by ordinary rules; the rule is for the arguments.
+    Traced values that the function closes over are differentiated through the function by ordinary
+    rules; the rule is for the arguments.
+
+    Args:
+        fun: The function, of trees of arrays. Keyword arguments and defaults are resolved by its
+            signature.
+        nondiff_argnums: The positions of arguments that have no derivative. They may be any Python
+            objects; the rule gets them first.
+        nondiff_argnames: The names of such arguments.
 
     Raises WeftTypeError when called without a rule, and for arguments that are no arrays;
     WeftValueError for argument numbers and names that do not exist.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> @weft.custom_jvp
     ... def log1pexp(x):
-    ...     return wnp.log(1.0 + wnp.exp(x))
+    ...     return jnp.log(1.0 + jnp.exp(x))
     >>> @log1pexp.defjvp
     ... def log1pexp_jvp(primals, tangents):
     ...     (x,), (t,) = primals, tangents
-    ...     return log1pexp(x), t * (1.0 - 1.0 / (1.0 + wnp.exp(x)))
+    ...     return log1pexp(x), t * (1.0 - 1.0 / (1.0 + jnp.exp(x)))
     >>> weft.grad(log1pexp)(100.0)
     Array(1., dtype=float32, weak_type=True)
     """
@@ -95,7 +100,7 @@ class custom_jvp(CustomFunction[P, R]):
 
         Raises WeftTypeError where the function has arguments without derivatives.
 
-        >>> import weft, weft.numpy as wnp
+        >>> import weft, weft.numpy as jnp
         >>> f = weft.custom_jvp(lambda x, y: x * y)
         >>> f.defjvps(lambda t, out, x, y: t * y, None)
         >>> weft.grad(f, (0, 1))(2.0, 3.0)[0]

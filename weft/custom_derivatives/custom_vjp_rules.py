@@ -80,19 +80,24 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 class custom_vjp(CustomFunction[P, R]):
     """A function whose derivative is computed by the user's pair of rules, set with `defvjp`.
 
-    `fun` takes and returns trees of arrays; keyword arguments and defaults are resolved by its
-    signature. Arguments in `nondiff_argnums` or `nondiff_argnames` may be any Python objects.
     Traced values that the function closes over are differentiated through the function by ordinary
     rules; the pair is for the arguments. Forward mode transposes the backward rule.
+
+    Args:
+        fun: The function, of trees of arrays. Keyword arguments and defaults are resolved by its
+            signature.
+        nondiff_argnums: The positions of arguments that have no derivative. They may be any Python
+            objects; the backward rule gets them first.
+        nondiff_argnames: The names of such arguments.
 
     Raises WeftTypeError when called without rules, and for arguments that are no arrays;
     WeftValueError for argument numbers and names that do not exist.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> @weft.custom_vjp
     ... def clipped(x):
     ...     return x
-    >>> clipped.defvjp(lambda x: (x, None), lambda _, ct: (wnp.clip(ct, -1.0, 1.0),))
+    >>> clipped.defvjp(lambda x: (x, None), lambda _, ct: (jnp.clip(ct, -1.0, 1.0),))
     >>> weft.grad(lambda x: 5.0 * clipped(x))(2.0)
     Array(1., dtype=float32, weak_type=True)
     """

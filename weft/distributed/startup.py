@@ -49,15 +49,23 @@ def initialize(
 
     To be called before anything that uses a device. What is not given is found in the environment:
     variables of weft's own (WEFT_COORDINATOR_ADDRESS, WEFT_NUM_PROCESSES, WEFT_PROCESS_ID, which
-    `python -m weft.launch` sets), of Slurm, of Open MPI, or of an indexed job of Kubernetes;
-    `cluster_detection_method` ("weft", "slurm", "open_mpi", "kubernetes") allows only one of these.
+    `python -m weft.launch` sets), of Slurm, of Open MPI, or of an indexed job of Kubernetes.
 
-    coordinator_address: "host:port", where process 0 is reached by all; it listens there, or at
-    `coordinator_bind_address`. local_device_ids: which GPUs of the machine are this process's.
-    initialization_timeout: seconds in which all processes have to come. heartbeat_timeout_seconds:
-    how long a machine may be silent. shutdown_timeout_seconds: how long a process that has come to
-    its end waits for the others. watchdog_seconds: after so long a wait for others, what each
-    process does is printed to standard error. slice_index and partition_index have no meaning here.
+    Args:
+        coordinator_address: "host:port", where all processes reach process 0, which listens there.
+        num_processes: How many processes there are.
+        process_id: The number of this process, from 0.
+        local_device_ids: Which GPUs of the machine are this process's.
+        cluster_detection_method: "weft", "slurm", "open_mpi" or "kubernetes": the only environment
+            that is looked at.
+        initialization_timeout: The seconds in which all processes have to come.
+        heartbeat_timeout_seconds: How long a machine may be silent.
+        shutdown_timeout_seconds: How long a process that has come to its end waits for the others.
+        coordinator_bind_address: Where process 0 listens, if that is another address.
+        slice_index: Has no meaning here.
+        partition_index: Has no meaning here.
+        watchdog_seconds: After so long a wait for others, what each process does is printed to
+            standard error.
 
     Raises WeftValueError for arguments and variables that are missing or contradict each other,
     GuardError where a device was used before or this was called before, and DistributedError where

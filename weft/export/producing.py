@@ -63,32 +63,35 @@ def export(
 ) -> Callable[..., Exported]:
     """Returns a function from arguments, or their types, to `fun_jit` as an `Exported`.
 
-    `fun_jit` is a function made by `weft.jit`, or one of weft's own; the shardings of its arguments
-    and results are exported with it, donation and layouts are not. The result is called like
-    `fun_jit`, with arrays or `ShapeDtypeStruct`s in place of arrays; static arguments are fixed by
-    the call, and are no arguments of the exported function. Arrays that the function closes over
-    become a part of it.
-    Structs may have symbolic dimensions (`symbolic_shape`): the exported function then takes arrays
-    of all sizes that the constraints allow. It is made by tracing the function for several sizes;
-    where the program differs in more than numbers InconclusiveDimensionOperation is raised.
-    `platforms` are names among 'cpu', 'cuda', 'rocm', 'tpu', by default the platform of the current
-    backend; none of them need be here.
+    The shardings of arguments and results are exported with the function, donation and layouts are
+    not. The result is called like `fun_jit`, with arrays or `ShapeDtypeStruct`s in place of arrays;
+    static arguments are fixed by the call, and are no arguments of the exported function. Arrays
+    that the function closes over become a part of it. Structs may have symbolic dimensions
+    (`symbolic_shape`): the exported function then takes arrays of all sizes that the constraints
+    allow. It is made by tracing the function for several sizes; where the program differs in more
+    than numbers InconclusiveDimensionOperation is raised.
+
+    Args:
+        fun_jit: A function made by `weft.jit`, or one of weft's own.
+        platforms: Names among "cpu", "cuda", "rocm" and "tpu", by default the platform of the
+            current backend. None of them need be here.
+        disabled_checks: Checks that are left out (see `DisabledSafetyCheck`).
 
     Raises WeftArgumentError for a function that is not jitted, TreeError for containers of a class
     that is not registered (see `register_pytree_node_serialization`), WeftValueError for a platform
     that does not exist, and for custom calls in the function, and WeftNotImplementedError for
     callbacks and other effects in it.
 
-    >>> import weft, weft.numpy as wnp
+    >>> import weft, weft.numpy as jnp
     >>> from weft import export
     >>> @weft.jit
     ... def f(x):
-    ...     return 2.0 * wnp.sin(x)
+    ...     return 2.0 * jnp.sin(x)
     >>> exported = export.export(f)(weft.ShapeDtypeStruct((3,), "float32"))
     >>> exported
     <Exported f: (f32[3]) -> (f32[3]) on cpu>
     >>> data = exported.serialize()
-    >>> export.deserialize(data).call(wnp.zeros(3))
+    >>> export.deserialize(data).call(jnp.zeros(3))
     Array([0., 0., 0.], dtype=float32)
     """
     if not isinstance(fun_jit, Jitted) and getattr(fun_jit, "__module__", "").startswith("weft."):

@@ -78,7 +78,9 @@ if TYPE_CHECKING:
 _LAZY_MODULES = ("weft.numpy.fft", "weft.numpy.linalg")
 _LAZY_NAMES = {
     "weft.numpy.bit_packing": "packbits unpackbits",
-    "weft.numpy.files": "load save savez savez_compressed",
+    "weft.numpy.files": (
+        "frombuffer fromfile fromiter fromstring load save savez savez_compressed"
+    ),
     "weft.numpy.index_tricks": "c_ index_exp mgrid ogrid r_ s_",
     "weft.numpy.known_values": (
         "array2string ascontiguousarray common_type min_scalar_type ndenumerate ndindex "

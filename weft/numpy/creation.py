@@ -27,7 +27,6 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )  # fmt: skip
-from weft.function_keys.known_pure import impure
 from weft.numpy.arguments import broadcasted, check_arrays, check_fits, check_flag, shape_of
 from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import as_operand
@@ -43,9 +42,8 @@ from weft.sharding import Layout, Sharding
 from weft.typing import ArrayLike
 
 __all__ = [
-    "array", "asarray", "astype", "copy", "empty", "empty_like", "from_dlpack", "frombuffer",
-    "fromfile", "fromiter", "fromstring", "full", "full_like", "ones", "ones_like", "zeros",
-    "zeros_like",
+    "array", "asarray", "astype", "copy", "empty", "empty_like", "from_dlpack", "full", "full_like",
+    "ones", "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip
 
 # Up to this many elements a copy from the host is faster than a compilation.
@@ -64,11 +62,19 @@ def array(
 ) -> Array:
     """An array of the values of numbers, arrays, or (nested) lists and tuples of those.
 
-    dtype: by default that to which the values promote; Python numbers and NumPy arrays take the
-    default width. copy: True for a new array, None for one only where it is needed; with False
-    that is a WeftValueError. ndmin: dimensions of length 1 are put in front up to this number.
-    order: "K" or "C"; arrays have no other order. Raises OverflowError for an integer that does not
-    fit, WeftTypeError for what holds no numbers, ValueError for lists of differing lengths.
+    Args:
+        object (array-like): The numbers, arrays, lists or tuples.
+        dtype (dtype): By default that to which the values promote; Python numbers and NumPy arrays
+            take the default width.
+        copy: True for a new array, None for one only where it is needed. False never copies, and
+            raises WeftValueError where that is needed.
+        order: "K" or "C"; arrays have no other order.
+        ndmin: Dimensions of length 1 are put in front up to this number.
+        device (device or sharding): Where the array is put; by default it is not moved.
+        out_sharding (sharding): The same, by another name; only one of both is given.
+
+    Raises OverflowError for an integer that does not fit, WeftTypeError for what holds no numbers,
+    ValueError for lists of differing lengths.
 
     >>> array([[1, 2], [3, 4]])
     Array([[1, 2],
@@ -121,8 +127,16 @@ def asarray(
 ) -> Array:
     """An array of the values of `a`, which is returned as it is where it is an array already.
 
-    Arguments as of `array`; with `copy=True` the result is a new array, and `copy=False` raises
-    WeftValueError for what is no array yet, or has another dtype or device.
+    Args:
+        a (array-like): An array, a number, or (nested) lists and tuples of those.
+        dtype (dtype): By default that to which the values promote, as for `array`.
+        order: "K" or "C"; arrays have no other order.
+        copy: True for a new array, None for one only where it is needed, False for none.
+        device (device or sharding): Where the array is put; by default it is not moved.
+        out_sharding (sharding): The same, by another name; only one of both is given.
+
+    With `copy=False` raises WeftValueError for what is no array yet, or has another dtype or
+    device.
 
     >>> asarray(3.5)
     Array(3.5, dtype=float32, weak_type=True)
@@ -426,55 +440,6 @@ def _stored_order(x: np.ndarray[Any, Any], layout: Layout) -> Layout:
     if x.size < 2 or by_stride == real:
         return layout
     return Layout((*(d for d in range(x.ndim) if x.shape[d] == 1), *by_stride))
-
-
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
-    """An array of one dimension from the bytes of a buffer; `dtype` says how they are read.
-
-    >>> frombuffer(b"abc", "uint8")
-    Array([97, 98, 99], dtype=uint8)
-    """
-    return asarray(_read(np.frombuffer, buffer, dtype, count=count, offset=offset), dtype)
-
-
-@impure
-def fromfile(
-    file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0
-) -> Array:
-    """An array of one dimension from a file that `ndarray.tofile` wrote; arguments as in NumPy.
-
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "numbers")
-    ...     np.array([1, 2, 3], "int32").tofile(path)
-    ...     fromfile(path, "int32", offset=4)
-    Array([2, 3], dtype=int32)
-    """
-    return asarray(_read(np.fromfile, file, dtype, count=count, sep=sep, offset=offset), dtype)
-
-
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
-    """An array of one dimension from numbers written in a text, between separators.
-
-    >>> fromstring("1 2 3", "int32", sep=" ")
-    Array([1, 2, 3], dtype=int32)
-    """
-    return asarray(_read(np.fromstring, string, dtype, count=count, sep=sep), dtype)
-
-
-def _read(function: Any, source: Any, dtype: Any, **options: Any) -> np.ndarray[Any, Any]:
-    # Bytes are read in the width that NumPy gives to `float` and `int`, and narrowed afterwards.
-    read = dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype)
-    return np.asarray(function(source, dtype=read, **options))
-
-
-def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:
-    """An array of one dimension from an iterable of numbers.
-
-    >>> fromiter(range(3), "int32")
-    Array([0, 1, 2], dtype=int32)
-    """
-    return asarray(np.fromiter(iter, dtype=dtypes.requested(dtype), count=count), dtype)
 
 
 def _constant(shape: tuple[int, ...], value: Any, dtype: Any, weak_type: bool = False) -> Any:

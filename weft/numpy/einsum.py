@@ -282,12 +282,22 @@ def einsum(
 ) -> Array:
     """The sum of products that subscripts in Einstein's notation describe.
 
-    subscripts: as in "ij,jk->ik", with "..." for broadcast dimensions; labels that the result does
-    not have are summed over. Also einsum(x, [0, 1], y, [1, 2], [0, 2]). optimize: how the order of
-    contractions is found (opt_einsum's names; False for left to right, or a list of pairs).
-    preferred_element_type: the dtype of the sums and of the result; precision: "default", "high",
-    "highest". _dot_general: the function that multiplies, by default `weft.lax.dot_general`; it is
-    called with the operands, the dimension numbers, the precision and preferred_element_type=.
+    Also called as einsum(x, [0, 1], y, [1, 2], [0, 2]).
+
+    Args:
+        subscripts (str): As in "ij,jk->ik", with "..." for broadcast dimensions; labels that the
+            result does not have are summed over.
+        operands (arrays): An array for each comma-separated part of the subscripts.
+        out: Must be None: arrays are never written to.
+        optimize: How the order of contractions is found (opt_einsum's names; False for left to
+            right, or a list of pairs).
+        precision: "default", "high" or "highest".
+        preferred_element_type (dtype): The dtype of the sums and of the result.
+        _dot_general (Callable): The function that multiplies, by default `weft.lax.dot_general`; it
+            is called with the operands, the dimension numbers, the precision and
+            preferred_element_type=.
+        out_sharding (sharding): How the result is split over devices.
+
     Raises ValueError for subscripts that cannot be read, ShapeError for lengths.
 
     >>> jnp.einsum("ij,j->i", jnp.ones((2, 3)), jnp.arange(3.0))

@@ -1,4 +1,4 @@
-"""Arrays in NumPy's files: `save`, `savez`, `savez_compressed` and `load`."""
+"""Arrays in NumPy's files, and from bytes, texts and iterables: `save`, `load`, `frombuffer` …"""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.argument_errors import not_taken, refusal
+from weft.arrays.array import Array
 from weft.errors import WeftTypeError, WeftValueError
 from weft.function_keys.known_pure import impure
 from weft.numpy.creation import asarray
 from weft.typing import ArrayLike
 
-__all__ = ["load", "save", "savez", "savez_compressed"]
+__all__ = [
+    "frombuffer", "fromfile", "fromiter", "fromstring", "load", "save", "savez", "savez_compressed",
+]  # fmt: skip
 
 File = str | os.PathLike[str] | IO[bytes]
 
@@ -151,3 +154,52 @@ def _array_of(value: np.ndarray[Any, Any]) -> Any:
         wanted = "numbers or booleans; numpy.load reads the others"
         raise refusal(WeftValueError, message, "load", f"dtype {value.dtype}", wanted)
     return asarray(value)
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
+    """An array of one dimension from the bytes of a buffer; `dtype` says how they are read.
+
+    >>> jnp.frombuffer(b"abc", "uint8")
+    Array([97, 98, 99], dtype=uint8)
+    """
+    return asarray(_read(np.frombuffer, buffer, dtype, count=count, offset=offset), dtype)
+
+
+@impure
+def fromfile(
+    file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0
+) -> Array:
+    """An array of one dimension from a file that `ndarray.tofile` wrote; arguments as in NumPy.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "numbers")
+    ...     np.array([1, 2, 3], "int32").tofile(path)
+    ...     jnp.fromfile(path, "int32", offset=4)
+    Array([2, 3], dtype=int32)
+    """
+    return asarray(_read(np.fromfile, file, dtype, count=count, sep=sep, offset=offset), dtype)
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
+    """An array of one dimension from numbers written in a text, between separators.
+
+    >>> jnp.fromstring("1 2 3", "int32", sep=" ")
+    Array([1, 2, 3], dtype=int32)
+    """
+    return asarray(_read(np.fromstring, string, dtype, count=count, sep=sep), dtype)
+
+
+def _read(function: Any, source: Any, dtype: Any, **options: Any) -> np.ndarray[Any, Any]:
+    # Bytes are read in the width that NumPy gives to `float` and `int`, and narrowed afterwards.
+    read = dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype)
+    return np.asarray(function(source, dtype=read, **options))
+
+
+def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:
+    """An array of one dimension from an iterable of numbers.
+
+    >>> jnp.fromiter(range(3), "int32")
+    Array([0, 1, 2], dtype=int32)
+    """
+    return asarray(np.fromiter(iter, dtype=dtypes.requested(dtype), count=count), dtype)

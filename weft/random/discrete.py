@@ -44,17 +44,23 @@ def categorical(
 ) -> Array:
     """Positions along an axis of `logits`, with probabilities proportional to exp(logits).
 
-    `shape` ends with the shape of `logits` without the axis, which it is by default; the dimensions
-    before it count independent draws, or with `replace=False` draws without repetition. `mode` is
-    that of `gumbel`.
-
     The maximum of the logits, each with a Gumbel distributed number added, is at a position of that
     distribution (the "Gumbel-max trick": J. Yellott, Journal of Mathematical Psychology 15, 1977),
     and the k largest are k draws without repetition.
 
-    >>> import weft, weft.numpy as wnp
+    Args:
+        key (Array): A random key.
+        logits (Array): Logarithms of the probabilities, up to a constant.
+        axis: The axis of `logits` along which the positions are.
+        shape: Ends with the shape of `logits` without the axis, which it is by default; the
+            dimensions before it count draws.
+        replace: Whether draws are independent. With False no position is drawn twice.
+        mode: That of `gumbel`.
+        out_sharding (sharding): How the result is split over devices.
+
+    >>> import weft, weft.numpy as jnp
     >>> weft.random.categorical(
-    ...     weft.random.key(0), wnp.log(wnp.array([0.5, 0.25, 0.25])), shape=(4,)
+    ...     weft.random.key(0), jnp.log(jnp.array([0.5, 0.25, 0.25])), shape=(4,)
     ... )
     Array([1, 0, 2, 1], dtype=int32)
     """

@@ -42,8 +42,13 @@ __all__ = [
 def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Normally distributed numbers of mean 0 and variance 1.
 
-    `dtype` is a floating-point or complex one, by default float32 (float64 with `enable_x64`); of
-    complex numbers, real and imaginary part are independent, of variance 1/2 each.
+    Args:
+        key (Array): A random key.
+        shape: The shape of the result.
+        dtype (dtype): A floating-point or complex dtype, by default float32 (float64 with
+            `enable_x64`). Of complex numbers, real and imaginary part are independent, of variance
+            1/2 each.
+        out_sharding (sharding): How the result is split over devices.
 
     >>> import weft
     >>> print(weft.random.normal(weft.random.key(0)))
@@ -86,8 +91,13 @@ def truncated_normal(
 ) -> Array:
     """Numbers that are normally distributed between two bounds, and never outside.
 
-    The bounds are numbers or arrays that broadcast to `shape`, by default the shape to which
-    they broadcast together.
+    Args:
+        key (Array): A random key.
+        lower (number or Array): The lower bound; it broadcasts to `shape`.
+        upper (number or Array): The upper bound; it broadcasts to `shape`.
+        shape: The shape of the result, by default the one to which the bounds broadcast together.
+        dtype (dtype): A floating-point dtype, by default float32 (float64 with `enable_x64`).
+        out_sharding (sharding): How the result is split over devices.
 
     >>> import weft
     >>> print(weft.random.truncated_normal(weft.random.key(0), -1, 1))

@@ -41,12 +41,16 @@ register(UNSAFE_RBG)
 
 
 def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
-    """A random key from a seed, which is an integer or an integer array without dimensions.
+    """A random key from a seed.
 
-    Of a Python integer the low 32 bits count, or with `enable_x64` all 64. `impl` names the
-    generator: "threefry2x32" (the default: see the setting `default_prng_impl`), "rbg" or
-    "unsafe_rbg", whose bits are Philox's, or one defined by `weft.extend.random`; `dtype`, a dtype
-    of keys, does the same.
+    Args:
+        seed (int or Array): An integer, or an integer array without dimensions. Of a Python integer
+            the low 32 bits count, or with `enable_x64` all 64.
+        impl: The name of the generator: "threefry2x32" (the default: see the setting
+            `default_prng_impl`), "rbg" or "unsafe_rbg", whose bits are Philox's, or one defined by
+            `weft.extend.random`.
+        dtype: A dtype of keys, which says the same as `impl`.
+
     Raises OverflowError for a seed of more than 64 bits, WeftTypeError for one that is no integer.
 
     >>> import weft
@@ -168,8 +172,11 @@ def _seed(seed: Any, generator: Generator, typed: bool) -> Any:
 
 
 def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
-    """New keys from a key, which is not to be used again: an array of keys of shape (num,), or of
-    the shape that `num` is.
+    """New keys from a key, which is not to be used again.
+
+    Args:
+        key (Array): A random key.
+        num: How many: an array of keys of shape (num,), or of the shape that `num` is.
 
     >>> import weft
     >>> first, second = weft.random.split(weft.random.key(0))
@@ -198,9 +205,12 @@ def _split(key: Any, shape: tuple[int, ...]) -> Any:
 def fold_in(key: Any, data: Any) -> Array:
     """A new key from a key and an integer (32 bits): distinct integers give independent keys.
 
-    `data` is an integer or an integer array without dimensions; a negative one of NumPy or in an
-    array stands for its 32 bits. Raises OverflowError for what does not fit in 32 bits, and for a
-    negative Python integer.
+    Args:
+        key (Array): A random key.
+        data (int or Array): An integer, or an integer array without dimensions. A negative one of
+            NumPy or in an array stands for its 32 bits.
+
+    Raises OverflowError for what does not fit in 32 bits, and for a negative Python integer.
 
     >>> import weft
     >>> weft.random.key_data(weft.random.fold_in(weft.random.key(0), 1))

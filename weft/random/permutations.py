@@ -40,7 +40,12 @@ def permutation(
 ) -> Array:
     """The slices of an array along an axis in random order, or the numbers 0, …, x - 1.
 
-    With `independent=True` every line along the axis gets an order of its own.
+    Args:
+        key (Array): A random key.
+        x (int or Array): The array, or how many numbers.
+        axis: The axis whose order is random.
+        independent: Whether every line along the axis gets an order of its own.
+        out_sharding (sharding): How the result is split over devices.
 
     >>> import weft
     >>> weft.random.permutation(weft.random.key(0), 5)
@@ -136,10 +141,14 @@ def choice(
 ) -> Array:
     """Elements chosen at random: slices of the array `a` along an axis, or numbers of 0, …, a - 1.
 
-    `shape` replaces the axis in the shape of the result, and is all of it where it has no elements;
-    an `a` that is a number has no axes. With `replace=False` no element
-    is chosen twice. `p` gives the probability of each (by default all are equal); `mode` is that of
-    `gumbel`, by which choices without replacement are drawn where there is a `p`.
+    Args:
+        key (Array): A random key.
+        a (int or Array): The array, or how many numbers there are.
+        shape: Replaces the axis in the shape of the result, and is all of it where `a` is a number.
+        replace: Whether an element may be chosen several times.
+        p (Array): The probability of each element; by default all are equal.
+        axis: The axis of `a` along which the elements are.
+        mode: That of `gumbel`, by which choices without replacement are drawn where there is a `p`.
 
     >>> import weft
     >>> weft.random.choice(weft.random.key(0), 5, (3,), replace=False)

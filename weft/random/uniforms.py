@@ -63,10 +63,16 @@ def uniform(
 ) -> Array:
     """Real numbers uniformly distributed in [minval, maxval).
 
-    The bounds are numbers or arrays that broadcast to `shape` (the shape (), to their own of one
-    element); where maxval is not above minval the
-    result is minval. `dtype` is a floating-point one, by default float32 (float64 with
-    `enable_x64`). Where the bounds are not 0 and 1, rounding may lead to maxval.
+    Where the bounds are not 0 and 1, rounding may lead to maxval.
+
+    Args:
+        key (Array): A random key.
+        shape: The shape of the result; (), where the bounds have one element, is theirs.
+        dtype (dtype): A floating-point dtype, by default float32 (float64 with `enable_x64`).
+        minval (number or Array): The lower bound; it broadcasts to `shape`.
+        maxval (number or Array): The upper bound; it broadcasts to `shape`. Where it is not above
+            minval the result is minval.
+        out_sharding (sharding): How the result is split over devices.
 
     >>> import weft
     >>> print(weft.random.uniform(weft.random.key(0)))
@@ -105,9 +111,15 @@ def randint(
 ) -> Array:
     """Integers uniformly distributed in [minval, maxval).
 
-    The bounds are integers or arrays of those that broadcast to `shape`; bounds beyond the range of
-    `dtype` (int32 by default, int64 with `enable_x64`) mean its ends. Where maxval is not above
-    minval the result is minval.
+    Args:
+        key (Array): A random key.
+        shape: The shape of the result.
+        minval (int or Array): The lower bound; it broadcasts to `shape`. Bounds beyond the range of
+            `dtype` mean its ends.
+        maxval (int or Array): The upper bound; it broadcasts to `shape`. Where it is not above
+            minval the result is minval.
+        dtype (dtype): An integer dtype, by default int32 (int64 with `enable_x64`).
+        out_sharding (sharding): How the result is split over devices.
 
     >>> import weft
     >>> weft.random.randint(weft.random.key(0), (4,), 0, 10)
@@ -225,9 +237,13 @@ def bernoulli(
 ) -> Array:
     """Booleans, each True with probability `p`.
 
-    `p` is a number or a floating-point array that broadcasts to `shape` (by default its own).
-    `mode` "high" draws twice as many bits, for probabilities so small that the steps of a uniform
-    number count.
+    Args:
+        key (Array): A random key.
+        p (float or Array): The probability; it broadcasts to `shape`.
+        shape: The shape of the result, by default that of `p`.
+        mode: "low", or "high", which draws twice as many bits, for probabilities so small that the
+            steps of a uniform number count.
+        out_sharding (sharding): How the result is split over devices.
 
     >>> import weft
     >>> weft.random.bernoulli(weft.random.key(0), 0.5, (3,))

@@ -88,40 +88,46 @@ def shard_map(
 ) -> Any:
     """Returns a function that every device of a mesh runs on its own blocks of the arguments.
 
-    `in_specs` say how arguments are split: a `PartitionSpec` for all of them, a tuple with one tree
-    prefix of specs per argument, or a dict from argument names to those. The function sees blocks
-    of the same rank; dimensions that a spec splits over mesh axes are divided by their sizes.
-    Arguments that are passed by keyword take the spec of the parameter of that name. An argument is
-    whole on all devices along axes that its spec does not mention; so are arrays that the function
-    closes over. A spec None hands numbers and what is no array on as they are. `out_specs`, a
-    prefix of the result, say how results are put together: blocks are concatenated along the axes
-    that are mentioned, and are equal along the others, which the types of the blocks prove. `P(...,
-    sum="i")` adds the blocks along an axis up.
-
-    The mesh is that of `weft.set_mesh` where none is given. `axis_names` are the axes that the
-    function is written for, by default all; the others stay with the compiler. Outside of `jit` the
-    function runs operation by operation: values can be printed, and Python can branch on those that
-    are equal on all devices.
-
-    `check_vma=False` leaves out the proof that results are equal where out_specs say so, and
-    changes nothing else. With `auto_pbroadcast=False` operations do not cast operands that vary
-    along fewer axes than others: the function says with `lax.pbroadcast` where derivatives sum.
+    The function sees blocks of the same rank as the arguments; dimensions that a spec splits over
+    mesh axes are divided by their sizes. Arguments that are passed by keyword take the spec of the
+    parameter of that name. Outside of `jit` the function runs operation by operation: values can be
+    printed, and Python can branch on those that are equal on all devices. With only keyword
+    arguments it is a decorator.
 
     Reverse mode sums the cotangent of each argument that is whole on all devices, in an all-reduce
-    of its own. With `bucket_bytes` those of one dtype over the same axes share all-reduces of at
-    most that many bytes (of one cotangent, where that is larger). Results are equal to rounding.
+    of its own.
 
-    With only keyword arguments it is a decorator. Raises AxisError, ShapeError or TreeError where
-    specs do not fit the mesh, the arguments or the results, naming the argument; AxisError where
-    the blocks of a result may differ along an axis that its spec does not mention.
+    Args:
+        f: The function that each device runs. Without it, `shard_map` returns a decorator.
+        mesh: The mesh of devices; by default the one of `weft.set_mesh`.
+        in_specs: How arguments are split: a `PartitionSpec` for all of them, a tuple with one tree
+            prefix of specs per argument, or a dict from argument names to those. An argument is
+            whole on all devices along axes that its spec does not mention; so are arrays that the
+            function closes over. A spec None hands numbers and what is no array on as they are.
+        out_specs: How results are put together, a tree prefix of specs: blocks are concatenated
+            along the axes that are mentioned, and are equal along the others, which the types of
+            the blocks prove. `P(..., sum="i")` adds the blocks along an axis up.
+        axis_names: The mesh axes that the function is written for, by default all; the others stay
+            with the compiler.
+        check_vma: Whether it is proved that results are equal where `out_specs` say so. False
+            changes nothing else.
+        auto_pbroadcast: Whether operations cast operands that vary along fewer axes than others.
+            With False the function says with `lax.pbroadcast` where derivatives sum.
+        bucket_bytes: How many bytes summed cotangents of one dtype over the same axes share in one
+            all-reduce, at most (or those of one cotangent, where that is larger); None for an
+            all-reduce each. Results are equal to rounding.
 
-    >>> import weft, weft.numpy as wnp
+    Raises AxisError, ShapeError or TreeError where specs do not fit the mesh, the arguments or the
+    results, naming the argument; AxisError where the blocks of a result may differ along an axis
+    that its spec does not mention.
+
+    >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import PartitionSpec as P
     >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
     >>> @weft.shard_map(mesh=mesh, in_specs=P("i"), out_specs=P())
     ... def total(block):
     ...     return weft.lax.psum(block.sum(), "i")
-    >>> print(total(wnp.arange(8.0)))
+    >>> print(total(jnp.arange(8.0)))
     28.0
     """
     where = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs}

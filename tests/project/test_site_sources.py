@@ -1,0 +1,135 @@
+"""What Sphinx is given: every page is in the sidebar, and every link leads to a page."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from source_files import ROOT
+from tools import function_pages, site
+
+pytestmark = pytest.mark.fast
+
+TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """All sources, by name."""
+    folder = tmp_path_factory.mktemp("sources")
+    names = site.write_sources(folder, [])
+    texts = [name for name in names if name.endswith(".md")]
+    pages = {name: (folder / name).read_text(encoding="utf-8") for name in texts}
+    return {**pages, **dict.fromkeys(names.difference(texts), "")}
+
+
+def links(text):
+    """The targets of the links outside of code."""
+    outside = site.FENCE.sub("", text)
+    for found in site.LINK.finditer(outside):
+        if not found["code"]:
+            yield found["target"]
+
+
+def test_every_link_leads_to_a_page(sources):
+    dead = []
+    for name, text in sources.items():
+        for target in links(text):
+            file = target.partition("#")[0]
+            there = os.path.normpath(os.path.join(os.path.dirname(name), file))
+            if file and not re.match(r"[a-z]+:", file) and there not in sources:
+                if not (there.startswith("_static/") and (ROOT / "docs" / there).exists()):
+                    dead.append(f"{name}: {target}")
+    assert dead == []
+
+
+def test_every_page_is_in_the_sidebar_or_belongs_to_one_that_is(sources):
+    listed = {"index.md"}
+    for name, text in sources.items():
+        for tree in TOCTREE.findall(text):
+            folder = os.path.dirname(name)
+            inner = [line for line in tree.splitlines() if line and not line.startswith(":")]
+            listed |= {f"{os.path.normpath(os.path.join(folder, line))}.md" for line in inner}
+    pages = {name for name in sources if name.endswith(".md")}
+    assert listed <= pages
+    alone = {name for name in pages - listed if "orphan: true" not in sources[name][:60]}
+    assert alone == set()
+
+
+def test_every_guide_is_a_page(sources):
+    missing = [path for path in site.guides() if str(site.staged_path(path)) not in sources]
+    assert missing == []
+
+
+def test_pages_of_functions(sources):
+    page = sources["api/weft.shard_map.md"]
+    assert "```{py:function} weft.shard_map(f: Callable[..., Any] | None = None, mesh" in page
+    for heading in ("Parameters", "Errors", "Example"):
+        assert f"\n## {heading}\n" in page
+    assert re.search(
+        r"^\| `mesh` \| `AnyMesh \\\| None` \| `None` \| The mesh ", page, re.MULTILINE
+    )
+    assert "weft.shard_map.md" in sources["api/weft.md"]
+    # The same name as a module's, but for the case of its letters.
+    assert {"api/weft.ref.md", "api/weft.Ref-class.md"} <= sources.keys()
+
+
+def test_names_of_files_differ_also_without_case(sources):
+    lower = [name.lower() for name in sources]
+    assert len(lower) == len(set(lower))
+
+
+def test_links_out_of_the_documentation_are_settled():
+    pages = site.Pages({"weft.lax.md#sort": "weft.lax.sort.md"})
+    here = ROOT / "docs" / "guide.md"
+
+    def settled(text):
+        return pages.rewritten(text, here)
+
+    assert settled("[s](api/weft.lax.md#sort)") == "[s](api/weft.lax.sort.md)"
+    assert settled("[test_jit](../tests/dispatch/test_jit.py)") == "`tests/dispatch/test_jit.py`"
+    assert settled("[a test](../tests/dispatch/test_jit.py)") == (
+        "a test (`tests/dispatch/test_jit.py`)"
+    )
+    assert settled("[changes](../CHANGELOG.md)") == "[changes](project/CHANGELOG.md)"
+    assert settled("[digits](../examples/digits.py)") == "[digits](examples/digits.py.md)"
+    assert settled("[x](#there) and [y](https://a.b/c)") == "[x](#there) and [y](https://a.b/c)"
+    assert settled("`[a](../README.md)`") == "`[a](../README.md)`"
+    fenced = "```python\nx[0](../README.md)\n```\n"
+    assert settled(fenced) == fenced
+    assert ROOT / "CHANGELOG.md" in pages.wanted
+
+
+def test_sidebar():
+    found = site.sidebar(
+        ["guide", "shard_map", "new_page", "recipes/README", "recipes/one", "index"]
+    )
+    assert found["First steps"] == ["guide"]
+    assert found["Guides"] == ["new_page"]
+    assert found["Recipes"] == ["recipes/README"]
+    assert found["Many devices"] == ["shard_map"]
+    assert "project/versions" in found["Project"]
+
+
+def test_docstrings_by_parts():
+    text = (
+        "Does it.\n\nIt is quick. Raises ValueError for no.\nsize: how many. Returns two.\n\n"
+        ">>> 1 + 1\n2\n\nAnd more:\n\n>>> 2\n2"
+    )
+    body = function_pages.body_of(text, ["size"])
+    assert body.text == ["Does it.", "It is quick."]
+    assert body.errors == ["ValueError for no."]
+    assert body.returns == ["Returns two."]
+    assert body.examples == [">>> 1 + 1\n2", "And more:", ">>> 2\n2"]
+
+
+def test_versions(tmp_path):
+    for name in (site.version(), "0.0.1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.html").write_text("")
+    site.write_versions(tmp_path)
+    text = (tmp_path / "versions.js").read_text()
+    assert text == f'window.weftVersions = ["{site.version()}", "0.0.1"];\n'
+    assert f"url={site.version()}/index.html" in (tmp_path / "index.html").read_text()
