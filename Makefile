@@ -111,7 +111,7 @@ docs: $(VENV)/installed-run ## docs/api/ and docs/parity.md, from the package as
 	$(PY) tools/parity.py
 
 site: $(VENV)/installed-site ## the documentation as web pages, in build/site: 3 minutes
-	$(PY) tools/site.py $(ARGS)
+	$(PY) tools/build_site.py $(ARGS)
 
 test-site: site $(VENV)/installed-test ## those pages in a browser (the Debian package chromium)
 	WEFT_SITE=build/site $(PY) -m pytest -q tests/project/test_site_in_browser.py

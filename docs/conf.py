@@ -1,4 +1,4 @@
-"""What Sphinx makes of the pages that `tools/site.py` writes."""
+"""What Sphinx makes of the pages that `tools/build_site.py` writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sphinx.environment.adapters.toctree import global_toctree_for_doc
 project = "weft"
 author = "The weft authors"
 project_copyright = "The weft authors"
-# The release is given by tools/site.py, from pyproject.toml.
+# The release is given by tools/build_site.py, from pyproject.toml.
 release = ""
 
 extensions = ["myst_parser", "sphinx_copybutton"]

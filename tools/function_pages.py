@@ -1,7 +1,7 @@
 """The reference of the site: a page per module, and one per public function and class.
 
 They are Markdown for Sphinx with MyST, made from signatures and docstrings when the site is
-built: what `docs/api/` shows on a page per module, by function. `tools/site.py` writes them.
+built: what `docs/api/` shows on a page per module, by function. `tools/build_site.py` writes them.
 """
 
 from __future__ import annotations

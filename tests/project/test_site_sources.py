@@ -8,7 +8,7 @@ import re
 import pytest
 
 from source_files import ROOT
-from tools import function_pages, site
+from tools import build_site, function_pages
 
 pytestmark = pytest.mark.fast
 
@@ -19,7 +19,7 @@ TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 def sources(tmp_path_factory):
     """All sources, by name."""
     folder = tmp_path_factory.mktemp("sources")
-    names = site.write_sources(folder, [])
+    names = build_site.write_sources(folder, [])
     texts = [name for name in names if name.endswith(".md")]
     pages = {name: (folder / name).read_text(encoding="utf-8") for name in texts}
     return {**pages, **dict.fromkeys(names.difference(texts), "")}
@@ -27,8 +27,8 @@ def sources(tmp_path_factory):
 
 def links(text):
     """The targets of the links outside of code."""
-    outside = site.FENCE.sub("", text)
-    for found in site.LINK.finditer(outside):
+    outside = build_site.FENCE.sub("", text)
+    for found in build_site.LINK.finditer(outside):
         if not found["code"]:
             yield found["target"]
 
@@ -59,7 +59,9 @@ def test_every_page_is_in_the_sidebar_or_belongs_to_one_that_is(sources):
 
 
 def test_every_guide_is_a_page(sources):
-    missing = [path for path in site.guides() if str(site.staged_path(path)) not in sources]
+    missing = [
+        path for path in build_site.guides() if str(build_site.staged_path(path)) not in sources
+    ]
     assert missing == []
 
 
@@ -82,7 +84,7 @@ def test_names_of_files_differ_also_without_case(sources):
 
 
 def test_links_out_of_the_documentation_are_settled():
-    pages = site.Pages({"weft.lax.md#sort": "weft.lax.sort.md"})
+    pages = build_site.Pages({"weft.lax.md#sort": "weft.lax.sort.md"})
     here = ROOT / "docs" / "guide.md"
 
     def settled(text):
@@ -103,7 +105,7 @@ def test_links_out_of_the_documentation_are_settled():
 
 
 def test_sidebar():
-    found = site.sidebar(
+    found = build_site.sidebar(
         ["guide", "shard_map", "new_page", "recipes/README", "recipes/one", "index"]
     )
     assert found["First steps"] == ["guide"]
@@ -126,10 +128,10 @@ def test_docstrings_by_parts():
 
 
 def test_versions(tmp_path):
-    for name in (site.version(), "0.0.1"):
+    for name in (build_site.version(), "0.0.1"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "index.html").write_text("")
-    site.write_versions(tmp_path)
+    build_site.write_versions(tmp_path)
     text = (tmp_path / "versions.js").read_text()
-    assert text == f'window.weftVersions = ["{site.version()}", "0.0.1"];\n'
-    assert f"url={site.version()}/index.html" in (tmp_path / "index.html").read_text()
+    assert text == f'window.weftVersions = ["{build_site.version()}", "0.0.1"];\n'
+    assert f"url={build_site.version()}/index.html" in (tmp_path / "index.html").read_text()

@@ -4,9 +4,9 @@ The pages of docs/ are copied to build/site-source/, links that only mean someth
 tree are settled, the reference gets a page per function (`tools/function_pages.py`), and Sphinx
 makes HTML of all that. Nothing is fetched: no fonts, scripts or inventories of other sites.
 
-python tools/site.py                      # write the sources and run Sphinx
-python tools/site.py --sources            # write the sources only: needs no Sphinx
-python tools/site.py --only weft.random   # with the functions of some modules only
+python tools/build_site.py                      # write the sources and run Sphinx
+python tools/build_site.py --sources            # write the sources only: needs no Sphinx
+python tools/build_site.py --only weft.random   # with the functions of some modules only
 """
 
 from __future__ import annotations
