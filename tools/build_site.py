@@ -31,6 +31,8 @@ from tools.function_pages import ROOT, Reference
 DOCS = ROOT / "docs"
 SOURCES = ROOT / "build" / "site-source"
 SITE = ROOT / "build" / "site"
+# What Sphinx remembers of pages that it has read.
+READ = ROOT / "build" / "site-read"
 
 # The sidebar: captions, and the pages below them. A page that no pattern names is a guide.
 SECTIONS: dict[str, list[str]] = {
@@ -287,11 +289,14 @@ def build(jobs: str) -> int:
     out = SITE / version()
     command = [
         sys.executable, "-m", "sphinx", "--builder", "html", "--fail-on-warning", "--keep-going",
-        "--quiet", "--jobs", jobs, "--conf-dir", str(DOCS), "-d", str(ROOT / "build" / "site-read"),
+        "--quiet", "--jobs", jobs, "--conf-dir", str(DOCS), "-d", str(READ),
         "-D", f"release={version()}", str(SOURCES), str(out),
     ]  # fmt: skip
     code = subprocess.run(command, check=False).returncode
-    if code == 0:
+    if code != 0:
+        # Pages that are not read again would not be warned of again.
+        shutil.rmtree(READ, ignore_errors=True)
+    else:
         write_versions(SITE)
         print(f"{len(list(out.rglob('*.html')))} pages: {(SITE / 'index.html').relative_to(ROOT)}")
     return code
