@@ -80,7 +80,8 @@ def unpackbits(
     """The bits of bytes along `axis` (None: of the flattened array), as zeros and ones of uint8.
 
     count: how many bits to return, with zeros if there are fewer; a negative count leaves out as
-    many at the end. Raises DTypeError for other dtypes than uint8.
+    many at the end. bitorder: "big" for the highest bit first, "little" for the lowest. Raises
+    DTypeError for other dtypes than uint8.
 
     >>> jnp.unpackbits(jnp.array([160], dtype=jnp.uint8), count=3)
     Array([1, 0, 1], dtype=uint8)

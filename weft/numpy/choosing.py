@@ -145,8 +145,8 @@ def where(
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """The positions of the elements that differ from zero: one array per dimension.
 
-    size: how many positions to return; more are cut off and missing ones are `fill_value` (0, one
-    number, or one per dimension). Without it the values must be known.
+    size: how many positions to return, needed if the array is traced; more are cut off. fill_value:
+    what stands for missing ones, one number or one per dimension, by default 0.
 
     >>> jnp.nonzero(jnp.array([[0, 1], [2, 0]]))
     (Array([0, 1], dtype=int32), Array([1, 0], dtype=int32))
@@ -217,6 +217,8 @@ def flat_nonzero(mask: Any, size: int) -> tuple[Any, Any]:
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The positions, in the flattened array, of the elements that differ from zero.
 
+    size, fill_value: as in `nonzero`.
+
     The result is int32 (int64 under `enable_x64`) of shape (count,). Raises ConcretizationError
     under `jit` without `size`.
 
@@ -229,6 +231,8 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The positions of the elements that differ from zero, one row each.
+
+    size, fill_value: as in `nonzero`.
 
     The result is int32 (int64 under `enable_x64`) of shape (count, ndim). Raises
     ConcretizationError under `jit` without `size`.
@@ -252,7 +256,8 @@ def extract(
 ) -> Array:
     """The elements of `arr` where the condition holds, as one dimension.
 
-    size: as in `nonzero`; missing elements are `fill_value` (0).
+    condition: booleans, one for each element of the flattened array. size: as in `nonzero`;
+    fill_value: what stands for missing elements, by default 0.
 
     >>> jnp.extract(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
@@ -277,8 +282,9 @@ def compress(
 ) -> Array:
     """The slices along `axis` (None: elements of the flattened array) where the condition holds.
 
-    size: the number of slices to return, needed if the condition is traced; missing ones are
-    `fill_value` (0).
+    size: the number of slices to return, needed if the condition is traced; fill_value: what stands
+    for missing ones, by default 0. condition: a vector of booleans, one for each slice; slices
+    beyond its end are left out.
 
     >>> jnp.compress(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
@@ -356,7 +362,8 @@ def _select(*given: Any) -> Any:
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
     """Elementwise, the element of `choices[i]`, where i is the element of `a`.
 
-    mode: "clip" or "wrap" for numbers out of range; "raise" needs known numbers.
+    choices: a list of arrays, or an array whose first dimension counts them; they broadcast with
+    `a`. mode: "clip" or "wrap" for numbers out of range; "raise" needs known numbers.
 
     >>> jnp.choose(jnp.array([0, 1, 0]), [jnp.array([1, 2, 3]), jnp.array([7, 8, 9])])
     Array([1, 8, 3], dtype=int32)
@@ -392,8 +399,10 @@ def _choose(a: Any, *choices: Any, mode: str) -> Any:
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """Elementwise, the function (or number) that belongs to the last condition that holds.
 
-    If there is one function more than conditions, the last one is for elements where no condition
-    holds; otherwise the result there is 0. Every function is evaluated everywhere.
+    condlist: a list of boolean arrays; funclist: a function or number for each, where functions are
+    called on all of `x`; args, kw: further arguments of the functions. If there is one function
+    more than conditions, the last one is for elements where no condition holds; otherwise the
+    result there is 0. Every function is evaluated everywhere.
 
     >>> x = jnp.array([-1.0, 2.0])
     >>> jnp.piecewise(x, [x < 0], [lambda x: -x, lambda x: 10 * x])

@@ -29,6 +29,8 @@ def _between(x: Any, low: Any, high: Any) -> Any:
 def clip(arr: ArrayLike, /, min: Any = None, max: Any = None) -> Array:
     """The elements held between two bounds, either of which may be None.
 
+    arr: an array of real numbers; min, max: the bounds, numbers or arrays that broadcast with it.
+
     Where the bounds cross, the upper one holds. Raises DTypeError for complex numbers.
 
     >>> clip(np.array([1, 5, 9]), 2, 6)

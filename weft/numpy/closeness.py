@@ -39,6 +39,9 @@ def isclose(
 ) -> Array:
     """Whether two values are equal within a tolerance, elementwise: |a - b| <= atol + rtol * |b|.
 
+    rtol: the tolerance relative to the size of `b`; atol: the absolute tolerance, which counts near
+    0.
+
     Infinities are close where they are equal; NaN is close to NaN with `equal_nan`.
 
     The result is boolean, of the shape that both broadcast to. Raises ShapeError if they do not.
@@ -103,6 +106,9 @@ def allclose(
 ) -> Array:
     """Whether all elements of two arrays are equal within a tolerance, as `isclose` finds.
 
+    rtol: the tolerance relative to the size of `b`; atol: the absolute tolerance, which counts near
+    0; equal_nan: whether NaN is close to NaN.
+
     The result is a boolean scalar. Raises ShapeError if the shapes do not broadcast.
 
     >>> allclose(np.array([1.0, 2.0]), np.array([1.0, 2.0 + 1e-7]))
@@ -133,6 +139,8 @@ def _equal_elements(a: Any, b: Any, equal_nan: bool) -> Any:
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     """Whether two arrays have one shape and equal elements.
 
+    a1, a2: arrays, numbers, or lists of those; equal_nan: whether NaN equals NaN.
+
     >>> array_equal(np.array([1, 2]), np.array([1, 2]))
     Array(True, dtype=bool)
     """
@@ -145,6 +153,8 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
 
 def array_equiv(a1: Any, a2: Any) -> Array:
     """Whether two arrays, broadcast to one shape, have equal elements.
+
+    a1, a2: arrays, numbers, or lists of those.
 
     >>> array_equiv(np.array([1, 1]), 1)
     Array(True, dtype=bool)

@@ -350,6 +350,8 @@ def _to_device(x: Any, device: Any) -> Any:
 def copy(a: Any, order: str | None = None) -> Array:
     """A copy of an array.
 
+    order: "K" or "C"; arrays have no other order.
+
     >>> copy(array([1, 2]))
     Array([1, 2], dtype=int32)
     """
@@ -360,7 +362,8 @@ def copy(a: Any, order: str | None = None) -> Array:
 def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Array:
     """The values of an array in another dtype (None: the default floating-point one).
 
-    Of complex numbers only the real part is kept in a real dtype.
+    Of complex numbers only the real part is kept in a real dtype. copy: whether the result is a new
+    array even if nothing changes.
 
     >>> astype(array([1.7, -1.7]), "int32")
     Array([ 1, -1], dtype=int32)
@@ -521,7 +524,8 @@ def full(
 ) -> Array:
     """An array of one value, or of values that broadcast to the shape.
 
-    The dtype is by default that of the value, and weakly typed where the value is.
+    fill_value: a number, or an array that broadcasts to the shape. The dtype is by default that of
+    the value, and weakly typed where the value is.
 
     >>> full((2,), 7, dtype="float32")
     Array([7., 7.], dtype=float32)
@@ -637,6 +641,8 @@ def empty_like(
 ) -> Array:
     """An array of the shape and dtype of another one, whose elements may be anything.
 
+    prototype: the array whose shape and dtype are taken where no others are given.
+
     >>> empty_like(array([1, 2])).dtype
     dtype('int32')
     """
@@ -654,7 +660,8 @@ def full_like(
 ) -> Array:
     """An array of one value (or of values that broadcast) of the shape and dtype of another one.
 
-    It lies where the other one is committed to, unless `device` says otherwise.
+    fill_value: a number, or an array that broadcasts to the shape. It lies where the other one is
+    committed to, unless `device` says otherwise.
 
     >>> full_like(array([1, 2]), 7)
     Array([7, 7], dtype=int32)

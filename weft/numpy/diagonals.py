@@ -75,7 +75,8 @@ def _diagonal(a: Any, *, offset: int, axis1: int, axis2: int) -> Any:
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal of the matrices in two axes, as the last dimension of the result.
 
-    offset: how far above the main diagonal. Raises ShapeError for fewer than 2 dimensions.
+    axis1, axis2: the axes of the matrices' rows and columns. offset: how far above the main
+    diagonal. Raises ShapeError for fewer than 2 dimensions.
 
     >>> jnp.diagonal(jnp.array([[1, 2], [3, 4]]))
     Array([1, 4], dtype=int32)
@@ -105,6 +106,8 @@ def _diag(v: Any, *, k: int) -> Any:
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """The k-th diagonal of a matrix, or a matrix with a vector on that diagonal.
 
+    v: a matrix or a vector. k: the number of the diagonal, counted upwards from the main one.
+
     >>> jnp.diag(jnp.array([1, 2]))
     Array([[1, 0],
            [0, 2]], dtype=int32)
@@ -121,7 +124,8 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix that has the elements of an array, flattened, on its k-th diagonal.
 
-    v: any shape of n elements; the result is square, with n + abs(k) rows, and has its dtype.
+    v: any shape of n elements; the result is square, with n + abs(k) rows, and has its dtype. k:
+    the number of the diagonal, counted upwards from the main one.
 
     >>> jnp.diagflat(jnp.array([[1, 2]]))
     Array([[1, 0],
@@ -140,6 +144,8 @@ def trace(
     out: None = None,
 ) -> Array:
     """The sum of the diagonal of the matrices in two axes.
+
+    offset, axis1, axis2: as in `diagonal`.
 
     >>> jnp.trace(jnp.array([[1, 2], [3, 4]]))
     Array(5, dtype=int32)
@@ -179,7 +185,8 @@ def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
 def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
     """A new array whose main diagonal is `val`: a number, or values that repeat if too few.
 
-    Pass inplace=False: arrays do not change in place. Raises ValueError otherwise.
+    wrap: whether the diagonal of a tall matrix starts again below its end, after a free row.
+    inplace: must be False, because arrays do not change in place. Raises ValueError otherwise.
 
     >>> jnp.fill_diagonal(jnp.zeros((2, 2)), 3.0, inplace=False)
     Array([[3., 0.],
@@ -203,6 +210,8 @@ def _positions(values: Sequence[np.ndarray[Any, Any]]) -> tuple[Any, ...]:
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The positions of the main diagonal of an array with `ndim` dimensions of length n.
 
+    n: the length of each dimension.
+
     >>> jnp.diag_indices(2)
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
@@ -212,6 +221,8 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """The positions of the main diagonal of an array whose dimensions have one length.
+
+    arr: an array, of which only the shape counts.
 
     >>> jnp.diag_indices_from(jnp.ones((2, 2)))
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
@@ -232,6 +243,9 @@ def _sizes(operation: str, n: Any, k: Any, m: Any) -> tuple[int, int, int | None
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """The positions on and below the k-th diagonal of a matrix of n rows and m columns.
 
+    n, m: the numbers of rows and of columns; m is n by default. k: the number of the diagonal,
+    counted upwards from the main one.
+
     >>> jnp.tril_indices(2)
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
@@ -242,6 +256,9 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """The positions on and above the k-th diagonal of a matrix of n rows and m columns.
+
+    n, m: the numbers of rows and of columns; m is n by default. k: the number of the diagonal,
+    counted upwards from the main one.
 
     >>> jnp.triu_indices(2)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
@@ -261,6 +278,9 @@ def _matrix(operation: str, arr: Any) -> tuple[int, ...]:
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """The positions on and below the k-th diagonal of a matrix.
 
+    arr: a matrix, of which only the shape counts. k: the number of the diagonal, counted upwards
+    from the main one.
+
     >>> jnp.tril_indices_from(jnp.ones((2, 2)))
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
@@ -270,6 +290,9 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """The positions on and above the k-th diagonal of a matrix.
+
+    arr: a matrix, of which only the shape counts. k: the number of the diagonal, counted upwards
+    from the main one.
 
     >>> jnp.triu_indices_from(jnp.ones((2, 2)))
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
@@ -283,6 +306,10 @@ def mask_indices(
 ) -> tuple[Array, ...]:
     """The positions in a square matrix where `mask_func(ones, k)`, for example of `triu`, is not 0.
 
+    n: the length of both dimensions. mask_func: a function that gets a matrix of ones and k, and
+    returns a matrix of that shape. k: passed on to it, for `triu` the number of a diagonal. size:
+    as in `nonzero`.
+
     >>> jnp.mask_indices(2, jnp.triu)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
@@ -294,7 +321,8 @@ def mask_indices(
 def ix_(*args: Any) -> tuple[Array, ...]:
     """Arrays of one dimension reshaped so that indexing with them selects their open mesh.
 
-    A boolean array stands for the positions where it holds, which must be known.
+    args: vectors of integers or booleans, or lists of those. A boolean array stands for the
+    positions where it holds, which must be known.
 
     >>> jnp.arange(6).reshape(2, 3)[jnp.ix_(jnp.array([0, 1]), jnp.array([2, 0]))]
     Array([[2, 0],
@@ -336,7 +364,8 @@ def indices(
 ) -> Array | tuple[Array, ...]:
     """The position of every element of a grid: one array per dimension, stacked in front.
 
-    sparse: a tuple of arrays of length 1 in all but one dimension instead.
+    dimensions: the lengths of the grid. sparse: a tuple of arrays of length 1 in all but one
+    dimension instead.
 
     >>> jnp.indices((2, 2))[0]
     Array([[0, 0],
@@ -365,6 +394,8 @@ def _stacked_indices(*, shape: Any, dtype: Any) -> Any:
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     """Flat positions as positions in an array of `shape`, one array per dimension.
+
+    indices: integers, an array of any shape.
 
     Negative positions count from the end; positions out of bounds are moved to the ends.
 
@@ -406,8 +437,9 @@ def ravel_multi_index(
 ) -> Array:
     """Positions in an array of shape `dims` as flat positions.
 
-    mode: "clip" or "wrap" for positions out of bounds; "raise" needs known positions. order: "C"
-    for the last index fastest, "F" for the first. dtype: of the result, an integer one.
+    multi_index: an array of integers for each dimension. mode: "clip" or "wrap" for positions out
+    of bounds; "raise" needs known positions. order: "C" for the last index fastest, "F" for the
+    first. dtype: of the result, an integer one.
 
     >>> jnp.ravel_multi_index((jnp.array([1, 0]), jnp.array([2, 1])), (2, 3))
     Array([5, 1], dtype=int32)

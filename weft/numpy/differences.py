@@ -65,8 +65,8 @@ def diff(
 ) -> Array:
     """The n-th differences of neighbours along `axis`; of booleans, whether they differ.
 
-    prepend, append: values to put before and after the elements first; a number stands for one
-    slice.
+    n: how often differences are taken, where 0 gives the array as it is. prepend, append: values to
+    put before and after the elements first; a number stands for one slice.
 
     >>> jnp.diff(jnp.array([1, 4, 9]))
     Array([3, 5], dtype=int32)
@@ -99,6 +99,8 @@ def diff(
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     """The differences of neighbours in the flattened array, between given values.
 
+    to_end, to_begin: numbers or arrays, flattened, that are put behind and before the differences.
+
     The result has one element less than the array, plus the given ones.
 
     >>> jnp.ediff1d(jnp.array([1, 4, 9]))
@@ -119,6 +121,8 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Array:
     """A signal that is known up to multiples of `period`, without jumps along `axis`.
+
+    p: an array of real numbers, such as angles in radians.
 
     Where neighbours differ by `discont` or more (at least half a period, which is the default),
     multiples of the period are added from there on. Integers stay integers if the period is an
@@ -217,8 +221,10 @@ def gradient(f: ArrayLike, *varargs: Any, axis: Any = ..., edge_order: int | Non
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
     """The slopes of samples along each axis (or `axis`): central differences inside the array.
 
-    varargs: one step for all axes, or a step or the coordinates for each. Returns one array, or a
-    list with one per axis. Raises ShapeError for fewer than two samples.
+    f: samples, an array of any number of dimensions. edge_order: 1 or None, because slopes at the
+    edges are those between two samples. varargs: one step for all axes, or a step or the
+    coordinates for each. Returns one array, or a list with one per axis. Raises ShapeError for
+    fewer than two samples.
 
     >>> jnp.gradient(jnp.array([1.0, 4.0, 9.0]))
     Array([3., 4., 5.], dtype=float32)
@@ -364,8 +370,8 @@ def convolve(
 ) -> Array:
     """The convolution of two arrays of one dimension.
 
-    mode: "full" has every overlap, "same" the length of the longer array, "valid" only whole
-    overlaps.
+    a, v: vectors; exchanging them changes nothing. mode: "full" has every overlap, "same" the
+    length of the longer array, "valid" only whole overlaps.
 
     >>> jnp.convolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0]))
     Array([1., 3., 5., 3.], dtype=float32)
@@ -382,6 +388,8 @@ def correlate(
     preferred_element_type: Any = None,
 ) -> Array:
     """The correlation of two arrays of one dimension, the second conjugated.
+
+    a, v: vectors; mode: as in `convolve`.
 
     >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 0.0]))
     Array([1., 2.], dtype=float32)

@@ -167,6 +167,9 @@ dtype = np.dtype
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> builtins.bool:
     """Whether NumPy would convert one dtype to another under a rule of casting.
 
+    from_, to: dtypes or their names; casting: "safe" (no value changes), "same_kind" (also to fewer
+    bits), "unsafe" (anything), or "no" and "equiv" (the same dtype only).
+
     >>> can_cast("int8", "int16"), can_cast("float32", "int32")
     (True, False)
     """
@@ -189,6 +192,9 @@ _NAMES = frozenset(d.name for d in dtypes.ANY | dtypes.NARROW)
 
 def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     """Whether a dtype is of a kind: a kind of the Array API by name, a dtype, or a tuple of those.
+
+    kind: "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex
+    floating" or "numeric", a dtype, or a tuple of which one has to fit.
 
     >>> isdtype(np.dtype("int8"), "integral"), isdtype(np.dtype("int8"), ("bool", "real floating"))
     (True, False)

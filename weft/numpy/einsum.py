@@ -340,6 +340,8 @@ def einsum_path(
 ) -> tuple[list[Any], str]:
     """The order in which `einsum` would contract, as (list of steps, description).
 
+    subscripts, operands: as in `einsum`; optimize: how the order is found, as in `einsum`.
+
     >>> steps, _ = einsum_path("ij,jk,k->i", np.ones((2, 3)), np.ones((3, 4)), np.ones(4))
     >>> steps
     ['einsum_path', (1, 2), (0, 1)]

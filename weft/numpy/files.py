@@ -48,9 +48,10 @@ def _on_host(operation: str, value: Any, argument: str) -> np.ndarray[Any, Any]:
 def save(file: File, arr: ArrayLike, allow_pickle: bool = True) -> None:
     """Writes one array to a file in NumPy's format, for `load` and `numpy.load`.
 
-    file: a path (".npy" is added where it has no such ending) or a binary file. Raises
-    WeftTypeError for what is no array, a traced one included, WeftValueError for a dtype that the
-    format does not know. `allow_pickle` is accepted for NumPy's sake: arrays are never pickled.
+    arr: an array, or what can be made one. file: a path (".npy" is added where it has no such
+    ending) or a binary file. Raises WeftTypeError for what is no array, a traced one included,
+    WeftValueError for a dtype that the format does not know. `allow_pickle` is accepted for NumPy's
+    sake: arrays are never pickled.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -65,7 +66,9 @@ def save(file: File, arr: ArrayLike, allow_pickle: bool = True) -> None:
 def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Writes several arrays to one file: those without a name as arr_0, arr_1 …
 
-    The arguments and errors are those of `save`; the ending is ".npz".
+    file: a path or a binary file; args: the arrays without a name; kwds: the arrays with a name;
+    allow_pickle: accepted for NumPy's sake. The arguments and errors are those of `save`; the
+    ending is ".npz".
 
     >>> import io
     >>> file = io.BytesIO()
@@ -80,6 +83,8 @@ def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> Non
 
 def savez_compressed(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Writes several arrays to one file as `savez` does, each of them compressed.
+
+    file, args, allow_pickle, kwds: as in `savez`.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -118,8 +123,10 @@ def load(
     """The array in a file of NumPy's format, or for several a dictionary of them.
 
     A dtype of 64 bits is narrowed as `asarray` narrows it. Pickled objects are not read, and files
-    are not mapped into memory: `mmap_mode` and `allow_pickle` raise NotImplementedError; the other
-    arguments concern pickles only. Raises WeftValueError for a file that is no such file.
+    are not mapped into memory: `mmap_mode` and `allow_pickle` raise NotImplementedError. file: a
+    path or a binary file. fix_imports, encoding: without effect, because they concern pickles.
+    max_header_size: how many bytes of description a file may have. Raises WeftValueError for a file
+    that is no such file.
 
     >>> import io
     >>> jnp.load(io.BytesIO(b"text"))
@@ -159,6 +166,9 @@ def _array_of(value: np.ndarray[Any, Any]) -> Any:
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
     """An array of one dimension from the bytes of a buffer; `dtype` says how they are read.
 
+    buffer: `bytes`, or another object that gives access to its memory; count: how many numbers to
+    read, -1 for all; offset: how many bytes to skip first.
+
     >>> jnp.frombuffer(b"abc", "uint8")
     Array([97, 98, 99], dtype=uint8)
     """
@@ -170,6 +180,9 @@ def fromfile(
     file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0
 ) -> Array:
     """An array of one dimension from a file that `ndarray.tofile` wrote; arguments as in NumPy.
+
+    file: a path or an open file; count: how many numbers to read, -1 for all; sep: the text between
+    numbers, "" for a binary file; offset: how many bytes of a binary file to skip first.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -183,6 +196,8 @@ def fromfile(
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
     """An array of one dimension from numbers written in a text, between separators.
+
+    string: the text; count: how many numbers to read, -1 for all; sep: the separator.
 
     >>> jnp.fromstring("1 2 3", "int32", sep=" ")
     Array([1, 2, 3], dtype=int32)
@@ -198,6 +213,8 @@ def _read(function: Any, source: Any, dtype: Any, **options: Any) -> np.ndarray[
 
 def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:
     """An array of one dimension from an iterable of numbers.
+
+    iter: gives the numbers; count: how many to read, -1 for all.
 
     >>> jnp.fromiter(range(3), "int32")
     Array([0, 1, 2], dtype=int32)

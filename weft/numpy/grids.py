@@ -29,8 +29,9 @@ def meshgrid(
 ) -> list[Array]:
     """Arrays of coordinates of a grid from the coordinates along each dimension.
 
-    indexing: "xy" (the first two dimensions exchanged) or "ij"; sparse: lengths of 1 where an array
-    does not vary. Raises ValueError for another indexing.
+    xi: vectors or numbers. copy: must be True, because arrays do not share memory. indexing: "xy"
+    (the first two dimensions exchanged) or "ij"; sparse: lengths of 1 where an array does not vary.
+    Raises ValueError for another indexing.
 
     >>> x, y = meshgrid(np.arange(2), np.arange(3))
     >>> x.shape
@@ -64,7 +65,8 @@ def meshgrid(
 def fromfunction(function: Callable[..., R], shape: Any, *, dtype: Any = float, **kwargs: Any) -> R:
     """The values of a function on the indices of an array of the given shape.
 
-    The function is called once, with one array of indices per dimension. With the setting
+    function: takes as many arguments as there are dimensions; kwargs: further arguments of the
+    function. The function is called once, with one array of indices per dimension. With the setting
     `argument_rule="jax"` it is mapped over them: it gets one index per dimension, and what it
     returns for each, any tree of arrays, is stacked.
 

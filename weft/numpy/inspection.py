@@ -52,6 +52,8 @@ def isrealobj(x: Any) -> bool:
 def isscalar(element: Any) -> bool:
     """Whether a value is a number or an array without dimensions.
 
+    element: any object; lists and tuples are no scalars.
+
     >>> isscalar(1.5), isscalar(np.ones(2))
     (True, False)
     """
@@ -114,6 +116,8 @@ def array_repr(
 ) -> str:
     """The text that shows an array as an expression, as NumPy's function of this name.
 
+    arr: the array that is shown; max_line_width, precision, suppress_small: as in `array2string`.
+
     >>> array_repr(np.array([1.0, 2.0]))
     'array([1., 2.])'
     """
@@ -127,6 +131,8 @@ def array_str(
     suppress_small: bool | None = None,
 ) -> str:
     """The text that shows the elements of an array, as NumPy's function of this name.
+
+    max_line_width, precision, suppress_small: as in `array2string`.
 
     >>> array_str(np.array([1.0, 2.0]))
     '[1. 2.]'

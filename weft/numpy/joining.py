@@ -134,6 +134,8 @@ def _stack(*arrays: Any, axis: int, dtype: Any) -> Any:
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     """The arrays joined along a dimension they have (None: each flattened first).
 
+    arrays: a list or tuple of arrays, or an array whose first dimension counts them.
+
     The result has their common dtype, or `dtype`. Raises ShapeError if the other
     lengths differ, ValueError for arrays without dimensions.
 
@@ -158,6 +160,8 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     """The arrays joined along a dimension they have: the Array API's name of `concatenate`.
 
+    arrays: a list or tuple of arrays, or an array whose first dimension counts them.
+
     >>> concat([np.array([1, 2]), np.array([3])])
     Array([1, 2, 3], dtype=int32)
     """
@@ -166,6 +170,8 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
 
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
     """The arrays, all of one shape, joined along a new dimension at position `axis`.
+
+    arrays: a list or tuple of arrays, or an array whose first dimension counts them.
 
     Raises ShapeError if the shapes differ.
 
@@ -201,6 +207,8 @@ def _to_one_shape(shapes: Sequence[tuple[int, ...]]) -> Fix:
 def vstack(tup: Any, dtype: Any = None) -> Array:
     """The arrays joined along the first of at least two dimensions.
 
+    tup: a list or tuple of arrays, or an array whose first dimension counts them.
+
     >>> jnp.vstack([jnp.array([1, 2]), jnp.array([3, 4])])
     Array([[1, 2],
            [3, 4]], dtype=int32)
@@ -210,6 +218,8 @@ def vstack(tup: Any, dtype: Any = None) -> Array:
 
 def hstack(tup: Any, dtype: Any = None) -> Array:
     """The arrays joined along the second dimension; those of one dimension along that.
+
+    tup: a list or tuple of arrays, or an array whose first dimension counts them.
 
     >>> jnp.hstack([jnp.array([1, 2]), jnp.array([3])])
     Array([1, 2, 3], dtype=int32)
@@ -221,6 +231,8 @@ def hstack(tup: Any, dtype: Any = None) -> Array:
 def dstack(tup: Any, dtype: Any = None) -> Array:
     """The arrays joined along the third of at least three dimensions.
 
+    tup: a list or tuple of arrays, or an array whose first dimension counts them.
+
     >>> jnp.dstack([jnp.array([1, 2]), jnp.array([3, 4])])
     Array([[[1, 3],
             [2, 4]]], dtype=int32)
@@ -230,6 +242,8 @@ def dstack(tup: Any, dtype: Any = None) -> Array:
 
 def column_stack(tup: Any) -> Array:
     """Arrays of one dimension as the columns of a matrix; matrices joined side by side.
+
+    tup: a list or tuple of arrays, or an array whose first dimension counts them.
 
     >>> jnp.column_stack([jnp.array([1, 2]), jnp.array([3, 4])])
     Array([[1, 3],
@@ -257,6 +271,8 @@ def append(arr: ArrayLike, values: Any, axis: int | None = None) -> Array:
 
 def block(arrays: Any) -> Array:
     """An array put together from nested lists of blocks; the innermost lists are rows.
+
+    arrays: an array, or a list of arrays or of such lists.
 
     Raises ValueError if the lists are not nested equally deep.
 
@@ -346,6 +362,9 @@ def _bounds(operation: str, of: ArrayType, sections: Any, place: int, equal: boo
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """The parts of an array along a dimension: so many equal ones, or cut before given indices.
 
+    indices_or_sections: the number of parts, or a list of the indices before which the array is
+    cut.
+
     Raises ValueError if equal parts do not fit.
 
     >>> jnp.split(jnp.arange(4), 2)
@@ -356,6 +375,9 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """The parts of an array along a dimension; the first parts are longer by one if need be.
+
+    indices_or_sections: the number of parts, or a list of the indices before which the array is
+    cut.
 
     >>> [len(part) for part in jnp.array_split(jnp.arange(5), 2)]
     [3, 2]
@@ -378,6 +400,8 @@ def _split_along(operation: str, ary: Any, sections: Any, axis: int, least: int)
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     """`split` along the first of at least two dimensions.
 
+    indices_or_sections: as in `split`.
+
     >>> [part.shape for part in jnp.vsplit(jnp.ones((4, 2)), 2)]
     [(2, 2), (2, 2)]
     """
@@ -388,6 +412,8 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     """`split` along the second dimension, or the first of an array that has no other.
 
+    indices_or_sections: as in `split`.
+
     >>> [part.shape for part in jnp.hsplit(jnp.ones((2, 4)), 2)]
     [(2, 2), (2, 2)]
     """
@@ -397,6 +423,8 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     """`split` along the third of at least three dimensions.
 
+    indices_or_sections: as in `split`.
+
     >>> [part.shape for part in jnp.dsplit(jnp.ones((2, 2, 4)), 2)]
     [(2, 2, 2), (2, 2, 2)]
     """
@@ -405,6 +433,8 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
 
 def tile(A: Any, reps: Any) -> Array:
     """The array as a whole repeated, `reps` times along each dimension (counted from the last).
+
+    A: an array, or what can be made one.
 
     >>> jnp.tile(jnp.array([1, 2]), 2)
     Array([1, 2, 1, 2], dtype=int32)
@@ -438,9 +468,9 @@ def repeat(
 ) -> Array:
     """Each element repeated along `axis` (None: of the flattened array).
 
-    repeats: a number for all elements or one for each; it may be traced where
-    `total_repeat_length` is the length of the result, which is cut off there or filled up with the
-    last element.
+    repeats: a number for all elements or one for each; it may be traced if total_repeat_length is
+    given. total_repeat_length: the length of the result, which is cut off there or filled up with
+    the last element.
 
     >>> jnp.repeat(jnp.array([1, 2]), jnp.array([2, 1]))
     Array([1, 1, 2], dtype=int32)

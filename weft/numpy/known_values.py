@@ -38,9 +38,9 @@ def _values(operation: str, a: Any, argument: str) -> np.ndarray[Any, Any]:
 class ndenumerate:
     """An iterator over the positions and elements of an array, the last dimension fastest.
 
-    The elements are NumPy's scalars: they are fetched once, all together. Raises WeftTypeError for
-    anything that is not an array, ConcretizationError for a traced one, whose elements are not
-    known.
+    arr: an array whose values are known. The elements are NumPy's scalars: they are fetched once,
+    all together. Raises WeftTypeError for anything that is not an array, ConcretizationError for a
+    traced one, whose elements are not known.
 
     >>> [(place, int(x)) for place, x in jnp.ndenumerate(jnp.array([[1, 2]]))]
     [((0, 0), 1), ((0, 1), 2)]
@@ -67,9 +67,12 @@ def array2string(
 ) -> str:
     """The text of an array, by NumPy's function of this name and its options.
 
-    options: NumPy's formatter, threshold, edgeitems, sign, floatmode, suffix and legacy. Raises
-    WeftTypeError for anything that is not an array, ConcretizationError for a traced one,
-    WeftValueError for options that NumPy does not know.
+    max_line_width: the most characters of a line. precision: the most digits after the point.
+    suppress_small: whether numbers that are 0 at that precision are shown as 0. The three are by
+    default NumPy's print options. separator: the text between elements. prefix: a text that will
+    stand in front; its length counts in lines. options: NumPy's formatter, threshold, edgeitems,
+    sign, floatmode, suffix and legacy. Raises WeftTypeError for anything that is not an array,
+    ConcretizationError for a traced one, WeftValueError for options that NumPy does not know.
 
     >>> jnp.array2string(jnp.array([1.0, 2.5]), separator=", ", precision=1)
     '[1. , 2.5]'
@@ -107,8 +110,8 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Array:
 def common_type(*arrays: Any) -> type:
     """The class of scalars, floating-point or complex, to which all arrays promote.
 
-    Integers count as the default floating-point dtype, no arrays as float16. Raises DTypeError for
-    booleans and random keys.
+    arrays: any number of arrays, of which only the dtypes count. Integers count as the default
+    floating-point dtype, no arrays as float16. Raises DTypeError for booleans and random keys.
 
     >>> jnp.common_type(jnp.arange(3), jnp.ones(2, "complex64"))
     <class 'numpy.complex64'>

@@ -121,6 +121,8 @@ def _reshape_fortran(a: Any, *, shape: tuple[int, ...]) -> Any:
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: None = None) -> Array:
     """The elements as an array of one dimension, in the given order ("C" or "F").
 
+    order: "C" for the last index fastest, "F" for the first.
+
     >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]))
     Array([1, 2, 3, 4], dtype=int32)
     """
@@ -176,6 +178,8 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Two dimensions exchanged.
 
+    axis1, axis2: the positions of the two; negative ones count from the end.
+
     >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
@@ -190,6 +194,9 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 @repeated
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     """Dimensions moved to other positions; the others keep their order.
+
+    source: the positions of the dimensions that move, an integer or several; destination: for each
+    of them its position in the result.
 
     Raises ShapeError if source and destination do not have the same number of axes.
 
@@ -252,6 +259,8 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """The shape to which all the shapes broadcast. Raises ShapeError if there is none.
 
+    shapes: tuples of lengths, or single lengths.
+
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
@@ -260,6 +269,8 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
     """The array repeated along new and length-1 dimensions to a shape.
+
+    array: an array, or what can be made one.
 
     Raises ShapeError if it does not broadcast to it.
 
@@ -274,6 +285,8 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
 
 def broadcast_arrays(*args: Any) -> list[Array]:
     """All arrays repeated to their common shape. Raises ShapeError if there is none.
+
+    args: arrays or numbers.
 
     >>> [x.shape for x in jnp.broadcast_arrays(jnp.ones((2, 1)), jnp.ones(3))]
     [(2, 3), (2, 3)]
@@ -301,6 +314,8 @@ def atleast_1d(*arys: ArrayLike) -> list[Array]: ...
 def atleast_1d(*arys: Any) -> Any:
     """Each array with at least one dimension.
 
+    arys: arrays or numbers; for several of them the result is a list.
+
     >>> jnp.atleast_1d(jnp.array(3.0)).shape
     (1,)
     """
@@ -315,6 +330,8 @@ def atleast_2d(*arys: ArrayLike) -> list[Array]: ...
 def atleast_2d(*arys: Any) -> Any:
     """Each array with at least two dimensions, put in front.
 
+    arys: arrays or numbers; for several of them the result is a list.
+
     >>> jnp.atleast_2d(jnp.arange(3)).shape
     (1, 3)
     """
@@ -328,6 +345,8 @@ def atleast_3d(*arys: ArrayLike) -> list[Array]: ...
 def atleast_3d(*arys: Any) -> Any:
     """Each array with at least three dimensions, put around the ones it has.
 
+    arys: arrays or numbers; for several of them the result is a list.
+
     >>> jnp.atleast_3d(jnp.ones((2, 3))).shape
     (2, 3, 1)
     """
@@ -337,6 +356,8 @@ def atleast_3d(*arys: Any) -> Any:
 @repeated
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """The elements in reverse order along `axis` (None: along all).
+
+    m: an array, or what can be made one.
 
     >>> jnp.flip(jnp.array([1, 2, 3]))
     Array([3, 2, 1], dtype=int32)
@@ -356,6 +377,8 @@ def _at_least(m: Any, ndim: int, operation: str) -> None:
 def fliplr(m: ArrayLike) -> Array:
     """The elements in reverse order along the second dimension.
 
+    m: an array of two dimensions or more.
+
     >>> jnp.fliplr(jnp.array([[1, 2], [3, 4]]))
     Array([[2, 1],
            [4, 3]], dtype=int32)
@@ -367,6 +390,8 @@ def fliplr(m: ArrayLike) -> Array:
 def flipud(m: ArrayLike) -> Array:
     """The elements in reverse order along the first dimension.
 
+    m: an array of one dimension or more.
+
     >>> jnp.flipud(jnp.array([[1, 2], [3, 4]]))
     Array([[3, 4],
            [1, 2]], dtype=int32)
@@ -377,6 +402,9 @@ def flipud(m: ArrayLike) -> Array:
 
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """The array turned k times by 90 degrees in a plane, from the first axis towards the second.
+
+    m: an array of two dimensions or more. k: how many times, where negative numbers turn it the
+    other way.
 
     >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
     Array([[2, 4],
@@ -477,6 +505,8 @@ def _remainder(x: Any, n: Any) -> Any:
 
 def resize(a: ArrayLike, new_shape: Any) -> Array:
     """The elements in another shape, repeated or cut off as its size asks.
+
+    new_shape: the lengths of the result, an integer or several.
 
     >>> jnp.resize(jnp.array([1, 2, 3]), (2, 2))
     Array([[1, 2],

@@ -66,6 +66,8 @@ def nansum(
 ) -> Array:  # fmt: skip
     """The sum along `axis` of the elements that are not NaN.
 
+    initial: a number that is added to the sum.
+
     >>> jnp.nansum(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(4., dtype=float32)
     """
@@ -79,6 +81,8 @@ def nanprod(
     initial: Any = None, where: Any = None,
 ) -> Array:  # fmt: skip
     """The product along `axis` of the elements that are not NaN.
+
+    initial: a number by which the product is multiplied.
 
     >>> jnp.nanprod(jnp.array([jnp.nan, 2.0, 3.0]))
     Array(6., dtype=float32)
@@ -107,6 +111,8 @@ def nanmax(
 ) -> Array:  # fmt: skip
     """The largest element along `axis` that is not NaN; NaN if there is none.
 
+    initial: a value that the result is not less than; it is the result where there are no elements.
+
     >>> jnp.nanmax(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(3., dtype=float32)
     """
@@ -120,6 +126,9 @@ def nanmin(
     where: Any = None,
 ) -> Array:  # fmt: skip
     """The smallest element along `axis` that is not NaN; NaN if there is none.
+
+    initial: a value that the result is not greater than; it is the result where there are no
+    elements.
 
     >>> jnp.nanmin(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)
@@ -172,6 +181,9 @@ def nanvar(
 ) -> Array:  # fmt: skip
     """The variance along `axis` of the elements that are not NaN.
 
+    ddof: the number to subtract from the count of elements, by which the sum is divided; mean: must
+    be None, as in `var`.
+
     >>> jnp.nanvar(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)
     """
@@ -186,6 +198,8 @@ def nanstd(
     bool = False, where: Any = None, mean: None = None,
 ) -> Array:  # fmt: skip
     """The standard deviation along `axis` of the elements that are not NaN.
+
+    ddof, mean: as in `nanvar`.
 
     >>> jnp.nanstd(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)

@@ -94,11 +94,12 @@ def _check_options(mode: Any, options: dict[str, Any]) -> None:
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
     """The array with elements added before and behind it in every dimension.
 
-    pad_width: a number, a pair (before, after), a pair for each dimension, or a dictionary from
-    axes to those. mode: "constant" (with constant_values=), "edge", "reflect" and "symmetric" (with
-    reflect_type="even" or "odd"), "wrap", "empty", "linear_ramp" (with end_values=), "maximum",
-    "mean", "median", "minimum" (with stat_length=), or a function that changes a padded row, of
-    signature (row, widths, axis, kwargs) -> row.
+    array: an array, or what can be made one. pad_width: a number, a pair (before, after), a pair
+    for each dimension, or a dictionary from axes to those. mode: "constant" (with
+    constant_values=), "edge", "reflect" and "symmetric" (with reflect_type="even" or "odd"),
+    "wrap", "empty", "linear_ramp" (with end_values=), "maximum", "mean", "median", "minimum" (with
+    stat_length=), or a function that changes a padded row, of signature (row, widths, axis, kwargs)
+    -> row. kwargs: the option of the mode, or those of the function.
 
     >>> jnp.pad(jnp.arange(3), (1, 2), mode="edge")
     Array([0, 0, 1, 2, 2, 2], dtype=int32)

@@ -115,6 +115,8 @@ def _aligned(operation: str, a1: Any, a2: Any) -> list[Any]:
 def polyadd(a1: Any, a2: Any) -> Array:
     """The sum of two polynomials, as long as the longer one.
 
+    a1, a2: vectors of coefficients, the highest power first.
+
     >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([9, 5, 4]))
     Array([9, 6, 6], dtype=int32)
     """
@@ -123,6 +125,8 @@ def polyadd(a1: Any, a2: Any) -> Array:
 
 def polysub(a1: Any, a2: Any) -> Array:
     """The difference of two polynomials, as long as the longer one.
+
+    a1, a2: vectors of coefficients, the highest power first.
 
     >>> jnp.polysub(jnp.array([1, 2]), jnp.array([9, 5, 4]))
     Array([-9, -4, -2], dtype=int32)
@@ -133,8 +137,9 @@ def polysub(a1: Any, a2: Any) -> Array:
 def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
     """The product of two polynomials, of m + n - 1 coefficients.
 
-    trim_leading_zeros: leaves out zeros in front of the operands, as NumPy does; the length then
-    depends on values, which have to be known: not under `jit`.
+    a1, a2: vectors of coefficients, the highest power first. trim_leading_zeros: leaves out zeros
+    in front of the operands, as NumPy does; the length then depends on values, which have to be
+    known: not under `jit`.
 
     >>> jnp.polymul(jnp.array([1, 2]), jnp.array([1, 3]))
     Array([1, 5, 6], dtype=int32)
@@ -173,8 +178,9 @@ def _known(operation: str, p: Any, otherwise: str) -> np.ndarray[Any, Any]:
 def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
     """The quotient and the remainder of polynomials, in a floating-point dtype.
 
-    The quotient has max(m - n + 1, 1) coefficients, the remainder as many as `u`, with zeros in
-    front, which `trim_leading_zeros` leaves out where values are known.
+    u, v: vectors of coefficients, the highest power first. The quotient has max(m - n + 1, 1)
+    coefficients, the remainder as many as `u`, with zeros in front, which `trim_leading_zeros`
+    leaves out where values are known.
 
     >>> jnp.polydiv(jnp.array([3.0, 5.0, 2.0]), jnp.array([2.0, 1.0]))
     (Array([1.5 , 1.75], dtype=float32), Array([0.  , 0.  , 0.25], dtype=float32))
@@ -248,6 +254,8 @@ def _polyval(p: Any, x: Any, *, shape: Any, unroll: int) -> Any:
 def polyder(p: Any, m: int = 1) -> Array:
     """The m-th derivative of a polynomial, m coefficients shorter.
 
+    p: a vector of coefficients, the highest power first; m: how often the derivative is taken.
+
     >>> jnp.polyder(jnp.array([1, 2, 3]))
     Array([2, 2], dtype=int32)
     """
@@ -266,8 +274,9 @@ def polyder(p: Any, m: int = 1) -> Array:
 def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     """The m-th integral of a polynomial, m coefficients longer, in a floating-point dtype.
 
-    k: the constants of integration, that of the first integration first: m numbers, one for all, or
-    None for zeros.
+    p: a vector of coefficients, the highest power first; m: how often it is integrated. k: the
+    constants of integration, that of the first integration first: m numbers, one for all, or None
+    for zeros.
 
     >>> jnp.polyint(jnp.array([6.0, 2.0]), k=5.0)
     Array([3., 2., 5.], dtype=float32)
@@ -335,9 +344,10 @@ def _vander(x: Any, *, count: int, increasing: bool) -> Any:
 def poly(seq_of_zeros: Any) -> Array:
     """The coefficients of the polynomial with given roots and leading coefficient 1.
 
-    For a square matrix, its characteristic polynomial. n roots give n + 1 coefficients. Of complex
-    roots the result is complex (NumPy returns real numbers where roots are conjugate pairs, which
-    depends on values). Raises ShapeError for other shapes.
+    seq_of_zeros: the roots, a vector, or a square matrix. For a square matrix, its characteristic
+    polynomial. n roots give n + 1 coefficients. Of complex roots the result is complex (NumPy
+    returns real numbers where roots are conjugate pairs, which depends on values). Raises
+    ShapeError for other shapes.
 
     >>> jnp.poly(jnp.array([1.0, -1.0]))
     Array([ 1.,  0., -1.], dtype=float32)
@@ -383,10 +393,11 @@ def _poly(z: Any, *, real_matrix: bool) -> Any:
 def roots(p: Any, *, strip_zeros: bool = True) -> Array:
     """The roots of a polynomial, complex, as eigenvalues of its companion matrix.
 
-    strip_zeros: zeros in front, which make fewer roots, are left out; that depends on values, which
-    have to be known. With False there is always one root fewer than coefficients, and the last ones
-    are NaN where zeros are in front. Edelman and Murakami (1995) analyse the accuracy. Raises
-    ConcretizationError under `jit` with strip_zeros=True.
+    p: a vector of coefficients, the highest power first. strip_zeros: zeros in front, which make
+    fewer roots, are left out; that depends on values, which have to be known. With False there is
+    always one root fewer than coefficients, and the last ones are NaN where zeros are in front.
+    Edelman and Murakami (1995) analyse the accuracy. Raises ConcretizationError under `jit` with
+    strip_zeros=True.
 
     >>> jnp.sort(jnp.roots(jnp.array([1.0, -3.0, 2.0])).real)
     Array([1., 2.], dtype=float32)
@@ -573,8 +584,9 @@ def _least_squares(a: Any, b: Any, rcond: float) -> tuple[Any, Any, Any, Any]:
 def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
     """An array without zeros at the front ("f") and the back ("b") of its axes.
 
-    axis: the axes that are cut, None for all: hyperplanes in which everything is 0. The shape
-    depends on values, which have to be known: raises ConcretizationError under `jit`.
+    filt: an array of any shape. trim: "f", "b", or "fb" for both ends. axis: the axes that are cut,
+    None for all: hyperplanes in which everything is 0. The shape depends on values, which have to
+    be known: raises ConcretizationError under `jit`.
 
     >>> jnp.trim_zeros(jnp.array([0, 0, 1, 0, 2, 0]))
     Array([1, 0, 2], dtype=int32)

@@ -329,7 +329,8 @@ def nanquantile(
 ) -> Array:  # fmt: skip
     """`quantile` of the elements that are not NaN.
 
-    Shapes, dtypes and errors are those of `quantile`.
+    q: numbers between 0 and 1; method, weights: as in `quantile`. Shapes, dtypes and errors are
+    those of `quantile`.
 
     >>> jnp.nanquantile(jnp.array([jnp.nan, 1.0, 3.0]), 0.5)
     Array(2., dtype=float32)
@@ -344,7 +345,8 @@ def percentile(
 ) -> Array:  # fmt: skip
     """`quantile` with `q` in percent.
 
-    Shapes, dtypes and errors are those of `quantile`.
+    q: numbers between 0 and 100; method, weights: as in `quantile`. Shapes, dtypes and errors are
+    those of `quantile`.
 
     >>> jnp.percentile(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 75.0]))
     Array([1. , 2.5], dtype=float32)
@@ -359,7 +361,8 @@ def nanpercentile(
 ) -> Array:  # fmt: skip
     """`percentile` of the elements that are not NaN.
 
-    Shapes, dtypes and errors are those of `quantile`.
+    q: numbers between 0 and 100; method, weights: as in `quantile`. Shapes, dtypes and errors are
+    those of `quantile`.
 
     >>> jnp.nanpercentile(jnp.array([jnp.nan, 1.0, 3.0]), 50)
     Array(2., dtype=float32)

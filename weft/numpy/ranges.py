@@ -95,8 +95,9 @@ def arange(
 ) -> Array:
     """The numbers from `start` (0 where only one number is given) up to `stop`, exclusive.
 
-    The numbers are known while tracing. Raises WeftTypeError if one is traced,
-    ZeroDivisionError for a step of 0.
+    The numbers are known while tracing. step: the distance from one number to the next, by default
+    1; if it is negative, the numbers fall. Raises WeftTypeError if one is traced, ZeroDivisionError
+    for a step of 0.
 
     >>> arange(3)
     Array([0, 1, 2], dtype=int32)
@@ -395,6 +396,9 @@ def logspace(
 ) -> Array:
     """`num` numbers from base**start to base**stop whose logarithms are evenly spaced.
 
+    start, stop: the exponents of the ends; endpoint: whether the second end is the last number, or
+    is left out; base: what is raised to the exponents.
+
     >>> logspace(0, 2, 3)
     Array([  1.,  10., 100.], dtype=float32)
     """
@@ -423,6 +427,8 @@ def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Array:
     """`num` numbers from `start` to `stop` in constant proportion; the ends have one sign.
+
+    endpoint: whether `stop` is the last number, or is left out.
 
     >>> geomspace(1, 8, 4, dtype="int32")
     Array([1, 2, 4, 8], dtype=int32)
@@ -511,7 +517,8 @@ def eye(
 ) -> Array:
     """A matrix of N rows and M columns (N where None) with ones on a diagonal and zeros elsewhere.
 
-    `k` counts diagonals upwards from the main one.
+    N: the number of rows; M: the number of columns. k: the number of the diagonal, counted upwards
+    from the main one.
 
     >>> eye(2)
     Array([[1., 0.],
@@ -523,6 +530,8 @@ def eye(
 def identity(n: int, dtype: Any = None) -> Array:
     """The square matrix of n rows with ones on its diagonal.
 
+    n: the number of rows and of columns.
+
     >>> identity(2, "int32")
     Array([[1, 0],
            [0, 1]], dtype=int32)
@@ -532,6 +541,9 @@ def identity(n: int, dtype: Any = None) -> Array:
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     """A matrix with ones on and below a diagonal and zeros above.
+
+    N: the number of rows; M: the number of columns. k: the number of the diagonal, counted upwards
+    from the main one.
 
     The result has shape (N, M), M being N by default, and is float32 if no dtype is given. Raises
     WeftValueError for a negative length.
@@ -569,6 +581,9 @@ def _triangle_of(m: Any, k: Any, lower: bool) -> Any:
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """The elements of matrices on and below a diagonal, zeros above.
 
+    m: an array of two dimensions or more. k: the number of the diagonal, counted upwards from the
+    main one.
+
     >>> tril(np.ones((2, 2)))
     Array([[1., 0.],
            [1., 1.]], dtype=float32)
@@ -579,6 +594,9 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
 @repeated
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """The elements of matrices on and above a diagonal, zeros below.
+
+    m: an array of two dimensions or more. k: the number of the diagonal, counted upwards from the
+    main one.
 
     >>> triu(np.ones((2, 2)))
     Array([[1., 1.],

@@ -233,6 +233,9 @@ def prod(
 ) -> Array:  # fmt: skip
     """The product of the elements along `axis`; the arguments are those of `sum`.
 
+    initial: a number by which the product is multiplied; promote_integers: whether narrow integers
+    are multiplied in the default width.
+
     >>> jnp.prod(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
     Array([ 2., 12.], dtype=float32)
     """
@@ -521,8 +524,9 @@ def var(
 ) -> Array:  # fmt: skip
     """The variance along `axis`: the mean squared distance from the mean, a real number.
 
-    ddof (or correction): the number to subtract from the count of elements, by which the sum is
-    divided.
+    ddof, correction: the number to subtract from the count of elements, by which the sum is
+    divided; only one of both is given. mean: must be None, because it is computed along with the
+    squares.
 
     >>> jnp.var(jnp.array([1.0, 3.0, 5.0]), ddof=1)
     Array(4., dtype=float32)
@@ -536,6 +540,8 @@ def std(
     bool = False, *, where: Any = None, mean: None = None, correction: Any = None,
 ) -> Array:  # fmt: skip
     """The standard deviation along `axis`: the square root of `var`.
+
+    ddof, correction, mean: as in `var`.
 
     >>> jnp.std(jnp.array([1.0, 3.0, 5.0, 7.0])).round(3)
     Array(2.236, dtype=float32)

@@ -154,7 +154,8 @@ def _round_integer(x: Any, *, decimals: int) -> Any:
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """The elements rounded to a number of decimals, halves to even.
 
-    A negative number of decimals rounds to tens, hundreds, …
+    decimals: the number of digits after the point, an integer that is known while tracing. A
+    negative one rounds to tens, hundreds, …
 
     >>> round(np.array([1.25, 1.35]), 1)
     Array([1.2, 1.4], dtype=float32)
@@ -264,8 +265,8 @@ def nan_to_num(
 ) -> Array:
     """The values with NaN and infinities replaced.
 
-    nan: the replacement of NaN; posinf, neginf: those of infinities, by default the largest and
-    the smallest finite numbers of the dtype. copy=False, which in NumPy changes x itself, raises
+    nan: the replacement of NaN; posinf, neginf: those of infinities, by default the largest and the
+    smallest finite numbers of the dtype. `copy=False`, which in NumPy changes x itself, raises
     WeftNotImplementedError.
 
     >>> nan_to_num(np.array([np.nan, 1.0]))
@@ -606,6 +607,8 @@ def _angle(x: Any, *, degrees: bool) -> Any:
 
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The angle of complex numbers, in radians or in degrees, elementwise.
+
+    z: real or complex numbers; deg: whether the result is in degrees.
 
     >>> angle(np.array([1.0, 1j]), deg=True)
     Array([ 0., 90.], dtype=float32)

@@ -235,8 +235,8 @@ def _digitize(x: Any, bins: Any, *, right: bool) -> Any:
 def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None = None) -> Array:
     """The number of the bin that each value falls into; bins rise or fall.
 
-    right: whether a bin includes its right end instead of its left one.
-    0 and len(bins) are outside.
+    bins: the edges, a vector. method: a name as in `searchsorted`, without effect. right: whether a
+    bin includes its right end instead of its left one. Numbers 0 and len(bins) are outside.
 
     >>> jnp.digitize(jnp.array([0.5, 2.5]), jnp.array([0.0, 1.0, 2.0]))
     Array([1, 3], dtype=int32)
@@ -282,11 +282,12 @@ def isin(
     *,
     method: str = "auto",
 ) -> Array:
-    """Whether each element is among `test_elements` (with invert: is not).
+    """Whether each element is among `test_elements`.
 
     element: any shape, which the boolean result has; test_elements: any shape. method:
     "compare_all" compares each with each, "binary_search" and "sort" sort `test_elements` first,
-    "auto" chooses by their number.
+    "auto" chooses by their number. assume_unique: without effect. invert: whether the result is
+    true for elements that are not there.
 
     >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([3, 1]))
     Array([ True, False,  True], dtype=bool)

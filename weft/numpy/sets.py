@@ -285,10 +285,11 @@ def unique(
 ) -> Any:
     """The different values in increasing order, of all elements or of the slices along `axis`.
 
-    With return_index the position of the first of each, with return_inverse the number of each
-    element's value, with return_counts how often each occurs. size: how many values to return,
-    needed if the array is traced: further ones are cut off, missing ones are `fill_value` (by
-    default the smallest value).
+    ar: any shape. return_index: also the position of the first of each; return_inverse: also the
+    number of each element's value; return_counts: also how often each occurs. equal_nan: whether
+    all NaN are one value. size: how many values to return, needed if the array is traced: further
+    ones are cut off. fill_value: what stands for missing ones, by default the smallest value.
+    sorted: without effect, because the values are in order anyway.
 
     Raises ConcretizationError for a traced array without `size`.
 
@@ -341,6 +342,8 @@ def unique_counts(
 ) -> UniqueCounts:
     """The different values and how often each occurs; each NaN is a value of its own.
 
+    size, fill_value: as in `unique`.
+
     >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
     Array([1, 2], dtype=int32)
     """
@@ -353,6 +356,8 @@ def unique_inverse(
 ) -> UniqueInverse:
     """The different values and the number of each element's value; each NaN is one of its own.
 
+    size, fill_value: as in `unique`.
+
     >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
     Array([1, 0, 1], dtype=int32)
     """
@@ -362,6 +367,8 @@ def unique_inverse(
 
 def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The different values; each NaN is a value of its own.
+
+    size, fill_value: as in `unique`.
 
     >>> jnp.unique_values(jnp.array([3, 1, 3]))
     Array([1, 3], dtype=int32)
@@ -378,7 +385,8 @@ def union1d(
 ) -> Array:
     """The different values of two arrays, in increasing order; size, fill_value: as in `unique`.
 
-    The result has one dimension. Raises ConcretizationError under `jit` without `size`.
+    ar1, ar2: any shapes; the elements of both are taken together. The result has one dimension.
+    Raises ConcretizationError under `jit` without `size`.
 
     >>> jnp.union1d(jnp.array([3, 1]), jnp.array([1, 2]))
     Array([1, 2, 3], dtype=int32)
@@ -397,6 +405,10 @@ def setdiff1d(
     fill_value: Any = None,
 ) -> Array:
     """The different values of `ar1` that are not in `ar2`, in increasing order.
+
+    assume_unique: promises that no value is twice in `ar1`; the result then has their order there.
+    size: how many values to return, needed if the arrays are traced. fill_value: what stands for
+    missing ones, by default 0.
 
     The result has one dimension. Raises ConcretizationError under `jit` without `size`.
 
@@ -491,7 +503,8 @@ def intersect1d(
     """The values that are in both arrays, in increasing order.
 
     return_indices: also the first position of each in both. size: how many values to return, needed
-    if the arrays are traced; missing ones are `fill_value`.
+    if the arrays are traced. fill_value: what stands for missing ones, by default the smallest
+    value found. ar1, ar2: any shapes. assume_unique: promises that no value is in one array twice.
 
     >>> jnp.intersect1d(jnp.array([1, 2, 3]), jnp.array([3, 2, 7]))
     Array([2, 3], dtype=int32)
@@ -540,7 +553,9 @@ def setxor1d(
 ) -> Array:
     """The values that are in exactly one of the arrays, in increasing order.
 
-    size: how many values to return, needed if the arrays are traced; missing ones are `fill_value`.
+    size: how many values to return, needed if the arrays are traced. fill_value: what stands for
+    missing ones, by default the smallest value found. ar1, ar2: any shapes. assume_unique: promises
+    that no value is in one array twice.
 
     >>> jnp.setxor1d(jnp.array([1, 2]), jnp.array([2, 3]))
     Array([1, 3], dtype=int32)

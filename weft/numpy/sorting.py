@@ -69,7 +69,9 @@ def sort(
 ) -> Array:
     """The elements in increasing order along `axis` (None: of the flattened array).
 
-    descending: in decreasing order, NaN first.
+    stable: whether equal elements keep their order. kind: a name of one of NumPy's algorithms,
+    without effect. order: must be None, because there are no structured dtypes. descending: in
+    decreasing order, NaN first.
 
     >>> jnp.sort(jnp.array([3, 1, 2]))
     Array([1, 2, 3], dtype=int32)
@@ -103,8 +105,9 @@ def argsort(
 ) -> Array:
     """The positions that put the elements in increasing order along `axis`.
 
-    Equal elements keep their order. descending: in decreasing order, NaN first. dtype: of the
-    positions, an integer one.
+    stable: whether equal elements keep their order. kind: a name of one of NumPy's algorithms,
+    without effect. order: must be None, because there are no structured dtypes. descending: in
+    decreasing order, NaN first. dtype: of the positions, an integer one.
 
     >>> jnp.argsort(jnp.array([3, 1, 2]))
     Array([1, 2, 0], dtype=int32)
@@ -135,6 +138,8 @@ def _lexsort(*keys: Any, axis: int) -> Any:
 
 def lexsort(keys: Any, axis: int = -1) -> Array:
     """The positions that sort by several keys of one shape: the last one counts first.
+
+    keys: a list or tuple of arrays, or an array whose first dimension counts them.
 
     >>> jnp.lexsort((jnp.array([3, 1, 2]), jnp.array([0, 0, 0])))
     Array([1, 2, 0], dtype=int32)
@@ -190,6 +195,8 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """The positions that put the elements along `axis` in the order of `partition`.
+
+    kth: the position for which sorting decides which element comes there.
 
     >>> jnp.argpartition(jnp.array([3, 1, 2]), 1)[1]
     Array(2, dtype=int32)

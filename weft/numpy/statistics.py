@@ -96,9 +96,9 @@ def cov(
 ) -> Array:
     """The covariance matrix of variables, which are the rows of `m` (and of `y`).
 
-    rowvar=False: the columns. bias: divide by the number of observations and not by one less (ddof
-    sets how many less). fweights, aweights: how often each observation occurs, and its weight.
-    dtype: to compute in.
+    rowvar: whether the rows are the variables; otherwise the columns are. bias: divide by the
+    number of observations and not by one less. ddof: how many less, whatever bias says. fweights,
+    aweights: how often each observation occurs, and its weight. dtype: to compute in.
 
     >>> jnp.cov(jnp.array([[1.0, 3.0], [2.0, 0.0]]))
     Array([[ 2., -2.],
@@ -172,9 +172,9 @@ def corrcoef(
 ) -> Array:
     """The correlation coefficients of variables, which are the rows of `x` (and of `y`).
 
-    x: shape (n, m), n variables of m observations (with rowvar=False the columns are variables);
-    the result is (n, n), real or complex, computed in `dtype`. Raises ShapeError for more than two
-    dimensions.
+    x: shape (n, m), n variables of m observations. rowvar: whether the rows are the variables;
+    otherwise the columns are. The result is (n, n), real or complex, computed in `dtype`. Raises
+    ShapeError for more than two dimensions.
 
     >>> jnp.corrcoef(jnp.array([[1.0, 2.0], [2.0, 1.0]])).round(2)
     Array([[ 1., -1.],
@@ -283,7 +283,8 @@ def histogram_bin_edges(
     """The edges of bins: of `bins` equal ones from the least to the greatest element, or `range`.
 
     bins: a number, the edges themselves, or a rule for how many there are, by NumPy's names
-    ("auto", "fd", "sturges" …), for which the values have to be known.
+    ("auto", "fd", "sturges" …), for which the values have to be known. weights: without effect, and
+    not taken with a rule.
 
     >>> jnp.histogram_bin_edges(jnp.array([0.0, 4.0]), bins=2)
     Array([0., 2., 4.], dtype=float32)
@@ -383,7 +384,8 @@ def histogram(
 ) -> tuple[Array, Array]:
     """How many elements fall into each bin, and the edges of the bins.
 
-    weights: summed instead of counting; density: divided by the bins' widths and the total.
+    weights: summed instead of counting; density: divided by the bins' widths and the total; range:
+    the ends (low, high) of the bins, by default the least and the greatest element.
 
     a: any shape; bins: how many, or edges of shape (n + 1,), or the name of a rule, for which
     values have to be known. The result is n counts, in the dtype of a (float32 for integers), and n
@@ -433,7 +435,8 @@ def histogramdd(
     """How many points, the rows of `sample`, fall into each cell of a grid, and the grid's edges.
 
     bins: a number for all dimensions, or a sequence of a number or edges for each; range: (low,
-    high) for each.
+    high) for each. weights: of shape (n,), summed instead of counting. density: whether the counts
+    are divided by the cells' volumes and the total.
 
     >>> jnp.histogramdd(jnp.array([[0.0, 0.0], [1.0, 1.0]]), bins=2)[0]
     Array([[1., 0.],
@@ -468,6 +471,10 @@ def histogram2d(
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
     """How many points (x, y) fall into each cell of a grid, and the edges along both axes.
+
+    bins: a number or edges for both axes, or a pair of these; range: a pair (low, high) for each
+    axis, by default the least and the greatest coordinate; weights: of shape (n,), summed instead
+    of counting; density: whether the counts are divided by the cells' areas and the total.
 
     >>> jnp.histogram2d(jnp.array([0.0, 1.0]), jnp.array([0.0, 1.0]), bins=2)[0]
     Array([[1., 0.],

@@ -166,8 +166,10 @@ def take(
 ) -> Array:
     """The slices of `a` along `axis` (None: of the flattened array) at positions `indices`.
 
-    Their shape replaces the axis. mode: "fill" (the default) gives `fill_value` (NaN, or an
-    extreme integer) for positions out of bounds, "clip" the nearest element, "wrap" wraps around.
+    Their shape replaces the axis. mode: "fill" (the default) gives fill_value for positions out of
+    bounds, "clip" the nearest element, "wrap" wraps around. fill_value: by default NaN, the least
+    signed or the greatest unsigned integer. unique_indices, indices_are_sorted: promises about the
+    positions, without effect.
 
     >>> jnp.take(jnp.array([10, 20, 30]), jnp.array([2, 0]))
     Array([30, 10], dtype=int32)
@@ -227,9 +229,9 @@ def take_along_axis(
 ) -> Array:
     """The elements at positions along `axis` that `indices` lists for every row.
 
-    The other dimensions of the two broadcast together. axis=None flattens the array. mode: as in
-    `take`, but "clip" counts negative positions from the end before. wrap_negative_indices=False:
-    negative positions are out of bounds.
+    The other dimensions of the two broadcast together. axis=None flattens the array. mode,
+    fill_value: as in `take`, but "clip" counts negative positions from the end first.
+    wrap_negative_indices: whether negative positions count from the end, or are out of bounds.
 
     >>> jnp.take_along_axis(jnp.array([[1, 2], [3, 4]]), jnp.array([[1], [0]]), axis=1)
     Array([[2],
@@ -274,7 +276,8 @@ def put_along_axis(
 ) -> Array:
     """A new array with `values` at the positions along `axis` that `indices` lists for every row.
 
-    Pass inplace=False: arrays do not change in place. Raises ValueError otherwise.
+    arr: an array, or what can be made one. mode: as in `put`. inplace: must be False, because
+    arrays do not change in place. Raises ValueError otherwise.
 
     >>> jnp.put_along_axis(jnp.zeros((2, 2)), jnp.array([[1], [0]]), 5.0, 1, inplace=False)
     Array([[0., 5.],
@@ -321,7 +324,9 @@ def put(
 ) -> Array:
     """A new array with values at positions of the flattened array; the values repeat if too few.
 
-    Pass inplace=False: arrays do not change in place. Raises ValueError otherwise.
+    ind: integers; v: the values, in that order. mode: "clip" moves positions out of bounds to the
+    ends, "wrap" counts them modulo the size; by default they are left out. inplace: must be False,
+    because arrays do not change in place. Raises ValueError otherwise.
 
     >>> jnp.put(jnp.array([1, 2, 3]), jnp.array([0, 2]), jnp.array([7, 8]), inplace=False)
     Array([7, 2, 8], dtype=int32)
@@ -348,8 +353,9 @@ def _place(arr: Any, mask: Any, vals: Any) -> Any:
 def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
     """A new array with the values put, one after the other, where the mask holds.
 
-    arr: any shape, which the result and the mask have. Pass inplace=False: arrays do not change in
-    place. Raises WeftValueError otherwise, ShapeError for a mask of another size.
+    arr: any shape, which the result and the mask have. mask: booleans. vals: the values, which
+    repeat if too few. inplace: must be False, because arrays do not change in place. Raises
+    WeftValueError otherwise, ShapeError for a mask of another size.
 
     >>> jnp.place(jnp.array([1, 2, 3]), jnp.array([True, False, True]), 7, inplace=False)
     Array([7, 2, 7], dtype=int32)

@@ -425,9 +425,10 @@ register_parts(PythonUfunc, lambda value: (value.func, value.nin, value.nout, va
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
     """A ufunc from a function of `nin` scalars that gives `nout` of them.
 
-    identity: the value that leaves others as they are. If you give one, the function must be
-    associative and commutative, and reductions may combine elements in any order. The function is
-    traced, so write it with functions of `weft.numpy`.
+    func: returns one scalar, or a tuple of several. identity: the value that leaves others as they
+    are. If you give one, the function must be associative and commutative, and reductions may
+    combine elements in any order. The function is traced, so write it with functions of
+    `weft.numpy`.
 
     >>> clipped = jnp.frompyfunc(lambda x, y: jnp.minimum(x + y, 10), 2, 1, identity=0)
     >>> clipped(jnp.array([1, 8]), 3), clipped.reduce(jnp.array([4, 5, 6]))

@@ -39,7 +39,8 @@ class ufunc:
 
     Call it on arrays and numbers: operands are broadcast against one another. Functions of two
     operands have the methods `reduce`, `accumulate`, `reduceat` and `outer`; `at` updates elements.
-    identity: the value that leaves others as they are, or None.
+    identity: the value that leaves others as they are, or None. name: how it is shown. reorderable:
+    whether operands may be combined in any order, so that a reduction takes several axes.
 
     >>> jnp.add.nin, jnp.add.identity, isinstance(jnp.add, jnp.ufunc)
     (2, 0, True)

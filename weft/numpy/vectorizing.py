@@ -249,8 +249,9 @@ def apply_along_axis(
 ) -> Array:
     """`func1d(line, *args, **kwargs)` for every line of `arr` along `axis`, as one array.
 
-    The dimensions of its result (any number of them) replace the axis. `func1d` is traced once,
-    for all lines at once. Raises AxisError for an axis out of range.
+    The dimensions of its result (any number of them) replace the axis. `func1d` is traced once, for
+    all lines at once. args, kwargs: further arguments of the function, the same for every line.
+    Raises AxisError for an axis out of range.
 
     >>> jnp.apply_along_axis(lambda x: x[0] + x[-1], 1, jnp.arange(6).reshape(2, 3))
     Array([2, 8], dtype=int32)

@@ -40,7 +40,8 @@ def _made(values: np.ndarray[Any, Any]) -> Any:
 def bartlett(M: int) -> Array:
     """The triangle 1 - abs(t) for M positions t from -1 to 1, shape (M,).
 
-    Raises WeftTypeError if M is no integer that is known.
+    M: how many numbers the window has, an integer that is known while tracing. Raises WeftTypeError
+    if M is no integer that is known.
 
     >>> jnp.bartlett(5)
     Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
@@ -56,6 +57,8 @@ def _cosines(operation: str, M: Any, *weights: float) -> Any:
 def blackman(M: int) -> Array:
     """0.42 + 0.5 cos(πt) + 0.08 cos(2πt) for M positions t from -1 to 1 (Blackman and Tukey, 1958).
 
+    M: how many numbers the window has, an integer that is known while tracing.
+
     >>> float(jnp.blackman(5)[2])
     1.0
     """
@@ -64,6 +67,8 @@ def blackman(M: int) -> Array:
 
 def hamming(M: int) -> Array:
     """0.54 + 0.46 cos(πt) for M positions t from -1 to 1.
+
+    M: how many numbers the window has, an integer that is known while tracing.
 
     >>> jnp.hamming(3)
     Array([0.08, 1.  , 0.08], dtype=float32)
@@ -74,6 +79,8 @@ def hamming(M: int) -> Array:
 def hanning(M: int) -> Array:
     """0.5 + 0.5 cos(πt) for M positions t from -1 to 1: von Hann's window.
 
+    M: how many numbers the window has, an integer that is known while tracing.
+
     >>> jnp.hanning(5)
     Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
     """
@@ -83,8 +90,9 @@ def hanning(M: int) -> Array:
 def kaiser(M: int, beta: Any) -> Array:
     """I0(beta sqrt(1 - t²)) / I0(beta) for M positions t from -1 to 1 (Kaiser and Schafer, 1980).
 
-    beta: a real number, which may be traced and differentiated; 0 is a window of ones, and larger
-    ones are narrower. Raises ShapeError if it has dimensions, DTypeError if it is complex.
+    M: how many numbers the window has, an integer that is known while tracing. beta: a real number,
+    which may be traced and differentiated; 0 is a window of ones, and larger ones are narrower.
+    Raises ShapeError if it has dimensions, DTypeError if it is complex.
 
     >>> jnp.kaiser(3, 0.0)
     Array([1., 1., 1.], dtype=float32)
