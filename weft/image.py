@@ -258,10 +258,10 @@ def resize(
 ) -> Array:
     """Resamples an image to another shape of as many dimensions; unchanged ones are not touched.
 
-    method: a `ResizeMethod` or its name. `antialias` widens the kernel of dimensions that shrink,
-    except for "nearest". The result has the dtype of the image; integers become floating-point
-    numbers, except for "nearest". Complex images raise DTypeError, another number of dimensions
-    ShapeError, another method WeftValueError.
+    image: an array of any number of dimensions. method: a `ResizeMethod` or its name. `antialias`
+    widens the kernel of dimensions that shrink, except for "nearest". The result has the dtype of
+    the image; integers become floating-point numbers, except for "nearest". Complex images raise
+    DTypeError, another number of dimensions ShapeError, another method WeftValueError.
 
     >>> weft.image.resize(jnp.array([0.0, 4.0]), (4,), "linear")
     Array([0., 1., 3., 4.], dtype=float32)
@@ -295,9 +295,11 @@ def scale_and_translate(
 ) -> Array:
     """Scales, then translates an image, on a grid of another shape.
 
-    Position y of the image moves to scale * y + translation, where samples are at 1/2, 3/2, …;
-    both are arrays with a number for each of `spatial_dims`, and derivatives are taken in them,
-    too. Where the image does not reach, the result is 0. "nearest" is not a method here.
+    image: an array of any number of dimensions. spatial_dims: the dimensions that are scaled.
+    scale, translation: arrays with a number for each of these, in which derivatives are taken, too:
+    position y of the image moves to scale * y + translation, where samples are at 1/2, 3/2, ….
+    method: as in `resize`, but not "nearest". antialias: as in `resize`. Where the image does not
+    reach, the result is 0.
 
     Raises as `resize` does, AxisError for dimensions that do not exist or are named twice, and
     ShapeError if the numbers are not as many as the dimensions.

@@ -38,6 +38,8 @@ def disable_jit(disable: bool = True) -> Block:
     `make_jaxpr`) is traced as ever, and so is a scan of no steps, whose results only tracing tells
     the types of. Each operation is still compiled.
 
+    disable: False for a block inside of another one, in which functions are jitted again.
+
     >>> import weft
     >>> @weft.jit
     ... def double(x):
@@ -424,7 +426,8 @@ class UserContext:
 def make_user_context(default_value: Any = None) -> UserContext:
     """A context that functions read as `.value`, set for a block by calling it with a new value.
 
-    weft traces jitted functions once for each value, which must be hashable.
+    default_value: the value outside of such blocks. weft traces jitted functions once for each
+    value, which must be hashable.
 
     >>> import weft
     >>> scale = weft.make_user_context(1.0)

@@ -119,11 +119,12 @@ def comms(
 ) -> CommsReport:
     """Reports what `fun(*args, **kwargs)` communicates between devices. Nothing is computed.
 
-    Arguments may be arrays, numbers, ShapeDtypeStructs and trees of these, and meshes abstract. (If
-    the function has a keyword with one of the names below, wrap it in another function.) A row says
-    kind, operation, mesh axes, dtype, bytes for each device, how many devices take part, how often
-    it runs, the user's line, the pass, and whether it was written or made by a derivative
-    (`type(report.rows[0])` has the details). Collectives whose result is not used are left out.
+    fun: the function; args, kwargs: its arguments: arrays, numbers, ShapeDtypeStructs and trees of
+    these. Meshes may be abstract. (If the function has a keyword with one of the names below, wrap
+    it in another function.) A row says kind, operation, mesh axes, dtype, bytes for each device,
+    how many devices take part, how often it runs, the user's line, the pass, and whether it was
+    written or made by a derivative (`type(report.rows[0])` has the details). Collectives whose
+    result is not used are left out.
 
     gradient: whether the program is `fun` with its reverse mode, with respect to all inexact
     arguments and for a cotangent of each inexact result. By default this is so if there are both
@@ -170,11 +171,12 @@ def assert_comms(
 ) -> CommsReport:
     """Checks in a test what `fun(*args, **kwargs)` communicates, and returns the report.
 
-    For each kind, give the number of collectives that run, including trips of loops; a kind that is
-    not named must not run at all. total_bytes: if given, the value of `CommsReport.total_bytes`.
-    `implied=False` forbids sums that the program does not contain, as `strict` of `comms` does. The
-    other arguments are those of `comms`. Raises CommunicationError, an AssertionError, with the
-    rows that were found, and WeftTypeError for an operation (`psum`) in place of a kind.
+    fun, args, kwargs: as in `comms`. all_reduce, all_gather, reduce_scatter, collective_permute,
+    all_to_all: how many collectives of this kind run, including trips of loops; a kind that is not
+    named must not run at all. total_bytes: if given, the value of `CommsReport.total_bytes`.
+    implied: whether there may be sums that the program does not contain, which `strict` of `comms`
+    forbids. gradient, compiled: as in `comms`. Raises CommunicationError, an AssertionError, with
+    the rows that were found, and WeftTypeError for an operation (`psum`) in place of a kind.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P

@@ -138,10 +138,10 @@ def _times(total: LineTotal, hardware: Hardware) -> tuple[float, float, float]:
 def cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostReport:
     """Adds up what `fun(*args, **kwargs)` costs. Nothing is computed.
 
-    Arguments may be arrays, numbers, ShapeDtypeStructs and trees of these, meshes abstract; for a
-    derivative pass `weft.grad(fun)`. Operations in loops are multiplied; a `while` loop of unknown
-    length counts once; a conditional counts as its branch with the most flops. Unused results are
-    left out.
+    fun: the function, for a derivative `weft.grad(f)`; args, kwargs: its arguments: arrays,
+    numbers, ShapeDtypeStructs and trees of these. Meshes may be abstract. Operations in loops are
+    multiplied; a `while` loop of unknown length counts once; a conditional counts as its branch
+    with the most flops. Unused results are left out.
 
     >>> import weft, weft.numpy as jnp
     >>> report = weft.cost(lambda x, y: jnp.tanh(x @ y), jnp.ones((8, 16)), jnp.ones((16, 4)))

@@ -42,9 +42,13 @@ Roles = Mapping[Any, str]
 
 @dataclasses.dataclass(frozen=True)
 class Decoder:
-    """The sizes of a decoder. experts: of every MLP; 0 for one without. Each token goes to one
-    expert, and all experts get equally many tokens. dtype: of weights and activations. Raises
-    WeftValueError for sizes that are not positive, and heads that do not divide the width."""
+    """The sizes of a decoder.
+
+    layers: how many there are; width: how many numbers stand for a token; heads: of attention, in
+    each layer; hidden: the width inside of an MLP; vocabulary: how many tokens there are. experts:
+    of every MLP; 0 for one without. Each token goes to one expert, and all experts get equally many
+    tokens. dtype: of weights and activations. Raises WeftValueError for sizes that are not
+    positive, and heads that do not divide the width."""
 
     layers: int
     width: int

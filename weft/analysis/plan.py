@@ -70,9 +70,10 @@ class ProgramPlan:
 def plan(fun: Callable[..., Any], *args: Any, hardware: Hardware, **kwargs: Any) -> ProgramPlan:
     """Estimates how long `fun(*args, **kwargs)` takes on each device of its mesh. Nothing is run.
 
-    Arguments are those of `weft.cost`. Everything inside `shard_map` is counted on one device, and
-    everything outside it counts whole: put the whole step inside. Raises WeftTypeError for hardware
-    that is not a `weft.Hardware`, WeftValueError for a mesh axis without a bandwidth.
+    fun, args, kwargs: as in `weft.cost`. hardware: the devices of the mesh, for example an entry of
+    `weft.ACCELERATORS`. Everything inside `shard_map` is counted on one device, and everything
+    outside it counts whole: put the whole step inside. Raises WeftTypeError for hardware that is
+    not a `weft.Hardware`, WeftValueError for a mesh axis without a bandwidth.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -134,6 +135,8 @@ def plans(programs: Mapping[str, Program], *, hardware: Hardware) -> Plans:
     """Compares several ways to compute one thing: a dict from names to `(function, *arguments)`,
     each with its own shardings. Raises what `plan` does, and WeftTypeError for programs of another
     form.
+
+    programs: the name and the program of each way; hardware: as in `plan`.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -198,6 +201,9 @@ def scaling(
     make: Callable[[Any], Program], meshes: Iterable[Any], *, hardware: Hardware
 ) -> Scaling:
     """Plans a program over several meshes. `make(mesh)` returns `(function, *arguments)`.
+
+    make: a function that takes a mesh; meshes: `Mesh` or `AbstractMesh` objects of several sizes;
+    hardware: as in `plan`.
 
     If the arguments stay the same, this is strong scaling; if they grow with the mesh, it is weak
     scaling. Raises what `plan` does, and WeftTypeError for anything that is neither a mesh nor such

@@ -31,8 +31,9 @@ def propose(
 ) -> Plans:
     """Plans a training step of a decoder for each assignment of roles to the axes of a mesh.
 
-    batch: all sequences of a step; length: tokens in each. microbatches: their number in a
-    pipeline. bytes_of_state: the optimizer's bytes for each parameter; 12 are Adam's two moments
+    model: the sizes of the decoder; mesh: a `Mesh` or an `AbstractMesh`; hardware: its devices, as
+    in `plan`. batch: all sequences of a step; length: tokens in each. microbatches: their number in
+    a pipeline. bytes_of_state: the optimizer's bytes for each parameter; 12 are Adam's two moments
     and a master copy in float32. roles: the roles to try, from "data", "fsdp", "tensor",
     "sequence", "expert" and "pipeline"; `weft.analysis.gradient_program` makes the program of an
     assignment. The step computes each layer again in its backward pass. Assignments that do not

@@ -617,9 +617,10 @@ def linear_transpose(
 def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
     """The transpose of a function that is linear in all its arguments.
 
-    `primals` give the types only (arrays or ShapeDtypeStructs). The transpose takes a cotangent of
-    the result and returns a tuple of cotangents, one per argument. Raises MissingRuleError or
-    WeftTypeError when called, where the function applies an operation that is not linear.
+    fun: a function of arrays or trees of these. `primals` give the types only (arrays or
+    ShapeDtypeStructs). The transpose takes a cotangent of the result and returns a tuple of
+    cotangents, one per argument. Raises MissingRuleError or WeftTypeError when called, where the
+    function applies an operation that is not linear.
 
     >>> import weft
     >>> weft.linear_transpose(lambda x: 3.0 * x, 1.0)(2.0)

@@ -193,11 +193,11 @@ def make_array_from_callback(
 ) -> Array:
     """An array whose parts a function computes, for the devices of this process.
 
-    `data_callback` is called once for each different part, with its index: a tuple of slices of
-    the whole array of the given shape, `slice(None)` where a dimension is not split. It returns
-    the part, a NumPy array, a number or an array. The parts are of one dtype, or are converted to
-    `dtype` where it is given. `sharding` is a sharding, a PartitionSpec over the mesh in force, a
-    device, or a Format.
+    shape: the lengths of the whole array. `data_callback` is called once for each different part,
+    with its index: a tuple of slices of the whole array of the given shape, `slice(None)` where a
+    dimension is not split. It returns the part, a NumPy array, a number or an array. The parts are
+    of one dtype, or are converted to `dtype` where it is given. `sharding` is a sharding, a
+    PartitionSpec over the mesh in force, a device, or a Format.
 
     Raises ShapeError for a shape that cannot be split so and for a part of another shape than its
     index, DTypeError for parts of different dtypes, and WeftTypeError for a part that is no array.
@@ -244,11 +244,11 @@ def make_array_from_single_device_arrays(
 ) -> Array:
     """An array of a given shape from its parts, which lie on their devices already.
 
-    `arrays` has one array for each device of this process that `sharding` is over, in any order:
-    the block that this device is to hold. Nothing is copied, if the blocks are of one layout (that
-    of the Format, where `sharding` is one): the array and its parts share memory, and are deleted
-    together. That blocks meant to be equal are equal is not checked. `dtype` has to
-    be given only where this process has none of the devices.
+    shape: the lengths of the whole array. `arrays` has one array for each device of this process
+    that `sharding` is over, in any order: the block that this device is to hold. Nothing is copied,
+    if the blocks are of one layout (that of the Format, where `sharding` is one): the array and its
+    parts share memory, and are deleted together. That blocks meant to be equal are equal is not
+    checked. `dtype` has to be given only where this process has none of the devices.
 
     Raises ShapeError for a shape that cannot be split so and for a block of another shape,
     DTypeError for blocks of different dtypes, WeftTypeError for a block that is no array, and
@@ -286,6 +286,9 @@ def make_array_from_single_device_arrays(
 def reshard(xs: T, out_shardings: Any) -> T:
     """Puts the arrays of a tree in other shardings: NamedShardings, or PartitionSpecs over the
     mesh in force; a tree prefix.
+
+    xs: a tree of arrays; out_shardings: one sharding for all of them, or a tree prefix of
+    shardings.
 
     Outside of traced functions arrays are moved, inside they are constrained (see
     `with_sharding_constraint`). Raises WeftTypeError for other kinds of places, and what

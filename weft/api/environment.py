@@ -23,6 +23,8 @@ def copy_to_host_async(x: Any) -> Any:
     """Starts bringing the arrays of a tree to the host, for a later conversion to NumPy; returns
     the tree. Leaves that are not arrays stay as they are.
 
+    x: a tree of arrays and other leaves.
+
     >>> import weft, weft.numpy as jnp
     >>> tree = weft.copy_to_host_async({"w": jnp.ones(2)})
     >>> np.asarray(tree["w"])
@@ -35,8 +37,10 @@ def copy_to_host_async(x: Any) -> Any:
 
 
 def live_arrays(platform: str | None = None) -> list[Array]:
-    """All arrays of this process that are not deleted, on the devices of a platform (by default of
-    the current one). Every object of the process is looked at, which takes a while.
+    """All arrays of this process that are not deleted, on the devices of a platform. Every object
+    of the process is looked at, which takes a while.
+
+    platform: the name of a platform, such as "cpu"; None for the current one.
 
     >>> import weft, weft.numpy as jnp
     >>> x = jnp.ones(3)

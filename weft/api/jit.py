@@ -268,7 +268,8 @@ def make_jaxpr(
     Arguments may be arrays, ShapeDtypeStructs, or other values with `shape` and `dtype`. Everything
     that `fun` does is recorded, on constants too. `axis_env` binds axes that collectives in `fun`
     may name, as `vmap` would: pairs of a name and a length. With `return_shape` it returns a pair
-    with the tree of result types.
+    with the tree of result types. static_argnums: the positions of arguments that are not traced:
+    `fun` gets them as they are.
 
     >>> import weft, weft.lax as lax
     >>> weft.make_jaxpr(lambda x: lax.sin(lax.cos(x)))(1.0)
@@ -343,8 +344,9 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The types of the results of `fun`, as ShapeDtypeStructs, without computing anything.
 
-    Arguments may be arrays or ShapeDtypeStructs. A struct has a sharding where the jaxpr says it:
-    of a result that is an argument, or that a constraint is put on; and a layout beside it.
+    args, kwargs: the arguments of `fun`, arrays or ShapeDtypeStructs. A struct has a sharding where
+    the jaxpr says it: of a result that is an argument, or that a constraint is put on; and a layout
+    beside it.
 
     >>> import weft, weft.numpy as jnp
     >>> weft.eval_shape(lambda x: x @ x, weft.ShapeDtypeStruct((2, 2), "float32"))
@@ -357,6 +359,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def typeof(x: Any) -> Any:
     """The type of an array, a tracer, a NumPy array or a number: shape, dtype, weak type, and the
     mesh axes along which it varies. That of a reference is `Ref{...}` around its array's.
+
+    x: an array, a number, a traced value or a reference.
 
     Raises WeftTypeError for anything else.
 
@@ -373,6 +377,8 @@ def device_get(x: Array) -> np.ndarray[Any, Any]: ...
 def device_get(x: Any) -> Any: ...
 def device_get(x: Any) -> Any:
     """The arrays of a tree as NumPy arrays; other leaves, and random keys, stay as they are.
+
+    x: a tree of arrays and other leaves.
 
     >>> import weft, weft.numpy as jnp
     >>> weft.device_get({"w": jnp.ones(2), "step": 3})
@@ -391,6 +397,8 @@ def device_get(x: Any) -> Any:
 
 def block_until_ready(x: T) -> T:
     """Waits until all arrays of a tree are computed, and returns the tree.
+
+    x: a tree of arrays; other leaves are ready.
 
     >>> import weft, weft.numpy as jnp
     >>> weft.block_until_ready({"w": jnp.ones(2)})  # before a clock is stopped

@@ -54,6 +54,10 @@ class _ArrayMeta(type):
 class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMeta):
     """An array of numbers, booleans or random keys; it cannot be changed in place.
 
+    buffer: the runtime's own array, with the elements; type: the shape, dtype and weak type;
+    signature: the type, or a tuple of the type, the place that the array is committed to, and the
+    layout.
+
     It is on one device or spread over several, in row-major or another order (see `format`). Arrays
     are made by functions (`weft.numpy.array`, `weft.device_put` and results of others), not by
     calling this class. A deep copy has the same sharding and layout; a pickled array comes back in

@@ -339,9 +339,9 @@ def placement_text(layout: Any, place: Any) -> str:
 class Shard:
     """The part of an array that one device holds.
 
-    `index` says which part it is, as slices of the whole array. Devices that hold equal parts are
-    distinguished by `replica_id`, which counts them from 0. `data` is the part as an array on its
-    device; None if the device belongs to another process.
+    `device` is the one that holds it. `index` says which part it is, as slices of the whole array.
+    Devices that hold equal parts are distinguished by `replica_id`, which counts them from 0.
+    `data` is the part as an array on its device; None if the device belongs to another process.
     """
 
     device: Any

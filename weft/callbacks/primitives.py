@@ -58,6 +58,8 @@ def pure_callback(
 ) -> Any:
     """Calls a Python function without side effects on the host, also from inside jitted functions.
 
+    args, kwargs: the arguments, arrays and trees of these; sharding: must be None.
+
     `callback` gets the arguments (any trees) with NumPy arrays as leaves, and returns the structure
     of `result_shape_dtypes`, whose leaves have a `shape` and a `dtype` (such as
     `weft.ShapeDtypeStruct`). It may be called any number of times, or not at all where its result
@@ -102,10 +104,11 @@ def io_callback(
 ) -> Any:
     """Calls a Python function that may have side effects, from inside jitted functions too.
 
-    Arguments and results are those of `pure_callback`; None stands for no result. It is called
-    exactly as often as the program says, in branches taken only, and for each element under `vmap`,
-    in their order. Ordered calls come one after the other in the order of the program. It has no
-    derivative; where nothing that depends on its arguments is differentiated, none is needed.
+    callback, args, kwargs: as in `pure_callback`. result_shape_dtypes: as in `pure_callback`, or
+    None for no result. sharding: must be None. ordered: whether calls come one after the other in
+    the order of the program. The function is called exactly as often as the program says, in
+    branches taken only, and for each element under `vmap`, in their order. It has no derivative;
+    where nothing that depends on its arguments is differentiated, none is needed.
 
     Raises what the callback raises, and TreeError, ShapeError or DTypeError, naming the leaf, for a
     result that breaks the promise.

@@ -261,6 +261,9 @@ def _by_name(what: str, names: tuple[Any, ...], listed: bool, nameless: bool) ->
 def checkpoint_name(x: T, name: str) -> T:
     """Returns `x` with a name by which a policy can choose its values; trees leaf by leaf.
 
+    name: a string that policies look for, such as those of
+    `weft.checkpoint_policies.save_only_these_names`.
+
     >>> import weft
     >>> weft.checkpoint_name(2.0, "activation")
     Array(2., dtype=float32, weak_type=True)

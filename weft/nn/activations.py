@@ -102,6 +102,8 @@ def _leaky_relu(x: Any, *, parameter: Any) -> Any:
 def leaky_relu(x: ArrayLike, negative_slope: Any = 0.01) -> Array:
     """x where it is not negative, `negative_slope * x` elsewhere.
 
+    negative_slope: the slope where `x` is negative.
+
     >>> leaky_relu(np.array([-1.0, 2.0]), 0.5)
     Array([-0.5,  2. ], dtype=float32)
     """
@@ -124,6 +126,8 @@ def _elu(x: Any, *, parameter: Any) -> Any:
 def elu(x: ArrayLike, alpha: Any = 1.0) -> Array:
     """x where it is positive, `alpha * (exp(x) - 1)` elsewhere.
 
+    alpha: a number, the distance to which the function falls below 0.
+
     Clevert, Unterthiner and Hochreiter, "Fast and accurate deep network learning by exponential
     linear units" (2015).
 
@@ -141,6 +145,8 @@ def _celu(x: Any, *, parameter: Any) -> Any:
 
 def celu(x: ArrayLike, alpha: Any = 1.0) -> Array:
     """x where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere: smooth for every alpha.
+
+    alpha: a positive number, the distance to which the function falls below 0.
 
     Barron, "Continuously differentiable exponential linear units" (2017).
 

@@ -144,13 +144,13 @@ def dot_product_attention(
 
     query: (B, T, N, H); key, value: (B, S, K, H), of one floating-point dtype; all without B, too.
     N is a multiple of K: N/K heads of queries share the keys and values of one. The result has the
-    shape and dtype of query. bias (real numbers) and mask (booleans; True may be attended to) have
-    shape (B, N, T, S) or 1 in place of any of these. `scale` is by default 1/sqrt(H). is_causal:
-    query i attends to keys 0 … i. query_seq_lengths, key_value_seq_lengths: integers of shape (B,);
-    positions beyond them are left out. local_window_size: query i attends to keys from i - left to
-    i + right, an integer for both. A query that may attend to nothing gives zeros. With
-    `return_residual` the logarithm of the sum of exponentials, (B, T, N), is a second result.
-    implementation: None or "xla"; others raise WeftValueError.
+    shape and dtype of query. bias: real numbers of shape (B, N, T, S) or 1 in place of any of
+    these. mask: booleans of such a shape; True may be attended to. scale: by default 1/sqrt(H).
+    is_causal: query i attends to keys 0 … i. query_seq_lengths, key_value_seq_lengths: integers of
+    shape (B,); positions beyond them are left out. local_window_size: query i attends to keys from
+    i - left to i + right, an integer for both. A query that may attend to nothing gives zeros.
+    return_residual: whether the logarithm of the sum of exponentials, (B, T, N), is a second
+    result. implementation: None or "xla"; others raise WeftValueError.
 
     Raises ShapeError, DTypeError and WeftValueError for arguments that do not fit.
 

@@ -50,10 +50,11 @@ def gathered_product(
 
     spec: as in "bsd,df->bsf", the labels of two operands and of the result. gathered: the label of
     the dimension of x that is gathered along `axis_name`, a mesh axis of n devices or several; x
-    has a block of it. Where w or the result have this label, they have the whole dimension. The
-    product is computed in n steps. In each, a device multiplies the block that it has while
-    `ppermute` brings the next one: n - 1 transfers, and no all-gather. `bidirectional` sends one
-    half of a block in either direction, for links that work both ways at once.
+    has a block of it. w: the second operand, which has the whole dimension where it has this label.
+    So has the result. The product is computed in n steps. In each, a device multiplies the block
+    that it has while `ppermute` brings the next one: n - 1 transfers, and no all-gather.
+    `bidirectional` sends one half of a block in either direction, for links that work both ways at
+    once.
 
     The dtype is that of `einsum`, or `preferred_element_type`; products that are added up are
     added in float32 at least. The result varies along `axis_name`, as that of `all_gather` does.
@@ -95,12 +96,13 @@ def scattered_product(
 ) -> Array:
     """`psum_scatter(einsum(spec, x, w))`, where each transfer may run beside a product.
 
-    spec: as in "bsf,fd->bsd", the labels of two operands and of the result. scattered: the label of
-    the dimension of the sum over `axis_name`, one mesh axis of n devices or several; each device
-    keeps its own block. The product is computed in n steps, one block of the dimension at a time.
-    What is on its way to a device is added to at each one that it passes: n - 1 transfers by
-    `ppermute`, and no reduce-scatter. `bidirectional` sends one half of a block in either
-    direction, for links that work both ways at once.
+    spec: as in "bsf,fd->bsd", the labels of two operands and of the result. x, w: the operands of
+    this device. axis_name: one mesh axis of n devices, or several, over which the products are
+    summed. scattered: the label of the dimension of the sum of which each device keeps its own
+    block. The product is computed in n steps, one block of the dimension at a time. What is on its
+    way to a device is added to at each one that it passes: n - 1 transfers by `ppermute`, and no
+    reduce-scatter. `bidirectional` sends one half of a block in either direction, for links that
+    work both ways at once.
 
     The dtype is that of `einsum`, or `preferred_element_type`. Sums travel in that dtype, and are
     added in float32 at least. Both derivatives are products with the gathered cotangent, computed

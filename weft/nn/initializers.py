@@ -83,6 +83,9 @@ def _initializer(
 def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
     """An initializer: zeros of any dtype; the key is not used.
 
+    key: not used, may be None; shape: the lengths of the result; out_sharding: must be None,
+    because places are asked for separately.
+
     >>> weft.nn.initializers.zeros(weft.random.key(0), (2,))
     Array([0., 0.], dtype=float32)
     """
@@ -94,6 +97,9 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any =
 def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
     """An initializer: ones of any dtype; the key is not used.
 
+    key: not used, may be None; shape: the lengths of the result; out_sharding: must be None,
+    because places are asked for separately.
+
     >>> weft.nn.initializers.ones(None, (2,), "int32")
     Array([1, 1], dtype=int32)
     """
@@ -104,6 +110,8 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = 
 @api_boundary
 def constant(value: Any, dtype: Any = None) -> Initializer:
     """An initializer that repeats a value, which broadcasts to the shape.
+
+    value: a number, or an array that broadcasts to the shape.
 
     >>> weft.nn.initializers.constant(0.5)(None, (2,))
     Array([0.5, 0.5], dtype=float32)
@@ -118,6 +126,8 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
 def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
     """An initializer: real numbers uniformly distributed in [0, scale).
 
+    scale: the bound that is not reached.
+
     >>> weft.nn.initializers.uniform(2.0)(weft.random.key(0), (3,)).max() < 2
     Array(True, dtype=bool)
     """
@@ -131,6 +141,8 @@ def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
 @api_boundary
 def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
     """An initializer: normal numbers of mean 0 and the given standard deviation, also complex.
+
+    stddev: the standard deviation, of complex numbers that of both parts together.
 
     >>> weft.nn.initializers.normal()(weft.random.key(0), (2, 3)).shape
     (2, 3)
@@ -148,7 +160,8 @@ def truncated_normal(
 ) -> Initializer:
     """An initializer: normal numbers between two bounds, multiplied by `stddev`.
 
-    The bounds are in units of `stddev`, which is the standard deviation before truncation.
+    lower, upper: the bounds, in units of `stddev`. stddev: the standard deviation before
+    truncation.
 
     >>> draw = weft.nn.initializers.truncated_normal(1.0)
     >>> abs(draw(weft.random.key(0), (100,))).max() <= 2
@@ -186,10 +199,10 @@ def variance_scaling(
 ) -> Initializer:
     """An initializer of variance scale / n, where n counts inputs or outputs.
 
-    mode: n is the number of inputs ("fan_in"), of outputs ("fan_out"), their mean ("fan_avg") or
-    geometric mean ("fan_geo_avg"). Inputs are those along `in_axis`, outputs those along
-    `out_axis`, each times the elements along all axes that are in neither and not in `batch_axis`
-    (of a convolution, those of its window).
+    scale: a number, not negative, that is n times the variance. mode: n is the number of inputs
+    ("fan_in"), of outputs ("fan_out"), their mean ("fan_avg") or geometric mean ("fan_geo_avg").
+    Inputs are those along `in_axis`, outputs those along `out_axis`, each times the elements along
+    all axes that are in neither and not in `batch_axis` (of a convolution, those of its window).
     distribution: "normal", "uniform" (around zero), or "truncated_normal" (at two standard
     deviations; the variance is that after truncation). Complex numbers are distributed alike in all
     directions, and uniformly in a disk.
@@ -372,8 +385,9 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
 def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
     """An initializer of convolutions: an orthogonal matrix in the middle of the window.
 
-    Shapes have one to three dimensions of the window, then inputs, then at least as many outputs.
-    By Xiao, Bahri, Sohl-Dickstein, Schoenholz and Pennington, ICML 2018,
+    scale: a number by which the matrix is multiplied; column_axis: as in `orthogonal`, -1 for
+    outputs and -2 for inputs. Shapes have one to three dimensions of the window, then inputs, then
+    at least as many outputs. By Xiao, Bahri, Sohl-Dickstein, Schoenholz and Pennington, ICML 2018,
     https://arxiv.org/abs/1806.05393. Raises ShapeError when called for another shape.
 
     >>> weft.nn.initializers.delta_orthogonal()(weft.random.key(0), (3, 2, 2))[0]

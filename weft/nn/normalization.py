@@ -317,8 +317,10 @@ def standardize(
 ) -> Array:
     """(x - mean) / sqrt(variance + epsilon), with the moments along an axis where none are given.
 
-    where: a mask of the elements that count for the moments. algorithm: "fast" takes the variance
-    as the mean square less the squared mean, "stable" as the mean squared distance from the mean.
+    mean, variance: numbers or arrays that broadcast with `x`; None for those along `axis`. epsilon:
+    a small number that keeps the divisor from 0. where: a mask of the elements that count for the
+    moments. algorithm: "fast" takes the variance as the mean square less the squared mean, "stable"
+    as the mean squared distance from the mean.
 
     >>> standardize(np.array([1.0, 3.0]), epsilon=0.0)
     Array([-1.,  1.], dtype=float32)
@@ -353,7 +355,8 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1
     """Vectors that are 1 at the index that each integer gives and 0 elsewhere; all 0 for an integer
     out of range.
 
-    axis: the index of the new dimension in the result; dtype: by default the default float.
+    num_classes: the length of the new dimension; integers from 0 up to it are in range. axis: the
+    index of the new dimension in the result; dtype: by default the default float.
 
     >>> one_hot(np.array([0, 2]), 3)
     Array([[1., 0., 0.],

@@ -91,6 +91,9 @@ def scaled_matmul(
     """The products of matrices `lhs` (b, m, k) and `rhs` (b, n, k), each with scales for blocks of
     its last dimension: an array (b, m, n). Raises ShapeError as `scaled_dot` does.
 
+    lhs_scales: shape (b, m, i), for i equal blocks of k; rhs_scales: shape (b, n, j), for j equal
+    blocks.
+
     >>> x, scales = np.ones((1, 2, 4), np.float32), np.full((1, 2, 2), 3.0)
     >>> weft.nn.scaled_matmul(x, x, scales, scales)
     Array([[[36., 36.],

@@ -167,8 +167,8 @@ dtype = np.dtype
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> builtins.bool:
     """Whether NumPy would convert one dtype to another under a rule of casting.
 
-    from_, to: dtypes or their names; casting: "safe" (no value changes), "same_kind" (also to fewer
-    bits), "unsafe" (anything), or "no" and "equiv" (the same dtype only).
+    from_, to: dtypes or their names; casting: "safe" (to a dtype that is wide enough), "same_kind"
+    (also to fewer bits), "unsafe" (anything), or "no" and "equiv" (the same dtype only).
 
     >>> can_cast("int8", "int16"), can_cast("float32", "int32")
     (True, False)

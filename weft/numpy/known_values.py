@@ -68,10 +68,10 @@ def array2string(
     """The text of an array, by NumPy's function of this name and its options.
 
     max_line_width: the most characters of a line. precision: the most digits after the point.
-    suppress_small: whether numbers that are 0 at that precision are shown as 0. The three are by
-    default NumPy's print options. separator: the text between elements. prefix: a text that will
-    stand in front; its length counts in lines. options: NumPy's formatter, threshold, edgeitems,
-    sign, floatmode, suffix and legacy. Raises WeftTypeError for anything that is not an array,
+    suppress_small: whether numbers that are 0 at that precision are shown as 0. separator: the text
+    between elements. prefix: a text that will stand in front, whose length counts in the lines.
+    options: NumPy's formatter, threshold, edgeitems, sign, floatmode, suffix and legacy. NumPy's
+    print options are the defaults. Raises WeftTypeError for anything that is not an array,
     ConcretizationError for a traced one, WeftValueError for options that NumPy does not know.
 
     >>> jnp.array2string(jnp.array([1.0, 2.5]), separator=", ", precision=1)

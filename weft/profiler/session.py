@@ -89,6 +89,8 @@ class named_scope:
 def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
     """A function whose operations are in the `named_scope` of its own name, or of `name`.
 
+    fun: a function of any arguments.
+
     Raises WeftTypeError or WeftValueError if that is not a string of one character or more.
 
     >>> import weft

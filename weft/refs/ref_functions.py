@@ -77,6 +77,8 @@ def freeze(ref: Ref) -> Any:
     """The array of a reference, which cannot be used any more. Raises WeftValueError if the
     reference comes from outside of the function that is being traced.
 
+    ref: the reference; in a traced function, one that this function has made.
+
     >>> x = weft.new_ref(jnp.zeros(2))
     >>> x[0] = 1.0
     >>> weft.freeze(x)
@@ -89,6 +91,8 @@ def freeze(ref: Ref) -> Any:
 def free_ref(ref: Ref) -> None:
     """Ends a reference, so that its memory can be used again. Errors are those of `freeze`.
 
+    ref: the reference; in a traced function, one that this function has made.
+
     >>> weft.free_ref(weft.new_ref(jnp.zeros(2)))
     """
     end(_checked(ref, "free_ref"), "freed")
@@ -98,6 +102,8 @@ def free_ref(ref: Ref) -> None:
 def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     """A reference to an array of a type (a `ShapeDtypeStruct`, or what `weft.typeof` returns). It
     holds zeros, because XLA's programs leave no memory unwritten.
+
+    ty: has a shape and a dtype; memory_space: accepted for programs that pass it, without effect.
 
     >>> weft.empty_ref(weft.ShapeDtypeStruct((2,), "float32"))
     Ref([0., 0.], dtype=float32)

@@ -54,6 +54,9 @@ def root_of(trace: Trace | None) -> StagingTrace | None:
 class Ref:
     """A reference to an array; made by `weft.new_ref`.
 
+    value: the array that it holds; type: its `RefType`; owner: the trace whose values it holds, or
+    None.
+
     `ref[...]` reads the array, `ref[i]` a part of it; `ref[...] = x`, `ref[i] = x` and `ref[i] +=
     x` write. A written value must have the dtype of the reference, or be a Python number of a kind
     that fits, and its shape must broadcast to that of the part.
@@ -243,6 +246,8 @@ class Ref:
 
 def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref:
     """A reference that holds an array, or the value of a traced one.
+
+    init_val: an array or number, also a traced one.
 
     You can read and write it in functions under any transformation, as an argument or closed over.
     `memory_space` and `kind` are accepted for programs that pass them; weft has one memory for

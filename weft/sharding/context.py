@@ -33,6 +33,8 @@ def _check(operation: str, mesh: Any) -> None:
 def use_mesh(mesh: AnyMesh) -> contextlib.AbstractContextManager[AnyMesh]:
     """A `with` block in which a mesh is in force; `with mesh:` does the same.
 
+    mesh: a `Mesh` or an `AbstractMesh`.
+
     Raises WeftTypeError for anything that is not a mesh.
 
     >>> from weft.sharding import get_mesh
@@ -54,7 +56,8 @@ def _entered(mesh: AnyMesh) -> Iterator[AnyMesh]:
 class set_mesh:
     """Puts a mesh in force from now on; as a context manager, until its block ends.
 
-    `set_mesh(None)` says that none is. Raises WeftTypeError for anything that is not a mesh.
+    mesh: a `Mesh`, an `AbstractMesh` or None. `set_mesh(None)` says that none is. Raises
+    WeftTypeError for anything that is not a mesh.
 
     >>> from weft.sharding import get_mesh, set_mesh
     >>> mesh = weft.sharding.Mesh(weft.devices()[:2], "i")
@@ -87,6 +90,8 @@ class set_mesh:
 @api_boundary
 def simulate(mesh: AnyMesh | None = None) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which one device simulates a mesh (by default, every mesh).
+
+    mesh: a `Mesh` or an `AbstractMesh`; None for every mesh.
 
     Each axis of the mesh becomes a dimension of the values inside `shard_map`; results equal those
     on the mesh up to rounding, the same functions are refused, and the mesh may be an

@@ -29,6 +29,8 @@ def smap(
     """A function that every device along one mesh axis runs on its own blocks: `shard_map` over
     that axis, with specs written as numbers of dimensions.
 
+    f: the function that each device runs on its blocks.
+
     `in_axes` and `out_axes` are tree prefixes of the arguments and of the result: each leaf is the
     dimension that is split along `axis_name`, or None for a value that is whole everywhere. The
     mesh is the one in force; its other axes stay with the compiler. `bucket_bytes` is that of

@@ -44,8 +44,8 @@ def _reading(operation: str, uplo: Any, symmetrize: bool | None) -> dict[str, bo
 def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool | None = None) -> EighResult:
     """Eigenvalues, real and rising, and eigenvectors, as columns, of Hermitian matrices.
 
-    a: shape (..., n, n). With `symmetrize_input`, the default if no UPLO is given, a is replaced by
-    (a + its adjoint) / 2; otherwise only the triangle UPLO is read, "L" or "U".
+    a: shape (..., n, n). symmetrize_input: whether a is replaced by (a + its adjoint) / 2, by
+    default if no UPLO is given. UPLO: "L" or "U", the only triangle that is read otherwise.
 
     By LAPACK's syevd and heevd. Where eigenvalues are equal, they have derivatives but eigenvectors
     have none. A matrix for which the iteration fails gives NaN. Raises ShapeError, DTypeError,
@@ -62,6 +62,8 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool | None = None) 
 @api_boundary
 def eigvalsh(a: Any, UPLO: str | None = None, *, symmetrize_input: bool | None = None) -> Array:
     """The eigenvalues of Hermitian matrices, with the arguments and errors of `eigh`.
+
+    a: shape (..., n, n). UPLO, symmetrize_input: as in `eigh`.
 
     >>> jnp.linalg.eigvalsh(jnp.array([[0.0, 1.0], [1.0, 0.0]]))
     Array([-1.,  1.], dtype=float32)

@@ -164,11 +164,11 @@ def svd(
 ) -> Any:
     """The factors of a = U diag(S) Vh, where U and the adjoint of Vh have orthonormal columns.
 
-    a: shape (..., m, n), k the smaller of m and n. U: (..., m, m), Vh: (..., n, n), or without
-    `full_matrices` (..., m, k) and (..., k, n); S: (..., k), real, falling, none negative. Without
-    `compute_uv`, S alone. hermitian: a equals its adjoint, and the decomposition is made from its
-    eigenvalues. subset_by_index: with full_matrices=False, the range (first, end) of the singular
-    values to return.
+    a: shape (..., m, n), k the smaller of m and n. full_matrices: whether U is (..., m, m) and Vh
+    (..., n, n); otherwise they are (..., m, k) and (..., k, n). compute_uv: whether U and Vh are
+    returned, too, and not S alone: (..., k), real, falling, none negative. hermitian: a equals its
+    adjoint, and the decomposition is made from its eigenvalues. subset_by_index: with
+    full_matrices=False, the range (first, end) of the singular values to return.
 
     By LAPACK's gesdd. Where singular values are equal, they have derivatives but singular vectors
     have none. A matrix for which the iteration fails gives NaN. Raises ShapeError, DTypeError,

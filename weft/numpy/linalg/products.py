@@ -47,8 +47,9 @@ def _best_order(sizes: tuple[int, ...]) -> Any:
 def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """The product of two or more matrices, bracketed for the fewest multiplications.
 
-    The first and the last may be vectors. precision: "default", "high" or "highest". Raises
-    ShapeError if lengths do not fit, WeftValueError for fewer than two arrays, WeftTypeError.
+    arrays: a list or tuple of two or more matrices, of which the first and the last may be vectors.
+    precision: "default", "high" or "highest". Raises ShapeError if lengths do not fit,
+    WeftValueError for fewer than two arrays, WeftTypeError.
 
     >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)])
     Array([12., 12.], dtype=float32)
@@ -195,8 +196,8 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
     """The sums of the diagonals of the matrices in the last two dimensions.
 
-    dtype: that of the result, by default as in `weft.numpy.sum`. Raises ShapeError, DTypeError,
-    WeftTypeError.
+    offset: how far above the main diagonal. dtype: that of the result, by default as in
+    `weft.numpy.sum`. Raises ShapeError, DTypeError, WeftTypeError.
 
     >>> jnp.linalg.trace(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array(5., dtype=float32)
