@@ -319,7 +319,10 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
         return self._value().tolist()
 
     def tobytes(self, order: Literal["C", "F", "A", "K"] = "C") -> bytes:
-        """The bytes of the elements, one after the other."""
+        """The bytes of the elements, one after the other.
+
+        order: "C" for the last index fastest, "F" for the first; others as in NumPy.
+        """
         return self._value().tobytes(order)
 
     def _scalar(self, convert: str) -> Any:

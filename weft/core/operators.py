@@ -189,7 +189,11 @@ class ArrayOperators(Generic[Result]):
         self, *shape: Any, order: str = "C", copy: bool | None = None, out_sharding: None = None
     ) -> Result:
         """The same elements in another shape: integers or one tuple; -1 is the length that is
-        left."""
+        left.
+
+        order: "C" for the last index fastest, "F" for the first; copy: True for a new array, False
+        for this one itself, which then has that shape already.
+        """
         return implementations["reshape"](
             self,
             shape[0] if len(shape) == 1 else shape,
@@ -200,10 +204,16 @@ class ArrayOperators(Generic[Result]):
 
     @_forwarding
     def ravel(self, order: str = "C", *, out_sharding: None = None) -> Result:
-        """The elements in one dimension."""
+        """The elements in one dimension.
+
+        order: "C" for the last index fastest, "F" for the first.
+        """
 
     def flatten(self, order: str = "C", *, out_sharding: None = None) -> Result:
-        """The elements in one dimension."""
+        """The elements in one dimension.
+
+        order: "C" for the last index fastest, "F" for the first.
+        """
         return implementations["ravel"](self, order=order, out_sharding=out_sharding)
 
     def transpose(self, *axes: Any) -> Result:
@@ -214,7 +224,10 @@ class ArrayOperators(Generic[Result]):
 
     @_forwarding
     def swapaxes(self, axis1: int, axis2: int) -> Result:
-        """The array with two dimensions exchanged."""
+        """The array with two dimensions exchanged.
+
+        axis1, axis2: the positions of the two; negative ones count from the end.
+        """
 
     @_forwarding
     def squeeze(self, axis: int | Sequence[int] | None = None) -> Result:
@@ -229,11 +242,19 @@ class ArrayOperators(Generic[Result]):
         total_repeat_length: int | None = None,
         out_sharding: None = None,
     ) -> Result:
-        """Each element, repeated."""
+        """Each element, repeated.
+
+        repeats: a number for all elements or one for each; total_repeat_length: the length of the
+        result, needed if `repeats` is traced.
+        """
 
     @_forwarding
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Result:
-        """The elements whose indices along two axes are equal."""
+        """The elements whose indices along two axes are equal.
+
+        offset: how far above the main diagonal; axis1, axis2: the axes of the matrices' rows and
+        columns.
+        """
 
     @_forwarding
     def take(
@@ -246,7 +267,12 @@ class ArrayOperators(Generic[Result]):
         indices_are_sorted: bool = False,
         fill_value: Any = None,
     ) -> Result:
-        """The elements at the given indices along an axis."""
+        """The elements at the given indices along an axis.
+
+        indices: integers, an array of any shape; mode: "fill" (the default), "clip" or "wrap" for
+        positions out of bounds; fill_value: what "fill" gives for those; unique_indices,
+        indices_are_sorted: promises, without effect.
+        """
 
     def compress(
         self,
@@ -257,24 +283,41 @@ class ArrayOperators(Generic[Result]):
         size: int | None = None,
         fill_value: Any = None,
     ) -> Result:
-        """The slices along an axis for which a condition holds."""
+        """The slices along an axis for which a condition holds.
+
+        condition: a vector of booleans; size: the number of slices to return, needed if the
+        condition is traced; fill_value: what stands for missing ones, by default 0.
+        """
         return implementations["compress"](
             condition, self, axis=axis, out=out, size=size, fill_value=fill_value
         )
 
     @_forwarding
     def choose(self, choices: Any, out: None = None, mode: str = "raise") -> Result:
-        """Elements of several arrays, chosen by this array of integers."""
+        """Elements of several arrays, chosen by this array of integers.
+
+        choices: a list of arrays, or an array whose first dimension counts them; mode: "clip" or
+        "wrap" for numbers out of range, "raise" for known ones.
+        """
 
     @_forwarding
     def nonzero(self, *, fill_value: Any = None, size: int | None = None) -> tuple[Result, ...]:
-        """The indices of the elements that are not zero, one array for each dimension."""
+        """The indices of the elements that are not zero, one array for each dimension.
+
+        size: how many positions to return, needed if the array is traced; fill_value: what stands
+        for missing ones, by default 0.
+        """
 
     @_forwarding
     def searchsorted(
         self, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
     ) -> Result:
-        """The indices at which inserting values would keep this sorted array in order."""
+        """The indices at which inserting values would keep this sorted array in order.
+
+        v: the values; side: "left" goes before equal elements, "right" behind them; sorter: the
+        positions that sort this array, if it is not in order; method: as in
+        `weft.numpy.searchsorted`.
+        """
 
     def copy(self) -> Result:
         """The same values in a new array."""
@@ -283,19 +326,28 @@ class ArrayOperators(Generic[Result]):
     # ---- dtype ----------------------------------------------------------------------------------
 
     def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> Result:
-        """The values converted to a dtype."""
+        """The values converted to a dtype.
+
+        copy: whether the result is a new array even if nothing changes.
+        """
         return implementations["astype"](self, dtype, copy=copy, device=device)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return implementations["array_namespace"](api_version)
 
     def to_device(self, device: Any, *, stream: Any = None) -> Result:
-        """The array moved to a device, a sharding, a spec over the current mesh, or a Format."""
+        """The array moved to a device, a sharding, a spec over the current mesh, or a Format.
+
+        stream: must be None, because the runtime orders copies by itself.
+        """
         return implementations["to_device"](self, device, stream)
 
     @_forwarding
     def view(self, dtype: Any = None, type: None = None) -> Result:
-        """The same bits read as another dtype."""
+        """The same bits read as another dtype.
+
+        type: must be None, because arrays have one class.
+        """
 
     @_forwarding
     def byteswap(self) -> Result:
@@ -313,11 +365,17 @@ class ArrayOperators(Generic[Result]):
 
     @_forwarding
     def round(self, decimals: int = 0, out: None = None) -> Result:
-        """The elements rounded to a number of decimals, halves to even."""
+        """The elements rounded to a number of decimals, halves to even.
+
+        decimals: the number of digits after the point; a negative one rounds to tens, hundreds, …
+        """
 
     @_forwarding
     def clip(self, min: Any = None, max: Any = None) -> Result:  # noqa: A002  (NumPy's names)
-        """The elements held between two bounds."""
+        """The elements held between two bounds.
+
+        min, max: numbers or arrays that broadcast with this one; None for no bound.
+        """
 
     # ---- reductions -----------------------------------------------------------------------------
 
@@ -332,9 +390,18 @@ class ArrayOperators(Generic[Result]):
         where: Any = None,
         promote_integers: bool = True,
     ) -> Result:
-        """The sum over axes (None: all)."""
+        """The sum over axes (None: all).
 
-    prod = _alike("prod", sum, "The product over axes (None: all).")
+        initial: a number that is added; promote_integers: whether narrow integers are summed in the
+        default width.
+        """
+
+    prod = _alike(
+        "prod",
+        sum,
+        "The product over axes (None: all).\n\ninitial: a number by which it is multiplied; "
+        "promote_integers: whether narrow integers are multiplied in the default width.",
+    )
 
     @_forwarding
     def mean(
@@ -360,9 +427,18 @@ class ArrayOperators(Generic[Result]):
         where: Any = None,
         correction: Any = None,
     ) -> Result:
-        """The standard deviation over axes (None: all)."""
+        """The standard deviation over axes (None: all).
 
-    var = _alike("var", std, "The variance over axes (None: all).")
+        ddof, correction: the number to subtract from the count of elements; only one of both is
+        given.
+        """
+
+    var = _alike(
+        "var",
+        std,
+        "The variance over axes (None: all).\n\nddof, correction: the number to subtract from the "
+        "count of elements; only one of both is given.",
+    )
 
     @_forwarding
     def max(
@@ -373,9 +449,17 @@ class ArrayOperators(Generic[Result]):
         initial: Any = None,
         where: Any = None,
     ) -> Result:
-        """The largest element over axes (None: all)."""
+        """The largest element over axes (None: all).
 
-    min = _alike("min", max, "The smallest element over axes (None: all).")
+        initial: a value that the result is not less than; needed if there are no elements.
+        """
+
+    min = _alike(
+        "min",
+        max,
+        "The smallest element over axes (None: all).\n\ninitial: a value that the result is not "
+        "greater than; needed if there are no elements.",
+    )
 
     @_forwarding
     def all(
@@ -419,13 +503,25 @@ class ArrayOperators(Generic[Result]):
         stable: bool = True,
         descending: bool = False,
     ) -> Result:
-        """The elements in order along an axis, in a new array."""
+        """The elements in order along an axis, in a new array.
 
-    argsort = _alike("argsort", sort, "The indices that put the elements in order along an axis.")
+        stable: whether equal elements keep their order; descending: in decreasing order, NaN first;
+        kind: a name of one of NumPy's algorithms, without effect; order: must be None.
+        """
+
+    argsort = _alike(
+        "argsort",
+        sort,
+        "The indices that put the elements in order along an axis.\n\nstable, descending, kind, "
+        "order: as in `sort`.",
+    )
 
     @_forwarding
     def argpartition(self, kth: int, axis: int = -1) -> Result:
-        """The indices that put the kth element at position k, smaller ones before it."""
+        """The indices that put the element of position `kth` there, and smaller ones before it.
+
+        kth: a position in the sorted order, counted from the end if it is negative.
+        """
 
     @_forwarding
     def dot(self, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Result:
@@ -435,7 +531,10 @@ class ArrayOperators(Generic[Result]):
     def trace(
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
     ) -> Result:
-        """The sum of the elements whose indices along two axes are equal."""
+        """The sum of the elements whose indices along two axes are equal.
+
+        offset, axis1, axis2: as in `diagonal`.
+        """
 
 
 # So that they are pickled and shown as methods of the class.
