@@ -119,20 +119,20 @@ def comms(
 ) -> CommsReport:
     """Reports what `fun(*args, **kwargs)` communicates between devices. Nothing is computed.
 
-    fun: the function; args, kwargs: its arguments: arrays, numbers, ShapeDtypeStructs and trees of
-    these. Meshes may be abstract. (If the function has a keyword with one of the names below, wrap
-    it in another function.) A row says kind, operation, mesh axes, dtype, bytes for each device,
-    how many devices take part, how often it runs, the user's line, the pass, and whether it was
-    written or made by a derivative (`type(report.rows[0])` has the details). Collectives whose
-    result is not used are left out.
+    fun: a function of arrays; args, kwargs: its arguments: arrays, numbers, ShapeDtypeStructs and
+    trees of these. Meshes may be abstract. (If the function has a keyword with one of the names
+    below, wrap it in another function.) A row says kind, operation, mesh axes, dtype, bytes for
+    each device, how many devices take part, how often it runs, the user's line, the pass, and
+    whether it was written or made by a derivative (`type(report.rows[0])` has the details).
+    Collectives whose result is not used are left out.
 
     gradient: whether the program is `fun` with its reverse mode, with respect to all inexact
     arguments and for a cotangent of each inexact result. By default this is so if there are both
     and `fun` has no backward pass itself; a gradient, or a training step, is reported as it is.
-    strict: raises CommunicationError for communication that the program does not contain: a sum in
-    reverse mode that is the transpose of an inserted cast. compiled: reads what XLA compiled, as
-    the report's `compiled` does. Only this shows what the compiler adds if shardings, not
-    `shard_map`, divide the work.
+    strict: whether to raise CommunicationError for communication that the program does not contain:
+    a sum in reverse mode that is the transpose of an inserted cast. compiled: reads what XLA
+    compiled, as the report's `compiled` does. Only this shows what the compiler adds if shardings,
+    not `shard_map`, divide the work.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P

@@ -49,10 +49,11 @@ def show(x: Any, shape: Sequence[int] | None = None, *, mesh: AnyMesh | None = N
     - a mesh;
     - a jaxpr: `weft.show(weft.make_jaxpr(f)(*args))`.
 
-    If you print the result, it is text. A notebook shows a picture (SVG), or for a jaxpr a page
-    whose inner programs open, with types, lines and costs. `save` writes it to a file; `text`,
-    `svg` and `html` are the texts. If there are too many devices for a picture, the middle is left
-    out.
+    shape: the lengths of the arrays, for a sharding or a PartitionSpec; mesh: the mesh of a
+    PartitionSpec, by default the one in force. If you print the result, it is text. A notebook
+    shows a picture (SVG), or for a jaxpr a page whose inner programs open, with types, lines and
+    costs. `save` writes it to a file; `text`, `svg` and `html` are the texts. If there are too many
+    devices for a picture, the middle is left out.
 
     Raises WeftTypeError for anything that has no picture and if a shape or a mesh is missing, and
     ShapeError if the shape cannot be split like that.

@@ -29,10 +29,11 @@ R = TypeVar("R")
 def custom_gradient(fun: Callable[P, tuple[R, Any]]) -> Callable[P, R]:
     """A function with its own derivative, from one that returns `(result, gradient)`.
 
-    `gradient` is a function from the cotangent of the result to those of the arguments: a tuple
-    with one entry per argument, or the cotangent itself where there is one argument. weft keeps the
-    values that it closes over for the backward pass. Raises WeftTypeError if `fun` returns no such
-    pair, and otherwise what `custom_vjp` raises.
+    fun: a function that returns such a pair. `gradient` is a function from the cotangent of the
+    result to those of the arguments: a tuple with one entry per argument, or the cotangent itself
+    where there is one argument. weft keeps the values that it closes over for the backward pass.
+    Raises WeftTypeError if the function returns no such pair, and otherwise what `custom_vjp`
+    raises.
 
     >>> import weft
     >>> @weft.custom_gradient

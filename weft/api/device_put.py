@@ -244,11 +244,12 @@ def make_array_from_single_device_arrays(
 ) -> Array:
     """An array of a given shape from its parts, which lie on their devices already.
 
-    shape: the lengths of the whole array. `arrays` has one array for each device of this process
-    that `sharding` is over, in any order: the block that this device is to hold. Nothing is copied,
-    if the blocks are of one layout (that of the Format, where `sharding` is one): the array and its
-    parts share memory, and are deleted together. That blocks meant to be equal are equal is not
-    checked. `dtype` has to be given only where this process has none of the devices.
+    shape: the lengths of the whole array. sharding: as in `make_array_from_callback`. `arrays` has
+    one array for each device of this process that `sharding` is over, in any order: the block that
+    this device is to hold. Nothing is copied, if the blocks are of one layout (that of the Format,
+    where `sharding` is one): the array and its parts share memory, and are deleted together. That
+    blocks meant to be equal are equal is not checked. `dtype` has to be given only where this
+    process has none of the devices.
 
     Raises ShapeError for a shape that cannot be split so and for a block of another shape,
     DTypeError for blocks of different dtypes, WeftTypeError for a block that is no array, and

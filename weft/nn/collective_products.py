@@ -48,11 +48,11 @@ def gathered_product(
 ) -> Array:
     """`einsum(spec, all_gather(x), w)`, where each transfer may run beside a product.
 
-    spec: as in "bsd,df->bsf", the labels of two operands and of the result. gathered: the label of
-    the dimension of x that is gathered along `axis_name`, a mesh axis of n devices or several; x
-    has a block of it. w: the second operand, which has the whole dimension where it has this label.
-    So has the result. The product is computed in n steps. In each, a device multiplies the block
-    that it has while `ppermute` brings the next one: n - 1 transfers, and no all-gather.
+    spec: as in "bsd,df->bsf", the labels of two operands and of the result. axis_name: a mesh axis
+    of n devices, or several. gathered: the label of the dimension of x that is gathered along it; x
+    has a block of this dimension. w: the second operand, which has the whole dimension where it has
+    this label. So has the result. The product is computed in n steps. In each, a device multiplies
+    the block that it has while `ppermute` brings the next one: n - 1 transfers, and no all-gather.
     `bidirectional` sends one half of a block in either direction, for links that work both ways at
     once.
 

@@ -113,8 +113,9 @@ def where(
 ) -> Array | tuple[Array, ...]:
     """`x` where `condition` holds and `y` elsewhere; without them, the positions where it holds.
 
-    The three broadcast together. For the derivative the other branch counts as zero, unless it is
-    infinite or NaN: guard its input, not its result. size, fill_value: as in `nonzero`.
+    x, y: arrays or numbers, both or neither. The three broadcast together. For the derivative the
+    other branch counts as zero, unless it is infinite or NaN: guard its input, not its result.
+    size, fill_value: as in `nonzero`.
 
     The result has the dtype that `x` and `y` promote to. Raises ShapeError if shapes do not
     broadcast, WeftValueError for one of `x` and `y`.

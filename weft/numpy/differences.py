@@ -389,7 +389,7 @@ def correlate(
 ) -> Array:
     """The correlation of two arrays of one dimension, the second conjugated.
 
-    a, v: vectors; mode: as in `convolve`.
+    a, v: vectors, of which `v` is conjugated; mode: as in `convolve`.
 
     >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 0.0]))
     Array([1., 2.], dtype=float32)

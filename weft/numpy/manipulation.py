@@ -134,6 +134,8 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: None = None) -> Array
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """The dimensions in another order: that of `axes`, or reversed.
 
+    axes: a permutation of the dimensions; None reverses them.
+
     Raises ShapeError if `axes` is no permutation.
 
     >>> jnp.transpose(jnp.ones((2, 3, 4)), (1, 0, 2)).shape

@@ -66,7 +66,7 @@ def nansum(
 ) -> Array:  # fmt: skip
     """The sum along `axis` of the elements that are not NaN.
 
-    initial: a number that is added to the sum.
+    axis: an axis, a tuple of axes, or None for all. initial: a number that is added to the sum.
 
     >>> jnp.nansum(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(4., dtype=float32)
@@ -82,7 +82,8 @@ def nanprod(
 ) -> Array:  # fmt: skip
     """The product along `axis` of the elements that are not NaN.
 
-    initial: a number by which the product is multiplied.
+    axis: an axis, a tuple of axes, or None for all. initial: a number by which the product is
+    multiplied.
 
     >>> jnp.nanprod(jnp.array([jnp.nan, 2.0, 3.0]))
     Array(6., dtype=float32)
@@ -111,7 +112,8 @@ def nanmax(
 ) -> Array:  # fmt: skip
     """The largest element along `axis` that is not NaN; NaN if there is none.
 
-    initial: a value that the result is not less than; it is the result where there are no elements.
+    axis: an axis, a tuple of axes, or None for all. initial: a value that the result is not less
+    than; it is the result where there are no elements.
 
     >>> jnp.nanmax(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(3., dtype=float32)
@@ -127,8 +129,8 @@ def nanmin(
 ) -> Array:  # fmt: skip
     """The smallest element along `axis` that is not NaN; NaN if there is none.
 
-    initial: a value that the result is not greater than; it is the result where there are no
-    elements.
+    axis: an axis, a tuple of axes, or None for all. initial: a value that the result is not greater
+    than; it is the result where there are no elements.
 
     >>> jnp.nanmin(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)
@@ -167,6 +169,8 @@ def nanmean(
 ) -> Array:  # fmt: skip
     """The mean along `axis` of the elements that are not NaN.
 
+    axis: an axis, a tuple of axes, or None for all.
+
     >>> jnp.nanmean(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(2., dtype=float32)
     """
@@ -181,8 +185,8 @@ def nanvar(
 ) -> Array:  # fmt: skip
     """The variance along `axis` of the elements that are not NaN.
 
-    ddof: the number to subtract from the count of elements, by which the sum is divided; mean: must
-    be None, as in `var`.
+    axis: an axis, a tuple of axes, or None for all. ddof: the number to subtract from the count of
+    elements, by which the sum is divided; mean: must be None, as in `var`.
 
     >>> jnp.nanvar(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)
@@ -199,7 +203,7 @@ def nanstd(
 ) -> Array:  # fmt: skip
     """The standard deviation along `axis` of the elements that are not NaN.
 
-    ddof, mean: as in `nanvar`.
+    axis: an axis, a tuple of axes, or None for all. ddof, mean: as in `nanvar`.
 
     >>> jnp.nanstd(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)

@@ -308,8 +308,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
     """The matrix of powers of a vector: column j has x to the power N - 1 - j, shape (n, N).
 
-    N: by default the length of `x`; increasing: the powers go up from 0. Raises ShapeError if
-    `x` is no vector, WeftValueError for a negative N.
+    x: a vector. N: by default the length of `x`; increasing: the powers go up from 0. Raises
+    ShapeError if `x` is no vector, WeftValueError for a negative N.
 
     >>> jnp.vander(jnp.array([1, 2, 3]), 3)
     Array([[1, 1, 1],

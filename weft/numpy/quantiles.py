@@ -312,10 +312,11 @@ def quantile(
 ) -> Array:  # fmt: skip
     """The values below which the fractions `q` of the elements along `axis` are.
 
-    q: numbers between 0 and 1, whose dimension comes first in the result; method: the value between
-    two elements: "linear", "lower", "higher", "midpoint", "nearest", or one of the other methods of
-    Hyndman and Fan, Sample quantiles in statistical packages (1996), by NumPy's names. weights: of
-    the array's shape or that of `axis`, with method="inverted_cdf". NaN where there is one.
+    axis: an axis, a tuple of axes, or None for all. q: numbers between 0 and 1, whose dimension
+    comes first in the result; method: the value between two elements: "linear", "lower", "higher",
+    "midpoint", "nearest", or one of the other methods of Hyndman and Fan, Sample quantiles in
+    statistical packages (1996), by NumPy's names. weights: of the array's shape or that of `axis`,
+    with method="inverted_cdf". NaN where there is one.
 
     >>> jnp.quantile(jnp.array([1.0, 2.0, 3.0]), 0.75)
     Array(2.5, dtype=float32)
@@ -329,8 +330,8 @@ def nanquantile(
 ) -> Array:  # fmt: skip
     """`quantile` of the elements that are not NaN.
 
-    q: numbers between 0 and 1; method, weights: as in `quantile`. Shapes, dtypes and errors are
-    those of `quantile`.
+    axis: an axis, a tuple of axes, or None for all. q: numbers between 0 and 1; method, weights: as
+    in `quantile`. Shapes, dtypes and errors are those of `quantile`.
 
     >>> jnp.nanquantile(jnp.array([jnp.nan, 1.0, 3.0]), 0.5)
     Array(2., dtype=float32)
@@ -345,8 +346,8 @@ def percentile(
 ) -> Array:  # fmt: skip
     """`quantile` with `q` in percent.
 
-    q: numbers between 0 and 100; method, weights: as in `quantile`. Shapes, dtypes and errors are
-    those of `quantile`.
+    axis: an axis, a tuple of axes, or None for all. q: numbers between 0 and 100; method, weights:
+    as in `quantile`. Shapes, dtypes and errors are those of `quantile`.
 
     >>> jnp.percentile(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 75.0]))
     Array([1. , 2.5], dtype=float32)
@@ -361,8 +362,8 @@ def nanpercentile(
 ) -> Array:  # fmt: skip
     """`percentile` of the elements that are not NaN.
 
-    q: numbers between 0 and 100; method, weights: as in `quantile`. Shapes, dtypes and errors are
-    those of `quantile`.
+    axis: an axis, a tuple of axes, or None for all. q: numbers between 0 and 100; method, weights:
+    as in `quantile`. Shapes, dtypes and errors are those of `quantile`.
 
     >>> jnp.nanpercentile(jnp.array([jnp.nan, 1.0, 3.0]), 50)
     Array(2., dtype=float32)
@@ -380,6 +381,8 @@ def median(
 ) -> Array:
     """The middle of the sorted elements along `axis`, or the mean of the middle two.
 
+    axis: an axis, a tuple of axes, or None for all.
+
     >>> jnp.median(jnp.array([3.0, 1.0, 2.0, 10.0]))
     Array(2.5, dtype=float32)
     """
@@ -395,7 +398,8 @@ def nanmedian(
 ) -> Array:
     """`median` of the elements that are not NaN.
 
-    Shapes, dtypes and errors are those of `median`.
+    axis: an axis, a tuple of axes, or None for all. Shapes, dtypes and errors are those of
+    `median`.
 
     >>> jnp.nanmedian(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(2., dtype=float32)

@@ -259,8 +259,9 @@ def linspace(
 ) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`, which is the last one with `endpoint`.
 
-    The ends may be arrays; `axis` then says where the new dimension is. With `retstep` the
-    result is a pair with the distance. Raises ValueError for a negative `num`.
+    num: how many numbers; endpoint: whether `stop` is the last one, or is left out. The ends may be
+    arrays; `axis` then says where the new dimension is. With `retstep` the result is a pair with
+    the distance. Raises ValueError for a negative `num`.
 
     >>> linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)

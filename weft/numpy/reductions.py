@@ -205,10 +205,11 @@ def sum(
     """The sum of the elements along `axis`: an integer, several, or None for all.
 
     Among several, or alone, there may be names of axes of `vmap` or of a manual mesh, as for
-    `mean`, `max`, `min`, `var` and `std`; `keepdims` says nothing about those.
+    `mean`, `max`, `min`, `var` and `std`; keepdims says nothing about those.
 
-    dtype: of the result and the additions; initial: added to it; where: a mask of the elements that
-    count; promote_integers: whether narrow integers are summed in the default width.
+    keepdims: whether the axes stay, with length 1; dtype: of the result and the additions; initial:
+    added to it; where: a mask of the elements that count; promote_integers: whether narrow integers
+    are summed in the default width.
 
     >>> jnp.sum(jnp.ones((2, 3)), axis=1)
     Array([3., 3.], dtype=float32)
@@ -233,8 +234,8 @@ def prod(
 ) -> Array:  # fmt: skip
     """The product of the elements along `axis`; the arguments are those of `sum`.
 
-    initial: a number by which the product is multiplied; promote_integers: whether narrow integers
-    are multiplied in the default width.
+    axis: an axis, a tuple of axes, or None for all. initial: a number by which the product is
+    multiplied; promote_integers: whether narrow integers are multiplied in the default width.
 
     >>> jnp.prod(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
     Array([ 2., 12.], dtype=float32)
@@ -287,6 +288,9 @@ def max(
 ) -> Array:  # fmt: skip
     """The largest element along `axis` (None: of all); NaN where there is one.
 
+    axis: an axis, a tuple of axes, or None for all. initial: a value that the result is not less
+    than, needed if there are no elements.
+
     Raises ValueError for no elements without `initial`.
 
     >>> jnp.max(jnp.array([[1, 5], [3, 2]]), axis=0)
@@ -308,6 +312,9 @@ def min(
     where: Any = None,
 ) -> Array:  # fmt: skip
     """The smallest element along `axis` (None: of all); NaN where there is one.
+
+    axis: an axis, a tuple of axes, or None for all. initial: a value that the result is not greater
+    than, needed if there are no elements.
 
     Raises ValueError for no elements without `initial`.
 
@@ -337,6 +344,8 @@ def _ptp(a: Any, *, axes: Any, keepdims: bool, given: Any) -> Any:
 def ptp(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
     """The largest element minus the smallest, along `axis`.
 
+    axis: an axis, a tuple of axes, or None for all.
+
     >>> jnp.ptp(jnp.array([3.0, 7.0, 4.0]))
     Array(4., dtype=float32)
     """
@@ -358,6 +367,8 @@ def all(
 ) -> Array:
     """Whether every element along `axis` differs from zero.
 
+    axis: an axis, a tuple of axes, or None for all.
+
     >>> jnp.all(jnp.array([[True, False], [True, True]]), axis=1)
     Array([False,  True], dtype=bool)
     """
@@ -370,6 +381,8 @@ def any(
     a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
     """Whether some element along `axis` differs from zero.
+
+    axis: an axis, a tuple of axes, or None for all.
 
     >>> jnp.any(jnp.array([[True, False], [False, False]]), axis=1)
     Array([ True, False], dtype=bool)
@@ -420,6 +433,8 @@ def mean(
     where: Any = None,
 ) -> Array:  # fmt: skip
     """The mean of the elements along `axis`; of integers, a float.
+
+    axis: an axis, a tuple of axes, or None for all.
 
     >>> jnp.mean(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     Array([2., 3.], dtype=float32)
@@ -524,9 +539,9 @@ def var(
 ) -> Array:  # fmt: skip
     """The variance along `axis`: the mean squared distance from the mean, a real number.
 
-    ddof, correction: the number to subtract from the count of elements, by which the sum is
-    divided; only one of both is given. mean: must be None, because it is computed along with the
-    squares.
+    axis: an axis, a tuple of axes, or None for all. ddof, correction: the number to subtract from
+    the count of elements, by which the sum is divided; only one of both is given. mean: must be
+    None, because it is computed along with the squares.
 
     >>> jnp.var(jnp.array([1.0, 3.0, 5.0]), ddof=1)
     Array(4., dtype=float32)
@@ -541,7 +556,9 @@ def std(
 ) -> Array:  # fmt: skip
     """The standard deviation along `axis`: the square root of `var`.
 
-    ddof, correction, mean: as in `var`.
+    axis: an axis, a tuple of axes, or None for all. ddof, correction: the number to subtract from
+    the count of elements, by which the sum is divided; only one of both is given. mean: must be
+    None, as in `var`.
 
     >>> jnp.std(jnp.array([1.0, 3.0, 5.0, 7.0])).round(3)
     Array(2.236, dtype=float32)

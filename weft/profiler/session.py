@@ -45,9 +45,10 @@ def _checked_name(name: Any, operation: str) -> str:
 class named_scope:
     """Names the operations of a block or of a function: `with named_scope("attention"):`.
 
-    Scopes nest, as "block/attention". The name precedes each operation's own name in modules and
-    profiles, and in the errors that these operations raise. Operations of the backward pass get it
-    as "transpose(attention)". A scope changes no result and compiles nothing again. Raises
+    name: a string of one character or more, for example the name of a layer. Scopes nest, as
+    "block/attention". The name precedes each operation's own name in modules and profiles, and in
+    the errors that these operations raise. Operations of the backward pass get it as
+    "transpose(attention)". A scope changes no result and compiles nothing again. Raises
     WeftTypeError or WeftValueError if `name` is not a string of one character or more.
 
     >>> import weft
