@@ -30,7 +30,43 @@ __all__ = [
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Settings:
     """The settings that programs depend on; each has a comment why weft cannot decide it for the
-    user."""
+    user.
+
+    Args:
+        enable_x64: Whether numbers of 64 bits are the default, and not cut to 32 bits.
+        check_jaxprs: Whether every jaxpr that is made is checked.
+        default_matmul_precision: How exactly products are computed that do not say it: the name of
+            a precision or of an algorithm, None for the default.
+        numpy_dtype_promotion: "standard", or "strict" to refuse operands whose dtypes differ.
+        numpy_rank_promotion: "allow", or "warn" or "raise" where arrays of different ranks are
+            broadcast.
+        dtype_rule: "weft", or "jax" to cut dtypes of 64 bits without `enable_x64`.
+        argument_rule: "weft", or "jax" to take arguments without an effect.
+        debug_nans: Whether results are searched for NaNs, which raise an error.
+        debug_infs: Whether results are searched for infinities, which raise an error.
+        debug_key_reuse: Whether a random key that is used twice raises an error.
+        compile_effort: "full", or "least" to leave out most of XLA's optimizations on a CPU.
+        repeated_bodies: "call" to compile a body that is repeated once, or "inline".
+        disable_jit: Whether jitted functions and loops run step by step.
+        default_device: What makes arrays and runs what is committed to no device: a device, the
+            name of a platform, or None for the first device.
+        default_prng_impl: The name of the generator of random keys that name none.
+        threefry_partitionable: False gives the keys and bits of threefry that JAX gave before its
+            release 0.5.
+        random_seed_offset: What is added to every seed of a random key.
+        high_dynamic_range_gumbel: Whether `weft.random.gumbel` draws twice as many bits unless its
+            `mode` is given.
+        enable_custom_prng: Whether `PRNGKey` makes typed keys.
+        legacy_prng_key: "allow", "warn" or "error": what becomes of keys without a type.
+        check_tracer_leaks: Whether leaked tracers are looked for after every trace.
+        check_static_indices: Whether an index out of bounds that is known while tracing raises an
+            error.
+        allow_f16_reductions: False makes sums of `weft.lax` in float16 and bfloat16 an error.
+        no_execution: Whether it is an error to run anything.
+        operation_metadata: Pairs of a name and a value that recorded operations carry, for passes
+            of XLA.
+        user_contexts: The values of `make_user_context` that differ from their defaults.
+    """
 
     # 64-bit numbers cost twice the memory; only the user knows whether they are needed.
     enable_x64: bool = False
@@ -104,7 +140,29 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HostSettings:
-    """The settings that no program depends on; comments as in `Settings`."""
+    """The settings that no program depends on; comments as in `Settings`.
+
+    Args:
+        full_traceback: Whether tracebacks show weft's own frames.
+        explain_cache_misses: Whether the log says why something is traced again.
+        log_compiles: Whether the log says what is traced and compiled.
+        compile_notice_seconds: After how many seconds of compiling a line on the terminal says so;
+            0 for never.
+        no_tracing: Whether it is an error to trace anything.
+        cache_dir: The directory that keeps executables between processes; None for the user's cache
+            directory, "" for none.
+        cache_max_bytes: The size of that directory above which executables are deleted that were
+            not used for longest.
+        transfer_guard_host_to_device: What becomes of copies from the host to a device: "allow",
+            "log", "disallow", "log_explicit" or "disallow_explicit".
+        transfer_guard_device_to_device: The same of copies between devices.
+        transfer_guard_device_to_host: The same of copies from a device to the host.
+        platforms: The names of the platforms to use, the default one first, such as "cuda,cpu";
+            None for all that there are.
+        num_cpu_devices: The number of devices that the host shows as; 0 for what the environment
+            says, by default one.
+        of_jax: Values of JAX's settings that change nothing here, as pairs of a name and a value.
+    """
 
     # Internal frames help those who change weft and hide the mistake from those who use it.
     full_traceback: bool = False
@@ -319,6 +377,8 @@ def host_settings() -> HostSettings:
 def read(name: str) -> Any:
     """The value in force of one setting, by weft's name or by JAX's.
 
+    name: the name of the setting.
+
     Raises AttributeError for an unknown name.
 
     >>> import weft
@@ -332,6 +392,8 @@ def read(name: str) -> Any:
 
 def update(name: str, value: Any) -> None:
     """Changes one setting for the whole process; JAX's names are taken too.
+
+    name: the name of the setting; value: its new value.
 
     Raises AttributeError for an unknown name, TypeError or ValueError for a value it cannot take,
     and NotImplementedError for a value of one of JAX's settings that weft does not have.
@@ -364,6 +426,8 @@ def _count_looking(change: int) -> None:
 @contextlib.contextmanager
 def override(**changes: Any) -> Iterator[None]:
     """Changes settings within a `with` block, in this thread or task only; also a decorator.
+
+    changes: the names of settings, each with its value inside of the block.
 
     Raises what `update` does.
     """

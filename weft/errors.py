@@ -396,6 +396,8 @@ def trim(error: E) -> E:
 
     Returns `error` itself. With the setting `full_traceback` nothing is removed. An error that is
     not a WeftError keeps its innermost frame even inside weft: it shows where a fault is.
+
+    error: the error whose traceback is shortened.
     """
     if not config.host_settings().full_traceback:
         _trim_chain(error)
@@ -434,7 +436,10 @@ def _user_frames(traceback: TracebackType | None, *, keep_last: bool) -> Traceba
 
 
 def api_boundary(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorates a public function: errors that leave it have lost weft's own frames."""
+    """Decorates a public function: errors that leave it have lost weft's own frames.
+
+    function: a function that users call.
+    """
 
     @functools.wraps(function)
     def boundary(*args: P.args, **kwargs: P.kwargs) -> R:

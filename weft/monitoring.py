@@ -47,64 +47,111 @@ def _tell(listeners: list[Listener], event: str, *values: Any, **keywords: str |
 
 
 def record_event(event: str, **kwargs: str | int) -> None:
-    """Records that something happened: listeners get the name of the event and the keywords."""
+    """Records that something happened: listeners get the name of the event and the keywords.
+
+    event: the name of what happened, such as "/my_program/restarted"; kwargs: what else listeners
+    get, by keyword.
+    """
     _tell(_of_events, event, **kwargs)
 
 
 def record_event_duration_secs(event: str, duration: float, **kwargs: str | int) -> None:
-    """Records that something took so many seconds: `listener(event, duration, **kwargs)`."""
+    """Records that something took so many seconds: `listener(event, duration, **kwargs)`.
+
+    Args:
+        event: The name of what took time.
+        duration: The seconds that it took.
+        kwargs: What else listeners get, by keyword.
+    """
     _tell(_of_durations, event, duration, **kwargs)
 
 
 def record_event_time_span(
     event: str, start_time: float, end_time: float, **kwargs: str | int
 ) -> None:
-    """Records when something began and ended: `listener(event, start_time, end_time, **kwargs)`."""
+    """Records when something began and ended: `listener(event, start_time, end_time, **kwargs)`.
+
+    Args:
+        event: The name of what took time.
+        start_time: When it began, in seconds.
+        end_time: When it ended, in seconds.
+        kwargs: What else listeners get, by keyword.
+    """
     _tell(_of_time_spans, event, start_time, end_time, **kwargs)
 
 
 def record_scalar(event: str, value: float | int, **kwargs: str | int) -> None:
-    """Records a number: `listener(event, value, **kwargs)`."""
+    """Records a number: `listener(event, value, **kwargs)`.
+
+    Args:
+        event: The name of the number.
+        value: The number that is recorded.
+        kwargs: What else listeners get, by keyword.
+    """
     _tell(_of_scalars, event, value, **kwargs)
 
 
 def register_event_listener(callback: Listener) -> None:
-    """Adds a listener to events."""
+    """Adds a listener to events.
+
+    callback: the listener, which is called as `callback(event, **kwargs)`.
+    """
     _of_events.append(callback)
 
 
 def register_event_duration_secs_listener(callback: Listener) -> None:
-    """Adds a listener to durations."""
+    """Adds a listener to durations.
+
+    callback: the listener, which is called as `callback(event, duration, **kwargs)`.
+    """
     _of_durations.append(callback)
 
 
 def register_event_time_span_listener(callback: Listener) -> None:
-    """Adds a listener to spans of time."""
+    """Adds a listener to spans of time.
+
+    callback: the listener, which is called as `callback(event, start_time, end_time, **kwargs)`.
+    """
     _of_time_spans.append(callback)
 
 
 def register_scalar_listener(callback: Listener) -> None:
-    """Adds a listener to numbers."""
+    """Adds a listener to numbers.
+
+    callback: the listener, which is called as `callback(event, value, **kwargs)`.
+    """
     _of_scalars.append(callback)
 
 
 def unregister_event_listener(callback: Listener) -> None:
-    """Takes a listener to events away. Raises ValueError if it was not registered."""
+    """Takes a listener to events away. Raises ValueError if it was not registered.
+
+    callback: the listener that was registered.
+    """
     _of_events.remove(callback)
 
 
 def unregister_event_duration_listener(callback: Listener) -> None:
-    """Takes a listener to durations away. Raises ValueError if it was not registered."""
+    """Takes a listener to durations away. Raises ValueError if it was not registered.
+
+    callback: the listener that was registered.
+    """
     _of_durations.remove(callback)
 
 
 def unregister_event_time_span_listener(callback: Listener) -> None:
-    """Takes a listener to spans of time away. Raises ValueError if it was not registered."""
+    """Takes a listener to spans of time away. Raises ValueError if it was not registered.
+
+    callback: the listener that was registered.
+    """
     _of_time_spans.remove(callback)
 
 
 def unregister_scalar_listener(callback: Listener) -> None:
-    """Takes a listener to numbers away. Raises ValueError if it was not registered."""
+    """Takes a listener to numbers away. Raises ValueError if it was not registered.
+
+    callback: the listener that was registered.
+    """
     _of_scalars.remove(callback)
 
 

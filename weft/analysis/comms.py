@@ -44,6 +44,11 @@ class CommsReport:
     Printed it is a table; a notebook shows it with a picture. `name` is the function's; `notes` say
     what the rows leave out. Sums multiply with the trips of loops, count a loop of unknown length
     once and all branches of a conditional.
+
+    Args:
+        rows: The collectives, in the order of the program.
+        program: The function with its arguments, for the compiler; None where there is none.
+        mesh: The mesh over which it communicates, where there is one.
     """
 
     name: str

@@ -23,7 +23,17 @@ _MOST_LINES = 20
 
 
 class LineCost(NamedTuple):
-    """What one line of the user's program costs: see `CostReport` for the fields."""
+    """What one line of the user's program costs: see `CostReport` for the fields.
+
+    Args:
+        line: The file and the line number.
+        flops: Arithmetic operations on inexact numbers.
+        functions: Elements of functions such as `exp`.
+        bytes_read: The bytes that operations read, each by itself.
+        bytes_written: The bytes that operations write, each by itself.
+        fused_bytes: The bytes of those values alone that are stored.
+        communication: The bytes that a device sends or receives.
+    """
 
     line: str
     flops: float
@@ -36,7 +46,14 @@ class LineCost(NamedTuple):
 
 class RooflineRow(NamedTuple):
     """How long a line takes on a device, in seconds: computing, moving bytes between the device and
-    its memory, and communicating. `bound` names the longest of the three."""
+    its memory, and communicating. `bound` names the longest of the three.
+
+    Args:
+        line: The file and the line number.
+        compute: The seconds of arithmetic.
+        memory: The seconds of moving bytes.
+        communication: The seconds of communicating.
+    """
 
     line: str
     compute: float
@@ -64,6 +81,14 @@ class CostReport:
     within what reads them. communication: bytes that a device sends, or receives, by kind and axes
     in `collectives`. peak_memory: the most bytes of arguments and stored values that are alive at
     once, an estimate. unknown: primitives that have no cost here, with how often they run.
+
+    Args:
+        name: The name of the function.
+        lines: The costs of each of the user's lines.
+        flops_by_dtype: Arithmetic operations, by the name of the dtype.
+        collectives: The bytes that a device sends or receives, by kind and axes.
+        notes: What the numbers leave out.
+        totals: The sums over each operation by its line, from which other reports are made.
     """
 
     name: str

@@ -288,7 +288,17 @@ def shards(model: Decoder, mesh: AnyMesh, roles: Roles) -> dict[str, int]:
 def gradient_program(
     model: Decoder, mesh: AnyMesh, roles: Roles, batch: int, length: int, microbatches: int = 1
 ) -> tuple[Callable[..., Any], dict[str, ShapeDtypeStruct], ShapeDtypeStruct]:
-    """Returns the gradient of the loss as a function of weights and tokens, and their types."""
+    """Returns the gradient of the loss as a function of weights and tokens, and their types.
+
+    Args:
+        model: The sizes of the network.
+        mesh: The mesh over which weights and tokens are split.
+        roles: What each mesh axis is for, by its name: "data", "fsdp", "tensor", "sequence",
+            "expert" or "pipeline".
+        batch: The number of sequences of tokens.
+        length: The number of tokens of each sequence.
+        microbatches: Into how many parts the batch is cut for a pipeline.
+    """
     of = _Division(model, mesh, roles)
     specs = of.specs()
 

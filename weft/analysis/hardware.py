@@ -101,6 +101,11 @@ def communication_time(
     twice (Chan, Heimlich, Purkayastha and van de Geijn, Collective communication: theory, practice,
     and experience, 2007). `size` is that of the larger of operand and result. Several axes take the
     slowest one's bandwidth.
+
+    Args:
+        hardware: The bandwidths and the latency of the devices.
+        kind: The name of the collective, such as "all_reduce".
+        axes: The mesh axes along which the devices communicate.
     """
     if group <= 1 or not size:
         return 0.0

@@ -18,7 +18,14 @@ __all__ = ["Cast", "casts"]
 
 class Cast(NamedTuple):
     """A cast of a value of `type` to one that varies along `axes` too. `needed_by` names the first
-    operation that uses it, `line` is the user's line of that."""
+    operation that uses it, `line` is the user's line of that.
+
+    Args:
+        type: The type of the value before the cast.
+        axes: The mesh axes along which it may vary afterwards.
+        needed_by: The name of the first operation that uses it.
+        line: The user's line of that operation.
+    """
 
     type: ArrayType
     axes: tuple[str, ...]
@@ -35,6 +42,8 @@ def casts(fun: Callable[..., Any]) -> Callable[..., list[Cast]]:
     Casts that operations insert and casts that `fun` writes are listed alike, in the order of the
     jaxpr. Casts in loops and branches are listed once. Nothing is computed. What the casts of a
     gradient communicate is listed by `weft.comms`.
+
+    fun: a function of trees of arrays.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P

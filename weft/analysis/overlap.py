@@ -33,7 +33,10 @@ _BRANCHES = ("true_computation", "false_computation")
 
 
 class Product(NamedTuple):
-    """A product of a compiled program: its number in the order of the text, and the user's line."""
+    """A product of a compiled program: its number in the order of the text, and the user's line.
+
+    number: the position in the text; line: the file and the line number of the user's program.
+    """
 
     number: int
     line: str
@@ -59,7 +62,11 @@ class Transfer(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """The transfers and products of a compiled program; its text shows which go together."""
+    """The transfers and products of a compiled program; its text shows which go together.
+
+    transfers: the transfers, in the order of the text; products: the products, in the order of the
+    text.
+    """
 
     transfers: tuple[Transfer, ...]
     products: tuple[Product, ...]

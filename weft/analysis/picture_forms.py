@@ -81,7 +81,15 @@ class Picture:
 
 
 class LayoutPicture(Picture):
-    """Which device holds which block: of an array, of a value in a `shard_map`, or of a mesh."""
+    """Which device holds which block: of an array, of a value in a `shard_map`, or of a mesh.
+
+    Args:
+        title: The first line of the text, and the title of the picture.
+        notes: The lines below it.
+        layout: The blocks and their holders; None where there is nothing to draw.
+        values: What a block holds, as text, by the indices of the block.
+        mesh: The mesh, for the places of devices in it.
+    """
 
     def __init__(
         self,
@@ -167,7 +175,10 @@ def _coordinates(mesh: AnyMesh) -> dict[int, list[str]]:
 
 class JaxprPicture(Picture):
     """A jaxpr: its text, and in a notebook a page on which inner jaxprs open, with the costs and
-    the line of each equation."""
+    the line of each equation.
+
+    jaxpr: the program that is shown, with the programs inside of it.
+    """
 
     def __init__(self, jaxpr: Jaxpr) -> None:
         self._jaxpr = jaxpr

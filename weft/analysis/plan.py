@@ -27,6 +27,9 @@ class ProgramPlan:
     compute, memory: of arithmetic, and of moving stored values. communication: by the mesh axes
     along which it is. device_memory: bytes alive at once on a device, an estimate. costs: what all
     of it is computed from.
+
+    name: the name of the program, or of the way to run it; hardware: the devices on which it would
+    run.
     """
 
     name: str
@@ -113,7 +116,10 @@ Program = tuple[Any, ...]
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Plans:
-    """Ways to run one program, the fastest that fits in memory first."""
+    """Ways to run one program, the fastest that fits in memory first.
+
+    plans: a `ProgramPlan` for each way, in this order.
+    """
 
     plans: tuple[ProgramPlan, ...]
 
@@ -173,7 +179,10 @@ def plans(programs: Mapping[str, Program], *, hardware: Hardware) -> Plans:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Scaling:
-    """A program over meshes of several sizes: `plans[k]` runs on `devices[k]` of them."""
+    """A program over meshes of several sizes: `plans[k]` runs on `devices[k]` of them.
+
+    devices: the numbers of devices, rising; plans: a plan for each of them.
+    """
 
     devices: tuple[int, ...]
     plans: tuple[ProgramPlan, ...]

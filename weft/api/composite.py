@@ -46,6 +46,11 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
     Derivatives and `vmap` are those of the decomposition. Raises WeftValueError for a name without
     namespace; WeftTypeError for arguments that are not arrays, and for other attributes.
 
+    Args:
+        decomposition: A function of trees of arrays, with keywords for attributes.
+        name: The name, of the form "namespace.name".
+        version: A number that tells meanings of one name apart.
+
     >>> @functools.partial(lax.composite, name="my.scaled")
     ... def scaled(x, *, factor):
     ...     return x * factor

@@ -48,6 +48,15 @@ def custom_root(
     `solve` returns `(x, aux)`. Raises TreeError or WeftTypeError for an `f` or a `solve` whose
     result is not like the guess.
 
+    Args:
+        f: The function whose root is sought, from a tree to one like it.
+        initial_guess: A tree of arrays, at which `solve` starts.
+        solve: Finds the root: called as `solve(f, initial_guess)`.
+        tangent_solve: Solves a linear system: called as `tangent_solve(g, y)`, it returns the x
+            with `g(x) == y`.
+        has_aux: Whether `solve` returns a pair of the root and further values, which have no
+            derivatives.
+
     >>> import weft
     >>> def newton(f, x0):
     ...     step = lambda _, x: x - f(x) / weft.grad(f)(x)

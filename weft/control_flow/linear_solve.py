@@ -108,6 +108,15 @@ def custom_linear_solve(
     `symmetric=True`. With `has_aux`, solvers return `(x, aux)`. Raises TreeError or WeftTypeError
     for a `matvec` or a solver whose result is not like `b`.
 
+    Args:
+        matvec: A linear function of trees like `b`.
+        b: The right-hand side, a tree of arrays.
+        solve: Solves the system: called as `solve(matvec, b)`, it returns x.
+        transpose_solve: Solves the transposed system in the same way; reverse mode needs it unless
+            `symmetric`.
+        symmetric: Whether `matvec` is its own transpose.
+        has_aux: Whether solvers return a pair of x and further values.
+
     >>> import weft
     >>> def halve(x0):
     ...     return weft.lax.custom_linear_solve(

@@ -36,6 +36,11 @@ def platform_dependent(
     Derivatives and `vmap` are those of `switch`. Raises WeftTypeError if no function is given,
     WeftNotImplementedError if a program is compiled for a platform for which there is none.
 
+    Args:
+        args: The arguments of the functions, trees of arrays.
+        default: The function for all platforms that are not named; None if there is none.
+        per_platform: For each platform by its name, a function of `args`.
+
     >>> lax.platform_dependent(3.0, cpu=lambda x: x + 1.0, default=lambda x: x)
     Array(4., dtype=float32, weak_type=True)
     """

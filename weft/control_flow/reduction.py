@@ -254,6 +254,8 @@ def reduce(
     leaves the other operand of the function unchanged; computation: takes two trees of scalars and
     gives one. Raises ShapeError, AxisError and WeftTypeError.
 
+    dimensions: the indices of the dimensions that are combined and dropped.
+
     >>> import weft.lax as lax
     >>> import numpy as np
     >>> reduce(np.array([1, 2, 3]), 0, lambda a, b: lax.bitwise_or(a, b), (0,))
@@ -447,6 +449,9 @@ def reduce_window(
     the other operand of the function unchanged, and that fills the padding too; computation: takes
     two trees of scalars and gives one; window_dimensions: the window's length in every dimension;
     the rest as in `reduce_window_sum`. Raises ShapeError, WeftTypeError and WeftValueError.
+
+    base_dilation: the distance between neighbours of the operand, per dimension; by default 1;
+    window_dilation: the distance between neighbours of the window, per dimension; by default 1.
 
     >>> import weft.lax as lax
     >>> import numpy as np

@@ -43,6 +43,14 @@ def scatter_apply(
     A position that is listed several times has it applied as often. `update_shape` is the shape
     that updates there would have; the rest is as in `scatter`, which also says what is raised.
 
+    Args:
+        func: An elementwise function of an array of the operand's values at the positions; its
+            result is converted to their dtype.
+        dimension_numbers: Which dimensions of the operand, the positions and the updates belong
+            together.
+        mode: What happens to positions out of bounds: nothing, or with "clip" the function is
+            applied at the nearest position inside.
+
     >>> cells = lax.ScatterDimensionNumbers((), (0,), (0,))
     >>> x, places = np.array([1.0, 2.0, 3.0]), np.array([[0], [2], [0]])
     >>> lax.scatter_apply(x, places, lambda x: 10.0 * x, cells, update_shape=(3,))

@@ -33,6 +33,8 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> Non
     with one that splits nothing. A callback that raises ends neither the compilation nor the
     program.
 
+    value: a tree of arrays; callback: a function of one sharding.
+
     >>> weft.debug.inspect_array_sharding(jnp.ones(2), callback=lambda s: print(len(s.device_set)))
     1
     """

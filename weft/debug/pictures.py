@@ -41,6 +41,14 @@ def visualize_sharding(
     is not set. Cells are `min_width` characters wide if they fit into `max_width`; the middle of a
     table that is too wide even so, or too long, is left out.
 
+    Args:
+        shape: The lengths of the array.
+        sharding: How the array is split, a `Sharding`.
+        use_color: Whether cells are coloured; None for terminals alone, unless the environment
+            variable NO_COLOR is set.
+        min_width: The width of cells in characters.
+        max_width: The width of the table in characters.
+
     Raises WeftTypeError for anything that is neither a shape nor a sharding, and ShapeError if the
     shape cannot be split so.
 
@@ -63,6 +71,8 @@ def visualize_sharding(
 @api_boundary
 def visualize_array_sharding(x: Any, **options: Any) -> None:
     """Prints which devices hold which block of an array; see `visualize_sharding` for the options.
+
+    x: an array of weft; options: the options of `visualize_sharding`, by keyword.
 
     Raises WeftTypeError for anything that is on no device, such as a NumPy array, and
     ConcretizationError for a traced array: its sharding is decided when the function is compiled.

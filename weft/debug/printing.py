@@ -46,6 +46,12 @@ def debug_callback(
     even if no result of the program depends on it. Ordered calls keep the order of the program
     among all ordered effects.
 
+    Args:
+        callback: The function that is called; it gets NumPy arrays in place of arrays.
+        args, kwargs: The arguments of `callback`, any trees.
+        ordered: Whether the call keeps its place among all ordered effects of the program.
+        partitioned: Must be False: calls on the parts of an array are not there.
+
     >>> import weft
     >>> seen = []
     >>> weft.grad(lambda x: (weft.debug.callback(lambda v: seen.append(float(v)), x), x * x)[1])(
@@ -76,6 +82,13 @@ def debug_print(
     function is traced: a field without an argument, an argument without a field (as from an
     f-string), or a specification that does not fit raises WeftValueError at once, unless
     `skip_format_check`.
+
+    Args:
+        fmt: The format, a string for `str.format`.
+        args, kwargs: The values that the fields of the format name, by position and by keyword.
+        ordered: Whether the line keeps its place among all ordered effects of the program.
+        partitioned: Must be False: calls on the parts of an array are not there.
+        skip_format_check: Whether the format is not checked when the function is traced.
 
     >>> import weft
     >>> @weft.jit
@@ -117,6 +130,13 @@ def debug_log(
 
     Format, arguments and errors are those of `debug.print`.
 
+    Args:
+        fmt: The format, a string for `str.format`.
+        args, kwargs: The values that the fields of the format name, by position and by keyword.
+        ordered: Whether the line keeps its place among all ordered effects of the program.
+        partitioned: Must be False: calls on the parts of an array are not there.
+        skip_format_check: Whether the format is not checked when the function is traced.
+
     >>> import logging, weft
     >>> weft.jit(lambda x: weft.debug.log("x = {}", x))(1.5)
     """
@@ -145,6 +165,10 @@ def debug_breakpoint(*, ordered: bool = False, **values: Any) -> None:
     the program gets there, and the names that can be inspected are `values`, or without any, the
     local variables of the calling function that hold arrays and numbers. `q` ends the program with
     `bdb.BdbQuit`. As for Python's own `breakpoint`, PYTHONBREAKPOINT=0 turns it off.
+
+    ordered: whether the stop keeps its place among all ordered effects of the program; values: what
+    can be looked at where a traced function stops, by name; without any, the local variables of the
+    calling function.
 
     Raises WeftError if there is no standard input to read commands from.
     """

@@ -36,6 +36,8 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     array over several processes the whole array is returned, which `tiled` has to ask for. All
     processes have to call it.
 
+    in_tree: a tree of numbers and arrays.
+
     Raises WeftValueError for an array over several processes without `tiled`, and WeftTypeError for
     anything that has no values.
 
@@ -54,6 +56,8 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     The trees of the other processes have the same structure, shapes and dtypes; their values do not
     matter. All processes have to call it. Raises WeftValueError if the only process says that it
     is not the source.
+
+    in_tree: a tree of numbers and arrays.
 
     >>> import weft
     >>> weft.distributed.broadcast_one_to_all({"step": 3})
@@ -81,6 +85,8 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
 def sync_global_devices(name: str) -> None:
     """Returns when all processes are here, under the same name.
 
+    name: the name of this point of the program, the same in all processes.
+
     Raises DistributedError if they come under different names, and where one of them ends.
 
     >>> import weft
@@ -94,6 +100,9 @@ def sync_global_devices(name: str) -> None:
 @api_boundary
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     """Raises AssertionError if the trees of processes differ. All processes have to call it.
+
+    in_tree: a tree of numbers and arrays, of one structure in all processes; fail_message: a text
+    for the error.
 
     >>> import weft
     >>> weft.distributed.assert_equal({"seed": 7})

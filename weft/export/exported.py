@@ -88,6 +88,17 @@ class Exported:
     calling_convention_version: that of JAX's setting jax_export_calling_convention_version, which
     is kept with it and changes nothing;
     disabled_safety_checks: those that it was exported without.
+
+    Args:
+        in_avals, out_avals: The types of the leaves of the arguments and of the result, in the
+            order of the trees.
+        _program: The modules, one for each platform, as portable artifacts.
+        _consts: The arrays that the function closed over.
+        _in_splits, _out_splits: How operands (arrays that are closed over first) and results are
+            split.
+        _names: How messages call the leaves of the arguments.
+        _make_vjp: Makes the derivative; None where there is none.
+        _made: What has been made of it in this process, such as the derivative.
     """
 
     fun_name: str

@@ -36,6 +36,8 @@ _ALIASES = {"gpu": "cuda"}
 class DisabledSafetyCheck:
     """A check that an export, or reading one, is to leave out; made by the class methods.
 
+    kind: "custom_call" or "platform"; target: the name of the custom call.
+
     >>> from weft import export
     >>> export.DisabledSafetyCheck.custom_call("my_kernel")
     DisabledSafetyCheck.custom_call('my_kernel')

@@ -30,6 +30,9 @@ def deserialize(blob: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = (
     Calling the result runs the code in the bytes: read only bytes from a source whose programs you
     would run. Reading them runs nothing.
 
+    blob: the bytes, as bytes or a bytearray; disabled_checks: the checks that reading leaves out,
+    such as custom calls that were allowed at the export.
+
     Raises WeftTypeError for anything that is not bytes, and WeftValueError for bytes that are
     damaged or no exported function, for a later format or StableHLO, and for containers, dtypes and
     random generators that are not known here.

@@ -60,6 +60,9 @@ def register_pytree_node_serialization(
     of a container (the second result of its flatten function; the values of the static fields, as a
     tuple, of a dataclass), and `deserialize_auxdata` makes the data of those bytes.
 
+    nodetype: the class whose values may then occur; serialized_name: the name by which exported
+    functions mean the class.
+
     Raises WeftTypeError for a class that is not a container and for anything that is not a
     function, and WeftValueError if the class or the name is registered already.
 
@@ -105,6 +108,9 @@ def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -
     Call it both where a function is exported and where it is read, with one `serialized_name`.
     Raises WeftTypeError for another class and WeftValueError where class or name are registered
     already.
+
+    nodetype: the class whose values may then occur; serialized_name: the name by which exported
+    functions mean the class.
 
     >>> import collections
     >>> from weft import export

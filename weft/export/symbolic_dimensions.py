@@ -43,6 +43,8 @@ class SymbolicScope:
     Dimensions of different scopes are not combined. Raises WeftValueError for a constraint that is
     not a comparison (by `>=`, `<=` or `==`) of two dimensions.
 
+    constraints_str: the constraints, each a text.
+
     >>> from weft import export
     >>> scope = export.SymbolicScope(["a >= 2"])
     >>> (a,) = export.symbolic_shape("a", scope=scope)
@@ -328,6 +330,8 @@ def operation_of(name: str, left: Any, right: Any) -> Any:
 
 def is_symbolic_dim(p: Any) -> bool:
     """Whether the length of a dimension is symbolic.
+
+    p: the length of a dimension.
 
     >>> from weft import export
     >>> [export.is_symbolic_dim(n) for n in export.symbolic_shape("n, 3")]

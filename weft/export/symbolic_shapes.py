@@ -135,6 +135,8 @@ def symbolic_shape(
     of dimensions by `>=`, `<=` or `==`, for variables of a new scope; shapes that are used together
     are made with one `scope`. Raises WeftValueError for other text.
 
+    shape_spec: the text; None means `...`.
+
     >>> from weft import export
     >>> export.symbolic_shape("b, 2*n + 1, 3", constraints=["n >= 2"])
     (b, 2*n + 1, 3)
@@ -211,6 +213,11 @@ def symbolic_args_specs(
 
     `shapes_specs` has a text as of `symbolic_shape` for each array, or for whole parts of the tree;
     None leaves shapes as they are. All are of one scope.
+
+    Args:
+        args: A tree of arrays or of their types.
+        constraints: Comparisons of dimensions, for the variables of a new scope.
+        scope: The scope of the variables; None makes a new one.
 
     >>> from weft import export
     >>> export.symbolic_args_specs((np.ones((8, 3)), np.ones(3)), ("b, ...", None))

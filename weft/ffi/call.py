@@ -84,6 +84,8 @@ def ffi_call(
     custom_call_api_version, legacy_backend_config: 1, 2 or 3 for a handler that was registered with
     `api_version=0`, and the text that it takes in place of attributes.
 
+    target_name: the name under which the handler is registered.
+
     Raises WeftTypeError, DTypeError, ShapeError and WeftValueError for arguments that do not fit,
     or an unregistered name; WeftError with the handler's own message where it returns an error.
 

@@ -38,6 +38,13 @@ def ffi_lowering(
     api_version: 4 is the typed interface; for handlers registered with `api_version=0` it is 1, 2
     or 3, and `backend_config` a text in place of all attributes.
 
+    Args:
+        call_target_name: The name under which the handler is registered.
+        operand_layouts: The order in which the handler has the elements of each operand.
+        result_layouts: The same for each result.
+        operand_output_aliases: From the numbers of operands to those of the results that the
+            handler writes into their memory.
+
     Raises what `ffi_call` raises, when the primitive is lowered.
 
     >>> from weft import ffi
@@ -70,6 +77,19 @@ def build_ffi_lowering_function(
     It takes the rule's context, values and the attributes, and returns the operation, whose
     `results` the rule goes on with. The arguments are those of `weft.ffi.ffi_lowering`; a call with
     side effects happens on every device that runs the module.
+
+    Args:
+        call_target_name: The name under which the handler is registered.
+        operand_layouts: The order in which the handler has the elements of each operand: a
+            `Layout`, None, or the dimensions from minor to major.
+        result_layouts: The same for each result.
+        backend_config: Attributes for all calls; a text for handlers of the older interface.
+        operand_output_aliases: From the numbers of operands to those of the results that the
+            handler writes into their memory.
+        has_side_effect: Whether the call happens as often as the program says, even if nothing uses
+            its results.
+        api_version: 4 for the typed interface; 1, 2 or 3 for handlers registered with
+            `api_version=0`.
 
     Raises what `ffi_call` raises, when the primitive is lowered.
 

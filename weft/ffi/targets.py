@@ -57,6 +57,8 @@ def pycapsule(funcptr: Any) -> Any:
 
     `register_ffi_target` takes such functions as they are; other libraries ask for capsules.
 
+    funcptr: a function of a library loaded with ctypes, or an address.
+
     Raises WeftTypeError for anything that is neither a function of ctypes nor an address.
 
     >>> import ctypes
@@ -81,6 +83,9 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
     The platform is "cpu", "cuda" (or "gpu"), "rocm" or "tpu"; one name may stand for a handler on
     each. The platform need not be there: modules can be lowered for it, and its handlers are given
     to XLA when its devices start.
+
+    name: the name by which calls find the handler; platform: the platform on which the handler
+    runs.
 
     Raises WeftTypeError for anything that is not a function, WeftValueError for a name that is
     taken, for a stage, platform or version that does not exist, and WeftError if XLA refuses the
@@ -132,6 +137,8 @@ def register_ffi_type(
     A library that registers its types itself (`XLA_FFI_REGISTER_TYPE` of `ffi.h`) does without.
     The platforms are those of `weft.ffi.register_ffi_target`.
 
+    name: the name of the type; platform: the platform of the handlers that use it.
+
     Raises WeftTypeError for anything that is not a pointer, WeftValueError for a name that is
     taken, another key or an unknown platform, and WeftError if XLA refuses the type.
 
@@ -171,6 +178,11 @@ def register_ffi_type(
 def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
     """`register_ffi_type` of a type with a number only, whose values XLA need not destroy.
 
+    Args:
+        name: The name of the type.
+        obj: A pointer to the `XLA_FFI_TypeId` into which XLA writes the number.
+        platform: The platform of the handlers that use it.
+
     Raises what that raises.
 
     >>> import ctypes
@@ -190,6 +202,8 @@ def register_ffi_target_as_batch_partitionable(name: str) -> None:
     those that `vmap` adds where it calls the handler once for all elements. In a module for several
     devices, each device then calls the handler with its block; without this, every device gets the
     whole operands. Declaring it twice changes nothing.
+
+    name: the name under which the handler is registered.
 
     Raises WeftValueError for a name that is registered on no platform.
 

@@ -80,6 +80,8 @@ def ragged_dot(
     ShapeError and DTypeError for operands that do not fit together, WeftNotImplementedError for a
     `group_offset`.
 
+    group_offset: must be None: it is not implemented.
+
     >>> x, w = np.ones((3, 2)), np.array([[[1.0], [2.0]], [[10.0], [20.0]]])
     >>> lax.ragged_dot(x, w, np.array([1, 2]))
     Array([[ 3.],
@@ -114,6 +116,10 @@ def ragged_dot_general(
     of the result. Is it a batch dimension, the groups change nothing. `group_sizes` has the lengths
     of the groups, alike for all (g,), or after the batch dimensions and the dimensions of `lhs` of
     the ragged one's kind that precede it. Raises as `ragged_dot` does.
+
+    ragged_dot_dimension_numbers: a `RaggedDotDimensionNumbers`: the dimension numbers of
+    `dot_general`, the ragged dimension of `lhs` and the dimension of groups of `rhs`; group_offset:
+    must be None: it is not implemented.
 
     >>> numbers = lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), (0,), ())
     >>> lax.ragged_dot_general(np.ones((3, 1)), np.ones((3, 1)), np.array([1, 2]), numbers)

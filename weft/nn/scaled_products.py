@@ -42,6 +42,13 @@ def scaled_dot(
     the last but one of rhs, and those before are batch dimensions. The dtype is bfloat16, or
     `preferred_element_type`. Raises ShapeError for scales that do not fit.
 
+    Args:
+        lhs_scale: The scale of lhs, or None for none.
+        rhs_scale: The scale of rhs, or None for none.
+        dimension_numbers: The summed and the batch dimensions of both operands, as for
+            `dot_general`.
+        preferred_element_type: The dtype of products and of the result; None for bfloat16.
+
     >>> x, scale = np.ones((1, 4), np.float32), np.array([[1.0, 10.0]])
     >>> lax.scaled_dot(x, x.T, lhs_scale=scale, preferred_element_type="float32")
     Array([[22.]], dtype=float32)

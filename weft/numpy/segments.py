@@ -260,10 +260,18 @@ def _public(name: str, summary: str, empty: str, example: str) -> Callable[..., 
 
     data: shape (n, ...); segment_ids: n integers (or more dimensions, those that data begins with);
     the result has shape (num_segments, ...) and the dtype of data. A segment without rows is
-    {empty}. Numbers out of [0, num_segments) are left out, or go to the nearest segment with
-    mode="clip". num_segments is by default the largest number and one, which has to be known when
-    the call is traced. `indices_are_sorted` and `unique_indices` are promises that speed it up;
-    with `bucket_size` rows are combined in groups of so many first, which rounds less.
+    {empty}.
+
+    Args:
+        num_segments: The number of segments; by default the largest number in `segment_ids` and
+            one, which has to be known when the call is traced.
+        indices_are_sorted: Whether the caller promises that `segment_ids` rise: this speeds it up.
+        unique_indices: Whether the caller promises that no number occurs twice.
+        bucket_size: The number of rows in groups that are combined first, which rounds less; None
+            for no groups.
+        mode: What becomes of numbers out of [0, num_segments): they are left out, or with "clip" go
+            to the nearest segment.
+        out_sharding: Must be None.
 
     Raises DTypeError, ShapeError, WeftValueError, and ConcretizationError for a number of segments
     that is not known.

@@ -33,6 +33,10 @@ def save_device_memory_profile(
     filename: str | os.PathLike[str], backend: str | None = None
 ) -> None:
     """Writes `device_memory_profile` to a file, for `pprof --web FILE`. Raises OSError if it
-    cannot be written."""
+    cannot be written.
+
+    filename: the path of the file, which is written anew; backend: the name of a platform, such as
+    "cpu"; None for the one in use.
+    """
     with open(filename, "wb") as file:
         file.write(device_memory_profile(backend))

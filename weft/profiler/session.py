@@ -108,6 +108,9 @@ class TraceAnnotation:
 
     Keyword arguments are shown with the name. Outside of profiles it costs about a microsecond.
     Raises WeftTypeError or WeftValueError if `name` is not a string of one character or more.
+
+    name: the name of the block, a string of one character or more; metadata: numbers and texts that
+    are shown with the name.
     """
 
     __slots__ = ("_entered", "metadata", "name")
@@ -131,7 +134,11 @@ class TraceAnnotation:
 
 class StepTraceAnnotation(TraceAnnotation):
     """Names one step of a training loop, so that a profile can be read step by step:
-    `with StepTraceAnnotation("train", step_num=i):`."""
+    `with StepTraceAnnotation("train", step_num=i):`.
+
+    name: the name of the row of steps; metadata: what is shown with the name: `step_num` is the
+    number of the step.
+    """
 
     __slots__ = ()
 
@@ -144,6 +151,11 @@ def annotate_function(
     func: Callable[P, R], name: str | None = None, **metadata: Any
 ) -> Callable[P, R]:
     """`func`, each call of which is a `TraceAnnotation` by `name` (by default its own name).
+
+    Args:
+        func: The function whose calls are shown.
+        name: The name under which they are shown; None for that of the function.
+        metadata: Numbers and texts that are shown with the name.
 
     >>> import weft.profiler
     >>> @weft.profiler.annotate_function
@@ -170,6 +182,14 @@ class ProfileOptions:
     does) to 3 (everything); `python_tracer_level` 0 leaves Python's function calls out.
     `advanced_configuration` holds options of single devices' profilers. With a `session_id` the
     folder of the profile has that name instead of the time; a `duration_ms` above 0 ends it then.
+
+    Args:
+        enable_hlo_proto: Whether the profile holds the programs that ran, in XLA's form.
+        include_dataset_ops: Whether it holds operations of TensorFlow's data sets.
+        start_timestamp_ns: When XLA's profiler is to begin, in nanoseconds since 1970; 0 for
+            at once.
+        repository_path: The directory for what XLA's profiler writes by itself; "" for nothing.
+        raise_error_on_start_failure: Whether a device profiler that does not start is an error.
     """
 
     host_tracer_level: int = 2
@@ -213,6 +233,8 @@ def start_trace(
     `create_perfetto_link` also prints a link that opens it at ui.perfetto.dev, and `stop_trace`
     waits until it has been followed. Raises ProfilerError if a profile is being taken already,
     OSError if the directory cannot be made.
+
+    profiler_options: what the profile records; None for the defaults of `ProfileOptions`.
     """
     directory = os.fspath(log_dir)
     options = profiler_options or ProfileOptions()
@@ -259,6 +281,12 @@ def trace(
     """A `with` block that is profiled, as by `start_trace` and `stop_trace`.
 
     The profile is written even if the block raises an error.
+
+    Args:
+        log_dir: The directory below which the profile is written.
+        create_perfetto_link: Whether a link is printed that opens the profile at ui.perfetto.dev.
+        create_perfetto_trace: Whether a file `perfetto_trace.json.gz` is written too.
+        profiler_options: What the profile records; None for the defaults of `ProfileOptions`.
     """
     start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
     try:
@@ -272,6 +300,8 @@ def start_server(port: int) -> Any:
     """Lets TensorBoard take profiles of this process through a port, until `stop_server`.
 
     Returns the server.
+
+    port: the number of a free port.
 
     Raises ProfilerError if a server runs already.
     """
@@ -299,6 +329,9 @@ def register_subprocess(pid: int, port: int) -> Callable[[], None]:
     """Includes in profiles of this process those of another process, which runs a server on a port.
 
     Returns the function that ends this. Raises ProfilerError if no such server answers.
+
+    pid: the number of the other process, as the operating system counts; port: the port of its
+    server.
     """
     try:
         ended: Callable[[], None] = profiler.register_subprocess(pid, port)

@@ -173,6 +173,9 @@ def pareto(
 
     `b` broadcasts to `shape`, which is by default its own.
 
+    b: the exponent of the tail, above 0: a number exceeds t with probability `t**-b`; shape: the
+    lengths of the result; None for the shape of `b`.
+
     >>> weft.random.pareto(weft.random.key(0), 2.0, (2,)).round(3)
     Array([4.3710003, 6.833    ], dtype=float32)
     """
@@ -192,6 +195,9 @@ def rayleigh(
 
     `scale` broadcasts to `shape`, which is by default its own.
 
+    scale: the factor by which the distribution is stretched; shape: the lengths of the result; None
+    for the shape of `scale`.
+
     >>> weft.random.rayleigh(weft.random.key(0), 1.0, (2,)).round(3)
     Array([0.328, 0.208], dtype=float32)
     """
@@ -210,6 +216,11 @@ def weibull_min(
     """Weibull distributed numbers: density c / s (x / s)**(c - 1) exp(-(x / s)**c) for x >= 0.
 
     s is `scale` and c is `concentration`; both broadcast to `shape`.
+
+    Args:
+        scale: The factor by which the distribution is stretched.
+        concentration: The shape parameter of the distribution.
+        shape: The lengths of the result.
 
     >>> weft.random.weibull_min(weft.random.key(0), 1.0, 2.0, (2,)).round(3)
     Array([1.718, 1.96 ], dtype=float32)
@@ -237,6 +248,13 @@ def triangular(
     """Numbers between `left` and `right`, whose density rises to `mode` and falls from there.
 
     The parameters broadcast to `shape`, by default the shape to which they broadcast together.
+
+    Args:
+        left: The least number.
+        mode: The most likely number.
+        right: The largest number.
+        shape: The lengths of the result; None for the shape to which the parameters broadcast
+            together.
 
     >>> weft.random.triangular(weft.random.key(0), 0.0, 0.5, 1.0, (2,)).round(3)
     Array([0.83800006, 0.897     ], dtype=float32)

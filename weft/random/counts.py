@@ -142,6 +142,11 @@ def poisson(
     `enable_x64`, and its largest number stands for larger ones. Where `lam` is negative or NaN the
     result is -1 (0 in an unsigned dtype).
 
+    Args:
+        lam: The mean of the distribution, not negative.
+        shape: The lengths of the result; None for the shape of `lam`.
+        dtype: The integer dtype of the result, by default int32, or int64 with `enable_x64`.
+
     >>> import weft
     >>> drawn = weft.random.poisson(weft.random.key(0), 4.0, (1000,))
     >>> drawn.dtype, bool(abs(drawn.mean() - 4.0) < 0.2)
@@ -224,6 +229,12 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     that is not whole the next smaller one counts. Where `n` is negative, `p` not between 0 and 1,
     or either of them NaN, the result is NaN; of infinitely many trials it is infinite. The
     derivative in the parameters is 0.
+
+    Args:
+        n: The number of trials.
+        p: The probability of success in each trial.
+        shape: The lengths of the result; None for the shape to which the parameters broadcast
+            together.
 
     >>> import weft
     >>> drawn = weft.random.binomial(weft.random.key(0), 20, 0.25, (1000,))
@@ -344,6 +355,12 @@ def multinomial(
     broadcasts to all of it but the last dimension. `unroll` is that of `scan`, by which one outcome
     is drawn after the other: of the trials that remain, binomially. The derivative in the
     parameters is 0.
+
+    Args:
+        n: The number of trials.
+        p: The probabilities of the outcomes, along the last dimension.
+        shape: The shape of the result; None for that of `p`.
+        unroll: How many outcomes are drawn in one step of the loop, as in `scan`.
 
     >>> import weft, weft.numpy as jnp
     >>> drawn = weft.random.multinomial(weft.random.key(0), 100, jnp.array([0.25, 0.25, 0.5]))

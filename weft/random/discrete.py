@@ -128,6 +128,9 @@ def geometric(
 
     `p` is a number or an array that broadcasts to `shape`, which is by default its own.
 
+    p: the probability of success in each trial; shape: the lengths of the result; None for the
+    shape of `p`.
+
     >>> weft.random.geometric(weft.random.key(0), 0.5, (4,))
     Array([1, 1, 2, 2], dtype=int32)
     """

@@ -167,6 +167,9 @@ def gamma(
     if it is negative, the result is NaN. The result has a derivative in `a`, of first order: that
     at a fixed quantile.
 
+    a: the shape parameter of the distribution, above 0; shape: the lengths of the result; None for
+    the shape of `a`.
+
     >>> import weft
     >>> drawn = weft.random.gamma(weft.random.key(0), 3.0, (1000,))
     >>> bool(abs(drawn.mean() - 3.0) < 0.2)
@@ -189,6 +192,9 @@ def loggamma(
     `a` broadcasts to `shape`, by default its own. From one key it draws the logarithms of the
     numbers that `gamma` draws. The result has a derivative in `a`, of first order.
 
+    a: the shape parameter of the gamma distribution, above 0; shape: the lengths of the result;
+    None for the shape of `a`.
+
     >>> import weft
     >>> bool(weft.random.loggamma(weft.random.key(0), 1e-5) < -1000)
     True
@@ -208,6 +214,9 @@ def beta(
 
     `a` and `b`, which are positive, broadcast to `shape`, by default the one to which they
     broadcast together. The result has derivatives in both, of first order.
+
+    a, b: the parameters of the distribution, above 0; shape: the lengths of the result; None for
+    the shape to which the parameters broadcast together.
 
     >>> import weft
     >>> drawn = weft.random.beta(weft.random.key(0), 2.0, 6.0, (1000,))
@@ -235,6 +244,9 @@ def dirichlet(
     The parameters of one vector are along the last dimension of `alpha`; the others broadcast to
     `shape`, by default their own. The result, of shape `shape + alpha.shape[-1:]`, has a derivative
     in `alpha`, of first order.
+
+    alpha: the parameters of the distribution, above 0, (..., n); shape: the lengths of the result
+    without the last; None for those of `alpha`.
 
     >>> import weft, weft.numpy as jnp
     >>> drawn = weft.random.dirichlet(weft.random.key(0), jnp.array([1.0, 2.0, 5.0]), (4,))
@@ -311,6 +323,9 @@ def chisquare(
     `df`, which is positive, broadcasts to `shape`, by default its own. The result has a derivative
     in it, of first order.
 
+    df: the degrees of freedom, above 0; shape: the lengths of the result; None for the shape of
+    `df`.
+
     >>> import weft
     >>> weft.random.chisquare(weft.random.key(0), 4.0, (2, 3)).shape
     (2, 3)
@@ -331,6 +346,9 @@ def t(
 
     `df`, which is positive, broadcasts to `shape`, by default its own. The result has a derivative
     in it, of first order.
+
+    df: the degrees of freedom, above 0; shape: the lengths of the result; None for the shape of
+    `df`.
 
     >>> import weft
     >>> weft.random.t(weft.random.key(0), 4.0, (2, 3)).shape
@@ -364,6 +382,12 @@ def f(
 
     Both, which are positive, broadcast to `shape`, by default the one to which they broadcast
     together. The result has derivatives in both, of first order.
+
+    Args:
+        dfnum: The degrees of freedom of the numerator, above 0.
+        dfden: The degrees of freedom of the denominator, above 0.
+        shape: The lengths of the result; None for the shape to which the parameters broadcast
+            together.
 
     >>> import weft
     >>> weft.random.f(weft.random.key(0), 4.0, 10.0, (2, 3)).shape

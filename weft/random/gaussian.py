@@ -171,6 +171,9 @@ def lognormal(
 
     `sigma` broadcasts to `shape`, which is by default its own.
 
+    sigma: the standard deviation of the logarithm; shape: the lengths of the result; None for the
+    shape of `sigma`.
+
     >>> weft.random.lognormal(weft.random.key(0), 1.0, (2,)).round(3)
     Array([5.0660005, 7.5780005], dtype=float32)
     """
@@ -211,6 +214,11 @@ def double_sided_maxwell(
 
     The dimensions of the parameters follow those of `shape`.
 
+    Args:
+        loc: The centre of the distribution.
+        scale: The factor by which it is stretched.
+        shape: The first lengths of the result; those of the parameters follow.
+
     >>> weft.random.double_sided_maxwell(weft.random.key(0), 0.0, 1.0, (2,)).round(3)
     Array([1.5460001, 1.5740001], dtype=float32)
     """
@@ -241,6 +249,9 @@ def wald(
     `mean` broadcasts to `shape`, which is by default its own. See J. Michael, W. Schucany and
     R. Haas, "Generating random variates using transformations with multiple roots", The American
     Statistician 30 (1976).
+
+    mean: the mean of the distribution, above 0; shape: the lengths of the result; None for the
+    shape of `mean`.
 
     >>> weft.random.wald(weft.random.key(0), 1.0, (2,)).round(3)
     Array([0.381, 0.416], dtype=float32)

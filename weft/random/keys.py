@@ -66,6 +66,9 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
 
     For code that was written before there were typed keys; new code uses `key`.
 
+    seed: an integer, or an integer array without dimensions, as in `key`; impl: the name of the
+    generator, as in `key`.
+
     >>> weft.random.PRNGKey(7)
     Array([0, 7], dtype=uint32)
     """
@@ -75,6 +78,8 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
 
 def key_dtype(impl_spec: Any = None) -> KeyDType:
     """The dtype of the keys of a generator, named as in `key`. Raises WeftValueError as it does.
+
+    impl_spec: the name of a generator; None for the default one.
 
     >>> weft.random.key_dtype("rbg") == weft.random.key(0, impl="rbg").dtype
     True
@@ -278,6 +283,8 @@ def clone(key: Any) -> Array:
 def key_data(keys: Any) -> Array:
     """The bits of keys: uint32, with the dimensions of a key's bits behind those of the keys.
 
+    keys: an array of keys.
+
     >>> weft.random.key_data(weft.random.key(7))
     Array([0, 7], dtype=uint32)
     """
@@ -292,6 +299,11 @@ def key_data(keys: Any) -> Array:
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """Keys of the given bits: the inverse of `key_data`; `impl` and `dtype` as in `key`.
+
+    Args:
+        key_bits_array: The bits, uint32, whose last dimensions are those of one key.
+        impl: The name of the generator, as in `key`; None for the default one.
+        dtype: A dtype of keys, which says the same as `impl`.
 
     >>> weft.random.key_data(weft.random.wrap_key_data(np.array([0, 7], np.uint32)))
     Array([0, 7], dtype=uint32)
@@ -331,6 +343,8 @@ def _view(array: Array, type: ArrayType) -> Array:
 
 def key_impl(keys: Any) -> str:
     """The name of the generator of keys, of any shape.
+
+    keys: an array of keys, with or without a type of their own.
 
     >>> weft.random.key_impl(weft.random.key(0))
     'threefry2x32'

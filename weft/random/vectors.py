@@ -64,6 +64,9 @@ def generalized_normal(
     the numbers are uniform in [-1, 1]. The result has a derivative in `p`, of first order.
     Raises WeftValueError for a Python number that is not positive.
 
+    p: the power in the density, above 0; 2 for a normal distribution; shape: the lengths of the
+    result.
+
     >>> import weft
     >>> weft.random.generalized_normal(weft.random.key(0), 3.0, (2, 3)).shape
     (2, 3)
@@ -124,6 +127,9 @@ def ball(
     `p`, which is positive, is a number or an array that broadcasts to `shape`; infinity gives the
     cube. The result has shape `(*shape, d)`, and a derivative in `p`, of first order. Raises
     WeftValueError for a Python number `p` that is not positive or a negative `d`.
+
+    d: the number of dimensions, from 0; p: the power of the norm, above 0; 2 for the ordinary
+    length.
 
     >>> import weft
     >>> points = weft.random.ball(weft.random.key(0), 3, shape=(100,))
@@ -194,6 +200,12 @@ def multivariate_normal(
     NaN for others, or "eigh" or "svd", which also take singular ones. The result has derivatives in
     mean and covariance; those of the covariance by "eigh" and "svd" are not finite where
     eigenvalues are equal.
+
+    Args:
+        mean: The means, (..., n).
+        cov: The covariances, (..., n, n), symmetric.
+        shape: The lengths of the result without the last; None for those to which the parameters
+            broadcast together.
 
     >>> import weft, weft.numpy as jnp
     >>> cov = jnp.array([[2.0, 1.0], [1.0, 1.0]])
@@ -295,6 +307,8 @@ def orthogonal(
     With `m` the matrices have shape (n, m): their columns are orthonormal, or their rows if there
     are fewer of those. The result has shape `(*shape, n, m)`. Raises WeftTypeError or
     WeftValueError for lengths that are not integers of 0 or more.
+
+    n: the number of rows.
 
     >>> import weft, weft.numpy as jnp
     >>> q = weft.random.orthogonal(weft.random.key(0), 3)

@@ -65,6 +65,8 @@ def rng_bit_generator(
     There are no derivatives. Raises ShapeError and DTypeError for other keys and dtypes, and
     WeftValueError for an unknown algorithm.
 
+    algorithm: a `RandomAlgorithm` or its number; the default one is chosen by the compiler.
+
     >>> key, bits = lax.rng_bit_generator(np.arange(4, dtype=np.uint32), (2, 3))
     >>> key.shape, bits.shape, bits.dtype
     ((4,), (2, 3), dtype('uint32'))
@@ -136,6 +138,8 @@ def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Array:
 
     They come from a state of the runtime: every run gives others. Mapped, `a` and `b` may differ
     by element. There are no derivatives. Raises ShapeError and DTypeError for other bounds.
+
+    a: the least number; b: the number below which all are.
 
     >>> lax.rng_uniform(0.0, 1.0, (2, 3)).shape
     (2, 3)

@@ -31,6 +31,8 @@ def _index(idx: Any) -> Any:
 def get(ref: Ref, idx: Any = None) -> Any:
     """The part of the array of a reference at an index: `ref[idx]`; all of it without one.
 
+    ref: the reference; idx: what an array could be indexed with; None for all of it.
+
     >>> weft.ref.get(weft.new_ref(jnp.arange(3)), 1)
     Array(1, dtype=int32)
     """
@@ -40,6 +42,11 @@ def get(ref: Ref, idx: Any = None) -> Any:
 @api_boundary
 def set(ref: Ref, idx: Any, value: Any) -> None:
     """Writes a part of a reference: `ref[idx] = value`.
+
+    Args:
+        ref: The reference.
+        idx: What an array could be indexed with; None for all of it.
+        value: The new elements, of a shape that broadcasts to that of the part.
 
     >>> x = weft.new_ref(jnp.arange(3))
     >>> weft.ref.set(x, 1, 5)
@@ -53,6 +60,11 @@ def set(ref: Ref, idx: Any, value: Any) -> None:
 def swap(ref: Ref, idx: Any, value: Any) -> Any:
     """Writes a part of a reference, and returns what it held.
 
+    Args:
+        ref: The reference.
+        idx: What an array could be indexed with; None for all of it.
+        value: The new elements, of a shape that broadcasts to that of the part.
+
     >>> x = weft.new_ref(jnp.arange(3))
     >>> weft.ref.swap(x, 1, 5), x
     (Array(1, dtype=int32), Ref([0, 5, 2], dtype=int32))
@@ -63,6 +75,11 @@ def swap(ref: Ref, idx: Any, value: Any) -> Any:
 @api_boundary
 def addupdate(ref: Ref, idx: Any, x: Any) -> None:
     """Adds to a part of a reference; where an index names an element twice, both are added.
+
+    Args:
+        ref: The reference.
+        idx: What an array could be indexed with; None for all of it.
+        x: What is added, of a shape that broadcasts to that of the part.
 
     >>> x = weft.new_ref(jnp.zeros(2))
     >>> weft.ref.addupdate(x, jnp.array([0, 0]), 1.0)

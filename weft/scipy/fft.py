@@ -238,6 +238,10 @@ def dct(
     the transform is orthogonal up to a factor (for type 1 the last ones, too). The result has the
     dtype of x, integers as float32 or float64; of complex numbers both parts are transformed.
 
+    type: the type of the transform, 1 to 4; each defines other sums; orthogonalize: whether the
+    first elements (for type 1 the last ones, too) are weighted so that the matrix of the transform
+    is orthogonal up to a factor; by default with `norm="ortho"`.
+
     Raises WeftValueError for another type or norm and a length below 1 (for type 1: 2), AxisError,
     and DTypeError.
 
@@ -259,6 +263,14 @@ def idct(
     orthogonalize: bool | None = None,
 ) -> Array:
     """The inverse of `dct`, with the same arguments, dtypes and errors.
+
+    Args:
+        type: The type of the transform that is inverted, 1 to 4.
+        n: The length of the transform; longer input is cut, shorter is filled with zeros.
+        norm: The norm of the transform that is inverted: "backward" (or None), "ortho" or
+            "forward".
+        orthogonalize: Whether the transform that is inverted weighted first elements; by default
+            with `norm="ortho"`.
 
     >>> import weft.numpy as jnp
     >>> idct(jnp.array([20.0, 0.0, 0.0, 0.0]))
@@ -292,6 +304,13 @@ def dctn(
     s: a length for each axis (-1: that of x); without `axes` they are those of the last axes.
     Raises ShapeError if s and axes have different lengths, else as `dct`.
 
+    Args:
+        type: The type of the transform, 1 to 4, as in `dct`.
+        norm: Where the factor of the inverse stands: "backward" (or None), "ortho" or "forward", as
+            in `dct`.
+        orthogonalize: Whether first elements are weighted, as in `dct`; by default with
+            `norm="ortho"`.
+
     >>> import weft.numpy as jnp
     >>> dctn(jnp.ones((2, 2)))
     Array([[16.,  0.],
@@ -311,6 +330,14 @@ def idctn(
     orthogonalize: bool | None = None,
 ) -> Array:
     """The inverse of `dctn`, with the same arguments, dtypes and errors.
+
+    Args:
+        type: The type of the transform that is inverted, 1 to 4.
+        s: A length for each axis; longer input is cut, shorter is filled with zeros.
+        norm: The norm of the transform that is inverted: "backward" (or None), "ortho" or
+            "forward".
+        orthogonalize: Whether the transform that is inverted weighted first elements; by default
+            with `norm="ortho"`.
 
     >>> import weft.numpy as jnp
     >>> idctn(jnp.array([[16.0, 0.0], [0.0, 0.0]]))

@@ -25,6 +25,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     dx apart. The result is floating or complex, without the axis. Raises ShapeError if x does
     not fit, AxisError, DTypeError and WeftTypeError.
 
+    dx: the distance between samples, where there is no x.
+
     >>> import weft.numpy as jnp
     >>> trapezoid(jnp.array([0.0, 1.0, 4.0]))
     Array(3., dtype=float32)

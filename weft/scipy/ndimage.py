@@ -103,6 +103,9 @@ def map_coordinates(
     too, it is linear, which SciPy calls "grid-constant", and "wrap" is its "grid-wrap".
     Derivatives by input and, for order 1, by coordinates.
 
+    mode: what is outside of the array: "constant", "nearest", "wrap", "mirror" or "reflect"; cval:
+    the value outside of the array for mode "constant".
+
     Raises WeftNotImplementedError for other orders (splines), WeftValueError for another mode,
     ShapeError, DTypeError and WeftTypeError.
 

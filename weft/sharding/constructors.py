@@ -23,6 +23,11 @@ __all__ = [
 class AbstractDevice:
     """What is known about a device that is not present: its kind, its cores and its platform.
 
+    Args:
+        device_kind: The name of the model, such as "H100".
+        num_cores: The number of cores; None where it is not known.
+        platform: "cpu", "gpu" or "tpu", or "" where it is not known.
+
     >>> from weft.sharding import AbstractDevice
     >>> AbstractDevice("H100", None, "gpu").platform
     'gpu'
@@ -38,6 +43,9 @@ def make_single_device_sharding(
 ) -> SingleDeviceSharding:
     """The sharding of arrays on one device: `SingleDeviceSharding(device)`.
 
+    device: the device that holds the array; memory_kind: "device" (the same as None), or on a CPU
+    one of the other names of its memory.
+
     >>> from weft.sharding import make_single_device_sharding
     >>> make_single_device_sharding(weft.devices()[0])
     SingleDeviceSharding(cpu:0)
@@ -47,6 +55,8 @@ def make_single_device_sharding(
 
 def use_abstract_mesh(mesh: AbstractMesh) -> contextlib.AbstractContextManager[Any]:
     """A `with` block in which a mesh without devices is in force: `use_mesh(mesh)`.
+
+    mesh: an `AbstractMesh`.
 
     Raises WeftTypeError for anything that is not an AbstractMesh.
 
@@ -77,7 +87,13 @@ def auto_axes(
     out_sharding: Any = None,
 ) -> Any:
     """Not there yet: it would let the compiler split along axes whose splits types say. Raises
-    WeftNotImplementedError."""
+    WeftNotImplementedError.
+
+    Args:
+        f: A function of arrays.
+        axes: The names of mesh axes.
+        out_sharding: How results are split.
+    """
     raise _no_axis_types("auto_axes")
 
 
@@ -89,5 +105,11 @@ def explicit_axes(
     in_sharding: Any = None,
 ) -> Any:
     """Not there yet: it would let types say the splits along axes that the compiler splits along.
-    Raises WeftNotImplementedError."""
+    Raises WeftNotImplementedError.
+
+    Args:
+        f: A function of arrays.
+        axes: The names of mesh axes.
+        in_sharding: How arguments are split.
+    """
     raise _no_axis_types("explicit_axes")

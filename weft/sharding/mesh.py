@@ -148,6 +148,11 @@ class AbstractMesh(AnyMesh):
 
     `axis_sizes` and `axis_names` have one element for each axis. Equal meshes are one object.
 
+    Args:
+        axis_sizes: The lengths of the axes.
+        axis_names: The names of the axes.
+        axis_types: `AxisType.Auto` for each axis, or None; other types are not there.
+
     Raises ShapeError if they differ in number, AxisError for a name that is there twice, and
     WeftValueError for a length that is not positive.
 
@@ -214,6 +219,9 @@ class Mesh(AnyMesh):
     `devices` is an array (or nested lists) of devices with as many dimensions as there are
     `axis_names`; `weft.make_mesh` makes one from lengths. A mesh is immutable, and equal meshes are
     one object. `with mesh:` puts it in force, for specs that come without a mesh.
+
+    axis_names: the names of the axes, one for each dimension of `devices`; axis_types:
+    `AxisType.Auto` for each axis, or None; other types are not there.
 
     Raises ShapeError if names and dimensions differ in number, AxisError for a name that is there
     twice, WeftTypeError for anything that is neither a device nor a name, and WeftValueError for

@@ -249,6 +249,8 @@ def named_sharding(
     order; those of the result are positions in its own `device_list`. If the devices are not those
     of the mesh, or no spec says the same, the result is a TiledSharding. A spec has no entries for
     the last dimensions that are not split, and names no axis of length 1.
+
+    mesh: the mesh of the result; ndim: the number of dimensions of the arrays that are split.
     """
     listed = tuple(device_list)
     tiled = TiledSharding(listed, assignment)

@@ -239,6 +239,9 @@ def _indivisible(
 class SingleDeviceSharding(Sharding):
     """The whole array on one device.
 
+    device: the device that holds the array; memory_kind: "device" (the same as None), or on a CPU
+    one of the other names of its memory.
+
     Raises WeftTypeError for anything that is not a device.
 
     >>> from weft.sharding import SingleDeviceSharding
@@ -300,6 +303,8 @@ class TiledSharding(Sharding):
     The compiler may choose such a sharding for a result. `assignment` has the form that
     `Sharding.assignment` describes, and thereby belongs to arrays of one number of dimensions;
     None means a copy on each device.
+
+    devices: the devices, in the order in which the assignment counts them.
 
     Raises WeftTypeError for anything that is neither a device nor an array of integers, and
     WeftValueError unless every device stands in the assignment exactly once.

@@ -48,6 +48,8 @@ class PartitionSpec(Immutable):
     iterated over, and equals that tuple. `P('i')` and `P('i', None)` are different specs that mean
     the same for a matrix.
 
+    entries: one entry for each dimension, from the first on.
+
     Raises WeftTypeError for an entry that is none of these and AxisError for an axis that is
     mentioned twice.
 

@@ -37,6 +37,11 @@ _ROUNDING = {"float16": 1e-2, "bfloat16": 8e-2, "float32": 2e-5, "float64": 1e-1
 def exact_array(value: Any, dtype: Any = None, weak_type: bool = False) -> Array:
     """An array that keeps the dtype of a NumPy value, 64 bits included, whatever the settings.
 
+    Args:
+        value: A NumPy array, or what can be made one.
+        dtype: The dtype of the result; None for that of the value.
+        weak_type: Whether the result is of weak type.
+
     >>> exact_array(np.arange(3.0)).dtype
     dtype('float64')
     """
@@ -64,7 +69,16 @@ def assert_close(
     got: Any, wanted: Any, rtol: float | None = None, atol: float | None = None, what: str = "value"
 ) -> None:
     """Raises AssertionError unless two trees of arrays have equal structure, shapes and dtypes, and
-    values within |got - wanted| <= atol + rtol |wanted| (by default a bound for the dtype)."""
+    values within |got - wanted| <= atol + rtol |wanted| (by default a bound for the dtype).
+
+    Args:
+        got: The tree that was computed.
+        wanted: The tree that it should be.
+        rtol: The largest difference relative to the wanted number; None for a bound that depends on
+            the dtype.
+        atol: The largest absolute difference; None for a bound that depends on the dtype.
+        what: The name of the value in the message.
+    """
     got_leaves, got_tree = tree.flatten(got)
     wanted_leaves, wanted_tree = tree.flatten(wanted)
     assert got_tree == wanted_tree, f"{what}: structure {got_tree}, not {wanted_tree}"
@@ -151,6 +165,16 @@ def check_jvp(
     """Raises AssertionError unless `jvp` of `f` at `args` agrees with finite differences.
 
     The inexact leaves of the arguments are moved along one random direction; `eps` is the step.
+
+    Args:
+        f: A function of arrays, or of trees of them.
+        args: The arguments at which it is differentiated.
+        rtol: The largest difference relative to the finite difference; None for a bound that
+            depends on the dtype.
+        atol: The largest absolute difference, times the largest element where that is above 1; None
+            for a bound that depends on the dtype.
+        eps: The step of the finite differences; None for one that depends on the dtype.
+        seed: The seed of the random direction.
     """
     function, primals = _restricted(f, tuple(args))
     generator = np.random.default_rng(seed)
@@ -186,6 +210,13 @@ def check_vjp(
     """Raises AssertionError unless `vjp` of `f` at `args` is the transpose of its `jvp`.
 
     The values of the two and the types of the cotangents are compared as well.
+
+    Args:
+        f: A function of arrays, or of trees of them.
+        args: The arguments at which it is differentiated.
+        rtol: The largest relative difference; None for a bound that depends on the dtype.
+        atol: The largest absolute difference; None for a bound that depends on the dtype.
+        seed: The seed of the random directions.
     """
     function, primals = _restricted(f, tuple(args))
     generator = np.random.default_rng(seed)
@@ -207,7 +238,13 @@ def check_vjp(
 
 
 def check_linearize(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
-    """Raises AssertionError unless `linearize` of `f` at `args` gives what `jvp` gives."""
+    """Raises AssertionError unless `linearize` of `f` at `args` gives what `jvp` gives.
+
+    Args:
+        f: A function of arrays, or of trees of them.
+        args: The arguments at which it is linearized.
+        seed: The seed of the random direction.
+    """
     function, primals = _restricted(f, tuple(args))
     generator = np.random.default_rng(seed)
     tangents = [random_direction(generator, x) for x in primals]
@@ -232,6 +269,15 @@ def check_grads(
     `modes` has "fwd", "rev" or both; with order 2 every combination of them is checked. The first
     derivative is compared with finite differences with step `eps`, the second with finite
     differences of the first. Arguments are trees; leaves that are not inexact stay constant.
+
+    Args:
+        f: A function of arrays, or of trees of them.
+        args: The arguments at which it is differentiated.
+        order: The number of derivatives that are checked, 1 or more.
+        atol: The largest absolute difference from finite differences; None for a bound that depends
+            on the dtype.
+        rtol: The largest relative difference; None for a bound that depends on the dtype.
+        seed: The seed of the random directions.
 
     >>> import weft.numpy as jnp
     >>> check_grads(jnp.sin, (0.5,), order=2)
@@ -282,6 +328,14 @@ def check_vmap(
     Each argument is an array for one call. Every choice of mapped arguments and axis positions is
     tried (at most `limit` of them): the mapped ones are stacked from `size` variations, by default
     the argument with its elements rotated; `vary(argument, k)` gives the k-th one otherwise.
+
+    Args:
+        f: A function of arrays.
+        args: The arguments of one call, arrays and numbers.
+        size: How many calls the mapped one stands for.
+        vary: A function of an argument and k, from 0 to `size` - 1.
+        rtol: The largest relative difference; None for a bound that depends on the dtype.
+        limit: The largest number of choices that are tried.
     """
     vary = vary or _rotated
     hosts = [np.asarray(x) for x in args]
@@ -314,7 +368,13 @@ def _stack(outs: Sequence[Any]) -> Any:
 
 
 def check_jit(f: Callable[..., Any], args: Sequence[Any], *, rtol: float | None = None) -> None:
-    """Raises AssertionError unless `jit` of `f` gives the values and types that `f` gives."""
+    """Raises AssertionError unless `jit` of `f` gives the values and types that `f` gives.
+
+    Args:
+        f: A function of arrays, or of trees of them.
+        args: The arguments at which `f` is called.
+        rtol: The largest relative difference; None for a bound that depends on the dtype.
+    """
     wanted = f(*args)
     got = jit(lambda *xs: f(*xs))(*args)
     assert_close(got, wanted, rtol, what="the value under jit")
@@ -323,7 +383,10 @@ def check_jit(f: Callable[..., Any], args: Sequence[Any], *, rtol: float | None 
 
 
 def check_types(f: Callable[..., Any], args: Sequence[Any]) -> None:
-    """Raises AssertionError unless `f` traced has the types of the values that it computes."""
+    """Raises AssertionError unless `f` traced has the types of the values that it computes.
+
+    f: a function of arrays, or of trees of them; args: the arguments at which `f` is called.
+    """
     outs = tree.leaves(f(*args))
     traced = make_jaxpr(lambda *xs: f(*xs))(*args).out_avals
     assert len(outs) == len(traced), f"{len(traced)} results traced, {len(outs)} computed"

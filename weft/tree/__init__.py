@@ -115,6 +115,8 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
 def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     """The tree with this structure and these leaves. Raises TreeError for a wrong number of them.
 
+    leaves: the leaves, from left to right.
+
     >>> unflatten(structure({"a": 0, "b": (0, 0)}), [1, 2, 3])
     {'a': 1, 'b': (2, 3)}
     """
@@ -165,7 +167,11 @@ def flatten_with_path(
 def leaves_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[KeyPath, Any]]:
-    """The pairs (path, leaf) of a tree, from left to right."""
+    """The pairs (path, leaf) of a tree, from left to right.
+
+    is_leaf_takes_path: whether `is_leaf` is called with the path and the subtree, not with the
+    subtree alone.
+    """
     return flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
@@ -226,6 +232,9 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
     leaf. Raises TreeError if they do not match. An error that `f` raises carries a note with the
     path of the leaf.
 
+    f: a function of a leaf, and of a subtree of each of `rest`; rest: further trees, of which
+    `tree` is a prefix.
+
     >>> map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
     {'a': 11, 'b': [22]}
     """
@@ -253,6 +262,13 @@ def map_with_path(
     is_leaf_takes_path: bool = False,
 ) -> Any:
     """Like `map`, with the key path of the leaf as the first argument of `f`.
+
+    Args:
+        f: A function of the key path, of the leaf, and of a part of each of `rest`.
+        rest: Further trees, of which `tree` is a prefix; their parts are the further arguments of
+            `f`.
+        is_leaf_takes_path: Whether `is_leaf` is called with the path and the subtree, not with the
+            subtree alone.
 
     >>> map_with_path(lambda path, x: keystr(path) + "=" + str(x), {"a": [1, 2]})
     {'a': ["['a'][0]=1", "['a'][1]=2"]}
@@ -319,6 +335,9 @@ def reduce(
 ) -> Any:
     """Combines the leaves from left to right, starting with `initializer` if there is one.
 
+    function: takes the result so far and a leaf, and returns the next result; initializer: the
+    first result; without it the first leaf is.
+
     Raises TreeError for a tree without leaves and no `initializer`.
 
     >>> reduce(lambda total, x: total + x, {"a": 1, "b": [2, 3]})
@@ -335,6 +354,9 @@ def reduce_associative(
     operation: Callable[[R, R], R], tree: Any, *, identity: R = _MISSING, is_leaf: IsLeaf = None
 ) -> R:
     """Combines the leaves in pairs, round by round, so that few steps depend on each other.
+
+    operation: takes two leaves or results and returns one; it has to be associative; identity: the
+    result for a tree without leaves.
 
     Raises TreeError for a tree without leaves and no `identity`.
 
@@ -368,6 +390,9 @@ def transpose(
 
     `inner_treedef=None` means that of the first subtree. Raises TreeError if the tree has
     another structure.
+
+    outer_treedef: the structure of the outer tree; pytree_to_transpose: a tree of the outer
+    structure, each of whose leaves is a tree of the inner one.
 
     >>> transpose(structure([0, 0]), structure({"x": 0}), [{"x": 1}, {"x": 2}])
     {'x': [1, 2]}
@@ -408,7 +433,10 @@ def _transpose_error(what: str, found: Difference, text: str) -> TreeError:
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
-    """Whether none of the values is a container."""
+    """Whether none of the values is a container.
+
+    iterable: the values that are looked at.
+    """
     if is_leaf is None:
         return pytree.all_leaves(iterable)
     values = list(iterable)
@@ -419,7 +447,10 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
-    """The structure of a tuple of trees that have these structures."""
+    """The structure of a tuple of trees that have these structures.
+
+    treedefs: the structures of the elements.
+    """
     return pytree.treedef_tuple(list(treedefs))
 
 
@@ -441,6 +472,8 @@ def prefix_leaves(name: str, prefix: Any, full: Any, is_leaf: IsLeaf = None) -> 
 
     `name` is the name of the prefix in errors, such as "in_axes". Raises TreeError if it is not
     a prefix of `full`.
+
+    full: a tree or a structure.
 
     >>> prefix_leaves("in_axes", (0, 1), structure(({"w": 0, "b": 0}, 0)))
     [0, 0, 1]
@@ -481,6 +514,9 @@ def _count_leaves(prefix: PyTreeDef, full: PyTreeDef, counts: list[int]) -> bool
 def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """For each leaf of `full_tree` the leaf of `prefix_tree` that holds for it.
 
+    prefix_tree: a tree whose leaves each stand for a part of the other; full_tree: the tree whose
+    leaves are counted.
+
     Raises TreeError if `prefix_tree` is not a prefix of `full_tree`.
 
     >>> broadcast_prefix([1, 2], [{"a": 0, "b": 0}, 0])
@@ -491,6 +527,9 @@ def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -
 
 def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
     """The tree with the structure of `full_tree` and the values of `prefix_tree`.
+
+    prefix_tree: a tree whose leaves each stand for a part of the other; full_tree: the tree whose
+    structure the result has.
 
     >>> broadcast([1, 2], [{"a": 0, "b": 0}, 0])
     [{'a': 1, 'b': 1}, 2]

@@ -25,6 +25,8 @@ __all__ = ["Difference", "differences", "equality_errors", "keystr", "prefix_err
 def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     """The keys of a path as text: as Python would index, or with `simple` the bare names.
 
+    keys: a path, a tuple of keys as in `leaves_with_path`; separator: the text between the keys.
+
     >>> from weft.tree import DictKey, GetAttrKey, SequenceKey
     >>> path = (DictKey("w"), SequenceKey(0), GetAttrKey("x"))
     >>> keystr(path), keystr(path, simple=True, separator="/")
@@ -50,6 +52,12 @@ class Difference(NamedTuple):
     """A difference of two trees: its path, what each has there, and how to fix the left one.
 
     `fix.data` always has the "path", and a "replacement" of the subtree there if it is plain.
+
+    Args:
+        path: The keys that lead to the difference.
+        left: What the first tree has there, in words.
+        right: What the second tree has there, in words.
+        fix: How to make the first tree like the second.
     """
 
     path: KeyPath
@@ -226,7 +234,10 @@ def _fix(path: KeyPath, left: View, right: View) -> Fix:
 def differences(
     left: Any, right: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> list[Difference]:
-    """The differences of two trees (or structures): the outermost one of each branch."""
+    """The differences of two trees (or structures): the outermost one of each branch.
+
+    left: the first tree or structure; right: the second tree or structure.
+    """
     return list(walk(view(left, is_leaf), view(right, is_leaf), prefix=False))
 
 
@@ -234,6 +245,8 @@ def equality_errors(
     left: Any, right: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> list[tuple[KeyPath, str]]:
     """The differences of two trees (or structures), as pairs (path, description).
+
+    left: the first tree or structure; right: the second tree or structure.
 
     >>> [(keystr(path), text) for path, text in equality_errors({"a": (1, 2)}, {"a": [1, 2]})]
     [("['a']", 'a tuple of length 2 against a list of length 2')]

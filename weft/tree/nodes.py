@@ -30,7 +30,10 @@ _field_names: dict[type, tuple[str, ...]] = {}
 
 
 def is_node(typ: type) -> bool:
-    """Whether values of this class are containers: the registered classes, and namedtuples."""
+    """Whether values of this class are containers: the registered classes, and namedtuples.
+
+    typ: the class that is asked about.
+    """
     return pytree.is_node(typ)
 
 
@@ -66,6 +69,11 @@ def register_node(
     the value again, and must take any children: transformations put other things than arrays there.
     `flatten_with_keys_func` returns pairs of a key and a child instead of children. Raises
     TreeError for a class that is registered already.
+
+    Args:
+        nodetype: The class whose values become containers.
+        flatten_func: Takes a value apart: it returns the children and the data, which is hashable.
+        unflatten_func: Builds a value of the data and the children.
     """
     _check_new("tree.register_node", nodetype)
     if pytree.is_namedtuple(nodetype):  # Calls may be known whose arguments have it as a tuple.
@@ -82,6 +90,13 @@ def register_with_keys(
     """Makes a class a container that names its children; see `register_node`.
 
     Without `flatten_func` the children are those of `flatten_with_keys`.
+
+    Args:
+        nodetype: The class whose values become containers.
+        flatten_with_keys: Takes a value apart: it returns pairs of a key and a child, and the data,
+            which is hashable.
+        unflatten_func: Builds a value of the data and the children, as in `register_node`.
+        flatten_func: Takes a value apart without keys: it returns the children and the data.
     """
     if flatten_func is None:
 
@@ -146,6 +161,8 @@ def _check_methods(operation: str, cls: Any, flatten_method: str) -> None:
 def static(**kwargs: Any) -> Any:
     """A dataclass field that is data and not a child: `dataclasses.field` with a mark.
 
+    kwargs: the arguments of `dataclasses.field`.
+
     >>> @register_dataclass
     ... @dataclasses.dataclass
     ... class Layer:
@@ -182,6 +199,8 @@ def register_dataclass(
     metadata has `static=True`, and a child otherwise. `drop_fields` are left to their defaults.
     Every field of the constructor is in one of the three. A class that is not a dataclass needs
     both lists, and a constructor that takes them as keywords. Raises TreeError otherwise.
+
+    nodetype: the class; None gives a decorator.
 
     >>> from weft import tree
     >>> @register_dataclass
@@ -339,6 +358,11 @@ class Partial(functools.partial[Any]):
     """A `functools.partial` that is a container: the arguments are children, the function is data.
 
     A function with arrays in it can so be passed to a transformed function and returned from one.
+
+    Args:
+        func: The function, which is part of the structure and so has to be hashable.
+        args: Its first arguments, trees.
+        keywords: Its arguments by keyword, trees.
 
     >>> from weft import tree
     >>> add = Partial(lambda x, y: x + y, 1)

@@ -69,6 +69,9 @@ def qdwh(
     Halley's iteration for computing the matrix polar decomposition (2010). Derivatives of all
     orders, in both modes, follow from x = u h and not from the iteration.
 
+    max_iterations: the largest number of iterations; None for 10; eps: the precision that counts as
+    reached; None for that of the dtype.
+
     Raises DTypeError, ShapeError for anything that is not a matrix or wider than high, and
     WeftValueError or WeftTypeError for options that are not as described.
 

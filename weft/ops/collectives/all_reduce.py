@@ -220,6 +220,8 @@ def pbroadcast(x: T, axis_name: Any, source: int | None = None) -> T:
     get the value of the one at that index instead, which takes a `psum`. Raises UnboundAxisError
     for a name that is not bound, AxisError for a value that varies already.
 
+    source: the index along the axis whose value all elements get; None for the cast alone.
+
     >>> from weft import P
     >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
     >>> @weft.shard_map(mesh=mesh, in_specs=P(), out_specs=P("i"))
@@ -243,6 +245,8 @@ def pbroadcast(x: T, axis_name: Any, source: int | None = None) -> T:
 
 def pcast(x: T, axis_name: Any, *, to: str) -> T:
     """Returns `pbroadcast(x, name)` for `to="varying"`. Raises WeftValueError for other casts.
+
+    to: must be "varying".
 
     >>> from weft import P
     >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])

@@ -68,6 +68,9 @@ def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = F
     by leaf. Raises UnboundAxisError for a name that is not bound, AxisError for a dimension that is
     out of range.
 
+    axis: the index of the dimension of the result along which the values lie; tiled: whether they
+    are joined along a dimension that is there, and not stacked along a new one.
+
     >>> from weft import P
     >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
     >>> @weft.shard_map(mesh=mesh, in_specs=P("i"), out_specs=P())
@@ -118,6 +121,12 @@ def all_gather_to(
     that varies, or with `to="invarying"` as equal on all devices (see `all_gather_invariant`).
     Trees are gathered leaf by leaf. Raises UnboundAxisError for a name that is not bound, AxisError
     for a dimension that is out of range, WeftValueError for another `to`.
+
+    Args:
+        axis: The index of the dimension of the result along which the values lie.
+        tiled: Whether they are joined along a dimension that is there, and not stacked along a new
+            one.
+        to: "varying", or "invarying" for a result that is typed as equal on all devices.
 
     >>> weft.vmap(lambda x: lax.all_gather(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
     Array([[1., 2.],
@@ -173,6 +182,9 @@ def pscatter(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
     `all_gather_invariant`. Trees are taken leaf by leaf. Raises AxisError for a value that varies
     along the axes, ShapeError if the length does not fit, UnboundAxisError for a name that is
     not bound.
+
+    axis: the index of the dimension that is divided; tiled: whether the dimension stays, and its
+    length is divided by that of the axes.
 
     >>> from weft import P
     >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])

@@ -219,6 +219,9 @@ def psum_scatter(
     that, and is divided by it. Raises ShapeError if it is not, UnboundAxisError for a name that
     is not bound.
 
+    scatter_dimension: the index of the dimension of the sum that is divided among the positions of
+    the axis; tiled: whether the dimension stays, and its length is divided by that of the axis.
+
     >>> x = np.array([[1, 2], [3, 4]])
     >>> weft.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(x)
     Array([4, 6], dtype=int32)
@@ -320,6 +323,12 @@ def all_to_all(
     long as the axis and is dropped, and a new one appears at `concat_axis`; with `tiled` it is
     divided, and received parts are joined along the existing dimension `concat_axis`. Raises
     ShapeError if the lengths do not fit, UnboundAxisError for a name that is not bound.
+
+    Args:
+        split_axis: The index of the dimension that is split.
+        concat_axis: The index of the dimension of the result along which received parts lie.
+        tiled: Whether parts are joined along a dimension that is there, and not stacked along a new
+            one.
 
     >>> x = np.array([[1, 2], [3, 4]])
     >>> weft.vmap(lambda x: lax.all_to_all(x, "i", 0, 0), axis_name="i")(x)

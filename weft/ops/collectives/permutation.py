@@ -50,6 +50,8 @@ def ppermute(x: T, axis_name: Any, perm: Sequence[tuple[int, int]]) -> T:
     A position that receives nothing gets zeros. No position may send or receive twice. Raises
     WeftValueError for other pairs, UnboundAxisError for a name that is not bound.
 
+    perm: the pairs (source, target) of positions along the axis.
+
     >>> send = lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2)])
     >>> weft.vmap(send, axis_name="i")(np.array([1, 2, 3]))
     Array([0, 1, 2], dtype=int32)
@@ -92,6 +94,8 @@ def _pairs(perm: Any, count: int) -> Pairs:
 
 def pshuffle(x: T, axis_name: Any, perm: Sequence[int]) -> T:
     """Permutes the values of a named axis: position i gets that of `perm[i]`.
+
+    perm: for each position, the position from which it gets its value: a permutation.
 
     Raises WeftValueError if `perm` is no permutation.
 

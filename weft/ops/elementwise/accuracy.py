@@ -27,6 +27,11 @@ class AccuracyMode(enum.Enum):
 class Tolerance:
     """A bound for errors: absolute, relative, and in units in the last place.
 
+    Args:
+        atol: The largest absolute error, 0 for no such bound.
+        rtol: The largest error relative to the exact result, 0 for no such bound.
+        ulps: The largest error in units in the last place of the result, 0 for no such bound.
+
     Raises WeftValueError for negative bounds, and where none is positive.
 
     >>> lax.exp(1.0, accuracy=lax.Tolerance(rtol=1e-5))

@@ -112,6 +112,8 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = None) -> Array:
     With `out_dtype` the product is computed in that dtype or a wider one, and the operands may
     differ in dtype.
 
+    out_dtype: the dtype of the result; None for that of the operands.
+
     >>> lax.mul(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     Array([3., 8.], dtype=float32)
     >>> lax.mul(np.array([100], np.int8), np.array([100], np.int8), out_dtype=np.int32)

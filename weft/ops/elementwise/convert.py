@@ -35,6 +35,8 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     nearest end of its range if they do not fit. `weak_type` says whether the result is of weak
     type. Raises DTypeError for random keys.
 
+    new_dtype: the dtype of the result.
+
     >>> import weft.lax as lax
     >>> lax.convert_element_type(2.7, "int32")
     Array(2, dtype=int32)
@@ -115,6 +117,8 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
     Raises DTypeError for booleans and complex numbers, ShapeError for a last dimension that does
     not fit.
 
+    new_dtype: the dtype of the result.
+
     >>> import weft.lax as lax
     >>> lax.bitcast_convert_type(1.0, "uint32")
     Array(1065353216, dtype=uint32)
@@ -177,6 +181,9 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     """Rounds to the numbers of a narrower floating-point format, keeping the dtype.
 
     Derivatives are rounded likewise. Raises WeftValueError if a number of bits is out of range.
+
+    exponent_bits: the number of bits of the exponent in that format, at least 1; mantissa_bits: the
+    number of bits of the fraction in that format, from 0.
 
     >>> import weft.lax as lax
     >>> lax.reduce_precision(3.14159, exponent_bits=5, mantissa_bits=3)

@@ -24,6 +24,8 @@ __all__ = ["betainc", "igamma", "igamma_grad_a", "igammac", "random_gamma_grad"]
 def igamma(a: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise regularised lower incomplete gamma function P(a, x).
 
+    a: the parameter of the gamma distribution, above 0.
+
     >>> lax.igamma(np.array(1.0), np.array(2.0))
     Array(0.86466473, dtype=float32)
     """
@@ -41,6 +43,8 @@ igamma_p = kernel(
 def igammac(a: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise regularised upper incomplete gamma function, 1 - P(a, x).
 
+    a: the parameter of the gamma distribution, above 0.
+
     >>> lax.igammac(np.array(1.0), np.array(2.0))
     Array(0.13533528, dtype=float32)
     """
@@ -57,6 +61,8 @@ igammac_p = kernel(
 
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise derivative of `igamma` in a, of real numbers. Raises as `igamma` does.
+
+    a: the parameter in which `igamma` is differentiated, above 0.
 
     >>> change = lax.igamma(1.001, 2.0) - lax.igamma(0.999, 2.0)
     >>> bool(abs(lax.igamma_grad_a(1.0, 2.0) - change / 0.002) < 1e-3)
@@ -77,6 +83,8 @@ def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise derivative in a of a sample x of the gamma distribution with parameter a.
 
     It is dx/da at a fixed quantile, which makes gamma samples differentiable.
+
+    a: the parameter of the gamma distribution, above 0.
 
     >>> chance = lax.igamma(2.0, 1.5)  # of a smaller sample, which stays as a and x move together
     >>> moved = lax.igamma(2.01, 1.5 + 0.01 * lax.random_gamma_grad(2.0, 1.5))
@@ -99,6 +107,8 @@ random_gamma_grad_p = kernel(
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise regularised incomplete beta function I_x(a, b), for x between 0 and 1.
+
+    a, b: the parameters of the function, above 0.
 
     >>> lax.betainc(np.array(1.0), np.array(2.0), np.array(0.5))
     Array(0.75, dtype=float32)

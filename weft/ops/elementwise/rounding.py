@@ -52,6 +52,9 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
 
     `rounding_method` says where halves go. Raises WeftValueError for an unknown method.
 
+    rounding_method: where halves go: `RoundingMethod.AWAY_FROM_ZERO` (the default) or
+    `RoundingMethod.TO_NEAREST_EVEN`.
+
     >>> import weft.lax as lax
     >>> lax.round(2.5), lax.round(2.5, lax.RoundingMethod.TO_NEAREST_EVEN)
     (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
@@ -91,6 +94,9 @@ is_finite_p = floating(
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Elementwise neighbour of x1, in its dtype, on the side of x2.
+
+    x1: the floating-point numbers whose neighbours are wanted; x2: the numbers that say on which
+    side, of the shape and dtype of x1.
 
     >>> lax.nextafter(np.float32(1.0), np.float32(2.0)) - np.float32(1.0)
     Array(1.1920929e-07, dtype=float32)

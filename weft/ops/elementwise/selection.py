@@ -161,6 +161,8 @@ def select_n(which: Any, *cases: Any) -> Array:
     shape of the cases, or no dimensions. Numbers out of range pick the nearest case. Raises
     DTypeError or ShapeError if the operands do not fit.
 
+    cases: the arrays to choose from, of one shape and dtype, one for each index.
+
     >>> import weft.lax as lax, weft.numpy as jnp
     >>> lax.select_n(jnp.array([True, False]), jnp.zeros(2), jnp.ones(2))
     Array([1., 0.], dtype=float32)
@@ -174,6 +176,8 @@ def clamp(min: Any, x: ArrayLike, max: Any) -> Array:
 
     The bounds have the shape of x or no dimensions, and its dtype. The derivative is that of x
     strictly between the bounds and that of a bound where x is beyond it.
+
+    min: the lower bound; max: the upper bound.
 
     >>> import weft.lax as lax, weft.numpy as jnp
     >>> lax.clamp(0.0, jnp.array([-1.0, 0.5, 2.0]), 1.0)

@@ -140,6 +140,8 @@ digamma_p = floating(
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise m-th derivative of `digamma` at x; m holds whole numbers in the dtype of x.
 
+    m: the orders of the derivative, whole numbers from 0.
+
     >>> lax.polygamma(np.array(1.0), np.array(2.0))
     Array(0.64493406, dtype=float32)
     """
@@ -159,6 +161,8 @@ polygamma_p = binary(
 
 def zeta(x: ArrayLike, q: Any) -> Array:
     """Elementwise Hurwitz zeta function: the sum of (k + q)^(-x) over k = 0, 1, …
+
+    q: the number at which the sum starts.
 
     >>> lax.zeta(np.array(2.0), np.array(1.0))
     Array(1.644934, dtype=float32)

@@ -81,6 +81,9 @@ def full(
     result is then weakly typed if the value is. Raises ShapeError for a value with dimensions,
     DTypeError for a dtype of random keys.
 
+    sharding: where the result is put and how it is split over devices; None leaves it to the
+    default device.
+
     >>> full((2,), 7, np.int8)
     Array([7, 7], dtype=int8)
     """
@@ -132,6 +135,10 @@ def full_like(
     sharding: Any = None,
 ) -> Array:
     """Returns an array of one value, by default of the shape and dtype of `x`.
+
+    fill_value: the value of all elements, a number or an array without dimensions; sharding: where
+    the result is put and how it is split over devices; None puts it where an `x` of the same shape
+    is.
 
     Raises DTypeError if that would be an array of random keys.
 
@@ -195,6 +202,8 @@ def broadcasted_iota(
     dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: None = None
 ) -> Array:
     """Returns an array that counts 0, 1, 2, … along one dimension and repeats along the others.
+
+    dimension: the index of the dimension along which it counts.
 
     Raises AxisError for a dimension that the shape does not have, DTypeError for booleans.
 

@@ -260,6 +260,9 @@ def dynamic_update_slice(
     Positions are read as by `dynamic_slice`. Raises ShapeError for an update of another rank or
     larger than the array, DTypeError for one of another dtype.
 
+    start_indices: the position of the block's first element, an integer per dimension, which may be
+    traced.
+
     >>> dynamic_update_slice(np.zeros(4, np.int32), np.array([7, 8]), (1,))
     Array([0, 7, 8, 0], dtype=int32)
     """
@@ -374,6 +377,9 @@ def dynamic_slice_in_dim(
 ) -> Array:
     """Returns `slice_size` elements along one dimension, from a computed position.
 
+    start_index: the position of the first element, an integer that may be traced; the block is
+    moved inside the array where it would reach beyond it.
+
     >>> lax.dynamic_slice_in_dim(np.arange(5), 2, 2)
     Array([2, 3], dtype=int32)
     """
@@ -401,6 +407,10 @@ def dynamic_update_slice_in_dim(
 
     The update has the operand's length in the other dimensions.
 
+    update: the new elements, of the dtype of the operand; start_index: the position of the first
+    element that is replaced, an integer that may be traced; the block is moved inside the array
+    where it would reach beyond it.
+
     >>> lax.dynamic_update_slice_in_dim(np.zeros(4), np.ones(2), 1, 0)
     Array([0., 1., 1., 0.], dtype=float32)
     """
@@ -421,6 +431,9 @@ def dynamic_index_in_dim(
 ) -> Array:
     """Returns the elements at a computed position along a dimension, which is dropped or kept.
 
+    index: the position, an integer that may be traced; out of bounds it is moved inside; keepdims:
+    whether the dimension stays, with length 1.
+
     >>> dynamic_index_in_dim(np.arange(6).reshape(3, 2), 1, keepdims=False)
     Array([2, 3], dtype=int32)
     """
@@ -436,6 +449,9 @@ def dynamic_update_index_in_dim(
     """Returns the operand with the elements at a computed position along a dimension replaced.
 
     The update may have that dimension, with length 1, or lack it.
+
+    update: the new elements, of the dtype of the operand; index: the position, an integer that may
+    be traced; out of bounds it is moved inside.
 
     >>> lax.dynamic_update_index_in_dim(np.zeros(3), 5.0, 1, 0)
     Array([0., 5., 0.], dtype=float32)
@@ -453,6 +469,9 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     """Returns the elements at a fixed position along a dimension, which is dropped or kept.
 
     A negative index counts from the end. Raises WeftIndexError if it is out of bounds.
+
+    index: the position, an integer that is known while tracing; keepdims: whether the dimension
+    stays, with length 1.
 
     >>> lax.index_in_dim(np.array([[1, 2], [3, 4]]), 1, keepdims=False)
     Array([3, 4], dtype=int32)
@@ -476,6 +495,8 @@ def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
     `idxs` has one vector of integers per dimension in `axes`, all of one length, whose dimension
     comes first in the result (or is a single array of shape (len(axes), n)). Negative indices count
     from the end; those out of bounds are moved inside.
+
+    src: the array from which the blocks are taken.
 
     >>> lax.index_take(np.arange(6).reshape(3, 2), [np.array([-1, 0])], (0,))
     Array([[4, 5],

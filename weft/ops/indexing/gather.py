@@ -112,6 +112,15 @@ def gather(
     or the highest unsigned integer, or True. Raises ShapeError if dimension numbers, indices and
     sizes do not fit together.
 
+    Args:
+        start_indices: The positions of the blocks' first elements, integers, in the last dimension
+            of this array.
+        dimension_numbers: Which dimensions of the operand, the positions and the result belong
+            together.
+        mode: What becomes of blocks out of bounds: "clip" (the default) moves them inside, "fill"
+            gives `fill_value`, "promise_in_bounds" says that there are none.
+        fill_value: The number for mode "fill".
+
     >>> rows = GatherDimensionNumbers(
     ...     offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,)
     ... )

@@ -92,6 +92,10 @@ def scatter(
     of bounds are dropped, unless `mode` says "clip". Raises ShapeError if dimension numbers,
     indices and updates do not fit together, DTypeError if operand and updates differ in dtype.
 
+    updates: the values that are written, in the dtype of the operand: one block for each position;
+    dimension_numbers: which dimensions of the operand, the positions and the updates belong
+    together.
+
     >>> cells = ScatterDimensionNumbers((), (0,), (0,))
     >>> scatter(np.zeros(3, np.int32), np.array([[1], [9]]), np.array([5, 6]), cells)
     Array([0, 5, 0], dtype=int32)

@@ -35,6 +35,11 @@ def slice(
 ) -> Array:
     """Returns elements start, start + stride, … below limit of every dimension; bounds are static.
 
+    Args:
+        start_indices: The first position, per dimension.
+        limit_indices: The position before which it ends, per dimension.
+        strides: The distance between elements that are taken, per dimension; None for 1.
+
     Raises ShapeError if 0 <= start <= limit <= length does not hold, or a stride is not
     positive.
 
@@ -63,6 +68,11 @@ def slice_in_dim(
     axis: int = 0,
 ) -> Array:
     """Slices along one dimension; negative bounds count from the end, None is the whole.
+
+    Args:
+        start_index: The first position; None for 0.
+        limit_index: The position before which it ends; None for the length.
+        stride: The distance between elements that are taken, at least 1.
 
     >>> lax.slice_in_dim(np.arange(6), 1, 5, 2)
     Array([1, 3], dtype=int32)
@@ -152,6 +162,8 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
 
     `padding_config` has (low, high, interior) per dimension; negative low and high cut off. The
     value has no dimensions and the dtype of the operand.
+
+    padding_value: the value of the new elements.
 
     >>> lax.pad(np.array([1, 2, 3]), np.int32(0), [(1, 0, 1)])
     Array([0, 1, 0, 2, 0, 3], dtype=int32)

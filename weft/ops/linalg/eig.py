@@ -77,6 +77,13 @@ def eig(
     the phase of the vectors held as above; not finite where eigenvalues are equal. A matrix for
     which the iteration fails gives NaN.
 
+    Args:
+        compute_left_eigenvectors: Whether the result has vl.
+        compute_right_eigenvectors: Whether the result has vr.
+        enable_eigvec_derivs: Whether eigenvectors may be differentiated.
+        implementation: None or `EigImplementation.LAPACK`.
+        use_magma: Must be None or False: MAGMA, a library for GPUs, is not used.
+
     Raises DTypeError, ShapeError, and WeftNotImplementedError for another `implementation` than
     EigImplementation.LAPACK. By LAPACK's geev.
 

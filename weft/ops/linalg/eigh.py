@@ -75,6 +75,12 @@ def eigh(
     eigenvalues are equal, their eigenvectors have no derivative and it is not finite; that of the
     eigenvalues is. A matrix for which the iteration fails gives NaN.
 
+    Args:
+        lower: Whether the lower triangle of x is read, not the upper one, without
+            `symmetrize_input`.
+        sort_eigenvalues: Has no effect: eigenvalues are always sorted.
+        implementation: The algorithm: None or `EighImplementation.QR`.
+
     Raises DTypeError, ShapeError, WeftValueError for a range of indices that does not exist, and
     WeftNotImplementedError for another implementation. By LAPACK's syevd and heevd.
 

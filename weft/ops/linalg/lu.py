@@ -129,6 +129,8 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
     pivots: int32 of shape (..., k), each from 0 to permutation_size - 1, as `lu` gives them; the
     result has shape (..., permutation_size), int32. Pivots out of range are not checked for.
 
+    permutation_size: the number of rows, at least k.
+
     Raises DTypeError and ShapeError, and WeftValueError if permutation_size is less than k.
 
     >>> import numpy as np

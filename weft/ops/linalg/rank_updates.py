@@ -75,6 +75,8 @@ def symmetric_product(
     both the same; alpha and beta: numbers. With `symmetrize_output` the lower triangle of the sum
     is mirrored to the upper one.
 
+    alpha: the factor of A A^T, a real number; beta: the factor of C, a real number.
+
     Raises DTypeError, ShapeError, and WeftTypeError for an alpha or beta that is not a real number.
 
     >>> import numpy as np

@@ -41,6 +41,9 @@ def schur(
     found. Raises WeftNotImplementedError for it and where `sort_eig_vals` or `select_callable` asks
     for an order; DTypeError and ShapeError. By LAPACK's gees.
 
+    sort_eig_vals: must be False: no order is implemented; select_callable: must be None: no order
+    is implemented.
+
     >>> import numpy as np
     >>> t, z = schur(np.array([[2.0, 1.0], [0.0, 3.0]]))
     >>> print(t)

@@ -124,6 +124,8 @@ def svd(
     The further vectors that `full_matrices` gives can be any that complete a basis: a derivative of
     them raises WeftNotImplementedError. A matrix for which the iteration fails gives NaN.
 
+    algorithm: the one of LAPACK, an `SvdAlgorithm`: gesdd by default.
+
     Raises DTypeError, ShapeError, WeftValueError for a range out of bounds, and
     WeftNotImplementedError for another algorithm. By LAPACK's gesdd or gesvd.
 

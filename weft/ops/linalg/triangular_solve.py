@@ -47,6 +47,11 @@ def triangular_solve(
     float64, complex64 or complex128. op transposes and conjugates as asked. Only the lower (or
     upper) triangle of a is read; with `unit_diagonal` its diagonal counts as ones.
 
+    Args:
+        lower: Whether the lower triangle of a is read, not the upper one.
+        transpose_a: Whether op transposes a.
+        conjugate_a: Whether op takes the complex conjugates of a.
+
     Raises DTypeError and ShapeError for operands that do not fit. By LAPACK's trsm.
 
     >>> import numpy as np

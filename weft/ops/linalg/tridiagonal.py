@@ -47,6 +47,8 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Arr
     There is no derivative. Raises WeftNotImplementedError for it, DTypeError and ShapeError. By
     LAPACK's sytrd and hetrd.
 
+    lower: whether the lower triangle of a is read, not the upper one.
+
     >>> import numpy as np
     >>> packed, d, e, taus = tridiagonal(np.array([[1.0, 2.0], [2.0, 3.0]]))
     >>> print(d, e)

@@ -74,6 +74,8 @@ def conv_dimension_numbers(
     characters are the spatial dimensions, in the same order as in the kernel's.
     Raises ShapeError and WeftValueError.
 
+    lhs_shape: the shape of the array; rhs_shape: the shape of the kernel.
+
     >>> conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 16), ("NHWC", "HWIO", "NHWC"))
     ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
     """
@@ -121,6 +123,9 @@ def conv_general_permutations(
 ) -> tuple[Ints, Ints, Ints]:
     """The dimension numbers of three strings; see `conv_dimension_numbers`.
 
+    dimension_numbers: strings for the array, the kernel and the result, with a letter per
+    dimension; ndim: the number of dimensions; by default the length of the second string.
+
     >>> lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
     ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
     """
@@ -160,6 +165,9 @@ def conv_general_dilated(
     output features are split alike; with `batch_group_count` the batch is split instead. The kernel
     is not reversed: signal processing calls this a correlation. Raises ShapeError, DTypeError and
     WeftValueError.
+
+    feature_group_count: the number of groups into which the features are split, each convolved with
+    its own part of the kernel.
 
     >>> import numpy as np
     >>> x = np.arange(5.0).reshape(1, 1, 5)
@@ -297,6 +305,14 @@ def conv_shape_tuple(
 ) -> Ints:
     """The shape of a convolution's result, dimensions in the standard order (None of
     `conv_dimension_numbers`).
+
+    Args:
+        lhs_shape: The shape of the array: batch, feature, then spatial dimensions.
+        rhs_shape: The shape of the kernel: output feature, input feature, then spatial dimensions.
+        strides: How far the window moves, per spatial dimension.
+        pads: How many elements are added on both sides, per spatial dimension, or "SAME" or
+            "VALID".
+        batch_group_count: The number of groups into which the batch is split.
 
     >>> lax.conv_shape_tuple((1, 1, 5), (1, 1, 2), (1,), "VALID")
     (1, 1, 4)

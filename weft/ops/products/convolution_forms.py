@@ -63,6 +63,9 @@ def conv_with_general_padding(
 ) -> Array:
     """A dilated convolution with dimensions in the standard order. See `conv_general_dilated`.
 
+    lhs_dilation: the distance between neighbours of the array, per spatial dimension; None for 1;
+    rhs_dilation: the distance between neighbours of the kernel, per spatial dimension; None for 1.
+
     >>> x, kernel = np.arange(4.0).reshape(1, 1, 4), np.ones((1, 1, 2))
     >>> lax.conv_with_general_padding(x, kernel, (1,), [(0, 0)], None, (2,))
     Array([[[2., 4.]]], dtype=float32)
@@ -108,6 +111,10 @@ def conv_transpose(
     transpose_kernel: reverses the kernel and exchanges its features, so that the result is the
     gradient of the convolution with that kernel. Raises as `conv_general_dilated` does.
 
+    rhs_dilation: the distance between neighbours of the kernel, per spatial dimension; by default
+    1; use_consistent_padding: whether pairs in `padding` are those of the convolution that this is
+    the transpose of.
+
     >>> lax.conv_transpose(np.ones((1, 3, 1)), np.ones((2, 1, 1)), (2,), "SAME").shape
     (1, 6, 1)
     """
@@ -146,6 +153,11 @@ def conv_general_shape_tuple(
 ) -> tuple[int, ...]:
     """The shape of the result of `conv_general_dilated`.
 
+    Args:
+        lhs_shape: The shape of the array.
+        rhs_shape: The shape of the kernel.
+        dimension_numbers: Which dimension is which, as in `conv_dimension_numbers`.
+
     >>> lax.conv_general_shape_tuple((1, 8, 3), (2, 3, 5), (2,), "SAME", ("NWC", "WIO", "NWC"))
     (1, 4, 5)
     """
@@ -164,6 +176,11 @@ def conv_transpose_shape_tuple(
     dimension_numbers: Any,
 ) -> tuple[int, ...]:
     """The shape of the result of `conv_transpose` with these strides.
+
+    Args:
+        lhs_shape: The shape of the array.
+        rhs_shape: The shape of the kernel.
+        dimension_numbers: Which dimension is which, as in `conv_dimension_numbers`.
 
     >>> lax.conv_transpose_shape_tuple((1, 3, 1), (2, 1, 1), (2,), "SAME", ("NWC", "WIO", "NWC"))
     (1, 6, 1)
@@ -197,6 +214,13 @@ def conv_general_dilated_patches(
 
     The result's feature dimension has features * prod(filter_shape) elements: for each feature of
     the array, its window in row-major order. See `conv_general_dilated` for the other arguments.
+
+    Args:
+        lhs_dilation: The distance between neighbours of the array, per spatial dimension; by
+            default 1.
+        rhs_dilation: The distance between neighbours of the window, per spatial dimension; by
+            default 1.
+        dimension_numbers: Which dimension is which, as in `conv_dimension_numbers`.
 
     >>> lax.conv_general_dilated_patches(np.arange(4.0).reshape(1, 1, 4), (2,), (1,), "VALID")
     Array([[[0., 1., 2.],
@@ -246,6 +270,14 @@ def conv_general_dilated_local(
 
     The kernel's spatial dimensions are those of the result, and its input feature dimension has
     features * prod(filter_shape) elements, ordered as `conv_general_dilated_patches` orders them.
+
+    Args:
+        filter_shape: The lengths of the window, per spatial dimension.
+        lhs_dilation: The distance between neighbours of the array, per spatial dimension; by
+            default 1.
+        rhs_dilation: The distance between neighbours of the window, per spatial dimension; by
+            default 1.
+        dimension_numbers: Which dimension is which, as in `conv_dimension_numbers`.
 
     >>> x = np.arange(3.0).reshape(1, 1, 3)
     >>> kernels = np.array([[[1.0, 10.0], [1.0, 10.0]]])  # (features, window, place)

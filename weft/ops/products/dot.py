@@ -453,6 +453,9 @@ def dot(
 ) -> Array:
     """The product of vectors and matrices; with `dimension_numbers`, `dot_general`.
 
+    dimension_numbers: the summed and the batch dimensions, as for `dot_general`; None for the
+    product of vectors and matrices.
+
     Raises ShapeError for operands of other ranks, or whose inner lengths differ.
 
     >>> import numpy as np

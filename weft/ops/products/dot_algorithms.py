@@ -25,6 +25,13 @@ class DotAlgorithm(NamedTuple):
 
     Devices have those of `DotAlgorithmPreset`. The dtype of the result is not changed.
 
+    Args:
+        lhs_component_count: Into how many parts each element of the left factor is taken apart, 1
+            for none.
+        rhs_component_count: The same of the right factor.
+        num_primitive_operations: How many products of such parts are summed.
+        allow_imprecise_accumulation: Whether a device may sum in fewer bits now and then.
+
     >>> single = lax.DotAlgorithm("float32", "float32", "float32")
     >>> lax.dot(np.ones(3), np.ones(3), precision=single)
     Array(3., dtype=float32)

@@ -58,6 +58,8 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     takes these. The inverse kinds divide by the product of the lengths. In XLA's transforms errors
     grow with the logarithm of the lengths (J. W. Cooley and J. W. Tukey, 1965).
 
+    fft_lengths: the lengths of the transforms along the last dimensions, one to three.
+
     Raises DTypeError for other dtypes, ShapeError for lengths that are not those of the operand,
     WeftValueError for a length below 1 and another number of lengths.
 

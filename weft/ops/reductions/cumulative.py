@@ -474,6 +474,8 @@ def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Ar
 
     Takes floating-point numbers; large ones do not overflow. Raises AxisError and DTypeError.
 
+    reverse: whether the sums run from the end of the axis to its beginning.
+
     >>> lax.cumlogsumexp(np.array([0.0, 0.0, 0.0]))
     Array([0.       , 0.6931472, 1.0986123], dtype=float32)
     """

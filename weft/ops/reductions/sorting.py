@@ -58,6 +58,9 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     `is_stable`, operands whose keys are equal keep their order. NaN goes last.
     Raises ShapeError, AxisError, DTypeError, and WeftValueError for a `num_keys` out of range.
 
+    dimension: the index of the dimension along which it sorts, by default the last; num_keys: how
+    many of the arrays, from the first on, determine the order.
+
     >>> import numpy as np
     >>> print(sort(np.array([3, 1, 2])))
     [1 2 3]
@@ -79,6 +82,9 @@ def sort_key_val(
     keys: Any, values: Any, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Array, Array]:
     """Sorts `keys` along a dimension, and permutes `values` of the same shape alike.
+
+    dimension: the index of the dimension along which it sorts, by default the last; is_stable:
+    whether elements with equal keys keep their order.
 
     >>> lax.sort_key_val(np.array([3, 1, 2]), np.array([10, 20, 30]))
     (Array([1, 2, 3], dtype=int32), Array([20, 30, 10], dtype=int32))
@@ -380,6 +386,15 @@ def approx_max_k(
     By the arguments after `reduction_dimension` an accelerator may trade exactness for speed; here
     they have no effect.
 
+    Args:
+        reduction_dimension: The dimension along which it looks, by default the last.
+        recall_target: The wanted share of true results, above 0 and at most 1; all results are true
+            whatever it is.
+        reduction_input_size_override: Has no effect: the length by which an accelerator would plan
+            its work.
+        aggregate_to_topk: Has no effect: whether an accelerator would choose the final k elements
+            itself.
+
     >>> lax.approx_max_k(np.array([1.0, 3.0, 2.0]), 2)
     (Array([3., 2.], dtype=float32), Array([1, 2], dtype=int32))
     """
@@ -396,6 +411,13 @@ def approx_min_k(
     aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
     """The `k` smallest elements along a dimension and their positions; see `approx_max_k`.
+
+    Args:
+        reduction_dimension: The dimension along which it looks, by default the last.
+        recall_target: The wanted share of true results, above 0 and at most 1; all results are true
+            whatever it is.
+        reduction_input_size_override: Has no effect, as in `approx_max_k`.
+        aggregate_to_topk: Has no effect, as in `approx_max_k`.
 
     >>> lax.approx_min_k(np.array([1.0, 3.0, 2.0]), 2)
     (Array([1., 2.], dtype=float32), Array([0, 2], dtype=int32))

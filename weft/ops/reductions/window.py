@@ -104,6 +104,12 @@ def reduce_window_shape_tuple(
 ) -> Ints:
     """The shape of the result of `reduce_window`.
 
+    Args:
+        operand_shape: The shape of the array.
+        window_dimensions: The window's length in every dimension.
+        base_dilation: The distance between neighbours of the array, per dimension; by default 1.
+        window_dilation: The distance between neighbours of the window, per dimension; by default 1.
+
     >>> lax.reduce_window_shape_tuple((8, 7), (2, 2), (2, 2), "VALID")
     (4, 3)
     """

@@ -66,6 +66,8 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
 
     With `prevent_mlir_dce` the compiler keeps it as well, not only weft.
 
+    val: a tree of arrays that the program still computes.
+
     >>> def squared(x):
     ...     lax.dce_sink(lax.sin(x))
     ...     return x * x

@@ -43,6 +43,9 @@ Ints = tuple[int, ...]
 def concatenate(operands: Sequence[Any], dimension: int) -> Array:
     """Joins arrays of one dtype along a dimension; in the other dimensions they have one length.
 
+    operands: the arrays, at least one, in the order in which they are joined; dimension: the index
+    of the dimension along which they are joined.
+
     Raises WeftValueError for no arrays, DTypeError and ShapeError if they do not fit together.
 
     >>> concatenate([np.arange(2), np.arange(3)], 0)
@@ -124,6 +127,8 @@ primitive(
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     """Joins arrays of one shape and dtype along a new dimension.
 
+    operands: the arrays, at least one, in the order of their positions along the new dimension.
+
     Raises ShapeError if the shapes differ, DTypeError if the dtypes do.
 
     >>> lax.stack([np.arange(2), np.arange(2)], axis=1)
@@ -153,6 +158,9 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     """An array repeated so that it has the shape of another one, dimensions paired from the last.
 
+    arr: the array that is repeated; like_arr: the array that gives the shape of the result; its
+    elements and dtype do not matter.
+
     Raises ShapeError if a dimension of `arr` is neither 1 nor that of the other.
 
     >>> lax.broadcast_like(np.array([1, 2]), np.zeros((2, 2)))
@@ -168,6 +176,8 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
 
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """Splits an array along a dimension into consecutive parts of the given lengths.
+
+    sizes: the lengths of the parts.
 
     Raises ShapeError if the lengths do not add up to that of the dimension.
 
@@ -237,6 +247,8 @@ split_p = primitive(
 def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     """Reverses the order of the elements along the given dimensions.
 
+    dimensions: the indices of the dimensions along which the order is reversed.
+
     >>> lax.rev(np.array([1, 2, 3]), (0,))
     Array([3, 2, 1], dtype=int32)
     """
@@ -279,6 +291,8 @@ rev_p = primitive(
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """Repeats an array as a whole `reps[i]` times along each dimension i.
 
+    reps: how often the array is repeated, per dimension.
+
     Raises ShapeError if there is not one number for each dimension.
 
     >>> lax.tile(np.array([1, 2]), (2,))
@@ -300,6 +314,9 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 
     Dimensions count as in a slice of the shape: negative from the end, None for the end. Raises
     AxisError if stop is before start.
+
+    start_dimension: the first dimension that is merged; stop_dimension: the dimension before which
+    merging stops, by default the end.
 
     >>> lax.collapse(np.ones((2, 3, 4)), 1).shape
     (2, 12)
@@ -332,6 +349,8 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """Returns the shape to which all of the given ones broadcast, by NumPy's rule.
+
+    shapes: the shapes, each a sequence of lengths.
 
     Raises ShapeError if there is none.
 

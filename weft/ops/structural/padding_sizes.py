@@ -46,6 +46,9 @@ def padtype_to_pads(
 ) -> Pads:
     """Returns the (low, high) padding per dimension of a name: VALID, SAME or SAME_LOWER.
 
+    in_shape: the lengths of the array, per spatial dimension; window_shape: the lengths of the
+    window, per spatial dimension.
+
     Raises ShapeError if the sequences differ in length, WeftValueError for another name.
 
     >>> padtype_to_pads((5,), (4,), (1,), "SAME")

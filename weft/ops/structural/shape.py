@@ -70,6 +70,8 @@ def broadcast_in_dim(
     Operand dimensions have length 1 or that of their target, and no two have the same one. Raises
     ShapeError otherwise.
 
+    broadcast_dimensions: for each dimension of the operand, its index in the result.
+
     >>> lax.broadcast_in_dim(np.array([1, 2]), (2, 3), (0,))
     Array([[1, 1, 1],
            [2, 2, 2]], dtype=int32)
@@ -93,6 +95,8 @@ def broadcast_in_dim(
 
 def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: None = None) -> Array:
     """Adds leading dimensions of the given sizes.
+
+    sizes: the lengths of the new dimensions, which come first in the result.
 
     >>> lax.broadcast(np.array([1, 2]), (2,))
     Array([[1, 2],
@@ -172,6 +176,8 @@ def reshape(
     dimensions: a permutation of the operand's dimensions, done first. Raises ShapeError if the
     sizes differ.
 
+    new_sizes: the shape of the result.
+
     >>> lax.reshape(np.arange(4), (2, 2))
     Array([[0, 1],
            [2, 3]], dtype=int32)
@@ -194,6 +200,9 @@ def reshape(
 def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Inserts dimensions of length 1, at the given indices of the result's shape.
 
+    array: the array that gets further dimensions; dimensions: the indices of the new dimensions in
+    the result; negative ones count from the end.
+
     >>> lax.expand_dims(np.array([1, 2]), (0, 2)).shape
     (1, 2, 1)
     """
@@ -206,6 +215,9 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Drops dimensions of length 1. Raises ShapeError if one is longer.
+
+    array: the array that loses dimensions; dimensions: the indices of the dimensions that are
+    dropped; negative ones count from the end.
 
     >>> lax.squeeze(np.ones((1, 3)), (0,)).shape
     (3,)
@@ -250,6 +262,8 @@ def reshape_data_movement(eqn: Equation, result: int) -> tuple[int, Ints] | None
 
 def transpose(operand: Any, permutation: Sequence[int]) -> Array:
     """Permutes the dimensions: dimension i of the result is `permutation[i]` of the operand.
+
+    permutation: for each dimension of the result, its index in the operand.
 
     Raises ShapeError if `permutation` is none.
 

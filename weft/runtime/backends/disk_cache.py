@@ -60,6 +60,14 @@ class ProgramCacheInfo:
     """The contents of the cache of executables, and its hits and misses in this process.
 
     `directory` is None if there is no cache: switched off, or refused with a warning.
+
+    Args:
+        directory: The path of the cache, None if there is none.
+        entries: The number of executables in the directory.
+        nbytes: The bytes of their files.
+        max_bytes: The bytes above which those are deleted that were not used for longest.
+        hits: How many executables this process read from the cache.
+        misses: How many it looked for in vain.
     """
 
     directory: str | None

@@ -104,6 +104,13 @@ def eigh(
     `overwrite_a`, `overwrite_b`, `turbo` and `check_finite` have no effect; `eigvals`, a selection,
     is not taken. Derivatives are those of `weft.numpy.linalg.eigh`.
 
+    Args:
+        a: The matrices, Hermitian, (..., n, n).
+        lower: Whether the lower triangle of a, and of b, is read, not the upper one.
+        overwrite_a, overwrite_b, turbo, check_finite: Have no effect.
+        eigvals: Must be None: a selection is not taken.
+        type: Which problem a pair is: 1, 2 or 3 as above.
+
     Raises ShapeError, WeftValueError for another type, DTypeError, WeftTypeError, and
     WeftNotImplementedError for eigvals.
 
@@ -190,6 +197,9 @@ def eigh_tridiagonal(
     half-open interval above select_range[0] up to select_range[1], as many as there are, so not
     inside `jit`. eigvals_only: the eigenvalues alone. The full matrix is formed, so derivatives are
     those of `eigh`; `tol` and `key` belong to other algorithms and are not taken.
+
+    select_range: the first and the last index, or the bounds of the interval, for `select` "i" and
+    "v"; tol, key: must be None: they belong to other algorithms.
 
     Raises ShapeError, WeftValueError for a wrong selection, DTypeError, WeftTypeError, and
     WeftNotImplementedError.

@@ -58,6 +58,9 @@ def cho_factor(
 
     The other triangle of the factor is zero. Arguments and errors are those of `cholesky`.
 
+    lower: whether the factor is a lower triangle, not an upper one; overwrite_a, check_finite: have
+    no effect.
+
     >>> import weft.numpy as jnp
     >>> cho_factor(jnp.array([[4.0]]))
     (Array([[2.]], dtype=float32), False)
@@ -135,6 +138,8 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
 
     a: shape (..., m, n); the pivots are int32 of shape (..., k). They are for `lu_solve`, and have
     the errors of `lu`.
+
+    overwrite_a, check_finite: have no effect.
 
     >>> import weft.numpy as jnp
     >>> lu_factor(jnp.array([[0.0, 2.0], [1.0, 3.0]]))[1]
@@ -227,6 +232,8 @@ def qr_multiply(
     instead of Q. pivoting: as for `qr`, with one more result. `overwrite_a` and `overwrite_c` have
     no effect.
 
+    c: the array that is multiplied, a matrix or a vector.
+
     Raises WeftValueError for another mode, ShapeError, DTypeError and WeftTypeError.
 
     >>> import weft.numpy as jnp
@@ -304,6 +311,9 @@ def svd(
     `full_matrices` (..., m, k) and (..., k, n); S: (..., k), real and falling. Without
     `compute_uv`, S alone. lapack_driver: "gesdd", or the slower "gesvd". `overwrite_a` and
     `check_finite` have no effect. Derivatives are those of `weft.numpy.linalg.svd`.
+
+    full_matrices: whether U and Vh are square, not cut to k columns and rows; compute_uv: whether U
+    and Vh are returned, too.
 
     Raises WeftValueError for another driver, ShapeError, DTypeError and WeftTypeError.
 
@@ -411,6 +421,8 @@ def polar(
     F. Gygi, 2010), for a of full rank, with m >= n for "right" and m <= n for "left"; or "svd", for
     every a. `eps` and `max_iterations` belong to the iteration; see
     `weft.lax.linalg.qdwh`.
+
+    side: where the Hermitian factor stands, "right" or "left".
 
     Raises WeftValueError for another side or method, ShapeError, DTypeError and WeftTypeError.
 

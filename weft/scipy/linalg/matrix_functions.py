@@ -149,6 +149,8 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     functions that have one. By B. N. Parlett, A recurrence among the elements of functions of
     triangular matrices (1976).
 
+    disp: whether only the result is returned; False returns a pair with an estimate of its error.
+
     Raises ShapeError, WeftTypeError for a func that is not a function, and DTypeError.
 
     >>> import weft.numpy as jnp

@@ -117,6 +117,8 @@ def solve(
     too. For these, only the upper triangle is read, or the `lower` one. `overwrite_a`,
     `overwrite_b`, `debug` and `check_finite` have no effect. Derivatives are those of a solution.
 
+    lower: whether the lower triangle of a is read, not the upper one, unless a is any matrix.
+
     Raises WeftValueError for another assume_a, ShapeError, DTypeError and WeftTypeError.
 
     >>> import weft.numpy as jnp
@@ -155,6 +157,8 @@ def solve_triangular(
     a and b: shapes as for `solve`. trans: 1 or "T" solves with the transposed a, 2 or "C" with its
     adjoint. unit_diagonal: the diagonal counts as ones. `overwrite_b`, `debug` and `check_finite`
     have no effect. By LAPACK's trsm.
+
+    a: a triangular matrix, (..., n, n); lower: whether a is lower triangular, not upper.
 
     Raises WeftValueError for another trans, ShapeError, DTypeError and WeftTypeError.
 
@@ -200,6 +204,8 @@ def cho_solve(
     by it are derivatives by that triangle. `overwrite_b` and `check_finite` have no effect. Raises
     ShapeError, DTypeError and WeftTypeError.
 
+    c_and_lower: the pair that `cho_factor` returns: the factor, and whether it is a lower triangle.
+
     >>> import weft.numpy as jnp
     >>> cho_solve((2 * jnp.eye(2), False), jnp.array([4.0, 8.0]))
     Array([1., 2.], dtype=float32)
@@ -244,6 +250,8 @@ def lu_solve(
 
     b: shape (n,) or (..., n, k). trans: 1 solves with the transposed a, 2 with its adjoint.
     `overwrite_b` and `check_finite` have no effect.
+
+    lu_and_piv: the pair that `lu_factor` returns: the factors in one array, and the pivots.
 
     Raises WeftValueError for another trans, ShapeError, DTypeError and WeftTypeError.
 

@@ -316,6 +316,9 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
     "valid". Raises ShapeError for an empty a, WeftValueError for n below 1 and another mode,
     WeftTypeError, DTypeError.
 
+    n: the number of elements of the vectors, at least 1; mode: which part of the convolution is
+    computed: "full", "same" or "valid".
+
     >>> import weft.numpy as jnp
     >>> convolution_matrix(jnp.array([1, 2]), 2)
     Array([[1, 0],
@@ -339,6 +342,8 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
     scale: "sqrtn" divides by the root of n, "n" by n. dtype: complex, by default complex64, or
     complex128 with `enable_x64`. Raises WeftValueError and DTypeError.
 
+    n: the number of rows and of columns, at least 1.
+
     >>> dft(2)
     Array([[ 1.+0.j,  1.+0.j],
            [ 1.+0.j, -1.+0.j]], dtype=complex64)
@@ -358,6 +363,8 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
 @api_boundary
 def hadamard(n: int, dtype: Any = int) -> Array:
     """A matrix of ones and minus ones with orthogonal rows, n a power of two (Sylvester's).
+
+    n: the number of rows and of columns, a power of two.
 
     Raises WeftValueError for another n.
 
@@ -380,6 +387,8 @@ def helmert(n: int, full: bool = False) -> Array:
     Shape (n - 1, n), or with `full` (n, n), a row of equal numbers first. Raises WeftValueError
     for n below 1.
 
+    n: the number of columns, at least 1.
+
     >>> helmert(2, full=True)
     Array([[ 0.70710677,  0.70710677],
            [ 0.70710677, -0.70710677]], dtype=float32)
@@ -397,6 +406,8 @@ def helmert(n: int, full: bool = False) -> Array:
 @api_boundary
 def hilbert(n: int) -> Array:
     """The matrix of 1 / (i + j + 1), i and j from 0. Raises WeftValueError for n below 0.
+
+    n: the number of rows and of columns.
 
     >>> hilbert(2)
     Array([[1.        , 0.5       ],
@@ -417,6 +428,8 @@ def _elements(n: int, element: Callable[[int, int], float]) -> Array:
 @api_boundary
 def invhilbert(n: int) -> Array:
     """The inverse of `hilbert(n)`, whose elements are integers, each rounded once.
+
+    n: the number of rows and of columns.
 
     Raises WeftValueError for n below 0.
 
@@ -449,6 +462,8 @@ def pascal(n: int, kind: str | None = None) -> Array:
     kind: "lower" has i over j instead, "upper" j over i, "symmetric" (or None) their product.
     Raises WeftValueError for another kind and n below 0.
 
+    n: the number of rows and of columns.
+
     >>> pascal(3)
     Array([[1., 1., 1.],
            [1., 2., 3.],
@@ -466,6 +481,9 @@ def pascal(n: int, kind: str | None = None) -> Array:
 @api_boundary
 def invpascal(n: int, kind: str | None = None) -> Array:
     """The inverse of `pascal(n, kind)`, whose elements are integers, each rounded once.
+
+    n: the number of rows and of columns; kind: "symmetric" (or None), "lower" or "upper", as in
+    `pascal`.
 
     Raises WeftValueError for another kind and n below 0.
 

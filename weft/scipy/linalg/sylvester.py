@@ -115,6 +115,8 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
     them. Where an eigenvalue of A and one of B add up to no more than `tol` in magnitude, there is
     no single solution and X is NaN. Derivatives are solutions of such equations.
 
+    B: a square matrix, (..., n, n); C: the right-hand side, (..., m, n).
+
     Raises ShapeError if shapes do not fit, WeftValueError for another method and a tol below 0,
     DTypeError and WeftTypeError.
 

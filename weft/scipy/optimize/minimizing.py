@@ -183,6 +183,9 @@ def minimize(
     one step (20). Returns `OptimizeResults`; failure is no error, but shows in `success`.
     By J. Nocedal and S. J. Wright, Numerical Optimization (2006), algorithm 6.1.
 
+    fun: the function that is minimised, called as `fun(x, *args)`; args: further arguments of
+    `fun`.
+
     Raises WeftValueError for another method or option, ShapeError if x0 is no vector or fun
     returns no number, DTypeError for complex numbers, WeftTypeError.
 

@@ -112,6 +112,8 @@ def convolve(
     (`fftconvolve`), or "auto", which is "direct". precision: that of the products on hardware that
     has several. Operands are promoted to the dtype of the result; "fft" of integers is floating.
 
+    in1: the first array; in2: the second array, of as many dimensions.
+
     Raises ShapeError if dimensions differ, an array is empty, or neither lies inside the other
     for "valid"; WeftValueError for another mode or method, DTypeError and WeftTypeError.
 
@@ -141,6 +143,12 @@ def correlate(
 
     Arguments, results and errors are those of `convolve`, which returns the same for the conjugated
     and reversed in2.
+
+    Args:
+        in1: The first array.
+        in2: The second array, of as many dimensions, which is conjugated.
+        mode: Which part is computed, "full", "same" or "valid", as in `convolve`.
+        method: "direct", "fft" or "auto", as in `convolve`.
 
     >>> import weft.numpy as jnp
     >>> correlate(jnp.array([1.0, 2.0]), jnp.array([1.0, 3.0]))
@@ -216,6 +224,12 @@ def convolve2d(
     boundary: "fill" puts `fillvalue` there, "wrap" repeats the matrix, "symm" its mirror image.
     Raises as `convolve`, and WeftValueError for another boundary.
 
+    Args:
+        in1: The matrix whose boundary is chosen.
+        in2: The matrix that is moved over it.
+        mode: Which part is computed, "full", "same" or "valid", as in `convolve`.
+        fillvalue: The number outside of in1 for the boundary "fill".
+
     >>> import weft.numpy as jnp
     >>> convolve2d(jnp.ones((2, 2)), jnp.ones((2, 2)), boundary="wrap")
     Array([[4., 4., 4.],
@@ -235,6 +249,13 @@ def correlate2d(
     precision: Any = None,
 ) -> Array:
     """`correlate` of two matrices, with the boundaries and errors of `convolve2d`.
+
+    Args:
+        in1: The matrix whose boundary is chosen.
+        in2: The matrix that is moved over it, which is conjugated.
+        mode: Which part is computed, "full", "same" or "valid", as in `convolve`.
+        boundary: What is outside of in1: "fill", "wrap" or "symm", as in `convolve2d`.
+        fillvalue: The number outside of in1 for the boundary "fill".
 
     >>> import weft.numpy as jnp
     >>> correlate2d(jnp.eye(2), jnp.eye(2), mode="valid")
@@ -271,6 +292,11 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Arr
     mode "same" the result has the shape of in1 there, too, as in SciPy. The result is floating or
     complex; errors are relative to its largest elements. For long arrays this is faster than
     products. Raises as `convolve`, and AxisError.
+
+    Args:
+        in1: The first array.
+        in2: The second array, of as many dimensions.
+        mode: Which part is computed, "full", "same" or "valid", as in `convolve`.
 
     >>> import weft.numpy as jnp
     >>> fftconvolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).round(5)

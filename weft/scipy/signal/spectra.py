@@ -374,6 +374,17 @@ def istft(
     sides. Where no window covers a sample, it is not divided by anything. The other arguments are
     those of `stft`, nperseg by default from the number of frequencies.
 
+    Args:
+        fs: Samples per unit of time.
+        window: The window of the transforms: a name or an array of nperseg elements.
+        nperseg: The length of a part.
+        noverlap: The overlap of parts, by default half of a part.
+        nfft: The length of the transforms, by default nperseg.
+        input_onesided: Whether the transforms have frequencies from 0 only, as those of a real
+            signal.
+        time_axis: The axis of the parts.
+        freq_axis: The axis of the frequencies.
+
     Raises WeftValueError for lengths and names that are not as described and equal axes,
     ShapeError, AxisError, DTypeError and WeftTypeError.
 
@@ -490,6 +501,14 @@ def csd(
     or "median". A shorter signal is padded with zeros; other dimensions broadcast. The rest is
     as for `stft`. Raises WeftValueError, ShapeError, AxisError, DTypeError and WeftTypeError.
 
+    Args:
+        fs: Samples per unit of time.
+        window: A name or an array of nperseg elements, as in `stft`.
+        noverlap: The overlap of parts, by default half of a part.
+        nfft: The length of the transforms, by default nperseg.
+        detrend: What is subtracted from each part: False for nothing, "constant" or "linear".
+        return_onesided: Whether real signals get frequencies from 0 only.
+
     >>> import weft.numpy as jnp
     >>> f, p = csd(jnp.array([1.0, -1.0, 1.0, -1.0]), None, window="boxcar", scaling="spectrum")
     >>> p
@@ -518,6 +537,17 @@ def welch(
     average: str = "mean",
 ) -> tuple[Array, Array]:
     """Frequencies, and the power spectral density of a signal, real: `csd` of x with itself.
+
+    Args:
+        fs: Samples per unit of time.
+        window: A name or an array of nperseg elements, as in `stft`.
+        nperseg: The length of a part, by default 256, at most that of x.
+        noverlap: The overlap of parts, by default half of a part.
+        nfft: The length of the transforms, by default nperseg.
+        detrend: What is subtracted from each part: False for nothing, "constant" or "linear".
+        return_onesided: Whether a real signal gets frequencies from 0 only.
+        scaling: "density", power per frequency, or "spectrum", power.
+        average: How the parts are averaged, "mean" or "median".
 
     >>> import weft.numpy as jnp
     >>> f, p = welch(jnp.array([1.0, -1.0, 1.0, -1.0]), window="boxcar", scaling="spectrum")

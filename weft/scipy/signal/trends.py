@@ -62,6 +62,9 @@ def detrend(
     bp: indices where lines begin, one or several integers, known while tracing. The result is
     floating or complex, of the shape of data. `overwrite_data` is not taken.
 
+    data: an array of numbers; type: what is subtracted: "linear" for the line, "constant" for the
+    mean.
+
     Raises AxisError, WeftValueError for another type and indices outside the data, DTypeError,
     WeftTypeError, and WeftNotImplementedError.
 

@@ -70,6 +70,12 @@ def cg(
     Derivatives, in both modes, are those of a solution; x0 and M have none. By M. R. Hestenes and
     E. Stiefel, Methods of conjugate gradients for solving linear systems (1952).
 
+    Args:
+        x0: The first guess, by default zeros.
+        tol: The largest residual, relative to the norm of b.
+        atol: The largest residual, absolute; the larger of the two bounds counts.
+        maxiter: The largest number of steps.
+
     Raises WeftTypeError, DTypeError, ShapeError, TreeError and WeftValueError for arguments that do
     not fit.
 
@@ -135,6 +141,14 @@ def bicgstab(
     Arguments, results, derivatives and errors are those of `cg`; neither A nor M has to be
     Hermitian. Where the method breaks down, x is the last one it found. By H. A. van der Vorst,
     Bi-CGSTAB (1992).
+
+    Args:
+        A: A function of trees like b, which is linear, or a matrix of shape (n, n).
+        x0: The first guess, by default zeros.
+        tol: The largest residual, relative to the norm of b.
+        atol: The largest residual, absolute; the larger of the two bounds counts.
+        maxiter: The largest number of steps, by default ten times the number of unknowns.
+        M: A function or a matrix that multiplies approximately by the inverse of A.
 
     >>> import weft.numpy as jnp
     >>> x, _ = bicgstab(jnp.array([[2.0, 1.0], [0.0, 4.0]]), jnp.array([4.0, 8.0]))

@@ -22,6 +22,12 @@ class Slerp(NamedTuple):
     rotation with quaternion curves, 1985). Called with times, (), or (n,), it gives a `Rotation`;
     a time outside extrapolates the first or the last path.
 
+    Args:
+        times: The times of all rotations, (n,), rising.
+        timedelta: The lengths of the paths in time, (n - 1,).
+        rotations: The rotations at which the paths begin, n - 1 of them.
+        rotvecs: The rotation vectors from each of these to the next, (n - 1, 3).
+
     >>> import weft.numpy as jnp
     >>> turns = Rotation.from_euler("z", jnp.array([0.0, 90.0]), degrees=True)
     >>> Slerp.init(jnp.array([0.0, 1.0]), turns)(0.5).as_rotvec(degrees=True).round(2)

@@ -130,6 +130,8 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
     from above v, if that is more), which has to exceed |z| by about 20. Raises WeftTypeError and
     WeftValueError for other v and n_iter. J. C. P. Miller's algorithm (DLMF 3.6, 10.74).
 
+    z: the real numbers at which the functions are evaluated.
+
     >>> bessel_jn(np.array([0.0, 1.0]), v=1)
     Array([[1.        , 0.76519775],
            [0.        , 0.44005063]], dtype=float32)
@@ -210,6 +212,11 @@ def sph_harm_y(
     for n < 0, 0 for |m| > n. n_max: the largest degree, needed where n is traced; a degree above
     it gives NaN.
     Raises NotImplementedError for diff_n other than 0: weft's own transformations differentiate.
+
+    Args:
+        theta: The polar angle, in radians, from the north pole.
+        phi: The azimuth in radians.
+        diff_n: Must be None or 0.
 
     >>> sph_harm_y(0, 0, 0.5, 0.25)
     Array(0.2820948+0.j, dtype=complex64)

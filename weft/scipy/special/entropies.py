@@ -146,6 +146,8 @@ kl_div_p = kernel(
 def rel_entr(p: Any, q: Any) -> Array:
     """p log(p / q): 0 where p is 0, infinite where a number is negative or only q is 0.
 
+    p: the first numbers, not negative; q: the second numbers, not negative.
+
     >>> rel_entr(np.array([0.0, 1.0]), np.array([1.0, 0.0]))
     Array([ 0., inf], dtype=float32)
     """
@@ -155,6 +157,8 @@ def rel_entr(p: Any, q: Any) -> Array:
 @elementwise
 def kl_div(p: Any, q: Any) -> Array:
     """p log(p / q) - p + q: q where p is 0, infinite where a number is negative or only q is 0.
+
+    p: the first numbers, not negative; q: the second numbers, not negative.
 
     >>> kl_div(np.array([0.0, 1.0]), np.array([1.0, 0.0]))
     Array([ 1., inf], dtype=float32)
@@ -242,6 +246,8 @@ boxcox1p_p = kernel(
 def boxcox(x: Any, lmbda: Any) -> Array:
     """(x^lmbda - 1) / lmbda, and log(x) where lmbda is 0: Box and Cox (1964).
 
+    lmbda: the power of the transformation.
+
     >>> boxcox(np.array([1.0, 4.0]), 0.5)
     Array([0., 2.], dtype=float32)
     """
@@ -251,6 +257,8 @@ def boxcox(x: Any, lmbda: Any) -> Array:
 @elementwise
 def boxcox1p(x: Any, lmbda: Any) -> Array:
     """((1 + x)^lmbda - 1) / lmbda, and log(1 + x) where lmbda is 0; precise for small x.
+
+    lmbda: the power of the transformation.
 
     >>> boxcox1p(np.array([0.0, 3.0]), 0.5)
     Array([0., 2.], dtype=float32)

@@ -270,6 +270,8 @@ def ndtri(p: Any) -> Array:
 
     S. L. Moshier's rational approximations (Cephes).
 
+    p: the probabilities at which the inverse is taken.
+
     >>> ndtri(np.array([0.5, 0.975]))
     Array([0.       , 1.9599643], dtype=float32)
     """
@@ -322,6 +324,8 @@ def owens_t(h: Any, a: Any) -> Array:
 
     That is the probability that X > h and 0 < Y < a X for independent standard normal X and Y.
     By Gauss-Legendre quadrature.
+
+    h: the real number that X exceeds.
 
     >>> owens_t(np.array([0.0, 1.0]), 1.0)
     Array([0.12500001, 0.06674188], dtype=float32)
@@ -391,6 +395,8 @@ def wofz(z: Any) -> Array:
 
     By Weideman's expansion (1994) above the real axis and reflection below it (DLMF 7.4.3). Raises
     DTypeError for other dtypes; half precision gives complex64.
+
+    z: the numbers, complex or real, at which the function is evaluated.
 
     >>> wofz(0.0)
     Array(1.+0.j, dtype=complex64)

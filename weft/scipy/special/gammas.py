@@ -191,6 +191,8 @@ def polygamma(n: Any, x: Any) -> Array:
 
     It has no derivative in n: taking one raises WeftNotImplementedError.
 
+    n: the order of the derivative.
+
     >>> polygamma(1, np.array([1.0, 2.0]))
     Array([1.644934  , 0.64493406], dtype=float32)
     """
@@ -353,6 +355,8 @@ def _factorial(n: Any) -> Any:
 def factorial(n: Any, exact: bool = False) -> Array:
     """gamma(n + 1); 0 for negative numbers.
 
+    n: the numbers, which need not be whole; exact: must be False.
+
     Raises NotImplementedError for exact=True: arrays hold no integers of arbitrary size.
 
     >>> factorial(np.array([0, 5, -1]))
@@ -410,6 +414,8 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Array:
 
     repetition: whether a thing may be taken again.
 
+    N: the number of things; k: the number of things that are taken.
+
     >>> comb(5, np.array([0, 2, 6]))
     Array([ 1., 10.,  0.], dtype=float32)
     """
@@ -453,6 +459,8 @@ poch_p = kernel(
 @elementwise
 def poch(z: Any, m: Any) -> Array:
     """Pochhammer's symbol gamma(z + m) / gamma(z), the rising factorial (DLMF 5.2.5).
+
+    z: the number at which the product begins; m: the number of factors, which need not be whole.
 
     >>> poch(np.array([1.0, 2.0]), 3)
     Array([ 6., 24.], dtype=float32)
@@ -636,6 +644,8 @@ def zeta(x: Any, q: Any = None) -> Array:
 
     Without q: Riemann's zeta function of all real numbers (DLMF 25.2.1), whose derivatives raise
     WeftNotImplementedError: those in x are available for zeta(x, 1.0), and NaN for q below 0.
+
+    q: the number at which the sum starts; None for Riemann's function.
 
     >>> zeta(np.array([2.0, -1.0]))
     Array([ 1.644934  , -0.08333334], dtype=float32)

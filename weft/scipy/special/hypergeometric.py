@@ -267,6 +267,8 @@ def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Array:
     Series, with the transformations of DLMF 15.8. Derivatives are available in x; in a, b and c
     they raise WeftNotImplementedError.
 
+    c: the third parameter, of the denominators.
+
     >>> hyp2f1(1.0, 1.0, 2.0, np.array([0.0, 0.5]))
     Array([1.       , 1.3862946], dtype=float32)
     """

@@ -161,6 +161,8 @@ def expn(n: Any, x: Any) -> Array:
 
     NaN elsewhere. Derivatives are available in x; in n they raise WeftNotImplementedError.
 
+    n: the power of t, an integer from 0.
+
     >>> expn(2, np.array([0.0, 1.0]))
     Array([1.        , 0.14849551], dtype=float32)
     """

@@ -78,6 +78,8 @@ def logpdf(x: Any, alpha: Any) -> Array:
     Minus infinity where a number is outside of 0 … 1 or their sum is not 1; NaN where a parameter
     is not positive. Raises ShapeError if the shapes do not fit.
 
+    alpha: the k positive parameters of the distribution.
+
     >>> logpdf(np.array([0.25, 0.75]), np.array([1.0, 1.0]))
     Array(0., dtype=float32)
     """
@@ -87,6 +89,8 @@ def logpdf(x: Any, alpha: Any) -> Array:
 @api_boundary
 def pdf(x: Any, alpha: Any) -> Array:
     """The density at x, of shape (k, ...) or (k - 1, ...), with alpha (k,). See `logpdf`.
+
+    alpha: the k positive parameters of the distribution.
 
     >>> pdf(jnp.array([0.3, 0.7]), jnp.array([2.0, 2.0]))
     Array(1.2599998, dtype=float32)

@@ -77,6 +77,11 @@ def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Array:
     not positive definite. By Cholesky factorisation. Raises ShapeError if the shapes do not fit,
     NotImplementedError for allow_singular.
 
+    Args:
+        mean: The centre of the distribution, a vector (..., n) or a number.
+        cov: The covariances (..., n, n), positive definite, or a variance.
+        allow_singular: Must be None: singular covariances are not taken.
+
     >>> logpdf(np.zeros(2), np.zeros(2), np.eye(2))
     Array(-1.837877, dtype=float32)
     """
@@ -91,6 +96,9 @@ def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Array:
 @api_boundary
 def pdf(x: Any, mean: Any, cov: Any) -> Array:
     """The density at x (..., n), for a mean (..., n) and covariances (..., n, n). See `logpdf`.
+
+    mean: the centre of the distribution, a vector (..., n) or a number; cov: the covariances (...,
+    n, n), positive definite, or a variance.
 
     >>> pdf(jnp.zeros(2), jnp.zeros(2), jnp.eye(2))
     Array(0.15915495, dtype=float32)

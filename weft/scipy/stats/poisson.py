@@ -84,6 +84,8 @@ def cdf(k: Any, mu: Any, loc: Any = 0) -> Array:
 def entropy(mu: Any, loc: Any = 0) -> Array:
     """The entropy, which the location does not change.
 
+    mu: the mean of the distribution, not negative.
+
     >>> entropy(3.0)
     Array(1.9314696, dtype=float32)
     """

@@ -95,6 +95,8 @@ def mode(
     gives NaN and 0. Raises AxisError, DTypeError; and NotImplementedError for nan_policy "omit" and
     "raise".
 
+    a: an array of numbers; nan_policy: must be "propagate": NaN count as elements.
+
     >>> mode(np.array([1, 2, 2, 1, 3]))
     ModeResult(mode=Array(1, dtype=int32), count=Array(2, dtype=int32))
     """
@@ -158,6 +160,8 @@ def rankdata(
     all ranks NaN, else int32. Raises AxisError, DTypeError, WeftValueError for other methods,
     NotImplementedError for nan_policy "omit" and "raise".
 
+    nan_policy: must be "propagate": one NaN makes all ranks NaN.
+
     >>> rankdata(np.array([0, 2, 3, 2]))
     Array([1. , 2.5, 4. , 2.5], dtype=float32)
     """
@@ -203,6 +207,8 @@ def sem(
     ddof: what is subtracted from n in the variance; nan_policy "omit" leaves NaN out. NaN where
     ddof or fewer elements count. Raises AxisError, DTypeError, WeftTypeError if ddof is no
     integer, NotImplementedError for nan_policy "raise".
+
+    nan_policy: "propagate", by which one NaN makes the result NaN, or "omit", which leaves NaN out.
 
     >>> sem(np.array([1.0, 2.0, 3.0]))
     Array(0.57735026, dtype=float32)
