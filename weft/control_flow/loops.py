@@ -47,7 +47,6 @@ Carry = TypeVar("Carry")
 Y = TypeVar("Y")
 
 _traces = TraceCache(512, "a loop")
-_LEAF = tree.structure(0)
 
 
 @overload
@@ -141,7 +140,7 @@ def run_loop(
         numbers = iota(dtypes.int32, length)
         f = _telling(teller, f, length, reverse)
         x_leaves, x_types = [numbers, *x_leaves], [type_of(numbers), *x_types]
-        x_tree = tree.treedef_tuple((_LEAF, x_tree))
+        x_tree = tree.treedef_tuple((tree.structure(0), x_tree))
     if in_python() and length:
         return run_scan(what, f, init, x_tree.unflatten(x_leaves), length, bool(reverse))
     x_types = [t.update(shape=t.shape[1:]) for t in x_types]
