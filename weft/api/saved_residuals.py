@@ -28,6 +28,10 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
 
     Nothing is computed. Raises WeftTypeError for arguments that are not arrays.
 
+    Args:
+        args: The positional arguments of `f`; only their types matter.
+        kwargs: The keyword arguments of `f`.
+
     >>> from weft.ad_checkpoint import saved_residuals
     >>> saved_residuals(lambda x: jnp.exp(x) * 2.0, 1.0)[0][0]
     f32[]~
@@ -81,6 +85,10 @@ def origin(eqn: Equation, var: Any) -> str:
 @api_boundary
 def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Prints what `vjp` of `f` keeps for the backward pass, an array a line; see `checkpoint`.
+
+    Args:
+        args: The positional arguments of `f`; only their types matter.
+        kwargs: The keyword arguments of `f`.
 
     >>> from weft.ad_checkpoint import print_saved_residuals
     >>> print_saved_residuals(lambda x, y: x * y, jnp.ones(2), jnp.ones(2))

@@ -447,7 +447,10 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
 
 
 def deleted(array: Array) -> DeletedArrayError:
-    """The error for an array whose buffer is gone."""
+    """The error for an array whose buffer is gone.
+
+    array: The array that was deleted or donated.
+    """
     text = "use the result of the call that it was donated to, or donate a copy of it: x.copy()"
     try:
         where = f"it was donated at {sources.describe(array._donated_at)}"
@@ -461,7 +464,10 @@ def deleted(array: Array) -> DeletedArrayError:
 
 
 def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:
-    """The signature of an array of this type and layout, committed to `place` unless it is None."""
+    """The signature of an array of this type and layout, committed to `place` unless it is None.
+
+    layout: The array's layout; None for row-major.
+    """
     if isinstance(place, Sharding):
         place = place.canonical
     elif isinstance(place, Uncommitted):
@@ -494,6 +500,8 @@ def put(
 
     With `copy=False` the devices may read the array's own memory from now on. Raises ShapeError if
     the sharding cannot split the array.
+
+    value: The NumPy array. place: The device or sharding; None for the default device.
     """
     if config.guarding:
         guard("host_to_device", type, place)
@@ -520,7 +528,11 @@ def as_stored(
     copy: bool = True,
 ) -> Array:
     """The array of a type that is stored as these values: of random keys, their bits. See `put`
-    for `copy`."""
+    for `copy`.
+
+    values: The NumPy array, of the type as stored. place: The device or sharding; None for the
+    default device. layout: The order of the dimensions in memory; None for row-major.
+    """
     if isinstance(place, Sharding):
         return to_layout(put(values, type, place, copy), layout)
     made = put(values, ArrayType(values.shape, values.dtype), place, copy)
@@ -535,6 +547,8 @@ def to_place(array: Array, place: Any, copy: bool = False) -> Array:
 
     It keeps its layout. Both arrays share memory that is in the right place already, unless `copy`.
     Raises ShapeError if the sharding cannot split the array.
+
+    array: An array of weft.
     """
     if array._shown_place() == place and not copy:
         return array
@@ -550,7 +564,10 @@ def to_place(array: Array, place: Any, copy: bool = False) -> Array:
 
 def to_layout(array: Array, layout: Layout | None) -> Array:
     """An array in another layout (None: row-major), with its sharding; the array itself if it has
-    that layout."""
+    that layout.
+
+    array: An array of weft. layout: The wanted layout.
+    """
     layout = unless_row_major(layout)
     old = array._layout()
     if old is layout:
@@ -561,14 +578,21 @@ def to_layout(array: Array, layout: Layout | None) -> Array:
 
 
 def to_format(array: Array, place: Any, layout: Layout | None, copy: bool = False) -> Array:
-    """An array committed to `place` and in a layout; None for what stays as it is."""
+    """An array committed to `place` and in a layout; None for what stays as it is.
+
+    array: An array of weft. layout: The wanted layout. copy: Whether the result must have memory of
+    its own.
+    """
     if place is not None:
         array = to_place(array, place, copy)
     return array if layout is None else to_layout(array, layout)
 
 
 def donate_to_place(array: Array, place: Any) -> Array:
-    """Like `to_place`, and the array is deleted."""
+    """Like `to_place`, and the array is deleted.
+
+    array: The array, which cannot be used afterwards. place: A device or a sharding.
+    """
     if isinstance(place, SingleDeviceSharding):
         place = place.device
     source, layout = array._place(), array._layout()
@@ -614,7 +638,10 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
 
 
 def donatable(value: Any, type: ArrayType) -> Array:
-    """An array whose buffer an executable may take: a copy of one that is cached for a number."""
+    """An array whose buffer an executable may take: a copy of one that is cached for a number.
+
+    value: The value that is passed for a donated argument.
+    """
     array = array_of(value, type) if not isinstance(value, Array) else value
     if not array.type.shape and getattr(array, "_remembered", False):
         return put(np.array(array._value()), array.type)
@@ -625,6 +652,8 @@ def as_array(value: Any) -> Array:
     """Any number or NumPy array as an array on the default device; arrays are returned as they are.
 
     Raises WeftTypeError for anything that is not an array.
+
+    value: A number, a NumPy array or an array of weft.
     """
     if type(value) is Array:
         return value
@@ -657,7 +686,10 @@ def unchanged(operand: Any) -> Any:
 
 
 def array_of(value: Any, of: ArrayType) -> Array:
-    """A number or NumPy array as an array of the type that `type_of` says it has."""
+    """A number or NumPy array as an array of the type that `type_of` says it has.
+
+    value: A number or a NumPy array. of: Its type.
+    """
     if isinstance(value, _NUMBERS):
         return scalar_array(value, of)
     if type(value) in array_values:

@@ -110,6 +110,9 @@ def parts_of(place: Place, type: ArrayType) -> Parts:
 
     Raises ShapeError if the type cannot be split so, and WeftValueError for a sharding without
     devices.
+
+    Args:
+        place: A device, or a sharding over several devices.
     """
     return Parts(place, type)
 
@@ -166,7 +169,12 @@ def fetch(shards: Sequence[Buffer]) -> None:
 
 
 def join(shards: Sequence[Buffer], parts: Parts) -> Buffer:
-    """One buffer from those of the devices of this process, in the order of `parts.devices`."""
+    """One buffer from those of the devices of this process, in the order of `parts.devices`.
+
+    Args:
+        shards: The buffers, one for each device of this process.
+        parts: How the array is split.
+    """
     return client.backend().assemble(shards, parts.stored, parts.placement)
 
 
@@ -326,7 +334,12 @@ def _host_blocks(shards: Sequence[Buffer], steps: Sequence[Step], new: Parts) ->
 
 def placement_text(layout: Any, place: Any) -> str:
     """The part of a text for a layout that is not row-major, and for several devices; it begins
-    with a comma."""
+    with a comma.
+
+    Args:
+        layout: The array's layout; None for row-major.
+        place: The array's device or sharding; None where it is not committed.
+    """
     layout = unless_row_major(layout)
     order = getattr(layout, "major_to_minor", layout)  # Layout.AUTO has none
     text = f", layout={order}" if layout is not None else ""

@@ -45,6 +45,9 @@ def holds_programs(holder: H) -> H:
     For caches of executables. Returns the object, which is not kept alive and must take weak
     references.
 
+    Args:
+        holder: The object, which has a method `forget_programs()`.
+
     >>> import weft
     >>> from weft.extend.programs import holds_programs
     >>> class Memo(dict):
@@ -62,6 +65,9 @@ def holds_programs(holder: H) -> H:
 
 def on_clear(forget: F) -> F:
     """Makes `weft.clear_caches` call a function, for the rest of the process; returns it.
+
+    Args:
+        forget: A function without arguments.
 
     >>> import weft
     >>> from weft.extend.programs import on_clear

@@ -32,6 +32,11 @@ class Scope(NamedTuple):
     made: what makes the operation if it is not the program's own: it is an inserted "cast", a
     "transpose" of the line's operation, or a "transpose of a cast". It is that of the innermost.
     tangent_of: the name of the operation whose derivative in forward mode it is part of.
+
+    Args:
+        path: The names around the line, joined by slashes.
+        backward: Whether the line runs in the backward pass of a derivative.
+        metadata: Pairs (name, value) for the compiler.
     """
 
     path: str
@@ -237,7 +242,11 @@ _BACKWARD_TEXT = "the backward pass of "
 
 
 class backward(override):
-    """Like `override`, for operations of a backward pass that belong to the recorded equation."""
+    """Like `override`, for operations of a backward pass that belong to the recorded equation.
+
+    Args:
+        source: The capture of the recorded equation; None if it has none.
+    """
 
     __slots__ = ()
 
@@ -294,7 +303,11 @@ class entered_scope(_Activation):
 
 class tangent_of(_Activation):
     """`with tangent_of("psum"):` captures inside are made for the derivative of that operation, in
-    forward mode."""
+    forward mode.
+
+    Args:
+        operation: The name of the operation whose derivative it is.
+    """
 
     __slots__ = ("_operation",)
 
@@ -372,7 +385,11 @@ class new_program(_Activation):
 
 
 def locate(source: Source | None) -> Location | None:
-    """File, line and function of a capture."""
+    """File, line and function of a capture.
+
+    Args:
+        source: The capture of a line; None if it is not known.
+    """
     if source is None:
         return None
     code, offset = source[0], source[1]
@@ -392,7 +409,11 @@ def inserted_cast(source: Source | None) -> Source | None:
 
 
 def in_backward_pass(source: Source | None) -> bool:
-    """Whether a capture was taken while a backward pass ran."""
+    """Whether a capture was taken while a backward pass ran.
+
+    Args:
+        source: The capture of a line; None if it is not known.
+    """
     scope = scope_of(source)
     return scope is not None and scope.backward
 
@@ -413,6 +434,9 @@ def describe(source: Source | None) -> str:
     """`file.py:12 in function`, or a phrase for an unknown line.
 
     The scope is named after it, and a backward pass before it: `the backward pass of file.py:12`.
+
+    Args:
+        source: The capture of a line; None if it is not known.
     """
     place = locate(source)
     if place is None:
@@ -428,13 +452,21 @@ def describe(source: Source | None) -> str:
 
 
 def warn(text: str) -> None:
-    """Warns (UserWarning) at the user's line that is running now."""
+    """Warns (UserWarning) at the user's line that is running now.
+
+    Args:
+        text: The message.
+    """
     place = locate(current())
     file, line = (place.file, place.line) if place is not None else ("<unknown>", 1)
     warnings.warn_explicit(text, UserWarning, file, line)
 
 
 def placed(text: str) -> str:
-    """A described line with the preposition that fits it."""
+    """A described line with the preposition that fits it.
+
+    Args:
+        text: A line as `describe` returns it.
+    """
     # Operations of a backward pass have no line of their own, only that of the forward pass.
     return f"in {text}" if text.startswith(_BACKWARD_TEXT) else f"at {text}"

@@ -25,6 +25,9 @@ __all__ = [
 class NameStack:
     """The names around an operation, outermost first.
 
+    Args:
+        stack: The names, outermost first.
+
     >>> from weft.extend.source_info_util import new_name_stack
     >>> str(new_name_stack("layer").extend("dense").transform("jvp"))
     'layer/dense/jvp'
@@ -56,7 +59,11 @@ class NameStack:
 @dataclasses.dataclass(frozen=True)
 class SourceInfo:
     """The line that asked for an operation (`traceback`, a capture of `weft.extend.source` or None)
-    and the names around it."""
+    and the names around it.
+
+    Args:
+        name_stack: The names around the operation.
+    """
 
     traceback: sources.Source | None
     name_stack: NameStack = NameStack()
@@ -154,7 +161,11 @@ def current_name_stack() -> NameStack:
 
 
 def new_name_stack(name: str = "") -> NameStack:
-    """A stack of one name, or of none."""
+    """A stack of one name, or of none.
+
+    Args:
+        name: The name; an empty one makes an empty stack.
+    """
     return NameStack((name,) if name else ())
 
 
@@ -164,18 +175,29 @@ def new_source_info() -> SourceInfo:
 
 
 def extend_name_stack(name: str) -> sources.entered_scope:
-    """`with extend_name_stack(name):` operations inside carry one more name."""
+    """`with extend_name_stack(name):` operations inside carry one more name.
+
+    Args:
+        name: The name to add, innermost.
+    """
     return sources.entered_scope(name)
 
 
 def transform_name_stack(name: str) -> sources.entered_scope:
-    """`with transform_name_stack(name):` operations inside carry a transformation's name."""
+    """`with transform_name_stack(name):` operations inside carry a transformation's name.
+
+    Args:
+        name: The transformation's name, such as "jvp".
+    """
     return sources.entered_scope(name)
 
 
 @contextmanager
 def set_name_stack(name_stack: NameStack) -> Iterator[None]:
     """`with set_name_stack(stack):` operations inside carry these names in place of those around.
+
+    Args:
+        name_stack: The names that operations inside carry.
 
     >>> from weft.extend.source_info_util import current_name_stack, new_name_stack, set_name_stack
     >>> with weft.named_scope("outer"), set_name_stack(new_name_stack("inner")):
@@ -199,7 +221,12 @@ def reset_name_stack() -> Iterator[None]:
 
 @contextmanager
 def user_context(traceback: Any, *, name_stack: NameStack | None = None) -> Iterator[None]:
-    """`with user_context(info.traceback, name_stack=…):` operations inside belong to that line."""
+    """`with user_context(info.traceback, name_stack=…):` operations inside belong to that line.
+
+    Args:
+        traceback: The capture of the line, as `SourceInfo.traceback` has it.
+        name_stack: The names that operations inside carry; None for those around.
+    """
     own = traceback if isinstance(traceback, tuple) else None
     with sources.override(own):
         if name_stack is None:
@@ -210,7 +237,12 @@ def user_context(traceback: Any, *, name_stack: NameStack | None = None) -> Iter
 
 
 def summarize(source_info: SourceInfo, num_frames: int = 1) -> str:
-    """One phrase for the line of an operation: file, line and function. One frame is known."""
+    """One phrase for the line of an operation: file, line and function. One frame is known.
+
+    Args:
+        source_info: The line, and the names around the operation.
+        num_frames: Has no meaning: one frame is known.
+    """
     place = sources.locate(source_info.traceback)
     return "unknown" if place is None else f"{line_text(place.file, place.line)} ({place.function})"
 
@@ -219,6 +251,9 @@ def register_exclusion(path: str) -> None:
     """Makes frames of a file, or of the files below a directory, count as a library's.
 
     Lines of the user are found beside them: in errors and in the locations of modules.
+
+    Args:
+        path: The path of a file, which ends in .py, or of a directory.
     """
     register = sources.register_internal_file if path.endswith(".py") else sources.register_internal
     register(path)

@@ -71,7 +71,11 @@ Inner = Callable[[Jaxpr, Sequence[Reads]], list[Reads]]
 
 
 def full_read(type: ArrayType, folds: bool = False) -> Read:
-    """All elements once, in the order of the dimensions."""
+    """All elements once, in the order of the dimensions.
+
+    Args:
+        folds: Whether permuted dimensions cost the reader nothing.
+    """
     walk = tuple(Step(i, n) for i, n in enumerate(type.shape) if n != 1)
     return Read(walk, folds=folds)
 
@@ -127,7 +131,13 @@ def moves_of_program(eqn: Equation, result: int) -> Any:
 
 def regrouped(walk: Sequence[Step], shape: Sequence[int], other: Sequence[int]) -> list[Step]:
     """A walk over an array of one shape as a walk over the same elements, in row-major order, in
-    another shape. Where a loop does not fit into dimensions the result is approximate."""
+    another shape. Where a loop does not fit into dimensions the result is approximate.
+
+    Args:
+        walk: The loops, from the outermost to the innermost.
+        shape: The shape that the walk is over.
+        other: The other shape, of as many elements.
+    """
     parts: dict[int, tuple[int, list[int]]] = {}
     for inside, across in _groups(shape, other):
         for d in inside:

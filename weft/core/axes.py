@@ -28,7 +28,12 @@ class BoundAxis(NamedTuple):
     """A bound axis: `mesh` is the mesh that it belongs to, None for an axis of a vmap; with
     `explicit` the user has to write casts of values to varying ones, and with `untyped`
     all values count as varying, as in JAX with `check_vma=False`. Reverse mode joins its sums over
-    the axis in all-reduces of at most `bucket_bytes`; None: each sum is one of its own."""
+    the axis in all-reduces of at most `bucket_bytes`; None: each sum is one of its own.
+
+    Args:
+        name: The name by which collective operations refer to the axis.
+        size: The length of the axis.
+    """
 
     name: Any
     size: int
@@ -57,6 +62,10 @@ def extend_axis(name: Any, size: int) -> contextlib.AbstractContextManager[None]
     """Binds the axis of a vmap within a `with` block (None binds nothing).
 
     Raises AxisError if the name is that of an axis of the mesh.
+
+    Args:
+        name: The axis name that `vmap` was given, or None.
+        size: How many elements are mapped.
     """
     if name is None:
         return contextlib.nullcontext()
@@ -79,6 +88,14 @@ def extend_mesh(
     """Binds axes of a mesh within a `with` block; `mesh.shape` has their sizes (see `BoundAxis`).
 
     Raises AxisError if a name is that of the axis of a vmap.
+
+    Args:
+        names: The names of the axes that are bound.
+        explicit: Whether the user has to write casts of values to varying ones.
+        untyped: Whether all values count as varying.
+        bucket_bytes: How large the all-reduces of reverse mode may be, in bytes; None joins no
+            sums.
+        mesh: The mesh of devices.
     """
     for axis in _environment.get():
         if axis.mesh is None and axis.name in names:
@@ -94,7 +111,11 @@ def extend_mesh(
 
 @contextlib.contextmanager
 def with_environment(axes: tuple[BoundAxis, ...]) -> Iterator[None]:
-    """Binds exactly these axes within a `with` block."""
+    """Binds exactly these axes within a `with` block.
+
+    Args:
+        axes: The bound axes; others count as not bound.
+    """
     token = _environment.set(axes)
     try:
         yield
@@ -103,7 +124,11 @@ def with_environment(axes: tuple[BoundAxis, ...]) -> Iterator[None]:
 
 
 def bound_axis(name: Any) -> BoundAxis:
-    """The axis that a name is bound to. Raises UnboundAxisError for a name that is not bound."""
+    """The axis that a name is bound to. Raises UnboundAxisError for a name that is not bound.
+
+    Args:
+        name: The name of an axis of a vmap or of a mesh.
+    """
     axis: BoundAxis
     for axis in reversed(_environment.get()):
         if axis.name == name:
@@ -121,7 +146,11 @@ def bound_axis(name: Any) -> BoundAxis:
 
 
 def axis_length(name: Any) -> int:
-    """The length of a bound axis. Raises UnboundAxisError for a name that is not bound."""
+    """The length of a bound axis. Raises UnboundAxisError for a name that is not bound.
+
+    Args:
+        name: The name of an axis of a vmap or of a mesh.
+    """
     return bound_axis(name).size
 
 
@@ -148,7 +177,12 @@ def _program_names_axis(jaxpr: Jaxpr, name: Any) -> bool:
 
 def over_mesh_in_force(spec: PartitionSpec, operation: str) -> NamedSharding:
     """A spec over the mesh of the context, or of the shard_map around. Raises NoMeshError if
-    there is none."""
+    there is none.
+
+    Args:
+        spec: How an array is split over the axes of the mesh.
+        operation: The operation's name in errors.
+    """
     mesh = mesh_in_force()
     if mesh is None and mesh_axes():  # inside a shard_map
         mesh = mesh_axes()[-1].mesh

@@ -26,6 +26,9 @@ class JaxprBuilder:
     check the operands: a primitive takes operands of exactly the dtypes and shapes that its rule
     says, and nothing is promoted or broadcast.
 
+    Args:
+        name: The name of the jaxpr, for messages and modules.
+
     >>> from weft.extend.core import ArrayType, JaxprBuilder, primitives
     >>> builder = JaxprBuilder("square_and_shift")
     >>> x = builder.input(ArrayType((3,), "float32"))

@@ -34,6 +34,9 @@ def result_types(
 
     Raises what the type rule raises, and MissingRuleError if there is none.
 
+    Args:
+        in_types: The types of the operands.
+
     >>> from weft.extend.core import ArrayType, primitives, result_types
     >>> result_types(primitives.lt_p, (ArrayType((3,), "float32"),) * 2, {})
     bool[3]
@@ -59,6 +62,9 @@ def equally_varying(types: Sequence[ArrayType]) -> bool:
 
     Operands of a first-order primitive have to; primitives that hold jaxprs (those that turn
     `memoise` off) have rules of their own for that.
+
+    Args:
+        types: The types of the operands.
     """
     first = types[0].varying if types else None
     return all(type.varying is first or type.varying == first for type in types)

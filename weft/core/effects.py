@@ -16,7 +16,12 @@ __all__ = ["DEBUG", "IO", "ORDERED_DEBUG", "ORDERED_IO", "Effect", "any_ordered"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Effect:
-    """A kind of effect: its name, and whether it is ordered."""
+    """A kind of effect: its name, and whether it is ordered.
+
+    Args:
+        name: What the effect is called in texts of jaxprs.
+        ordered: Whether equations that have it keep their order.
+    """
 
     name: str
     ordered: bool = False
@@ -34,5 +39,9 @@ ORDERED_IO = Effect("io", ordered=True)
 
 
 def any_ordered(effects: Iterable[object]) -> bool:
-    """Whether one of the effects is ordered."""
+    """Whether one of the effects is ordered.
+
+    Args:
+        effects: The effects of an equation or a jaxpr.
+    """
     return any(isinstance(effect, Effect) and effect.ordered for effect in effects)

@@ -29,6 +29,9 @@ class InnerPrograms(NamedTuple):
     """The programs of an equation: all of them run, or `one_of` them does.
 
     mesh: that of a `shard_map`, whose program runs on every device of it; None elsewhere.
+
+    Args:
+        parts: The programs, each with its jaxpr and how often it runs.
     """
 
     parts: tuple[InnerProgram, ...]

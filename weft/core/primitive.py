@@ -28,6 +28,10 @@ class Primitive(Immutable):
     name that weft's has not, with the values that ask for nothing: `bind` takes these, and
     interpreters written for JAX see them.
 
+    Args:
+        name: What the operation is called in jaxprs and messages.
+        multiple_results: Whether `bind` returns a list of results, and not one.
+
     >>> from weft.extend.core import Primitive
     >>> half_p = Primitive("half")
     >>> _ = half_p.def_impl(lambda x: x / 2)

@@ -57,7 +57,11 @@ Types = Sequence[ArrayType]
 
 class CastOperand(NamedTuple):
     """What an operand is where casts have moved: the old one at the index `operand`, cast along
-    mesh axes; `source` is the line that asked for the cast."""
+    mesh axes; `source` is the line that asked for the cast.
+
+    Args:
+        axes: The mesh axes along which it is cast to vary.
+    """
 
     operand: int
     axes: frozenset[str] = frozenset()
@@ -278,7 +282,11 @@ def _never_asked(table: Table, primitive: Any) -> WeftValueError:
 
 
 def registered_twice(primitive: Any, kind: str) -> WeftValueError:
-    """The error for a second rule of one kind."""
+    """The error for a second rule of one kind.
+
+    Args:
+        kind: What the rule is for, such as "jvp".
+    """
     message = f"the primitive {primitive.name!r} has a {kind} rule already"
     got = f"a second {kind} rule"
     wanted = "one rule of each kind"
@@ -414,7 +422,11 @@ class LinearOperand:
 
 
 def not_linear(operand: LinearOperand) -> WeftTypeError:
-    """The error for a transpose rule that would need the value of a linear operand."""
+    """The error for a transpose rule that would need the value of a linear operand.
+
+    Args:
+        operand: The operand whose value is asked for.
+    """
     message = (
         f"a function that is transposed is not linear: {operand.operation} is applied to several "
         "values that depend on its arguments"
@@ -434,6 +446,10 @@ class AxisData:
     shard_map, where that is done, they are in `spread`: along these, devices hold different
     elements, and so no element varies. With `devices`, each element is the computation of one
     device and has the effects of the jaxpr, whether its operands are mapped or not.
+
+    Args:
+        name: The axis name that `vmap` was given, or None.
+        size: How many elements are mapped.
     """
 
     name: Any

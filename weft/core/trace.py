@@ -133,7 +133,12 @@ def function_as_parameter(
     args: Sequence[Any],
     params: dict[str, Any],
 ) -> Any:
-    """A `process_call` for traces that apply rules: the function becomes a parameter of these."""
+    """A `process_call` for traces that apply rules: the function becomes a parameter of these.
+
+    Args:
+        function: The function of the operands that the primitive is applied to.
+        args: The operands.
+    """
     return self.process_primitive(primitive, args, {"function": function, **params})
 
 
@@ -171,7 +176,11 @@ reset_current = current_variable.reset
 
 
 class using_trace:
-    """`with using_trace(trace):` makes it the current one."""
+    """`with using_trace(trace):` makes it the current one.
+
+    Args:
+        trace: The trace that interprets operations inside.
+    """
 
     __slots__ = ("_token", "_trace")
 
@@ -398,6 +407,9 @@ def trace_of(value: Any) -> Trace | None:
 
     So a trace finds out which values are its own.
 
+    Args:
+        value: Any value.
+
     >>> from weft.extend.core import current_trace, trace_of
     >>> weft.jit(lambda x: print(trace_of(x) is current_trace(), trace_of(2.0)))(1.0)
     True None
@@ -406,7 +418,11 @@ def trace_of(value: Any) -> Trace | None:
 
 
 def check_alive(value: Any) -> None:
-    """Raises LeakedTracerError for a tracer whose transformed call has returned."""
+    """Raises LeakedTracerError for a tracer whose transformed call has returned.
+
+    Args:
+        value: Any value; only tracers are looked at.
+    """
     if isinstance(value, Tracer) and not value._trace.alive:
         raise leaked(value)
 
@@ -418,7 +434,11 @@ _STATIC = (
 
 
 def leaked(tracer: Tracer) -> LeakedTracerError:
-    """The error for a tracer that is used after its transformed call has returned."""
+    """The error for a tracer that is used after its transformed call has returned.
+
+    Args:
+        tracer: The tracer that is used too late.
+    """
     of = f" of {tracer._trace.function}" if tracer._trace.function else ""
     held = "".join(f"\nheld by {phrase}" for phrase in leak_report(tracer))
     message = f"a value of class Tracer escaped from {tracer._trace.name}{of}"

@@ -252,7 +252,11 @@ def _check_shape(shape: tuple[int, ...], dtype: Any) -> None:
 
 
 def register_type_of(cls: type, function: Callable[[Any], ArrayType]) -> None:
-    """Sets the function that returns the type of values of a class without a `.type`."""
+    """Sets the function that returns the type of values of a class without a `.type`.
+
+    Args:
+        function: From a value to its type.
+    """
     types_by_class[cls] = function
 
 
@@ -260,6 +264,9 @@ def type_of(value: Any) -> ArrayType:
     """The type of any value that may be an operand: an array, a tracer, a number, a NumPy array.
 
     Raises WeftTypeError for anything else.
+
+    Args:
+        value: The value whose type is wanted.
 
     >>> from weft.extend.core import type_of
     >>> type_of(np.ones((2, 3), "float32")), type_of(1.0)
@@ -387,6 +394,9 @@ def user_value(value: Any) -> Any:
     value that stands for an array becomes that array.
 
     Raises OverflowError for an integer that does not fit.
+
+    Args:
+        value: A leaf of the arguments.
     """
     if values_of_class and type(value) in values_of_class:
         value = values_of_class[type(value)](value)

@@ -85,12 +85,20 @@ pytype_aval_mappings = TypeMapping()
 
 
 def physical_aval(aval: ArrayType) -> ArrayType:
-    """The type of a value as it is stored: for random keys, that of their bits."""
+    """The type of a value as it is stored: for random keys, that of their bits.
+
+    Args:
+        aval: The type as users see it.
+    """
     return physical_type(aval)
 
 
 def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
-    """The dtype of tangents of values of a dtype: float0 for integers and booleans."""
+    """The dtype of tangents of values of a dtype: float0 for integers and booleans.
+
+    Args:
+        primal_dtype: The dtype of the values.
+    """
     return dtypes.tangent_dtype(primal_dtype)
 
 

@@ -33,7 +33,11 @@ def backends() -> dict[str, Any]:
 
 
 def backend_xla_version(platform: str | None = None) -> int | None:
-    """The version of XLA's interface behind a backend: None, where it is built in."""
+    """The version of XLA's interface behind a backend: None, where it is built in.
+
+    Args:
+        platform: The backend's platform, such as "cpu"; None for the default one.
+    """
     return None
 
 
@@ -53,16 +57,31 @@ def clear_in_memory_compilation_cache() -> None:
 
 
 def clear_backends(_crash: bool = False) -> None:
-    """Drops every compiled program; the backends stay, since arrays are on their devices."""
+    """Drops every compiled program; the backends stay, since arrays are on their devices.
+
+    Args:
+        _crash: Has no meaning: it is there for programs that give it.
+    """
     clear_caches()
 
 
 def register_backend_cache(cache: Any, for_what: str) -> None:
-    """Does nothing: backends stay, so no cache has to be emptied with them."""
+    """Does nothing: backends stay, so no cache has to be emptied with them.
+
+    Args:
+        cache: A cache, which is left alone.
+        for_what: What the cache holds, in words.
+    """
 
 
 def register_backend_factory(name: str, factory: Callable[[], Any], **_: Any) -> None:
-    """Raises WeftNotImplementedError: backends are those of jaxlib and of its plug-ins."""
+    """Raises WeftNotImplementedError: backends are those of jaxlib and of its plug-ins.
+
+    Args:
+        name: The name of the platform that the backend would serve.
+        factory: Would make the backend.
+        _: Further arguments of JAX's function, which are not looked at.
+    """
     raise WeftNotImplementedError(
         f"the backend {name!r} cannot be added",
         operation="register_backend_factory",
@@ -71,7 +90,11 @@ def register_backend_factory(name: str, factory: Callable[[], Any], **_: Any) ->
 
 
 def get_compile_options(num_replicas: int, num_partitions: int, *_: Any, **__: Any) -> Any:
-    """Raises WeftNotImplementedError: options are given where a program is compiled."""
+    """Raises WeftNotImplementedError: options are given where a program is compiled.
+
+    Args:
+        num_replicas, num_partitions, _, __: Arguments of JAX's function, which are not looked at.
+    """
     raise WeftNotImplementedError(
         "the options of one compilation are made by weft",
         operation="get_compile_options",

@@ -28,6 +28,10 @@ not_mapped = None
 def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
     """The array repeated `sz` times along a new dimension `axis`.
 
+    Args:
+        x: The array.
+        mesh_axis: Has no meaning: types do not say how arrays are split.
+
     >>> from weft.extend.interpreters import batching
     >>> batching.broadcast(np.array([1.0, 2.0]), 3, 0).shape
     (3, 2)
@@ -39,12 +43,23 @@ def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
 
 
 def moveaxis(x: Any, src: int | None, dst: int) -> Any:
-    """The array with the dimension `src` moved to `dst`; the array itself where `src` is None."""
+    """The array with the dimension `src` moved to `dst`; the array itself where `src` is None.
+
+    Args:
+        x: The array.
+    """
     return x if src is None else move_dim(x, src % type_of(x).ndim, dst % type_of(x).ndim, 0)
 
 
 def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) -> Any:
-    """The array with its mapped dimension in front; repeated if it is not mapped."""
+    """The array with its mapped dimension in front; repeated if it is not mapped.
+
+    Args:
+        x: The array.
+        bdim: The mapped dimension; None if it is not mapped.
+        size: The length of the mapped axis.
+        mesh_axis: Has no meaning: types do not say how arrays are split.
+    """
     return broadcast(x, size, 0) if bdim is None else moveaxis(x, bdim, 0)
 
 

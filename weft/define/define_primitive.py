@@ -62,6 +62,14 @@ def define_primitive(
     Raises WeftTypeError if a part of the declaration is missing or is no function,
     WeftValueError for operands that `linear` names twice.
 
+    Args:
+        name: What the operation is called in jaxprs and messages.
+        type_rule: Returns the type of the result; by default that of the body.
+        lower: Emits StableHLO operations; by default the body is lowered.
+        jvp: The rule for forward mode, in place of the derived one.
+        linearize: The rule for `linearize` and reverse mode, where it differs from `jvp`.
+        transpose: The rule for reverse mode, of linear operands.
+
     >>> import weft
     >>> from weft.extend.core import define_primitive
     >>> @define_primitive("cube")

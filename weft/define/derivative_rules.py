@@ -40,7 +40,11 @@ def add_jaxvals(x: Any, y: Any) -> Any:
 
 
 def zeros_like_aval(aval: ArrayType) -> Any:
-    """An array of zeros of a type."""
+    """An array of zeros of a type.
+
+    Args:
+        aval: The type: shape and dtype.
+    """
     return zeros(aval)
 
 
@@ -92,6 +96,9 @@ def defjvp(primitive: Primitive, *jvprules: Rule | None) -> None:
 
     None means an operand on which the result does not depend smoothly.
 
+    Args:
+        jvprules: The rule, or None, of each operand.
+
     >>> from weft.extend.core import UncheckedPrimitive
     >>> from weft.extend.interpreters import ad
     >>> power_p = UncheckedPrimitive("power")
@@ -104,7 +111,11 @@ def defjvp(primitive: Primitive, *jvprules: Rule | None) -> None:
 
 
 def defjvp2(primitive: Primitive, *jvprules: Rule | None) -> None:
-    """As `defjvp`, with rules that get the result: `rule(tangent, result, *primals, **params)`."""
+    """As `defjvp`, with rules that get the result: `rule(tangent, result, *primals, **params)`.
+
+    Args:
+        jvprules: The rule, or None, of each operand.
+    """
     primitive_jvps[primitive] = partial(_jvp_of_parts, primitive, jvprules, True)
 
 
@@ -123,13 +134,21 @@ def _linear_transpose(rule: Rule, cotangent: Any, *operands: Any, **params: Any)
 
 def deflinear(primitive: Primitive, transpose_rule: Rule) -> None:
     """Sets the rules of a primitive linear in all operands together; the transpose rule is
-    `rule(cotangent, **params)` and returns a cotangent for each operand."""
+    `rule(cotangent, **params)` and returns a cotangent for each operand.
+
+    Args:
+        transpose_rule: The rule, from the cotangent of the result to a list of those of the
+            operands.
+    """
     primitive_jvps[primitive] = partial(_linear_jvp, primitive)
     primitive_transposes[primitive] = partial(_linear_transpose, transpose_rule)
 
 
 def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
     """As `deflinear`, with a transpose rule `rule(cotangent, *operands, **params)`.
+
+    Args:
+        transpose_rule: The rule, from cotangent and operands to a list of cotangents.
 
     >>> from weft.extend.core import UncheckedPrimitive
     >>> from weft.extend.interpreters import ad
@@ -179,6 +198,12 @@ def jvp(
 ) -> tuple[list[Any], list[Any]]:
     """Results and tangents of a function of flat lists; with `instantiate`, no tangent is a `Zero`.
 
+    Args:
+        fun: A function from a list of values to a list of values, called with positional arguments.
+        has_aux: Must be False: results put aside are not supported.
+        primals: The values of the arguments.
+        tangents: The tangent of each argument.
+
     >>> from weft.extend.interpreters import ad
     >>> ad.jvp(lambda x: [lax.sin(x)], (0.0,), (2.0,))
     ([Array(0., dtype=float32, weak_type=True)], [Array(2., dtype=float32, weak_type=True)])
@@ -193,6 +218,10 @@ def jvp(
 def linearize(fun: Any, *primals: Any) -> tuple[list[Any], ClosedJaxpr]:
     """The results of a function of flat lists, and the program from tangents of its arguments to
     those of its results.
+
+    Args:
+        fun: A function from a list of values to a list of values, called with positional arguments.
+        primals: The values of the arguments.
 
     >>> from weft.extend.interpreters import ad
     >>> outs, program = ad.linearize(lambda x: [lax.sin(x)], 0.0)

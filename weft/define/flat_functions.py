@@ -86,6 +86,13 @@ def argnums_partial(
 
     Raises WeftValueError for a fixed argument without a hash where one is required.
 
+    Args:
+        f: The function of all arguments, as `linear_util.wrap_init` makes it.
+        dyn_argnums: The position, or positions, of the arguments that the result still takes;
+            negative ones count from the end.
+        args: The values of all arguments.
+        require_static_args_hashable: Whether each fixed argument must have a hash.
+
     >>> from weft import api_util
     >>> from weft.extend import linear_util as lu
     >>> fun, rest = api_util.argnums_partial(lu.wrap_init(lambda x, y: x - y), 1, (5, 3))
@@ -121,6 +128,13 @@ def flatten_axes(
 
     None in it is an entry. Raises WeftValueError if it is no prefix.
 
+    Args:
+        name: What the tree of axes is called in errors.
+        axis_tree: The tree of axes; an entry in place of a subtree goes for each leaf of that.
+        kws: Whether `treedef` is that of a pair (positional arguments, keyword arguments), of which
+            only the first counts.
+        tupled_args: Has no meaning: the tree of axes is compared as it is.
+
     >>> from weft import api_util
     >>> api_util.flatten_axes("in_axes", weft.tree.structure((1, (2, 3))), (0, None))
     [0, None, None]
@@ -139,6 +153,13 @@ def donation_vector(
     donate_argnums: Any, donate_argnames: Any, in_tree: Any, kws: bool = True
 ) -> tuple[bool, ...]:
     """For each leaf of the arguments whether it is donated, given the arguments' numbers and names.
+
+    Args:
+        donate_argnums: The position, or positions, of the donated arguments.
+        donate_argnames: The names of donated keyword arguments.
+        in_tree: The structure of the arguments.
+        kws: Whether `in_tree` is that of a pair (positional arguments, keyword arguments), and not
+            of the former alone.
 
     >>> from weft import api_util
     >>> api_util.donation_vector((0,), (), weft.tree.structure((((1, 2), 3), {})))
@@ -163,6 +184,10 @@ def rebase_donate_argnums(donate_argnums: Any, static_argnums: Any) -> tuple[int
 
     Raises WeftValueError for an argument that is both.
 
+    Args:
+        donate_argnums: The position, or positions, of donated arguments, counted among all.
+        static_argnums: The position, or positions, of static arguments.
+
     >>> from weft import api_util
     >>> api_util.rebase_donate_argnums((0, 3), (1,))
     (0, 2)
@@ -183,6 +208,10 @@ def rebase_donate_argnums(donate_argnums: Any, static_argnums: Any) -> tuple[int
 def safe_map(f: Function, /, *lists: Iterable[Any]) -> list[Any]:
     """`list(map(f, *lists))`; a WeftValueError where their lengths differ.
 
+    Args:
+        f: A function of as many arguments as there are sequences.
+        lists: The sequences, of one length.
+
     >>> from weft import api_util
     >>> api_util.safe_map(lambda x, y: x + y, [1, 2], (3, 4))
     [4, 6]
@@ -191,7 +220,11 @@ def safe_map(f: Function, /, *lists: Iterable[Any]) -> list[Any]:
 
 
 def safe_zip(*lists: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """`list(zip(*lists))`; a WeftValueError where their lengths differ."""
+    """`list(zip(*lists))`; a WeftValueError where their lengths differ.
+
+    Args:
+        lists: The sequences, of one length.
+    """
     columns = [list(values) for values in lists]
     lengths = {len(column) for column in columns}
     if len(lengths) > 1:
@@ -210,6 +243,9 @@ def shaped_abstractify(x: Any) -> ArrayType:
 
     Raises WeftTypeError for anything else.
 
+    Args:
+        x: The value whose type is wanted.
+
     >>> from weft import api_util
     >>> api_util.shaped_abstractify(np.ones((2, 3), "float32"))
     f32[2,3]
@@ -220,7 +256,11 @@ def shaped_abstractify(x: Any) -> ArrayType:
 
 
 def fun_signature(fun: Function) -> inspect.Signature | None:
-    """The signature of a function, None if it has none."""
+    """The signature of a function, None if it has none.
+
+    Args:
+        fun: Any callable.
+    """
     try:
         return inspect.signature(fun)
     except (TypeError, ValueError):
@@ -228,7 +268,11 @@ def fun_signature(fun: Function) -> inspect.Signature | None:
 
 
 def fun_sourceinfo(fun: Function) -> str:
-    """A function's name, with its file and line if they are known."""
+    """A function's name, with its file and line if they are known.
+
+    Args:
+        fun: Any callable; wrappers and `functools.partial` are looked through.
+    """
     inner = inspect.unwrap(fun) if callable(fun) else fun
     while hasattr(inner, "func"):
         inner = inner.func
@@ -249,7 +293,20 @@ def debug_info(
     sourceinfo: str | None = None,
     signature: Any = None,
 ) -> DebugInfo:
-    """What messages say of a function: its name, and the names of the leaves of its arguments."""
+    """What messages say of a function: its name, and the names of the leaves of its arguments.
+
+    Args:
+        traced_for: The transformation that traces the function, such as "jit".
+        fun: The function.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        static_argnums: The positions of static arguments, whose leaves get no names.
+        static_argnames: The names of static arguments, whose leaves get no names.
+        result_paths_thunk: Returns the names of the leaves of the result; None where they are not
+            known.
+        sourceinfo: The function's name with file and line; None looks them up.
+        signature: The function's signature; None looks it up.
+    """
     names: list[str] = []
     parameters = signature or fun_signature(fun)
     try:
@@ -270,6 +327,11 @@ def infer_argnums_and_argnames(
     """Numbers and names of the same arguments, if one of the two is given.
 
     Raises WeftTypeError for names that are neither a str nor a collection of them.
+
+    Args:
+        sig: The function's signature.
+        argnums: The position, or positions, of the arguments; None if they are not given.
+        argnames: The name, or names, of the arguments; None if they are not given.
 
     >>> import inspect
     >>> from weft import api_util

@@ -172,7 +172,12 @@ class TraceTag:
 
 
 class set_current_trace(using_trace):
-    """`with set_current_trace(trace):` makes it the current one; None is the one that evaluates."""
+    """`with set_current_trace(trace):` makes it the current one; None is the one that evaluates.
+
+    Args:
+        trace: The trace that interprets operations inside.
+        check_leaks: Has no meaning: a tracer that is used too late raises without it.
+    """
 
     __slots__ = ()
 
@@ -204,7 +209,11 @@ def eval_context() -> Iterator[None]:
 
 
 def find_top_trace(_: Any = None) -> Trace:
-    """The current trace."""
+    """The current trace.
+
+    Args:
+        _: Has no meaning: values given to it are not looked at.
+    """
     return current_trace()
 
 
@@ -220,7 +229,11 @@ def trace_state_clean() -> bool:
 
 
 class OpaqueTraceState:
-    """Which transformation is running: equal while it is the same one."""
+    """Which transformation is running: equal while it is the same one.
+
+    Args:
+        trace: The trace of the transformation.
+    """
 
     __slots__ = ("_trace",)
 
@@ -239,6 +252,9 @@ class OpaqueTraceState:
 
 def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:
     """A value to compare: equal to one taken while the same transformation was running.
+
+    Args:
+        convention: Has no meaning: it is there for libraries that give it.
 
     >>> from weft.extend.core import get_opaque_trace_state
     >>> outside = get_opaque_trace_state()
@@ -279,7 +295,11 @@ def has_axis_names() -> bool:
 
 
 def full_lower(value: Any) -> Any:
-    """The value that a tracer is known to stand for without its trace; others as they are."""
+    """The value that a tracer is known to stand for without its trace; others as they are.
+
+    Args:
+        value: Any value.
+    """
     return value.full_lower() if isinstance(value, Tracer) else value
 
 
@@ -287,6 +307,10 @@ def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
     """`force(val)` of a known value (the value itself for None).
 
     Raises the error of weft for a traced one, with `context` as a note.
+
+    Args:
+        force: Makes a Python value of it, such as `int`; None for nothing.
+        val: Any value.
 
     >>> from weft.extend.core import concrete_or_error
     >>> concrete_or_error(int, np.int32(3))
@@ -309,6 +333,9 @@ def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
 def valid_jaxtype(x: Any) -> bool:
     """Whether a value may be an operand: an array, a NumPy array or a number.
 
+    Args:
+        x: Any value.
+
     >>> from weft.extend.core import valid_jaxtype
     >>> valid_jaxtype(1.0), valid_jaxtype("1.0")
     (True, False)
@@ -322,6 +349,9 @@ def valid_jaxtype(x: Any) -> bool:
 
 def mapped_aval(size: int, axis: int | None, aval: ArrayType) -> ArrayType:
     """The type of one element of an array of type `aval` that is mapped along `axis`.
+
+    Args:
+        size: The length of the mapped axis.
 
     >>> from weft.extend.core import ArrayType, mapped_aval
     >>> mapped_aval(3, 1, ArrayType((2, 3), "float32"))
@@ -337,6 +367,11 @@ def unmapped_aval(
     size: int, axis: int | None, aval: ArrayType, explicit_mesh_axis: Any = None
 ) -> ArrayType:
     """The type of the whole array that is mapped along `axis`, given that of an element.
+
+    Args:
+        size: The length of the mapped axis.
+        aval: The type of one element.
+        explicit_mesh_axis: Has no meaning: types do not say how arrays are split.
 
     >>> from weft.extend.core import ArrayType, unmapped_aval
     >>> unmapped_aval(3, 0, ArrayType((2,), "float32"))

@@ -49,6 +49,11 @@ def set_lowering(
     The rule may return a value, or a sequence of values and of sequences of them. `inline` and
     `cacheable` change nothing: rules are called for each equation and emit their operations there.
 
+    Args:
+        prim: The primitive that gets the rule.
+        rule: The rule: `rule(ctx, *values, **params)` emits operations and returns values.
+        platform: The platform that the rule serves alone; None for all without one of their own.
+
     >>> from weft.extend.core import UncheckedPrimitive
     >>> from weft.extend.interpreters import mlir
     >>> double_p = UncheckedPrimitive("double")
@@ -70,6 +75,10 @@ def set_lowering(
 
 def lower_fun(fun: Rule, multiple_results: bool = True) -> Rule:
     """The lowering rule of a function of arrays: what the function computes is emitted in place.
+
+    Args:
+        fun: A function of arrays, and of the primitive's parameters as keywords.
+        multiple_results: Whether it returns a sequence of results, and not one.
 
     >>> from weft.extend.core import UncheckedPrimitive
     >>> from weft.extend.interpreters import mlir
@@ -110,7 +119,13 @@ def closed_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
 def core_call_lowering(
     ctx: LoweringContext, *args: Any, name: str, backend: Any = None, call_jaxpr: Any
 ) -> list[Any]:
-    """Emits a call of a function that computes `call_jaxpr`."""
+    """Emits a call of a function that computes `call_jaxpr`.
+
+    Args:
+        args: The MLIR values of the operands.
+        name: The name of the function in the module.
+        backend: Has no meaning: a program is for one platform.
+    """
     return ctx.call_jaxpr(closed_jaxpr(call_jaxpr), name, flatten_ir_values(args))
 
 
@@ -118,6 +133,10 @@ def jaxpr_subcomp(ctx: LoweringContext, jaxpr: Any, *values: Any, **_: Any) -> l
     """Emits the operations of a jaxpr in place, given a rule's context and the MLIR values.
 
     Raises WeftNotImplementedError for a module's context, from which an equation is not known.
+
+    Args:
+        values: The MLIR values of the jaxpr's inputs.
+        _: Further arguments of JAX's function, which have no meaning here.
     """
     if not isinstance(ctx, LoweringContext):
         raise WeftNotImplementedError(
@@ -133,22 +152,40 @@ def jaxpr_subcomp(ctx: LoweringContext, jaxpr: Any, *values: Any, **_: Any) -> l
 
 
 def aval_to_ir_type(*ctx_and_aval: Any) -> Any:
-    """The MLIR type of a value as it is stored; a module's context may come before the type."""
+    """The MLIR type of a value as it is stored; a module's context may come before the type.
+
+    Args:
+        ctx_and_aval: The array type, alone or behind the context of the module.
+    """
     return stablehlo.array_type_to_ir(physical_type(ctx_and_aval[-1]))
 
 
 def aval_to_ir_types(*ctx_and_aval: Any) -> tuple[Any, ...]:
-    """The MLIR types of a value: one, in a tuple."""
+    """The MLIR types of a value: one, in a tuple.
+
+    Args:
+        ctx_and_aval: The array type, alone or behind the context of the module.
+    """
     return (aval_to_ir_type(*ctx_and_aval),)
 
 
 def dtype_to_ir_type(dtype: Any) -> Any:
-    """The MLIR type of an element."""
+    """The MLIR type of an element.
+
+    Args:
+        dtype: A NumPy dtype.
+    """
     return stablehlo.element_type(np.dtype(dtype))
 
 
 def ir_constant(val: Any, *, const_lowering: Any = None, aval: ArrayType | None = None) -> Any:
-    """A constant: a number, a NumPy array or an array of weft."""
+    """A constant: a number, a NumPy array or an array of weft.
+
+    Args:
+        const_lowering: Has no meaning: constants are emitted where they are used.
+        aval: The type of the constant; None for that of `val`.
+        val: The number or array.
+    """
     of = type_of(val) if aval is None else aval
     return stablehlo.constant(np.asarray(val), of.shape, of.dtype)
 
@@ -156,7 +193,13 @@ def ir_constant(val: Any, *, const_lowering: Any = None, aval: ArrayType | None 
 def ir_constants(
     val: Any, *, const_lowering: Any = None, aval: ArrayType | None = None
 ) -> tuple[Any, ...]:
-    """A constant, in a tuple."""
+    """A constant, in a tuple.
+
+    Args:
+        const_lowering: Has no meaning: constants are emitted where they are used.
+        aval: The type of the constant; None for that of `val`.
+        val: The number or array.
+    """
     return (ir_constant(val, aval=aval),)
 
 
@@ -172,22 +215,38 @@ def _dense(xs: Any, dtype: Any) -> Any:
 
 
 def dense_int_elements(xs: Any) -> Any:
-    """An attribute of 64-bit integers, as a tensor."""
+    """An attribute of 64-bit integers, as a tensor.
+
+    Args:
+        xs: The integers, a sequence or an array of any shape.
+    """
     return _dense(xs, np.int64)
 
 
 def dense_bool_elements(xs: Any) -> Any:
-    """An attribute of booleans, as a tensor."""
+    """An attribute of booleans, as a tensor.
+
+    Args:
+        xs: The booleans, a sequence or an array of any shape.
+    """
     return _dense(xs, np.bool_)
 
 
 def dense_int_array(xs: Any) -> Any:
-    """An attribute of 64-bit integers, as an array."""
+    """An attribute of 64-bit integers, as an array.
+
+    Args:
+        xs: The integers, a sequence.
+    """
     return stablehlo.ir.DenseI64ArrayAttr.get([int(x) for x in xs], stablehlo.context())
 
 
 def dense_bool_array(xs: Any) -> Any:
-    """An attribute of booleans, as an array."""
+    """An attribute of booleans, as an array.
+
+    Args:
+        xs: The booleans, a sequence.
+    """
     return stablehlo.ir.DenseBoolArrayAttr.get([bool(x) for x in xs], stablehlo.context())
 
 
@@ -197,22 +256,38 @@ def _integer(value: int, bits: int) -> Any:
 
 
 def i32_attr(i: int) -> Any:
-    """An attribute of one 32-bit integer."""
+    """An attribute of one 32-bit integer.
+
+    Args:
+        i: A Python int that fits into 32 bits.
+    """
     return _integer(i, 32)
 
 
 def i64_attr(i: int) -> Any:
-    """An attribute of one 64-bit integer."""
+    """An attribute of one 64-bit integer.
+
+    Args:
+        i: A Python int that fits into 64 bits.
+    """
     return _integer(i, 64)
 
 
 def ir_attribute(val: Any) -> Any:
-    """The MLIR attribute of a Python value: a number, a str, a sequence, a dictionary, an array."""
+    """The MLIR attribute of a Python value: a number, a str, a sequence, a dictionary, an array.
+
+    Args:
+        val: The Python value.
+    """
     return stablehlo.to_attribute(val)
 
 
 def shape_tensor(ctx: Any, sizes: Sequence[Any]) -> Any:
-    """A vector of lengths as 32-bit integers; each is an int or an MLIR value."""
+    """A vector of lengths as 32-bit integers; each is an int or an MLIR value.
+
+    Args:
+        sizes: The lengths, in order.
+    """
     parts = [
         stablehlo.constant([size], (1,), np.int32)
         if isinstance(size, int)
@@ -225,7 +300,11 @@ def shape_tensor(ctx: Any, sizes: Sequence[Any]) -> Any:
 
 
 def flatten_ir_values(xs: Any) -> list[Any]:
-    """The values in a value, a sequence of values, or a sequence of sequences of them."""
+    """The values in a value, a sequence of values, or a sequence of sequences of them.
+
+    Args:
+        xs: A value, or values nested up to two deep.
+    """
     if isinstance(xs, stablehlo.ir.Value):
         return [xs]
     if isinstance(xs, stablehlo.ir.OpView):
@@ -237,12 +316,21 @@ def flatten_ir_values(xs: Any) -> list[Any]:
 
 
 def flatten_ir_types(xs: Iterable[Any]) -> list[Any]:
-    """The types in a sequence of types, or of sequences of them."""
+    """The types in a sequence of types, or of sequences of them.
+
+    Args:
+        xs: The types, or sequences of them.
+    """
     return [y for x in xs for y in (x if isinstance(x, (tuple, list)) else (x,))]
 
 
 def unflatten_ir_values_like_types(xs: Iterable[Any], ys: Sequence[Any]) -> list[Any]:
-    """Values grouped as types are: a tuple of values for a tuple of types."""
+    """Values grouped as types are: a tuple of values for a tuple of types.
+
+    Args:
+        xs: The values, in one sequence.
+        ys: The types, or tuples of them, by which they are grouped.
+    """
     values = iter(xs)
     return [
         tuple(next(values) for _ in y) if isinstance(y, (tuple, list)) else next(values) for y in ys
@@ -258,12 +346,21 @@ def make_ir_context() -> Any:
 
 
 def module_to_string(module: Any, enable_debug_info: bool | None = None) -> str:
-    """A module as text, with locations if asked for."""
+    """A module as text, with locations if asked for.
+
+    Args:
+        module: The MLIR module.
+        enable_debug_info: Whether locations are shown; None for not.
+    """
     return str(module.operation.get_asm(enable_debug_info=bool(enable_debug_info)))
 
 
 def module_to_bytecode(module: Any) -> bytes:
-    """A module as MLIR bytecode."""
+    """A module as MLIR bytecode.
+
+    Args:
+        module: The MLIR module.
+    """
     return bytecode(module)
 
 
@@ -292,6 +389,24 @@ def custom_call_op(
     """Emits a call of the handler that is registered with XLA; the operation, with `results`.
 
     Raises WeftNotImplementedError for results of shapes that are computed, and extra attributes.
+
+    Args:
+        call_target_name: The name under which the handler is registered.
+        result_types: The MLIR types of the results.
+        operands: The MLIR values that the handler reads.
+        backend_config: What the handler is told: a str or bytes, or a dictionary with
+            `api_version=4`.
+        has_side_effect: Whether the call stays though nothing reads its results.
+        api_version: The version of XLA's calling convention; 4 is the typed foreign function
+            interface.
+        called_computations: The symbols of functions of the module that the handler may run.
+        operand_output_aliases: The result that shares memory with an operand, by the operand's
+            number.
+        operand_layouts: The order of dimensions in memory of each operand, minor to major; None
+            leaves it to XLA.
+        result_layouts: The order of dimensions in memory of each result, minor to major; None
+            leaves it to XLA.
+        more: Further arguments of JAX's function, which have to be empty.
     """
     if any(value for value in more.values()):
         names = ", ".join(name for name, value in more.items() if value)
@@ -365,6 +480,16 @@ def emit_python_callback(
     `result_avals`; gives its results, the token, and None (the module keeps the function).
 
     Raises WeftNotImplementedError on other platforms than the CPU and CUDA.
+
+    Args:
+        callback: The function, from NumPy arrays to a sequence of them.
+        token: A value that is passed through: weft orders effects by itself.
+        operands: The MLIR values that the function gets as arrays.
+        operand_avals: The types of the operands.
+        has_side_effect: Has no meaning: the call stays in any case.
+        returns_token: Has no meaning: tokens are passed through.
+        partitioned: Has no meaning: the first device calls the function.
+        sharding: Has no meaning: the first device calls the function.
     """
     if ctx.platform not in ("cpu", "cuda"):
         raise WeftNotImplementedError(
@@ -381,7 +506,11 @@ def emit_python_callback(
 
 
 class TokenSet:
-    """Tokens by effect. weft orders effects by itself, so tokens have no meaning."""
+    """Tokens by effect. weft orders effects by itself, so tokens have no meaning.
+
+    Args:
+        tokens: The token of each effect.
+    """
 
     def __init__(self, tokens: dict[Any, Any] | None = None) -> None:
         self._tokens = dict(tokens or {})

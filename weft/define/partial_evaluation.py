@@ -29,6 +29,9 @@ DynamicJaxprTracer = JaxprTracer = StagingTracer
 class PartialVal(tuple[Any, Any]):
     """A value that is known, `(None, value)`, or of which the type is, `(type, None)`.
 
+    Args:
+        xs: The pair (None, value) or (type, None).
+
     >>> from weft.extend.interpreters import partial_eval as pe
     >>> pe.PartialVal.known(1.0).is_known(), pe.PartialVal.unknown(weft.typeof(1.0)).get_aval()
     (True, f32[]~)
@@ -72,6 +75,10 @@ def trace_to_jaxpr_nounits(
     the unknown arguments, its results the unknown ones. A result marked in `instantiate` is
     recorded though it is known.
 
+    Args:
+        fun: A function from a list of values to a list of values.
+        pvals: What is known of each argument.
+
     >>> from weft.extend import linear_util as lu
     >>> from weft.extend.interpreters import partial_eval as pe
     >>> fun = lu.wrap_init(lambda x, y: [lax.sin(x), lax.cos(y)])
@@ -113,7 +120,15 @@ def trace_to_jaxpr_dynamic(
     auto_dce: bool = False,
 ) -> tuple[Jaxpr, list[ArrayType], list[Any]]:
     """The jaxpr of a function of flat lists for arguments of these types, the types of its results,
-    and the values of its first inputs, for arrays that the function closes over."""
+    and the values of its first inputs, for arrays that the function closes over.
+
+    Args:
+        fun: A function from a list of values to a list of values.
+        in_avals: The types of the arguments.
+        keep_inputs: Which arguments the jaxpr takes; None for all.
+        lower: Has no meaning: nothing is lowered here.
+        auto_dce: Has no meaning: all equations are recorded.
+    """
     name = getattr(fun, "__name__", "")
     types = [shaped_abstractify(of) for of in in_avals]
     function = getattr(fun, "call_wrapped", fun)
@@ -128,6 +143,9 @@ def with_instantiated_inputs(
 ) -> tuple[Jaxpr, list[bool]]:
     """The jaxpr without what computes only unused results, and which arguments it still takes:
     those that are read, and those marked in `instantiate`. Closed-over inputs stay.
+
+    Args:
+        used_outputs: Which results are used; True for all.
 
     >>> from weft.extend.interpreters import partial_eval as pe
     >>> jaxpr = weft.make_jaxpr(lambda x, y: (lax.sin(x), lax.cos(y)))(1.0, 2.0).jaxpr
@@ -150,7 +168,12 @@ def dce_jaxpr_consts(
     jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Jaxpr, list[bool], list[bool]]:
     """As `with_instantiated_inputs`, without the closed-over inputs that nothing reads; also which
-    of these are left."""
+    of these are left.
+
+    Args:
+        used_outputs: Which results are used.
+        instantiate: Which arguments stay though nothing reads them; True for all.
+    """
     smaller, taken = with_instantiated_inputs(jaxpr, used_outputs, instantiate)
     read = {atom for eqn in smaller.eqns for atom in eqn.inputs} | set(smaller.outputs)
     kept = [var in read for var in smaller.constvars]

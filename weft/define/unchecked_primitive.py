@@ -34,6 +34,9 @@ class UncheckedPrimitive(Primitive, metaclass=_EveryPrimitive):
 
     Every primitive counts as an instance.
 
+    Args:
+        name: What the operation is called in jaxprs and messages.
+
     >>> from weft.extend.core import UncheckedPrimitive
     >>> cube_p = UncheckedPrimitive("cube")
     >>> _ = cube_p.def_impl(lambda x: x**3)

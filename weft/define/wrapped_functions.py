@@ -81,6 +81,13 @@ class WrappedFun:
 
     `f` is the function inside, `params` keyword arguments that it is called with.
 
+    Args:
+        f_transformed: The function with the transformations; None for `f` itself.
+        transforms: The transformations with their static arguments, outermost first.
+        stores: Where each transformation puts its result aside, or None.
+        in_type: The types of the arguments, where a transformation needs them.
+        debug_info: What messages say of the function, as `weft.api_util.debug_info` gives it.
+
     >>> from weft.extend import linear_util as lu
     >>> @lu.transformation
     ... def doubled(*args):
@@ -165,7 +172,12 @@ class WrappedFun:
 
 
 def wrap_init(f: Function, params: Any = None, *, debug_info: Any = None) -> WrappedFun:
-    """The function as a `WrappedFun` without transformations; `params` are keyword arguments."""
+    """The function as a `WrappedFun` without transformations; `params` are keyword arguments.
+
+    Args:
+        f: Any callable.
+        debug_info: What messages say of the function; None for its name alone.
+    """
     own = tuple(sorted(params.items())) if params else ()
     if debug_info is None:
         debug_info = DebugInfo("wrap_init", getattr(f, "__name__", "unknown"))
@@ -188,6 +200,10 @@ def transformation(gen: Function, *rest: Any) -> Any:
 
     `transformation(gen)(fun, *static)` calls `gen(*static, *args, **kwargs)`, which yields a pair
     (arguments, keyword arguments) for `fun`, is sent its results, and yields its own.
+
+    Args:
+        gen: The generator.
+        rest: The function as a `WrappedFun` and static arguments; without them a decorator results.
     """
     if not rest:
         return functools.partial(transformation, gen)
@@ -203,6 +219,11 @@ def transformation(gen: Function, *rest: Any) -> Any:
 def transformation_with_aux(gen: Function, *rest: Any, use_eq_store: bool = False) -> Any:
     """As `transformation`, where the generator yields last a pair: its results, and what is put
     aside. Gives the function, and a function that returns the latter once the former has run.
+
+    Args:
+        gen: The generator.
+        rest: The function as a `WrappedFun` and static arguments; without them a decorator results.
+        use_eq_store: Whether an equal value may be put aside a second time.
 
     >>> from weft.extend import linear_util as lu
     >>> @lu.transformation_with_aux
@@ -227,7 +248,12 @@ def transformation_with_aux(gen: Function, *rest: Any, use_eq_store: bool = Fals
 
 
 def transformation2(gen: Function, *rest: Any) -> Any:
-    """A transformation written as a function that calls `f`: `gen(f, *static, *args, **kwargs)`."""
+    """A transformation written as a function that calls `f`: `gen(f, *static, *args, **kwargs)`.
+
+    Args:
+        gen: The function that calls `f`.
+        rest: The function as a `WrappedFun` and static arguments; without them a decorator results.
+    """
     if not rest:
         return functools.partial(transformation2, gen)
     fun, *static = rest
@@ -238,7 +264,14 @@ def transformation_with_aux2(
     gen: Function, *rest: Any, use_eq_store: bool = False, unk_names: bool = False
 ) -> Any:
     """As `transformation2`, for `gen(f, store, *static, *args, **kwargs)`, which puts something
-    aside with `store.store(value)`."""
+    aside with `store.store(value)`.
+
+    Args:
+        gen: The function that calls `f`.
+        rest: The function as a `WrappedFun` and static arguments; without them a decorator results.
+        use_eq_store: Whether an equal value may be put aside a second time.
+        unk_names: Has no meaning: names of arguments are kept.
+    """
     if not rest:
         return functools.partial(
             transformation_with_aux2, gen, use_eq_store=use_eq_store, unk_names=unk_names
@@ -253,6 +286,10 @@ def merge_linear_aux(aux1: Aux, aux2: Aux) -> tuple[bool, Any]:
     """Which of two functions ran (the first?), and what it put aside.
 
     Raises StoreException where both or none of them did.
+
+    Args:
+        aux1: Returns what the first function put aside.
+        aux2: Returns what the second function put aside.
     """
     try:
         first = aux1()
@@ -269,6 +306,10 @@ def cache(call: Callable[..., Any], *, explain: Any = None) -> Callable[..., Any
     """`call(fun, *args)`, computed once for equal functions and arguments.
 
     What the transformations of `fun` put aside comes back with the result.
+
+    Args:
+        call: The function whose results are kept; its first argument is a `WrappedFun`.
+        explain: Has no meaning: misses are not explained.
     """
     known: dict[Any, Any] = {}
 

@@ -65,7 +65,13 @@ class OptimizerState:
 
 
 class Optimizer(NamedTuple):
-    """The three functions of an optimizer."""
+    """The three functions of an optimizer.
+
+    Args:
+        init_fn: `init_fn(params)` returns the first state.
+        update_fn: `update_fn(step, gradients, state)` returns the next state.
+        params_fn: `params_fn(state)` returns the parameters.
+    """
 
     init_fn: InitFn
     update_fn: UpdateFn
@@ -78,6 +84,9 @@ def optimizer(opt_maker: Callable[..., tuple[InitFn, Any, ParamsFn]]) -> Callabl
     `opt_maker(*settings)` returns three functions of one array: `init(x)`, `update(step, gradient,
     state)` and `get_params(state)`. The update raises TreeError if gradients have not the
     structure of the parameters.
+
+    Args:
+        opt_maker: The function that makes the three functions of one array from the settings.
 
     >>> from weft.example_libraries import optimizers
     >>> @optimizers.optimizer
@@ -168,7 +177,11 @@ def momentum(step_size: float | Schedule, mass: float) -> Any:
 
 @optimizer
 def nesterov(step_size: float | Schedule, mass: float) -> Any:
-    """Gradient descent with Nesterov's momentum."""
+    """Gradient descent with Nesterov's momentum.
+
+    Args:
+        mass: The share of the last velocity that stays in each step.
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -182,7 +195,11 @@ def nesterov(step_size: float | Schedule, mass: float) -> Any:
 @optimizer
 def adagrad(step_size: float | Schedule, momentum: float = 0.9) -> Any:
     """Adagrad with momentum: J. Duchi, E. Hazan and Y. Singer, "Adaptive Subgradient Methods for
-    Online Learning and Stochastic Optimization", JMLR 12 (2011)."""
+    Online Learning and Stochastic Optimization", JMLR 12 (2011).
+
+    Args:
+        momentum: The share of the last velocity that stays in each step.
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -197,7 +214,11 @@ def adagrad(step_size: float | Schedule, momentum: float = 0.9) -> Any:
 
 @optimizer
 def rmsprop(step_size: float | Schedule, gamma: float = 0.9, eps: float = 1e-8) -> Any:
-    """RMSProp: gradients over the root of their mean square, which decays by `gamma`."""
+    """RMSProp: gradients over the root of their mean square, which decays by `gamma`.
+
+    Args:
+        eps: A small number that is added to the mean square.
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -212,7 +233,13 @@ def rmsprop(step_size: float | Schedule, gamma: float = 0.9, eps: float = 1e-8) 
 def rmsprop_momentum(
     step_size: float | Schedule, gamma: float = 0.9, eps: float = 1e-8, momentum: float = 0.9
 ) -> Any:
-    """RMSProp with momentum on its steps."""
+    """RMSProp with momentum on its steps.
+
+    Args:
+        gamma: The share of the last mean square that stays in each step.
+        eps: A small number that is added to the mean square.
+        momentum: The share of the last velocity that stays in each step.
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -227,6 +254,11 @@ def rmsprop_momentum(
 @optimizer
 def adam(step_size: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Any:
     """Adam: D. P. Kingma and J. Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015.
+
+    Args:
+        b1: The share of the last mean of gradients that stays in each step.
+        b2: The share of the last mean of squared gradients that stays in each step.
+        eps: A small number that is added to the divisor.
 
     >>> from weft.example_libraries import optimizers
     >>> init, update, get_params = optimizers.adam(0.1)
@@ -251,7 +283,13 @@ def adam(step_size: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: f
 def adamax(
     step_size: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
 ) -> Any:
-    """AdaMax, the variant of Adam by the largest gradient (same paper)."""
+    """AdaMax, the variant of Adam by the largest gradient (same paper).
+
+    Args:
+        b1: The share of the last mean of gradients that stays in each step.
+        b2: The factor by which the largest gradient so far shrinks in each step.
+        eps: A small number that is added to the divisor.
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -267,7 +305,11 @@ def adamax(
 @optimizer
 def sm3(step_size: float | Schedule, momentum: float = 0.9) -> Any:
     """SM3: R. Anil, V. Gupta, T. Koren and Y. Singer, "Memory-Efficient Adaptive Optimization",
-    NeurIPS 2019. The squares of gradients are kept per row of each dimension."""
+    NeurIPS 2019. The squares of gradients are kept per row of each dimension.
+
+    Args:
+        momentum: The share of the last velocity that stays in each step.
+    """
     rate = make_schedule(step_size)
 
     def along(x: Any, axis: int, ndim: int) -> Any:
@@ -303,7 +345,11 @@ def constant(step_size: Any) -> Schedule:
 
 
 def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Schedule:
-    """A step size that is multiplied by `decay_rate` over each `decay_steps` steps."""
+    """A step size that is multiplied by `decay_rate` over each `decay_steps` steps.
+
+    Args:
+        step_size: The step size in step 0.
+    """
     return lambda i: step_size * decay_rate ** (i / decay_steps)
 
 
@@ -311,7 +357,11 @@ def inverse_time_decay(
     step_size: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
 ) -> Schedule:
     """A step size over 1 + `decay_rate` times the number of `decay_steps` that have passed;
-    `staircase` counts only whole ones."""
+    `staircase` counts only whole ones.
+
+    Args:
+        step_size: The step size in step 0.
+    """
 
     def schedule(i: Any) -> Any:
         passed = jnp.floor(i / decay_steps) if staircase else i / decay_steps
@@ -323,7 +373,12 @@ def inverse_time_decay(
 def polynomial_decay(
     step_size: Any, decay_steps: Any, final_step_size: Any, power: float = 1.0
 ) -> Schedule:
-    """A step size that falls to `final_step_size` over `decay_steps` steps, as a power."""
+    """A step size that falls to `final_step_size` over `decay_steps` steps, as a power.
+
+    Args:
+        step_size: The step size in step 0.
+        power: The exponent of the part that is left to fall; 1 falls evenly.
+    """
 
     def schedule(step_num: Any) -> Any:
         left = 1 - jnp.minimum(step_num, decay_steps) / decay_steps
@@ -336,6 +391,11 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
     """The i-th value up to the i-th boundary, the last one behind all.
 
     Raises WeftValueError unless there is one value more than boundaries.
+
+    Args:
+        boundaries: The last step of each value but the last, in rising order; an array of shape
+            (n,).
+        values: The step sizes; an array of shape (n + 1,).
     """
     boundaries, values = jnp.asarray(boundaries), jnp.asarray(values)
     shapes = type_of(boundaries).shape, type_of(values).shape
@@ -347,7 +407,11 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
 
 
 def make_schedule(scalar_or_schedule: Any) -> Schedule:
-    """The schedule of a number, or the schedule itself. Raises WeftTypeError for anything else."""
+    """The schedule of a number, or the schedule itself. Raises WeftTypeError for anything else.
+
+    Args:
+        scalar_or_schedule: A number, or a function from the number of the step to the step size.
+    """
     if callable(scalar_or_schedule):
         schedule: Schedule = scalar_or_schedule
         return schedule
@@ -367,6 +431,9 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
 def l2_norm(tree_of_arrays: Any) -> Any:
     """The Euclidean norm of all elements of a tree.
 
+    Args:
+        tree_of_arrays: A tree of arrays and numbers.
+
     >>> from weft.example_libraries import optimizers
     >>> optimizers.l2_norm({"a": 3.0, "b": jnp.array([0.0, 4.0])})
     Array(5., dtype=float32)
@@ -375,13 +442,21 @@ def l2_norm(tree_of_arrays: Any) -> Any:
 
 
 def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
-    """The gradients, scaled so that their norm is `max_norm` at most."""
+    """The gradients, scaled so that their norm is `max_norm` at most.
+
+    Args:
+        grad_tree: A tree of gradients.
+    """
     norm = l2_norm(grad_tree)
     return tree.map(lambda g: jnp.where(norm < max_norm, g, g * (max_norm / norm)), grad_tree)
 
 
 class JoinPoint:
-    """Marks where the tree of the parameters ends and those of a leaf's own state begin."""
+    """Marks where the tree of the parameters ends and those of a leaf's own state begin.
+
+    Args:
+        subtree: The state of one leaf of the parameters, itself a tree.
+    """
 
     def __init__(self, subtree: Any) -> None:
         self.subtree = subtree
@@ -392,13 +467,21 @@ class JoinPoint:
 
 def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
     """The state as a tree of the parameters' structure, with a `JoinPoint` for each leaf: a form
-    to store."""
+    to store.
+
+    Args:
+        opt_state: The state, as `init_fn` and `update_fn` return it.
+    """
     pairs = zip(opt_state.packed_state, opt_state.subtree_defs, strict=True)
     return opt_state.tree_def.unflatten([JoinPoint(d.unflatten(leaves)) for leaves, d in pairs])
 
 
 def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
-    """The state of what `unpack_optimizer_state` returned."""
+    """The state of what `unpack_optimizer_state` returned.
+
+    Args:
+        marked_pytree: A tree with a `JoinPoint` for each leaf of the parameters.
+    """
     points, structure = tree.flatten(marked_pytree, is_leaf=lambda x: isinstance(x, JoinPoint))
     if not all(isinstance(x, JoinPoint) for x in points):
         message = "pack_optimizer_state takes a tree of JoinPoints"

@@ -148,7 +148,15 @@ def BatchNorm(
     axis: int | Sequence[int] = (0, 1, 2), epsilon: float = 1e-5, center: bool = True,
     scale: bool = True, beta_init: Initializer = zeros, gamma_init: Initializer = ones,
 ) -> Layer:  # fmt: skip
-    """Values with mean 0 and variance 1 along `axis`, then scaled and moved as is learned."""
+    """Values with mean 0 and variance 1 along `axis`, then scaled and moved as is learned.
+
+    Args:
+        epsilon: A small number that is added to the variance.
+        center: Whether the learned offset is added.
+        scale: Whether values are multiplied by the learned factor.
+        beta_init: Makes the first offset, `beta_init(rng, shape)`.
+        gamma_init: Makes the first factor, `gamma_init(rng, shape)`.
+    """
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
 
     def init_fun(rng: Any, input_shape: Shape) -> tuple[Shape, Any]:
@@ -169,7 +177,12 @@ def BatchNorm(
 
 
 def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
-    """A layer without parameters that applies a function to its inputs."""
+    """A layer without parameters that applies a function to its inputs.
+
+    Args:
+        fun: The function; it is called as `fun(inputs, **fun_kwargs)`.
+        fun_kwargs: Keyword arguments of the function.
+    """
 
     def init_fun(rng: Any, input_shape: Shape) -> tuple[Shape, Any]:
         return input_shape, ()
@@ -288,7 +301,11 @@ FanInSum = _fan_in_sum()
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """A list of inputs, one after the other along an axis."""
+    """A list of inputs, one after the other along an axis.
+
+    Args:
+        axis: The axis along which the inputs are joined.
+    """
 
     def init_fun(rng: Any, input_shape: Any) -> tuple[Shape, Any]:
         ax = axis % len(input_shape[0])
@@ -303,7 +320,11 @@ def FanInConcat(axis: int = -1) -> Layer:
 
 def Dropout(rate: float, mode: str = "train") -> Layer:
     """Inputs that are kept with probability `rate` and divided by it, the others zero; in another
-    mode than "train" all as they are. Raises WeftValueError without `rng=` in training."""
+    mode than "train" all as they are. Raises WeftValueError without `rng=` in training.
+
+    Args:
+        mode: "train" drops inputs; any other text leaves them as they are.
+    """
 
     def init_fun(rng: Any, input_shape: Shape) -> tuple[Shape, Any]:
         return input_shape, ()
@@ -326,7 +347,11 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
 
 
 def serial(*layers: Layer) -> Layer:
-    """Layers one after the other; the parameters are a list of theirs."""
+    """Layers one after the other; the parameters are a list of theirs.
+
+    Args:
+        layers: Layers, or pairs (initializer, function), in the order in which they are applied.
+    """
     inits, applies = zip(*layers, strict=True) if layers else ((), ())
 
     def init_fun(rng: Any, input_shape: Any) -> tuple[Any, Any]:
@@ -352,7 +377,11 @@ def _keys(kwargs: dict[str, Any], count: int) -> Any:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """Parallel layers: a list of inputs goes to a list of outputs."""
+    """Parallel layers: a list of inputs goes to a list of outputs.
+
+    Args:
+        layers: Layers, or pairs (initializer, function), one per input.
+    """
     inits, applies = zip(*layers, strict=True) if layers else ((), ())
 
     def init_fun(rng: Any, input_shape: Any) -> tuple[Any, Any]:

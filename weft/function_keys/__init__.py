@@ -75,6 +75,10 @@ def function_key(function: Any, *further: Any) -> Key | None:
     more than 2,000 values or they are nested more than 24 deep. A variable that is only counted up
     or appended to is left out.
 
+    Args:
+        function: Any callable.
+        further: Further values, which become part of the key.
+
     >>> def scaled(k):
     ...     return lambda x: x * k
     >>> function_key(scaled(2)) == function_key(scaled(2))
@@ -117,7 +121,12 @@ def _key(walk: Walk, function: Any, further: tuple[Any, ...], *own: Hashable) ->
 
 
 def identity_key(function: Any, *further: Any) -> Key | None:
-    """The key of this very function object, independent of its content, and of further values."""
+    """The key of this very function object, independent of its content, and of further values.
+
+    Args:
+        function: Any callable.
+        further: Further values, which become part of the key.
+    """
     walk = Walk(rule_of)
     try:
         parts = ("same", walk.identity(function), *[walk.part(x) for x in further])
@@ -128,6 +137,9 @@ def identity_key(function: Any, *further: Any) -> Key | None:
 
 def named_parts(function: Any) -> dict[str, NamedPart]:
     """The values that a function depends on, by the names that its code has for them.
+
+    Args:
+        function: Any callable.
 
     >>> def scaled(k):
     ...     return lambda x: x * k

@@ -225,7 +225,11 @@ def _library_folders() -> tuple[str, ...]:
 
 @functools.cache
 def is_library_file(path: str) -> bool:
-    """Whether a file belongs to the standard library, to weft or to an installed package."""
+    """Whether a file belongs to the standard library, to weft or to an installed package.
+
+    Args:
+        path: The path of the file.
+    """
     return (
         source.is_internal(path)
         or path.startswith(("<frozen ", *_library_folders()))

@@ -237,6 +237,11 @@ class NamedPart(NamedTuple):
 
     `references` are weak ones to the objects that count by identity: as long as they are kept, the
     number is the same for the same object, and no other object gets it.
+
+    Args:
+        role: What the value is to the function, in words.
+        content: The number that stands for the value; None without a safe key.
+        text: The value in a few words.
     """
 
     role: str
@@ -381,7 +386,12 @@ def _is_constant(value: Any) -> bool:
 
 
 def short_text(value: Any, depth: int = 1) -> str:
-    """A value in a few words, without reading arrays."""
+    """A value in a few words, without reading arrays.
+
+    Args:
+        value: Any value.
+        depth: How many levels of containers are written out.
+    """
     cls = type(value)
     if cls in _SCALARS:
         text = repr(value)

@@ -21,7 +21,11 @@ _WATCHING = frozenset({DEBUG, ORDERED_DEBUG})
 def dce_equations(
     eqns: Sequence[Equation], outputs: Sequence[object]
 ) -> tuple[list[Equation], set[Var]]:
-    """The equations that `outputs` need, and every variable that is read."""
+    """The equations that `outputs` need, and every variable that is read.
+
+    Args:
+        eqns: Equations, each behind those whose results it reads.
+    """
     read: set[Var] = {atom for atom in outputs if type(atom) is Var}
     kept: list[Equation] = []
     dce_rules = rules.dce

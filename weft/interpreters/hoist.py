@@ -46,6 +46,9 @@ class HoistedCasts:
 
     `operands` says what each input is: an old one by its index, cast along these axes. The old
     inputs come first, in their order; further ones follow where an old one is read in several ways.
+
+    Args:
+        jaxprs: The new jaxprs, in the order of the old ones.
     """
 
     jaxprs: tuple[Jaxpr, ...]
@@ -54,7 +57,11 @@ class HoistedCasts:
 
 def hoist_casts(jaxprs: Sequence[Jaxpr], movable: Flags) -> HoistedCasts | None:
     """The jaxprs, which have inputs of the same types, without casts of the inputs marked
-    `movable`; None if there are none."""
+    `movable`; None if there are none.
+
+    Args:
+        jaxprs: Jaxprs with inputs of the same types, such as the branches of a `cond`.
+    """
     (first, *others) = jaxprs
 
     def make() -> tuple[HoistedCasts | None]:

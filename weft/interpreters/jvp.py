@@ -39,7 +39,13 @@ __all__ = [
 
 class DualTracer(Tracer):
     """A primal, known to the parent of the trace, and its tangent: a value too, or for `linearize`
-    a variable of the linear jaxpr."""
+    a variable of the linear jaxpr.
+
+    Args:
+        primal: The value.
+        tangent: The tangent of the value, of type `primal.type.tangent()`, or a `Zero`.
+        created: The user's line that made it; None if not known.
+    """
 
     __slots__ = ("primal", "tangent")
 

@@ -182,7 +182,12 @@ def linearize_flat(
 def linear_program(
     linear: StagingTrace, tangents: Sequence[Any]
 ) -> tuple[Jaxpr, list[Any], list[bool]]:
-    """The recorded linear jaxpr without dead equations, its residuals, which tangents it has."""
+    """The recorded linear jaxpr without dead equations, its residuals, which tangents it has.
+
+    Args:
+        linear: The trace that recorded the linear operations.
+        tangents: The results: variables of the linear jaxpr, or `Zero`.
+    """
     nonzero, given = nonzero_tangents(tangents)
     inputs, eqns, outputs, residuals = _needed(linear, given)
     jaxpr = checked(Jaxpr(inputs, eqns, outputs, len(residuals), linear.function))
@@ -208,7 +213,11 @@ def record_linear(
     name: str = "",
 ) -> tuple[list[Any], StagingTrace]:
     """Runs a function that is linear in its inputs: operations on these are recorded, the others
-    computed. Returns the results and the trace that holds the linear jaxpr."""
+    computed. Returns the results and the trace that holds the linear jaxpr.
+
+    Args:
+        in_types: The types of the inputs.
+    """
     linear = StagingTrace(None, transformation, name)
     linear.linear = True
     trace = _RuleTrace(current_trace(), linear)

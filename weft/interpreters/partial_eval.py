@@ -41,6 +41,9 @@ def partial_eval_jaxpr(
 
     Results marked in `force_unknown` belong to the unknown part even where they are known. Raises
     WeftTypeError if the marks do not fit the inputs.
+
+    Args:
+        unknown: Which inputs are unknown.
     """
     check_marks("partial_eval_jaxpr", "input", unknown, len(jaxpr.inputs))
     return jaxpr.memoize(

@@ -59,6 +59,11 @@ def linearize_sparing(
     existing: marks of the inputs that exist anyway as long as the linear half may run; by default
     all, and the results too.
 
+    Args:
+        nonzero: Which inputs have tangents.
+        instantiate_out: Which tangents of results are arrays even where they are zero; None for
+            none.
+
     >>> from weft.extend.interpreters import ad
     >>> jaxpr = weft.make_jaxpr(weft.nn.squareplus)(jnp.ones(3)).jaxpr
     >>> len(ad.linearize_jaxpr(jaxpr, (True,)).residual_sources)
@@ -83,6 +88,9 @@ def choose_residuals(split: Linearized, free: Collection[Var]) -> Linearized:
 
     free: variables of `split.primal` that exist anyway for whoever runs the linear half. The linear
     half may compute cheap functions of residuals again before it reads tangents.
+
+    Args:
+        split: The two halves of a linearized jaxpr.
     """
     primal, same = _without_repeats(split.primal)
     wanted = split.residuals(primal.inputs, primal.outputs)

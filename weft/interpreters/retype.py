@@ -24,7 +24,11 @@ __all__ = [
 
 
 def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
-    """The type that holds values of both types, which have one shape and dtype."""
+    """The type that holds values of both types, which have one shape and dtype.
+
+    Args:
+        a, b: A type; the two differ in varying axes or weak types only.
+    """
     if a is b:
         return a
     return a.update(
@@ -35,7 +39,12 @@ def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
 
 
 def cast_to(value: Any, wanted: ArrayType) -> Any:
-    """Casts a value to a wider type of the same shape and dtype; the casts cost nothing."""
+    """Casts a value to a wider type of the same shape and dtype; the casts cost nothing.
+
+    Args:
+        value: An array or a tracer.
+        wanted: The type that varies along more mesh axes.
+    """
     got = type_of(value)
     if got is wanted:
         return value
@@ -48,7 +57,11 @@ def pvary_jaxpr(
     jaxpr: Jaxpr, in_types: Sequence[ArrayType], out_varying: Sequence[frozenset[str]] | None = None
 ) -> Jaxpr:
     """The jaxpr for inputs of these types, which differ from its own in varying axes or weak types;
-    with `out_varying` each result varies along these axes at least."""
+    with `out_varying` each result varies along these axes at least.
+
+    Args:
+        in_types: The types that the new jaxpr takes.
+    """
     outs = tuple(out_varying) if out_varying is not None else None
 
     def make() -> Jaxpr:

@@ -39,7 +39,13 @@ _current_source = sources.current
 
 
 class StagingTracer(Tracer):
-    """A value of the jaxpr being recorded; `_var` is its variable there."""
+    """A value of the jaxpr being recorded; `_var` is its variable there.
+
+    Args:
+        var: The variable of the jaxpr that the tracer stands for.
+        created: The user's line that made it, as `weft.extend.source.current()` gives it; None if
+            not known.
+    """
 
     __slots__ = ("_var",)
 
@@ -324,7 +330,13 @@ class StagingTrace(Trace):
 def implicit_cast(
     primitive: Primitive, of: ArrayType, axes: Iterable[str], types: Sequence[ArrayType]
 ) -> AxisError:
-    """The error for operands that vary differently where casts must be explicit."""
+    """The error for operands that vary differently where casts must be explicit.
+
+    Args:
+        of: The type of the operand that varies along fewer axes.
+        axes: The mesh axes along which it would have to vary.
+        types: The types of all operands.
+    """
     names = tuple(sorted(axes))
     message = (
         f"{primitive.name}: the operands vary along different mesh axes, and casts are explicit "
@@ -340,7 +352,11 @@ def implicit_cast(
 
 
 def function_name(function: Any) -> str:
-    """The name of a function in messages and jaxprs."""
+    """The name of a function in messages and jaxprs.
+
+    Args:
+        function: Any callable.
+    """
     name = getattr(function, "__name__", None)
     return name if isinstance(name, str) else type(function).__name__
 
@@ -367,6 +383,12 @@ def trace_to_jaxpr(
     The closed-over values that come with the jaxpr may be tracers of an enclosing trace, and with
     `references` references from outside (see `weft.refs`), of which each is refused otherwise.
     `input_names` gives the names of the last inputs, for errors.
+
+    Args:
+        function: The function, called with one tracer per input.
+        in_types: The types of its arguments.
+        transformation: Who records, in messages, such as "jit".
+        name: The name of the jaxpr.
 
     >>> from weft.extend.core import ArrayType, trace_to_jaxpr
     >>> jaxpr, consts = trace_to_jaxpr(

@@ -54,6 +54,10 @@ def backward_pass(
 
     `known` gives the values of the other variables that the equations read. A cotangent may be a
     `Zero`, in the arguments and in the result.
+
+    Args:
+        eqns: The equations of a linear program, in the order in which they would be evaluated.
+        cotangents: The cotangent of each output.
     """
     linear = set(inputs)
     env = dict(known)

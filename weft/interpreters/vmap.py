@@ -50,6 +50,9 @@ def mapped_type(type: ArrayType, dim: Dim, axis: AxisData) -> ArrayType:
 
     A value that varies along a mesh axis of this name does so no more: where a jaxpr for a mesh is
     evaluated without one (`weft.simulate`), its axis is a dimension.
+
+    Args:
+        dim: The mapped dimension; None if it is not mapped.
     """
     if axis.name in type.varying:
         type = type.update(varying=type.varying - {axis.name})
@@ -62,7 +65,12 @@ def mapped_type(type: ArrayType, dim: Dim, axis: AxisData) -> ArrayType:
 
 
 class BatchTracer(Tracer):
-    """A whole array; each element along `dim` is one value."""
+    """A whole array; each element along `dim` is one value.
+
+    Args:
+        created: The user's line that made it; None if not known.
+        value: The whole array.
+    """
 
     __slots__ = ("dim", "value")
 

@@ -68,6 +68,12 @@ def register_vmappable(
     axis, which are integers in weft. Values without a `shape` do not say how long the axis is:
     `vmap` then takes it from its other arguments, or from `axis_size`.
 
+    Args:
+        data_type: The class of the values.
+        to_elt: Makes the value for one element.
+        from_elt: Makes the value of all elements.
+        make_iota: Makes the indices; None for integers.
+
     >>> import dataclasses
     >>> from weft.extend.interpreters import batching
     >>> @dataclasses.dataclass
@@ -93,12 +99,20 @@ def register_vmappable(
 
 def unregister_vmappable(data_type: type) -> None:
     """Lets `vmap` map the values of a class as trees again; classes that are not registered
-    are passed by."""
+    are passed by.
+
+    Args:
+        data_type: The class of the values.
+    """
     vmappables.pop(data_type, None)
 
 
 def is_vmappable(x: Any) -> bool:
-    """Whether a value is of a class that was registered by `register_vmappable`."""
+    """Whether a value is of a class that was registered by `register_vmappable`.
+
+    Args:
+        x: Any value.
+    """
     return type(x) in vmappables
 
 

@@ -130,7 +130,11 @@ def operation_key(arrays: Sequence[Array], params: dict[str, Any]) -> tuple[Any,
 
 
 def one_operation(primitive: Primitive, arrays: Sequence[Array], params: dict[str, Any]) -> Program:
-    """The executable of one application of a primitive."""
+    """The executable of one application of a primitive.
+
+    Args:
+        arrays: The operands.
+    """
     return operation_program(primitive, arrays, params, True)
 
 

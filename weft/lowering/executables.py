@@ -62,7 +62,14 @@ _new = object.__new__
 
 
 class Program:
-    """An executable with the fields that the fast paths of calls read."""
+    """An executable with the fields that the fast paths of calls read.
+
+    executable: What the backend compiled. out_types: The types of the results. device: The device
+    that results are committed to; None for the default one. multiple_results: Whether a call
+    returns a list of results, and not one. places: The device or sharding of each result, where
+    they are on several devices. layouts: The layouts of operands, and those of results; None where
+    all are row-major.
+    """
 
     __slots__ = (
         "_run",
@@ -202,6 +209,9 @@ def explain_failure(args: Sequence[Any], error: Exception | None = None) -> None
 
     Not for an error that is not the runtime's own: it comes from a callback, and an operand that
     is gone was donated to this call.
+
+    args: The operands of the call that failed. error: What the call raised; None if it is not
+    known.
     """
     if error is not None:
         if not isinstance(error, (DeletedArrayError, client.backend().runtime_fault)):
@@ -212,7 +222,11 @@ def explain_failure(args: Sequence[Any], error: Exception | None = None) -> None
 
 
 def run_program(program: Program, arrays: Sequence[Array]) -> Any:
-    """Runs an executable on arrays."""
+    """Runs an executable on arrays.
+
+    program: The executable, as `compile_program` returns it. arrays: The operands, of the types
+    that it was compiled for.
+    """
     return program._run([x._buffer for x in arrays], arrays)
 
 
@@ -299,7 +313,14 @@ def _without_elements(
 
 
 class LoweredProgram(NamedTuple):
-    """A StableHLO module and the arguments for compiling it: see `lower_program`."""
+    """A StableHLO module and the arguments for compiling it: see `lower_program`.
+
+    context: The state of the lowering, which holds the module and its Python callbacks. place:
+    Where it is to run: None for the default device, a device, or a tuple of devices. devices: The
+    devices of the place. donated: For each input, whether the executable may overwrite its buffer.
+    in_shardings: The sharding of each input, or None. out_shardings: The sharding of each result,
+    or None. layouts: The layouts of inputs, and those of results; None where all are row-major.
+    """
 
     jaxpr: Jaxpr
     context: ModuleContext
@@ -328,6 +349,13 @@ def lower_program(
     On several devices the shardings are those of the inputs and results. None among them: the
     compiler chooses; such an input is moved there from the default device. For the layouts see
     `settled_layouts`. The platform is that of the current backend, unless another one is named.
+
+    name: The name of the module. donated: For each input, whether the executable may overwrite its
+    buffer; None for none. in_shardings: The sharding of each input; None leaves all to the
+    compiler. out_shardings: The sharding of each result; None leaves all to the compiler.
+    in_layouts: The layout of each input; None where all are row-major. out_layouts: The layout of
+    each result; None where all are row-major. platform: The platform to lower for, such as "cuda";
+    None for that of the devices.
     """
     devices = place if type(place) is tuple else (device_for(place),)
     backend = client.backend_of(devices[0])
@@ -369,7 +397,12 @@ def compile_lowered(
     multiple_results: bool = True,
     compiler_options: Any = None,
 ) -> Program:
-    """Compiles a module that was lowered for the backend of its devices."""
+    """Compiles a module that was lowered for the backend of its devices.
+
+    lowered: What `lower_program` returned. fast_compile: Whether most of XLA's optimizations are
+    left out. multiple_results: Whether a call returns a list of results, and not one.
+    compiler_options: Options of XLA, as pairs (name, value); None for none.
+    """
     if not config.host_settings().log_compiles:
         with noticed(lowered.jaxpr.name):
             return _compiled(lowered, fast_compile, multiple_results, compiler_options)
@@ -443,7 +476,13 @@ def compile_program(
     compiler_options: Any = None,
     **lowering: Any,
 ) -> Program:
-    """Lowers and compiles a jaxpr; `lowering` has the other arguments of `lower_program`."""
+    """Lowers and compiles a jaxpr; `lowering` has the other arguments of `lower_program`.
+
+    name: The name of the module. place: Where it is to run: None for the default device, a device,
+    or a tuple of devices. fast_compile: Whether most of XLA's optimizations are left out.
+    multiple_results: Whether a call returns a list of results, and not one. compiler_options:
+    Options of XLA, as pairs (name, value); None for none.
+    """
     return compile_lowered(
         lower_program(jaxpr, name, place, **lowering),
         fast_compile=fast_compile,

@@ -40,7 +40,13 @@ Attributes = dict[str, Any]
 
 class ManualMesh(NamedTuple):
     """A mesh, its manual axes (along which the jaxpr itself communicates), and the partitions that
-    its devices run, in its shape."""
+    its devices run, in its shape.
+
+    Args:
+        mesh: The mesh of devices.
+        axes: The names of the manual axes.
+        partitions: The number of each device's partition, an array of the mesh's shape.
+    """
 
     mesh: Any
     axes: frozenset[str]
@@ -55,6 +61,10 @@ class ModuleContext:
     """The state of the lowering of one module.
 
     Partition p of the module runs on `devices[p]`; for one device, `devices` may be empty.
+
+    Args:
+        module: The StableHLO module under construction.
+        platform: The platform that the module is for: "cpu", "cuda", "rocm" or "tpu".
     """
 
     __slots__ = (
@@ -348,7 +358,11 @@ class LoweringContext:
 
 
 def ir_types(types: Sequence[ArrayType]) -> list[Any]:
-    """The MLIR types of values as they are stored."""
+    """The MLIR types of values as they are stored.
+
+    Args:
+        types: The array types.
+    """
     return [stablehlo.array_type_to_ir(physical_type(type)) for type in types]
 
 
@@ -369,6 +383,12 @@ def lower_to_module(
     `donated` marks the inputs whose buffers the executable may overwrite. On several `devices` the
     shardings are those of inputs and results (None: the compiler chooses). The `layouts` are those
     of inputs and of results that are not row-major.
+
+    Args:
+        name: The name of the module.
+        platform: The platform that it is for: "cpu", "cuda", "rocm" or "tpu".
+        in_shardings: How inputs are split; None for one device.
+        out_shardings: How results are split; None for one device.
     """
     count = max(1, len(devices))
     module = stablehlo.Module(f"jit_{name}", num_partitions=count)

@@ -45,6 +45,11 @@ def operand_place(
     jaxpr that they hold. Raises WeftValueError if they name different devices, or arrays one
     set in different orders; `names` returns the arrays' names for its message, and `also` says what
     is to be done beside moving one of them.
+
+    Args:
+        arrays: The operands.
+        operation: The operation's name in errors.
+        params: The parameters of the primitive, by name; None for none.
     """
     found: Any = None
     first = 0
@@ -79,7 +84,12 @@ def _brought_to_first(arrays: Sequence[Any]) -> Any:
 
 def joint_place(arrays: Sequence[Any], operation: str) -> Any:
     """The device for results that Python computes of arrays (or None), or a sharding with a copy
-    on each device. Raises WeftValueError if the arrays are committed to different ones."""
+    on each device. Raises WeftValueError if the arrays are committed to different ones.
+
+    Args:
+        arrays: The operands.
+        operation: The operation's name in errors.
+    """
     place = operand_place(arrays, operation)
     if type(place) is not tuple:
         return place
@@ -94,7 +104,11 @@ def _devices(place: Any) -> tuple[Any, ...]:
 
 
 def same_devices(one: Any, other: Any) -> bool:
-    """Whether two devices, shardings or meshes mean one set of devices."""
+    """Whether two devices, shardings or meshes mean one set of devices.
+
+    Args:
+        one, other: A device, a sharding or a mesh.
+    """
     first, second = _devices(one), _devices(other)
     return first is second or set(first) == set(second)
 
@@ -109,7 +123,12 @@ def same_order(one: Any, other: Any) -> bool:
 
 def operand_shardings(arrays: Sequence[Any], place: Place) -> tuple[Sharding | None, ...] | None:
     """The shardings of operands for several devices, None for those not committed; None instead of
-    all on one device."""
+    all on one device.
+
+    Args:
+        arrays: The operands.
+        place: What `operand_place` returned for them.
+    """
     if type(place) is not tuple:
         return None
     committed = (x._committed_place() if type(x) is Array else None for x in arrays)
@@ -193,7 +212,14 @@ def different_devices(
 def outside_mesh(
     operation: str, place: Any, named: Any, name: str | None = None, also: str = ""
 ) -> WeftValueError:
-    """The error for an operand `name` that is committed to other devices than a mesh's."""
+    """The error for an operand `name` that is committed to other devices than a mesh's.
+
+    Args:
+        operation: The operation's name in errors.
+        place: The device or sharding that the operand is committed to.
+        named: The mesh, or a sharding over its devices.
+        also: What is to be done beside moving the operand.
+    """
     there = NamedSharding(named, PartitionSpec()) if isinstance(named, Mesh) else named
     what = name or "an array"
     # Closed-over arrays have no name that could be written in code.

@@ -32,7 +32,11 @@ Layouts = tuple[Any, ...]
 
 
 def operand_layouts(arrays: Sequence[Any]) -> Layouts | None:
-    """The layouts of arrays, None for a row-major one; None if all of them are."""
+    """The layouts of arrays, None for a row-major one; None if all of them are.
+
+    Args:
+        arrays: Arrays of weft, and values without a layout, which count as row-major.
+    """
     found = tuple(
         x.signature[2]
         if type(x) is Array and x.signature is not x.type and len(x.signature) == 3

@@ -25,7 +25,11 @@ Rule = Callable[..., Any]
 
 
 def join_varying(types: Sequence[ArrayType]) -> frozenset[str]:
-    """The union of the operands' varying axes: the default rule of a first-order primitive."""
+    """The union of the operands' varying axes: the default rule of a first-order primitive.
+
+    Args:
+        types: The types of the operands.
+    """
     first = types[0].varying if types else frozenset()
     for type in types[1:]:
         if type.varying is not first:
@@ -37,6 +41,12 @@ def result_type(
     types: Sequence[ArrayType], shape: Sequence[int], dtype: Any, weak_type: bool = False
 ) -> ArrayType:
     """The type of a result computed from operands of the given types.
+
+    Args:
+        types: The types of the operands, which decide along which mesh axes the result varies.
+        shape: The lengths of the result.
+        dtype: The dtype of the result.
+        weak_type: Whether the dtype yields to that of another operand.
 
     >>> from weft.extend.core import ArrayType, result_type
     >>> result_type([ArrayType((3,), "int32", varying=("i",))], (), np.dtype("float32"))
@@ -64,6 +74,18 @@ def primitive(
     `name` may be a primitive made before, for rules that bind the primitive itself.
 
     Raises WeftValueError if a primitive made before has one of the rules already.
+
+    Args:
+        type_rule: Returns the type, or types, of the results.
+        lower: Emits StableHLO operations.
+        jvp: The rule for forward mode.
+        linearize: The rule for `linearize` and reverse mode, where it differs from `jvp`.
+        transpose: The rule for reverse mode, of linear operands.
+        vmap: The rule for mapped operands.
+        reads: In which order elements of operands are read.
+        moves: Where an element of the result comes from, if it is only moved.
+        on_host: Does the same to NumPy arrays.
+        multiple_results: Whether the primitive has a list of results, and not one.
 
     >>> from weft.extend import core
     >>> from weft.extend.interpreters import mlir
@@ -100,7 +122,11 @@ def linear_primitive(name: str, **rules_of: Any) -> Primitive:
 
 
 def linear_jvp(bind: Callable[..., Any]) -> Rule:
-    """The jvp rule of a primitive that is linear in its first operand, others being constant."""
+    """The jvp rule of a primitive that is linear in its first operand, others being constant.
+
+    Args:
+        bind: Applies the primitive: `bind(*operands, **params)`.
+    """
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         result = bind(*primals, **params)
@@ -112,7 +138,11 @@ def linear_jvp(bind: Callable[..., Any]) -> Rule:
 
 
 def linear_operands(operands: Sequence[Any]) -> list[bool]:
-    """Returns which operands of a transpose rule are linear."""
+    """Returns which operands of a transpose rule are linear.
+
+    Args:
+        operands: The operands as the transpose rule gets them.
+    """
     return [type(operand) is LinearOperand for operand in operands]
 
 

@@ -37,6 +37,14 @@ class Generator:
     The functions may use any operation, and are never called with more than one key: vmap does
     that. `tag` is the short name that dtypes of keys show; `dtype` is that dtype. The functions
     are taken as they are; `define_generator` makes a generator whose results are checked.
+
+    Args:
+        name: The name that `weft.random.key(seed, impl=name)` takes.
+        key_shape: The shape of one key's unsigned 32-bit integers.
+        seed: Makes the bits of a key from a number.
+        split: Makes the bits of several keys from those of one.
+        fold_in: Makes the bits of a key from those of another and a number.
+        random_bits: Draws unsigned integers.
     """
 
     name: str
@@ -62,7 +70,11 @@ _by_name: dict[str, Generator] = {}
 
 
 def register(generator: Generator) -> Generator:
-    """Registers a generator by name. Raises WeftValueError if the name or tag is taken."""
+    """Registers a generator by name. Raises WeftValueError if the name or tag is taken.
+
+    Args:
+        generator: The generator, which is returned.
+    """
     for known in _by_name.values():
         if generator.name == known.name or generator.tag == known.tag:
             raise WeftValueError(
@@ -102,6 +114,14 @@ def define_generator(
     Raises WeftValueError if the name or the tag is taken, WeftTypeError for arguments of other
     kinds; a function whose result has another shape or dtype raises when it is called, and the
     error names it.
+
+    Args:
+        name: The name that `weft.random.key(seed, impl=name)` takes.
+        tag: The short name that dtypes of keys show.
+        seed: Makes the bits of a key from a number.
+        split: Makes the bits of several keys from those of one.
+        fold_in: Makes the bits of a key from those of another and a number.
+        random_bits: Draws unsigned integers of a width.
 
     >>> from weft.extend.random import define_generator
     >>> counting = define_generator(
@@ -193,7 +213,12 @@ def _checked(name: str, what: str, value: Any, shape: Shape, dtype: Any) -> Any:
 
 
 def generator_named(name: str, operation: str) -> Generator:
-    """The generator of that name. Raises WeftValueError, which lists the registered names."""
+    """The generator of that name. Raises WeftValueError, which lists the registered names.
+
+    Args:
+        name: The name of a registered generator.
+        operation: The operation's name in errors.
+    """
     found = _by_name.get(name)
     if found is None:
         close = close_name(name, tuple(_by_name)) or next(iter(_by_name))

@@ -60,6 +60,10 @@ def threefry_2x32(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, 
     Raises WeftTypeError if key or counter is no pair, DTypeError for words that are not uint32,
     and ShapeError for words of different shapes.
 
+    Args:
+        key: The two words of the key.
+        counter: The two words of the counter.
+
     >>> import numpy as np
     >>> words = threefry_2x32((np.uint32(0), np.uint32(0)), (np.uint32(0), np.uint32(0)))
     >>> [f"{int(word):08x}" for word in words]

@@ -113,7 +113,11 @@ Layout.AUTO = _AUTO
 
 
 def unless_row_major(layout: Any) -> Any:
-    """A layout as signatures and executables have it: None for the row-major one."""
+    """A layout as signatures and executables have it: None for the row-major one.
+
+    Args:
+        layout: A `Layout`, or None.
+    """
     return None if isinstance(layout, Layout) and layout.is_row_major else layout
 
 

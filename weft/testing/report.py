@@ -62,7 +62,12 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The checks of one primitive, base rules first."""
+    """The checks of one primitive, base rules first.
+
+    Args:
+        rules: Where each rule comes from, by the rule's name.
+        checks: The checks that were made, with their results.
+    """
 
     primitive: str
     rules: Mapping[str, str]

@@ -266,7 +266,12 @@ def pcast(x: T, axis_name: Any, *, to: str) -> T:
 
 def vary(x: Any, axes: Iterable[Any]) -> Any:
     """Casts a value to vary along these mesh axes, in addition to those along which it varies
-    already."""
+    already.
+
+    Args:
+        x: An array, or a tracer, inside of a shard_map.
+        axes: The names of the mesh axes.
+    """
     names = set(axes) - type_of(x).varying
     return pbroadcast_p.bind(x, axis_name=tuple(sorted(names))) if names else x
 

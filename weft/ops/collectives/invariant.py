@@ -297,7 +297,12 @@ def assume_invariant_transpose(
 
 def on_first_device(x: Any, names: Names) -> Any:
     """A value that is equal along axes of a mesh as a term of a sum: the first device along them
-    has it, the others have zeros."""
+    has it, the others have zeros.
+
+    Args:
+        x: An array that is equal on all devices along the axes.
+        names: The names of the mesh axes, a sequence.
+    """
     if not names:
         return x
     sizes = axis_sizes_of(names)

@@ -153,7 +153,11 @@ silent: set[Primitive] = set()
 
 
 def communication(jaxpr: Jaxpr, axes: Iterable[str]) -> Equation | None:
-    """Returns the first equation of a jaxpr that communicates along one of these mesh axes."""
+    """Returns the first equation of a jaxpr that communicates along one of these mesh axes.
+
+    Args:
+        axes: The names of the mesh axes.
+    """
     wanted = frozenset(axes)
 
     def find() -> tuple[Equation | None]:
@@ -177,6 +181,9 @@ def check_silent(what: str, jaxpr: Jaxpr, axes: frozenset[str]) -> None:
 
     `axes` are those along which the value varies that decides whether it runs. Along axes where
     all values count as varying, the user says that it is equal.
+
+    Args:
+        what: What the jaxpr is, in the error, such as "a branch of cond".
     """
     axes -= {axis.name for axis in mesh_axes() if axis.untyped}
     eqn = communication(jaxpr, axes) if axes else None

@@ -50,6 +50,10 @@ def operands(name: str, *values: Any) -> Sequence[Any]:
 
     NumPy scalars of the default 64-bit dtypes yield to a narrower dtype of their kind, too. Raises
     DTypeError if that would lose the number's kind (1.5 among integers).
+
+    Args:
+        name: The operation's name in errors.
+        values: The operands: arrays and Python numbers.
     """
     for value in values:
         if type(value) in _NUMBERS:
@@ -138,6 +142,12 @@ def elementwise_type(
     """The type rule of an elementwise primitive; `result_dtype` maps the operand dtype.
 
     With `lower`, only the parameters that the lowering rule names are accepted.
+
+    Args:
+        name: The operation's name in errors.
+        accepts: The set of dtypes that operands may have.
+        arity: How many operands there are.
+        narrow: Whether narrow dtypes of the accepted kinds are accepted too.
     """
 
     taken = with_narrow(accepts) if narrow else accepts
@@ -210,6 +220,11 @@ def align(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tu
     """Brings the mapped dimensions of elementwise operands into line.
 
     Operands without dimensions and without a mapped axis stay as they are.
+
+    Args:
+        axis: The mapped axis.
+        args: The operands; mapped ones are whole arrays.
+        dims: The mapped dimension of each operand, or None.
     """
     types = [type_of(x) for x in args]
     ranks = [t.ndim - (d is not None) for t, d in zip(types, dims, strict=True)]
@@ -232,7 +247,11 @@ def align(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tu
 
 
 def elementwise_vmap(bind: Callable[..., Any]) -> Rule:
-    """The vmap rule of an elementwise primitive."""
+    """The vmap rule of an elementwise primitive.
+
+    Args:
+        bind: Applies the primitive: `bind(*operands, **params)`.
+    """
 
     def vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> tuple[Any, int]:
         values, dim = align(axis, args, dims)
@@ -242,7 +261,12 @@ def elementwise_vmap(bind: Callable[..., Any]) -> Rule:
 
 
 def elementwise_lower(name: str, **attributes: Any) -> Rule:
-    """The lowering to one StableHLO operation, operands without dimensions repeated."""
+    """The lowering to one StableHLO operation, operands without dimensions repeated.
+
+    Args:
+        name: The full name of the StableHLO operation, such as "stablehlo.add".
+        attributes: Attributes of the operation, by name.
+    """
 
     def lower(context: Any, *values: Any, **params: Any) -> Any:
         out = context.out_types[0]
@@ -262,7 +286,12 @@ def emit_with(emit: Callable[..., Any]) -> Rule:
 
 
 def repeat_scalars(context: Any, values: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
-    """The operands, scalars broadcast to `shape`."""
+    """The operands, scalars broadcast to `shape`.
+
+    Args:
+        context: The lowering rule's context, which has the types of the operands.
+        values: The MLIR values of the operands.
+    """
     return [
         value if type.shape == shape else stablehlo.broadcast_in_dim(value, shape, ())
         for value, type in zip(values, context.in_types, strict=True)
@@ -275,7 +304,11 @@ def repeated(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def unbroadcast(ct: Any, type: ArrayType) -> Any:
-    """The cotangent of an operand that may have been repeated."""
+    """The cotangent of an operand that may have been repeated.
+
+    Args:
+        ct: The cotangent, of the shape of the result.
+    """
     if ct is None or type_of(ct).shape == type.shape:
         return ct
     return reduce_sum(ct, tuple(range(type_of(ct).ndim)))
@@ -286,6 +319,10 @@ def nary_jvp(bind: Callable[..., Any], rules_of: Sequence[Rule | None]) -> Rule:
 
     None marks an operand in which the result does not vary smoothly. A rule may return a tangent
     without dimensions; it is repeated.
+
+    Args:
+        bind: Applies the primitive: `bind(*operands, **params)`.
+        rules_of: A rule for each operand, or None.
     """
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
@@ -306,7 +343,11 @@ def nary_jvp(bind: Callable[..., Any], rules_of: Sequence[Rule | None]) -> Rule:
 
 
 def nary_transpose(rules_of: Sequence[Rule | None]) -> Rule:
-    """A transpose rule from one rule per operand, `rule(cotangent, *operands, **params)`."""
+    """A transpose rule from one rule per operand, `rule(cotangent, *operands, **params)`.
+
+    Args:
+        rules_of: A rule for each operand; None where it is not linear.
+    """
 
     def transpose(ct: Any, *values: Any, **params: Any) -> list[Any]:
         found: list[Any] = []
@@ -341,6 +382,10 @@ def nary(
     each operand, or is one for all, `(primals, tangents, **params)`, and `transpose` has one
     `(cotangent, *operands, **params)`; `result_dtype` maps the operands' dtype to the result's.
     Type rule, vmap and how an operand without dimensions is repeated follow.
+
+    Args:
+        name: What the operation is called in jaxprs and messages.
+        arity: How many operands there are.
 
     >>> from weft import dtypes
     >>> from weft.extend import elementwise
@@ -378,6 +423,16 @@ def unary(
 
     The other parameters are those of `nary`.
 
+    Args:
+        name: What the operation is called in jaxprs and messages.
+        accepts: The set of dtypes that the operand may have.
+        lower: The name of a StableHLO operation, or a lowering rule.
+        jvp: The tangent of the result from that of the operand; None where the result does not vary
+            smoothly.
+        transpose: The cotangent of the operand; None for an operation that is not linear.
+        result_dtype: From the operand's dtype to the result's; None for the same.
+        narrow: Whether narrow dtypes of the accepted kinds are accepted too.
+
     >>> from weft import dtypes
     >>> from weft.extend import elementwise
     >>> softening_p = elementwise.unary(
@@ -407,6 +462,12 @@ inexact = functools.partial(unary, accepts=dtypes.INEXACT)
 
 
 def comparison(name: str, *, accepts: DTypes, direction: str) -> Primitive:
-    """An elementwise comparison of two operands, giving booleans."""
+    """An elementwise comparison of two operands, giving booleans.
+
+    Args:
+        name: What the operation is called in jaxprs and messages.
+        accepts: The set of dtypes that operands may have.
+        direction: StableHLO's name of the comparison, such as "LT".
+    """
     lower = emit_with(lambda x, y: stablehlo.compare(x, y, direction))
     return nary(name, arity=2, accepts=accepts, lower=lower, result_dtype=lambda _: dtypes.bool_)

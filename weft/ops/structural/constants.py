@@ -40,6 +40,9 @@ def inline_consts(jaxpr: Jaxpr, consts: Sequence[Any]) -> Jaxpr:
     """Returns the jaxpr with its closed-over inputs replaced by constants.
 
     Raises LeakedTracerError if one of them is a traced value.
+
+    Args:
+        consts: The values of the closed-over inputs.
     """
     if not consts:
         return jaxpr

@@ -32,6 +32,9 @@ class KeyDType:
 
     `implementation` draws bits (see `weft.random.generator`); `key_shape` is the shape of one
     key's unsigned 32-bit integers.
+
+    Args:
+        name: The short name of the generator; the dtype is called `key<name>`.
     """
 
     __slots__ = ("implementation", "itemsize", "key_shape", "name", "short_name")
@@ -60,22 +63,40 @@ def _dtype_of(implementation: Any) -> KeyDType:
 
 
 def is_key(x: Any) -> bool:
-    """Returns whether a value is an array of random keys."""
+    """Returns whether a value is an array of random keys.
+
+    Args:
+        x: Any value.
+    """
     return type(type_of(x).dtype) is KeyDType
 
 
 def key_bits(keys: Any) -> Any:
-    """Returns the unsigned 32-bit integers of a key array, of shape keys.shape + key_shape."""
+    """Returns the unsigned 32-bit integers of a key array, of shape keys.shape + key_shape.
+
+    Args:
+        keys: An array of random keys.
+    """
     return key_bits_p.bind(keys)
 
 
 def wrap_key_bits(bits: Any, dtype: KeyDType) -> Any:
-    """Returns the key array with the given bits."""
+    """Returns the key array with the given bits.
+
+    Args:
+        bits: An array of uint32, whose last dimensions are `key_shape`.
+        dtype: The dtype of the keys.
+    """
     return wrap_key_bits_p.bind(bits, dtype=dtype)
 
 
 def through_bits(keys: Any, function: Callable[[Any], Any]) -> Any:
-    """Applies a function that moves whole keys to their bits, and makes keys of its result."""
+    """Applies a function that moves whole keys to their bits, and makes keys of its result.
+
+    Args:
+        keys: An array of random keys.
+        function: From the bits to bits; the last dimensions, `key_shape`, stay as they are.
+    """
     return wrap_key_bits(function(key_bits(keys)), type_of(keys).dtype)
 
 

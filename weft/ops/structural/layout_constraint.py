@@ -69,7 +69,13 @@ def _is_leaf(value: Any) -> bool:
 
 
 def constrain_layout(x: Any, layout: Layout | None, operation: str, what: str) -> Any:
-    """Returns one array with a constraint (None: as it is); `what` names it in errors."""
+    """Returns one array with a constraint (None: as it is); `what` names it in errors.
+
+    Args:
+        x: An array.
+        layout: The layout that the compiler has to give it.
+        operation: The operation's name in errors.
+    """
     if layout is None:
         return x
     if not isinstance(layout, Layout):
@@ -106,12 +112,23 @@ def no_layout(given: Any, operation: str, what: str, ndim: int) -> WeftTypeError
 
 
 def constraint_equation(x: Atom, constrained: Var, layout: Layout) -> Equation:
-    """Returns the equation that binds a value in a layout to another variable."""
+    """Returns the equation that binds a value in a layout to another variable.
+
+    Args:
+        x: The variable that is read.
+        constrained: The variable that is bound.
+        layout: The layout that the compiler has to give it.
+    """
     return Equation(layout_constraint_p, [x], {"layout": layout}, [constrained])
 
 
 def row_major_entry(atoms: Sequence[Atom], layouts: Sequence[Any]) -> tuple[list[Atom], Any]:
-    """Returns the operands of a loop, and the equations before it that make some row-major."""
+    """Returns the operands of a loop, and the equations before it that make some row-major.
+
+    Args:
+        atoms: The operands: variables and literals.
+        layouts: The layout that each is to have, or None.
+    """
     entering, eqns = list(atoms), []
     for i, (x, layout) in enumerate(zip(atoms, layouts, strict=True)):
         if layout is not None and layout.is_row_major:

@@ -36,7 +36,12 @@ Ints = tuple[int, ...]
 
 
 def canonical_axis(axis: int, ndim: int, operation: str) -> int:
-    """Returns an axis between 0 and ndim - 1. Raises AxisError if `axis` is out of range."""
+    """Returns an axis between 0 and ndim - 1. Raises AxisError if `axis` is out of range.
+
+    Args:
+        ndim: How many dimensions the array has.
+        operation: The operation's name in errors.
+    """
     index = integer_of(axis, operation, "an axis")
     if not -ndim <= index < ndim:
         message = f"{operation}: axis {axis} is out of range for an array of {ndim} dimensions"
@@ -46,7 +51,13 @@ def canonical_axis(axis: int, ndim: int, operation: str) -> int:
 
 
 def canonical_axes(axes: int | Sequence[int] | None, ndim: int, operation: str) -> tuple[int, ...]:
-    """Returns axes between 0 and ndim - 1 (None: all). Raises AxisError if one repeats."""
+    """Returns axes between 0 and ndim - 1 (None: all). Raises AxisError if one repeats.
+
+    Args:
+        axes: An axis or several, counted from the front or, if negative, from the end.
+        ndim: How many dimensions the array has.
+        operation: The operation's name in errors.
+    """
     if axes is None:
         return tuple(range(ndim))
     given = (axes,) if not isinstance(axes, (tuple, list)) else tuple(axes)
@@ -308,6 +319,10 @@ def move_dim(x: Any, source: int | None, target: int, size: int) -> Any:
 
     vmap rules bring mapped dimensions into line with it.
 
+    Args:
+        x: The array.
+        source: The index of the dimension in `x`, or None.
+
     >>> from weft.extend.interpreters import batching
     >>> batching.move_dim(np.ones((2, 3)), 1, 0, 3).shape, batching.move_dim(1.0, None, 0, 4).shape
     ((3, 2), (4,))
@@ -346,7 +361,13 @@ def _refuse_half(of: ArrayType) -> None:
 
 
 def reduced_shape(x: ArrayType, axes: tuple[int, ...], operation: str) -> tuple[int, ...]:
-    """Returns the shape without the given axes, which must be in range and distinct."""
+    """Returns the shape without the given axes, which must be in range and distinct.
+
+    Args:
+        x: The type of the operand.
+        axes: The axes to leave out, each between 0 and ndim - 1.
+        operation: The operation's name in errors.
+    """
     canonical_axes(axes, x.ndim, operation)
     return tuple(s for i, s in enumerate(x.shape) if i not in axes)
 
@@ -365,7 +386,12 @@ def reduce_sum_transpose(ct: Any, x: Any, *, axes: Ints) -> list[Any]:
 
 
 def reduce_vmap_axes(axes: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], int]:
-    """Returns the axes of a reduction of a mapped operand, and the result's mapped dimension."""
+    """Returns the axes of a reduction of a mapped operand, and the result's mapped dimension.
+
+    Args:
+        axes: The axes that one element is reduced along.
+        dim: The mapped dimension of the operand.
+    """
     moved = tuple(a + (a >= dim) for a in axes)
     return moved, dim - sum(a < dim for a in moved)
 

@@ -28,6 +28,9 @@ def zeros(type: ArrayType) -> Any:
 def instantiate(tangent: Any) -> Any:
     """Returns the tangent itself, or an array of zeros for a symbolic zero.
 
+    Args:
+        tangent: An array, or a `Zero`.
+
     >>> from weft.extend.core import ArrayType
     >>> from weft.extend.interpreters import ad
     >>> ad.instantiate(ad.Zero(ArrayType((2,), "float32")))

@@ -33,7 +33,11 @@ def _integers(values: tuple[int, ...]) -> ir.Attribute:
 
 
 def integers(values: Sequence[int]) -> ir.Attribute:
-    """`array<i64: …>`: axes, sizes, strides."""
+    """`array<i64: …>`: axes, sizes, strides.
+
+    Args:
+        values: The integers, of 64 bits each.
+    """
     return _integers(tuple(values))
 
 
@@ -51,7 +55,11 @@ def integer(value: int, bits: int = 64) -> ir.Attribute:
 
 @functools.cache
 def boolean(value: bool) -> ir.Attribute:
-    """`true` or `false`."""
+    """`true` or `false`.
+
+    Args:
+        value: The Python boolean.
+    """
     return ir.BoolAttr.get(value, context())
 
 
@@ -141,6 +149,9 @@ def to_attribute(value: Any) -> ir.Attribute:
 
     NumPy arrays become arrays of their own element type. An attribute passes unchanged. Raises
     WeftTypeError for anything else.
+
+    Args:
+        value: The Python value, or an attribute.
     """
     if isinstance(value, ir.Attribute):
         return value

@@ -66,7 +66,11 @@ def all_reduce(
     channel: int,
     combine: Callable[[ir.Value, ir.Value], ir.Value],
 ) -> list[ir.Value]:
-    """Combines the operands of all devices of a group; all get the result. One dtype in all."""
+    """Combines the operands of all devices of a group; all get the result. One dtype in all.
+
+    Args:
+        combine: Emits the sum, or another combination, of two scalars; it has to be associative.
+    """
     types = [value.type for value in operands]
     regions = [_combining(operands[0], combine)]
     return op("stablehlo.all_reduce", operands, types, _grouped(groups, channel), regions)
@@ -75,7 +79,11 @@ def all_reduce(
 def all_gather(
     operands: Sequence[ir.Value], groups: Groups, channel: int, dimension: int
 ) -> list[ir.Value]:
-    """Joins the operands of all devices of a group along a dimension; all get the result."""
+    """Joins the operands of all devices of a group along a dimension; all get the result.
+
+    Args:
+        dimension: The dimension along which the parts are joined, in the order of the group.
+    """
     size = len(groups[0])
     types = [_scaled(value.type, dimension, size, 1) for value in operands]
     config = {"all_gather_dim": attrs.integer(dimension), **_grouped(groups, channel)}
@@ -89,7 +97,12 @@ def reduce_scatter(
     dimension: int,
     combine: Callable[[ir.Value, ir.Value], ir.Value],
 ) -> ir.Value:
-    """Combines over a group and splits the result along a dimension, one part to each device."""
+    """Combines over a group and splits the result along a dimension, one part to each device.
+
+    Args:
+        dimension: The dimension that is split: part i goes to device i of the group.
+        combine: Emits the sum, or another combination, of two scalars; it has to be associative.
+    """
     made = _scaled(x.type, dimension, 1, len(groups[0]))
     config = {"scatter_dimension": attrs.integer(dimension), **_grouped(groups, channel)}
     return op("stablehlo.reduce_scatter", (x,), (made,), config, [_combining(x, combine)])[0]
@@ -102,7 +115,12 @@ def all_to_all(
     split_dimension: int,
     concat_dimension: int,
 ) -> list[ir.Value]:
-    """Splits along one dimension, sends part i to device i of the group, joins along the other."""
+    """Splits along one dimension, sends part i to device i of the group, joins along the other.
+
+    Args:
+        split_dimension: The dimension that is cut into as many parts as a group has devices.
+        concat_dimension: The dimension along which the received parts are joined.
+    """
     size = len(groups[0])
     types = [
         _scaled(_scaled(value.type, split_dimension, 1, size), concat_dimension, size, 1)
@@ -119,7 +137,11 @@ def all_to_all(
 
 
 def collective_permute(x: ir.Value, pairs: Sequence[tuple[int, int]], channel: int) -> ir.Value:
-    """Sends x from source to target for each pair; a device that receives nothing gets zeros."""
+    """Sends x from source to target for each pair; a device that receives nothing gets zeros.
+
+    Args:
+        pairs: The (source, target) positions of devices; no source and no target occurs twice.
+    """
     rows = tuple((int(source), int(target)) for source, target in pairs)
     config = {"source_target_pairs": attrs.table(rows, 2), "channel_handle": _channel(channel)}
     return op1("stablehlo.collective_permute", (x,), x.type, config)
@@ -163,6 +185,11 @@ def mesh(
 
     `device_ids` are the positions of the mesh's devices, in row-major order, where they are not
     0, 1, 2, …
+
+    Args:
+        module: The module that gets the declaration.
+        axes: The (name, size) of each axis.
+        name: The symbol that is wanted; it gets a number where it is taken.
     """
     symbol = module.symbol(name)
     with unknown_location(), module.insertion_point():
@@ -187,6 +214,10 @@ def sharding(
     None for a dimension leaves it to the compiler; with `left_open` it may split every dimension
     further. `replicated` axes are not to be used by the compiler; over `unreduced` ones the array
     is a pending sum.
+
+    Args:
+        mesh_name: The symbol of the mesh, as `mesh` returns it.
+        dimensions: For each dimension the names of mesh axes, or None.
     """
     with context():
         parts = [
@@ -206,7 +237,12 @@ def sharding(
 
 def on_one_device(operation: ir.Operation, mesh_name: str) -> None:
     """Assigns an operation to one device, the only one of a mesh without axes; the others get its
-    results from there."""
+    results from there.
+
+    Args:
+        operation: The operation to assign.
+        mesh_name: The symbol of the mesh that consists of this device.
+    """
     with context():
         whole = sdy.TensorShardingAttr.get(mesh_name, [])
         operation.attributes["sdy.sharding"] = sdy.TensorShardingPerValueAttr.get(
@@ -220,7 +256,11 @@ def sharding_constraint(x: ir.Value, how: ir.Attribute) -> ir.Value:
 
 
 def inspect_sharding(x: ir.Value, key: bytes) -> None:
-    """Has the compiler tell how it splits a value to the function of a key (`op_sharding.key`)."""
+    """Has the compiler tell how it splits a value to the function of a key (`op_sharding.key`).
+
+    Args:
+        key: The key under which the function is registered, as bytes.
+    """
     config = {
         "call_target_name": attrs.string("InspectSharding"),
         "api_version": attrs.integer(1, 32),
@@ -231,7 +271,11 @@ def inspect_sharding(x: ir.Value, key: bytes) -> None:
 
 
 def sharding_group(values: Sequence[ir.Value], number: int) -> None:
-    """Ties the shardings of values of one shape together; `number` tells the groups apart."""
+    """Ties the shardings of values of one shape together; `number` tells the groups apart.
+
+    Args:
+        values: Values of the module that is built.
+    """
     for x in values:
         op("sdy.sharding_group", (x,), [], {"group_id": attrs.integer(number, 64)})
 
@@ -248,6 +292,12 @@ def manual_computation(
     """Runs a body on the blocks that each device holds; the body does its own communication.
 
     `argument_types` are the types of blocks, `result_types` those of whole arrays.
+
+    Args:
+        in_shardings: How each operand is split into the blocks that the body gets.
+        out_shardings: How each result is put together from the blocks that the body returns.
+        manual_axes: The names of the mesh axes along which the body communicates.
+        body: Emits the computation of one device, from a list of blocks to a list of blocks.
     """
     with context():
         config = {

@@ -186,14 +186,24 @@ zeta = _binary("chlo.zeta")
 
 
 def complex_(real_part: ir.Value, imaginary_part: ir.Value) -> ir.Value:
-    """The complex array of two real ones."""
+    """The complex array of two real ones.
+
+    Args:
+        real_part: The real parts, float32 or float64.
+        imaginary_part: The imaginary parts, of the type of the real ones.
+    """
     kind = real_part.type
     made = ranked(kind.shape, ir.ComplexType.get(kind.element_type))
     return op1("stablehlo.complex", (real_part, imaginary_part), made)
 
 
 def reduce_precision(x: ir.Value, exponent_bits: int, mantissa_bits: int) -> ir.Value:
-    """Rounds to the numbers that a narrower floating-point format has, in the same type."""
+    """Rounds to the numbers that a narrower floating-point format has, in the same type.
+
+    Args:
+        exponent_bits: How many bits the exponent of the narrower format has.
+        mantissa_bits: How many bits of the fraction the narrower format stores.
+    """
     config = {
         "exponent_bits": attrs.integer(exponent_bits, 32),
         "mantissa_bits": attrs.integer(mantissa_bits, 32),
@@ -210,7 +220,11 @@ def _comparison(direction: str, kind: str) -> dict[str, ir.Attribute]:
 
 
 def compare(x: ir.Value, y: ir.Value, direction: str, kind: str | None = None) -> ir.Value:
-    """Elementwise EQ, NE, LT, LE, GT or GE; `kind` TOTALORDER orders NaN and signed zeros too."""
+    """Elementwise EQ, NE, LT, LE, GT or GE; `kind` TOTALORDER orders NaN and signed zeros too.
+
+    Args:
+        direction: The name of the comparison: "EQ", "NE", "LT", "LE", "GT" or "GE".
+    """
     both = x.type
     attributes = _comparison(direction, kind or _comparison_kind(both.element_type))
     return op1("stablehlo.compare", (x, y), _boolean(both), attributes)
@@ -223,10 +237,21 @@ def _comparison_kind(element: ir.Type) -> str:
 
 
 def select(predicate: ir.Value, on_true: ir.Value, on_false: ir.Value) -> ir.Value:
-    """Elementwise choice; the predicate may be a scalar."""
+    """Elementwise choice; the predicate may be a scalar.
+
+    Args:
+        predicate: Booleans: of the shape of the choices, or without dimensions.
+        on_true: The values where the predicate is true.
+        on_false: The values elsewhere, of the same type.
+    """
     return op1("stablehlo.select", (predicate, on_true, on_false), on_true.type)
 
 
 def clamp(low: ir.Value, x: ir.Value, high: ir.Value) -> ir.Value:
-    """x kept between two bounds, which may be scalars."""
+    """x kept between two bounds, which may be scalars.
+
+    Args:
+        low: The lower bound, of the dtype of x.
+        high: The upper bound, of the dtype of x.
+    """
     return op1("stablehlo.clamp", (low, x, high), x.type)

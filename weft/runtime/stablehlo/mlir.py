@@ -147,7 +147,11 @@ def _make_element_type(dtype: np.dtype[Any]) -> ir.Type:
 
 
 def dtype_of(element: ir.Type) -> np.dtype[Any]:
-    """The NumPy dtype of an MLIR element type (the inverse of `element_type`)."""
+    """The NumPy dtype of an MLIR element type (the inverse of `element_type`).
+
+    Args:
+        element: The MLIR element type.
+    """
     found = _dtypes.get(element)
     if found is None:
         kinds = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "c8", "c16")
@@ -158,7 +162,11 @@ def dtype_of(element: ir.Type) -> np.dtype[Any]:
 
 
 def ranked(shape: Sequence[int], element: ir.Type) -> ir.Type:
-    """The tensor type of a shape and an MLIR element type."""
+    """The tensor type of a shape and an MLIR element type.
+
+    Args:
+        element: The MLIR type of one element.
+    """
     key = (tuple(shape), element)
     found = _tensor_types.get(key)
     if found is None:
@@ -173,7 +181,11 @@ def tensor_type(shape: Sequence[int], dtype: DTypeLike) -> ir.Type:
 
 
 def array_type_to_ir(array_type: ArrayTypeLike) -> ir.Type:
-    """The tensor type of an array type (which is hash-consed, so the look-up is by identity)."""
+    """The tensor type of an array type (which is hash-consed, so the look-up is by identity).
+
+    Args:
+        array_type: An `ArrayType`, or anything with `shape` and `dtype`.
+    """
     found = _array_types.get(array_type)
     if found is None:
         found = tensor_type(array_type.shape, array_type.dtype)
@@ -202,6 +214,12 @@ def location(file: str, line: int, function: str, name_stack: str = "") -> ir.Lo
 
     XLA shows the name stack as `op_name`, and file, line and function as the source of the
     operation, in the text of an executable and in profiles.
+
+    Args:
+        file: The path of the file.
+        line: The line in the file, counted from 1.
+        function: The name of the Python function that holds the line.
+        name_stack: Names of transformations and scopes, joined by slashes.
     """
     place = ir.Location.file(file, line, 0, context())
     place = ir.Location.name(function, place, context())
@@ -225,7 +243,13 @@ def op1(
     result_type: ir.Type,
     attributes: Attributes | None = None,
 ) -> ir.Value:
-    """Emits an operation with one result at the current insertion point."""
+    """Emits an operation with one result at the current insertion point.
+
+    Args:
+        name: The operation's full name, such as "stablehlo.add".
+        result_type: The MLIR type of the result.
+        attributes: The operation's attributes, by name.
+    """
     try:
         return _create(name, (result_type,), operands, attributes).result
     except TypeError as error:
@@ -239,7 +263,13 @@ def op(
     attributes: Attributes | None = None,
     regions: Sequence[Region] = (),
 ) -> list[ir.Value]:
-    """Emits an operation, with the bodies of its regions, at the current insertion point."""
+    """Emits an operation, with the bodies of its regions, at the current insertion point.
+
+    Args:
+        name: The operation's full name, such as "stablehlo.add".
+        attributes: The operation's attributes, by name.
+        regions: For each region the types of its arguments, and what emits its body.
+    """
     try:
         made = _create(name, result_types, operands, attributes, None, len(regions))
     except TypeError as error:
@@ -295,6 +325,11 @@ class Function:
 
     The block sets context, insertion point and an unknown location, returns the function itself
     (whose `arguments` are the parameters), and has to end with `return_`.
+
+    Args:
+        name: The function's symbol in the module.
+        operation: The `func.func` operation, whose region is empty so far.
+        argument_types: The MLIR types of the parameters.
     """
 
     __slots__ = ("_entered", "_ip", "arguments", "name", "operation")
@@ -334,6 +369,11 @@ class Module:
     """A module under construction: functions under unique names, and the module's attributes.
 
     `ir` is the MLIR module, ready to be compiled once every function has returned.
+
+    Args:
+        name: The module's symbol.
+        attributes: Further attributes of the module, by name.
+        num_partitions: How many devices run parts of the module.
     """
 
     __slots__ = ("_symbols", "ir")
@@ -418,7 +458,11 @@ class Module:
 
 
 def verify(module: ir.Module) -> None:
-    """Raises WeftError with the offending operation and its line if the module breaks a rule."""
+    """Raises WeftError with the offending operation and its line if the module breaks a rule.
+
+    Args:
+        module: The MLIR module to check.
+    """
     try:
         module.operation.verify()
     except ir.MLIRError as error:
@@ -458,7 +502,11 @@ def private_copy(module: ir.Module) -> ir.Module:
 
 
 def parse(text: str | bytes) -> ir.Module:
-    """A module from StableHLO text or bytecode."""
+    """A module from StableHLO text or bytecode.
+
+    Args:
+        text: The module's text, or its bytecode.
+    """
     return ir.Module.parse(text, context())
 
 

@@ -51,7 +51,18 @@ def _dot_numbers(
 class ProductAlgorithm(NamedTuple):
     """An algorithm for products, as in the StableHLO specification: the numbers that it multiplies
     and adds up, and of how many parts each operand is made; whether XLA has it on the CPU, the
-    dtype that operands are converted to before (None: any), and that of the product."""
+    dtype that operands are converted to before (None: any), and that of the product.
+
+    Args:
+        factors: The MLIR type of the numbers that are multiplied, such as "bf16".
+        sums: The MLIR type in which products are added up, such as "f32".
+        components: Into how many parts each operand is split.
+        products: How many products of parts are added up for one result.
+        imprecise: Whether some products may be added up less exactly.
+        on_cpu: Whether XLA has the algorithm on the CPU.
+        stored: The dtype that operands are converted to before; None for any.
+        summed: The dtype of the product.
+    """
 
     factors: str
     sums: str
@@ -118,7 +129,14 @@ def dot_general(
     dtype: DTypeLike | None = None,
 ) -> ir.Value:
     """Sums products over the contracted dimensions; the result has the batch dimensions first, then
-    what remains of lhs, then what remains of rhs. `dtype` is the result's, by default lhs's."""
+    what remains of lhs, then what remains of rhs. `dtype` is the result's, by default lhs's.
+
+    Args:
+        contracting: The dimensions of lhs, and those of rhs, over which products are summed.
+        batch: The dimensions of lhs, and those of rhs, whose elements are multiplied one by one.
+        precision: "DEFAULT", "HIGH" or "HIGHEST", a pair for the two operands, or the name of an
+            algorithm; None for the default.
+    """
     pairs = (tuple(contracting[0]), tuple(contracting[1]))
     batches = (tuple(batch[0]), tuple(batch[1]))
     left, right = lhs.type.shape, rhs.type.shape
@@ -136,7 +154,19 @@ def dot_general(
 
 
 class ConvDimensions(NamedTuple):
-    """The dimension numbers of a convolution, named as in the StableHLO specification."""
+    """The dimension numbers of a convolution, named as in the StableHLO specification.
+
+    Args:
+        input_batch: The dimension of the left operand that counts examples.
+        input_feature: The dimension of the left operand that counts channels.
+        input_spatial: The dimensions of the left operand over which the window moves, in order.
+        kernel_input_feature: The dimension of the right operand that counts input channels.
+        kernel_output_feature: The dimension of the right operand that counts output channels.
+        kernel_spatial: The dimensions of the right operand that make up the window, in order.
+        output_batch: The dimension of the result that counts examples.
+        output_feature: The dimension of the result that counts channels.
+        output_spatial: The dimensions of the result that count positions of the window, in order.
+    """
 
     input_batch: int
     input_feature: int
@@ -169,7 +199,23 @@ def convolution(
     batch_group_count: int = 1,
     precision: str | tuple[str, str] | None = None,
 ) -> ir.Value:
-    """Slides rhs over lhs; padding may be negative."""
+    """Slides rhs over lhs; padding may be negative.
+
+    Args:
+        lhs: The array over which the window slides.
+        rhs: The window's weights.
+        result_type: The tensor type of the result.
+        dimensions: Which dimensions of operands and result count examples, channels and positions.
+        strides: How far the window moves, per spatial dimension.
+        padding: How many zeros are added (before, after), per spatial dimension.
+        lhs_dilation: The distance between elements of lhs, zeros between them; None for 1.
+        rhs_dilation: The distance between elements of the window; None for 1.
+        window_reversal: Whether the window is read backwards, per spatial dimension; None for not.
+        feature_group_count: Into how many groups, convolved apart, channels are split.
+        batch_group_count: Into how many groups, convolved apart, examples are split.
+        precision: "DEFAULT", "HIGH" or "HIGHEST", or a pair for the two operands; None for the
+            default.
+    """
     spatial = len(strides)
     ones = (1,) * spatial
     config = {
@@ -190,7 +236,12 @@ def convolution(
 
 
 def fft(x: ir.Value, kind: str, lengths: Sequence[int]) -> ir.Value:
-    """FFT, IFFT, RFFT or IRFFT over the last dimensions, of the given (real) lengths."""
+    """FFT, IFFT, RFFT or IRFFT over the last dimensions, of the given (real) lengths.
+
+    Args:
+        kind: "FFT", "IFFT", "RFFT" or "IRFFT".
+        lengths: The lengths of the transformed dimensions, which are the last ones.
+    """
     shape, element = list(x.type.shape), x.type.element_type
     if kind == "RFFT":
         shape[-1] = lengths[-1] // 2 + 1
@@ -203,7 +254,12 @@ def fft(x: ir.Value, kind: str, lengths: Sequence[int]) -> ir.Value:
 
 
 def cholesky(a: ir.Value, lower: bool = True) -> ir.Value:
-    """The Cholesky factor of each matrix; the other triangle is not defined."""
+    """The Cholesky factor of each matrix; the other triangle is not defined.
+
+    Args:
+        a: Symmetric or Hermitian matrices, in the last two dimensions; only one triangle is read.
+        lower: Whether the lower triangle is read and the factor is lower triangular.
+    """
     return op1("stablehlo.cholesky", (a,), a.type, {"lower": attrs.boolean(lower)})
 
 
@@ -216,7 +272,15 @@ def triangular_solve(
     unit_diagonal: bool = False,
     transpose_a: str = "NO_TRANSPOSE",
 ) -> ir.Value:
-    """Solves op(a) x = b or x op(a) = b; `transpose_a` is NO_TRANSPOSE, TRANSPOSE or ADJOINT."""
+    """Solves op(a) x = b or x op(a) = b; `transpose_a` is NO_TRANSPOSE, TRANSPOSE or ADJOINT.
+
+    Args:
+        a: Triangular matrices, in the last two dimensions; only one triangle is read.
+        b: The right-hand sides, matrices in the last two dimensions.
+        left_side: Whether op(a) x = b is solved, and not x op(a) = b.
+        lower: Whether the lower triangle of `a` is read, and not the upper one.
+        unit_diagonal: Whether the diagonal of `a` counts as ones and is not read.
+    """
     config = {
         "left_side": attrs.boolean(left_side),
         "lower": attrs.boolean(lower),
@@ -229,7 +293,13 @@ def triangular_solve(
 def rng_bit_generator(
     state: ir.Value, shape: Sequence[int], dtype: DTypeLike, algorithm: str = "THREE_FRY"
 ) -> tuple[ir.Value, ir.Value]:
-    """The next state (64-bit words) and random bits, by THREE_FRY, PHILOX or DEFAULT."""
+    """The next state (64-bit words) and random bits, by THREE_FRY, PHILOX or DEFAULT.
+
+    Args:
+        state: The state, a vector of uint64.
+        dtype: An unsigned dtype: that of the random bits.
+        algorithm: "THREE_FRY", "PHILOX", or "DEFAULT" for the platform's choice.
+    """
     config = {"rng_algorithm": attrs.enumerated("RngAlgorithm", algorithm)}
     types = (state.type, tensor_type(shape, dtype))
     new_state, bits = op("stablehlo.rng_bit_generator", (state,), types, config)
@@ -238,7 +308,12 @@ def rng_bit_generator(
 
 def top_k(x: ir.Value, k: int, largest: bool = True) -> tuple[ir.Value, ir.Value]:
     """The k largest (or smallest) elements along the last dimension, sorted, and their indices
-    (int32)."""
+    (int32).
+
+    Args:
+        k: How many elements are taken, an int.
+        largest: Whether the largest are taken, and not the smallest.
+    """
     shape = [*x.type.shape[:-1], k]
     types = (ranked(shape, x.type.element_type), tensor_type(shape, np.int32))
     config = {"k": attrs.integer(k), "largest": attrs.boolean(largest)}
@@ -257,7 +332,11 @@ def call(
     inline: bool = True,
 ) -> list[ir.Value]:
     """Calls a function of the module, which XLA compiles as a part of the caller, or once for all
-    calls that it may not `inline`."""
+    calls that it may not `inline`.
+
+    Args:
+        symbol: The symbol of the function that is called.
+    """
     attributes = {"callee": attrs.symbol(symbol)}
     if not inline:
         attributes["mhlo.frontend_attributes"] = attrs.dictionary({"inlineable": "false"})
@@ -272,7 +351,14 @@ def composite(
     version: int,
     attributes: Mapping[str, Any],
 ) -> list[ir.Value]:
-    """The operation of a name, with the function of the module that says what it computes."""
+    """The operation of a name, with the function of the module that says what it computes.
+
+    Args:
+        name: The operation's name, with a namespace, such as "my.gelu".
+        decomposition: The symbol of the function that computes the same.
+        version: The version of the operation's meaning.
+        attributes: The operation's parameters, as Python values by name.
+    """
     config = {
         "name": attrs.string(name),
         "decomposition": attrs.symbol(decomposition),
@@ -283,7 +369,12 @@ def composite(
 
 
 def rng_uniform(low: ir.Value, high: ir.Value, shape: Sequence[int], dtype: DTypeLike) -> ir.Value:
-    """Random numbers from low on and below high, from a state that the runtime holds."""
+    """Random numbers from low on and below high, from a state that the runtime holds.
+
+    Args:
+        low: The lower bound, a scalar.
+        high: The upper bound, a scalar.
+    """
     config = {"rng_distribution": attrs.enumerated("RngDistribution", "UNIFORM")}
     lengths = np.asarray(shape, np.int64)
     value = {"value": attrs.elements(lengths, lengths.shape)}
@@ -292,7 +383,11 @@ def rng_uniform(low: ir.Value, high: ir.Value, shape: Sequence[int], dtype: DTyp
 
 
 def optimization_barrier(values: Sequence[ir.Value]) -> list[ir.Value]:
-    """The values unchanged, which the compiler may not move or merge computations across."""
+    """The values unchanged, which the compiler may not move or merge computations across.
+
+    Args:
+        values: Values of the module that is built; all are ready before one of the results is.
+    """
     return op("stablehlo.optimization_barrier", values, [value.type for value in values])
 
 
@@ -315,6 +410,13 @@ def custom_call(
     function interface (the default for it); a string goes with version 2. Layouts are minor to
     major, one for each operand or result; `operand_output_aliases` maps operands to the results
     that share their memory.
+
+    Args:
+        api_version: The version of XLA's calling convention; None for the one that fits the config.
+        has_side_effect: Whether the call stays though nothing reads its results.
+        operand_layouts: The order of dimensions in memory of each operand; None leaves it to XLA.
+        result_layouts: The order of dimensions in memory of each result; None leaves it to XLA.
+        called_computations: The symbols of functions of the module that the handler may run.
     """
     typed = not isinstance(backend_config, str)
     config: dict[str, ir.Attribute] = {
@@ -341,7 +443,11 @@ def custom_call(
 
 
 def memory_placement(x: ir.Value, kind: str) -> ir.Value:
-    """The value in memory of the device of this kind, for compilers that know several."""
+    """The value in memory of the device of this kind, for compilers that know several.
+
+    Args:
+        kind: The kind of memory, such as "device" or "pinned_host".
+    """
     (moved,) = custom_call("annotate_device_placement", [x], [x.type], has_side_effect=True)
     add_metadata(moved, {"_xla_buffer_placement": kind})
     return moved
@@ -349,7 +455,12 @@ def memory_placement(x: ir.Value, kind: str) -> ir.Value:
 
 def add_metadata(x: ir.Value, pairs: Mapping[str, str]) -> None:
     """Adds names and values for passes of XLA to the operation that computes a value; those that it
-    has already stay. An argument has no operation, and nothing is added."""
+    has already stay. An argument has no operation, and nothing is added.
+
+    Args:
+        x: The value whose operation gets them.
+        pairs: The values to add, by name; both are strings.
+    """
     if isinstance(x.owner, ir.Block):
         return
     attributes = x.owner.operation.attributes

@@ -38,6 +38,10 @@ def reduce(
 
     `body(accumulated, new)` is given two lists of scalars, one of each operand, and returns the
     list of combined ones. It has to be associative, with `inits` (scalars) neutral.
+
+    Args:
+        dimensions: The dimensions that disappear.
+        body: Emits the combination of two elements.
     """
     gone = set(dimensions)
     shape = [n for axis, n in enumerate(operands[0].type.shape) if axis not in gone]
@@ -66,6 +70,16 @@ def reduce_window(
     """Combines the elements of each window; padding adds the initial value around the operands.
 
     The body is that of `reduce`.
+
+    Args:
+        inits: A scalar per operand, neutral for the body.
+        body: Emits the combination of two elements, as for `reduce`.
+        window: The lengths of the window, per dimension.
+        strides: How far the window moves, per dimension; None for 1.
+        padding: How many elements are added (before, after), per dimension; None for none.
+        base_dilation: The distance between elements of the operands, which is filled with the
+            initial value; None for 1.
+        window_dilation: The distance between elements of the window; None for 1.
     """
     ones = (1,) * len(window)
     steps = tuple(strides) if strides is not None else ones
@@ -101,7 +115,17 @@ def select_and_scatter(
     strides: Sequence[int],
     padding: Sequence[tuple[int, int]],
 ) -> ir.Value:
-    """Combines each source element into the result where `select` picks from the window."""
+    """Combines each source element into the result where `select` picks from the window.
+
+    Args:
+        operand: The array in whose windows positions are picked.
+        source: One element per window.
+        init: The scalar with which every element of the result begins.
+        combine: Emits the combination of two scalars that fall on one position.
+        window: The lengths of the window, per dimension.
+        strides: How far the window moves, per dimension.
+        padding: How many elements are added to the operand (before, after), per dimension.
+    """
     config = {
         "window_dimensions": attrs.integers(window),
         "window_strides": attrs.integers(strides),
@@ -123,6 +147,11 @@ def sort(operands: Values, dimension: int, stable: bool, comparator: Combine) ->
 
     The comparator gets the elements of the left and of the right position (one of each operand) and
     returns a list of one boolean: whether left goes before right.
+
+    Args:
+        dimension: The dimension along which elements are sorted.
+        stable: Whether equal elements keep their order.
+        comparator: Emits the comparison of two positions.
     """
     types = [kind for kind in _scalars(operands) for _ in range(2)]
     config = {"dimension": attrs.integer(dimension), "is_stable": attrs.boolean(stable)}
@@ -132,7 +161,21 @@ def sort(operands: Values, dimension: int, stable: bool, comparator: Combine) ->
 
 
 class ScatterDimensions(NamedTuple):
-    """The dimension numbers of a scatter, named as in the StableHLO specification."""
+    """The dimension numbers of a scatter, named as in the StableHLO specification.
+
+    Args:
+        update_window_dims: The dimensions of the updates that run through a block.
+        inserted_window_dims: The dimensions of the operand in which blocks have length 1 and which
+            the updates do not have.
+        input_batching_dims: The dimensions of the operand that are paired with those of the
+            indices.
+        scatter_indices_batching_dims: The dimensions of the indices that are paired with
+            `input_batching_dims`.
+        scatter_dims_to_operand_dims: The dimension of the operand that each component of an index
+            belongs to.
+        index_vector_dim: The dimension of the indices that holds the components; the rank where an
+            index is one number.
+    """
 
     update_window_dims: tuple[int, ...] = ()
     inserted_window_dims: tuple[int, ...] = ()
@@ -158,7 +201,16 @@ def scatter(
     unique_indices: bool = False,
 ) -> list[ir.Value]:
     """Combines updates into the operands at the listed positions; those out of bounds are dropped.
-    `body(elements, updates)` is given two lists of scalars and returns one."""
+    `body(elements, updates)` is given two lists of scalars and returns one.
+
+    Args:
+        indices: The positions of blocks, integers along the dimension `index_vector_dim`.
+        updates: The blocks that are combined into each operand.
+        dimensions: Which dimensions of operands, indices and updates belong together.
+        body: Emits the combination of an element with its update.
+        indices_are_sorted: Whether the caller promises that the positions are in order.
+        unique_indices: Whether the caller promises that no position occurs twice.
+    """
     config = {
         "scatter_dimension_numbers": _scatter_numbers(dimensions),
         "indices_are_sorted": attrs.boolean(indices_are_sorted),
@@ -182,6 +234,9 @@ def case(
     """Runs branch number `index` (an int32 scalar); out of range, the last one.
 
     Branches take no arguments: they use the values around them, and return lists of values.
+
+    Args:
+        branches: What emits each branch; the result types of all are the same.
     """
     regions = [((), _without_arguments(branch)) for branch in branches]
     return op("stablehlo.case", (index,), result_types, None, regions)
@@ -193,7 +248,13 @@ def if_(
     on_false: Callable[[], Values],
     result_types: Sequence[ir.Type],
 ) -> list[ir.Value]:
-    """Runs one of two branches, which take no arguments and return lists of values."""
+    """Runs one of two branches, which take no arguments and return lists of values.
+
+    Args:
+        predicate: A boolean scalar.
+        on_true: Emits the branch that runs where the predicate is true.
+        on_false: Emits the other branch, with results of the same types.
+    """
     regions = [((), _without_arguments(branch)) for branch in (on_true, on_false)]
     return op("stablehlo.if", (predicate,), result_types, None, regions)
 
@@ -206,6 +267,10 @@ def while_(
     """Runs the body while the condition (a boolean scalar) holds; types stay the same.
 
     Both are given the list of values; the body returns the list of the next ones.
+
+    Args:
+        condition: Emits the condition from the list of values.
+        body: Emits one step from the list of values.
     """
     types = [value.type for value in operands]
     regions = [(types, lambda state: [condition(state)]), (types, body)]
