@@ -21,6 +21,9 @@ uint32 uint64
 def is_supported_dtype(dtype: Any) -> bool:
     """Whether arrays of a dtype can be shared: one of 8 bits or more that NumPy or others have.
 
+    Args:
+        dtype: A dtype, or its name.
+
     >>> import weft.dlpack
     >>> weft.dlpack.is_supported_dtype("bfloat16"), weft.dlpack.is_supported_dtype("int4")
     (True, False)

@@ -32,7 +32,11 @@ def stored_type(type: ArrayType) -> ArrayType:
 
 
 def stored_layout(layout: Layout, type: ArrayType) -> Layout:
-    """The layout as stored: the integers of a random key are side by side."""
+    """The layout as stored: the integers of a random key are side by side.
+
+    Args:
+        layout: The layout as users see it.
+    """
     ndim = stored_type(type).ndim
     if ndim == layout.ndim:
         return layout
@@ -41,7 +45,11 @@ def stored_layout(layout: Layout, type: ArrayType) -> Layout:
 
 def layout_mode(layout: Any, type: ArrayType) -> Any:
     """The attribute by which an argument or result of a module asks XLA for a layout: a Layout,
-    None for the default one, or `Layout.AUTO`."""
+    None for the default one, or `Layout.AUTO`.
+
+    Args:
+        layout: The layout that is asked for.
+    """
     if layout is None or layout is Layout.AUTO:
         return xla_layouts.layout_mode("default" if layout is None else "auto")
     how = stored_layout(layout, type)

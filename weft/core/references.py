@@ -25,6 +25,9 @@ class RefType(Immutable):
 
     `memory_space` and `kind` are for programs that say them: weft has one memory for references.
 
+    Args:
+        inner_aval: The type of the array.
+
     >>> from weft.ref import AbstractRef
     >>> AbstractRef(weft.typeof(jnp.ones(3)))
     Ref{f32[3]}

@@ -364,7 +364,11 @@ lower_for_platform: dict[tuple[Any, str], Rule] = {}
 
 
 class Zero:
-    """A symbolic zero: a tangent or cotangent of the given type that is not computed."""
+    """A symbolic zero: a tangent or cotangent of the given type that is not computed.
+
+    Args:
+        type: The type of the tangent: its shape and dtype.
+    """
 
     __slots__ = ("type",)
 

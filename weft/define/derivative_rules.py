@@ -49,7 +49,11 @@ def zeros_like_aval(aval: ArrayType) -> Any:
 
 
 def is_undefined_primal(x: Any) -> bool:
-    """Whether a transpose rule got a linear operand, which has a type and no value."""
+    """Whether a transpose rule got a linear operand, which has a type and no value.
+
+    Args:
+        x: An operand as the transpose rule gets it.
+    """
     return type(x) is LinearOperand
 
 
@@ -176,6 +180,9 @@ def defbilinear(primitive: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
 
     `lhs_rule(cotangent, x, y, **params)` returns the cotangent of `x`, `rhs_rule` that of `y`; the
     operand whose cotangent it is has a type and no value.
+
+    Args:
+        lhs_rule: The rule for the first operand.
     """
 
     def first(tangent: Any, x: Any, y: Any, **params: Any) -> Any:

@@ -29,6 +29,9 @@ def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
     """The CPU devices on the hosts of devices, or the mesh of these: CPU devices themselves.
 
     Raises WeftNotImplementedError for other devices.
+
+    Args:
+        devices_or_mesh: A sequence of devices, or a mesh.
     """
     of_mesh = isinstance(devices_or_mesh, Mesh)
     devices = devices_or_mesh.devices.ravel().tolist() if of_mesh else list(devices_or_mesh)
@@ -133,6 +136,9 @@ def colocated_python(fun: Callable[..., Any]) -> ColocatedFunction:
     devices=)` says what is known about a call in advance. Raises WeftTypeError for arguments that
     are not arrays, WeftValueError for a call without arrays and devices, and for types other than
     those it was specialized for, and WeftNotImplementedError for devices that are not CPU devices.
+
+    Args:
+        fun: A function from trees of arrays to trees of arrays.
 
     >>> from weft.experimental.colocated_python import colocated_python
     >>> colocated_python(lambda x: x + 1)(jnp.arange(3))

@@ -19,6 +19,9 @@ def compute_on(compute_type: str) -> Iterator[None]:
     """A context whose operations run on the host ("device_host"). On the CPU they always do.
 
     Raises WeftNotImplementedError on other devices, and for other kinds of computing.
+
+    Args:
+        compute_type: Where operations run: "device_host".
     """
     if compute_type not in ("device_host", "device") or (
         compute_type == "device_host" and client.default_backend() != "cpu"

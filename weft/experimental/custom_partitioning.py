@@ -23,21 +23,35 @@ BATCHING = "…"
 
 
 class CompoundFactor(tuple[str, ...]):
-    """Several factors that make one dimension."""
+    """Several factors that make one dimension.
+
+    Args:
+        factors: The names of the factors, the slowest first.
+    """
 
     def __new__(cls, *factors: str) -> CompoundFactor:
         return super().__new__(cls, factors)
 
 
 class ArrayMapping(tuple[Any, ...]):
-    """The factors of the dimensions of one array."""
+    """The factors of the dimensions of one array.
+
+    Args:
+        dimensions: The factor of each dimension: a name, or a `CompoundFactor`.
+    """
 
     def __new__(cls, *dimensions: Any) -> ArrayMapping:
         return super().__new__(cls, dimensions)
 
 
 class SdyShardingRule(NamedTuple):
-    """The factors of operands and results, and the sizes of factors."""
+    """The factors of operands and results, and the sizes of factors.
+
+    Args:
+        operand_mappings: The factors of each operand.
+        result_mappings: The factors of each result.
+        factor_sizes: The sizes of factors that no dimension alone shows, by name.
+    """
 
     operand_mappings: Sequence[ArrayMapping]
     result_mappings: Sequence[ArrayMapping]
@@ -46,6 +60,10 @@ class SdyShardingRule(NamedTuple):
 
 class custom_partitioning:
     """A function with a rule for its partitioning: computed as `weft.jit` of it.
+
+    Args:
+        fun: A function of arrays.
+        static_argnums: The positions of arguments that are no arrays, as for `weft.jit`.
 
     >>> from weft.experimental.custom_partitioning import custom_partitioning
     >>> f = custom_partitioning(lambda x: 2 * x)

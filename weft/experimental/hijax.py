@@ -41,13 +41,21 @@ def not_traced(what: str, operation: str) -> WeftNotImplementedError:
 
 
 class aval_property(NamedTuple):
-    """A property of traced values of a type, declared in the class of the type."""
+    """A property of traced values of a type, declared in the class of the type.
+
+    Args:
+        fget: From the traced value to the property.
+    """
 
     fget: Callable[[Any], Any]
 
 
 class aval_method(NamedTuple):
-    """A method of traced values of a type, declared in the class of the type."""
+    """A method of traced values of a type, declared in the class of the type.
+
+    Args:
+        fun: The method, whose first argument is the traced value.
+    """
 
     fun: Callable[..., Any]
 
@@ -72,7 +80,11 @@ control_flow_allowed_effects = AllowedEffects()
 
 @dataclasses.dataclass(frozen=True)
 class AvalQDD:
-    """The type of a mutable value, and what is known about its contents (`qdd`)."""
+    """The type of a mutable value, and what is known about its contents (`qdd`).
+
+    Args:
+        aval: The type of the value.
+    """
 
     aval: Any
     qdd: Any
@@ -87,7 +99,12 @@ class AvalQDD:
 
 @dataclasses.dataclass(frozen=True)
 class AvalMutableQDD:
-    """The type of a mutable value, and the place where what is known of its contents is kept."""
+    """The type of a mutable value, and the place where what is known of its contents is kept.
+
+    Args:
+        aval: The type of the value.
+        mutable_qdd: The place for what is known of its contents.
+    """
 
     aval: Any
     mutable_qdd: Any
@@ -153,6 +170,9 @@ class HiPrimitive(Primitive):
     """An operation on values of any classes: a subclass defines `impl`, which runs where nothing is
     traced.
 
+    Args:
+        name: What the operation is called in messages.
+
     >>> from weft.experimental.hijax import HiPrimitive
     >>> class Joined(HiPrimitive):
     ...     def impl(self, *words, by):
@@ -204,6 +224,10 @@ def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
     """Sets the function that returns the type of values of a class.
 
     Raises WeftTypeError for anything that is neither a class nor a function.
+
+    Args:
+        val_cls: The class.
+        typeof_fn: From a value of the class to its type.
     """
     if not isinstance(val_cls, type) or not callable(typeof_fn):
         message = "register_hitype takes a class and a function from its values to their types"
@@ -217,6 +241,9 @@ def cur_qdd(x: Any) -> Any:
     """What is known of the contents of a mutable value of a registered class.
 
     Raises WeftNotImplementedError for a value that is not of such a class.
+
+    Args:
+        x: A value of a registered class.
     """
     if type(x) not in _types:
         raise not_traced(f"cur_qdd of a {type(x).__name__}", "cur_qdd")

@@ -31,6 +31,11 @@ def create_device_mesh(
     Raises WeftValueError if their number is another. The flags are for TPUs, whose devices have
     places in a torus; the CPU's and GPUs have none.
 
+    Args:
+        devices: The devices to arrange; None for all.
+        contiguous_submeshes: Has no meaning on CPUs and GPUs.
+        allow_split_physical_axes: Has no meaning on CPUs and GPUs.
+
     >>> from weft.experimental.mesh_utils import create_device_mesh
     >>> weft.sharding.Mesh(create_device_mesh((4, 2)), ("i", "j"))
     Mesh('i': 4, 'j': 2)
@@ -60,6 +65,12 @@ def create_hybrid_device_mesh(
 
     A group is a slice of a TPU or, with `process_is_granule` and where devices have no slices, a
     process. Raises WeftValueError if the numbers of groups and devices do not fit.
+
+    Args:
+        devices: The devices to arrange; None for all.
+        should_sort_granules_by_key: Whether groups are in the order of their numbers, and not in
+            that of `devices`.
+        allow_split_physical_axes: Has no meaning on CPUs and GPUs.
     """
     devices = list(client.devices() if devices is None else devices)
     by_slice = not process_is_granule and all(hasattr(d, "slice_index") for d in devices)

@@ -31,7 +31,11 @@ __dir__ = public_names(globals())
 
 
 def reached_preemption_sync_point(step_id: int) -> bool:
-    """Whether processes agreed on saving their state after this step: no one asks for it."""
+    """Whether processes agreed on saving their state after this step: no one asks for it.
+
+    Args:
+        step_id: The number of the step.
+    """
     return False
 
 
@@ -40,6 +44,10 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
 
     `pspecs` is a tree prefix of specs. Raises what `weft.make_array_from_process_local_data`
     raises.
+
+    Args:
+        local_inputs: A tree of arrays, with the part of each that this process has.
+        global_mesh: The mesh of the devices of all processes.
     """
 
     def joined(x: Any, spec: P) -> Any:
@@ -53,6 +61,10 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
 
     `pspecs` is a tree prefix of specs, over which arrays are split before. Raises what
     `weft.device_put` raises.
+
+    Args:
+        global_inputs: A tree of arrays.
+        global_mesh: The mesh of the devices of all processes.
     """
 
     def part(x: Any, spec: P) -> Any:
@@ -90,5 +102,9 @@ def _is_spec(value: Any) -> bool:
 
 @contextlib.contextmanager
 def live_devices(devices: Sequence[Any]) -> Iterator[list[Any]]:
-    """A context with those of the devices whose process is alive."""
+    """A context with those of the devices whose process is alive.
+
+    Args:
+        devices: The devices to look at.
+    """
     yield list(devices)

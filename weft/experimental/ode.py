@@ -91,6 +91,10 @@ def odeint(
 
     Raises ShapeError for a `t` of another shape, DTypeError for a `y0` or `t` of integers.
 
+    Args:
+        rtol: The error of a step relative to the solution.
+        atol: The error of a step where the solution is near 0.
+
     >>> from weft.experimental.ode import odeint
     >>> odeint(lambda y, t, k: -k * y, 1.0, jnp.array([0.0, 1.0, 2.0]), 2.0).round(4)
     Array([1.    , 0.1353, 0.0183], dtype=float32)

@@ -50,6 +50,10 @@ class StatefulPRNG:
 
     A container of its key and of the reference to its counter. Like references, a generator cannot
     be returned from a traced function, nor be in the carry of a loop.
+
+    Args:
+        _base_key: The key from which all others are made.
+        _counter: A reference to the number of keys made so far.
     """
 
     _base_key: Array
@@ -153,6 +157,9 @@ def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
 
     `impl` names the generator of bits, as in `weft.random.key`. Raises WeftTypeError without a seed
     in a traced function, where the system's draw would be made once for all calls.
+
+    Args:
+        seed: An integer; None for the system's randomness.
 
     >>> from weft.experimental.random import stateful_rng
     >>> rng = stateful_rng(0)

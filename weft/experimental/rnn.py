@@ -60,7 +60,11 @@ def get_num_params_in_lstm(
 def init_lstm_weight(
     rng: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Array:
-    """A vector of random weights, uniform between -k and k for k = 1 / sqrt(hidden_size)."""
+    """A vector of random weights, uniform between -k and k for k = 1 / sqrt(hidden_size).
+
+    Args:
+        rng: A random key.
+    """
     count = get_num_params_in_lstm(input_size, hidden_size, num_layers, bidirectional)
     bound = hidden_size**-0.5
     weights: Array = random.uniform(rng, (count,), "float32", -bound, bound)
@@ -125,6 +129,9 @@ def lstm(
     compiles it as a scan for every device. Raises WeftNotImplementedError for a `dropout` other
     than 0, ShapeError if the weights do not fit.
 
+    Args:
+        precision: How exactly products are computed, as in `weft.lax.dot_general`.
+
     >>> from weft.experimental import rnn
     >>> w = rnn.init_lstm_weight(weft.random.key(0), 2, 3, 1, False)
     >>> state = jnp.zeros((1, 4, 3))
@@ -143,7 +150,14 @@ def lstm_ref(
     seq_lengths: Any, input_size: int, hidden_size: int, num_layers: int, dropout: float,
     bidirectional: bool,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """`lstm` of weights as `unpack_lstm_weights` returns them."""
+    """`lstm` of weights as `unpack_lstm_weights` returns them.
+
+    Args:
+        W_ih: The weights of inputs, by number of layer and direction.
+        W_hh: The weights of states, by number of layer and direction.
+        b_ih: The biases of inputs, by number of layer and direction.
+        b_hh: The biases of states, by number of layer and direction.
+    """
     parts = (W_ih, W_hh, b_ih, b_hh)
     return _run(x, h_0, c_0, parts, seq_lengths, num_layers, dropout, bidirectional, None)
 

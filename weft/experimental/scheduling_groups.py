@@ -31,6 +31,9 @@ def scheduling_group(name: str) -> Callable[[Callable[..., Any]], Callable[..., 
     """A decorator: the operations of the function form a group for XLA's schedulers that read
     `scheduling_group`. It is `xla_metadata_call(scheduling_group=name)`.
 
+    Args:
+        name: The name of the group.
+
     >>> from weft.experimental.scheduling_groups import scheduling_group
     >>> f = scheduling_group("first")(lambda x: x * 2.0)
     >>> 'scheduling_group = "first"' in weft.jit(f).lower(1.0).as_text()
@@ -46,6 +49,9 @@ def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: str) -> Any:
 
     It computes what `f` does; derivatives and mapped forms are called in the same way. Raises
     WeftTypeError for a value that is not text, and for anything that is not a function.
+
+    Args:
+        meta: The names and values that the operation carries.
 
     >>> from weft.experimental.scheduling_groups import xla_metadata_call
     >>> weft.grad(xla_metadata_call(lambda x: x * x, inlineable="false"))(3.0)

@@ -23,6 +23,10 @@ def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
     too; outside of one, the second array is moved to the sharding of the first. Raises TreeError
     for trees of different structures, and ShapeError for arrays of different shapes.
 
+    Args:
+        x: A tree of arrays.
+        y: A tree of the same structure, with arrays of the same shapes.
+
     >>> from weft.experimental.shard_alike import shard_alike
     >>> weft.jit(shard_alike)(jnp.zeros(2), jnp.ones(2))[1]
     Array([1., 1.], dtype=float32)

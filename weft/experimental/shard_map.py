@@ -21,6 +21,12 @@ def shard_map(
     """`weft.shard_map`, where `check_rep` is its `check_vma`, and `auto` the axes of the mesh that
     its `axis_names` leave out.
 
+    Args:
+        f: A function of the blocks that each device holds.
+        mesh: The mesh of devices.
+        in_specs: How arguments are split over the mesh: a tree prefix of specs.
+        out_specs: How results are put together: a tree prefix of specs.
+
     >>> from weft.experimental.shard_map import shard_map
     >>> mesh = weft.make_mesh((2,), ("i",))
     >>> double = shard_map(lambda x: 2 * x, mesh, weft.P("i"), weft.P("i"))

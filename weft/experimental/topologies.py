@@ -17,7 +17,11 @@ __dir__ = public_names(globals())
 
 
 class TopologyDescription:
-    """A list of devices."""
+    """A list of devices.
+
+    Args:
+        devices: The devices, in order.
+    """
 
     def __init__(self, devices: Sequence[Any]) -> None:
         self.devices = list(devices)
@@ -25,6 +29,9 @@ class TopologyDescription:
 
 def get_attached_topology(platform: str | None = None) -> TopologyDescription:
     """The devices that this process has.
+
+    Args:
+        platform: The platform of the devices, such as "cpu"; None for the default one.
 
     >>> from weft.experimental import topologies
     >>> len(topologies.get_attached_topology().devices) == weft.device_count()
@@ -42,5 +49,12 @@ def make_mesh(
     topo: TopologyDescription, mesh_shape: Sequence[int], axis_names: tuple[str, ...], *,
     contiguous_submeshes: bool = False,
 ) -> Mesh:  # fmt: skip
-    """A mesh of the devices of a description."""
+    """A mesh of the devices of a description.
+
+    Args:
+        topo: The description, as `get_attached_topology` returns it.
+        mesh_shape: The lengths of the mesh's axes.
+        axis_names: The names of the mesh's axes.
+        contiguous_submeshes: Has no meaning on CPUs and GPUs.
+    """
     return Mesh(create_device_mesh(mesh_shape, topo.devices), axis_names)

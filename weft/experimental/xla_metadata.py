@@ -67,6 +67,10 @@ def set_xla_metadata(x: Any = None, **metadata: Any) -> Any:
     this one gave. In the program's text they are its `frontend_attributes`; what a program computes
     does not depend on them. Raises WeftTypeError for a leaf that is not an array.
 
+    Args:
+        x: A tree of arrays; without one the result is a `with` block and a decorator.
+        metadata: The names and values that operations carry.
+
     >>> from weft.experimental.xla_metadata import set_xla_metadata
     >>> def f(x):
     ...     with set_xla_metadata(pass_config="fast"):

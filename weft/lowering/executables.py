@@ -397,12 +397,7 @@ def compile_lowered(
     multiple_results: bool = True,
     compiler_options: Any = None,
 ) -> Program:
-    """Compiles a module that was lowered for the backend of its devices.
-
-    lowered: What `lower_program` returned. fast_compile: Whether most of XLA's optimizations are
-    left out. multiple_results: Whether a call returns a list of results, and not one.
-    compiler_options: Options of XLA, as pairs (name, value); None for none.
-    """
+    """Compiles a module that was lowered for the backend of its devices."""
     if not config.host_settings().log_compiles:
         with noticed(lowered.jaxpr.name):
             return _compiled(lowered, fast_compile, multiple_results, compiler_options)
@@ -476,13 +471,7 @@ def compile_program(
     compiler_options: Any = None,
     **lowering: Any,
 ) -> Program:
-    """Lowers and compiles a jaxpr; `lowering` has the other arguments of `lower_program`.
-
-    name: The name of the module. place: Where it is to run: None for the default device, a device,
-    or a tuple of devices. fast_compile: Whether most of XLA's optimizations are left out.
-    multiple_results: Whether a call returns a list of results, and not one. compiler_options:
-    Options of XLA, as pairs (name, value); None for none.
-    """
+    """Lowers and compiles a jaxpr; `lowering` has the other arguments of `lower_program`."""
     return compile_lowered(
         lower_program(jaxpr, name, place, **lowering),
         fast_compile=fast_compile,

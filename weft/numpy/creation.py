@@ -384,6 +384,9 @@ def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None
     exports no such), or not aligned as devices need it, is copied, in its layout too; with
     `copy=False` that is a WeftValueError. Raises WeftTypeError for what exports no memory.
 
+    Args:
+        x: An object with `__dlpack__`, such as an array of NumPy or PyTorch.
+
     >>> from_dlpack(np.arange(3, dtype=np.int32))
     Array([0, 1, 2], dtype=int32)
     """

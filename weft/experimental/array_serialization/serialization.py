@@ -42,6 +42,13 @@ def get_tensorstore_spec(
 ) -> dict[str, Any]:  # fmt: skip
     """The description of an array at a path, a file's or one that begins with gs:// or s3://.
 
+    Args:
+        ckpt_path: The path of the array.
+        ocdbt: Whether arrays are the entries of a database in the directory, in the format OCDBT.
+        process_idx: The number of the writing process, which then has a database of its own.
+        arr: The array whose shape and dtype the description gets; None for neither.
+        driver: The format of the array: "zarr" or "zarr3".
+
     >>> from weft.experimental.array_serialization.serialization import get_tensorstore_spec
     >>> get_tensorstore_spec("/tmp/w")
     {'driver': 'zarr', 'kvstore': {'driver': 'file', 'path': '/tmp/w'}}
@@ -80,7 +87,11 @@ def _metadata(arr: Any, driver: str) -> dict[str, Any]:
 
 
 def is_remote_storage(tspec: dict[str, Any] | str) -> bool:
-    """Whether a description, or a path, is of a store that is not on this machine."""
+    """Whether a description, or a path, is of a store that is not on this machine.
+
+    Args:
+        tspec: A description as `get_tensorstore_spec` makes it, or a path.
+    """
     if isinstance(tspec, str):
         return tspec.partition("://")[0] in _REMOTE
     return any(
@@ -100,7 +111,13 @@ def _described(spec: Any, arr: Any) -> Any:
 
 
 async def async_serialize(arr_inp: Any, tensorstore_spec: Any, *_: Any, **__: Any) -> None:
-    """Writes an array as a whole."""
+    """Writes an array as a whole.
+
+    Args:
+        arr_inp: The array to write.
+        tensorstore_spec: The description of the store, as `get_tensorstore_spec` makes it.
+        _, __: Further arguments of JAX's function, which have no meaning here.
+    """
     spec = _described(tensorstore_spec, arr_inp)
     store = await tensorstore(_OPERATION).open(spec, create=True, open=True)
     await store.write(np.asarray(arr_inp))
@@ -113,6 +130,13 @@ async def async_deserialize(
     """Reads an array, and places it by a sharding, or by that of a ShapeDtypeStruct.
 
     A larger `global_shape` is filled with zeros, a smaller one is cut out.
+
+    Args:
+        in_type: The sharding of the array, a ShapeDtypeStruct that has one, or None for the default
+            device.
+        tensorstore_spec: The description of the store, as `get_tensorstore_spec` makes it.
+        dtype: The dtype of the result; None for that of a ShapeDtypeStruct, or else the stored one.
+        _, __: Further arguments of JAX's function, which have no meaning here.
     """
     store = await tensorstore(_OPERATION).open(tensorstore_spec, open=True)
     host = np.asarray(await store.read())
@@ -130,7 +154,12 @@ async def async_deserialize(
 
 
 def run_serialization(arrays: Sequence[Any], tensorstore_specs: Sequence[Any]) -> None:
-    """Writes several arrays."""
+    """Writes several arrays.
+
+    Args:
+        arrays: The arrays to write.
+        tensorstore_specs: The description of each array's store.
+    """
     pairs = [(x, _described(s, x)) for x, s in zip(arrays, tensorstore_specs, strict=True)]
     opened = [tensorstore(_OPERATION).open(spec, create=True, open=True) for _, spec in pairs]
     writes = [
@@ -145,7 +174,15 @@ def run_deserialization(
     global_shapes: Sequence[Any] | None = None, dtypes: Sequence[Any] | None = None,
     concurrent_gb: int = 32,
 ) -> list[Any]:  # fmt: skip
-    """Reads several arrays, and places each by its sharding (or None)."""
+    """Reads several arrays, and places each by its sharding (or None).
+
+    Args:
+        shardings: The sharding of each array.
+        tensorstore_specs: The description of each array's store.
+        global_shapes: The wanted shape of each array, or None; None for the stored ones.
+        dtypes: The wanted dtype of each array, or None; None for the stored ones.
+        concurrent_gb: Has no meaning: arrays are read one after the other.
+    """
     count = len(tensorstore_specs)
     rows = zip(
         shardings, tensorstore_specs, global_shapes or [None] * count, dtypes or [None] * count,
@@ -159,7 +196,11 @@ def run_deserialization(
 
 
 class AsyncManager:
-    """Writing in the background: one write at a time, whose error is raised at the next call."""
+    """Writing in the background: one write at a time, whose error is raised at the next call.
+
+    Args:
+        timeout_secs: Kept as an attribute; writing takes as long as it takes.
+    """
 
     def __init__(self, timeout_secs: float = 300) -> None:
         self.timeout_secs = timeout_secs
@@ -210,7 +251,11 @@ class GlobalAsyncCheckpointManagerBase(abc.ABC):
 
 
 class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBase):
-    """Writes arrays in the background, and reads them."""
+    """Writes arrays in the background, and reads them.
+
+    Args:
+        timeout_secs: Kept as an attribute; writing takes as long as it takes.
+    """
 
     def serialize(
         self, arrays: Any, tensorstore_specs: Any, *,

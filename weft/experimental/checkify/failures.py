@@ -256,6 +256,11 @@ def first_failure(before: Failure, after: Failure) -> Failure:
 class Error(Immutable):
     """Whether a check of a checked function failed, and which was the first; a pytree of arrays.
 
+    Args:
+        form: Which checks may have failed, and the types of the values in their messages; None for
+            no checks.
+        leaves: The arrays that say which check failed, and the values of its message.
+
     >>> from weft.experimental import checkify
     >>> def root(x):
     ...     checkify.check(x >= 0, "{} has no root", x)

@@ -103,6 +103,11 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     other arguments, trees of arrays, by `str.format`. Raises WeftTypeError for a predicate that is
     not a boolean scalar, and for values that are not arrays.
 
+    Args:
+        pred: A boolean scalar, which should be True.
+        fmt_args: Values that the message shows by position.
+        fmt_kwargs: Values that the message shows by name.
+
     >>> from weft.experimental import checkify
     >>> checkify.check(jnp.sum(jnp.ones(3)) > 2, "too little")
     """
@@ -138,6 +143,12 @@ def _shown(operation: str, leaf: Any) -> Any:
 def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
     """As `check` in a function given to `checkify`, and nothing anywhere else.
 
+    Args:
+        pred: A boolean scalar, which should be True.
+        msg: The message, which may show values by `{}`.
+        fmt_args: Values that the message shows by position.
+        fmt_kwargs: Values that the message shows by name.
+
     >>> from weft.experimental import checkify
     >>> def f(x):
     ...     checkify.debug_check(x != 0, "zero")
@@ -153,6 +164,9 @@ def check_error(error: Error) -> None:
     """Raises what `error.throw()` does, as a check that `checkify` turns into a result again.
 
     Raises WeftTypeError for anything that is not an `Error`.
+
+    Args:
+        error: An error that a checked function returned.
 
     >>> from weft.experimental import checkify
     >>> error, y = weft.jit(checkify.checkify(jnp.log, errors=checkify.nan_checks))(1.0)

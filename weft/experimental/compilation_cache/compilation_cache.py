@@ -14,7 +14,11 @@ __dir__ = public_names(globals())
 
 
 def set_cache_dir(path: str | os.PathLike[str]) -> None:
-    """Keeps compiled programs in a directory from now on."""
+    """Keeps compiled programs in a directory from now on.
+
+    Args:
+        path: The path of the directory.
+    """
     config.update("cache_dir", os.fspath(path))
 
 

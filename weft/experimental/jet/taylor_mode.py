@@ -41,6 +41,9 @@ def jet(
     DTypeError or ShapeError for ones that do not fit. Source: Griewank, Walther: Evaluating
     Derivatives (2008), chapter 13.
 
+    Args:
+        _: Further arguments of JAX's function, which have no meaning here.
+
     >>> from weft.experimental.jet import jet
     >>> y, (y1, y2, y3) = jet(jnp.sin, (0.0,), ((1.0, 0.0, 0.0),))
     >>> print(y, y1, y2, y3)
@@ -83,6 +86,12 @@ def jet(
 
 def jet2(fun: Callable[..., Any], primals: Any, series: Any, **more: Any) -> tuple[Any, Any]:
     """`jet` of coefficients of powers instead of derivatives.
+
+    Args:
+        fun: A function of arrays.
+        primals: The value of each argument at 0.
+        series: The coefficients of each argument, from the first power on.
+        more: Further keyword arguments of `jet`.
 
     >>> from weft.experimental.jet import jet2
     >>> print(jet2(jnp.exp, (0.0,), ((1.0, 0.0),))[1][1])

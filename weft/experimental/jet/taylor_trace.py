@@ -52,6 +52,11 @@ class JetTracer(Tracer):
     """A value, known to the parent of the trace, and the coefficients of its polynomial.
 
     They are computed when they are first asked for: derivatives often need a value alone.
+
+    Args:
+        trace: The trace that made the value.
+        primal: The value at 0.
+        make: Computes the coefficients of the powers from the first on.
     """
 
     __slots__ = ("_make", "_terms", "primal")
@@ -83,7 +88,13 @@ class JetTracer(Tracer):
 
 
 class JetTrace(Trace):
-    """Applies primitives to polynomials of an order."""
+    """Applies primitives to polynomials of an order.
+
+    Args:
+        order: The highest power of the polynomials.
+        parent: The trace that interprets operations on coefficients.
+        function: The name of the function, for messages.
+    """
 
     __slots__ = ("order",)
 

@@ -87,6 +87,9 @@ def load(
     A slice with a traced start may reach past the end: it then reads the values of unwritten
     memory.
 
+    Args:
+        cache_modifier, eviction_policy, volatile: Has no meaning in an interpreted kernel.
+
     >>> from weft.experimental import pallas as pl
     >>> pl.load(weft.new_ref(jnp.arange(3)), slice(0, 2), mask=np.array([True, False]), other=7)
     Array([0, 7], dtype=int32)
@@ -102,6 +105,9 @@ def swap(
     """Writes the part of a reference at an index where `mask` is True, and returns what it was.
 
     What a slice with a traced start has past the end is not written.
+
+    Args:
+        eviction_policy: Has no meaning in an interpreted kernel.
     """
 
     def change(before: Any) -> Any:
@@ -117,6 +123,9 @@ def store(
 ) -> None:
     """Writes the part of a reference at an index, where `mask` is True.
 
+    Args:
+        eviction_policy: Has no meaning in an interpreted kernel.
+
     >>> from weft.experimental import pallas as pl
     >>> x = weft.new_ref(jnp.arange(3))
     >>> pl.store(x, slice(0, 2), jnp.array([7, 8]), mask=np.array([False, True]))
@@ -127,12 +136,23 @@ def store(
 
 
 def load_all(ref: Any, *, mask: Any = None, other: Any = None, **_: Any) -> Any:
-    """What a reference, or a part of one (`ref.at[i]`), holds; `other` where `mask` is False."""
+    """What a reference, or a part of one (`ref.at[i]`), holds; `other` where `mask` is False.
+
+    Args:
+        ref: The reference.
+        _: Further arguments of JAX's function, which have no meaning here.
+    """
     return load(ref, ..., mask=mask, other=other)
 
 
 def store_all(ref: Any, val: Any, *, mask: Any = None, **_: Any) -> None:
-    """Writes a reference, or a part of one (`ref.at[i]`), where `mask` is True."""
+    """Writes a reference, or a part of one (`ref.at[i]`), where `mask` is True.
+
+    Args:
+        ref: The reference.
+        val: What is written, in the shape of the reference.
+        _: Further arguments of JAX's function, which have no meaning here.
+    """
     store(ref, ..., val, mask=mask)
 
 

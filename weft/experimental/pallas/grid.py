@@ -54,12 +54,20 @@ def _of_axis(operation: str, axis: Any, values: str) -> Any:
 @api_boundary
 def program_id(axis: int) -> Any:
     """The index of the running kernel along an axis of the grid: an int32. Raises WeftValueError
-    outside of a kernel, and for an axis that the grid does not have."""
+    outside of a kernel, and for an axis that the grid does not have.
+
+    Args:
+        axis: The index of the axis in the grid.
+    """
     return _of_axis("program_id", axis, "indices")
 
 
 @api_boundary
 def num_programs(axis: int) -> Any:
     """The length of an axis of the grid: an int, or an array if the grid has one. Errors are
-    those of `program_id`."""
+    those of `program_id`.
+
+    Args:
+        axis: The index of the axis in the grid.
+    """
     return _of_axis("num_programs", axis, "lengths")

@@ -29,6 +29,9 @@ __all__ = [
 def when(condition: Any, /) -> Callable[[Callable[[], Any]], None]:
     """A decorator that calls a function of no arguments if the condition holds.
 
+    Args:
+        condition: A boolean, or a boolean scalar that may be traced.
+
     >>> from weft.experimental import pallas as pl
     >>> x = weft.new_ref(0.0)
     >>> @pl.when(jnp.array(True))
@@ -69,6 +72,9 @@ def loop(
     With `init_carry` the function gets the carried value too and returns the next one; the
     decorated name is the last one then.
 
+    Args:
+        unroll: How many calls are written out in one step of the loop, as in `weft.lax.fori_loop`.
+
     >>> from weft.experimental import pallas as pl
     >>> @pl.loop(0, 10, init_carry=0, step=3)
     ... def total(i, so_far):
@@ -95,6 +101,11 @@ def run_scoped(
 
     Raises WeftNotImplementedError for `collective_axes`.
 
+    Args:
+        f: The function; its result is that of the call.
+        types: Descriptions of the buffers that it gets by position, or trees of them.
+        kw_types: Descriptions of the buffers that it gets by name.
+
     >>> from weft.experimental import pallas as pl
     >>> def twice(x_ref):
     ...     x_ref[...] = jnp.ones(2)
@@ -119,7 +130,13 @@ def run_scoped(
 def with_scoped(
     *types: Any, collective_axes: Any = (), **kw_types: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator: the function gets references to new buffers behind its arguments."""
+    """A decorator: the function gets references to new buffers behind its arguments.
+
+    Args:
+        types: Descriptions of the buffers that it gets by position, or trees of them.
+        collective_axes: Must be empty: an interpreted kernel shares no buffers.
+        kw_types: Descriptions of the buffers that it gets by name.
+    """
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any) -> Any:
@@ -137,6 +154,9 @@ def run_state(function: Callable[..., None]) -> Callable[..., Any]:
     """A function of arrays: it runs a function on references to them, and returns the final content
     of these references.
 
+    Args:
+        function: A function of a tree of references, which it may write.
+
     >>> from weft.experimental import pallas as pl
     >>> pl.run_state(lambda x_ref: x_ref.addupdate(1.0))(jnp.zeros(2))
     Array([1., 1.], dtype=float32)
@@ -152,7 +172,12 @@ def run_state(function: Callable[..., None]) -> Callable[..., Any]:
 
 
 def empty(shape: Any, dtype: Any) -> Any:
-    """An unwritten array: NaN, or the least integer."""
+    """An unwritten array: NaN, or the least integer.
+
+    Args:
+        shape: The lengths of the array.
+        dtype: The dtype of its elements.
+    """
     return buffer(MemorySpace.ANY(shape, dtype))
 
 
@@ -172,12 +197,21 @@ def multiple_of(x: Any, values: Any) -> Any:
 
 
 def max_contiguous(x: Any, values: Any) -> Any:
-    """`x`; to a compiler it says how many of its elements follow one another."""
+    """`x`; to a compiler it says how many of its elements follow one another.
+
+    Args:
+        values: The number of elements, per dimension.
+    """
     return user_value(x)
 
 
 def broadcast_to(a: Any, shape: Any) -> Any:
-    """An array with its dimensions repeated to a shape."""
+    """An array with its dimensions repeated to a shape.
+
+    Args:
+        a: The array.
+        shape: The lengths of the result.
+    """
     return jnp.broadcast_to(a, tuple(shape))
 
 
@@ -192,6 +226,15 @@ def dot(
 ) -> Any:
     """The product of two matrices, each transposed if asked; sums are float32 or int32, and float64
     if both are. Raises WeftValueError for anything that is not a matrix.
+
+    Args:
+        a: The left matrix.
+        b: The right matrix.
+        trans_a: Whether the left matrix is transposed first.
+        trans_b: Whether the right matrix is transposed first.
+        allow_tf32: True for the precision "high", False for "highest"; looked at if `precision` is
+            None.
+        precision: How exactly products are computed: "default", "high" or "highest".
 
     >>> from weft.experimental import pallas as pl
     >>> pl.dot(jnp.ones((3, 2)), jnp.ones((3, 4)), trans_a=True).shape
@@ -214,19 +257,34 @@ def dot(
 
 
 def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:
-    """`1 / x`; with `approx` as accurate as bfloat16."""
+    """`1 / x`; with `approx` as accurate as bfloat16.
+
+    Args:
+        x: An array.
+        full_range: Has no meaning in an interpreted kernel.
+    """
     if approx:
         return jnp.reciprocal(jnp.asarray(x, jnp.bfloat16)).astype(jnp.float32)
     return jnp.reciprocal(x)
 
 
 def debug_print(fmt: str, *args: Any) -> None:
-    """Prints values from a kernel, as `weft.debug.print` does."""
+    """Prints values from a kernel, as `weft.debug.print` does.
+
+    Args:
+        fmt: The text, which shows values by `{}`.
+        args: The values.
+    """
     print_values(fmt, *args, skip_format_check=True)
 
 
 def debug_check(condition: Any, message: str) -> None:
-    """Nothing: the checks of kernels cannot be switched on."""
+    """Nothing: the checks of kernels cannot be switched on.
+
+    Args:
+        condition: Is not looked at.
+        message: Is not shown.
+    """
 
 
 # ---- semaphores: where one kernel runs at a time, counts that nobody waits for -------------------
@@ -236,7 +294,15 @@ def semaphore_signal(
     sem_or_view: Any, inc: Any = 1, *, device_id: Any = None, core_index: Any = None, **_: Any
 ) -> None:
     """Adds to the count of a semaphore. Raises WeftNotImplementedError for that of another device
-    or core."""
+    or core.
+
+    Args:
+        sem_or_view: A reference to the semaphore.
+        inc: The number that is added.
+        device_id: Must be None: the semaphore is of this device.
+        core_index: Must be None: the semaphore is of this core.
+        _: Further arguments of JAX's function, which have no meaning here.
+    """
     if device_id is not None or core_index is not None:
         message = "semaphore_signal: an interpreted kernel runs on one core of one device"
         fix = Fix("local", "leave device_id and core_index out")
@@ -247,11 +313,21 @@ def semaphore_signal(
 
 
 def semaphore_wait(sem_or_view: Any, value: Any = 1, *, decrement: bool = True) -> None:
-    """Takes from the count of a semaphore. It does not wait, because nothing else runs."""
+    """Takes from the count of a semaphore. It does not wait, because nothing else runs.
+
+    Args:
+        sem_or_view: A reference to the semaphore.
+        value: The number that is taken.
+        decrement: Whether anything is taken.
+    """
     if decrement:
         sem_or_view[...] = sem_or_view[...] - jnp.asarray(value, sem_or_view.dtype)
 
 
 def semaphore_read(sem_or_view: Any) -> Any:
-    """The count of a semaphore."""
+    """The count of a semaphore.
+
+    Args:
+        sem_or_view: A reference to the semaphore.
+    """
     return sem_or_view[...].astype(jnp.int32)

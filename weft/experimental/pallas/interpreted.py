@@ -87,6 +87,11 @@ def pallas_call(
     Raises WeftTypeError, WeftValueError, ShapeError and TreeError if grid, blocks, kernel and
     operands do not fit.
 
+    Args:
+        kernel: The function of references, which writes its results and returns nothing.
+        debug: Has no meaning in an interpreted kernel.
+        name: What the function is called in programs and messages; None for the kernel's name.
+
     >>> from weft.experimental import pallas as pl
     >>> def double(x_ref, y_ref):
     ...     y_ref[...] = 2 * x_ref[...] + pl.program_id(0)

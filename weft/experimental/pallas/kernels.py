@@ -35,7 +35,13 @@ ds = dslice  # its other name in Pallas
 
 @dataclasses.dataclass(frozen=True)
 class MemoryRef:
-    """A buffer of a kernel: what it holds, and where it is."""
+    """A buffer of a kernel: what it holds, and where it is.
+
+    Args:
+        shape: The lengths of the buffer.
+        dtype: The dtype of its elements.
+        memory_space: The memory that it is in; an interpreted kernel has one.
+    """
 
     shape: tuple[int, ...]
     dtype: Any
@@ -137,7 +143,11 @@ class CostEstimate(Description):
 
 @dataclasses.dataclass(frozen=True)
 class Blocked:
-    """A dimension that is divided into blocks: an index map says which, by its number."""
+    """A dimension that is divided into blocks: an index map says which, by its number.
+
+    Args:
+        block_size: The length of a block.
+    """
 
     block_size: int
 
@@ -167,7 +177,13 @@ class BoundedSlice:
 
 @dataclasses.dataclass(frozen=True)
 class Buffered:
-    """How many buffers a block has, which makes no difference to an interpreted kernel."""
+    """How many buffers a block has, which makes no difference to an interpreted kernel.
+
+    Args:
+        buffer_count: The number of buffers.
+        use_lookahead: Whether blocks are fetched as early as a buffer is free.
+        revisit: When a block of a result is visited again, a `RevisitMode`.
+    """
 
     buffer_count: int
     use_lookahead: bool = False
@@ -185,6 +201,11 @@ class BlockSpec:
     the kernel sees one element, `Element(length)` for blocks that begin anywhere. `index_map` gets
     the indices of the grid and returns the index of the block, per dimension. Without a shape a
     block is the whole array; without an index map it is the first block.
+
+    Args:
+        pipeline_mode: How many buffers a block has, a `Buffered`; interpreted kernels do not look
+            at it.
+        memory_space: Where a block is, a `MemorySpace`; an interpreted kernel has one memory.
     """
 
     block_shape: Any = None
@@ -210,7 +231,14 @@ def _no_blocks() -> BlockSpec:
 
 @dataclasses.dataclass
 class GridSpec:
-    """The grid of a kernel, the blocks of its operands, and its scratch buffers."""
+    """The grid of a kernel, the blocks of its operands, and its scratch buffers.
+
+    Args:
+        grid: The lengths of the grid's axes: an int or a tuple.
+        in_specs: A tree of `BlockSpec` like that of the operands.
+        out_specs: A tree of `BlockSpec` like that of the results.
+        scratch_shapes: Descriptions of buffers that the kernel gets behind operands and results.
+    """
 
     grid: Any = ()
     in_specs: Any = dataclasses.field(default_factory=_no_blocks)
@@ -221,7 +249,15 @@ class GridSpec:
 @dataclasses.dataclass(init=False)
 class PrefetchScalarGridSpec(GridSpec):
     """A grid whose first operands are known before blocks are cut: kernel and index maps get
-    references to the whole of them, behind the grid's indices."""
+    references to the whole of them, behind the grid's indices.
+
+    Args:
+        num_scalar_prefetch: How many of the first operands are known before blocks are cut.
+        grid: The lengths of the grid's axes: an int or a tuple.
+        in_specs: A tree of `BlockSpec` like that of the other operands.
+        out_specs: A tree of `BlockSpec` like that of the results.
+        scratch_shapes: Descriptions of buffers that the kernel gets behind operands and results.
+    """
 
     num_scalar_prefetch: int = 0
 
@@ -245,7 +281,22 @@ for _kind in (BlockSpec, GridSpec, PrefetchScalarGridSpec):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InterpretParams:
     """How a TPU is imitated. weft runs the grid in order, with these parameters' values for
-    unwritten memory; the options that watch the threads of a TPU are not available."""
+    unwritten memory; the options that watch the threads of a TPU are not available.
+
+    Args:
+        uninitialized_memory: What unwritten memory holds: "zero", or "nan" for NaN and the greatest
+            integer.
+        dma_execution_mode: Has no meaning: copies are made where they are started.
+        out_of_bounds_reads: Has no meaning: a slice past the end reads unwritten memory.
+        random_seed, vector_clock_size: Has no meaning: one thread runs the grid in order.
+        allow_hbm_allocation_in_run_scoped: Has no meaning: there is one memory.
+        buffer_bounds: Has no meaning: buffers have the shapes of their blocks.
+        detect_races: Must be False: one thread has no races.
+        skip_floating_point_ops: Must be False: everything is computed.
+        grid_point_recorder: Must be None: nothing is recorded.
+        num_cores_or_threads: Must be 1.
+        logging_mode: Must be None: nothing is logged.
+    """
 
     dma_execution_mode: str = "on_wait"
     detect_races: bool = False
@@ -270,6 +321,10 @@ forced_interpretation: contextvars.ContextVar[Any] = contextvars.ContextVar(
 def cdiv(a: Any, b: Any) -> Any:
     """The quotient, rounded up.
 
+    Args:
+        a: The dividend, an integer.
+        b: The divisor, an integer.
+
     >>> from weft.experimental.pallas import cdiv
     >>> cdiv(7, 2)
     4
@@ -278,12 +333,19 @@ def cdiv(a: Any, b: Any) -> Any:
 
 
 def align_to(x: Any, a: Any) -> Any:
-    """The next multiple of `a`."""
+    """The next multiple of `a`.
+
+    Args:
+        x: An integer.
+    """
     return cdiv(x, a) * a
 
 
 def next_power_of_2(x: int) -> int:
     """The smallest power of 2 that is at least x. Raises WeftValueError for a negative number.
+
+    Args:
+        x: An int that is not negative.
 
     >>> from weft.experimental.pallas import next_power_of_2
     >>> next_power_of_2(5)
@@ -296,6 +358,9 @@ def next_power_of_2(x: int) -> int:
 
 def strides_from_shape(shape: Any) -> tuple[int, ...]:
     """The steps from element to element of a row-major array, per dimension.
+
+    Args:
+        shape: The lengths of the array.
 
     >>> from weft.experimental.pallas import strides_from_shape
     >>> strides_from_shape((2, 3, 4))

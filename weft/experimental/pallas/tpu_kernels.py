@@ -45,14 +45,23 @@ def make_async_copy(src_ref: Any, dst_ref: Any, sem: Any) -> AsyncCopy:
 def async_copy(
     src_ref: Any, dst_ref: Any, sem: Any, *, priority: int = 0, add: bool = False
 ) -> AsyncCopy:
-    """Copies from one reference to another."""
+    """Copies from one reference to another.
+
+    Args:
+        priority: Has no meaning in an interpreted kernel.
+        add: Whether values are added to what is there.
+    """
     found = AsyncCopy(src_ref, dst_ref)
     found.start(priority, add=add)
     return found
 
 
 def sync_copy(src_ref: Any, dst_ref: Any, *, add: bool = False) -> None:
-    """Copies from a tree of references to another, or adds to what is there."""
+    """Copies from a tree of references to another, or adds to what is there.
+
+    Args:
+        add: Whether values are added to what is there.
+    """
     copy(src_ref, dst_ref, add)
 
 
@@ -62,6 +71,11 @@ def roll(
 ) -> Any:
     """An array with its elements moved along an axis, around the end; with `stride` each slice
     along `stride_axis` is moved by that much more than the one before.
+
+    Args:
+        x: The array.
+        shift: How far elements are moved, an integer.
+        axis: The axis along which they are moved.
 
     >>> from weft.experimental.pallas import tpu
     >>> tpu.roll(jnp.arange(4), 1, 0)
@@ -78,6 +92,10 @@ def roll(
 def bitcast(x: Any, ty: Any) -> Any:
     """The bits of an array as another dtype; where that is wider or narrower, the last dimension
     but one changes. Raises WeftValueError if its length does not allow it.
+
+    Args:
+        x: An array of two dimensions or more.
+        ty: The dtype as which the bits are read.
 
     >>> from weft.experimental.pallas import tpu
     >>> tpu.bitcast(jnp.ones((2, 3), "float32"), "uint16").shape
@@ -101,11 +119,19 @@ def bitcast(x: Any, ty: Any) -> Any:
 
 
 def touch(ref: Any) -> None:
-    """Nothing: no interpreted kernel drops a reference."""
+    """Nothing: no interpreted kernel drops a reference.
+
+    Args:
+        ref: The reference, which stays as it is.
+    """
 
 
 def with_memory_space_constraint(x: Any, memory_space: Any) -> Any:
-    """`x`: an interpreted kernel has one memory."""
+    """`x`: an interpreted kernel has one memory.
+
+    Args:
+        memory_space: Has no meaning in an interpreted kernel.
+    """
     return x
 
 
@@ -117,6 +143,9 @@ def is_tpu_device() -> bool:
 @contextlib.contextmanager
 def force_tpu_interpret_mode(params: InterpretParams | None = None) -> Iterator[None]:
     """A block in which `pallas_call` makes interpreted kernels.
+
+    Args:
+        params: How a TPU is imitated; None for the defaults.
 
     >>> from weft.experimental import pallas as pl
     >>> def double(x_ref, y_ref):
@@ -134,7 +163,11 @@ def force_tpu_interpret_mode(params: InterpretParams | None = None) -> Iterator[
 
 
 def set_tpu_interpret_mode(params: InterpretParams | None = None) -> None:
-    """From here on `pallas_call` makes interpreted kernels, in this thread or task."""
+    """From here on `pallas_call` makes interpreted kernels, in this thread or task.
+
+    Args:
+        params: How a TPU is imitated; None for the defaults.
+    """
     forced_interpretation.set(InterpretParams() if params is None else params)
 
 

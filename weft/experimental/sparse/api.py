@@ -31,6 +31,9 @@ def todense(arr: Any) -> Array:
 
     Inside `sparsify`, it makes the tracer of a sparse array dense.
 
+    Args:
+        arr: A sparse array, or an array.
+
     >>> from weft.experimental import sparse
     >>> sparse.todense(sparse.eye(2))
     Array([[1., 0.],
@@ -46,6 +49,10 @@ def empty(
 ) -> JAXSparse:  # fmt: skip
     """A sparse array that stores nothing. Further keywords (`n_batch`, `n_dense`, `nse`) are those
     of the format, "bcoo", "bcsr", "coo", "csc" or "csr".
+
+    Args:
+        sparse_format: The format: "bcoo", "bcsr", "coo", "csc" or "csr".
+        kwds: Further parts of the format, by name.
 
     >>> from weft.experimental import sparse
     >>> sparse.empty((3, 4))
@@ -63,6 +70,13 @@ def eye(
     """A sparse matrix of shape (N, M) with ones on the k-th diagonal and zeros elsewhere.
 
     Formats are "bcoo", with `n_batch` and `n_dense`, "coo", "csc" and "csr".
+
+    Args:
+        N: The number of rows.
+        M: The number of columns; None for N.
+        k: The number of the diagonal: 0 is the main one, positive ones are above it.
+        sparse_format: The format: "bcoo", "coo", "csc" or "csr".
+        kwds: Further parts of the format, by name.
 
     >>> from weft.experimental import sparse
     >>> sparse.eye(3, k=1)

@@ -57,6 +57,9 @@ class JAXSparse(abc.ABC):
 
     Operators take other sparse arrays, arrays and numbers, and keep the result sparse; what would
     fill it raises WeftNotImplementedError.
+
+    Args:
+        args: The buffers of the format, in its order.
     """
 
     __hash__ = None  # type: ignore[assignment]

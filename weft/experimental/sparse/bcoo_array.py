@@ -80,6 +80,9 @@ class BCOO(JAXSparse):
     `indices_sorted` and `unique_indices` are promises about the indices of each batch. Its methods
     raise the same errors as the functions of their names (`bcoo_sum_duplicates`, …).
 
+    Args:
+        args: The buffers `data` and `indices`.
+
     >>> from weft.experimental import sparse
     >>> x = sparse.BCOO((jnp.array([1.0, 2.0]), jnp.array([[0, 1], [1, 0]])), shape=(2, 3))
     >>> x

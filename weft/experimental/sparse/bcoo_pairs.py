@@ -46,6 +46,10 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     As many elements are stored as the operand with fewer has. Raises ShapeError for shapes that do
     not fit.
 
+    Args:
+        lhs: The left BCOO.
+        rhs: The right BCOO.
+
     >>> from weft.experimental import sparse
     >>> x = sparse.eye(2)
     >>> sparse.bcoo_multiply_sparse(x, x).data

@@ -226,6 +226,10 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
     shape. Returns data `(*batch, nse, *dense)`; zeros for padding. The full product is never
     computed.
 
+    Args:
+        A: The left array.
+        B: The right array.
+
     >>> from weft.experimental import sparse
     >>> a, b = jnp.ones((2, 3)), jnp.ones((3, 2))
     >>> numbers = (((1,), (0,)), ((), ()))
@@ -296,6 +300,10 @@ def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Array:
 
     The array is broadcast as NumPy's are. Raises ShapeError if the product would have a larger
     shape than the BCOO.
+
+    Args:
+        sp_mat: The BCOO.
+        v: An array that broadcasts to the shape of the BCOO.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_multiply_dense(sparse.eye(2), jnp.array([2.0, 3.0]))

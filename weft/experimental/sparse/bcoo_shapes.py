@@ -107,6 +107,9 @@ def bcoo_reshape(
     Batch, sparse and dense dimensions are reshaped among themselves: raises WeftNotImplementedError
     if the new shape mixes them.
 
+    Args:
+        new_sizes: The lengths of the result.
+
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_reshape(sparse.eye(2), new_sizes=(4,)).indices.T
     Array([[0, 3]], dtype=int32)
@@ -181,6 +184,10 @@ def _reshape(mat: BCOO, *, new_sizes: tuple[int, ...], ends: tuple[int, int]) ->
 def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
     """The BCOO without some dimensions of length 1.
 
+    Args:
+        arr: The BCOO.
+        dimensions: The dimensions that disappear, each of length 1.
+
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_squeeze(sparse.empty((1, 3)), dimensions=(0,)).shape
     (3,)
@@ -229,6 +236,9 @@ def bcoo_broadcast_in_dim(
 
     New dimensions in front of the first sparse one are batch dimensions, those behind the first
     dense one dense, and all others sparse: their elements are stored as often as they occur.
+
+    Args:
+        broadcast_dimensions: For each dimension of the BCOO, in rising order, that of the result.
 
     >>> from weft.experimental import sparse
     >>> x = sparse.eye(2)
@@ -307,6 +317,10 @@ def _broadcast(mat: BCOO, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> B
 
 def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     """The BCOO with its elements in reverse order along some dimensions.
+
+    Args:
+        operand: The BCOO.
+        dimensions: The dimensions to reverse.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_rev(sparse.eye(2), (0,)).todense()
@@ -506,6 +520,13 @@ def bcoo_gather(
     dimension: with integers and arrays of integers as indices of `mat[...]`.
 
     Raises WeftNotImplementedError for other gathers.
+
+    Args:
+        start_indices: Where blocks begin, integers in the last dimension of this array.
+        dimension_numbers: Which dimensions of operand, indices and result belong together.
+        slice_sizes: The lengths of a block, per dimension.
+        mode: Has no meaning: positions are kept in bounds.
+        fill_value: Has no meaning: positions are kept in bounds.
     """
     operation = "bcoo_gather"
     check_operand(operation, operand)
@@ -609,6 +630,9 @@ def _lengthened(mat: BCOO, nse: int) -> tuple[Any, Any]:
 
 def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     """The sum along axes. Along sparse ones no element is added: the indices lose them.
+
+    Args:
+        axes: The axes that disappear.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_reduce_sum(sparse.eye(3), axes=(0,)).todense()

@@ -193,6 +193,10 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
     Where several elements have one index, the first gets the value and the others zero, so that
     the sum is right; `assume_unique` says that there are none, as `unique_indices` does.
 
+    Args:
+        sparr: The BCOO that says where elements are.
+        arr: The dense array, of the same shape.
+
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_extract(sparse.eye(2), jnp.arange(4.0).reshape(2, 2)).data
     Array([0., 3.], dtype=float32)
@@ -364,6 +368,10 @@ def bcoo_update_layout(
     Fewer of them cost nothing but indices. More of them store every element in each new batch or
     block, almost all as padding or zero: `on_inefficient` says whether to raise
     SparseEfficiencyError ("error"), to warn ("warn"), or to do it (None).
+
+    Args:
+        n_batch: How many dimensions are batch dimensions; None for as many as there are.
+        n_dense: How many dimensions are dense; None for as many as there are.
 
     >>> from weft.experimental import sparse
     >>> x = sparse.bcoo_fromdense(jnp.eye(3), n_batch=1)

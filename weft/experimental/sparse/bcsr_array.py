@@ -62,6 +62,9 @@ class BCSR(JAXSparse):
 
     `indices_sorted` and `unique_indices` are promises about the columns in each row.
 
+    Args:
+        args: The buffers `data`, `indices` and `indptr`.
+
     >>> from weft.experimental import sparse
     >>> x = sparse.BCSR.fromdense(jnp.array([[0.0, 1.0], [2.0, 3.0]]))
     >>> x.indptr

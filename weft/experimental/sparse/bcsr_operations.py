@@ -102,6 +102,9 @@ def bcsr_fromdense(
 ) -> BCSR:  # fmt: skip
     """The nonzero elements of a dense array as a BCSR; arguments as in `bcoo_fromdense`.
 
+    Args:
+        nse: How many elements are stored for each batch; None for as many as the fullest has.
+
     >>> from weft.experimental import sparse
     >>> sparse.bcsr_fromdense(jnp.eye(2)).indices
     Array([0, 1], dtype=int32)
@@ -169,7 +172,11 @@ def bcsr_dot_general(
 def bcsr_broadcast_in_dim(
     mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCSR:
-    """The BCSR in a larger shape, as `bcoo_broadcast_in_dim`."""
+    """The BCSR in a larger shape, as `bcoo_broadcast_in_dim`.
+
+    Args:
+        broadcast_dimensions: For each dimension of the BCSR, in rising order, that of the result.
+    """
     _check("bcsr_broadcast_in_dim", mat)
     wide = bcoo_broadcast_in_dim(
         bcsr_to_bcoo(mat), shape=shape, broadcast_dimensions=broadcast_dimensions
@@ -187,7 +194,11 @@ def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
 
 
 def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
-    """The BCSR with elements of equal indices added, as `bcoo_sum_duplicates`."""
+    """The BCSR with elements of equal indices added, as `bcoo_sum_duplicates`.
+
+    Args:
+        nse: How many elements are kept for each batch; None for as many as are needed.
+    """
     _check("bcsr_sum_duplicates", mat)
     return bcsr_from_bcoo(bcoo_sum_duplicates(bcsr_to_bcoo(mat), nse=nse))
 

@@ -39,6 +39,10 @@ def spsolve(
     chooses its own order. Differentiable by `data` and `b`. Raises ShapeError if the shapes do
     not fit.
 
+    Args:
+        indices: The column of each element.
+        indptr: Where each row begins among the elements.
+
     >>> from weft.experimental.sparse.linalg import spsolve
     >>> data, where, rows = jnp.array([2.0, 4.0]), jnp.array([0, 1]), jnp.array([0, 1, 2])
     >>> spsolve(data, where, rows, jnp.array([1.0, 1.0]))

@@ -32,6 +32,14 @@ def random_bcoo(
     `generator(key, shape=, dtype=, **kwds)` draws the data. Raises WeftValueError for an `nse` that
     is negative or larger than the number of places.
 
+    Args:
+        key: A random key.
+        indices_dtype: The dtype of indices; None for int32.
+        unique_indices: Whether no place is drawn twice.
+        sorted_indices: Whether indices are sorted.
+        generator: Draws the data, as `weft.random.uniform` does.
+        kwds: Further keyword arguments of the generator.
+
     >>> from weft.experimental import sparse
     >>> sparse.random_bcoo(weft.random.key(0), (4, 5), nse=3)
     BCOO(float32[4, 5], nse=3)

@@ -67,6 +67,11 @@ def _check_axes(axes: Sequence[int] | None) -> None:
 class COO(_Matrix):
     """A sparse matrix as coordinates: element `data[i]` is in row `row[i]`, column `col[i]`.
 
+    Args:
+        args: The buffers `data`, `row` and `col`.
+        rows_sorted: Whether the caller promises that elements are in the order of rows.
+        cols_sorted: Whether the caller promises that elements are in the order of columns.
+
     >>> from weft.experimental import sparse
     >>> sparse.COO.fromdense(jnp.eye(2)) @ jnp.ones(2)
     Array([1., 1.], dtype=float32)
@@ -179,6 +184,9 @@ class CSR(_Compressed):
     """A sparse matrix as compressed rows: row `i` has the elements `indptr[i]` to `indptr[i + 1]`
     of `data`, in the columns that `indices` says.
 
+    Args:
+        args: The buffers `data`, `indices` and `indptr`.
+
     >>> from weft.experimental import sparse
     >>> sparse.CSR.fromdense(jnp.eye(2)).indptr
     Array([0, 1, 2], dtype=int32)
@@ -213,6 +221,9 @@ class CSR(_Compressed):
 class CSC(_Compressed):
     """A sparse matrix as compressed columns: column `i` has the elements `indptr[i]` to
     `indptr[i + 1]` of `data`, in the rows that `indices` says.
+
+    Args:
+        args: The buffers `data`, `indices` and `indptr`.
 
     >>> from weft.experimental import sparse
     >>> sparse.CSC.fromdense(jnp.array([[0.0, 1.0], [2.0, 0.0]])).data

@@ -120,7 +120,11 @@ def apply_sparse(primitive: Primitive, args: Sequence[Any], params: dict[str, An
 
 
 class SparseTracer(Tracer):
-    """A tracer that stands for a sparse array, `spvalue`."""
+    """A tracer that stands for a sparse array, `spvalue`.
+
+    Args:
+        trace: The trace that made it.
+    """
 
     __slots__ = ("spvalue",)
 

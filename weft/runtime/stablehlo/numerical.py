@@ -136,6 +136,8 @@ def dot_general(
         batch: The dimensions of lhs, and those of rhs, whose elements are multiplied one by one.
         precision: "DEFAULT", "HIGH" or "HIGHEST", a pair for the two operands, or the name of an
             algorithm; None for the default.
+        lhs: The left operand.
+        rhs: The right operand, of the dtype of the left one.
     """
     pairs = (tuple(contracting[0]), tuple(contracting[1]))
     batches = (tuple(batch[0]), tuple(batch[1]))
