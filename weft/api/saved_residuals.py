@@ -31,6 +31,7 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
     Args:
         args: The positional arguments of `f`; only their types matter.
         kwargs: The keyword arguments of `f`.
+        f: A function of trees of arrays.
 
     >>> from weft.ad_checkpoint import saved_residuals
     >>> saved_residuals(lambda x: jnp.exp(x) * 2.0, 1.0)[0][0]
@@ -89,6 +90,7 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
     Args:
         args: The positional arguments of `f`; only their types matter.
         kwargs: The keyword arguments of `f`.
+        f: A function of trees of arrays.
 
     >>> from weft.ad_checkpoint import print_saved_residuals
     >>> print_saved_residuals(lambda x, y: x * y, jnp.ones(2), jnp.ones(2))

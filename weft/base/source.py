@@ -211,6 +211,9 @@ class override(_Activation):
     """`with override(source):` every `current()` inside returns `source` (None: no change).
 
     Scopes in force outside go in front of the recorded one.
+
+    Args:
+        source: The capture that is in force inside; None changes nothing.
     """
 
     __slots__ = ("_source",)

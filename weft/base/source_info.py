@@ -63,6 +63,7 @@ class SourceInfo:
 
     Args:
         name_stack: The names around the operation.
+        traceback: The capture of the line; None if it is not known.
     """
 
     traceback: sources.Source | None

@@ -54,7 +54,12 @@ Recompute = Answer("Recompute", False)
 
 
 class Offloadable(NamedTuple):
-    """The answer of a policy that saves a value in memory of the kind `dst`, read in `src`."""
+    """The answer of a policy that saves a value in memory of the kind `dst`, read in `src`.
+
+    Args:
+        src: The kind of memory that the value is computed and read in.
+        dst: The kind of memory that it is kept in until the backward pass.
+    """
 
     src: str
     dst: str

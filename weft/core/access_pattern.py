@@ -24,6 +24,11 @@ class Step(NamedTuple):
     """One loop of a walk: `extent` elements along dimension `dim`, every `step`-th.
 
     Dimension -1 stands for positions that are not known before the jaxpr runs.
+
+    Args:
+        dim: The dimension that the loop is over; -1 for positions that are not known.
+        extent: How many elements it visits.
+        step: The distance between them.
     """
 
     dim: int
@@ -40,7 +45,7 @@ class Read(NamedTuple):
     folds: permuted dimensions cost the reader nothing, so a `transpose` before it moves nothing.
     free: every order of the elements is as good.
     written: the elements become a result of the jaxpr, unchanged.
-    source: of the equation that reads like this; None until it is known.
+    source: the line of the equation that reads like this; None until it is known.
     """
 
     walk: tuple[Step, ...]

@@ -33,6 +33,11 @@ class BoundAxis(NamedTuple):
     Args:
         name: The name by which collective operations refer to the axis.
         size: The length of the axis.
+        mesh: The mesh that the axis belongs to; None for an axis of a vmap.
+        explicit: Whether the user has to write casts of values to varying ones.
+        untyped: Whether all values count as varying.
+        bucket_bytes: How large the all-reduces of reverse mode may be, in bytes; None joins no
+            sums.
     """
 
     name: Any
@@ -155,7 +160,11 @@ def axis_length(name: Any) -> int:
 
 
 def names_axis(primitive: Primitive, params: dict[str, Any], name: Any) -> bool:
-    """Whether an application refers to the axis `name`, itself or in a jaxpr it holds."""
+    """Whether an application refers to the axis `name`, itself or in a jaxpr it holds.
+
+    Args:
+        name: The axis name; None is that of no axis.
+    """
     if name is None or not params:
         return False
     named = params.get("axis_name", ())

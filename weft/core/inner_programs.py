@@ -19,6 +19,10 @@ class InnerProgram(NamedTuple):
     """A program that an equation runs: `times` for each run of the equation.
 
     `times` is None for the condition and the body of a `while` loop, whose count depends on values.
+
+    Args:
+        jaxpr: The program.
+        times: How often it runs; None where the count depends on values.
     """
 
     jaxpr: Jaxpr
@@ -32,6 +36,7 @@ class InnerPrograms(NamedTuple):
 
     Args:
         parts: The programs, each with its jaxpr and how often it runs.
+        one_of: Whether only one of them runs.
     """
 
     parts: tuple[InnerProgram, ...]

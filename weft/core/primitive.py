@@ -31,6 +31,8 @@ class Primitive(Immutable):
     Args:
         name: What the operation is called in jaxprs and messages.
         multiple_results: Whether `bind` returns a list of results, and not one.
+        memoise: Whether results of rules are cached by types and parameters; False for a primitive
+            that holds jaxprs.
 
     >>> from weft.extend.core import Primitive
     >>> half_p = Primitive("half")

@@ -61,6 +61,8 @@ class CastOperand(NamedTuple):
 
     Args:
         axes: The mesh axes along which it is cast to vary.
+        operand: The index of the old operand.
+        source: The user's line that asked for the cast; None if not known.
     """
 
     operand: int
@@ -172,6 +174,11 @@ class Table(dict[Any, Rule]):
     sourced: the first argument has the line of the application as `source`.
     checked: `check(named_rule, found, *args, **params)`, from `rule_results`, returns a rule's
     result, or raises JaxprError if it cannot be used.
+
+    Args:
+        kind: What the rule is for, in messages.
+        register_with: The public call that registers a rule.
+        called_with: The positional arguments of a rule, as a signature.
     """
 
     def __init__(
@@ -401,7 +408,11 @@ class Zero:
 
 @dataclasses.dataclass(eq=False, repr=False, slots=True)
 class LinearOperand:
-    """Stands, in a transpose rule of `operation`, for an operand whose value is not known."""
+    """Stands, in a transpose rule of `operation`, for an operand whose value is not known.
+
+    Args:
+        operation: The name of the operation whose transpose rule gets it.
+    """
 
     type: ArrayType
     operation: str = ""

@@ -47,6 +47,12 @@ class Trace:
     `name`, that of the transformation, and `function`, that of the function; `alive` becomes False
     when the transformed call returns.
 
+    Args:
+        parent: The trace that interprets the operations that this one passes on; None at the
+            bottom.
+        name: The name of the transformation, for errors.
+        function: The name of the transformed function, for errors.
+
     >>> from weft.extend.core import Trace, current_trace, using_trace
     >>> class Announce(Trace):
     ...     def process_primitive(self, primitive, args, params):

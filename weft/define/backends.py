@@ -19,6 +19,9 @@ __all__ = [
 def get_backend(platform: Any = None) -> Any:
     """The backend of a platform, or of the default one; it has `platform` and `devices()`.
 
+    Args:
+        platform: The name of the platform, such as "cpu"; None for the default one.
+
     >>> from weft.extend import backend
     >>> backend.get_backend().platform
     'cpu'

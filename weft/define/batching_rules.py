@@ -31,6 +31,8 @@ def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
     Args:
         x: The array.
         mesh_axis: Has no meaning: types do not say how arrays are split.
+        sz: The length of the new dimension.
+        axis: The position of the new dimension in the result.
 
     >>> from weft.extend.interpreters import batching
     >>> batching.broadcast(np.array([1.0, 2.0]), 3, 0).shape
@@ -47,6 +49,8 @@ def moveaxis(x: Any, src: int | None, dst: int) -> Any:
 
     Args:
         x: The array.
+        src: The dimension to move, or None.
+        dst: Its position in the result.
     """
     return x if src is None else move_dim(x, src % type_of(x).ndim, dst % type_of(x).ndim, 0)
 

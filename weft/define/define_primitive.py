@@ -69,6 +69,12 @@ def define_primitive(
         jvp: The rule for forward mode, in place of the derived one.
         linearize: The rule for `linearize` and reverse mode, where it differs from `jvp`.
         transpose: The rule for reverse mode, of linear operands.
+        body: The function that the primitive computes; without it type rule and lowering are
+            needed.
+        linear: The operands in which it is linear, by index: together, or a group each.
+        multiple_results: Whether it returns a list of results, and not one.
+        elementwise: Whether it computes each element by itself.
+        vmap: The rule for mapped operands, in place of the derived one.
 
     >>> import weft
     >>> from weft.extend.core import define_primitive

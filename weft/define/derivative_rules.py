@@ -183,6 +183,7 @@ def defbilinear(primitive: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
 
     Args:
         lhs_rule: The rule for the first operand.
+        rhs_rule: The rule for the second operand.
     """
 
     def first(tangent: Any, x: Any, y: Any, **params: Any) -> Any:
@@ -210,6 +211,7 @@ def jvp(
         has_aux: Must be False: results put aside are not supported.
         primals: The values of the arguments.
         tangents: The tangent of each argument.
+        instantiate: Whether tangents that are zero are returned as arrays.
 
     >>> from weft.extend.interpreters import ad
     >>> ad.jvp(lambda x: [lax.sin(x)], (0.0,), (2.0,))

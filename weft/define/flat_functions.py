@@ -134,6 +134,7 @@ def flatten_axes(
         kws: Whether `treedef` is that of a pair (positional arguments, keyword arguments), of which
             only the first counts.
         tupled_args: Has no meaning: the tree of axes is compared as it is.
+        treedef: The structure of the whole tree.
 
     >>> from weft import api_util
     >>> api_util.flatten_axes("in_axes", weft.tree.structure((1, (2, 3))), (0, None))

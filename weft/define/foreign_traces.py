@@ -311,6 +311,7 @@ def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
     Args:
         force: Makes a Python value of it, such as `int`; None for nothing.
         val: Any value.
+        context: A note for the error: what the value is needed for.
 
     >>> from weft.extend.core import concrete_or_error
     >>> concrete_or_error(int, np.int32(3))
@@ -352,6 +353,8 @@ def mapped_aval(size: int, axis: int | None, aval: ArrayType) -> ArrayType:
 
     Args:
         size: The length of the mapped axis.
+        axis: The mapped axis; None for an array that is not mapped.
+        aval: The type of the whole array.
 
     >>> from weft.extend.core import ArrayType, mapped_aval
     >>> mapped_aval(3, 1, ArrayType((2, 3), "float32"))
@@ -372,6 +375,7 @@ def unmapped_aval(
         size: The length of the mapped axis.
         aval: The type of one element.
         explicit_mesh_axis: Has no meaning: types do not say how arrays are split.
+        axis: The mapped axis; None for an array that is not mapped.
 
     >>> from weft.extend.core import ArrayType, unmapped_aval
     >>> unmapped_aval(3, 0, ArrayType((2,), "float32"))

@@ -53,6 +53,7 @@ def set_lowering(
         prim: The primitive that gets the rule.
         rule: The rule: `rule(ctx, *values, **params)` emits operations and returns values.
         platform: The platform that the rule serves alone; None for all without one of their own.
+        inline, cacheable: Has no meaning: rules are called for each equation.
 
     >>> from weft.extend.core import UncheckedPrimitive
     >>> from weft.extend.interpreters import mlir
@@ -125,6 +126,7 @@ def core_call_lowering(
         args: The MLIR values of the operands.
         name: The name of the function in the module.
         backend: Has no meaning: a program is for one platform.
+        call_jaxpr: The jaxpr, or closed jaxpr, that the function computes.
     """
     return ctx.call_jaxpr(closed_jaxpr(call_jaxpr), name, flatten_ir_values(args))
 
@@ -490,6 +492,7 @@ def emit_python_callback(
         returns_token: Has no meaning: tokens are passed through.
         partitioned: Has no meaning: the first device calls the function.
         sharding: Has no meaning: the first device calls the function.
+        result_avals: The types of the arrays that the function returns.
     """
     if ctx.platform not in ("cpu", "cuda"):
         raise WeftNotImplementedError(

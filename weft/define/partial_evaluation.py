@@ -78,6 +78,7 @@ def trace_to_jaxpr_nounits(
     Args:
         fun: A function from a list of values to a list of values.
         pvals: What is known of each argument.
+        instantiate: Which results are recorded even where they are known; True for all.
 
     >>> from weft.extend import linear_util as lu
     >>> from weft.extend.interpreters import partial_eval as pe
@@ -146,6 +147,7 @@ def with_instantiated_inputs(
 
     Args:
         used_outputs: Which results are used; True for all.
+        instantiate: Which arguments stay though nothing reads them; True for all.
 
     >>> from weft.extend.interpreters import partial_eval as pe
     >>> jaxpr = weft.make_jaxpr(lambda x, y: (lax.sin(x), lax.cos(y)))(1.0, 2.0).jaxpr

@@ -137,6 +137,9 @@ def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = N
     that platform alone, and goes before the general one.
     Raises WeftValueError if there is such a rule for the platform already.
 
+    Args:
+        platform: The platform that the rule serves alone; None for all without one of their own.
+
     >>> from weft.extend.core import Primitive
     >>> from weft.extend.interpreters import mlir
     >>> double_p = Primitive("double")

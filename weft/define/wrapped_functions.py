@@ -87,6 +87,8 @@ class WrappedFun:
         stores: Where each transformation puts its result aside, or None.
         in_type: The types of the arguments, where a transformation needs them.
         debug_info: What messages say of the function, as `weft.api_util.debug_info` gives it.
+        f: The function inside.
+        params: Keyword arguments that it is called with, as pairs (name, value).
 
     >>> from weft.extend import linear_util as lu
     >>> @lu.transformation
@@ -177,6 +179,7 @@ def wrap_init(f: Function, params: Any = None, *, debug_info: Any = None) -> Wra
     Args:
         f: Any callable.
         debug_info: What messages say of the function; None for its name alone.
+        params: Keyword arguments that it is called with, by name; None for none.
     """
     own = tuple(sorted(params.items())) if params else ()
     if debug_info is None:

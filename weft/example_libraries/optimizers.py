@@ -41,6 +41,11 @@ class OptimizerState:
 
     `packed_state` is a list of these lists, `tree_def` the structure of the parameters, and
     `subtree_defs` those of the states of the leaves.
+
+    Args:
+        packed_state: For each leaf of the parameters the leaves of its state, in lists.
+        tree_def: The structure of the parameters.
+        subtree_defs: The structure of each leaf's state.
     """
 
     __slots__ = ("packed_state", "subtree_defs", "tree_def")
@@ -164,7 +169,11 @@ def _with_zeros(count: int) -> InitFn:
 
 @optimizer
 def momentum(step_size: float | Schedule, mass: float) -> Any:
-    """Gradient descent with momentum: velocities decay by `mass` and gather gradients."""
+    """Gradient descent with momentum: velocities decay by `mass` and gather gradients.
+
+    Args:
+        mass: The share of the last velocity that stays in each step.
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -218,6 +227,7 @@ def rmsprop(step_size: float | Schedule, gamma: float = 0.9, eps: float = 1e-8) 
 
     Args:
         eps: A small number that is added to the mean square.
+        gamma: The share of the last mean square that stays in each step.
     """
     rate = make_schedule(step_size)
 
@@ -349,6 +359,8 @@ def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Sche
 
     Args:
         step_size: The step size in step 0.
+        decay_steps: How many steps it takes until the step size has been multiplied once.
+        decay_rate: The factor for that many steps.
     """
     return lambda i: step_size * decay_rate ** (i / decay_steps)
 
@@ -361,6 +373,9 @@ def inverse_time_decay(
 
     Args:
         step_size: The step size in step 0.
+        decay_steps: The number of steps that count as one.
+        decay_rate: What is added to the divisor for that many steps.
+        staircase: Whether the step size falls only after whole `decay_steps`.
     """
 
     def schedule(i: Any) -> Any:
@@ -378,6 +393,8 @@ def polynomial_decay(
     Args:
         step_size: The step size in step 0.
         power: The exponent of the part that is left to fall; 1 falls evenly.
+        decay_steps: How many steps it falls; it stays as it is behind them.
+        final_step_size: The step size behind these steps.
     """
 
     def schedule(step_num: Any) -> Any:
@@ -446,6 +463,7 @@ def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
 
     Args:
         grad_tree: A tree of gradients.
+        max_norm: The largest Euclidean norm of all gradients together.
     """
     norm = l2_norm(grad_tree)
     return tree.map(lambda g: jnp.where(norm < max_norm, g, g * (max_norm / norm)), grad_tree)

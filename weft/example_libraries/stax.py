@@ -53,6 +53,9 @@ _GLOROT, _NORMAL, _SMALL = glorot_normal(), normal(), normal(1e-6)
 def Dense(out_dim: int, W_init: Initializer = _GLOROT, b_init: Initializer = _NORMAL) -> Layer:
     """A dense layer: `inputs @ W + b`, of `out_dim` features.
 
+    Args:
+        out_dim: How many features the outputs have.
+
     >>> from weft.example_libraries import stax
     >>> init, apply = stax.serial(stax.Dense(8), stax.Relu, stax.Dense(2))
     >>> shape, params = init(weft.random.key(0), (-1, 3))
@@ -156,6 +159,7 @@ def BatchNorm(
         scale: Whether values are multiplied by the learned factor.
         beta_init: Makes the first offset, `beta_init(rng, shape)`.
         gamma_init: Makes the first factor, `gamma_init(rng, shape)`.
+        axis: The axis, or axes, along which mean and variance are taken.
     """
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
 
@@ -276,7 +280,11 @@ Identity = elementwise(lambda x: x)
 
 
 def FanOut(num: int) -> Layer:
-    """The inputs `num` times, as a list."""
+    """The inputs `num` times, as a list.
+
+    Args:
+        num: How many copies of the inputs the list has.
+    """
 
     def init_fun(rng: Any, input_shape: Shape) -> tuple[Any, Any]:
         return [input_shape] * num, ()
@@ -324,6 +332,7 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
 
     Args:
         mode: "train" drops inputs; any other text leaves them as they are.
+        rate: The probability with which an input is kept.
     """
 
     def init_fun(rng: Any, input_shape: Shape) -> tuple[Shape, Any]:
@@ -398,7 +407,11 @@ def parallel(*layers: Layer) -> Layer:
 
 
 def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
-    """The layer that `make_layer` makes for the shape of its inputs."""
+    """The layer that `make_layer` makes for the shape of its inputs.
+
+    Args:
+        make_layer: Makes a layer, a pair (initializer, function), from the shape of the inputs.
+    """
 
     def init_fun(rng: Any, input_shape: Any) -> tuple[Any, Any]:
         return make_layer(input_shape)[0](rng, input_shape)

@@ -35,6 +35,7 @@ def create_device_mesh(
         devices: The devices to arrange; None for all.
         contiguous_submeshes: Has no meaning on CPUs and GPUs.
         allow_split_physical_axes: Has no meaning on CPUs and GPUs.
+        mesh_shape: The lengths of the mesh's axes.
 
     >>> from weft.experimental.mesh_utils import create_device_mesh
     >>> weft.sharding.Mesh(create_device_mesh((4, 2)), ("i", "j"))
@@ -71,6 +72,9 @@ def create_hybrid_device_mesh(
         should_sort_granules_by_key: Whether groups are in the order of their numbers, and not in
             that of `devices`.
         allow_split_physical_axes: Has no meaning on CPUs and GPUs.
+        mesh_shape: The lengths of the axes within a group of devices.
+        dcn_mesh_shape: The lengths of the axes between groups, as many as of the former.
+        process_is_granule: Whether a group is a process, and not a slice of a TPU.
     """
     devices = list(client.devices() if devices is None else devices)
     by_slice = not process_is_granule and all(hasattr(d, "slice_index") for d in devices)

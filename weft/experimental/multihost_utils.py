@@ -48,6 +48,7 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
     Args:
         local_inputs: A tree of arrays, with the part of each that this process has.
         global_mesh: The mesh of the devices of all processes.
+        pspecs: How arrays are split over the mesh: a tree prefix of specs.
     """
 
     def joined(x: Any, spec: P) -> Any:
@@ -65,6 +66,7 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
     Args:
         global_inputs: A tree of arrays.
         global_mesh: The mesh of the devices of all processes.
+        pspecs: How arrays are split over the mesh: a tree prefix of specs.
     """
 
     def part(x: Any, spec: P) -> Any:

@@ -94,6 +94,9 @@ def odeint(
     Args:
         rtol: The error of a step relative to the solution.
         atol: The error of a step where the solution is near 0.
+        func: `func(y, t, *args)` returns dy/dt, a tree like y.
+        mxstep: The most steps between two times.
+        hmax: The longest step.
 
     >>> from weft.experimental.ode import odeint
     >>> odeint(lambda y, t, k: -k * y, 1.0, jnp.array([0.0, 1.0, 2.0]), 2.0).round(4)

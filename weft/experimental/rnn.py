@@ -131,6 +131,8 @@ def lstm(
 
     Args:
         precision: How exactly products are computed, as in `weft.lax.dot_general`.
+        weights: All weights in one vector, of length `get_num_params_in_lstm(...)`.
+        dropout: Must be 0.
 
     >>> from weft.experimental import rnn
     >>> w = rnn.init_lstm_weight(weft.random.key(0), 2, 3, 1, False)

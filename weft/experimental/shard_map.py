@@ -26,6 +26,8 @@ def shard_map(
         mesh: The mesh of devices.
         in_specs: How arguments are split over the mesh: a tree prefix of specs.
         out_specs: How results are put together: a tree prefix of specs.
+        check_rep: Whether the types of results are checked against `out_specs`.
+        auto: The axes of the mesh that the compiler splits by itself.
 
     >>> from weft.experimental.shard_map import shard_map
     >>> mesh = weft.make_mesh((2,), ("i",))

@@ -169,6 +169,9 @@ def register_by_identity(cls: type) -> None:
 def register_uncacheable(cls: type, reason: str = "") -> None:
     """Makes functions that refer to objects of a class have no key; `reason` says why.
 
+    Args:
+        reason: Why such a function has no key, in words.
+
     >>> class Live:
     ...     pass
     >>> register_uncacheable(Live)

@@ -242,6 +242,8 @@ class NamedPart(NamedTuple):
         role: What the value is to the function, in words.
         content: The number that stands for the value; None without a safe key.
         text: The value in a few words.
+        reason: Why the value has no safe key; empty if it has one.
+        references: Weak references to the objects that count by identity.
     """
 
     role: str

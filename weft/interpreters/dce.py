@@ -25,6 +25,7 @@ def dce_equations(
 
     Args:
         eqns: Equations, each behind those whose results it reads.
+        outputs: The variables that are needed.
     """
     read: set[Var] = {atom for atom in outputs if type(atom) is Var}
     kept: list[Equation] = []
@@ -52,6 +53,10 @@ def dce_jaxpr(
     """The jaxpr that computes the results marked `used`, and which inputs it still reads.
 
     Inputs that are not read are dropped unless `keep_inputs`.
+
+    Args:
+        used: Which results are computed.
+        keep_inputs: Whether inputs that are not read stay.
 
     >>> from weft.extend.interpreters import partial_eval
     >>> jaxpr = weft.make_jaxpr(lambda x, y: (lax.sin(x), lax.cos(y)))(1.0, 2.0).jaxpr

@@ -49,6 +49,7 @@ class HoistedCasts:
 
     Args:
         jaxprs: The new jaxprs, in the order of the old ones.
+        operands: The old input, and the axes along which it is cast, for each new input.
     """
 
     jaxprs: tuple[Jaxpr, ...]
@@ -61,6 +62,7 @@ def hoist_casts(jaxprs: Sequence[Jaxpr], movable: Flags) -> HoistedCasts | None:
 
     Args:
         jaxprs: Jaxprs with inputs of the same types, such as the branches of a `cond`.
+        movable: The inputs whose casts may move.
     """
     (first, *others) = jaxprs
 

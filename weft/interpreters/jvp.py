@@ -161,6 +161,10 @@ def jvp_jaxpr(
     It takes the inputs, then the tangents of the inputs marked `nonzero`. It computes the results,
     then the tangents of those marked: the nonzero ones, and those that `instantiate_out` asks for.
 
+    Args:
+        nonzero: Which inputs have tangents.
+        instantiate_out: Which tangents of results are computed even where they are zero.
+
     >>> from weft.extend.interpreters import ad
     >>> jaxpr = weft.make_jaxpr(lambda x, y: lax.sin(x) * y)(1.0, 2.0).jaxpr
     >>> derivative, nonzero = ad.jvp_jaxpr(jaxpr, (True, False))

@@ -257,6 +257,9 @@ def linearize_jaxpr(
     """Linearizes a jaxpr in the inputs marked `nonzero`.
 
     The tangents of results marked in `instantiate_out` are computed even where they are zero.
+
+    Args:
+        nonzero: Which inputs have tangents.
     """
     return jaxpr.memoize(
         ("linearize", nonzero, instantiate_out),

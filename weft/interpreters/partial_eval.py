@@ -44,6 +44,7 @@ def partial_eval_jaxpr(
 
     Args:
         unknown: Which inputs are unknown.
+        force_unknown: Which results are left for later even where they are known; None for none.
     """
     check_marks("partial_eval_jaxpr", "input", unknown, len(jaxpr.inputs))
     return jaxpr.memoize(

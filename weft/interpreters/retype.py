@@ -61,6 +61,7 @@ def pvary_jaxpr(
 
     Args:
         in_types: The types that the new jaxpr takes.
+        out_varying: For each result the mesh axes along which it varies at least; None for none.
     """
     outs = tuple(out_varying) if out_varying is not None else None
 

@@ -389,6 +389,8 @@ def trace_to_jaxpr(
         in_types: The types of its arguments.
         transformation: Who records, in messages, such as "jit".
         name: The name of the jaxpr.
+        input_names: Returns the names of the last inputs, for errors; None if they have none.
+        references: Whether the function may close over references from outside.
 
     >>> from weft.extend.core import ArrayType, trace_to_jaxpr
     >>> jaxpr, consts = trace_to_jaxpr(

@@ -58,6 +58,9 @@ def backward_pass(
     Args:
         eqns: The equations of a linear program, in the order in which they would be evaluated.
         cotangents: The cotangent of each output.
+        inputs: The variables in which the equations are linear.
+        known: The values of other variables that the equations read.
+        outputs: The variables whose cotangents are given.
     """
     linear = set(inputs)
     env = dict(known)
@@ -155,6 +158,10 @@ def transpose_jaxpr(
 
     It takes the other inputs, then the cotangents of the results marked `nonzero`, and computes the
     cotangents of the marked linear inputs (those of the others are zero).
+
+    Args:
+        linear: Which inputs the jaxpr is linear in.
+        nonzero: Which results have cotangents.
 
     >>> from weft.extend.interpreters import ad
     >>> jaxpr = weft.make_jaxpr(lambda x, y: lax.sin(x) * y)(1.0, 2.0).jaxpr

@@ -70,6 +70,7 @@ class BatchTracer(Tracer):
     Args:
         created: The user's line that made it; None if not known.
         value: The whole array.
+        dim: The mapped dimension of the array.
     """
 
     __slots__ = ("dim", "value")

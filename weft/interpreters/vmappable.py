@@ -73,6 +73,8 @@ def register_vmappable(
         to_elt: Makes the value for one element.
         from_elt: Makes the value of all elements.
         make_iota: Makes the indices; None for integers.
+        spec_type: The class of entries of `in_axes` and `out_axes` for these values.
+        axis_size_type: The class of lengths of the axis: int.
 
     >>> import dataclasses
     >>> from weft.extend.interpreters import batching

@@ -202,7 +202,8 @@ class LoweringContext:
     which carry the order of effects along where the equation has some.
 
     in_types, out_types: the `ArrayType`s of the operands and results; `result_ir_types()` are those
-    of the results in MLIR; platform: "cpu" or "cuda"; primitive, effects: of the equation;
+    of the results in MLIR; platform: "cpu" or "cuda"; primitive: that of the equation;
+    effects: what the equation does besides computing;
     module: the `ModuleContext` (meshes, functions, channels, callbacks);
     scope: the names around the equation, for locations; source: the line that it was recorded at.
 
@@ -389,6 +390,9 @@ def lower_to_module(
         platform: The platform that it is for: "cpu", "cuda", "rocm" or "tpu".
         in_shardings: How inputs are split; None for one device.
         out_shardings: How results are split; None for one device.
+        donated: For each input, whether the executable may overwrite its buffer; None for none.
+        devices: The devices that run parts of the module; empty for one device.
+        layouts: The layouts of inputs, and those of results; None where all are row-major.
     """
     count = max(1, len(devices))
     module = stablehlo.Module(f"jit_{name}", num_partitions=count)

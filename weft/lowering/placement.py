@@ -50,6 +50,8 @@ def operand_place(
         arrays: The operands.
         operation: The operation's name in errors.
         params: The parameters of the primitive, by name; None for none.
+        names: Returns the names of the arrays, for errors; None if they have none.
+        also: What is to be done beside moving an array, as the end of a sentence of the error.
     """
     found: Any = None
     first = 0
@@ -219,6 +221,7 @@ def outside_mesh(
         place: The device or sharding that the operand is committed to.
         named: The mesh, or a sharding over its devices.
         also: What is to be done beside moving the operand.
+        name: The name of the operand; None if it is not known.
     """
     there = NamedSharding(named, PartitionSpec()) if isinstance(named, Mesh) else named
     what = name or "an array"

@@ -45,6 +45,7 @@ class Generator:
         split: Makes the bits of several keys from those of one.
         fold_in: Makes the bits of a key from those of another and a number.
         random_bits: Draws unsigned integers.
+        tag: The short name that dtypes of keys show.
     """
 
     name: str
@@ -122,6 +123,7 @@ def define_generator(
         split: Makes the bits of several keys from those of one.
         fold_in: Makes the bits of a key from those of another and a number.
         random_bits: Draws unsigned integers of a width.
+        key_shape: The shape of one key's unsigned 32-bit integers.
 
     >>> from weft.extend.random import define_generator
     >>> counting = define_generator(

@@ -23,6 +23,11 @@ __all__ = [
 class Slice:
     """`size` elements from `start`, every `stride`-th; the start may be a traced integer.
 
+    Args:
+        start: The first position; it may be a traced integer.
+        size: How many elements are taken.
+        stride: The step between positions.
+
     >>> x = weft.new_ref(jnp.arange(5))
     >>> x[weft.ds(jnp.int32(1), 3)]
     Array([1, 2, 3], dtype=int32)
@@ -67,6 +72,11 @@ def dslice(start: Any, size: Any = None, stride: int | None = None) -> slice | S
 
     `start` may be a traced integer, `size` and `stride` are Python's. `dslice(None)` takes all.
     Raises WeftTypeError for a size that is traced, WeftValueError for a stride below 1.
+
+    Args:
+        start: The first position; it may be a traced integer.
+        size: How many elements are taken.
+        stride: The step between positions.
 
     >>> weft.ds(1, 2)
     Slice(start=1, size=2, stride=1)

@@ -63,6 +63,9 @@ def checkify(
     and `jit`, `vmap` and `grad` apply to the function as to any other. Raises WeftTypeError for
     anything that is neither a function nor a set of categories.
 
+    Args:
+        f: A function of trees of arrays, which may hold checks.
+
     >>> from weft.experimental import checkify
     >>> error, y = weft.jit(checkify.checkify(jnp.log, errors=checkify.nan_checks))(-1.0)
     >>> error.get()
@@ -107,6 +110,9 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
         pred: A boolean scalar, which should be True.
         fmt_args: Values that the message shows by position.
         fmt_kwargs: Values that the message shows by name.
+        msg: The message, a text for `str.format`.
+        debug: Whether a check that `checkify` has not turned into an `Error` is left out of
+            compiled functions, where it is refused otherwise.
 
     >>> from weft.experimental import checkify
     >>> checkify.check(jnp.sum(jnp.ones(3)) > 2, "too little")

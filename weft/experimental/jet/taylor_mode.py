@@ -43,6 +43,11 @@ def jet(
 
     Args:
         _: Further arguments of JAX's function, which have no meaning here.
+        fun: A function of arrays.
+        primals: The value x(0) of each argument.
+        series: The derivatives of each argument at 0, from the first on; as many for all.
+        factorial_scaled: Whether derivatives are taken and returned, and not coefficients of
+            powers.
 
     >>> from weft.experimental.jet import jet
     >>> y, (y1, y2, y3) = jet(jnp.sin, (0.0,), ((1.0, 0.0, 0.0),))

@@ -89,6 +89,8 @@ def load(
 
     Args:
         cache_modifier, eviction_policy, volatile: Has no meaning in an interpreted kernel.
+        mask: Which elements are read, as booleans of the shape of the part; None for all.
+        other: The value of elements that are not read.
 
     >>> from weft.experimental import pallas as pl
     >>> pl.load(weft.new_ref(jnp.arange(3)), slice(0, 2), mask=np.array([True, False]), other=7)
@@ -108,6 +110,7 @@ def swap(
 
     Args:
         eviction_policy: Has no meaning in an interpreted kernel.
+        mask: Which elements are written, as booleans of the shape of the part; None for all.
     """
 
     def change(before: Any) -> Any:
@@ -125,6 +128,7 @@ def store(
 
     Args:
         eviction_policy: Has no meaning in an interpreted kernel.
+        mask: Which elements are written, as booleans of the shape of the part; None for all.
 
     >>> from weft.experimental import pallas as pl
     >>> x = weft.new_ref(jnp.arange(3))
@@ -141,6 +145,8 @@ def load_all(ref: Any, *, mask: Any = None, other: Any = None, **_: Any) -> Any:
     Args:
         ref: The reference.
         _: Further arguments of JAX's function, which have no meaning here.
+        mask: Which elements are read, as booleans of the reference's shape; None for all.
+        other: The value of elements that are not read.
     """
     return load(ref, ..., mask=mask, other=other)
 
@@ -152,6 +158,7 @@ def store_all(ref: Any, val: Any, *, mask: Any = None, **_: Any) -> None:
         ref: The reference.
         val: What is written, in the shape of the reference.
         _: Further arguments of JAX's function, which have no meaning here.
+        mask: Which elements are written, as booleans of the reference's shape; None for all.
     """
     store(ref, ..., val, mask=mask)
 
@@ -253,7 +260,11 @@ def atomic_xchg(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> 
 
 @api_boundary
 def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
-    """Writes a reference if it holds `cmp`, and returns what it held."""
+    """Writes a reference if it holds `cmp`, and returns what it held.
+
+    Args:
+        cmp: The value that the reference must hold to be written.
+    """
 
     def change(before: Any) -> Any:
         return jnp.where(before == _like(cmp, before), _like(val, before), before)

@@ -74,6 +74,10 @@ def loop(
 
     Args:
         unroll: How many calls are written out in one step of the loop, as in `weft.lax.fori_loop`.
+        lower: The first index.
+        upper: The index behind the last.
+        init_carry: The first carried value, a tree of arrays; None for a function without one.
+        step: The distance between indices.
 
     >>> from weft.experimental import pallas as pl
     >>> @pl.loop(0, 10, init_carry=0, step=3)
@@ -105,6 +109,7 @@ def run_scoped(
         f: The function; its result is that of the call.
         types: Descriptions of the buffers that it gets by position, or trees of them.
         kw_types: Descriptions of the buffers that it gets by name.
+        collective_axes: Must be empty: an interpreted kernel shares no buffers.
 
     >>> from weft.experimental import pallas as pl
     >>> def twice(x_ref):
@@ -192,7 +197,12 @@ def empty_ref_like(x: Any) -> Ref:
 
 
 def multiple_of(x: Any, values: Any) -> Any:
-    """`x`; to a compiler it says that `x` is a multiple of `values`."""
+    """`x`; to a compiler it says that `x` is a multiple of `values`.
+
+    Args:
+        x: An array of indices.
+        values: The number, per dimension, that divides them.
+    """
     return user_value(x)
 
 
@@ -201,6 +211,7 @@ def max_contiguous(x: Any, values: Any) -> Any:
 
     Args:
         values: The number of elements, per dimension.
+        x: An array of indices.
     """
     return user_value(x)
 
@@ -262,6 +273,7 @@ def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:
     Args:
         x: An array.
         full_range: Has no meaning in an interpreted kernel.
+        approx: Whether the result is only as accurate as bfloat16.
     """
     if approx:
         return jnp.reciprocal(jnp.asarray(x, jnp.bfloat16)).astype(jnp.float32)

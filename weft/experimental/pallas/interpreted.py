@@ -91,6 +91,16 @@ def pallas_call(
         kernel: The function of references, which writes its results and returns nothing.
         debug: Has no meaning in an interpreted kernel.
         name: What the function is called in programs and messages; None for the kernel's name.
+        out_shape: A tree of objects with `shape` and `dtype`, which describe the results.
+        grid_spec: The grid, the blocks and the buffers in one object; None if they are arguments.
+        grid: The lengths of the grid's axes: an int or a tuple.
+        in_specs: A tree of `BlockSpec` like that of the operands; by default a block is all of one.
+        out_specs: A tree of `BlockSpec` like that of the results; by default a block is all of one.
+        scratch_shapes: Descriptions of buffers that the kernel gets behind operands and results.
+        input_output_aliases: The number of the result that begins as an operand, by the operand's
+            number.
+        interpret: True, or `tpu.InterpretParams()`, to run the kernel; False raises at the call.
+        compiler_params, cost_estimate, metadata: For compilers of kernels; it is not looked at.
 
     >>> from weft.experimental import pallas as pl
     >>> def double(x_ref, y_ref):

@@ -157,6 +157,10 @@ class Element:
     """A dimension in which a block has `block_size` elements: an index map gives the first one.
 
     The array is thought to have `padding` more elements before and behind it.
+
+    Args:
+        block_size: How many elements a block has in this dimension.
+        padding: How many elements the array is thought to have (before, behind) its own.
     """
 
     block_size: int
@@ -170,7 +174,11 @@ class Squeezed:
 
 @dataclasses.dataclass(frozen=True)
 class BoundedSlice:
-    """A dimension in which a block has at most `block_size` elements; it cannot be interpreted."""
+    """A dimension in which a block has at most `block_size` elements; it cannot be interpreted.
+
+    Args:
+        block_size: The most elements that a block has in this dimension.
+    """
 
     block_size: int
 
@@ -337,6 +345,7 @@ def align_to(x: Any, a: Any) -> Any:
 
     Args:
         x: An integer.
+        a: The divisor of the result, an integer.
     """
     return cdiv(x, a) * a
 

@@ -76,6 +76,8 @@ def roll(
         x: The array.
         shift: How far elements are moved, an integer.
         axis: The axis along which they are moved.
+        stride: How much further each slice is moved than the one before; None for not at all.
+        stride_axis: The axis whose slices are moved differently.
 
     >>> from weft.experimental.pallas import tpu
     >>> tpu.roll(jnp.arange(4), 1, 0)
@@ -131,6 +133,7 @@ def with_memory_space_constraint(x: Any, memory_space: Any) -> Any:
 
     Args:
         memory_space: Has no meaning in an interpreted kernel.
+        x: The array that is returned.
     """
     return x
 

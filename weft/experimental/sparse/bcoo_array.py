@@ -82,6 +82,8 @@ class BCOO(JAXSparse):
 
     Args:
         args: The buffers `data` and `indices`.
+        indices_sorted: Whether the caller promises that the indices of each batch are in order.
+        unique_indices: Whether the caller promises that no index occurs twice in a batch.
 
     >>> from weft.experimental import sparse
     >>> x = sparse.BCOO((jnp.array([1.0, 2.0]), jnp.array([[0, 1], [1, 0]])), shape=(2, 3))

@@ -59,6 +59,9 @@ def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int] | None = None) -> BC
     Batch, sparse and dense dimensions are permuted among themselves: raises WeftNotImplementedError
     for other permutations.
 
+    Args:
+        permutation: Every dimension once, in the order of the result; None for the reverse order.
+
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_transpose(sparse.eye(2, 3), permutation=(1, 0)).shape
     (3, 2)
@@ -109,6 +112,8 @@ def bcoo_reshape(
 
     Args:
         new_sizes: The lengths of the result.
+        dimensions: Every dimension once, in the order that they get first; None for the one they
+            have.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_reshape(sparse.eye(2), new_sizes=(4,)).indices.T
@@ -362,6 +367,11 @@ def bcoo_slice(
     Along sparse dimensions elements outside become padding, and no more are stored than the result
     has.
 
+    Args:
+        start_indices: The first position, per dimension.
+        limit_indices: The position behind the last, per dimension.
+        strides: The step between positions, per dimension; None for 1.
+
     >>> from weft.experimental import sparse
     >>> x = sparse.eye(3)
     >>> sparse.bcoo_slice(x, start_indices=(1, 0), limit_indices=(3, 2)).todense()
@@ -437,6 +447,10 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     """The elements of a block of sizes `slice_sizes` from `start_indices` on, which may be traced.
 
     A start that would reach over the edge is moved back, as `weft.lax.dynamic_slice` does.
+
+    Args:
+        start_indices: The first position, per dimension; it may be traced.
+        slice_sizes: The lengths of the block.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_dynamic_slice(sparse.eye(3), (1, 1), (2, 2)).todense()

@@ -196,6 +196,7 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
     Args:
         sparr: The BCOO that says where elements are.
         arr: The dense array, of the same shape.
+        assume_unique: Whether no index occurs twice; None for what the BCOO promises.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_extract(sparse.eye(2), jnp.arange(4.0).reshape(2, 2)).data

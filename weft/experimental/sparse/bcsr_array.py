@@ -64,6 +64,8 @@ class BCSR(JAXSparse):
 
     Args:
         args: The buffers `data`, `indices` and `indptr`.
+        indices_sorted: Whether the caller promises that the columns of each row are in order.
+        unique_indices: Whether the caller promises that no column occurs twice in a row.
 
     >>> from weft.experimental import sparse
     >>> x = sparse.BCSR.fromdense(jnp.array([[0.0, 1.0], [2.0, 3.0]]))

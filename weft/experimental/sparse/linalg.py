@@ -42,6 +42,9 @@ def spsolve(
     Args:
         indices: The column of each element.
         indptr: Where each row begins among the elements.
+        data: The elements, row by row: (nse,) of floats.
+        b: The right-hand side, (n,) of floats.
+        tol, reorder: Has no meaning: the factorization chooses its own order.
 
     >>> from weft.experimental.sparse.linalg import spsolve
     >>> data, where, rows = jnp.array([2.0, 4.0]), jnp.array([0, 1]), jnp.array([0, 1, 2])
@@ -106,6 +109,10 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Arra
     The method is that of A. V. Knyazev, "Toward the Optimal Preconditioned Eigensolver", SIAM J.
     Sci. Comput. 23 (2001), without a preconditioner; its bases are made orthonormal as U. Hetmaniuk
     and R. Lehoucq, "Basis selection in LOBPCG", J. Comput. Phys. 218 (2006), advise.
+
+    Args:
+        m: The most iterations.
+        tol: The size of a residual that is small enough; None for the machine's precision.
 
     >>> from weft.experimental.sparse.linalg import lobpcg_standard
     >>> a = jnp.diag(jnp.arange(1.0, 31.0))

@@ -304,6 +304,9 @@ def coo_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = "int32
 def csr_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = "int32") -> CSR:
     """The nonzero elements of a dense matrix as a CSR; `nse` as in `coo_fromdense`.
 
+    Args:
+        nse: How many elements to store, the rest being padding; None for the actual number.
+
     >>> from weft.experimental import sparse
     >>> sparse.csr_fromdense(jnp.eye(2)).indices
     Array([0, 1], dtype=int32)

@@ -40,6 +40,10 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
     Raises WeftNotImplementedError for operations whose result would be dense, or that have no
     sparse form; `weft.experimental.sparse.todense` inside `f` makes an operand dense.
 
+    Args:
+        f: A function of trees with sparse arrays.
+        use_tracer: Whether `f` sees tracers that show the sparse array, and not dense ones.
+
     >>> from weft.experimental import sparse
     >>> x = sparse.eye(3)
     >>> sparse.sparsify(lambda x, v: (2 * x) ** 2 @ v)(x, jnp.ones(3))
@@ -124,6 +128,7 @@ class SparseTracer(Tracer):
 
     Args:
         trace: The trace that made it.
+        spvalue: The sparse array that it stands for.
     """
 
     __slots__ = ("spvalue",)

@@ -148,6 +148,8 @@ def elementwise_type(
         accepts: The set of dtypes that operands may have.
         arity: How many operands there are.
         narrow: Whether narrow dtypes of the accepted kinds are accepted too.
+        result_dtype: From the operands' dtype to the result's; None for the same.
+        lower: The lowering rule, whose parameters are the ones accepted; None for none.
     """
 
     taken = with_narrow(accepts) if narrow else accepts
@@ -291,6 +293,7 @@ def repeat_scalars(context: Any, values: Sequence[Any], shape: tuple[int, ...]) 
     Args:
         context: The lowering rule's context, which has the types of the operands.
         values: The MLIR values of the operands.
+        shape: The lengths of the results.
     """
     return [
         value if type.shape == shape else stablehlo.broadcast_in_dim(value, shape, ())
@@ -386,6 +389,12 @@ def nary(
     Args:
         name: What the operation is called in jaxprs and messages.
         arity: How many operands there are.
+        accepts: The set of dtypes that operands may have.
+        lower: The name of a StableHLO operation, or a lowering rule.
+        jvp: A rule for each operand, or one for all; None where the result does not vary smoothly.
+        transpose: A rule for each operand; None for an operation that is not linear.
+        result_dtype: From the operands' dtype to the result's; None for the same.
+        narrow: Whether narrow dtypes of the accepted kinds are accepted too.
 
     >>> from weft import dtypes
     >>> from weft.extend import elementwise

@@ -35,6 +35,8 @@ class KeyDType:
 
     Args:
         name: The short name of the generator; the dtype is called `key<name>`.
+        key_shape: The shape of one key's unsigned 32-bit integers.
+        implementation: The `Generator` that draws bits from such keys.
     """
 
     __slots__ = ("implementation", "itemsize", "key_shape", "name", "short_name")

@@ -75,6 +75,7 @@ def constrain_layout(x: Any, layout: Layout | None, operation: str, what: str) -
         x: An array.
         layout: The layout that the compiler has to give it.
         operation: The operation's name in errors.
+        what: What the array is called in errors.
     """
     if layout is None:
         return x

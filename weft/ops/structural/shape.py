@@ -41,6 +41,7 @@ def canonical_axis(axis: int, ndim: int, operation: str) -> int:
     Args:
         ndim: How many dimensions the array has.
         operation: The operation's name in errors.
+        axis: The axis, counted from the front or, if negative, from the end.
     """
     index = integer_of(axis, operation, "an axis")
     if not -ndim <= index < ndim:
@@ -322,6 +323,8 @@ def move_dim(x: Any, source: int | None, target: int, size: int) -> Any:
     Args:
         x: The array.
         source: The index of the dimension in `x`, or None.
+        target: The position of the dimension in the result.
+        size: The length of a new dimension.
 
     >>> from weft.extend.interpreters import batching
     >>> batching.move_dim(np.ones((2, 3)), 1, 0, 3).shape, batching.move_dim(1.0, None, 0, 4).shape

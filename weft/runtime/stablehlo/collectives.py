@@ -218,6 +218,9 @@ def sharding(
     Args:
         mesh_name: The symbol of the mesh, as `mesh` returns it.
         dimensions: For each dimension the names of mesh axes, or None.
+        replicated: The names of mesh axes that the compiler may not use.
+        unreduced: The names of mesh axes over which the array is a pending sum.
+        left_open: Whether the compiler may split every dimension further.
     """
     with context():
         parts = [
@@ -251,7 +254,11 @@ def on_one_device(operation: ir.Operation, mesh_name: str) -> None:
 
 
 def sharding_constraint(x: ir.Value, how: ir.Attribute) -> ir.Value:
-    """Constrains the compiler to split x as `how` says."""
+    """Constrains the compiler to split x as `how` says.
+
+    Args:
+        how: The sharding, as `sharding` makes it.
+    """
     return op1("sdy.sharding_constraint", (x,), x.type, {"sharding": how})
 
 
@@ -275,6 +282,7 @@ def sharding_group(values: Sequence[ir.Value], number: int) -> None:
 
     Args:
         values: Values of the module that is built.
+        number: The number of the group within the module.
     """
     for x in values:
         op("sdy.sharding_group", (x,), [], {"group_id": attrs.integer(number, 64)})
@@ -298,6 +306,8 @@ def manual_computation(
         out_shardings: How each result is put together from the blocks that the body returns.
         manual_axes: The names of the mesh axes along which the body communicates.
         body: Emits the computation of one device, from a list of blocks to a list of blocks.
+        argument_types: The types of the blocks that the body gets.
+        result_types: The types of the whole results.
     """
     with context():
         config = {

@@ -224,6 +224,7 @@ def compare(x: ir.Value, y: ir.Value, direction: str, kind: str | None = None) -
 
     Args:
         direction: The name of the comparison: "EQ", "NE", "LT", "LE", "GT" or "GE".
+        kind: "TOTALORDER" orders NaN and signed zeros too; None for the usual order.
     """
     both = x.type
     attributes = _comparison(direction, kind or _comparison_kind(both.element_type))

@@ -138,6 +138,7 @@ def dot_general(
             algorithm; None for the default.
         lhs: The left operand.
         rhs: The right operand, of the dtype of the left one.
+        dtype: The dtype of the result; None for that of lhs.
     """
     pairs = (tuple(contracting[0]), tuple(contracting[1]))
     batches = (tuple(batch[0]), tuple(batch[1]))
@@ -282,6 +283,7 @@ def triangular_solve(
         left_side: Whether op(a) x = b is solved, and not x op(a) = b.
         lower: Whether the lower triangle of `a` is read, and not the upper one.
         unit_diagonal: Whether the diagonal of `a` counts as ones and is not read.
+        transpose_a: What op is: "NO_TRANSPOSE", "TRANSPOSE" or "ADJOINT".
     """
     config = {
         "left_side": attrs.boolean(left_side),
@@ -338,6 +340,7 @@ def call(
 
     Args:
         symbol: The symbol of the function that is called.
+        inline: Whether XLA may compile the function as a part of the caller.
     """
     attributes = {"callee": attrs.symbol(symbol)}
     if not inline:
@@ -419,6 +422,10 @@ def custom_call(
         operand_layouts: The order of dimensions in memory of each operand; None leaves it to XLA.
         result_layouts: The order of dimensions in memory of each result; None leaves it to XLA.
         called_computations: The symbols of functions of the module that the handler may run.
+        target: The name under which the handler is registered.
+        backend_config: What the handler is told: a text, or typed attributes by name.
+        operand_output_aliases: The number of the result that shares memory with an operand, by the
+            operand's number.
     """
     typed = not isinstance(backend_config, str)
     config: dict[str, ir.Attribute] = {
@@ -484,6 +491,10 @@ def callback(
 
     Raises WeftNotImplementedError inside an operation that combines elements, such as a reduction:
     compiling it would end the process.
+
+    Args:
+        index: The number of the function among those that the module is compiled with.
+        platform: The platform that the module is for: "cpu" or "cuda".
     """
     around = ir.InsertionPoint.current.block.owner.operation
     while around is not None and around.name != "func.func":

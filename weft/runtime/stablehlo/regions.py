@@ -42,6 +42,7 @@ def reduce(
     Args:
         dimensions: The dimensions that disappear.
         body: Emits the combination of two elements.
+        inits: A scalar per operand, neutral for the body.
     """
     gone = set(dimensions)
     shape = [n for axis, n in enumerate(operands[0].type.shape) if axis not in gone]
@@ -125,6 +126,7 @@ def select_and_scatter(
         window: The lengths of the window, per dimension.
         strides: How far the window moves, per dimension.
         padding: How many elements are added to the operand (before, after), per dimension.
+        select: Emits a boolean for two elements of a window: whether the first is picked.
     """
     config = {
         "window_dimensions": attrs.integers(window),
@@ -237,6 +239,7 @@ def case(
 
     Args:
         branches: What emits each branch; the result types of all are the same.
+        index: The number of the branch, an int32 scalar.
     """
     regions = [((), _without_arguments(branch)) for branch in branches]
     return op("stablehlo.case", (index,), result_types, None, regions)

@@ -38,6 +38,8 @@ def constant(
 
     Args:
         dtype: The dtype of the constant; None for that of `value`.
+        value: A number or an array.
+        shape: The lengths to which a number is repeated; None for those of `value`.
     """
     if dtype is not None and not np.dtype(dtype).itemsize:
         value, dtype = False, np.bool_
@@ -125,6 +127,7 @@ def broadcast_in_dim(x: ir.Value, shape: Sequence[int], dimensions: Sequence[int
 
     Args:
         dimensions: For each dimension of x, in rising order, that of the result.
+        shape: The lengths of the result.
     """
     config = {"broadcast_dimensions": attrs.integers(dimensions)}
     return op1("stablehlo.broadcast_in_dim", (x,), ranked(shape, x.type.element_type), config)
@@ -181,6 +184,7 @@ def pad(
         low: How many elements are added before the first, per dimension.
         high: How many elements are added after the last, per dimension.
         interior: How many elements are added between two, per dimension; None for none.
+        value: The scalar that is added.
     """
     between = tuple(interior) if interior is not None else (0,) * len(low)
     shape = [
@@ -282,6 +286,7 @@ def gather(
         dimensions: Which dimensions of operand, indices and result belong together.
         slice_sizes: The lengths of a block, per dimension of the operand.
         indices_are_sorted: Whether the caller promises that the positions are in order.
+        start_indices: The positions of blocks, integers along the dimension `index_vector_dim`.
     """
     dropped = {*dimensions.collapsed_slice_dims, *dimensions.operand_batching_dims}
     kept = [size for axis, size in enumerate(slice_sizes) if axis not in dropped]
