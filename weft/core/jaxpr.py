@@ -686,8 +686,6 @@ class Writer:
 def show_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, source: bool = False) -> str:
     """The text of a jaxpr; with `source`, each equation followed by the user's line.
 
-    source: Whether each equation is followed by the user's line.
-
     >>> from weft.extend.core import show_jaxpr
     >>> print(show_jaxpr(weft.make_jaxpr(lambda x: lax.sin(x))(1.0)))
     { lambda ; a:f32[]. let

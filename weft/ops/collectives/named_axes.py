@@ -183,7 +183,7 @@ def check_silent(what: str, jaxpr: Jaxpr, axes: frozenset[str]) -> None:
     all values count as varying, the user says that it is equal.
 
     Args:
-        what: What the jaxpr is, in the error, such as "a branch of cond".
+        what: The operation that runs the jaxpr, such as "cond", for the error.
     """
     axes -= {axis.name for axis in mesh_axes() if axis.untyped}
     eqn = communication(jaxpr, axes) if axes else None
