@@ -565,8 +565,6 @@ def to_place(array: Array, place: Any, copy: bool = False) -> Array:
 def to_layout(array: Array, layout: Layout | None) -> Array:
     """An array in another layout (None: row-major), with its sharding; the array itself if it has
     that layout.
-
-    array: An array of weft. layout: The wanted layout.
     """
     layout = unless_row_major(layout)
     old = array._layout()
