@@ -197,7 +197,7 @@ def test_a_loop_that_is_run_again_is_not_compiled_again(monkeypatch):
 
 
 def test_another_value_is_an_error():
-    with pytest.raises(weft.errors.WeftTypeError, match="scan: progress is no such value"):
+    with pytest.raises(weft.errors.WeftTypeError, match="scan: progress does not take this value"):
         lax.scan(body, 0.0, jnp.ones(3), progress=3)
 
 

@@ -58,7 +58,7 @@ def teller_of(what: str, body: Callable[..., Any], progress: Any) -> Teller | No
             return Teller(what, progress)
     wanted = "True, a text, or a function of the number of steps that are done, and of all"
     raise invalid_type(
-        f"{what}: progress is no such value", what, "progress", progress, wanted, True
+        f"{what}: progress does not take this value", what, "progress", progress, wanted, True
     )
 
 
