@@ -92,13 +92,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the launcher, and returns the exit status."""
     options = _options(arguments)
     command = [sys.executable, *(["-m"] if options.module else []), options.script, *options.rest]
-    processes: list[Process] = []
-    _forward_signals(processes)
+    signals = _received_signals()
     with _free_port() as port:
         address = f"127.0.0.1:{port}"
-    for number in range(options.processes):
-        processes.append(Process(number, command, _environment(options, number, address)))
-    failed = _wait(processes)
+    processes = [
+        Process(number, command, _environment(options, number, address))
+        for number in range(options.processes)
+    ]
+    failed = _wait(processes, signals)
     if failed is None:
         return 0
     return _report(failed, options.processes)
@@ -146,24 +147,28 @@ def _free_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def _forward_signals(processes: list[Process]) -> None:
-    def forward(number: int, _: object) -> None:
-        for process in processes:
-            process.send(number)
-
+def _received_signals() -> deque[int]:
+    """The signals that come from now on. They are sent on between two looks at the processes: a
+    handler that sent them on would miss a process that is being started."""
+    received: deque[int] = deque()
     for name in _FORWARDED:
         if hasattr(signal, name):
-            signal.signal(getattr(signal, name), forward)
+            signal.signal(getattr(signal, name), lambda number, _: received.append(number))
+    return received
 
 
-def _wait(processes: list[Process]) -> Process | None:
-    """Waits for all processes, and ends them where one has failed. The first that failed; None if
-    none did."""
+def _wait(processes: list[Process], signals: deque[int]) -> Process | None:
+    """Waits for all processes, sends signals on to them, and ends them if one has failed. Returns
+    the first that failed; None if none did."""
     first: Process | None = None
     since = 0.0
     running = list(processes)
     while running:
         time.sleep(0.02)
+        while signals:
+            number = signals.popleft()
+            for process in processes:
+                process.send(number)
         for process in running:
             code = process.popen.poll()
             # One that ends since another failed may be faster than that.

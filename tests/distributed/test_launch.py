@@ -130,6 +130,40 @@ for _ in range(600):  # a signal just before a long sleep would be handled after
     assert process.returncode == 0 and sorted(out.splitlines()) == ["[0] got it", "[1] got it"]
 
 
+def test_a_signal_while_processes_start_goes_to_all(tmp_path):
+    """It comes when the last process runs already, and its start has not come to its end."""
+    path = script(
+        tmp_path,
+        f"""
+import os, pathlib, signal, sys, time
+signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))
+(pathlib.Path({str(tmp_path)!r}) / ("ready" + os.environ["WEFT_PROCESS_ID"])).touch()
+for _ in range(600):
+    time.sleep(0.1)
+sys.exit(3)
+""",
+    )
+    program = f"""if True:
+        import os, pathlib, signal, sys, time
+        from weft import launch
+        class Slow(launch.Process):
+            def __init__(self, number, *rest):
+                super().__init__(number, *rest)
+                deadline = time.monotonic() + 60
+                ready = pathlib.Path({str(tmp_path)!r}) / f"ready{{number}}"
+                while not ready.exists() and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                if number == 1:
+                    os.kill(os.getpid(), signal.SIGUSR1)
+        launch.Process = Slow
+        sys.exit(launch.main(["-n", "2", {path!r}]))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, timeout=90
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
