@@ -126,8 +126,7 @@ class Coordinator:
                 self._begin()
             return member
         member.send({"refused": objection})
-        if self.service is None and self.refusal is None:  # the others would wait for nothing
-            self._refuse(objection)
+        self._refuse(objection)  # the others would wait for nothing
         return None
 
     def _objection(self, new: Member) -> str | None:
@@ -151,14 +150,16 @@ class Coordinator:
 
     async def _deadline(self) -> None:
         await asyncio.sleep(self.timeout)
-        if self.service is None and self.refusal is None:
-            missing = [str(n) for n in range(self.count) if n not in self.members]
-            self._refuse(
-                f"of {self.count} processes, {len(missing)} did not come within "
-                f"{self.timeout:g} s: {_listed(missing)}"
-            )
+        missing = [str(n) for n in range(self.count) if n not in self.members]
+        self._refuse(
+            f"of {self.count} processes, {len(missing)} did not come within "
+            f"{self.timeout:g} s: {_listed(missing)}"
+        )
 
     def _refuse(self, objection: str) -> None:
+        """Ends the meeting, unless all have met or it has ended before."""
+        if self.service is not None or self.refusal is not None:
+            return
         self.failed, self.refusal = True, objection
         for member in self.members.values():
             member.left = True

@@ -165,14 +165,17 @@ class Group:
         """Why the runtime fails with this message: None if it is no matter of other processes.
 
         The runtime notices that a process is gone before the coordinator has said which."""
-        lost = any(name in problem for name in _TRANSPORTS)
-        with self._changed:
-            known = self._changed.wait_for(
-                lambda: self.failure is not None, _PATIENCE if lost else _MOMENT
-            )
-            if lost and not known:
-                self.failure = f"the connection to another process broke: {problem}"
+        if any(name in problem for name in _TRANSPORTS):
+            self._await_failure(_PATIENCE, f"the connection to another process broke: {problem}")
+        else:
+            self._await_failure(_MOMENT, None)
         return None if self.failure is None else self._failed()
+
+    def _await_failure(self, seconds: float, otherwise: str | None) -> None:
+        """Waits until it is known which process failed; after that long it is `otherwise`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.failure is not None, seconds)
+            self.failure = self.failure or otherwise
 
     def _failed(self) -> DistributedError:
         if threading.current_thread() is threading.main_thread():
@@ -188,9 +191,7 @@ class Group:
             with self._sending:
                 self.connection.sendall(encoded(message))
         except OSError:  # the listening thread finds out as well, and says so
-            with self._changed:
-                self._changed.wait_for(lambda: self.failure is not None, _MOMENT)
-                self.failure = self.failure or _UNREACHABLE
+            self._await_failure(_MOMENT, _UNREACHABLE)
             raise self._failed() from None
 
     def _listen(self) -> None:

@@ -141,7 +141,7 @@ def backend_for(platform: str | None = None) -> Backend:
     if platform is None:
         return current
     name = _ALIASES.get(platform, platform)
-    if name == _ALIASES.get(current.platform, current.platform):
+    if name == current.platform:
         return current
     if name not in ("cpu", "cuda"):
         message = f"there is no platform {platform!r}"
@@ -154,7 +154,7 @@ def backend_for(platform: str | None = None) -> Backend:
 def backend_of(device: Device) -> Backend:
     """The backend whose device it is."""
     current, platform = backend(), str(device.platform)
-    same = _ALIASES.get(platform, platform) == _ALIASES.get(current.platform, current.platform)
+    same = _ALIASES.get(platform, platform) == current.platform
     return current if same else backend_for(platform)
 
 

@@ -452,7 +452,7 @@ def scatter_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, 
         out = scatter_p.bind(operand, indices, updates, **params)
         return out, scatter_p.bind(t_operand, indices, t_updates, **params)
     shape = type_of(updates).shape
-    winners, stays = scatter_winners(type_of(operand).shape, indices, shape, **params)
+    winners, stays, wins = scatter_winners(type_of(operand).shape, indices, shape, **params)
     # Every update of an element writes the value of the one that stays in the tangent: a GPU runs
     # them in any order, and may choose another one each time.
     chosen = reshape(sub(stays, np.int32(1)), (prod(shape), 1))
@@ -460,22 +460,20 @@ def scatter_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, 
     settled = gather(flat, chosen, table, (1,), mode=GatherScatterMode.CLIP)
     out = scatter_p.bind(operand, indices, reshape(settled, shape), **params)
     kept = select(eq(winners, np.int32(0)), t_operand, zeros(type_of(t_operand)))
-    won = select(eq(update_numbers(shape), stays), t_updates, zeros(type_of(t_updates)))
+    won = select(wins, t_updates, zeros(type_of(t_updates)))
     return out, scatter_add_p.bind(kept, indices, won, **params)
-
-
-def update_numbers(shape: tuple[int, ...]) -> Any:
-    """Numbers of the updates, from 1."""
-    return reshape(add(iota(np.int32, prod(shape)), np.int32(1)), shape)
 
 
 def scatter_winners(
     of: tuple[int, ...], indices: Any, shape: tuple[int, ...], **params: Any
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any, Any]:
     """Returns for each element of the operand (of shape `of`) the number of the update that stays,
-    and 0 for none; for each update (in `shape`) the number of the one that stays in its place."""
-    winners = scatter_p.bind(full(of, 0, np.int32), indices, update_numbers(shape), **params)
-    return winners, gather_at(winners, indices, shape, **params)
+    counted from 1, and 0 for none; for each update (in `shape`) the number of the one that stays in
+    its place, and whether that is itself."""
+    numbers = reshape(add(iota(np.int32, prod(shape)), np.int32(1)), shape)
+    winners = scatter_p.bind(full(of, 0, np.int32), indices, numbers, **params)
+    stays = gather_at(winners, indices, shape, **params)
+    return winners, stays, eq(numbers, stays)
 
 
 def scatter_transpose(
@@ -489,8 +487,7 @@ def scatter_transpose(
     if type(updates) is LinearOperand:
         ct_updates = gather_at(ct, indices, shape, **params)
         if not params["unique_indices"]:
-            _, stays = scatter_winners(type_of(ct).shape, indices, shape, **params)
-            wins = eq(update_numbers(shape), stays)
+            *_, wins = scatter_winners(type_of(ct).shape, indices, shape, **params)
             ct_updates = select(wins, ct_updates, zeros(type_of(ct_updates)))
     return [ct_operand, None, ct_updates]
 

@@ -79,9 +79,7 @@ def _emit(
     """Calls a kernel, with matrices that lie column by column, or with `rows` row by row."""
 
     def order(type: ir.Type) -> tuple[int, ...]:
-        front = min(num_batch_dims, type.rank)
-        own = tuple(range(front, type.rank))
-        return (*range(front), *(own if rows else reversed(own)))
+        return tuple(range(type.rank)) if rows else ffi_operation.columns(type, num_batch_dims)
 
     return ffi_operation.call(
         target,

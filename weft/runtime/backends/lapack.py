@@ -77,8 +77,8 @@ def call(
             operands,
             result_types,
             attributes=given,
-            operand_layouts=[_columns(x.type.rank, num_batch_dims) for x in operands],
-            result_layouts=[_columns(type.rank, num_batch_dims) for type in result_types],
+            operand_layouts=[ffi_operation.columns(x.type, num_batch_dims) for x in operands],
+            result_layouts=[ffi_operation.columns(type, num_batch_dims) for type in result_types],
             aliases=aliases,
             has_side_effect=False,
             num_batch_dims=num_batch_dims,
@@ -91,9 +91,3 @@ def call(
         return one_call(operands, result_types, num_batch_dims)
     devices = num_devices, split_rows
     return batched_calls.in_parts(one_call, operands, result_types, num_batch_dims, most, devices)
-
-
-def _columns(rank: int, num_batch_dims: int) -> tuple[int, ...]:
-    """Major to minor, with every matrix column by column."""
-    own = tuple(range(num_batch_dims, rank))
-    return (*range(num_batch_dims), *reversed(own))

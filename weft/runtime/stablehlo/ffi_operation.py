@@ -12,7 +12,7 @@ from weft.runtime.stablehlo.dialects import sdy
 from weft.runtime.stablehlo.mlir import context, ir
 from weft.runtime.stablehlo.numerical import custom_call
 
-__all__ = ["call"]
+__all__ = ["call", "columns"]
 
 
 def call(
@@ -58,6 +58,12 @@ def call(
             shapes, [tuple(kind.shape) for kind in result_types], num_batch_dims
         )
     return made, results
+
+
+def columns(kind: ir.Type, num_batch_dims: int) -> tuple[int, ...]:
+    """The layout, major to minor, of batches of matrices that lie column by column."""
+    front = min(num_batch_dims, kind.rank)
+    return (*range(front), *reversed(range(front, kind.rank)))
 
 
 def _batch_rule(
