@@ -270,11 +270,13 @@ def make_array_from_single_device_arrays(
         raise _wrong_devices(operation, "no arrays", bare)
     types = [_part_type(operation, x, f"arrays[{n}]", only=Array) for n, x in enumerate(given)]
     parts = parts_of(place, ArrayType(lengths, _dtype(operation, dtype, types)))
+    wanted = set(parts.devices)
     found: dict[Any, Array] = {}
-    for number, (array, type) in enumerate(zip(given, types, strict=True)):
-        _check_part(operation, f"arrays[{number}]", type, parts)
+    for number, (array, of) in enumerate(zip(given, types, strict=True)):
+        if of != parts.block_type:
+            _check_part(operation, f"arrays[{number}]", of, parts)
         device = array.device
-        if device not in parts.devices or device in found:
+        if device not in wanted or device in found:
             raise _wrong_devices(operation, f"arrays[{number}] on {device}", parts)
         found[device] = array
     missing = [device for device in parts.devices if device not in found]
