@@ -82,7 +82,7 @@ if TYPE_CHECKING:
         make_array_from_single_device_arrays,
         reshard,
     )
-    from weft.api.environment import copy_to_host_async, live_arrays, print_environment_info
+    from weft.api.environment import copy_to_host_async, live_arrays
     from weft.api.forward_backward import fwd_and_bwd
     from weft.api.pmap import pmap
     from weft.api.process_local_data import make_array_from_process_local_data
@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from weft.control_flow.checkpoint_policies import checkpoint_name
     from weft.custom_derivatives.custom_jvp_rule import custom_jvp
     from weft.custom_derivatives.custom_vjp_rules import custom_vjp
+    from weft.info import print_environment_info
     from weft.profiler.session import named_call, named_scope
     from weft.refs.ref_functions import empty_ref, free_ref, freeze
     from weft.runtime.client import host_count, host_id, host_ids, process_indices
@@ -218,7 +219,7 @@ _LAZY_NAMES = {
         "device_put make_array_from_callback make_array_from_single_device_arrays reshard"
     ),
     "weft.api.process_local_data": "make_array_from_process_local_data",
-    "weft.api.environment": "copy_to_host_async live_arrays print_environment_info",
+    "weft.api.environment": "copy_to_host_async live_arrays",
     "weft.api.forward_backward": "fwd_and_bwd",
     "weft.arrays.array": "Shard",
     "weft.runtime.client": "host_count host_id host_ids process_indices",
@@ -231,6 +232,7 @@ _LAZY_NAMES = {
     "weft.control_flow.checkpoint_policies": "checkpoint_name",
     "weft.custom_derivatives.custom_jvp_rule": "custom_jvp",
     "weft.custom_derivatives.custom_vjp_rules": "custom_vjp",
+    "weft.info": "print_environment_info",
     "weft.profiler.session": "named_call named_scope",
     "weft.setting_blocks": (
         "allow_f16_reductions array_garbage_collection_guard auto_pcast "

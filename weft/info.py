@@ -26,7 +26,7 @@ from weft.runtime import client
 from weft.runtime.backends import disk_cache
 from weft.version import __version__
 
-__all__ = ["information", "main"]
+__all__ = ["information", "main", "print_environment_info"]
 
 _NEEDED = ("jaxlib", "numpy", "ml_dtypes", "opt_einsum", "scipy")
 _OPTIONAL = (
@@ -72,7 +72,9 @@ def _devices() -> dict[str, Any]:
     """The platform and how many devices of each kind there are, or why there are none."""
     try:
         kinds = Counter(str(device.device_kind) for device in client.devices())
-        return {"platform": client.default_backend(), "kinds": dict(kinds)}
+        found: dict[str, Any] = {"platform": client.default_backend(), "kinds": dict(kinds)}
+        processes = client.process_count()
+        return {**found, "processes": processes} if processes > 1 else found
     except Exception as error:  # noqa: BLE001 (a broken jaxlib may fail in any way)
         first, _, _ = str(error).partition("\n")
         return {"problem": _short(f"{type(error).__name__}: {first}")}
@@ -125,6 +127,23 @@ def _short(text: str) -> str:
 # ---- text --------------------------------------------------------------------------------------
 
 
+def print_environment_info(return_string: bool = False) -> str | None:
+    """Prints what a report of a problem needs, as `python -m weft.info` does: the releases of weft
+    and of what it is made with, the devices, the caches and the settings that differ.
+
+    return_string: returns the text instead, and prints nothing.
+
+    >>> import weft
+    >>> weft.print_environment_info(return_string=True).splitlines()[0].startswith("weft:")
+    True
+    """
+    text = "\n".join(_lines(information()))
+    if return_string:
+        return text
+    print(text)
+    return None
+
+
 def _lines(found: dict[str, Any]) -> list[str]:
     """The same as text, a fact a line."""
     lines = [("weft", found["weft"]), ("Python", found["python"])]
@@ -135,7 +154,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
         lines.append(("devices", f"none start: {devices['problem']}"))
     else:
         kinds = ", ".join(f"{count} × {kind}" for kind, count in devices["kinds"].items())
-        lines.append(("devices", f"{kinds} (platform {devices['platform']})"))
+        of = f", of {devices['processes']} processes" if "processes" in devices else ""
+        lines.append(("devices", f"{kinds} (platform {devices['platform']}{of})"))
     how = "in the compiled module" if found["compiled_calls"] else "in Python"
     lines.append(("repeated calls", f"run {how}"))
     lines.append(("cache on disk", _cache_text(found["cache"])))
@@ -175,11 +195,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
     as_json = parser.parse_args(arguments).json
-    found = information()
     if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False, default=str))
+        print(json.dumps(information(), indent=2, ensure_ascii=False, default=str))
     else:
-        print("\n".join(_lines(found)))
+        print_environment_info()
     return 0
 
 

@@ -10,7 +10,8 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.arrays.array import as_array, to_layout
+from weft.arrays.array import to_layout
+from weft.arrays.conversion import as_array
 from weft.control_flow.jit_primitive import eager_program, jit_program
 from weft.core.types import type_of
 from weft.function_keys import function_key

@@ -63,7 +63,7 @@ INSIDE = {
     "weft.interpreters.repeated_bodies.with_called_bodies": "what `jit` does before it compiles",
     "weft.core.shape_struct.described_type": "what weft's transformations take for an argument",
     "weft.interpreters.vmap.element_type": "`mapped_type` backwards, for functions still to trace",
-    "weft.arrays.array.unchanged": "what weft's own operations return that have nothing to do",
+    "weft.arrays.conversion.unchanged": "what weft's own operations return that have nothing to do",
     "weft.base.facades": "how weft's facades take their chapters",
     "weft.dtypes.KEYS_FIX": "what weft says where a random key is no number",
     "weft.base.source.inserted_cast": "marks the casts that weft's own operations insert",

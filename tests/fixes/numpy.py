@@ -99,7 +99,7 @@ MAKING = [
         error=WeftValueError,
     ),
     Fixed(
-        "make an array of it: weft.numpy.asarray(x)",
+        "copy its values into an array: weft.numpy.asarray(x)",
         wrong=lambda: jnp.from_dlpack([1, 2]),
         fixed=lambda fix: weft.numpy.asarray([1, 2]),
         value=np.array([1, 2]),

@@ -7,7 +7,7 @@ import pytest
 
 import weft
 from weft import lax
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.primitive import Primitive

@@ -16,7 +16,7 @@ import weft.numpy as jnp
 from compilations import counted_compilations
 from primitive_examples import examples
 from weft import lax
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.trace import bottom_trace

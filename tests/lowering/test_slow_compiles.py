@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from weft.lowering import executables, slow_compiles
 from weft.lowering.slow_compiles import noticed
 
 pytestmark = pytest.mark.fast
+NUMBERS = itertools.count(41)
 
 
 class Terminal(io.StringIO):
@@ -48,8 +50,10 @@ def test_long_compiling_says_so_once(terminal, monkeypatch):
         return compiled(*args)
 
     monkeypatch.setattr(executables, "_compiled", slowly)
+    # A number of its own: a program that was compiled before is not compiled again.
+    number = next(NUMBERS)
     with weft.config.override(compile_notice_seconds=2):
-        weft.jit(lambda x: jnp.sin(x) * 3 + 41)(2.0)
+        weft.jit(lambda x: jnp.sin(x) * 3 + number)(2.0)
     first, last = terminal.lines()
     assert first.startswith("weft: compiling <lambda> takes longer than ")
     assert first.endswith("(the setting compile_notice_seconds, 0 for silence)")

@@ -107,7 +107,7 @@ def test_a_report_of_the_environment(capsys):
     assert weft.print_environment_info() is None
     printed = capsys.readouterr().out
     assert printed.strip() == weft.print_environment_info(return_string=True)
-    assert "jaxlib:" in printed and "device info: cpu-8" in printed
+    assert "jaxlib:" in printed and "8 × cpu (platform cpu)" in printed
 
 
 def test_one_process_joins_itself():

@@ -40,7 +40,8 @@ from weft.api.gradient_arguments import (
     yields_to,
 )
 from weft.argument_errors import not_a_function, not_taken
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.base.util import like
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Zero

@@ -14,15 +14,14 @@ from weft.argument_errors import not_an_array
 from weft.arrays.array import (
     Array,
     array_at,
-    as_array,
     donate_to_place,
     host_values,
-    own_array,
     put,
     to_format,
     to_layout,
     to_place,
 )
+from weft.arrays.conversion import as_array, own_array
 from weft.arrays.same_values import check_same
 from weft.arrays.shards import Parts, join, parts_of, put_parts
 from weft.arrays.transfers import explicit_transfers

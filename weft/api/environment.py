@@ -1,22 +1,15 @@
-"""Looking at the process: the arrays that live in it, and what it runs on."""
+"""Looking at the process: the arrays that live in it."""
 
 from __future__ import annotations
 
 import gc
-import os
-import platform
-import sys
 from typing import Any
-
-import numpy as np
 
 from weft import tree
 from weft.arrays.array import Array
 from weft.runtime import client
-from weft.runtime.jaxlib.native import version_text
-from weft.version import __version__
 
-__all__ = ["copy_to_host_async", "live_arrays", "print_environment_info"]
+__all__ = ["copy_to_host_async", "live_arrays"]
 
 
 def copy_to_host_async(x: Any) -> Any:
@@ -25,6 +18,7 @@ def copy_to_host_async(x: Any) -> Any:
 
     x: a tree of arrays and other leaves.
 
+    >>> import numpy as np
     >>> import weft, weft.numpy as jnp
     >>> tree = weft.copy_to_host_async({"w": jnp.ones(2)})
     >>> np.asarray(tree["w"])
@@ -52,31 +46,3 @@ def live_arrays(platform: str | None = None) -> list[Array]:
     objects = [x for x in gc.get_objects() if type(x) is Array]
     found = [x for x in objects if getattr(x, "_buffer", None) is not None]
     return [x for x in found if not x.is_deleted() and devices.issuperset(x.devices())]
-
-
-def print_environment_info(return_string: bool = False) -> str | None:
-    """Prints the releases of weft, jaxlib, NumPy and Python, the devices and the machine, for a
-    report of a problem; with `return_string` it returns the text.
-
-    >>> import weft
-    >>> weft.print_environment_info(return_string=True).splitlines()[0].startswith("weft:")
-    True
-    """
-    devices = client.devices()
-    kinds = ", ".join(sorted({str(device.device_kind) for device in devices}))
-    lines = [
-        f"weft:   {__version__}",
-        f"jaxlib: {version_text}",
-        f"numpy:  {np.__version__}",
-        f"python: {sys.version}",
-        f"device info: {kinds}-{len(devices)}, {client.local_device_count()} local devices",
-        f"process_count: {client.process_count()}",
-        f"platform: {platform.uname()}",
-    ]
-    variables = ("JAX_", "WEFT_", "XLA_", "CUDA_", "NVIDIA_")
-    lines += [f"${k}={v}" for k, v in sorted(os.environ.items()) if k.startswith(variables)]
-    text = "\n".join(lines)
-    if return_string:
-        return text
-    print(text)
-    return None

@@ -10,7 +10,8 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.argument_errors import invalid_type, not_an_array
-from weft.arrays.array import Array, as_array, put
+from weft.arrays.array import Array, put
+from weft.arrays.conversion import as_array
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError

@@ -16,7 +16,8 @@ import numpy as np
 
 from weft import config, dtypes, tree
 from weft.argument_errors import described, not_an_array
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.base import source as sources
 from weft.callbacks.host_functions import (
     HostFunction,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from weft import config, tree
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.control_flow.loops import no_axis, typed_leaves
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from weft import dtypes, tree
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.base import source as sources
 from weft.core.jaxpr import Jaxpr, Var, eval_jaxpr, jaxprs_in
 from weft.core.primitive import Primitive

@@ -18,7 +18,8 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.argument_errors import NOT_GIVEN
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.base.marked_lists import marked, partition
 from weft.base.notebooks import line_text
 from weft.control_flow.body_tracing import permuted, trace_body

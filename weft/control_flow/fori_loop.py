@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from weft import dtypes
-from weft.arrays.array import Array, array_of
+from weft.arrays.array import Array
+from weft.arrays.conversion import array_of
 from weft.control_flow.in_python import in_python, run_fori
 from weft.control_flow.loops import run_loop, typed_leaves
 from weft.control_flow.progress import ProgressArgument, Teller, counted, teller_of

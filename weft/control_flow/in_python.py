@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import config, tree
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, TreeError, WeftTypeError

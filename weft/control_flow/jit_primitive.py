@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import config
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.base.marked_lists import marked
 from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core.jaxpr import Jaxpr

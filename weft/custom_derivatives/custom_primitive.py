@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.base.marked_lists import marked, merge, spread, unmarked
 from weft.core import axes, rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from weft import config
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.base.marked_lists import Flags, marked, merge, spread, unmarked
 from weft.core import rules
 from weft.core.axes import axis_environment, mesh_axes, with_environment

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft import tree
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.core import rules
 from weft.core.effects import DEBUG
 from weft.core.primitive import Primitive

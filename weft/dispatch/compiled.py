@@ -8,7 +8,8 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from weft import tree
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.core.references import is_reference
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value

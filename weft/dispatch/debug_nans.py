@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft import config
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.base import source as sources
 from weft.control_flow.jit_primitive import jit_p
 from weft.core import rules

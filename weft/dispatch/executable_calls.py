@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import tree
-from weft.arrays.array import Array, array_of, as_array, donatable
+from weft.arrays.array import Array
+from weft.arrays.conversion import array_of, as_array, donatable
 from weft.base import source as sources
 from weft.core.jaxpr import Jaxpr
 from weft.core.types import ArrayType, user_value

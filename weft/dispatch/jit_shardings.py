@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from weft import tree
-from weft.arrays.array import Array, array_at, as_array, donate_to_place, put, to_format, to_place
+from weft.arrays.array import Array, array_at, donate_to_place, put, to_format, to_place
+from weft.arrays.conversion import as_array
 from weft.base import source as sources
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of, user_value

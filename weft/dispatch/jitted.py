@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from weft import config, tree
 from weft.argument_errors import not_an_array
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.base.program_caches import holds_programs
 from weft.base.timing import charged
 from weft.control_flow.jit_primitive import jit_p

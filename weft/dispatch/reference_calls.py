@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import tree
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.types import user_value
 from weft.dispatch.executable_calls import CompiledCall

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import config
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.control_flow.jit_primitive import placed_program
 from weft.core.jaxpr import Jaxpr
 from weft.dispatch.donation import Donation, donation_of, result_names, warn_of_unused

@@ -17,7 +17,7 @@ from weft import tree
 from weft.api.autodiff import vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.api.meshes import make_mesh
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.base.marked_lists import marked, merge, unmarked
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.shape_struct import ShapeDtypeStruct

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.arrays.array import Array, as_array, as_stored
+from weft.arrays.array import Array, as_stored
+from weft.arrays.conversion import as_array
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftError, WeftTypeError, WeftValueError
 from weft.export.container import Fields, Sections, refused

@@ -3,11 +3,8 @@
 from weft.arrays.array import (
     Array,
     Shard,
-    array_of,
-    as_array,
     as_stored,
     deleted,
-    donatable,
     donate_to_place,
     put,
     signature_of,
@@ -15,6 +12,7 @@ from weft.arrays.array import (
     to_layout,
     to_place,
 )
+from weft.arrays.conversion import array_of, as_array, donatable
 from weft.arrays.relayout import layout_mode, stored_layout
 from weft.arrays.shards import join, parts_of, placement_text, stored_type
 from weft.base.facades import public_names

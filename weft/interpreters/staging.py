@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.base import source as sources
 from weft.base.util import collection_paused
 from weft.core import rules

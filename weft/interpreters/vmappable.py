@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import tree
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.core.trace import current_trace
 from weft.core.types import type_of
 from weft.interpreters.vmap import BatchTrace

@@ -15,7 +15,8 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.argument_errors import refuse_sharding, unknown_option
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
 from weft.numpy.arguments import (

@@ -7,7 +7,8 @@ from typing import Any, Literal, overload
 
 from weft import dtypes
 from weft.argument_errors import refusal
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import WeftValueError
 from weft.numpy.arguments import axes_of, broadcasted, check_flags, convert, inexact, operand

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.argument_errors import refusal
-from weft.arrays.array import Array, scalar_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import scalar_array
 from weft.core.types import ArrayType
 from weft.dtypes import COMPLEX, FLOATING
 from weft.errors import DTypeError, Fix

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.numpy.arguments import (
     broadcast_shape,

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from weft import config
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.base.program_caches import BoundedCache
 from weft.control_flow.jit_primitive import eager_program, jit_p
 from weft.core.axes import mesh_axes

@@ -15,7 +15,8 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.argument_errors import invalid_value, refusal
-from weft.arrays.array import Array, as_array, own_array, put, signature_of, to_format
+from weft.arrays.array import Array, put, signature_of, to_format
+from weft.arrays.conversion import as_array, own_array
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
@@ -110,7 +111,7 @@ def _check_same(found: Any, given: Any) -> None:
     text = "leave copy=False out: copies are then made where they are needed"
     if not known and hasattr(given, "__dlpack__"):
         text += "; or share the memory with weft.numpy.from_dlpack(x)"
-    message = "array: this takes a copy"
+    message = "array: copy=False, but this needs a copy"
     got = f"copy=False for {type_of(given) if known else type(given).__name__}"
     wanted = "an array of weft that is taken as it is: in its own dtype, shape and place"
     raise refusal(WeftValueError, message, "array", got, wanted, Fix("copy", text, {"copy": None}))
@@ -423,7 +424,7 @@ def _check_exporter(x: Any, copy: bool | None) -> None:
     message = f"from_dlpack: a {type(x).__name__} exports no memory through DLPack"
     got = f"{x!r:.80} of class {type(x).__name__}"
     wanted = "an array of another library, with the methods __dlpack__ and __dlpack_device__"
-    fix = Fix("array", "make an array of it: weft.numpy.asarray(x)", {})
+    fix = Fix("array", "copy its values into an array: weft.numpy.asarray(x)", {})
     raise refusal(WeftTypeError, message, "from_dlpack", got, wanted, fix)
 
 
@@ -433,7 +434,7 @@ def _check_address(x: np.ndarray[Any, Any], address: int) -> None:
 
 
 def _copy_needed(got: str) -> WeftValueError:
-    message = "from_dlpack: this takes a copy"
+    message = "from_dlpack: copy=False, but this needs a copy"
     wanted = "memory that a device can use in place"
     fix = Fix("copy", "leave copy=False out", {"copy": None})
     return refusal(WeftValueError, message, "from_dlpack", f"copy=False for {got}", wanted, fix)

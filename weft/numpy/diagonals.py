@@ -10,7 +10,8 @@ import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import integer_of, refusal
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.numpy.arguments import (

@@ -12,7 +12,8 @@ from typing import Any, overload
 import numpy as np
 
 from weft.argument_errors import integer_of, refusal, refuse_sharding, unknown_option
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (

@@ -14,7 +14,8 @@ from typing import Any
 
 from weft import dtypes
 from weft.argument_errors import not_taken, refusal
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (

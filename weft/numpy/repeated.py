@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft import config
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.base.program_caches import BoundedCache
 from weft.core.primitive import Primitive
 from weft.core.trace import current_variable, using_trace

@@ -11,7 +11,8 @@ import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import refusal
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.base.marked_lists import marked
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError

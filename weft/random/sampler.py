@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import config, dtypes
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.base.program_caches import BoundedCache
 from weft.control_flow.jit_primitive import eager_program, jit_p, jit_program
 from weft.core.jaxpr import Jaxpr

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.argument_errors import invalid_class, invalid_dtype, invalid_shape, invalid_type
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.core.array_value import array_of_value
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError

@@ -10,7 +10,8 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes, tree
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.base.facades import public_names
 from weft.core.trace import Tracer
 from weft.core.types import type_of

@@ -16,7 +16,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import invalid_class, invalid_dtype
-from weft.arrays.array import scalar_array
+from weft.arrays.conversion import scalar_array
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
 from weft.numpy.arguments import (

@@ -16,17 +16,8 @@ from typing import Any
 import numpy as np
 
 from weft import config
-from weft.arrays.array import (
-    Array,
-    array_at,
-    array_of,
-    as_array,
-    as_stored,
-    deleted,
-    signature_of,
-    to_layout,
-    to_place,
-)
+from weft.arrays.array import Array, array_at, as_stored, deleted, signature_of, to_layout, to_place
+from weft.arrays.conversion import array_of, as_array
 from weft.arrays.shards import join, parts_of
 from weft.base.program_caches import on_clear
 from weft.callbacks.primitives import debug_callback_p, io_callback_p, pure_callback_p

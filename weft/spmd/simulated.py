@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.core import rules
 from weft.core.axes import axis_environment, mesh_axes, names_axis, with_environment
 from weft.core.check import result_types

@@ -18,7 +18,8 @@ from weft import dtypes, tree
 from weft.api.autodiff import jvp, linearize, vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.api.vmap import vmap
-from weft.arrays.array import Array, as_array, put
+from weft.arrays.array import Array, put
+from weft.arrays.conversion import as_array
 from weft.core.types import ArrayType, type_of
 from weft.errors import WeftValueError
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft import dtypes, testing
 from weft.api.autodiff import jvp, vjp
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.core.jaxpr import Jaxpr
 from weft.core.types import ArrayType, type_of, user_value
 from weft.interpreters.staging import trace_to_jaxpr

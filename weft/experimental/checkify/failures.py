@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft import tree
-from weft.arrays.array import as_array
+from weft.arrays.conversion import as_array
 from weft.base import source as sources
 from weft.base.util import Immutable
 from weft.core.trace import Tracer

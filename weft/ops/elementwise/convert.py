@@ -8,7 +8,8 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.argument_errors import integer_of
-from weft.arrays.array import Array, unchanged
+from weft.arrays.array import Array
+from weft.arrays.conversion import unchanged
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero

@@ -12,7 +12,8 @@ import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import integer_of, integers_of, refuse_sharding
-from weft.arrays.array import Array, as_array, to_place
+from weft.arrays.array import Array, to_place
+from weft.arrays.conversion import as_array
 from weft.core import rules
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value

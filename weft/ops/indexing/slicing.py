@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.arrays.array import Array, unchanged
+from weft.arrays.array import Array
+from weft.arrays.conversion import unchanged
 from weft.core.access_pattern import Inner, Reads, Step, same_dims, same_moves
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive

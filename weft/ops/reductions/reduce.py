@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.arrays.array import Array, unchanged
+from weft.arrays.array import Array
+from weft.arrays.conversion import unchanged
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of

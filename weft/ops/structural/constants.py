@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
+from weft.arrays.conversion import as_array
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr
 from weft.core.primitive import Primitive

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from weft.argument_errors import integer_of, integers_of
-from weft.arrays.array import Array, unchanged
+from weft.arrays.array import Array
+from weft.arrays.conversion import unchanged
 from weft.core.access_pattern import same_dims, same_moves
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from weft import tree
-from weft.arrays.array import as_array, to_layout
+from weft.arrays.array import to_layout
+from weft.arrays.conversion import as_array
 from weft.arrays.relayout import stored_layout
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read

@@ -14,7 +14,8 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.argument_errors import integer_of, integers_of, refuse_sharding
-from weft.arrays.array import Array, unchanged
+from weft.arrays.array import Array
+from weft.arrays.conversion import unchanged
 from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from weft import tree
-from weft.arrays.array import Array, as_array, to_place
+from weft.arrays.array import Array, to_place
+from weft.arrays.conversion import as_array
 from weft.core import rules
 from weft.core.access_pattern import same_dims, same_moves
 from weft.core.axes import mesh_axes, on_devices_in_force, over_mesh_in_force

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.arrays.array import as_array, to_place
+from weft.arrays.array import to_place
+from weft.arrays.conversion import as_array
 from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
