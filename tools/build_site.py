@@ -1,8 +1,9 @@
 """Builds the documentation as web pages: `make site` writes build/site/.
 
 The pages of docs/ are copied to build/site-source/, links that only mean something in the source
-tree are settled, the reference gets a page per function (`tools/function_pages.py`), and Sphinx
-makes HTML of all that. Nothing is fetched: no fonts, scripts or inventories of other sites.
+tree are settled, notebooks become pages (`tools/notebook_pages.py`), the reference gets a page per
+function (`tools/function_pages.py`), and Sphinx makes HTML of all that. Nothing is fetched: no
+fonts, scripts or inventories of other sites.
 
 python tools/build_site.py                      # write the sources and run Sphinx
 python tools/build_site.py --sources            # write the sources only: needs no Sphinx
@@ -27,6 +28,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from tools import function_pages
 from tools.function_pages import ROOT, Reference
+from tools.notebook_pages import notebook_page
 
 DOCS = ROOT / "docs"
 SOURCES = ROOT / "build" / "site-source"
@@ -40,6 +42,7 @@ SECTIONS: dict[str, list[str]] = {
         "install*", "demo", "guide", "coming_from_numpy", "coming_from_jax", "coming_from_*",
         "numpy_differences", "ecosystem",
     ],
+    "Notebooks": ["notebooks/*"],
     "Guides": [
         "control_flow", "custom_derivatives", "compiling", "retracing", "caching", "layouts",
         "references", "export", "checkpoints", "pictures", "*",
@@ -53,7 +56,7 @@ SECTIONS: dict[str, list[str]] = {
         "project/CONTRIBUTING", "project/versions",
     ],
 }  # fmt: skip
-# Pages whose folder's other pages stand below them.
+# Pages whose folder's other pages stand below them; those of other folders stand for themselves.
 FOLDER_INDEX = "README"
 # Files outside of docs/ that are pages of the site; others are pages if a page links to them.
 OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md")
@@ -74,6 +77,8 @@ def staged_path(path: pathlib.Path) -> pathlib.PurePosixPath | None:
     if not path.is_relative_to(ROOT):
         return None
     relative = pathlib.PurePosixPath(path.relative_to(ROOT).as_posix())
+    if relative.suffix == ".ipynb":
+        relative = relative.with_suffix(".md")
     if relative.parts[:1] == ("docs",):
         return pathlib.PurePosixPath(*relative.parts[1:])
     if relative == pathlib.PurePosixPath("README.md"):
@@ -133,7 +138,8 @@ def outside_fences(text: str, change: Callable[[str], str]) -> str:
 
 def guides() -> list[pathlib.Path]:
     """The pages of docs/ but for those of docs/api/, which are written anew."""
-    return sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "api")
+    found = [*DOCS.rglob("*.md"), *DOCS.glob("*/*.ipynb")]
+    return sorted(path for path in found if path.parent != DOCS / "api")
 
 
 def example_page(path: pathlib.Path) -> str:
@@ -144,10 +150,12 @@ def example_page(path: pathlib.Path) -> str:
 
 def sidebar(names: Iterable[str]) -> dict[str, list[str]]:
     """The pages below each caption: those that a pattern names exactly first, then the others."""
+    names = set(names)
     left = sorted(
         name
-        for name in names
-        if name != "index" and (name.count("/") == 0 or name.endswith(f"/{FOLDER_INDEX}"))
+        for name in names - {"index"}
+        if name.endswith(f"/{FOLDER_INDEX}")
+        or f"{name.rpartition('/')[0]}/{FOLDER_INDEX}" not in names
     )
     left += [f"project/{path.removesuffix('.md')}" for path in OUTSIDE] + ["project/versions"]
     left.append("api/README")
@@ -210,12 +218,15 @@ def write_sources(folder: pathlib.Path, only: list[str]) -> set[str]:
         if source.suffix == ".py":
             put(str(staged), example_page(source))
             continue
-        if source.suffix != ".md":
+        if source.suffix not in (".md", ".ipynb"):
             (folder / staged).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, folder / staged)
             written.add(str(staged))
             continue
-        text = pages.rewritten(source.read_text("utf-8"), source)
+        text = source.read_text("utf-8")
+        if source.suffix == ".ipynb":
+            text = notebook_page(source, source.relative_to(ROOT).as_posix())
+        text = pages.rewritten(text, source)
         name = str(staged.with_suffix(""))
         if not source.is_relative_to(DOCS) and source.name not in OUTSIDE:
             text = f"---\norphan: true\n---\n\n{text}"

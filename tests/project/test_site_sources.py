@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 
@@ -9,6 +10,7 @@ import pytest
 
 from source_files import ROOT
 from tools import build_site, function_pages
+from tools.notebook_pages import notebook_page
 
 pytestmark = pytest.mark.fast
 
@@ -104,11 +106,33 @@ def test_links_out_of_the_documentation_are_settled():
     assert ROOT / "CHANGELOG.md" in pages.wanted
 
 
+def test_notebooks_are_pages_with_what_they_show(sources):
+    page = sources["notebooks/first_tour.md"]
+    assert page.startswith("# A first tour\n")
+    assert "```python\nprint(x.mean(axis=0))\n```\n\n```text\n[0.36363637 " in page
+    assert '```{raw} html\n<div class="weft-picture">' in page
+    assert "at cell 9, line 3 in scaled" in page and "\x1b" not in page
+    assert "[Many devices](many_devices.md)" in page and "](../guide.md)" in page
+    assert "(notebooks/first_tour.md)" in sources["index.md"]
+
+
+def test_blocks_of_notebooks_end_where_they_should(tmp_path):
+    cell = {"cell_type": "code", "source": ["print('```')"], "outputs": [
+        {"output_type": "stream", "text": ["```\n"]},
+        {"output_type": "display_data", "data": {"text/plain": ["a plain text"]}},
+    ]}  # fmt: skip
+    path = tmp_path / "one.ipynb"
+    path.write_text(json.dumps({"cells": [cell]}))
+    text = notebook_page(path, "docs/one.ipynb")
+    assert "````python\nprint('```')\n````\n\n````text\n```\n````\n\n```text\na plain text" in text
+    assert build_site.FENCE.sub("", text).strip() == "This page is the notebook `docs/one.ipynb`."
+
+
 def test_sidebar():
     found = build_site.sidebar(
-        ["guide", "shard_map", "new_page", "recipes/README", "recipes/one", "index"]
+        ["guide", "shard_map", "new_page", "recipes/README", "recipes/one", "notebooks/a", "index"]
     )
-    assert found["First steps"] == ["guide"]
+    assert found["First steps"] == ["guide"] and found["Notebooks"] == ["notebooks/a"]
     assert found["Guides"] == ["new_page"]
     assert found["Recipes"] == ["recipes/README"]
     assert found["Many devices"] == ["shard_map"]
