@@ -83,8 +83,9 @@ def caught():
 def sleep():
     """Ends while the others wait for nothing of XLA's."""
     mesh = weft.make_mesh((len(weft.devices()),), ("i",))
-    summed(mesh)(jnp.arange(4.0 * len(weft.devices())))
+    summed(mesh)(jnp.arange(4.0 * len(weft.devices()))).block_until_ready()
     if weft.process_index() == 1:
+        time.sleep(1)  # so that the others have come to their sleep
         die()
     time.sleep(60)
 
