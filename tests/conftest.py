@@ -39,7 +39,9 @@ _ROOT = str(pathlib.Path(__file__).resolve().parent.parent)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))
 
 # A first call compiles, so how long an example takes says nothing: no deadline. Continuous
-# integration draws the same examples on every run; a developer's machine draws new ones.
+# integration draws from the same seeds on every run; a developer's machine draws new examples. They
+# are not all the same there either: Hypothesis also tries numbers that it finds in the modules that
+# a process has loaded.
 _profile = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 hypothesis.settings.register_profile("ci", derandomize=True, print_blob=True, **_profile)
 hypothesis.settings.register_profile("dev", **_profile)

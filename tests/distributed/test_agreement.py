@@ -138,6 +138,20 @@ def test_a_different_step_is_found(data, plan, place):
         patched.undo()
 
 
+def test_values_with_the_digest_of_a_program_wait_for_values(clock):
+    """A program that was announced before, and is announced again, is no answer to them."""
+    group = Group(clock)
+    program, values = ("a", (0, 1), False), ("a", (0, 1), True)
+    for process in (0, 1):
+        group.announce(process, 0, program)
+    assert not group.waiting
+    group.announce(0, 0, values)
+    group.announce(1, 0, program)
+    assert list(group.waiting.values()) == [(0, 0)]
+    group.announce(1, 0, values)
+    assert not group.waiting and not group.objections
+
+
 def test_the_ended_come_to_nothing(clock):
     group = Group(clock)
     group.announce(0, 0, ("a", (0, 1), False))

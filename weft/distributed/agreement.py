@@ -24,8 +24,9 @@ from typing import Any
 __all__ = ["Agreement"]
 
 Announcement = dict[str, Any]
-# A digest, and the numbers of the processes that come to what it tells.
-Key = tuple[str, tuple[int, ...]]
+# A digest, the numbers of the processes that come to what it tells, and whether it is a comparison
+# of values: a program and values are never one thing, whatever their digests.
+Key = tuple[str, tuple[int, ...], bool]
 # The number of a process, and what it is answered.
 Answer = tuple[int, dict[str, Any]]
 
@@ -40,7 +41,8 @@ class _Wait:
 
     @property
     def key(self) -> Key:
-        return self.announcement["digest"], tuple(self.announcement["processes"])
+        about = self.announcement
+        return about["digest"], tuple(about["processes"]), about["once"]
 
     @property
     def name(self) -> str:
