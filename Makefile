@@ -61,7 +61,7 @@ test-changed: $(VENV)/installed-test ## tests that the changes since BASE (HEAD)
 	@tests="$$($(PY) tools/changed_tests.py --base $(BASE))"; \
 	  if [ -n "$$tests" ]; then $(PYTEST) $$tests $(ARGS); else echo "nothing has changed"; fi
 
-test: test-code lint format-check types size ## all that continuous integration runs: 35 minutes
+test: test-code lint format-check types size ## all that continuous integration runs: 30 minutes
 
 test-code: $(VENV)/installed-test ## the tests alone, JOBS at a time
 	$(PYTEST) $(ARGS)

@@ -223,9 +223,10 @@ def write_sources(folder: pathlib.Path, only: list[str]) -> set[str]:
             shutil.copyfile(source, folder / staged)
             written.add(str(staged))
             continue
-        text = source.read_text("utf-8")
         if source.suffix == ".ipynb":
             text = notebook_page(source, source.relative_to(ROOT).as_posix())
+        else:
+            text = source.read_text("utf-8")
         text = pages.rewritten(text, source)
         name = str(staged.with_suffix(""))
         if not source.is_relative_to(DOCS) and source.name not in OUTSIDE:

@@ -14,9 +14,6 @@ from typing import Any
 
 __all__ = ["notebook_page"]
 
-# Colours of a terminal, in tracebacks.
-_COLOR = re.compile(r"\x1b\[[0-9;]*m")
-
 
 def notebook_page(path: pathlib.Path, name: str) -> str:
     """The Markdown of a notebook that is called `name` in the project."""
@@ -41,7 +38,7 @@ def _shown(output: dict[str, Any]) -> str:
     if output["output_type"] == "stream":
         return _fenced("text", "".join(output["text"]))
     if output["output_type"] == "error":
-        return _fenced("text", _COLOR.sub("", "\n".join(output["traceback"])))
+        return _fenced("text", "\n".join(output["traceback"]))
     data = output["data"]
     if "text/html" in data:
         return _fenced("{raw} html", "".join(data["text/html"]))

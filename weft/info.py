@@ -73,8 +73,9 @@ def _devices() -> dict[str, Any]:
     try:
         kinds = Counter(str(device.device_kind) for device in client.devices())
         found: dict[str, Any] = {"platform": client.default_backend(), "kinds": dict(kinds)}
-        processes = client.process_count()
-        return {**found, "processes": processes} if processes > 1 else found
+        if (processes := client.process_count()) > 1:
+            found["processes"] = processes
+        return found
     except Exception as error:  # noqa: BLE001 (a broken jaxlib may fail in any way)
         first, _, _ = str(error).partition("\n")
         return {"problem": _short(f"{type(error).__name__}: {first}")}

@@ -77,6 +77,13 @@ def test_what_a_cache_holds(tmp_path):
         assert info.information()["cache"] == {"directory": None}
 
 
+def test_several_processes(monkeypatch):
+    monkeypatch.setattr(info.client, "process_count", lambda: 2)
+    found = info.information()
+    assert found["devices"]["processes"] == 2
+    assert "8 × cpu (platform cpu, of 2 processes)" in "\n".join(info._lines(found))
+
+
 def test_a_package_that_is_missing(monkeypatch):
     monkeypatch.setattr(info, "_NEEDED", ("numpy", "no_such_package_as_this"))
     found = info.information()

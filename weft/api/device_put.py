@@ -272,7 +272,7 @@ def make_array_from_single_device_arrays(
     wanted = set(parts.devices)
     found: dict[Any, Array] = {}
     for number, (array, of) in enumerate(zip(given, types, strict=True)):
-        if of != parts.block_type:
+        if of != parts.block_type:  # the text for an error costs a fifth of the whole call
             _check_part(operation, f"arrays[{number}]", of, parts)
         device = array.device
         if device not in wanted or device in found:
