@@ -25,7 +25,7 @@ CHECKED := tests/project/test_layers.py tests/project/test_names.py tests/projec
   tests/project/test_surface.py tests/project/test_features.py tests/project/test_changed_tests.py \
   tests/project/test_tiers.py tests/project/test_api_reference.py tests/interpreters/test_golden.py \
   tests/extend/test_extend_surface.py tests/core/test_errors.py tests/core/test_jaxpr.py \
-  tests/interpreters/test_dce.py tests/function_keys tests/base tests/sharding/test_meshes.py \
+  tests/interpreters/test_dce.py tests/base tests/sharding/test_meshes.py \
   tests/lowering/test_fake_backend.py tests/runtime/test_runtime_fake.py
 
 # And for the demo: make demo ARGS="--devices 8" trains over eight devices (docs/demo.md).

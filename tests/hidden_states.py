@@ -397,7 +397,131 @@ _VISIBLE = {
     "a fraction": ("import fractions\nbox = 0", "box = fractions.Fraction(k, 7)", "float(box)"),
 }  # fmt: skip
 
-STATES = _FILES | _MODULES | {name: State(*texts) for name, texts in _VISIBLE.items()}
+# Every hook of Python's data model by which an object takes part in an expression. Each body
+# answers with `k`, the state; `o` and `p` are two objects of the class.
+_HOOKS = {
+    "__float__": "float(o)", "__int__": "int(o)", "__index__": "range(9)[o]", "__len__": "len(o)",
+    "__complex__": "complex(o).real", "__bool__": "bool(o)", "__call__": "o()",
+    "__hash__": "hash(o)", "__eq__": "o == p", "__ne__": "o != p", "__lt__": "o < p",
+    "__le__": "o <= p", "__gt__": "o > p", "__ge__": "o >= p", "__add__": "o + 1",
+    "__radd__": "1 + o", "__sub__": "o - 1", "__rsub__": "1 - o", "__mul__": "o * 2",
+    "__rmul__": "2 * o", "__truediv__": "o / 2", "__rtruediv__": "2 / o", "__floordiv__": "o // 2",
+    "__mod__": "o % 2", "__divmod__": "divmod(o, 2)", "__pow__": "o ** 2", "__rpow__": "2 ** o",
+    "__matmul__": "o @ p", "__lshift__": "o << 1", "__rshift__": "o >> 1", "__and__": "o & 1",
+    "__or__": "o | 1", "__xor__": "o ^ 1", "__neg__": "-o", "__pos__": "+o", "__abs__": "abs(o)",
+    "__invert__": "~o", "__round__": "round(o)", "__trunc__": "math.trunc(o)",
+    "__floor__": "math.floor(o)", "__ceil__": "math.ceil(o)", "__getitem__": "o['a']",
+    "__contains__": "1 in o", "__getattr__": "o.missing", "__getattribute__": "o.anything",
+    "__enter__": "entered(o)", "__length_hint__": "operator.length_hint(o)",
+    "__sizeof__": "o.__sizeof__()", "__missing__": "o['missing']",
+    "__instancecheck__": "isinstance(1, o)", "__subclasscheck__": "issubclass(int, o)",
+    "__class_getitem__": "type(o)['a']", "__copy__": "copy.copy(o)",
+    "__deepcopy__": "copy.deepcopy(o)",
+}  # fmt: skip
+_TEXT_HOOKS = {
+    "__str__": "str(o)", "__repr__": "repr(o)", "__format__": "f'{o}'", "__bytes__": "bytes(o)",
+    "__fspath__": "os.fspath(o)", "__dir__": "dir(o)", "__iter__": "list(o)",
+    "__reversed__": "list(reversed(o))", "__reduce__": "o.__reduce__()",
+}  # fmt: skip
+_CLASSES = {"__bool__": "bool", "__float__": "float", "__complex__": "complex"}
+_LONG = {"__bytes__": "b'a' * box[0]", "__iter__": "iter('a' * box[0])",
+         "__reversed__": "iter('a' * box[0])", "__dir__": "['a'] * box[0]"}  # fmt: skip
+
+
+def _hook(name: str, read: str, answer: str) -> State:
+    base = "dict" if name == "__missing__" else "object"
+    setup = (
+        "import copy, math, operator, os\nbox = [0]\n"
+        f"class C({base}):\n    def {name}(self, *a): return {answer}\n"
+        "    def __exit__(self, *a): pass\n"
+        "def entered(o):\n    with o as found: return found\n"
+        "o, p = C(), C()"
+    )
+    return State(setup, "box[0] = k", read)
+
+
+_DATA_MODEL = {
+    f"the hook {name}": _hook(name, read, f"{_CLASSES.get(name, '')}(box[0])")
+    for name, read in _HOOKS.items()
+} | {
+    f"the hook {name}": _hook(name, f"len({read})", _LONG.get(name, "'a' * box[0]"))
+    for name, read in _TEXT_HOOKS.items()
+}
+
+# What strangers found, each of a family that nobody here had thought of.
+_STRANGERS = {
+    "a default factory": (
+        "import dataclasses\nbox = [0]\n@dataclasses.dataclass\nclass C:\n"
+        "    k: int = dataclasses.field(default_factory=lambda: box[0])", "box[0] = k", "C().k",
+    ),
+    "metadata of a field": (
+        "import dataclasses\nd = {'k': 0}\n@dataclasses.dataclass\nclass C:\n"
+        "    k: int = dataclasses.field(default=0, metadata=d)", "d['k'] = k",
+        "dataclasses.fields(C)[0].metadata['k']",
+    ),
+    "a docstring": ("def f(): pass", "f.__doc__ = 'a' * k", "len(f.__doc__ or '')"),
+    "annotations": ("def f(): pass", "f.__annotations__['a'] = k", "f.__annotations__['a']"),
+    "a slot": ("class C: __slots__ = ('k',)\no = C()", "o.k = k", "o.k"),
+    "a dict that counts misses": (
+        "class D(dict):\n    n = 0\n    def __missing__(self, key): return self.n\nd = D()",
+        "d.n = k", "d['a']",
+    ),
+    "a kind of property": (
+        "class P(property):\n    def __get__(self, o, c=None): return self.k\n"
+        "class C: p = P()", "C.__dict__['p'].k = k", "C().p",
+    ),
+    "a kind of static method": (
+        "class S(staticmethod):\n    def __get__(self, o, c=None): return lambda: self.k\n"
+        "class C: f = S(len)", "C.__dict__['f'].k = k", "C.f()",
+    ),
+    "a mapping proxy": (
+        "import types\nd = {}\np = types.MappingProxyType(d)", "d['k'] = k", "p['k']",
+    ),
+    "copyreg": (
+        "import copy, copyreg\nclass C: pass\nbox = [0]\n"
+        "copyreg.pickle(C, lambda o: (int, (box[0],)))", "box[0] = k", "copy.copy(C())",
+    ),
+    "a registered class": (
+        "import numbers\nclass C: pass\nclass Other: pass",
+        "numbers.Integral.register(C) if k else None", "isinstance(C(), numbers.Integral)",
+    ),
+    "overloads": (
+        "import typing\ndef f(): pass\nf.__module__ = __name__",
+        "typing.clear_overloads()\n"
+        "for i in range(k):\n"
+        "    text = '\\n' * i + '@typing.overload\\ndef f(): pass'\n"
+        "    exec(text, dict(typing=typing, __name__=__name__))",
+        "len(typing.get_overloads(f))",
+    ),
+    "an enum's map": (
+        "import enum\nclass E(enum.Enum): A = 0\n",
+        "E._value2member_map_['a'] = k", "E._value2member_map_['a']",
+    ),
+    "a patched class": (
+        "class C:\n    def f(self): return 0", "C.f = lambda self, k=k: k", "C().f()",
+    ),
+    "strides": (
+        "import numpy\nbox = [numpy.zeros(4)]", "box[0] = numpy.zeros(4 * (k + 1))[:: k + 1]",
+        "box[0].strides[0]",
+    ),
+    "flags": (
+        "import numpy\na = numpy.zeros(4)", "a.flags.writeable = bool(k % 2)", "a.flags.writeable",
+    ),
+    "a generic alias": (
+        "box = [list[int]]", "box[0] = list[(int,) * (k + 1)]", "len(box[0].__args__)",
+    ),
+    "a weak reference": (
+        "import weakref\nclass C: pass\no = C()\nr = weakref.ref(o)", "o.k = k", "r().k"),
+    "a generator": ("def g():\n    while True: yield box\nbox = 0\ni = g()", "box = k", "next(i)"),
+    "an iterator": ("import itertools\ni = itertools.count()", "i = itertools.count(k)", "next(i)"),
+}  # fmt: skip
+
+STATES = (
+    _FILES
+    | _MODULES
+    | {name: State(*texts) for name, texts in (_VISIBLE | _STRANGERS).items()}
+    | _DATA_MODEL
+)
 
 # How a function comes to read the state: a text that defines `make`, which makes it anew.
 FORMS = {

@@ -18,7 +18,7 @@ from source_files import nodes
 # another. docs/architecture.md says what each is.
 FLOORS = (
     ("base", "config", "jaxlib"),
-    ("errors", "function_keys"),
+    ("errors",),
     ("dtypes", "sharding", "tree", "stablehlo"),
     ("backends",),
     ("core", "runtime"),
@@ -70,7 +70,6 @@ LAYER_OF = {
     "weft.dtype_kinds": "dtypes",
     "weft.dtypes": "dtypes",
     "weft.tree": "tree",
-    "weft.function_keys": "function_keys",
     "weft.sharding": "sharding",
     "weft.core": "core",
     # The pytree registry is jaxlib's, so it lives behind the seam and needs nothing else of it.

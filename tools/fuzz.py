@@ -38,7 +38,8 @@ FAMILIES = {
     "shard_map": "tests/spmd/test_shard_map_random.py",
     "partitioned": "tests/lowering/test_partitioned_random.py",
     "indexing": "tests/numpy/test_numpy_indexing.py",
-    "hidden_state": "tests/function_keys/test_hidden_state.py",
+    "hidden-state": "tests/tracing/test_hidden_state.py",
+    "jaxprs": "tests/core/test_shared_jaxprs.py",
     "threads": "tests/composition/test_random_threads.py",
 }
 CORPUS = ROOT / "tests" / "fuzz_corpus.txt"

@@ -32,7 +32,6 @@ from weft.custom_derivatives.custom_function import (
     fitted,
 )
 from weft.errors import Fix, MissingRuleError, WeftNotImplementedError, WeftTypeError, api_boundary
-from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.jvp import jvp_flat, jvp_jaxpr
 from weft.interpreters.linearize import record_linear
@@ -47,14 +46,12 @@ from weft.interpreters.symbolic_zeros import (
 from weft.interpreters.transpose import backward_pass
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import instantiate
-from weft.tracing.closure_lifting import register_closure, trace_once
-from weft.tracing.trace_cache import TraceCache
+from weft.tracing.closure_lifting import register_closure
+from weft.tracing.traces import forget_traces
 
 __all__ = ["custom_vmap", "sequential_vmap"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_traces = TraceCache(512, "custom_vmap")
 
 
 class custom_vmap(PositionalFunction[P, R]):
@@ -93,6 +90,7 @@ class custom_vmap(PositionalFunction[P, R]):
         """
         check_rule("def_vmap", vmap_rule)
         self._rule = vmap_rule
+        forget_traces(self)
         return vmap_rule
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -107,8 +105,7 @@ class custom_vmap(PositionalFunction[P, R]):
             )
         full = self._positional(args, kwargs)
         leaves, types, in_tree = typed_leaves("custom_vmap", self._name, "the arguments", full)
-        trace = functools.partial(trace_body, "custom_vmap", self._function, in_tree, types)
-        traced = trace_once(_traces, self._function, (in_tree, *types), trace)
+        traced = trace_body("custom_vmap", self._function, in_tree, types)
         rule = UsersRule(self._rule, self._what, in_tree, traced.out_tree, traced.jaxpr.out_types)
         captured = (*(True,) * len(traced.consts), *(False,) * len(leaves))
         outs = custom_vmap_p.bind(
@@ -118,7 +115,6 @@ class custom_vmap(PositionalFunction[P, R]):
 
 
 register_closure(custom_vmap, ("_function", "_rule"), copy.copy)
-register_parts(custom_vmap, lambda f: (f._function, f._rule))
 
 
 def sequential_vmap(f: Callable[P, R]) -> custom_vmap[P, R]:

@@ -10,7 +10,6 @@ from weft.api.gradient_arguments import operands
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, api_boundary
-from weft.function_keys import register_parts
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import reshape
@@ -86,6 +85,3 @@ class Unravel:
         if self.dtype.kind == "c" and of.dtype.kind != "c":
             value = value.real
         return convert_element_type(value, of.dtype)
-
-
-register_parts(Unravel, lambda unravel: (unravel.structure, unravel.types, unravel.dtype))

@@ -14,7 +14,6 @@ from weft.arrays.array import to_layout
 from weft.arrays.conversion import as_array
 from weft.control_flow.jit_primitive import eager_program, jit_program
 from weft.core.types import type_of
-from weft.function_keys import function_key
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.lowering.eval_trace import one_operation
 from weft.lowering.executables import LITTLE, run_program
@@ -652,19 +651,3 @@ def test_calls_of_large_arrays_are_not_watched():
     weft.clear_caches()
     three_times(jnp.flip, jnp.arange(1 << 17))
     assert not recorded(jnp.flip)
-
-
-def test_functions_with_remembered_calls_keep_their_keys():
-    """What is traced with one of them is found again after it was called with other arguments."""
-    x = jnp.arange(6.0)
-    before = function_key(jnp.sum)
-    assert before is not None
-    for n in range(1, 5):
-        for _ in range(3):
-            jnp.sum(x[:n])
-    after = function_key(jnp.sum)
-    assert (after.parts, after.counters, after.digests) == (
-        before.parts,
-        before.counters,
-        before.digests,
-    )

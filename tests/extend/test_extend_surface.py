@@ -114,7 +114,7 @@ INSIDE = {
     "weft.core.trace.running": "using_trace and finish, one after the other",
     "weft.core.trace.set_bottom": "called by the modules of the traces that evaluate",
     "weft.core.array_value": "how `bind` takes values of registered classes; registering is public",
-    "weft.function_keys": "parts of keys that weft's own classes have",
+    "weft.core.shared_jaxprs": "how weft's own loops and `jit` find the programs of equal jaxprs",
     "weft.runtime": "the seam to jaxlib: what is behind `weft.extend.programs` and `arrays`",
     "weft.sharding.context": "the state behind `weft.use_mesh` and `weft.simulate`",
     "weft.sharding.current": "the state behind `weft.use_mesh`",

@@ -24,7 +24,6 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.function_keys import function_key
 from weft.runtime import client, stablehlo
 from weft.runtime.backends.backend import CompileOptions
 from weft.runtime.backends.fake import FakeBackend, FakeDevice
@@ -479,23 +478,6 @@ def test_what_is_no_mesh_cannot_be_in_force(what):
 # ---- beside the rest of the library ------------------------------------------------------------
 
 
-def test_functions_that_close_over_equal_meshes_have_equal_keys():
-    mesh, other = make_mesh((4, 2), ("i", "j")), make_mesh((2, 4), ("i", "j"))
-
-    def reading(value):
-        return lambda x: (x, value)
-
-    for same, different in (
-        (mesh, other),
-        (NamedSharding(mesh, P("i")), NamedSharding(other, P("i"))),
-        (P("i", sum="j"), P("i")),
-    ):
-        key = function_key(reading(same))
-        assert key is not None and key == function_key(reading(same))
-        assert key != function_key(reading(different))
-
-
-# XLA ends the process at a backslash, and at a letter that is not ASCII, in the name of an axis.
 @pytest.mark.parametrize("name", ["a b", "\\", "α", '"', "\n", "\0", "%5c", "\ud800", "@{x}:(1)2"])
 def test_any_text_is_the_name_of_an_axis_in_a_program(name):
     mesh = make_mesh((2, 2), (name, "other"))

@@ -28,12 +28,8 @@ from weft.interpreters.symbolic_zeros import known_operands, merge_cotangents, n
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.runtime import stablehlo
-from weft.tracing.closure_lifting import trace_once
-from weft.tracing.trace_cache import TraceCache
 
 __all__ = ["composite"]
-
-_traces = TraceCache(512, "composite")
 
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
@@ -73,8 +69,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
         for key, value in given.items():
             _check_attribute(name, key, value)
         function = functools.partial(decomposition, **attributes)
-        trace = functools.partial(trace_body, "composite", function, in_tree, types)
-        traced = trace_once(_traces, function, (in_tree, *types), trace)
+        traced = trace_body("composite", function, in_tree, types)
         outs = composite_p.bind(
             *traced.consts,
             *leaves,

@@ -24,7 +24,7 @@ from weft.interpreters.function_results import check_function
 from weft.interpreters.staging import function_name
 from weft.ops.elementwise.arithmetic import neg
 from weft.ops.structural.tangents import instantiate
-from weft.tracing.trace_cache import TracedBody
+from weft.tracing.traces import TracedBody
 
 __all__ = ["custom_root"]
 

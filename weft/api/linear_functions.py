@@ -38,12 +38,9 @@ from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents, instantiate
-from weft.tracing.closure_lifting import trace_once
-from weft.tracing.trace_cache import TraceCache, TracedBody
+from weft.tracing.traces import TracedBody
 
 __all__ = ["linear_call"]
-
-_traces = TraceCache(512, "linear_call")
 
 
 @api_boundary
@@ -72,7 +69,9 @@ def linear_call(
         "linear_call", name, "residual_args", residual_args
     )
     given, types, in_tree = typed_leaves("linear_call", name, "linear_args", linear_args)
-    forward = traced(fun, tree.treedef_tuple((fixed_tree, in_tree)), [*fixed_types, *types])
+    forward = trace_body(
+        "linear_call", fun, tree.treedef_tuple((fixed_tree, in_tree)), [*fixed_types, *types]
+    )
 
     def checked(residuals: Any, cotangent: Any) -> Any:
         """The transpose; its result has the types of the linear arguments."""
@@ -88,7 +87,9 @@ def linear_call(
         )
 
     back_tree = tree.treedef_tuple((fixed_tree, forward.out_tree))
-    backward = traced(checked, back_tree, [*fixed_types, *forward.jaxpr.out_types])
+    backward = trace_body(
+        "linear_call", checked, back_tree, [*fixed_types, *forward.jaxpr.out_types]
+    )
     bodies = (forward, backward)
     outs = linear_call_p.bind(
         *forward.consts,
@@ -100,12 +101,6 @@ def linear_call(
         fixed=len(forward.consts) + len(backward.consts) + len(fixed),
     )
     return forward.out_tree.unflatten(outs)
-
-
-def traced(function: Callable[..., Any], in_tree: Any, types: Sequence[ArrayType]) -> TracedBody:
-    """The traced function; one that computes the same is traced once."""
-    trace = functools.partial(trace_body, "linear_call", function, in_tree, types)
-    return trace_once(_traces, function, (in_tree, *types), trace)
 
 
 def with_consts(place: int, bodies: Sequence[TracedBody]) -> Jaxpr:

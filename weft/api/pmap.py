@@ -23,7 +23,6 @@ from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
 from weft.dispatch.jitted import Jitted
 from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
 from weft.ops.structural.shape import expand_dims, move_dim, squeeze
@@ -336,12 +335,3 @@ def _numbers(value: Any, what: str) -> tuple[int, ...]:
         wanted = "an int, or a tuple of ints"
         fix = Fix("numbers", f"pass {what}=(0,) for the first argument", {what: (0,)})
         raise WeftTypeError(message, operation="pmap", got=got, wanted=wanted, fix=fix) from None
-
-
-# A pmap that is rebuilt from an equal function has the executables of the one before.
-register_parts(
-    _Mapped,
-    operator.attrgetter(
-        "function", "axis", "in_axes", "out_axes", "static", "devices", "axis_size"
-    ),
-)

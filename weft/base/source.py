@@ -9,8 +9,10 @@ recorded line the current one.
 from __future__ import annotations
 
 import contextvars
+import functools
 import os
 import sys
+import sysconfig
 import warnings
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -19,9 +21,10 @@ from weft.base.notebooks import line_text
 
 __all__ = [
     "Location", "Scope", "Source", "backward", "called", "current", "describe", "differentiated",
-    "entered_scope", "here", "in_backward_pass", "inserted_cast", "joined", "locate", "made_by",
-    "new_program", "override", "placed", "register_internal", "register_internal_file", "scope_of",
-    "tangent_of", "user_frames", "warn", "with_metadata", "without_scope",
+    "entered_scope", "here", "in_backward_pass", "inserted_cast", "is_library_file", "joined",
+    "locate", "made_by", "new_program", "override", "placed", "register_internal",
+    "register_internal_file", "scope_of", "tangent_of", "user_frames", "warn", "with_metadata",
+    "without_scope",
 ]  # fmt: skip
 
 
@@ -89,6 +92,27 @@ def is_internal(filename: str) -> bool:
     if known is None:
         known = _internal[filename] = filename.startswith(tuple(_internal_prefixes))
     return known
+
+
+@functools.cache
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    folders = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return tuple({os.path.join(f, "") for path in folders for f in (path, os.path.realpath(path))})
+
+
+@functools.cache
+def is_library_file(path: str) -> bool:
+    """Whether a file belongs to the standard library, to weft or to an installed package.
+
+    Args:
+        path: The path of the file.
+    """
+    return (
+        is_internal(path)
+        or path.startswith(("<frozen ", *_library_folders()))
+        or any(f"{os.sep}{name}{os.sep}" in path for name in ("site-packages", "dist-packages"))
+    )
 
 
 def current() -> Source | None:

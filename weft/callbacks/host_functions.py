@@ -18,6 +18,7 @@ from weft import config, dtypes, errors, tree
 from weft.argument_errors import described
 from weft.arrays.array import Array, as_stored
 from weft.base import source as sources
+from weft.core.shared_jaxprs import register_content, structure_parts
 from weft.core.trace import bottom_trace, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftError, WeftTypeError
@@ -191,6 +192,21 @@ def yields_to(got: ArrayType, wanted: ArrayType) -> bool:
     return bool(dtypes.canonical(got.dtype) == wanted.dtype)
 
 
+# The user's function counts by identity; lines are for messages alone.
+register_content(
+    HostFunction,
+    lambda f: (
+        f.what,
+        f.function,
+        structure_parts(f.in_tree),
+        tuple(f.static),
+        None if f.out_tree is None else structure_parts(f.out_tree),
+        tuple(f.empty),
+        f.settings,
+    ),
+)
+
+
 @dataclasses.dataclass(eq=False, repr=False)
 class MappedHostFunction:
     """A host function applied to each element along a leading axis, one after the other.
@@ -247,3 +263,6 @@ class ProgramCallback:
         types = map(physical_type, self.out_types)
         outs = tuple(np.zeros(type.shape, type.dtype) for type in types)
         return (*outs, np.zeros((), np.int32)) if self.ordered else outs
+
+
+register_content(MappedHostFunction, lambda f: (f.element, tuple(f.flags), f.size))

@@ -19,6 +19,7 @@ from weft.base import source as sources
 from weft.core.jaxpr import Jaxpr, Var, eval_jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.rules import Params, Types
+from weft.core.shared_jaxprs import shared
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftTypeError
 from weft.interpreters.function_results import check_results, leaf_paths
@@ -31,8 +32,7 @@ from weft.ops.structural.joining import concatenate_p
 from weft.refs.discharge import array_in, discharge, has_references
 from weft.refs.reference import contents
 from weft.tracing.argument_names import argument_names
-from weft.tracing.closure_lifting import TracedValues
-from weft.tracing.trace_cache import TracedBody
+from weft.tracing.traces import TracedBody
 from weft.tree.difference import differences
 
 __all__ = [
@@ -107,43 +107,36 @@ def trace_body(
     function: Callable[..., Any],
     in_tree: Any,
     in_types: Sequence[ArrayType],
-    closed: TracedValues | None = None,
     call: Callable[..., Any] | None = None,
     references: bool = False,
 ) -> TracedBody:
     """Traces `function(*args)`, where `in_tree` is the structure of the tuple of arguments.
 
-    The traced values `closed` become inputs between the constants and the arguments. `call`, if
-    given, calls the function: `call(function, *args)`. With `references` the function may close
-    over them.
+    The jaxpr is shared with equal ones that were traced before. `call`, if given, calls the
+    function: `call(function, *args)`. With `references` the function may close over them.
     """
     name = function_name(function)
     trees: list[Any] = []
-    closed = closed or TracedValues()
-    n = len(closed.found)
 
     def flat(*values: Any) -> list[Any]:
-        (own,) = closed.replaced([function], values[:n])
-        args = in_tree.unflatten(values[n:])
-        out = own(*args) if call is None else call(own, *args)
+        args = in_tree.unflatten(values)
+        out = function(*args) if call is None else call(function, *args)
         outs, out_tree = tree.flatten(out)
         trees.append(out_tree)
         return check_results(out, outs, f"{what} of {name}")
-
-    types = [*(x.type for x in closed.found), *in_types]
 
     def names() -> list[str]:
         return argument_names(function, tree.treedef_tuple((in_tree, tree.structure({}))))
 
     jaxpr, consts = trace_to_jaxpr(
         flat,
-        types,
+        in_types,
         transformation=what,
         name=name,
         input_names=names if call is None else None,
         references=references,
     )
-    return TracedBody(jaxpr, consts, trees[-1])
+    return TracedBody(shared(jaxpr), consts, trees[-1])
 
 
 def trace_loop_body(
@@ -153,7 +146,6 @@ def trace_loop_body(
     carry_types: Sequence[ArrayType],
     other_types: Sequence[ArrayType],
     result: Callable[[Any], Any],
-    closed: TracedValues,
 ) -> LoopBody:
     """Traces a function whose first argument, of structure `trees[0]`, is carried around a loop.
 
@@ -164,13 +156,13 @@ def trace_loop_body(
     in_tree = tree.treedef_tuple(tuple(trees))
     types, n = list(carry_types), len(carry_types)
     while True:
-        traced, written = _traced(what, function, in_tree, [*types, *other_types], closed)
+        traced, written = _traced(what, function, in_tree, [*types, *other_types])
         out_tree = result(traced.out_tree)
         outs = traced.jaxpr.out_types[:n]
         wider = promoted_carry(types, outs)
-        first = len(traced.consts) + len(closed.found)
+        first = len(traced.consts)
         if wider == types:
-            again = partial(_traced, what, function, in_tree, [*outs, *other_types], closed)
+            again = partial(_traced, what, function, in_tree, [*outs, *other_types])
             check_carry_types(what, name, trees[0], types, traced.jaxpr, again)
             weaker = [a.weak_type and not b.weak_type for a, b in zip(types, outs, strict=True)]
             flags = [*[False] * first, *weaker, *[False] * len(other_types)]
@@ -183,10 +175,10 @@ def trace_loop_body(
 
 
 def _traced(
-    what: str, function: Callable[..., Any], in_tree: Any, types: Any, closed: TracedValues
+    what: str, function: Callable[..., Any], in_tree: Any, types: Any
 ) -> tuple[TracedBody, tuple[int, ...]]:
     """Returns the traced body for arrays in place of references, and which of these it writes."""
-    traced = trace_body(what, function, in_tree, types, closed, references=True)
+    traced = trace_body(what, function, in_tree, types, references=True)
     found = discharge(traced.jaxpr)
     return dataclasses.replace(traced, jaxpr=found.jaxpr), found.written
 

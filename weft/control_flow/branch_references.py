@@ -9,7 +9,7 @@ from typing import Any
 from weft.core.jaxpr import Jaxpr, Var
 from weft.refs.discharge import discharge, has_references
 from weft.refs.reference import Ref, contents
-from weft.tracing.trace_cache import TracedBody
+from weft.tracing.traces import TracedBody
 
 __all__ = ["pure_branches"]
 

@@ -52,8 +52,6 @@ from weft.interpreters.transpose import transpose_jaxpr
 from weft.ops.structural.memory_kinds import in_memory_p
 from weft.refs.discharge import as_closure, has_references, pure_call
 from weft.runtime import stablehlo
-from weft.tracing.closure_lifting import trace_once
-from weft.tracing.trace_cache import TraceCache
 
 __all__ = ["checkpoint", "remat_p"]
 
@@ -61,9 +59,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 remat_p = ProgramPrimitive("checkpoint")
-
-
-_traces = TraceCache(512, "checkpoint")
 
 
 def checkpoint(
@@ -110,15 +105,7 @@ def checkpoint(
             return function(*full, **keywords)
 
         types = [type_of(x) for x in leaves]
-        traced = trace_once(
-            _traces,
-            fun,
-            (in_tree, len(args), tuple(sorted(static)), *types),
-            lambda closed: trace_body(
-                "checkpoint", fun, in_tree, types, closed, with_static, references=True
-            ),
-            tuple(args[i] for i in sorted(static)),
-        )
+        traced = trace_body("checkpoint", fun, in_tree, types, with_static, references=True)
         # `again` marks a jaxpr that computes something a second time.
         params = {"policy": policy, "prevent_cse": prevent_cse, "again": False}
         call = pure_call(traced.jaxpr, traced.consts)

@@ -75,8 +75,7 @@ from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import instantiate
 from weft.refs.discharge import as_closure, has_references
 from weft.runtime import stablehlo
-from weft.tracing.closure_lifting import trace_once
-from weft.tracing.trace_cache import TraceCache, TracedBody
+from weft.tracing.traces import TracedBody
 
 __all__ = ["bind_branches", "cond", "cond_p", "switch"]
 
@@ -208,9 +207,6 @@ def switch(
     return bind_branches("switch", index, branches, operands, names)
 
 
-_traces = TraceCache(512)
-
-
 def bind_branches(
     what: str, index: Any, functions: Sequence[Any], operands: Any, names: Sequence[str]
 ) -> Any:
@@ -222,15 +218,7 @@ def bind_branches(
     leaves, in_tree = tree.flatten(operands)
     leaves = [user_value(x) for x in leaves]
     in_types = [type_of(x) for x in leaves]
-    traced = [
-        trace_once(
-            _traces,
-            f,
-            (what, in_tree, *in_types),
-            partial(trace_body, what, f, in_tree, in_types, references=True),
-        )
-        for f in functions
-    ]
+    traced = [trace_body(what, f, in_tree, in_types, references=True) for f in functions]
     _check_branches(what, traced, names, functions)
     traced, written = pure_branches(traced)
     jaxprs, consts = _share_consts(traced)

@@ -35,7 +35,6 @@ from weft.core.rules import (
 )
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftNotImplementedError, WeftTypeError, api_boundary
-from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_function, leaf_paths
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.retype import pvary_jaxpr, varying_along
@@ -48,8 +47,6 @@ from weft.ops.collectives.named_axes import communication
 from weft.ops.elementwise.arithmetic import neg
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents, instantiate
-from weft.tracing.closure_lifting import trace_once
-from weft.tracing.trace_cache import TraceCache
 from weft.typing import Array, ArrayLike
 
 __all__ = ["check_like", "custom_linear_solve", "linear_solve_p"]
@@ -59,8 +56,6 @@ linear_solve_p = Primitive("linear_solve", multiple_results=True, memoise=False)
 Tree = TypeVar("Tree")
 
 Solver = Callable[[Callable[[Any], Any], Any], Any]
-
-_traces = TraceCache(512, "custom_linear_solve")
 
 
 @overload
@@ -155,9 +150,8 @@ def custom_linear_solve(
 
 
 def traced_body(function: Callable[..., Any], in_tree: Any, types: Sequence[ArrayType]) -> Any:
-    """Traces a function for arguments of these types; cached."""
-    trace = functools.partial(trace_body, "custom_linear_solve", function, in_tree, types)
-    return trace_once(_traces, function, (in_tree, *types), trace)
+    """Traces a function for arguments of these types."""
+    return trace_body("custom_linear_solve", function, in_tree, types)
 
 
 def varying_alike(
@@ -243,10 +237,6 @@ class System:
 
     jaxpr: Jaxpr
     consts: list[Any]
-
-
-# The key of a solver that closes over a system has the content of the system.
-register_parts(System, lambda system: (system.jaxpr, *system.consts))
 
 
 @dataclasses.dataclass(frozen=True)

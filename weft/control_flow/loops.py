@@ -37,16 +37,12 @@ from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import move_dim, reshape
 from weft.refs.discharge import array_in, check_distinct, has_references, lent, not_carried
 from weft.refs.reference import Ref, boxed, contents
-from weft.tracing.closure_lifting import trace_once
-from weft.tracing.trace_cache import TraceCache
 from weft.typing import ArrayLike
 
 __all__ = ["map", "no_axis", "run_loop", "scan", "typed_leaves"]
 
 Carry = TypeVar("Carry")
 Y = TypeVar("Y")
-
-_traces = TraceCache(512, "a loop")
 
 
 @overload
@@ -144,19 +140,13 @@ def run_loop(
     if in_python() and length:
         return run_scan(what, f, init, x_tree.unflatten(x_leaves), length, bool(reverse))
     x_types = [t.update(shape=t.shape[1:]) for t in x_types]
-    body = trace_once(
-        _traces,
+    body = trace_loop_body(
+        what,
         f,
-        (what, carry_tree, x_tree, *carry_types, *x_types),
-        lambda closed: trace_loop_body(
-            what,
-            f,
-            (carry_tree, x_tree),
-            carry_types,
-            x_types,
-            lambda out_tree: _pair(what, name, out_tree, carry_tree),
-            closed,
-        ),
+        (carry_tree, x_tree),
+        carry_types,
+        x_types,
+        lambda out_tree: _pair(what, name, out_tree, carry_tree),
     )
     n = len(carry_types)
     pure = body.with_references()

@@ -25,6 +25,7 @@ from weft.core.inner_programs import NO_PROGRAMS, InnerPrograms
 from weft.core.jaxpr import Equation, Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Values
+from weft.core.shared_jaxprs import shared
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, ShapeError, WeftTypeError, WeftValueError
@@ -69,7 +70,6 @@ from weft.ops.structural.shape import (
     transpose,
 )
 from weft.runtime import stablehlo
-from weft.tracing.trace_cache import TraceCache, TracedBody, cached_trace
 from weft.typing import ArrayLike
 
 __all__ = ["reduce", "reduce_window"]
@@ -82,8 +82,6 @@ Computation = Callable[[Any, Any], Any]
 # ---- the function ------------------------------------------------------------------------------
 
 _traced: weakref.WeakKeyDictionary[Any, dict[Any, Jaxpr]] = weakref.WeakKeyDictionary()
-# Also finds functions that are rebuilt and compute the same.
-_shared = TraceCache(512, "a reduction")
 
 
 def traced_computation(computation: Computation, types: Sequence[ArrayType], treedef: Any) -> Jaxpr:
@@ -96,13 +94,7 @@ def traced_computation(computation: Computation, types: Sequence[ArrayType], tre
         known = {}
     found = known.get(key)
     if found is None:
-        made = cached_trace(
-            _shared,
-            computation,
-            (treedef, *scalars),
-            lambda: TracedBody(trace_computation(computation, scalars, treedef), [], None),
-        )
-        found = known[key] = made.jaxpr
+        found = known[key] = shared(trace_computation(computation, scalars, treedef))
     return found
 
 

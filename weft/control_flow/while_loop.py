@@ -73,8 +73,7 @@ from weft.ops.reductions.reduce import reduce_or
 from weft.ops.structural.layout_constraint import constraint_equation, row_major_entry
 from weft.ops.structural.tangents import instantiate
 from weft.refs.discharge import array_in, discharge, has_references
-from weft.tracing.closure_lifting import trace_once
-from weft.tracing.trace_cache import TraceCache, TracedBody
+from weft.tracing.traces import TracedBody
 from weft.typing import ArrayLike
 
 __all__ = ["run_while_loop", "while_loop", "while_p"]
@@ -82,10 +81,6 @@ __all__ = ["run_while_loop", "while_loop", "while_p"]
 Carry = TypeVar("Carry")
 
 while_p = ProgramPrimitive("while")
-
-
-_bodies = TraceCache(512, "a loop")
-_conditions = TraceCache(512, "the condition of a loop")
 
 
 # Carried numbers become arrays; the type of any other carry is that of the functions.
@@ -154,21 +149,9 @@ def run_while_loop(
     name = function_name(body_fun)
     leaves, types, carry_tree = typed_leaves(what, name, "init_val", init_val)
     check = partial(check_carry_structure, what, name, carry_tree)
-    body = trace_once(
-        _bodies,
-        body_fun,
-        (carry_tree, *types),
-        lambda closed: trace_loop_body(what, body_fun, (carry_tree,), types, (), check, closed),
-    )
+    body = trace_loop_body(what, body_fun, (carry_tree,), types, (), check)
     in_tree = tree.treedef_tuple((carry_tree,))
-    condition = trace_once(
-        _conditions,
-        cond_fun,
-        (carry_tree, *body.carry_types),
-        lambda closed: trace_body(
-            what, cond_fun, in_tree, body.carry_types, closed, references=True
-        ),
-    )
+    condition = trace_body(what, cond_fun, in_tree, body.carry_types, references=True)
     _check_condition(function_name(cond_fun), condition)
     pure = body.with_references()
     test, consts = _test_with_references(function_name(cond_fun), condition, pure)

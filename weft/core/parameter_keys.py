@@ -7,20 +7,15 @@ and too narrow, since no NaN is equal to itself and no lambda to the next one.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import operator
 import struct
-import types
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from weft.function_keys import function_key
-
 __all__ = ["ParameterCache", "exact_key", "parameters_key"]
 
-_FUNCTIONS = (types.FunctionType, functools.partial)
 _bits = struct.Struct("d").pack
 _NAME = operator.itemgetter(0)
 
@@ -31,7 +26,7 @@ def parameters_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def exact_key(value: Any) -> Any:
-    """The key of a value: its class and content; for functions, their function key."""
+    """The key of a value: its class and content; functions count by identity."""
     cls = type(value)
     if cls is str or value is None:
         return value
@@ -45,8 +40,6 @@ def exact_key(value: Any) -> Any:
         return (cls, frozenset(map(exact_key, value)))
     if isinstance(value, np.generic):
         return (cls, value.dtype, value.tobytes())
-    if isinstance(value, _FUNCTIONS):
-        return (cls, function_key(value) or value)
     if dataclasses.is_dataclass(cls) and cls.__hash__ is not object.__hash__:
         held = [getattr(value, field.name) for field in dataclasses.fields(cls) if field.compare]
         return (cls, value, *map(exact_key, held))

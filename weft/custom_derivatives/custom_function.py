@@ -22,6 +22,7 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base import source as sources
 from weft.core.primitive import Primitive
+from weft.core.shared_jaxprs import structure_parts
 from weft.core.trace import Tracer, bottom_trace, current_variable
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
@@ -401,6 +402,18 @@ class Application:
         self.tracers = [*closed, *passive, *given]
         held.found = self.tracers
         self.captured = (len(closed), len(passive), len(given)) if self.tracers else ()
+
+    def content(self) -> tuple[Any, ...]:
+        """What an application computes depends on, for `shared`: functions that read traced values
+        are those of this application alone."""
+        if self.tracers:
+            return (self,)
+        out_types = None if self.out_types is None else tuple(self.out_types)
+        trees = (self.in_tree, self.out_tree)
+        return (
+            tuple(self._objects), self._places, tuple(self.names), self.symbolic_zeros, out_types,
+            *[None if x is None else structure_parts(x) for x in trees],
+        )  # fmt: skip
 
     def opened(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """Returns the functions and the arguments without derivatives, in which operands replace

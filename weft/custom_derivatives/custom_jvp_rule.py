@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from weft import dtypes, tree
 from weft.base.marked_lists import marked
 from weft.core.rules import AxisData, Derived, Dims, Values, Zero
+from weft.core.shared_jaxprs import register_content
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_function import (
     Application,
@@ -34,13 +35,13 @@ from weft.custom_derivatives.custom_primitive import (
     mapped_at_front,
 )
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
-from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.structural.tangents import add_tangents, instantiate
 from weft.tracing.closure_lifting import register_closure
+from weft.tracing.traces import forget_traces
 
 __all__ = ["custom_jvp", "custom_jvp_p"]
 
@@ -91,6 +92,7 @@ class custom_jvp(CustomFunction[P, R]):
         """
         check_rule("defjvp", jvp)
         self._rules, self._symbolic_zeros = (jvp,), symbolic_zeros
+        forget_traces(self)
         return jvp
 
     @api_boundary
@@ -138,6 +140,7 @@ class custom_jvp(CustomFunction[P, R]):
             return result, tree.map(_sum, *parts)
 
         self._rules, self._symbolic_zeros = (jvp_of_sum,), True
+        forget_traces(self)
 
     def _rule(self, application: Application) -> Rule:
         return JVPRule(application)
@@ -153,7 +156,6 @@ class custom_jvp(CustomFunction[P, R]):
 
 
 register_closure(custom_jvp, ("_function", "_rules"), copy.copy)
-register_parts(custom_jvp, lambda f: (f._function, f._places, *f._rules, f._symbolic_zeros))
 
 
 def _sum(*parts: Any) -> Any:
@@ -226,6 +228,9 @@ class JVPRule(Rule):
         return MappedJVPRule(self, axis, dims)
 
 
+register_content(JVPRule, lambda rule: rule.application.content())
+
+
 class MappedJVPRule(MappedRule):
     """The rule of a mapped application."""
 
@@ -249,3 +254,6 @@ class MappedJVPRule(MappedRule):
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
         return MappedJVPRule(self, axis, dims)
+
+
+register_content(MappedJVPRule, lambda rule: (rule.rule, rule.axis, tuple(rule.dims)))

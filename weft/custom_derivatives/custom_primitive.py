@@ -21,6 +21,7 @@ from weft.core import axes, rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Values, Zero
+from weft.core.shared_jaxprs import register_content
 from weft.core.types import ArrayType, type_of
 from weft.errors import ConcretizationError, Fix, WeftTypeError
 from weft.interpreters.jvp import jvp_flat
@@ -98,6 +99,9 @@ class LaterRule(Rule):
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
         return LaterRule(self.rule.mapped(axis, dims[self.count :]), self.count)
+
+
+register_content(LaterRule, lambda rule: (rule.rule, rule.count))
 
 
 def counts(captured: tuple[int, ...]) -> tuple[int, int, int]:

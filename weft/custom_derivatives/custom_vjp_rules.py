@@ -16,6 +16,7 @@ from weft import dtypes
 from weft import tree as trees
 from weft.base.marked_lists import marked, merge, unmarked
 from weft.core.rules import AxisData, Derived, Dims, Values, Zero
+from weft.core.shared_jaxprs import register_content
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_function import (
@@ -39,7 +40,6 @@ from weft.custom_derivatives.custom_primitive import (
 )
 from weft.custom_derivatives.pullback import Pullback, pushed_forward, pushed_forward_later
 from weft.errors import DTypeError, Fix, TreeError, api_boundary
-from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
@@ -49,6 +49,7 @@ from weft.ops.structural.tangents import zeros
 from weft.refs.reference import Ref
 from weft.runtime import pytree
 from weft.tracing.closure_lifting import register_closure
+from weft.tracing.traces import forget_traces
 
 __all__ = ["CustomVJPPrimal", "custom_vjp", "custom_vjp_p", "custom_vjp_primal_tree_values"]
 
@@ -127,6 +128,7 @@ class custom_vjp(CustomFunction[P, R]):
         check_rule("defvjp", fwd)
         check_rule("defvjp", bwd)
         self._rules, self._symbolic_zeros = (fwd, bwd), symbolic_zeros
+        forget_traces(self)
 
     def _rule(self, application: Application) -> Rule:
         return UsersVJPRule(application)
@@ -137,7 +139,6 @@ class custom_vjp(CustomFunction[P, R]):
 
 
 register_closure(custom_vjp, ("_function", "_rules"), copy.copy)
-register_parts(custom_vjp, lambda f: (f._function, f._places, *f._rules, f._symbolic_zeros))
 
 
 class VJPRule(Rule):
@@ -219,6 +220,10 @@ class MappedVJPRule(MappedRule, VJPRule):
         outs = mapped_at_front(values[:n], dims[:n], self.axis)
         own = self.dims[len(primals) - len(perturbed) :]
         return outs, values[n:], pullback.mapped(self.axis, dims[n:], own)
+
+
+register_content(UsersVJPRule, lambda rule: rule.application.content())
+register_content(MappedVJPRule, lambda rule: (rule.rule, rule.axis, tuple(rule.dims)))
 
 
 def _is_array(value: Any) -> bool:

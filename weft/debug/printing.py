@@ -6,6 +6,7 @@ other. Outside of transformations all of it happens at once.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import pdb
@@ -108,12 +109,7 @@ def debug_print(
     if not skip_format_check:
         check_format(fmt, args, kwargs)
 
-    def show(*values: Any, **named: Any) -> None:
-        # In one piece: several devices may print at a time.
-        print(_Formatter().vformat(fmt, values, named) + "\n", end="")
-
-    show.__name__ = f"{fmt:.40}"
-    bind_debug_callback("debug.print", show, args, kwargs, ordered)
+    bind_debug_callback("debug.print", _Shown(fmt, _printed), args, kwargs, ordered)
 
 
 @api_boundary
@@ -144,11 +140,32 @@ def debug_log(
     if not skip_format_check:
         check_format(fmt, args, kwargs)
 
-    def log(*values: Any, **named: Any) -> None:
-        _logger.info("%s", _Formatter().vformat(fmt, values, named))
+    bind_debug_callback("debug.log", _Shown(fmt, _logged), args, kwargs, ordered)
 
-    log.__name__ = f"{fmt:.40}"
-    bind_debug_callback("debug.log", log, args, kwargs, ordered)
+
+def _printed(text: str) -> None:
+    # In one piece: several devices may print at a time.
+    print(text + "\n", end="")
+
+
+def _logged(text: str) -> None:
+    _logger.info("%s", text)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Shown:
+    """The callback that formats values and hands on the text. Equal ones are the same to `shared`,
+    as functions that close over the format would not be."""
+
+    fmt: str
+    write: Callable[[str], None]
+
+    @property
+    def __name__(self) -> str:
+        return f"{self.fmt:.40}"
+
+    def __call__(self, *values: Any, **named: Any) -> None:
+        self.write(_Formatter().vformat(self.fmt, values, named))
 
 
 def _refuse_parts(operation: str, partitioned: bool) -> None:

@@ -28,6 +28,7 @@ from weft.control_flow.jit_primitive import jit_p
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Types
+from weft.core.shared_jaxprs import forget_programs_of, lines_are_kept, shared
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch import stages
@@ -39,7 +40,6 @@ from weft.dispatch.reference_calls import reference_call
 from weft.dispatch.specialization import Specialization
 from weft.dispatch.static_arguments import hashable_static
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
-from weft.function_keys import named_parts, register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.refs.discharge import (
@@ -60,9 +60,16 @@ from weft.tracing.argument_names import (
     places_by_name,
     static_name,
 )
-from weft.tracing.closure_lifting import TracedValues, register_closure, trace_once
-from weft.tracing.explain_misses import Call, Miss, change, static_parts, traced_types
-from weft.tracing.trace_cache import TraceCache, TracedBody
+from weft.tracing.closure_lifting import register_closure
+from weft.tracing.explain_misses import (
+    Call,
+    Miss,
+    change,
+    function_in_words,
+    static_parts,
+    traced_types,
+)
+from weft.tracing.traces import TracedBody, traces_of
 
 __all__ = ["Jitted", "Options"]
 
@@ -96,9 +103,6 @@ class Options:
         return not self.static_argnums and not self.static_argnames
 
 
-# A jitted function that is rebuilt from an equal function starts with the traces of the one before,
-# and so with their executables. These are large: fewer are kept than of loop bodies.
-_shared = TraceCache(256)
 _numbers = itertools.count()
 # Signatures of one function whose executables are kept: with a static argument that is new at each
 # call they would fill the memory.
@@ -151,10 +155,12 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         self._static_names = frozenset(options.static_argnames)
         self._calls: dict[Any, CompiledCall] = {}
         self._traces: dict[Any, TracedBody] = {}
-        # Jaxprs of calls that closed over traced values. Which one serves a call depends on all
-        # that the function closes over then: `trace_once` finds it.
+        # Those that are looked at, with the lines of this very function: no calls need them.
+        self._shown: dict[Any, TracedBody] = {}
+        # Jaxprs of calls that closed over values of an enclosing transformation. Each such call is
+        # traced, since the next one may close over others.
         self._closures: weakref.WeakSet[Jaxpr] = weakref.WeakSet()
-        self._traced_times = 0
+        self._traced_times = self._adopted = 0
         self._number = next(_numbers)
         holds_programs(self)
 
@@ -227,13 +233,15 @@ class Jitted(KnownCalls, Generic[P, R_co]):
 
     def clear_cache(self) -> None:
         """Drops all traces and executables."""
-        over_traced = [TracedBody(jaxpr, [], None) for jaxpr in self._closures]
-        _shared.discard([*self._traces.values(), *over_traced])
+        for traced in (*self._traces.values(), *self._shown.values()):
+            forget_programs_of(traced.jaxpr)
+        traces_of(self._function).clear()
         self._calls.clear()
         self.forget_calls()
         self._traces.clear()
+        self._shown.clear()
         self._closures.clear()
-        self._traced_times = 0
+        self._traced_times = self._adopted = 0
         explain_misses.forget(self._function, self._options)
 
     forget_programs = clear_cache
@@ -244,10 +252,11 @@ class Jitted(KnownCalls, Generic[P, R_co]):
             self.forget_calls()
             self._calls.clear()
             self._traces.clear()
+            self._shown.clear()
 
     def _cache_size(self) -> int:
         """How many signatures have been compiled (or traced under a transformation)."""
-        return len(self._traces) + len(self._closures)
+        return len(self._traces) + len(self._closures) + self._adopted
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         settings = _settings()
@@ -264,16 +273,35 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         except WeftTypeError as error:
             raise self._bad_argument(dynamic, error) from None
         key = (in_tree if self._simple else (static, in_tree), _settings(), in_force(), *signatures)
-        call = self._calls.get(key)
+        call = self._calls.get(key) or self._adopt(key)
         arrays: list[Any] = [x if type(x) is Ref else as_array(user_value(x)) for x in leaves]
         if call is None:
-            with self._miss(static, in_tree, [x.type for x in arrays], signatures):
+            with self._miss(static, in_tree, [x.type for x in arrays], signatures) as miss:
+                miss.runs = True
                 call = self._compile(static, arrays, in_tree)
                 self._make_room()
                 self._calls[key] = call
+                if self._shares_calls:
+                    traces_of(self._function).calls[self._options, key] = call
             self._flatten = pytree.flatten
             self._learn(args, kwargs, leaves, call)
         return call.run(arrays)
+
+    @property
+    def _shares_calls(self) -> bool:
+        """Whether another `jit` of this function object makes the same of a call."""
+        return self._shardings is NO_SHARDINGS and self._options.max_traces is None
+
+    def _adopt(self, key: Any) -> CompiledCall | None:
+        """The call that another `jit` of this function object has compiled, if one has."""
+        if not self._shares_calls or lines_are_kept():
+            return None
+        call: CompiledCall | None = traces_of(self._function).calls.get((self._options, key))
+        if call is not None:
+            self._calls[key] = call
+            self._flatten = pytree.flatten
+            self._adopted += 1
+        return call
 
     def _learn(self, args: Any, kwargs: Any, leaves: Sequence[Any], call: CompiledCall) -> None:
         """Makes the base class know a call."""
@@ -291,6 +319,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         if traced is not None:
             return self._apply(traced, leaves, in_tree)
         with self._miss(static, in_tree, in_types, in_types) as miss:
+            miss.runs = True
             traced = self._traced_anew(key, static, in_types, in_tree, miss)
             return self._apply(traced, leaves, in_tree)
 
@@ -343,9 +372,9 @@ class Jitted(KnownCalls, Generic[P, R_co]):
     ) -> tuple[Any, TracedBody | None]:
         """The key of a trace, and the trace where there is one."""
         places = self._shardings.traced_formats(self._name, static, in_tree, in_types)
-        context = (axis_environment(), in_force(), places)
+        context = (axis_environment(), in_force(), lines_are_kept(), places)
         key = (static, in_tree, _settings(), context, *in_types)
-        return key, self._traces.get(key)
+        return key, (self._shown if lines_are_kept() else self._traces).get(key)
 
     def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedBody:
         key, found = self._known(static, in_types, in_tree)
@@ -357,53 +386,34 @@ class Jitted(KnownCalls, Generic[P, R_co]):
     def _traced_anew(
         self, key: Any, static: Any, in_types: list[ArrayType], in_tree: Any, miss: Miss
     ) -> TracedBody:
-        limit = self._options.max_traces
-        full = limit is not None and self._traced_times >= limit
-        places = key[3][2]
-
-        def trace(closed: TracedValues) -> TracedBody:
-            miss.closed = traced_types(closed.found)
-            if full:
-                raise self._too_many(miss)
+        """The trace of another `jit` of this function object, or a new one."""
+        limit, shown = self._options.max_traces, lines_are_kept()
+        full = limit is not None and self._traced_times >= limit and not shown
+        if full and not self._closures:
+            raise self._too_many(miss)
+        traces = traces_of(self._function)
+        traced = traces.get(key)
+        if traced is None:
             before = time.perf_counter()
             with charged("tracing"):
-                traced = self.trace_call(static, in_types, in_tree, places, closed)
+                traced = self.trace_call(static, in_types, in_tree, key[3][-1])
             if config.host_settings().log_compiles:
                 took = 1e3 * (time.perf_counter() - before)
                 _log.warning("tracing %s took %.3f ms", self._name, took)
             miss.traced = True
-            return traced
-
-        traced = trace_once(
-            _shared,
-            self._function,
-            (
-                tuple(place for place, _ in static),
-                in_tree,
-                self._options,
-                self._name,
-                places,
-                *in_types,
-            ),
-            trace,
-            tuple(value.value for _, value in static),
-        )
         miss.results = traced.jaxpr.out_types
+        miss.closed = traced_types(traced.consts)
         if traced.jaxpr in self._closures:
             return traced
-        closed_over = traced_types(traced.consts)
-        if any(type(x) is Ref and x._root is not None for x in traced.consts):
-            closed_over = (*closed_over, traced.jaxpr.in_types[0])
         if full:
-            miss.closed = closed_over
             raise self._too_many(miss)
-        self._traced_times += 1
-        # Values of an enclosing trace may differ at the next call: they cannot be cached.
-        if closed_over:
+        self._traced_times += not shown
+        if miss.closed or any(type(x) is Ref and x._root is not None for x in traced.consts):
             self._closures.add(traced.jaxpr)
         else:
             self._make_room()
-            self._traces[key] = traced
+            traces[key] = traced
+            (self._shown if shown else self._traces)[key] = traced
         return traced
 
     def _miss(self, static: Any, in_tree: Any, types: Types, signatures: Sequence[Any]) -> Miss:
@@ -416,7 +426,8 @@ class Jitted(KnownCalls, Generic[P, R_co]):
             places = self._shardings.traced_formats(self._name, static, in_tree, types)
             return Call(
                 maker=self._number,
-                parts=named_parts(self._function) | static_parts(values, static_names),
+                function=function_in_words(self._function),
+                static=static_parts(values, static_names),
                 structure=str(in_tree),
                 names=tuple(names),
                 types=tuple(types),
@@ -433,41 +444,31 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         return Miss(self, self._function, self._options, self._name, call)
 
     def trace_call(
-        self,
-        static: Any,
-        in_types: list[ArrayType],
-        in_tree: Any,
-        places: Any,
-        closed: TracedValues,
+        self, static: Any, in_types: list[ArrayType], in_tree: Any, places: Any
     ) -> TracedBody:
-        """Traces the function for leaves of the given types, and for traced values that it closes
-        over."""
+        """Traces the function for leaves of the given types; the jaxpr is shared with equal ones
+        that were traced before."""
         out_trees: list[Any] = []
-        n = len(closed.found)
-        held = [self._function, *(value.value for _, value in static)]
+        fixed = [value.value for _, value in static]
 
         def flat(*values: Any) -> list[Any]:
-            function, *fixed = closed.replaced(held, values[:n])
-            leaves = self._shardings.constrain_arguments(self, values[n:], in_tree, places)
+            leaves = self._shardings.constrain_arguments(self, values, in_tree, places)
             args, kwargs = self._join(static, fixed, tree.unflatten(in_tree, with_staged(leaves)))
-            out = function(*args, **kwargs)
+            out = self._function(*args, **kwargs)
             outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
             outs = check_results(out, outs, f"jit of {self._name}")
             return list(self._shardings.constrain_results(self, outs, out_tree, places))
 
-        types = [*(x.type for x in closed.found), *in_types]
         jaxpr, consts = trace_to_jaxpr(
             flat,
-            types,
+            in_types,
             transformation="jit",
             name=self._name,
             input_names=lambda: argument_names(self._function, in_tree),
             references=True,
         )
-        if n:
-            jaxpr = Jaxpr(jaxpr.inputs, jaxpr.eqns, jaxpr.outputs, len(consts) + n, jaxpr.name)
-        return TracedBody(jaxpr, consts, out_trees[0])
+        return TracedBody(shared(jaxpr), consts, out_trees[0])
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Static arguments as a hashable key, and the rest as (args, kwargs)."""
@@ -570,16 +571,4 @@ register_closure(
     Jitted,
     ("_function",),
     lambda jitted: Jitted(jitted._function, jitted._options, jitted._shardings),
-)
-
-# Keyed by what it computes; its caches are no part of that.
-register_parts(
-    Jitted,
-    lambda found: (
-        found._function,
-        found._options,
-        found._name,
-        found._shardings.arguments,
-        found._shardings.results,
-    ),
 )

@@ -23,7 +23,7 @@ from weft.dispatch.specialization import Specialization
 from weft.refs.discharge import Discharged, check_distinct, discharge, passed_and_closed_over
 from weft.refs.reference import Ref, contents
 from weft.tracing.argument_names import argument_names, input_names
-from weft.tracing.trace_cache import TracedBody
+from weft.tracing.traces import TracedBody
 
 __all__ = ["reference_call"]
 

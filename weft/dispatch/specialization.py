@@ -25,7 +25,7 @@ from weft.lowering.placement import operand_place, operand_shardings
 from weft.lowering.result_layouts import operand_layouts
 from weft.runtime import client
 from weft.tracing.argument_names import argument_names, input_names
-from weft.tracing.trace_cache import TracedBody
+from weft.tracing.traces import TracedBody
 
 __all__ = ["Ready", "Specialization"]
 

@@ -20,7 +20,7 @@ from weft.errors import Fix, WeftTypeError
 from weft.lowering.result_layouts import known_formats
 from weft.sharding import Format, Layout
 from weft.tracing.argument_names import argument_names
-from weft.tracing.trace_cache import TracedBody
+from weft.tracing.traces import TracedBody
 
 __all__ = ["ArgInfo", "Stage", "StagedCall"]
 

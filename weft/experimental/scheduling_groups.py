@@ -17,14 +17,10 @@ from weft.interpreters.function_results import check_function
 from weft.interpreters.hoist import hoist_program
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.runtime import stablehlo
-from weft.tracing.closure_lifting import trace_once
-from weft.tracing.trace_cache import TraceCache
 
 __all__ = ["scheduling_group", "xla_metadata_call"]
 
 __dir__ = public_names(globals())
-
-_traces = TraceCache(512, "xla_metadata_call")
 
 
 def scheduling_group(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -77,8 +73,7 @@ def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: str) -> Any:
         def apply(function: Callable[..., Any], given: Any, keywords: Any) -> Any:
             return function(*given, **keywords)
 
-        trace = functools.partial(trace_body, "xla_metadata_call", f, in_tree, types, call=apply)
-        traced = trace_once(_traces, f, (in_tree, *types), trace)
+        traced = trace_body("xla_metadata_call", f, in_tree, types, call=apply)
         outs = metadata_call_p.bind(*traced.consts, *leaves, jaxpr=traced.jaxpr, pairs=pairs)
         return traced.out_tree.unflatten(outs)
 

@@ -6,7 +6,6 @@ from weft.extend import (
     backend,
     core,
     elementwise,
-    functions,
     interpreters,
     linear_util,
     programs,
@@ -21,7 +20,7 @@ from weft.testing.report import Example, Report
 # fmt: off
 __all__ = [
     "Example", "Report", "arrays", "backend", "check_primitive", "core", "elementwise",
-    "functions", "interpreters", "linear_util", "programs", "random", "sharding", "source",
+    "interpreters", "linear_util", "programs", "random", "sharding", "source",
     "source_info_util",
 ]
 # fmt: on

@@ -9,6 +9,7 @@ from weft.base.source import (
     describe,
     here,
     in_backward_pass,
+    is_library_file,
     locate,
     new_program,
     override,
@@ -21,9 +22,9 @@ from weft.base.source import (
 
 # fmt: off
 __all__ = [
-    "Scope", "Source", "backward", "current", "describe", "here", "in_backward_pass", "locate",
-    "new_program", "override", "placed", "register_internal", "tangent_of", "user_frames",
-    "warn",
+    "Scope", "Source", "backward", "current", "describe", "here", "in_backward_pass",
+    "is_library_file", "locate", "new_program", "override", "placed", "register_internal",
+    "tangent_of", "user_frames", "warn",
 ]
 # fmt: on
 

@@ -24,7 +24,15 @@ from weft.core.check import checked, equally_varying, result_types
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, Types, not_linear
-from weft.core.trace import Trace, Tracer, function_as_parameter, leaked, leaks_checked, running
+from weft.core.trace import (
+    Trace,
+    Tracer,
+    current_variable,
+    function_as_parameter,
+    leaked,
+    leaks_checked,
+    running,
+)
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix, GuardError, WeftError, WeftNotImplementedError
 from weft.ops.collectives.all_reduce import pbroadcast_p
@@ -64,6 +72,7 @@ class StagingTrace(Trace):
     """Records equations; `consts` maps the identity of a closed-over value to its variable."""
 
     __slots__ = (
+        "around",
         "captured",
         "casts",
         "constants",
@@ -78,6 +87,8 @@ class StagingTrace(Trace):
 
     def __init__(self, parent: Trace | None, name: str, function: str = "") -> None:
         super().__init__(parent, name, function)
+        # The trace under which this one records.
+        self.around: Trace | None = current_variable.get(None)
         self.eqns: list[Equation] = []
         self.inputs: list[Var] = []
         # The value is kept beside its variable: an identity is only good while the object lives.

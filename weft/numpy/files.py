@@ -12,7 +12,6 @@ from weft import config, dtypes
 from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.errors import WeftTypeError, WeftValueError
-from weft.function_keys.known_pure import impure
 from weft.numpy.creation import asarray
 from weft.typing import ArrayLike
 
@@ -110,7 +109,6 @@ def _to_write(
     return places, named
 
 
-@impure
 def load(
     file: File,
     mmap_mode: str | None = None,
@@ -175,7 +173,6 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     return asarray(_read(np.frombuffer, buffer, dtype, count=count, offset=offset), dtype)
 
 
-@impure
 def fromfile(
     file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0
 ) -> Array:

@@ -154,8 +154,6 @@ def _part(value: Any, kind: Any) -> Any:
 
 def repeated(function: F) -> F:
     """Makes a function of arrays and static arguments cache the executables its calls end in."""
-    # All changing state is behind this one object, so that what `repeating` closes over stays the
-    # same for `weft.function_keys`.
     calls = Calls(function)
 
     @functools.wraps(function)

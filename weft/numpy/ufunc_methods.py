@@ -29,7 +29,6 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.function_keys import register_parts
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.numpy.arguments import axes_of, axis_of, broadcasted, convert, promoted, refuse_out
 from weft.numpy.compiled_functions import CompiledFunction, compiled
@@ -417,9 +416,6 @@ class PythonUfunc(ufunc):
 
     def __reduce__(self) -> Any:
         return PythonUfunc, (self.func, self.nin, self.nout, self.identity)
-
-
-register_parts(PythonUfunc, lambda value: (value.func, value.nin, value.nout, value.identity))
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:

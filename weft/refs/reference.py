@@ -22,7 +22,6 @@ from weft.core.references import RefType
 from weft.core.trace import Trace, Tracer, check_alive, current_variable
 from weft.core.types import ArrayType, register_type_of, type_of, user_value
 from weft.errors import Fix, LeakedTracerError, ShapeError, WeftTypeError, WeftValueError
-from weft.function_keys import register_by_identity
 from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.ops.elementwise.convert import convert_element_type
 from weft.refs import index as indexing
@@ -400,7 +399,9 @@ def _check_visible(ref: Ref, value: Any, operation: str) -> None:
         # A derivative's rule works on tangents, which are recorded beside the trace it runs under.
         if trace is value._trace or getattr(trace, "linear", None) is value._trace:
             return
-        trace = trace.parent
+        # A jaxpr closes over values of the traces around it. Where these must not be written into
+        # a reference from outside, the jaxpr's results cannot be written back into that.
+        trace = trace.around if type(trace) is StagingTrace else trace.parent
     by = value._trace.name
     kinds = {"vmap": "a mapped", "jvp": "a differentiated"}
     how = kinds.get(by) or ("a differentiated" if hasattr(value, "tangent") else "a traced")
@@ -544,7 +545,6 @@ def _no_type(ref: Ref) -> ArrayType:
 
 
 register_type_of(Ref, _no_type)
-register_by_identity(Ref)
 
 _ARITHMETIC = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
 

@@ -11,7 +11,6 @@ from collections.abc import Hashable
 from typing import Any, ClassVar, Self
 
 from weft.base.util import Immutable
-from weft.function_keys import register_by_identity
 
 __all__ = ["Interned"]
 
@@ -29,7 +28,6 @@ class Interned(Immutable):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls._known = weakref.WeakValueDictionary()
-        register_by_identity(cls)
 
     @classmethod
     def _made_before(cls, key: Hashable) -> Self | None:

@@ -27,7 +27,6 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_function, check_results
 from weft.interpreters.staging import StagingTrace
 from weft.ops.collectives.all_reduce import psum, vary
@@ -607,21 +606,6 @@ class _ShardMapped:
                 {"axes": axes, "spec": spec},
             ),
         )
-
-
-register_parts(
-    _ShardMapped,
-    lambda f: (
-        f.function,
-        f.mesh,
-        f.in_specs,
-        f.out_specs,
-        f.axis_names,
-        f.check,
-        f.auto,
-        f.bucket_bytes,
-    ),
-)
 
 
 def _devices(mesh: AnyMesh) -> str:

@@ -9,20 +9,15 @@ there is no general way to copy these.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CellType, FunctionType, MethodType
-from typing import Any, TypeVar
+from typing import Any
 
-from weft.core.trace import Tracer, bottom_trace, current_trace
-from weft.core.types import ArrayType, Typed
-from weft.errors import ConcretizationError
-from weft.function_keys import register_parts
+from weft.core.trace import Tracer
 from weft.runtime import pytree
-from weft.tracing.trace_cache import TraceCache, TraceResult, cached_trace
 
-__all__ = ["TracedValues", "register_closure", "trace_once"]
+__all__ = ["TracedValues", "register_closure"]
 
 # Classes whose objects hold functions: the attributes that hold them, and a function that copies an
 # object, on which these attributes are then set.
@@ -204,59 +199,3 @@ class _Maker:
         if id(cell) not in self.cells:
             self.cells[id(cell)] = CellType()
         return self.cells[id(cell)]
-
-
-# ---- tracing functions that hold traced values -------------------------------------------------
-
-
-class ClosedOver(Typed):
-    """Replaces a traced value in the key of a function that closes over it: the jaxpr depends on
-    its type alone."""
-
-    __slots__ = ("number", "type")
-
-    def __init__(self, number: int, type: ArrayType) -> None:
-        self.number = number
-        self.type = type
-
-
-register_parts(ClosedOver, lambda value: (value.number, value.type))
-
-T = TypeVar("T", bound=TraceResult)
-
-
-def trace_once(
-    cache: TraceCache,
-    function: Callable[..., Any],
-    parts: tuple[Hashable, ...],
-    trace: Callable[[TracedValues], T],
-    values: tuple[Any, ...] = (),
-) -> T:
-    """Returns the result of `trace`, cached by function key, types of arguments and settings.
-
-    Traced values that the function and the further `values` hold (parameters that are being
-    differentiated) become operands behind the constants, so that others of the same types share
-    the jaxpr. A function that needs the concrete value of one of them is traced as it is.
-    """
-    closed = TracedValues()
-    if current_trace() is not bottom_trace():
-        for value in (function, *values):
-            closed.search(value)
-    if not closed.found:
-        return cached_trace(cache, function, parts, lambda: trace(closed), values)
-    types = tuple(x.type for x in closed.found)
-    try:
-        stand_ins = [ClosedOver(i, type) for i, type in enumerate(types)]
-        keyed, *others = closed.replaced([function, *values], stand_ins)
-    except Exception:  # noqa: BLE001 - a container of the user's may refuse stand-ins in any way
-        keyed = None
-    if keyed is not None:
-        try:
-            found: Any = cached_trace(
-                cache, keyed, (types, *parts), lambda: trace(closed), tuple(others)
-            )
-            with_values: T = dataclasses.replace(found, consts=[*found.consts, *closed.found])
-            return with_values
-        except ConcretizationError:
-            pass  # Outside of this block, so that an error of the second trace stands alone.
-    return trace(TracedValues())

@@ -17,10 +17,9 @@ import collections
 import contextvars
 import dataclasses
 import functools
-import itertools
 import logging
 import math
-import sys
+import os
 import threading
 import types as python_types
 import warnings
@@ -32,17 +31,14 @@ from weft.base import source as sources
 from weft.base import timing
 from weft.base.notebooks import line_text
 from weft.base.program_caches import on_clear
+from weft.base.source import is_library_file
 from weft.base.timing import Spent
-from weft.core.axes import axis_environment
 from weft.core.trace import Trace, Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType
 from weft.errors import RetracingWarning
-from weft.function_keys import NamedPart, named_parts, short_text
-from weft.function_keys.code_reads import is_library_file
-from weft.interpreters.staging import StagingTrace
-from weft.sharding.current import in_force
+from weft.interpreters.staging import StagingTrace, function_name
 
-__all__ = ["Call", "Miss", "MissOfBody", "change", "forget", "static_parts", "traced_types"]
+__all__ = ["Call", "Miss", "StaticPart", "change", "forget", "static_parts", "traced_types"]
 
 _log = logging.getLogger("weft")
 
@@ -57,12 +53,21 @@ _PROGRAMS = 3
 _WIDTH = 160
 
 
+class StaticPart(NamedTuple):
+    """A static argument: what is compared of it, and its text."""
+
+    content: Any
+    text: str
+
+
 class Call(NamedTuple):
-    """The dependencies of a trace. `maker` tells one jitted function from another of the same
-    function; `names` are the leaves of the arguments, `places` their shardings."""
+    """The dependencies of a trace. `maker` tells one jitted function from another, and `function`
+    says in words which object it wraps; `static` has the static arguments by name; `names` are the
+    leaves of the arguments, `places` their shardings."""
 
     maker: int
-    parts: dict[str, NamedPart]
+    function: str
+    static: dict[str, StaticPart]
     structure: str
     names: tuple[str, ...]
     types: tuple[ArrayType, ...]
@@ -96,17 +101,14 @@ def _differences(new: Call, old: Call) -> list[str]:
             found.append(f"{what} {now} instead of {then}")
     if new.closed != old.closed:
         found.append(f"it closes over traced values {[*new.closed]} instead of {[*old.closed]}")
-    # A jitted function checks its closure again only where that may hold traced values.
-    again = new.maker != old.maker or new.closed or old.closed or not found
-    for label in dict.fromkeys([*old.parts, *new.parts]):
-        if again or label.startswith(_STATIC):
-            found += _other_part(new.parts.get(label), old.parts.get(label))
-    # Values without a key may be equal; they are named only where nothing else differs.
-    return found or [
-        f"{part.role} has no key by which equal functions are found: {part.reason}"
-        for part in new.parts.values()
-        if part.content is None
-    ]
+    for name in dict.fromkeys([*old.static, *new.static]):
+        found += _other_static(name, new.static.get(name), old.static.get(name))
+    if not found and new.maker != old.maker:
+        found.append(f"{new.function}{_ANEW}")
+    return found
+
+
+_ANEW = " is a new object"
 
 
 def _other_structure(new: Call, old: Call) -> Iterator[str]:
@@ -122,28 +124,20 @@ def _other_structure(new: Call, old: Call) -> Iterator[str]:
         )
 
 
-def _other_part(new: NamedPart | None, old: NamedPart | None) -> Iterator[str]:
+def _other_static(name: str, new: StaticPart | None, old: StaticPart | None) -> Iterator[str]:
+    what = f"the static argument {name}"
     if new is None or old is None:
         part = new or old
         assert part is not None
-        if _is_code(part):
-            return  # the parts of the function tell which function is called instead
-        yield f"{part.role} is {part.text}" + (
-            ", and was not there before" if old is None else " before, and is not there now"
+        yield f"{what} is {part.text}" + (
+            ", and was not given before" if old is None else " before, and is not given now"
         )
     elif new.content != old.content:
-        if new.text == old.text:
-            what = new.text.removeprefix("an ").removeprefix("a ").removeprefix("that ")
-            yield f"{new.role} is another {what}"
-        else:
-            yield f"{new.role} is {new.text} instead of {old.text}"
-
-
-_CODE = "the code of "
-
-
-def _is_code(part: NamedPart) -> bool:
-    return part.role.startswith(_CODE)
+        yield f"{what} is " + (
+            f"another object: {new.text}"
+            if new.text == old.text
+            else f"{new.text} instead of {old.text}"
+        )
 
 
 def _hint(new: ArrayType, old: ArrayType) -> str:
@@ -158,21 +152,15 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _closest(call: Call, earlier: Sequence[Call]) -> list[str]:
-    """The differences from the most similar call; among equally similar ones, from one of the same
-    code, and from the last of its own."""
+    """The differences from the most similar call; among equally similar ones, from the last of its
+    own."""
     compared = [
-        (
-            len(found := _differences(call, old)),
-            any(text.startswith(_CODE) for text in found),
-            old.maker != call.maker,
-            -i,
-            found,
-        )
+        (len(found := _differences(call, old)), old.maker != call.maker, -i, found)
         for i, old in enumerate(earlier)
     ]
-    # One without a difference was dropped from the cache, or lost an array that it closed over.
+    # One without a difference was dropped from the cache.
     compared = [item for item in compared if item[0]] or compared
-    return min(compared, key=lambda item: item[:4])[4] if compared else []
+    return min(compared, key=lambda item: item[:3])[3] if compared else []
 
 
 def _in_words(found: Sequence[str]) -> str:
@@ -180,10 +168,7 @@ def _in_words(found: Sequence[str]) -> str:
     return shown if len(found) <= 4 else f"{shown}; and {len(found) - 4} more differences"
 
 
-_NOTHING = (
-    "it closes over other values, or over values of an enclosing transformation that are held "
-    "where nobody looks for them"
-)
+_NOTHING = "it closes over values of an enclosing transformation"
 
 
 def change(function: Any, options: Hashable, call: Call) -> str:
@@ -193,26 +178,52 @@ def change(function: Any, options: Hashable, call: Call) -> str:
     return _in_words(_closest(call, earlier)) or _NOTHING
 
 
-_STATIC = "the static argument "
-# Callables that are shown by name, without their parts.
-_PLAIN = (type, python_types.BuiltinFunctionType)
-
-
-def static_parts(static: Sequence[tuple[Any, Any]], names: Sequence[str]) -> dict[str, NamedPart]:
-    """The parts of static arguments, given as argnums and values; a function has its own parts."""
+def static_parts(static: Sequence[tuple[Any, Any]], names: Sequence[str]) -> dict[str, StaticPart]:
+    """The static arguments, given as argnums and values, by their names."""
     found = {}
     for (_, value), name in zip(static, names, strict=True):
-        label = f"{_STATIC}{name}"
-        inner = named_parts(value) if callable(value) and not isinstance(value, _PLAIN) else {}
-        if inner:
-            found.update({f"{label} {key}": part for key, part in inner.items()})
-        else:
-            try:
-                content = hash((type(value).__name__, value))
-            except TypeError:
-                content = id(value)
-            found[label] = NamedPart(label, content, short_text(value))
+        try:
+            content = hash((type(value).__name__, value))
+        except TypeError:
+            content = id(value)
+        found[name] = StaticPart(content, short_text(value))
     return found
+
+
+_SCALARS = (bool, int, float, complex, str, bytes, type(None))
+
+
+def short_text(value: Any, depth: int = 1) -> str:
+    """A value in a few words, without reading arrays."""
+    cls = type(value)
+    if cls in _SCALARS:
+        text = repr(value)
+        return text if len(text) <= 60 else f"{text[:57]}..."
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        lengths = ",".join(map(str, shape))
+        owner = "a NumPy array " if cls.__module__ == "numpy" and shape else ""
+        return f"{owner}{getattr(dtype, 'name', dtype)}[{lengths}]"
+    if cls in (tuple, list) and len(value) <= 8 and depth >= 0:
+        inner = ", ".join(short_text(x, depth - 1) for x in value)
+        return f"[{inner}]" if cls is list else f"({inner}{',' * (len(value) == 1)})"
+    if isinstance(value, (tuple, list, dict, set, frozenset)):
+        return f"a {cls.__name__} of {len(value)}"
+    if callable(value):
+        return function_in_words(value)
+    return f"an object of class {cls.__name__}"
+
+
+def function_in_words(function: Any) -> str:
+    """A function with the line where its code stands."""
+    name = function_name(function)
+    codes = list(_codes(function))
+    own = [code for code in codes if not is_library_file(code.co_filename)]
+    if not codes:
+        return name
+    code = (own or codes)[0]
+    line = line_text(code.co_filename, code.co_firstlineno).rpartition(os.sep)[2]
+    return f"{name} (made at {line})"
 
 
 # ---- recorded misses -----------------------------------------------------------------------------
@@ -222,8 +233,6 @@ _histories: collections.OrderedDict[Hashable, collections.deque[Call]] = collect
 # By line, function and types: the number of misses. By line: the seconds lost; -inf once warned of.
 _programs: collections.OrderedDict[Hashable, float] = collections.OrderedDict()
 _lost: collections.OrderedDict[Hashable, float] = collections.OrderedDict()
-# Makers of functions that are not jitted: a number for each.
-_numbers = itertools.count(-1, -1)
 
 
 @on_clear
@@ -233,27 +242,38 @@ def _clear() -> None:
 
 
 def _identity(function: Any) -> Hashable:
-    """A key of a function and all its copies: file, name and hash of its code, and those of
-    functions that it wraps."""
-    codes: list[tuple[str, str, int]] = []
-    pending = [function]
-    while pending and len(codes) < 8:
+    """What tells a function, and all objects made of the same code, from others: file, name and
+    hash of its code, and those of functions that it wraps or closes over."""
+    return tuple((code.co_filename, code.co_qualname, hash(code)) for code in _codes(function)) or (
+        type(function).__module__,
+        type(function).__qualname__,
+    )
+
+
+def _codes(function: Any) -> Iterator[python_types.CodeType]:
+    """The code of a function, and that of functions that it wraps, binds or closes over: a few."""
+    pending, seen = [function], 0
+    while pending and seen < 8:
         function = pending.pop(0)
+        seen += 1
         if isinstance(function, functools.partial):
-            pending.append(function.func)
+            pending += [function.func, *_functions_in(function.args)]
         elif isinstance(function, python_types.MethodType):
             pending.append(function.__func__)
         elif isinstance(function, python_types.FunctionType):
-            code = function.__code__
-            codes.append((code.co_filename, code.co_qualname, hash(code)))
-            if is_library_file(code.co_filename):
-                held = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
-                pending += [x for x in held if isinstance(x, _FUNCTIONS_OF_PYTHON)]
+            yield function.__code__
+            held = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+            pending += _functions_in(held)
         else:
-            file = getattr(sys.modules.get(type(function).__module__), "__file__", None)
-            codes.append((str(file), type(function).__qualname__, 0))
-            pending += [x for x in (getattr(function, "__wrapped__", None),) if x is not None]
-    return tuple(codes)
+            wrapped = getattr(function, "__wrapped__", None)
+            call = vars(type(function)).get("__call__")
+            pending += _functions_in((wrapped, call))
+
+
+def _functions_in(values: Sequence[Any]) -> list[Any]:
+    """The functions among values and in tuples among these."""
+    parts = [x for value in values for x in (value if isinstance(value, tuple) else (value,))]
+    return [x for x in parts if isinstance(x, _FUNCTIONS_OF_PYTHON)]
 
 
 _FUNCTIONS_OF_PYTHON = (python_types.FunctionType, python_types.MethodType, functools.partial)
@@ -310,8 +330,7 @@ class Miss:
     """
 
     __slots__ = ("_around", "_before", "_source", "call", "closed", "function", "name",
-                 "options", "owner", "results", "traced")  # fmt: skip
-    _tells_of_first = True
+                 "options", "owner", "results", "runs", "traced")  # fmt: skip
 
     def __init__(
         self, owner: Any, function: Any, options: Hashable, name: str, call: Callable[[Miss], Call]
@@ -322,6 +341,8 @@ class Miss:
         self.name = name
         self.call = call
         self.traced = False
+        # Whether what is traced is for a call, and not only looked at.
+        self.runs = False
         # Types of traced values that the function closes over.
         self.closed: tuple[ArrayType, ...] = ()
         self.results: Sequence[ArrayType] = ()
@@ -361,7 +382,7 @@ class Miss:
         location = sources.locate(self._source)
         asked = config.host_settings().explain_cache_misses
         times = 0 if asked or location is None else self._programs_lost(call, cost, location)
-        if not times and not (asked and (earlier or self._tells_of_first)):
+        if not times and not asked:
             return
         found = _closest(call, earlier) if earlier else []
         if earlier and not found:
@@ -373,64 +394,28 @@ class Miss:
             if location is not None:
                 where = line_text(*location)
             reason = f": {_in_words(found)}" if found else ""
-            _log.warning("%s", f"{text}{reason} (at {where}; {_cost(cost)})")
+            _log.warning("%s", f"{text}{reason} (at {where}; {_cost(cost, self.traced)})")
         elif location is not None:
             text = f"weft: {verb} {self.name} again, number {times} for equal types"
             text = " ".join(": ".join([text, *found[:1]]).split())
+            if found and found[0].endswith(_ANEW):
+                text = f"{text}; make it once, outside of the loop"
             text = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
             warnings.warn_explicit(text, RetracingWarning, location.file, location.line)
 
     def _programs_lost(self, call: Call, cost: Spent, location: Any) -> int:
         """Counts the miss; returns how many programs were made for these types, where it is time
         for the warning of the line, else 0."""
-        compiled = cost.compiled or cost.loaded or not self._tells_of_first
         library = _of_library(self.function) or is_library_file(location.file)
-        if not compiled or library or _recording():
+        if library or not self.runs or _recording():
             return 0
-        # A helper that is called with several functions has a jaxpr for each; the code of these
-        # does not change from call to call, so each of them counts for itself.
-        codes = frozenset(part.content for part in call.parts.values() if _is_code(part))
         line = (location.file, location.line)
-        alike = repr((*call[2:-1], *self.results))
-        times = _added(_programs, (line, _identity(self.function), codes, alike), 1)
+        alike = repr((*call[3:-1], *self.results))
+        times = _added(_programs, (line, _identity(self.function), alike), 1)
         if times == 1 or _added(_lost, line, cost.seconds) < _SECONDS or times < _PROGRAMS:
             return 0
         _added(_lost, line, -math.inf)
         return int(times)
-
-
-class MissOfBody(Miss):
-    """A `Miss` for the trace of a loop's body, a branch, or a checkpointed function."""
-
-    __slots__ = ()
-    # Most bodies are traced once, as a part of something else that is reported.
-    _tells_of_first = False
-
-    def __init__(self, what: str, function: Any, name: str, parts: Sequence[Any]) -> None:
-        closed: tuple[ArrayType, ...] = ()
-        if parts and type(parts[0]) is tuple and all(isinstance(x, ArrayType) for x in parts[0]):
-            closed, *parts = parts
-        types = tuple(part for part in parts if isinstance(part, ArrayType))
-        rest = tuple(part for part in parts if not isinstance(part, ArrayType))
-
-        number = next(_numbers)
-
-        def call(miss: Miss) -> Call:
-            return Call(
-                maker=number,
-                parts=named_parts(function),
-                structure=f"{len(types)}; {rest}",
-                names=tuple(f"operand {i}" for i in range(len(types))),
-                types=types,
-                places=("",) * len(types),
-                settings=config.settings(),
-                context=(("bound axes", axis_environment()), ("the mesh in force", in_force())),
-                closed=miss.closed,
-            )
-
-        super().__init__(object(), function, what, f"{name} for {what}", call)
-        self.traced = True
-        self.closed = closed
 
 
 def _recording() -> bool:
@@ -444,8 +429,8 @@ def _recording() -> bool:
 
 
 def _of_library(function: Any) -> bool:
-    codes: Any = _identity(function)
-    return bool(codes) and all(is_library_file(file) for file, _, _ in codes)
+    files = [code.co_filename for code in _codes(function)]
+    return bool(files) and all(map(is_library_file, files))
 
 
 def traced_types(values: Sequence[Any]) -> tuple[ArrayType, ...]:
@@ -453,7 +438,7 @@ def traced_types(values: Sequence[Any]) -> tuple[ArrayType, ...]:
     return tuple(x.type for x in values if isinstance(x, Tracer))
 
 
-def _cost(cost: Spent) -> str:
+def _cost(cost: Spent, traced: bool) -> str:
     parts = []
     for what, seconds, times in (
         ("tracing", cost.tracing, cost.traced),
@@ -464,4 +449,6 @@ def _cost(cost: Spent) -> str:
             parts.append(f"finding it compiled {cost.loading * 1e3:.1f} ms")
         elif times:
             parts.append(f"{what} {seconds * 1e3:.1f} ms")
+    if traced and cost.traced and not cost.lowered and not cost.compiled:
+        parts.append("its program was found")
     return ", ".join(parts) or "nothing was compiled yet"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from types import CellType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError
-from weft.function_keys.code_reads import code_reads
 from weft.interpreters.staging import function_name
 from weft.refs.reference import Ref
 
@@ -82,14 +81,21 @@ def _arrays(value: Any, seen: set[int]) -> Iterator[Any]:
     elif isinstance(value, MethodType):
         yield from _arrays(value.__func__, seen)
     elif isinstance(value, FunctionType):
-        reads = [name for name, *_ in code_reads(value.__code__).reads]
-        used = [value.__globals__.get(name) for name in reads]
+        used = [value.__globals__.get(name) for name in _names(value.__code__)]
         yield from (x for x in used if isinstance(x, (Array, np.ndarray)))
         for part in (*_contents(value.__closure__ or ()), *(value.__defaults__ or ())):
             yield from _arrays(part, seen)
     elif isinstance(value, (tuple, list, dict)):
         for part in tree.leaves(value):
             yield from _arrays(part, seen)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names that a code object and those inside of it read."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
 
 
 def _contents(cells: Sequence[CellType]) -> Iterator[Any]:

@@ -41,7 +41,6 @@ from weft.experimental.pallas.kernels import (
     forced_interpretation,
     no_block_spec,
 )
-from weft.function_keys import register_parts
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.ops.elementwise.arithmetic import div, mul, rem
 from weft.ops.elementwise.convert import convert_element_type
@@ -297,10 +296,6 @@ class _Call:
             fix = Fix("aliases", "pass {number of the operand: number of the result}")
             wanted = "an operand and a result of equal shape and dtype"
             raise refusal(WeftValueError, message, _OPERATION, got, wanted, fix)
-
-
-# Calls that are described alike share what was traced and compiled for one of them.
-register_parts(_Call, lambda call: tuple(vars(call).values()))
 
 
 def _strong(value: Any) -> Any:

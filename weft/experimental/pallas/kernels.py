@@ -11,7 +11,6 @@ from typing import Any
 
 from weft.argument_errors import negative_value
 from weft.experimental.unavailable import refusing
-from weft.function_keys import register_parts
 from weft.refs.index import Slice, dslice
 
 __all__ = [
@@ -279,11 +278,6 @@ class PrefetchScalarGridSpec(GridSpec):
     ) -> None:
         super().__init__(grid, in_specs, out_specs, scratch_shapes)
         self.num_scalar_prefetch = num_scalar_prefetch
-
-
-# Descriptions that are made anew describe the same kernels, which are traced and compiled once.
-for _kind in (BlockSpec, GridSpec, PrefetchScalarGridSpec):
-    register_parts(_kind, lambda value: tuple(vars(value).values()))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

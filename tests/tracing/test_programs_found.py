@@ -1,4 +1,5 @@
-"""How often Python runs the body of a loop, a branch or a checkpointed function."""
+"""Functions made anew are traced, and find the programs of equal ones; functions that stay the same
+object are traced once."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import dataclasses
 import functools
 import gc
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -14,9 +16,7 @@ import weft
 import weft.numpy as jnp
 from compilations import counted_compilations
 from weft import lax
-from weft.function_keys import register_by_identity
-from weft.interpreters.staging import trace_to_jaxpr
-from weft.tracing.trace_cache import TraceCache, TracedBody, cached_trace
+from weft.tracing.traces import traces_of
 
 pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
@@ -67,37 +67,6 @@ REVERSIBLE = [loop, branch, rematerialized, mapped]
 ALL = [*REVERSIBLE, unbounded]
 
 
-@pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
-def test_a_body_made_anew_300_times_is_traced_once(f):
-    calls.clear()
-    for _ in range(300):
-        f(1.25)
-    assert len(calls) == 1
-    f(1.5)  # another number in the closure
-    assert len(calls) == 2
-
-
-@pytest.mark.parametrize("f", REVERSIBLE, ids=lambda f: f.__name__)
-def test_a_body_that_closes_over_what_is_differentiated_is_traced_once(f):
-    gradient = weft.grad(f)
-    step = 1e-3
-    wanted = [(f(x + step) - f(x - step)) / (2 * step) for x in (1.25, 1.5)]
-    calls.clear()
-    found = [gradient(jnp.float32(x)) for x in (1.25, 1.5)]
-    np.testing.assert_allclose(found, wanted, rtol=1e-2)
-    assert len(calls) == 1
-
-
-@pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
-def test_a_body_that_closes_over_what_is_mapped_is_traced_once(f):
-    factors = jnp.array([1.25, 1.5])
-    wanted = [f(x) for x in factors]
-    calls.clear()
-    np.testing.assert_allclose(weft.vmap(f)(factors), wanted, rtol=1e-6)
-    weft.vmap(f)(2.0 * factors)
-    assert len(calls) <= 1  # 0 where the program is that of an earlier test
-
-
 def test_a_carry_that_is_widened_is_traced_once():
     calls.clear()
 
@@ -130,39 +99,11 @@ def test_a_body_may_look_at_the_number_that_is_differentiated():
     np.testing.assert_allclose([weft.grad(f)(1.5), weft.grad(f)(-1.5)], [2 * 3 * 1.5**2, -3.0])
 
 
-def test_a_container_of_ones_own_that_refuses_stand_ins():
-    @weft.tree_util.register_dataclass
-    @dataclasses.dataclass
-    class Strict:
-        value: object
-
-        def __post_init__(self):
-            if type(self.value).__name__ == "ClosedOver":
-                raise ValueError("arrays only")
-
-    def f(w):
-        held = Strict(w)
-        return lax.scan(lambda c, _: (c * held.value, None), 2.0, None, 3)[0]
-
-    np.testing.assert_allclose(weft.grad(f)(1.5), 2 * 3 * 1.5**2)
-
-
 # ---- functions made anew, as users make them ----------------------------------------------------
 
 X = jnp.arange(1.0, 4.0)
 
 
-class Tick:
-    """Counts how often it is called, which is no part of what a function computes."""
-
-    count = 0
-
-    def __call__(self):
-        Tick.count += 1
-
-
-register_by_identity(Tick)
-tick = Tick()
 setting = 2.0
 kept: dict[object, object] = {}
 
@@ -188,17 +129,14 @@ class Layer:
         self.w, self.k = jnp.full(3, k), k
 
     def apply(self, x):
-        tick()
         return x * self.w
 
     def __call__(self, x):
-        tick()
         return x * self.k
 
 
 def around(value, read=lambda value: value):
     def f(x):
-        tick()
         return x * read(value)
 
     return f
@@ -206,7 +144,6 @@ def around(value, read=lambda value: value):
 
 def with_default(k):
     def f(x, k=k):
-        tick()
         return x * k
 
     return f
@@ -214,7 +151,6 @@ def with_default(k):
 
 def with_partial(k):
     def f(x, *, k):
-        tick()
         return x * k
 
     return functools.partial(f, k=k)
@@ -230,7 +166,6 @@ def decorated(k):
 
     @scaled
     def f(x):
-        tick()
         return x
 
     return f
@@ -241,7 +176,6 @@ def generated(k):
         for i in range(3):
 
             def f(x, i=i):
-                tick()
                 return x * k + 0 * i
 
             yield f
@@ -254,22 +188,9 @@ def with_global(k):
     setting = k
 
     def f(x):
-        tick()
         return x * setting
 
     return f
-
-
-def with_rules(k):
-    f = weft.custom_vjp(around(k))
-    f.defvjp(lambda x: (x * k, None), lambda _, ct: (ct * k,))
-    return lambda x: f(x)
-
-
-def with_jvp(k):
-    f = weft.custom_jvp(around(k))
-    f.defjvp(lambda xs, ts: (xs[0] * k, ts[0] * k))
-    return lambda x: f(x)
 
 
 MADE = {
@@ -299,8 +220,6 @@ MADE = {
     "grad": lambda k: weft.grad(lambda x: (around(k)(x)).sum() + 0 * x.sum()),
     "jit": lambda k: weft.jit(around(k)),
     "checkpoint": lambda k: weft.checkpoint(around(k)),
-    "custom_vjp": with_rules,
-    "custom_jvp": with_jvp,
 }
 WAYS = {
     "jit": lambda f: weft.jit(f)(X),
@@ -317,15 +236,13 @@ WAYS = {
 }
 
 
-def check_traced_once(use, monkeypatch, wanted):
-    """Five uses trace and compile as one does; another value gives its own result."""
-    Tick.count = 0
+def check_found(use, monkeypatch, wanted):
+    """Five uses compile as one does; another value gives its own result."""
     use(2.0)
-    traced = Tick.count
     compiled = counted_compilations(monkeypatch)
     for _ in range(4):
         found = use(2.0)
-    assert (Tick.count, len(compiled)) == (traced, 0)
+    assert compiled == []
     np.testing.assert_allclose(found, wanted(2.0), rtol=1e-6)
     np.testing.assert_allclose(use(3.0), wanted(3.0), rtol=1e-6)
     np.testing.assert_allclose(use(2.0), wanted(2.0), rtol=1e-6)
@@ -333,18 +250,18 @@ def check_traced_once(use, monkeypatch, wanted):
 
 @pytest.mark.parametrize("made", MADE)
 @pytest.mark.parametrize("way", ["jit", "scan", "grad of jit"])
-def test_functions_made_anew_are_traced_once(made, way, monkeypatch):
+def test_functions_made_anew_compile_nothing(made, way, monkeypatch):
     x = np.asarray(X)
     first = np.ones(3) if made == "grad" or way == "grad of jit" else x
     if made == "grad" and way == "grad of jit":
         first = np.zeros(3)
-    check_traced_once(lambda k: WAYS[way](MADE[made](k)), monkeypatch, lambda k: first * k)
+    check_found(lambda k: WAYS[way](MADE[made](k)), monkeypatch, lambda k: first * k)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_of_use_traces_once(way, monkeypatch):
+def test_every_way_of_use_compiles_once(way, monkeypatch):
     first = np.ones(3) if way == "grad of jit" else np.asarray(X)
-    check_traced_once(lambda k: WAYS[way](around(k)), monkeypatch, lambda k: first * k)
+    check_found(lambda k: WAYS[way](around(k)), monkeypatch, lambda k: first * k)
 
 
 MESH = weft.make_mesh((3,), ("a",))
@@ -369,22 +286,22 @@ OTHER = {
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_other_ways_of_use_trace_once(name, monkeypatch):
+def test_other_ways_of_use_compile_once(name, monkeypatch):
     use, first = OTHER[name]
-    check_traced_once(lambda k: use(around(k)), monkeypatch, lambda k: np.asarray(first) * k)
+    check_found(lambda k: use(around(k)), monkeypatch, lambda k: np.asarray(first) * k)
 
 
 def test_reductions_and_solvers_made_anew(monkeypatch):
     def reduced(k):
-        return lax.reduce(X, jnp.float32(0), lambda a, b: (tick(), a + b + 0 * k)[1], (0,)) * k
+        return lax.reduce(X, jnp.float32(0), lambda a, b: a + b + 0 * k, (0,)) * k
 
-    check_traced_once(reduced, monkeypatch, lambda k: 6 * k)
+    check_found(reduced, monkeypatch, lambda k: 6 * k)
 
     def solved(k):
         return lax.custom_linear_solve(around(k), X, lambda mv, b: b / k, symmetric=True)
 
     monkeypatch.undo()
-    check_traced_once(solved, monkeypatch, lambda k: np.asarray(X) / k)
+    check_found(solved, monkeypatch, lambda k: np.asarray(X) / k)
 
 
 @pytest.mark.parametrize("size", [3, 100_000])
@@ -393,48 +310,104 @@ def test_numpy_arrays_changed_in_place_are_seen(size):
     for k in (2.0, 3.0, 3.0, 2.0, 2.0):
         w[:] = k
         np.testing.assert_array_equal(weft.jit(lambda x: x * w[:3])(X), np.asarray(X) * k)
-        Tick.count = 0
-        weft.jit(around(w, lambda w: w[:3]))(X)
-    assert Tick.count == 0  # as the time before
     w[-1] = 7.0
-    weft.jit(around(w, lambda w: w[:3]))(X)
-    assert Tick.count == 1
+    assert float(weft.jit(lambda x: x * w[-1])(X)[0]) == 7.0
 
 
-def test_of_a_large_numpy_array_one_copy_is_kept():
-    cache = TraceCache()
-
-    def traced(w):
-        def trace():
-            jaxpr, consts = trace_to_jaxpr(
-                lambda x: [x + w[:3]], [X.type], transformation="test", name="f"
-            )
-            return TracedBody(jaxpr, consts, None)
-
-        return cached_trace(cache, lambda x: x + w[:3], (), trace)
-
+def test_a_program_of_a_wrapper_that_is_gone_is_found(monkeypatch):
     def use():
-        w = np.zeros(100_000, np.float32)
-        assert traced(w).jaxpr is traced(w).jaxpr
-        for k in range(5):
-            w[:] = k
-            traced(w)
-            assert len(cache) == 1
+        return weft.jit(lambda x: x * 1.375 + 0.25)(X)
 
-    use()
-    jnp.zeros(1) + 1  # the runtime lets go of what it copied when it is called again
+    first = use()
     gc.collect()
-    assert len(cache) == 0
+    compiled = counted_compilations(monkeypatch)
+    np.testing.assert_array_equal(use(), first)
+    assert compiled == []
 
 
-def test_functions_that_count_their_traces_in_a_list():
-    shapes: list[object] = []
-    for _ in range(5):
-        options = {"k": 2.0}
+# ---- a trace belongs to its function object ------------------------------------------------------
+
+
+def counting():
+    calls: list[str] = []
+
+    def f(x):
+        calls.append("f")
+        return x * 2.625
+
+    return f, calls
+
+
+def test_one_function_object_is_traced_once_by_several_jits():
+    f, calls = counting()
+    weft.jit(f)(X)
+    weft.jit(f)(X)
+    weft.jit(f, donate_argnums=0)(X + 0)
+    assert calls == ["f"]
+    weft.jit(f)(X[:2])
+    assert calls == ["f", "f"]
+    # Another object of the same function is traced.
+    weft.jit(lambda x: f(x))(X)
+    weft.jit(functools.partial(f))(X)
+    assert calls == ["f"] * 4
+
+
+def test_methods_and_wrappers_are_new_objects():
+    class Model:
+        k = 1.0
+        calls = 0
+
+        def apply(self, x):
+            Model.calls += 1
+            return x * self.k
+
+    model = Model()
+    for k in (1.0, 2.0, 3.0):
+        model.k = k
+        np.testing.assert_array_equal(weft.jit(model.apply)(X), np.asarray(X) * k)
+    assert Model.calls == 3
+
+
+def test_a_decorated_function_has_no_traces_of_the_one_it_wraps():
+    f, calls = counting()
+    weft.jit(f)(X)
+
+    @functools.wraps(f)
+    def other(x):
+        return f(x) + 1
+
+    np.testing.assert_allclose(weft.jit(other)(X), np.asarray(X) * 2.625 + 1)
+    assert calls == ["f", "f"]
+
+
+def test_functions_die_with_their_traces():
+    def make():
+        held: list[object] = []
 
         def f(x):
-            shapes.append(x.shape)
-            return x * options["k"]  # noqa: B023
+            weft.debug.callback(held.append, x)
+            return x * 2
 
+        held.append(f)
         weft.jit(f)(X)
-    assert shapes == [(3,)]
+        return weakref.ref(f)
+
+    reference = make()
+    weft.clear_caches()
+    gc.collect()
+    assert reference() is None
+
+
+def test_an_identity_that_comes_again_has_no_traces():
+    for k in range(300):
+        f = eval(f"lambda x: x * {k}")
+        assert traces_of(f) == {}
+        assert float(weft.jit(f)(1.0)) == k
+
+
+@pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
+def test_an_eager_loop_sees_what_has_changed(f):
+    calls.clear()
+    first = f(1.25)
+    assert f(1.25) == first and f(1.5) != first
+    assert len(calls) == 3  # traced each time

@@ -1,0 +1,275 @@
+"""One jaxpr for all equal ones: a program is found by the content of its jaxpr.
+
+A jaxpr is closed. It consists of equations, types, parameters and literals; arrays that the traced
+function closed over are operands. Types are unique objects. Parameters and literals count by class
+and bits, and what is not known to be a value (callbacks, rules of custom derivatives, any object of
+the user's) counts by identity. So equal jaxprs compute the same, and this is the whole argument:
+nothing has to be known of the Python functions that were traced. `shared` returns the jaxpr that
+was there first, and with it comes all that is memoized on it: derivatives, lowered modules and
+executables.
+
+Names of functions and source lines are no part of the content; named scopes are. Within
+`lines_kept`, and while results are looked at (`debug_nans`), lines are part of it: a report or an
+error then names the line of its own function.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import contextvars
+import functools
+import itertools
+import struct
+import threading
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from weft import config
+from weft.base.program_caches import holds_programs
+from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr, Literal
+from weft.core.rules import AxisData
+from weft.sharding.spec import PartitionSpec
+
+__all__ = [
+    "SharedJaxprs", "content_of", "forget_programs_of", "lines_are_kept", "lines_kept",
+    "register_content", "shared", "structure_parts",
+]  # fmt: skip
+
+_lines = contextvars.ContextVar("weft_lines_kept", default=False)
+# Classes of which equal objects are the same value.
+_ATOMS = frozenset({str, int, bool, bytes, type(None), *map(type, map(np.dtype, "?bBhHiIlLfdFD"))})
+# Classes whose objects compute the same where these parts of them do.
+_contents: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+_bits = struct.Struct("d").pack
+
+
+def register_content(cls: type, parts: Callable[[Any], tuple[Any, ...]]) -> None:
+    """Makes objects of a class, in parameters, count by the parts that `parts` returns."""
+    _contents[cls] = parts
+
+
+@contextlib.contextmanager
+def lines_kept() -> Iterator[None]:
+    """A block in which a jaxpr is shared only with those of the same source lines."""
+    token = _lines.set(True)
+    try:
+        yield
+    finally:
+        _lines.reset(token)
+
+
+def lines_are_kept() -> bool:
+    """Whether source lines are part of the content of a jaxpr now."""
+    return _lines.get() or config.settings().looks_at_results
+
+
+# ---- the content ---------------------------------------------------------------------------------
+
+# An identity in a content is that of an object which the jaxpr itself holds. It is unique for as
+# long as the jaxpr lives, and the table forgets the content when the jaxpr dies. The content does
+# not hold the object: this may hold the jaxpr in turn, which then would never die.
+
+
+def content_of(jaxpr: Jaxpr, lines: bool = False) -> tuple[Any, ...]:
+    """The content of a jaxpr as a tuple, which equals that of another one where both are the same.
+
+    Variables count by the order in which they are bound. The length of a list precedes its items,
+    so that no item can be taken for one of the next list.
+    """
+    numbers: dict[Any, int] = {}
+    parts: list[Any] = [lines, jaxpr.num_consts, len(jaxpr.inputs)]
+    for var in jaxpr.inputs:
+        numbers[var] = len(numbers)
+        parts.append(var.type)
+    for eqn in jaxpr.eqns:
+        parts += (id(eqn.primitive), len(eqn.inputs))
+        for atom in eqn.inputs:
+            parts.append(_literal(atom) if type(atom) is Literal else numbers[atom])
+        parts.append(len(eqn.params))
+        for name, value in eqn.params.items():
+            cls = type(value)
+            parts += (name, cls, value) if cls in _ATOMS else (name, _content(value))
+        parts.append(len(eqn.outputs))
+        for var in eqn.outputs:
+            numbers[var] = len(numbers)
+            parts.append(var.type)
+        parts.append(frozenset(map(_content, eqn.effects)) if eqn.effects else ())
+        parts.append(_source(eqn, lines))
+    parts.append(len(jaxpr.outputs))
+    for atom in jaxpr.outputs:
+        parts.append(_literal(atom) if type(atom) is Literal else numbers[atom])
+    return tuple(parts)
+
+
+def _literal(atom: Literal) -> tuple[Any, ...]:
+    return atom.type, _content(atom.value)
+
+
+def _source(eqn: Equation, lines: bool) -> Any:
+    """What counts of the line of an equation: by default the scope alone, whose names and metadata
+    the compiler is given."""
+    source: Any = eqn.source
+    return source if lines or source is None else source[2:]
+
+
+def _content(value: Any) -> Any:
+    """The content of a parameter, or its identity where its class is not known to be a value."""
+    cls: Any = type(value)
+    if cls in _ATOMS:
+        return cls, value
+    if cls is tuple:
+        return (cls, *map(_content, value))
+    if cls is float:
+        return cls, _bits(value)
+    if cls is complex:
+        return cls, _bits(value.real), _bits(value.imag)
+    if cls is Jaxpr:
+        return cls, number_of(value)
+    if cls is ClosedJaxpr:
+        return (cls, number_of(value.jaxpr), *map(id, value.consts))
+    if cls is frozenset:
+        return cls, frozenset(map(_content, value))
+    if cls is np.ndarray:
+        return cls, value.dtype, value.shape, value.tobytes()
+    if cls is functools.partial:
+        return (cls, *map(_content, (value.func, value.args, *value.keywords.items())))
+    if cls is types.MethodType:
+        return cls, id(value.__self__), id(value.__func__)
+    if cls in _contents:
+        return (id(cls), *map(_content, _contents[cls](value)))
+    if isinstance(value, np.generic):
+        return cls, value.dtype, value.tobytes()
+    if isinstance(value, np.dtype):
+        return cls, value
+    if isinstance(value, tuple) and hasattr(cls, "_fields"):
+        return (id(cls), *map(_content, value))
+    if _is_its_fields(cls, value):
+        return (id(cls), *[_content(getattr(value, name)) for name in cls.__dataclass_fields__])
+    return "the object", id(value)
+
+
+def _is_its_fields(cls: Any, value: Any) -> bool:
+    """Whether an object is its fields: one of a frozen dataclass that compares by them."""
+    own = vars(cls).get("__dataclass_params__")
+    if own is None or not (own.frozen and own.eq):
+        return False
+    return set(getattr(value, "__dict__", ())) <= set(cls.__dataclass_fields__)
+
+
+def structure_parts(structure: Any) -> tuple[Any, ...] | None:
+    """The structure of a tree as a value: the classes of its nodes with their data, None for a
+    leaf."""
+    node = structure.node_data()
+    if node is None:
+        return None
+    cls, data = node
+    own = tuple(data) if type(data) is list else data  # the keys of a dict
+    return (cls, own, *map(structure_parts, structure.children()))
+
+
+register_content(PartitionSpec, lambda spec: (tuple(spec), spec.sum))
+register_content(AxisData, AxisData.key)
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+# What an equation, and a program, take with their share of an executable, and how much is held.
+BYTES_PER_EQUATION = 8_000
+BYTES_PER_JAXPR = 40_000
+MOST_BYTES = 256 * 2**20
+
+
+class SharedJaxprs:
+    """Jaxprs by content: all that are alive, and the last ones, within a bound in bytes."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self.most = most
+        self._bytes = 0
+        # Reentrant: the collector may free a jaxpr while this thread has the lock.
+        self._lock = threading.RLock()
+        self._first: weakref.WeakValueDictionary[Any, Jaxpr] = weakref.WeakValueDictionary()
+        # From the least to the most recently used, with the bytes of each.
+        self._held: collections.OrderedDict[Jaxpr, int] = collections.OrderedDict()
+        holds_programs(self)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def first(self, jaxpr: Jaxpr, lines: bool = False) -> Jaxpr:
+        """The first jaxpr of this content."""
+        content = content_of(jaxpr, lines)
+        with self._lock:
+            found = self._first.setdefault(content, jaxpr)
+            dropped = self._hold(found)
+        # Outside of the lock: it frees executables.
+        dropped.clear()
+        return found
+
+    def _hold(self, jaxpr: Jaxpr) -> list[Jaxpr]:
+        """Holds a jaxpr as the most recently used one; returns those that are held no more."""
+        dropped: list[Jaxpr] = []
+        if jaxpr in self._held:
+            self._held.move_to_end(jaxpr)
+            return dropped
+        size = BYTES_PER_JAXPR + BYTES_PER_EQUATION * len(jaxpr.eqns)
+        self._held[jaxpr] = size
+        self._bytes += size
+        while self._bytes > self.most and len(self._held) > 1:
+            oldest, freed = self._held.popitem(last=False)
+            self._bytes -= freed
+            dropped.append(oldest)
+        return dropped
+
+    def let_go(self, jaxpr: Jaxpr) -> None:
+        """Holds a jaxpr no more; it is found for as long as something else does."""
+        with self._lock:
+            self._bytes -= self._held.pop(jaxpr, 0)
+
+    def clear(self) -> None:
+        """Drops all."""
+        with self._lock:
+            dropped, self._held = self._held, collections.OrderedDict()
+            self._first.clear()
+            self._bytes = 0
+        dropped.clear()
+
+    forget_programs = clear
+
+
+_table = SharedJaxprs()
+_numbers = itertools.count(1)
+_FIRST, _NUMBER = "first of its content", "number of its content"
+
+
+def shared(jaxpr: Jaxpr) -> Jaxpr:
+    """The first jaxpr that equals this one, or the jaxpr itself if it is the first."""
+    lines = lines_are_kept()
+    known: Jaxpr | bool | None = jaxpr.memo.get((_FIRST, lines))
+    if isinstance(known, Jaxpr):
+        return known
+    if known:
+        return jaxpr
+    found = _table.first(jaxpr)
+    # Most equal jaxprs are of the same lines: made by a function that is made again.
+    if lines and found is not jaxpr and content_of(found, True) != content_of(jaxpr, True):
+        found = _table.first(jaxpr, True)
+    # No reference to itself, which only the collector would free.
+    jaxpr.memo[_FIRST, lines] = True if found is jaxpr else found
+    return found
+
+
+def number_of(jaxpr: Jaxpr) -> int:
+    """A number of the content of a jaxpr, which no other content ever gets."""
+    return shared(jaxpr).memoize(_NUMBER, lambda: next(_numbers))
+
+
+def forget_programs_of(jaxpr: Jaxpr) -> None:
+    """Drops what is memoized on a jaxpr and on the first one of its content."""
+    for one in (jaxpr, shared(jaxpr)):
+        _table.let_go(one)
+        one.memo = {key: x for key, x in one.memo.items() if key == _NUMBER or key[0] == _FIRST}
