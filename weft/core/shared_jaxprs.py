@@ -31,7 +31,7 @@ import numpy as np
 
 from weft import config
 from weft.base.program_caches import holds_programs
-from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr, Literal
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from weft.core.rules import AxisData
 from weft.sharding.spec import PartitionSpec
 
@@ -83,38 +83,38 @@ def content_of(jaxpr: Jaxpr, lines: bool = False) -> tuple[Any, ...]:
     """
     numbers: dict[Any, int] = {}
     parts: list[Any] = [lines, jaxpr.num_consts, len(jaxpr.inputs)]
+    add = parts.append
     for var in jaxpr.inputs:
         numbers[var] = len(numbers)
-        parts.append(var.type)
+        add(var.type)
     for eqn in jaxpr.eqns:
-        parts += (id(eqn.primitive), len(eqn.inputs))
+        params, effects, source = eqn.params, eqn.effects, eqn.source
+        add(id(eqn.primitive))
+        add(len(eqn.inputs))
         for atom in eqn.inputs:
-            parts.append(_literal(atom) if type(atom) is Literal else numbers[atom])
-        parts.append(len(eqn.params))
-        for name, value in eqn.params.items():
+            add(_literal(atom) if type(atom) is Literal else numbers[atom])
+        add(len(params))
+        for name, value in params.items():
             cls = type(value)
             parts += (name, cls, value) if cls in _ATOMS else (name, _content(value))
-        parts.append(len(eqn.outputs))
+        add(len(eqn.outputs))
         for var in eqn.outputs:
             numbers[var] = len(numbers)
-            parts.append(var.type)
-        parts.append(frozenset(map(_content, eqn.effects)) if eqn.effects else ())
-        parts.append(_source(eqn, lines))
-    parts.append(len(jaxpr.outputs))
+            add(var.type)
+        add(frozenset(map(_content, effects)) if effects else None)
+        # Of the line, by default the scope alone, whose names and metadata the compiler is given.
+        if lines:
+            add(source)
+        else:
+            add(source[2] if source is not None and len(source) == 3 else None)
+    add(len(jaxpr.outputs))
     for atom in jaxpr.outputs:
-        parts.append(_literal(atom) if type(atom) is Literal else numbers[atom])
+        add(_literal(atom) if type(atom) is Literal else numbers[atom])
     return tuple(parts)
 
 
 def _literal(atom: Literal) -> tuple[Any, ...]:
     return atom.type, _content(atom.value)
-
-
-def _source(eqn: Equation, lines: bool) -> Any:
-    """What counts of the line of an equation: by default the scope alone, whose names and metadata
-    the compiler is given."""
-    source: Any = eqn.source
-    return source if lines or source is None else source[2:]
 
 
 def _content(value: Any) -> Any:
