@@ -161,6 +161,7 @@ class HostSettings:
             None for all that there are.
         num_cpu_devices: The number of devices that the host shows as; 0 for what the environment
             says, by default one.
+        allocation_tracebacks: Whether arrays keep the lines that made them, for profiles of memory.
         of_jax: Values of JAX's settings that change nothing here, as pairs of a name and a value.
     """
 
@@ -188,6 +189,9 @@ class HostSettings:
     # show as: both are read when the first device is asked for.
     platforms: str | None = None
     num_cpu_devices: int = 0
+    # Keeping the frames of the call that made an array takes up to a third of a small call's time;
+    # only profiles of memory show them.
+    allocation_tracebacks: bool = False
     # Values of JAX's settings that change nothing here, as (name, value) pairs.
     of_jax: tuple[tuple[str, Any], ...] = ()
 

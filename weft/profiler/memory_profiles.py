@@ -18,6 +18,9 @@ __all__ = ["device_memory_profile", "save_device_memory_profile"]
 def device_memory_profile(backend: str | None = None) -> bytes:
     """Returns which arrays and programs take memory now, as a compressed protocol buffer of pprof.
 
+    It names the lines that made them where the setting `allocation_tracebacks` is on when the first
+    device is requested (`WEFT_ALLOCATION_TRACEBACKS=1`): that costs up to a third of a small call.
+
     `backend` names a platform, by default the one in use. Raises WeftValueError for one that is
     unknown or not installed.
 

@@ -86,7 +86,7 @@ def _comes_too_late(name: str, value: Any) -> None:
         raise GuardError(message, operation="config.update", got=f"{name}={value!r}", fix=fix)
 
 
-for _name in ("num_cpu_devices", "platforms"):
+for _name in ("allocation_tracebacks", "num_cpu_devices", "platforms"):
     config.objections[_name] = functools.partial(_comes_too_late, _name)
 
 

@@ -223,6 +223,9 @@ def start(platform: str, distributed: Distributed | None = None) -> JaxlibBacken
 
     Raises PlatformError if the platform's plugin is not installed or finds no device.
     """
+    # Otherwise jaxlib gives each result the frames of its call, and frees them only when something
+    # waits for a result: a loop that never does would fill the memory.
+    extension.set_tracebacks_enabled(config.host_settings().allocation_tracebacks)
     if platform == "cpu":
         register_partitioner()
         return JaxlibBackend(_cpu_client(distributed), _group_of(distributed))

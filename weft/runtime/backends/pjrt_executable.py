@@ -114,6 +114,8 @@ class JaxlibExecutable(Executable):
                 self.execute = self._execute_in_turn
         elif loaded.client.platform == "cpu" and not options.brief:
             self.execute = self._execute_noted
+        if extension.tracebacks_enabled():
+            self.execute = _freeing_tracebacks(self.execute)
         self.options = options
         self.out_types = tuple(out_types)
         if out_placements is None:
@@ -247,6 +249,16 @@ class JaxlibExecutable(Executable):
         # XLA has a sharding even where there are no results, and none on one device.
         found = self.loaded.get_output_shardings() if self.out_types else []
         return [None] * len(self.out_types) if found is None else list(map(assignment_of, found))
+
+
+def _freeing_tracebacks(execute: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
+    """The function that first frees the frames of results that are gone: see `pjrt.start`."""
+
+    def run(buffers: Sequence[Any]) -> Any:
+        extension.collect_garbage()
+        return execute(buffers)
+
+    return run
 
 
 def result_handler(array_type: ArrayTypeLike, placement: Placement) -> Any:

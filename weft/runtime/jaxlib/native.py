@@ -2,7 +2,8 @@
 
 Importing this module starts no client and touches no device. jaxlib's process-wide configuration
 objects are left alone, so that weft and another front end of jaxlib can share one process: every
-call that would read them gets the value as an argument instead.
+call that would read them gets the value as an argument instead. One has no such argument: whether
+results carry tracebacks is set for the process when devices start (`pjrt.start`).
 """
 
 from __future__ import annotations
