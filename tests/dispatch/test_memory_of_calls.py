@@ -30,7 +30,8 @@ def left_by_calls(environment, *arguments):
         pytest.skip("the compiled module is not built")
     done = subprocess.run(
         [sys.executable, MEASURING, *arguments],
-        env={**os.environ, **environment},
+        # With another effort the compiled module leaves eager operations to Python.
+        env={**os.environ, "WEFT_COMPILE_EFFORT": "full", **environment},
         capture_output=True,
         text=True,
     )

@@ -38,6 +38,8 @@ Token = tuple[int, int, Any, Any, Any, int, int]
 # How many patterns one executable may have: arguments of equal types may come in several forms,
 # such as dictionaries in another order.
 MOST_FORMS = 8
+# How many containers may be nested in an argument of a pattern; as in weft/native/entry.c.
+MOST_LEVELS = 64
 _CONSTANTS = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 _settings = config.settings
@@ -56,9 +58,10 @@ class PythonCalls:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # No transformation is active, and the tree of arguments by position is known by their
         # number, so none is made.
-        if self._runs and not kwargs and _trace(None) is None:
+        runs = self._runs  # once: another thread may make the function forget its calls
+        if runs and not kwargs and _trace(None) is None:
             types = [x.signature if type(x) is Array else None for x in args]
-            run = self._runs.get((_settings(), in_force(), *types))
+            run = runs.get((_settings(), in_force(), *types))
             if run is not None:
                 try:
                     return run(args)
@@ -72,10 +75,11 @@ class PythonCalls:
         tokens, _, run, _, _ = spec
         # A tuple of leaves, and no keywords.
         if tokens[0][1] == len(tokens) - 2 and all(token[0] == ARRAY for token in tokens[1:-1]):
-            if self._runs is None:
-                self._runs = {}
             key = (_settings(), in_force(), *(token[2] for token in tokens[1:-1]))
-            self._runs[key] = run
+            runs = self._runs
+            if runs is None:
+                runs = self._runs = {}
+            runs[key] = run
 
     def forget_calls(self) -> None:
         """Forgets all calls."""
@@ -140,28 +144,35 @@ def _token(
     return kind, count, first, second, convert, low, high
 
 
-def _tokens(value: Any, leaves: list[Any]) -> list[Token]:
+def _tokens(value: Any, leaves: list[Any], levels: int = MOST_LEVELS) -> list[Token]:
     """The tokens of a tree of arguments, whose leaves are appended."""
     cls = type(value)
     if value is None:
         return [_token(NONE)]
+    if levels < 0:
+        raise _NoPatternError
     if cls is dict:
-        return _dict_tokens(value, leaves)
+        return _dict_tokens(value, leaves, levels=levels - 1)
     if cls is tuple or cls is list or pytree.is_namedtuple(cls):
         # As they are flattened, whatever `len` and `iter` a class of named tuples has.
         children = [*(list if cls is list else tuple).__iter__(value)]
         token = _token(LIST if cls is list else TUPLE, len(children), cls)
-        return [token, *(token for child in children for token in _tokens(child, leaves))]
+        return [
+            token,
+            *(token for child in children for token in _tokens(child, leaves, levels - 1)),
+        ]
     leaves.append(value)
     return [_leaf_token(value, len(leaves) - 1)]
 
 
-def _dict_tokens(value: dict[Any, Any], leaves: list[Any], static: Any = ()) -> list[Token]:
+def _dict_tokens(
+    value: dict[Any, Any], leaves: list[Any], static: Any = (), levels: int = MOST_LEVELS
+) -> list[Token]:
     """The tokens of a dictionary stand in its own order, and its leaves in that of its keys."""
     if not all(type(key) is str for key in value):
         raise _NoPatternError
     children = {
-        key: _static_token(value[key]) if key in static else _tokens(value[key], leaves)
+        key: _static_token(value[key]) if key in static else _tokens(value[key], leaves, levels)
         for key in sorted(value)
     }
     token = _token(DICT, len(value), tuple(value))

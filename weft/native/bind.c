@@ -20,8 +20,14 @@ static PyObject *key_of(PyObject *const *args, Py_ssize_t count, PyObject *names
     PyObject *key = PyTuple_New(count + (named > 0));
     if (key == NULL)
         return NULL;
-    for (Py_ssize_t i = 0; i < count; i++)
-        PyTuple_SET_ITEM(key, i, Py_NewRef(SLOT(args[i], arrays.signature)));
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *signature = SLOT(args[i], arrays.signature);
+        if (signature == NULL) { /* making the tuple may collect garbage, and that may run anything */
+            Py_DECREF(key);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(key, i, Py_NewRef(signature));
+    }
     if (named) {
         PyObject *pairs = PyTuple_New(named);
         for (Py_ssize_t i = 0; pairs != NULL && i < named; i++) {
@@ -50,15 +56,17 @@ static PyObject *cached_run(PyObject *self, PyObject *const *args, Py_ssize_t co
         return NULL;
     if (names != NULL && SLOT(self, primitives.neutral) != Py_None)
         return NULL;
-    PyObject *cache = SLOT(self, primitives.eager_cache);
-    if (cache == NULL || !PyDict_CheckExact(cache))
-        return NULL;
-    PyObject *key = key_of(args, count, names);
+    PyObject *key = key_of(args, count, names), *run = NULL;
     if (key == NULL)
         return NULL;
-    PyObject *program = PyDict_GetItemWithError(cache, key), *run = NULL;
-    if (program != NULL && Py_IS_TYPE(program, primitives.program))
-        run = Py_XNewRef(SLOT(program, primitives.run));
+    /* A reference of our own: __hash__ and __eq__ of a parameter may replace the cache. */
+    PyObject *cache = Py_XNewRef(SLOT(self, primitives.eager_cache));
+    if (cache != NULL && PyDict_CheckExact(cache)) {
+        PyObject *program = PyDict_GetItemWithError(cache, key);
+        if (program != NULL && Py_IS_TYPE(program, primitives.program))
+            run = Py_XNewRef(SLOT(program, primitives.run));
+    }
+    Py_XDECREF(cache);
     Py_DECREF(key);
     return run;
 }
@@ -79,24 +87,27 @@ static PyObject *bind(PyObject *method, PyObject *const *given, size_t nargsf, P
         names = NULL;
     if (count >= 0 && PyObject_TypeCheck(given[0], primitives.type))
         run = cached_run(given[0], args, count, names);
-    if (run == NULL) {
-        PyErr_Clear();
-        return PyObject_Vectorcall(((Method *)method)->wrapped, given, nargsf, names);
-    }
-    PyObject *buffers = PyList_New(count), *operands = PyTuple_New(count), *result = NULL;
-    if (buffers != NULL && operands != NULL) {
-        for (Py_ssize_t i = 0; i < count; i++) {
-            PyList_SET_ITEM(buffers, i, Py_NewRef(SLOT(args[i], arrays.buffer)));
-            PyTuple_SET_ITEM(operands, i, Py_NewRef(args[i]));
-        }
-        if (Py_IS_TYPE(run, &Run_Type))
-            result = run_buffers(run, buffers, operands);
+    PyObject *buffers = NULL, *operands = NULL, *result = NULL;
+    int ready = run != NULL && (buffers = PyList_New(count)) != NULL &&
+                (operands = PyTuple_New(count)) != NULL;
+    for (Py_ssize_t i = 0; ready && i < count; i++) {
+        /* Looking may have run anything, and so have taken the buffer away. */
+        PyObject *buffer = SLOT(args[i], arrays.buffer);
+        PyTuple_SET_ITEM(operands, i, Py_NewRef(args[i]));
+        if (buffer == NULL)
+            ready = 0;
         else
-            result = PyObject_CallFunctionObjArgs(run, buffers, operands, NULL);
+            PyList_SET_ITEM(buffers, i, Py_NewRef(buffer));
     }
+    if (ready && Py_IS_TYPE(run, &Run_Type))
+        result = run_buffers(run, buffers, operands);
+    else if (ready)
+        result = PyObject_CallFunctionObjArgs(run, buffers, operands, NULL);
+    else if (without_error())
+        result = PyObject_Vectorcall(((Method *)method)->wrapped, given, nargsf, names);
     Py_XDECREF(buffers);
     Py_XDECREF(operands);
-    Py_DECREF(run);
+    Py_XDECREF(run);
     return result;
 }
 
@@ -153,9 +164,9 @@ PyObject *compiled_bind(PyObject *Py_UNUSED(module), PyObject *given)
         slot_offset(type, "neutral", &primitives.neutral) < 0 ||
         slot_offset((PyTypeObject *)program, "_run", &primitives.run) < 0)
         return NULL;
-    primitives.type = (PyTypeObject *)Py_NewRef(primitive);
-    primitives.program = (PyTypeObject *)Py_NewRef(program);
-    primitives.array_values = Py_NewRef(values);
+    Py_XSETREF(primitives.type, (PyTypeObject *)Py_NewRef(primitive));
+    Py_XSETREF(primitives.program, (PyTypeObject *)Py_NewRef(program));
+    Py_XSETREF(primitives.array_values, Py_NewRef(values));
     Method *method = (Method *)Method_Type.tp_alloc(&Method_Type, 0);
     if (method == NULL)
         return NULL;

@@ -17,52 +17,57 @@ static PyObject *call_name;
 
 /* ---- finding ---- */
 
-static size_t mixed(size_t hash, void *pointer)
+static size_t mixed(size_t hash, size_t number)
 {
-    return (hash ^ ((size_t)pointer >> 4)) * (size_t)1099511628211u;
+    return (hash ^ number) * (size_t)1099511628211u;
+}
+
+static size_t mixed_in(size_t hash, PyObject *object)
+{
+    return mixed(hash, (size_t)object >> 4);
 }
 
 /* A hash of some keys of a dictionary, whatever their order; a large one is told by its size. */
 static size_t hash_of_keys(PyObject *dict)
 {
-    size_t hash = 16 * PyDict_GET_SIZE(dict);
+    size_t hash = 16 * (size_t)PyDict_GET_SIZE(dict);
     Py_ssize_t place = 0;
     PyObject *key;
     if (PyDict_GET_SIZE(dict) <= 8)
         while (PyDict_Next(dict, &place, &key, NULL))
             if (PyUnicode_CheckExact(key))
-                hash += PyObject_Hash(key);
+                hash += (size_t)PyObject_Hash(key);
     return hash;
 }
 
 /* A hash of the arguments and of the settings that costs little: it does not look far into trees. */
 static PyObject *hash_of(PyObject *args, PyObject *kwargs, PyObject *settings)
 {
-    size_t hash = mixed(14695981039346656037u, settings);
+    size_t hash = mixed_in(14695981039346656037u, settings);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
         PyObject *value = PyTuple_GET_ITEM(args, i);
-        hash = mixed(hash, Py_TYPE(value));
+        hash = mixed_in(hash, (PyObject *)Py_TYPE(value));
         if (Py_IS_TYPE(value, arrays.type)) {
             PyObject *signature = SLOT(value, arrays.signature);
             if (signature != NULL && PyTuple_CheckExact(signature))
                 for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(signature); k++)
-                    hash = mixed(hash, PyTuple_GET_ITEM(signature, k));
+                    hash = mixed_in(hash, PyTuple_GET_ITEM(signature, k));
             else
-                hash = mixed(hash, signature);
+                hash = mixed_in(hash, signature);
         } else if (PyDict_CheckExact(value)) {
-            hash = mixed(hash, (void *)(16 * hash_of_keys(value)));
+            hash = mixed(hash, hash_of_keys(value));
         } else if (PyLong_CheckExact(value) || PyUnicode_CheckExact(value)) {
             /* A static argument, perhaps, of which each value has an entry of its own. */
-            hash = mixed(hash, (void *)(16 * PyObject_Hash(value)));
+            hash = mixed(hash, (size_t)PyObject_Hash(value));
         }
     }
     if (kwargs != NULL && PyDict_GET_SIZE(kwargs)) {
         Py_ssize_t place = 0;
         PyObject *key, *value;
-        hash = mixed(hash, (void *)(16 * PyDict_GET_SIZE(kwargs)));
+        hash = mixed(hash, (size_t)PyDict_GET_SIZE(kwargs));
         while (PyDict_Next(kwargs, &place, &key, &value))
             if (PyLong_CheckExact(value) || PyUnicode_CheckExact(value))
-                hash += PyObject_Hash(value); /* the order of keywords does not matter */
+                hash += (size_t)PyObject_Hash(value); /* the order of keywords does not matter */
     }
     return PyLong_FromSize_t(hash);
 }
@@ -89,43 +94,51 @@ static PyObject *run_if_same(PyObject *entry, PyObject *args, PyObject *kwargs, 
     return result;
 }
 
-/* The result of a call that is known; NULL with an exception, or with `*same` not 1. */
+/* The result of another entry than `last`, as of `known`. */
+static PyObject *found_in(PyObject *table, KnownCalls *self, PyObject *last, PyObject *args,
+                          PyObject *kwargs, PyObject *settings, PyObject *mesh, int *same)
+{
+    PyObject *result = NULL, *hash = hash_of(args, kwargs, settings);
+    PyObject *row = hash == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(table, hash));
+    Py_XDECREF(hash);
+    if (row == NULL) {
+        *same = PyErr_Occurred() ? -1 : 0;
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; *same == 0 && i < PyList_GET_SIZE(row); i++) {
+        PyObject *entry = Py_NewRef(PyList_GET_ITEM(row, i));
+        if (entry != last) {
+            /* Before it runs: that may end in another call of this function. Not where all calls
+               were forgotten meanwhile. */
+            if (self->table == table)
+                Py_XSETREF(self->last, Py_NewRef(entry));
+            result = run_if_same(entry, args, kwargs, settings, mesh, same);
+        }
+        Py_DECREF(entry);
+    }
+    Py_DECREF(row);
+    return result;
+}
+
+/* The result of a call that is known; NULL with an exception, or with `*same` not 1. Looking at
+   arguments and collecting garbage may run anything, and so make the function forget its calls:
+   everything is held by references of our own. */
 static PyObject *known(KnownCalls *self, PyObject *args, PyObject *kwargs, int *same)
 {
+    PyObject *last = Py_NewRef(self->last), *table = Py_XNewRef(self->table);
     PyObject *result = NULL, *mesh = NULL, *settings = settings_in_force();
     *same = 0;
-    if (settings == NULL) {
-        if (PyErr_Occurred())
-            *same = -1;
-        return NULL;
+    if (settings == NULL || PyContextVar_Get(context.mesh, Py_None, &mesh) < 0) {
+        *same = PyErr_Occurred() ? -1 : 0;
+    } else {
+        result = run_if_same(last, args, kwargs, settings, mesh, same);
+        if (*same == 0 && table != NULL)
+            result = found_in(table, self, last, args, kwargs, settings, mesh, same);
     }
-    if (PyContextVar_Get(context.mesh, Py_None, &mesh) < 0) {
-        *same = -1;
-        return NULL;
-    }
-    Py_INCREF(settings);
-    PyObject *entry = Py_NewRef(self->last);
-    result = run_if_same(entry, args, kwargs, settings, mesh, same);
-    Py_DECREF(entry);
-    /* Looking may collect garbage, and that may run anything. */
-    if (*same == 0 && self->table != NULL && PyDict_GET_SIZE(self->table) > 1) {
-        PyObject *hash = hash_of(args, kwargs, settings);
-        PyObject *found = hash == NULL ? NULL : PyDict_GetItemWithError(self->table, hash);
-        Py_XDECREF(hash);
-        Py_XINCREF(found);
-        for (Py_ssize_t i = 0; found != NULL && *same == 0 && i < PyList_GET_SIZE(found); i++) {
-            entry = Py_NewRef(PyList_GET_ITEM(found, i));
-            /* Before it runs: that may end in another call of this function. */
-            Py_XSETREF(self->last, Py_NewRef(entry));
-            result = run_if_same(entry, args, kwargs, settings, mesh, same);
-            Py_DECREF(entry);
-        }
-        Py_XDECREF(found);
-        if (PyErr_Occurred())
-            *same = *same == 1 ? 1 : -1;
-    }
-    Py_DECREF(settings);
-    Py_DECREF(mesh);
+    Py_XDECREF(settings);
+    Py_XDECREF(mesh);
+    Py_XDECREF(table);
+    Py_DECREF(last);
     return result;
 }
 
@@ -134,7 +147,7 @@ static PyObject *known_calls_call(PyObject *self, PyObject *args, PyObject *kwar
     int same = 0;
     if (((KnownCalls *)self)->last != NULL) {
         PyObject *result = known((KnownCalls *)self, args, kwargs, &same);
-        if (same)
+        if (same == 1 || !without_error())
             return result;
     }
     PyObject *empty = kwargs == NULL ? PyDict_New() : Py_NewRef(kwargs);
@@ -148,47 +161,47 @@ static PyObject *known_calls_call(PyObject *self, PyObject *args, PyObject *kwar
 
 /* ---- learning ---- */
 
+/* The row of the table for a hash, a new reference; made if there is none. */
+static PyObject *row_of(PyObject *table, PyObject *hash)
+{
+    PyObject *row = Py_XNewRef(PyDict_GetItemWithError(table, hash));
+    if (row != NULL || PyErr_Occurred() || (row = PyList_New(0)) == NULL)
+        return row;
+    if (PyDict_SetItem(table, hash, row) < 0)
+        Py_CLEAR(row);
+    return row;
+}
+
 /* learn_call(args, kwargs, (tokens, leaves, run, consts, kept)) */
 static PyObject *learn_call(KnownCalls *self, PyObject *given)
 {
-    PyObject *args, *kwargs, *spec, *mesh = NULL, *settings = settings_in_force();
+    PyObject *args, *kwargs, *spec, *mesh = NULL, *entry = NULL, *hash = NULL, *row = NULL;
     if (!PyArg_ParseTuple(given, "O!O!O!", &PyTuple_Type, &args, &PyDict_Type, &kwargs,
                           &PyTuple_Type, &spec))
         return NULL;
-    if (settings == NULL) {
-        if (PyErr_Occurred())
-            return NULL;
-        Py_RETURN_NONE;
+    PyObject *settings = settings_in_force(), *table = NULL;
+    if (settings != NULL && PyContextVar_Get(context.mesh, Py_None, &mesh) == 0)
+        entry = entry_new(spec, settings, mesh);
+    if (entry != NULL && (hash = hash_of(args, kwargs, settings)) != NULL) {
+        table = self->table == NULL ? PyDict_New() : Py_NewRef(self->table);
+        if (self->table == NULL)
+            self->table = Py_XNewRef(table);
     }
-    if (PyContextVar_Get(context.mesh, Py_None, &mesh) < 0)
-        return NULL;
-    PyObject *entry = entry_new(spec, settings, mesh);
-    PyObject *hash = entry == NULL ? NULL : hash_of(args, kwargs, settings);
-    Py_DECREF(mesh);
-    if (self->table == NULL)
-        self->table = PyDict_New();
-    if (hash == NULL || self->table == NULL)
-        goto failed;
-    PyObject *row = PyDict_GetItemWithError(self->table, hash);
-    if (row == NULL) {
-        if (PyErr_Occurred() || (row = PyList_New(0)) == NULL)
-            goto failed;
-        int status = PyDict_SetItem(self->table, hash, row);
-        Py_DECREF(row); /* the table holds it */
-        if (status < 0)
-            goto failed;
-    }
-    if (PyList_GET_SIZE(row) >= MOST_OF_ONE_HASH && PyList_SetSlice(row, 0, 1, NULL) < 0)
-        goto failed;
-    if (PyList_Append(row, entry) < 0)
-        goto failed;
-    Py_DECREF(hash);
-    Py_XSETREF(self->last, entry);
-    Py_RETURN_NONE;
-failed:
+    if (table != NULL)
+        row = row_of(table, hash);
+    if (row != NULL && PyList_GET_SIZE(row) >= MOST_OF_ONE_HASH)
+        PyList_SetSlice(row, 0, 1, NULL);
+    if (row != NULL && !PyErr_Occurred() && PyList_Append(row, entry) == 0 && self->table == table)
+        Py_XSETREF(self->last, Py_NewRef(entry));
+    Py_XDECREF(row);
+    Py_XDECREF(table);
     Py_XDECREF(hash);
     Py_XDECREF(entry);
-    return NULL;
+    Py_XDECREF(mesh);
+    Py_XDECREF(settings);
+    if (PyErr_Occurred())
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 static int known_calls_clear(KnownCalls *self)
@@ -255,12 +268,16 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "weft.native._calls",
     .m_doc = "The compiled path of calls that were made before.",
-    .m_size = -1,
+    .m_size = 0, /* PyInit__calls is called for each interpreter, so that it can refuse */
     .m_methods = functions,
 };
 
 PyMODINIT_FUNC PyInit__calls(void)
 {
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError, "weft.native._calls is for the main interpreter alone");
+        return NULL;
+    }
     call_name = PyUnicode_InternFromString("_unknown_call");
     if (call_name == NULL || PyType_Ready(&Run_Type) < 0 || PyType_Ready(&Entry_Type) < 0 ||
         PyType_Ready(&KnownCalls_Type) < 0 || PyType_Ready(&Method_Type) < 0)

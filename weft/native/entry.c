@@ -14,6 +14,11 @@ Context context;
 enum Kind { ARRAY, NUMBER, NUMPY, NONE, DICT, LIST, TUPLE, STATIC, KINDS };
 
 #define MOST_NUMBERS 512
+/* A pattern is followed by recursion: deeper arguments, which are rare, have none. known_calls.py
+   makes none of more than MOST_LEVELS levels, below the arguments by position or by name. */
+#define MOST_LEVELS 64
+/* Arguments of a conversion: see `converted`. */
+#define MOST_GIVEN 16
 
 typedef struct {
     enum Kind kind;
@@ -50,21 +55,23 @@ PyObject *use_context(PyObject *Py_UNUSED(module), PyObject *given)
     if (!PyArg_ParseTuple(given, "O!O!O!O!", &PyContextVar_Type, &trace, &PyContextVar_Type,
                           &settings, &PyContextVar_Type, &mesh, &PyDict_Type, &config))
         return NULL;
-    context.trace = Py_NewRef(trace);
-    context.settings = Py_NewRef(settings);
-    context.mesh = Py_NewRef(mesh);
-    context.config = Py_NewRef(config);
-    context.global = PyUnicode_InternFromString("_global");
-    context.guarding = PyUnicode_InternFromString("guarding");
-    context.looking = PyUnicode_InternFromString("looking");
-    context.vary = PyUnicode_InternFromString("operations_vary");
+    Py_XSETREF(context.global, PyUnicode_InternFromString("_global"));
+    Py_XSETREF(context.guarding, PyUnicode_InternFromString("guarding"));
+    Py_XSETREF(context.looking, PyUnicode_InternFromString("looking"));
+    Py_XSETREF(context.vary, PyUnicode_InternFromString("operations_vary"));
+    if (!context.global || !context.guarding || !context.looking || !context.vary)
+        return NULL;
+    Py_XSETREF(context.settings, Py_NewRef(settings));
+    Py_XSETREF(context.mesh, Py_NewRef(mesh));
+    Py_XSETREF(context.config, Py_NewRef(config));
+    Py_XSETREF(context.trace, Py_NewRef(trace)); /* the last one: see at_the_bottom */
     Py_RETURN_NONE;
 }
 
 /* Whether a flag of weft.config is False; also 0 with an exception. */
 int is_off(PyObject *name)
 {
-    return PyDict_GetItemWithError(context.config, name) == Py_False;
+    return context.trace != NULL && PyDict_GetItemWithError(context.config, name) == Py_False;
 }
 
 /* Whether no transformation is active; also 0 with an exception. */
@@ -77,30 +84,45 @@ int at_the_bottom(void)
     return trace == NULL || trace == Py_None;
 }
 
-/* The settings in force, borrowed; NULL without an exception where a transformation is active. */
+/* The settings in force, a new reference; NULL without an exception where a transformation is
+   active. */
 PyObject *settings_in_force(void)
 {
     PyObject *found = NULL;
     if (!at_the_bottom() || PyContextVar_Get(context.settings, NULL, &found) < 0)
         return NULL;
-    if (found != NULL) {
-        Py_DECREF(found); /* the context holds it */
-        if (found != Py_None)
-            return found;
-    }
-    return PyDict_GetItemWithError(context.config, context.global);
+    if (found != NULL && found != Py_None)
+        return found;
+    Py_XDECREF(found);
+    return Py_XNewRef(PyDict_GetItemWithError(context.config, context.global));
 }
 
 /* ---- making one ---- */
+
+/* Whether `converted` can call it: a function, or a tuple (function, before, after). */
+static int is_conversion(PyObject *convert)
+{
+    if (!PyTuple_CheckExact(convert))
+        return 1;
+    if (PyTuple_GET_SIZE(convert) != 3)
+        return 0;
+    PyObject *before = PyTuple_GET_ITEM(convert, 1), *after = PyTuple_GET_ITEM(convert, 2);
+    return PyTuple_CheckExact(before) && PyTuple_CheckExact(after) &&
+           PyTuple_GET_SIZE(before) + PyTuple_GET_SIZE(after) < MOST_GIVEN;
+}
 
 static int read_token(Token *token, PyObject *given)
 {
     int kind;
     PyObject *first, *second, *convert;
+    if (!PyTuple_CheckExact(given)) {
+        PyErr_SetString(PyExc_TypeError, "a token is a tuple");
+        return -1;
+    }
     if (!PyArg_ParseTuple(given, "inOOOLL", &kind, &token->count, &first, &second, &convert,
                           &token->low, &token->high))
         return -1;
-    if (kind < 0 || kind >= KINDS || token->count < 0) {
+    if (kind < 0 || kind >= KINDS || token->count < 0 || !is_conversion(convert)) {
         PyErr_SetString(PyExc_ValueError, "there is no such token");
         return -1;
     }
@@ -111,21 +133,47 @@ static int read_token(Token *token, PyObject *given)
     return 0;
 }
 
-/* Whether the tokens from `at` on are one tree of `leaves` leaves in all; moves `at` behind it. */
-static int is_tree(Entry *entry, Py_ssize_t *at)
+static int are_texts(PyObject *keys, Py_ssize_t count)
 {
-    if (*at >= entry->num_tokens)
+    if (!PyTuple_CheckExact(keys) || PyTuple_GET_SIZE(keys) != count)
+        return 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(keys, i)))
+            return 0;
+    return 1;
+}
+
+/* Whether a token is that of a leaf which no token before was that of. */
+static int is_leaf(Entry *entry, Token *token, char *seen)
+{
+    if (token->kind == NUMBER) {
+        PyObject *type = token->first;
+        if (!PyDict_CheckExact(token->second) ||
+            (type != (PyObject *)&PyBool_Type && type != (PyObject *)&PyLong_Type &&
+             type != (PyObject *)&PyFloat_Type))
+            return 0;
+    }
+    if (token->count >= entry->num_leaves || seen[token->count])
+        return 0;
+    seen[token->count] = 1;
+    entry->converts |= token->kind != ARRAY;
+    return 1;
+}
+
+/* Whether the tokens from `at` on are one tree, of at most so many levels; moves `at` behind it. Marks
+   the leaves that it has. */
+static int is_tree(Entry *entry, Py_ssize_t *at, char *seen, int levels)
+{
+    if (*at >= entry->num_tokens || levels < 0)
         return 0;
     Token *token = &entry->tokens[(*at)++];
     switch (token->kind) {
     case ARRAY:
     case NUMBER:
     case NUMPY:
-        entry->converts |= token->kind != ARRAY;
-        return token->count < entry->num_leaves &&
-               (token->kind != NUMBER || PyDict_CheckExact(token->second));
+        return is_leaf(entry, token, seen);
     case DICT:
-        if (!PyTuple_CheckExact(token->first) || PyTuple_GET_SIZE(token->first) != token->count)
+        if (!are_texts(token->first, token->count))
             return 0;
         break;
     case TUPLE:
@@ -139,26 +187,47 @@ static int is_tree(Entry *entry, Py_ssize_t *at)
     if (token->kind == NONE || token->kind == STATIC)
         return 1;
     for (Py_ssize_t i = 0; i < token->count; i++)
-        if (!is_tree(entry, at))
+        if (!is_tree(entry, at, seen, levels - 1))
             return 0;
     return 1;
+}
+
+/* Whether the tokens are two trees, the arguments by position and those by name, which have each leaf
+   once. Also 0 with an exception. */
+static int is_pattern(Entry *entry)
+{
+    Py_ssize_t at = 0;
+    char *seen = PyMem_Calloc(entry->num_leaves + 1, 1);
+    if (seen == NULL) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    int found = is_tree(entry, &at, seen, MOST_LEVELS + 1) && at < entry->num_tokens &&
+                entry->tokens[at].kind == DICT &&
+                is_tree(entry, &at, seen, MOST_LEVELS + 1) && at == entry->num_tokens;
+    for (Py_ssize_t i = 0; i < entry->num_leaves; i++)
+        found = found && seen[i];
+    PyMem_Free(seen);
+    return found;
 }
 
 /* From (tokens, number of leaves, run, buffers of constants, kept leaves). */
 PyObject *entry_new(PyObject *args, PyObject *settings, PyObject *mesh)
 {
     PyObject *tokens, *run, *consts, *kept;
-    Py_ssize_t leaves, at = 0;
+    Py_ssize_t leaves;
     if (!PyArg_ParseTuple(args, "O!nOO!O!", &PyTuple_Type, &tokens, &leaves, &run, &PyTuple_Type,
                           &consts, &PyTuple_Type, &kept))
+        return NULL;
+    if (dtype_name == NULL)
+        dtype_name = PyUnicode_InternFromString("dtype");
+    if (shape_name == NULL)
+        shape_name = PyUnicode_InternFromString("shape");
+    if (dtype_name == NULL || shape_name == NULL)
         return NULL;
     Entry *entry = (Entry *)Entry_Type.tp_alloc(&Entry_Type, 0);
     if (entry == NULL)
         return NULL;
-    if (dtype_name == NULL) {
-        dtype_name = PyUnicode_InternFromString("dtype");
-        shape_name = PyUnicode_InternFromString("shape");
-    }
     entry->settings = Py_NewRef(settings);
     entry->mesh = Py_NewRef(mesh == Py_None ? mesh : PyTuple_GET_ITEM(mesh, 0));
     entry->simulated = Py_NewRef(mesh == Py_None ? mesh : PyTuple_GET_ITEM(mesh, 2));
@@ -172,6 +241,8 @@ PyObject *entry_new(PyObject *args, PyObject *settings, PyObject *mesh)
         PyErr_NoMemory();
         goto failed;
     }
+    if (leaves < 0 || leaves > PyTuple_GET_SIZE(tokens))
+        goto wrong;
     for (Py_ssize_t i = 0; i < entry->num_kept; i++) {
         entry->kept[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(kept, i));
         if (PyErr_Occurred())
@@ -184,12 +255,11 @@ PyObject *entry_new(PyObject *args, PyObject *settings, PyObject *mesh)
             goto failed;
         entry->num_tokens++;
     }
-    /* The arguments by position and those by name. */
-    if (is_tree(entry, &at) && at < entry->num_tokens && entry->tokens[at].kind == DICT &&
-        is_tree(entry, &at) && at == entry->num_tokens)
+    if (is_pattern(entry))
         return (PyObject *)entry;
 wrong:
-    PyErr_SetString(PyExc_ValueError, "the tokens are no pattern of a call");
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "the tokens are no pattern of a call");
 failed:
     Py_DECREF(entry);
     return NULL;
@@ -252,6 +322,8 @@ static int same_signature(PyObject *a, PyObject *b)
 {
     if (a == b)
         return 1;
+    if (a == NULL) /* an array that is not made yet */
+        return 0;
     if (!PyTuple_CheckExact(a) || !PyTuple_CheckExact(b) ||
         PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b))
         return 0;
@@ -410,12 +482,9 @@ static PyObject *converted(Token *token, PyObject *value)
     PyObject *how = token->convert;
     if (!PyTuple_CheckExact(how))
         return PyObject_CallOneArg(how, value);
-    PyObject *before = PyTuple_GET_ITEM(how, 1), *after = PyTuple_GET_ITEM(how, 2), *given[16];
+    PyObject *before = PyTuple_GET_ITEM(how, 1), *after = PyTuple_GET_ITEM(how, 2);
+    PyObject *given[MOST_GIVEN];
     Py_ssize_t n = 0;
-    if (PyTuple_GET_SIZE(before) + PyTuple_GET_SIZE(after) > 14) {
-        PyErr_SetString(PyExc_ValueError, "too many arguments of a conversion");
-        return NULL;
-    }
     PyObject *values = PyTuple_Pack(1, value);
     if (values == NULL)
         return NULL;

@@ -41,10 +41,10 @@ PyObject *use_arrays(PyObject *Py_UNUSED(module), PyObject *given)
         slot_offset(array, "type", &arrays.array_type) < 0 ||
         slot_offset(array, "signature", &arrays.signature) < 0)
         return NULL;
-    arrays.type = (PyTypeObject *)Py_NewRef(type);
-    arrays.ndarray = (PyTypeObject *)Py_NewRef(ndarray);
-    arrays.explain = Py_NewRef(explain);
-    arrays.trim = Py_NewRef(trim);
+    Py_XSETREF(arrays.type, (PyTypeObject *)Py_NewRef(type));
+    Py_XSETREF(arrays.ndarray, (PyTypeObject *)Py_NewRef(ndarray));
+    Py_XSETREF(arrays.explain, Py_NewRef(explain));
+    Py_XSETREF(arrays.trim, Py_NewRef(trim));
     Py_RETURN_NONE;
 }
 
@@ -89,6 +89,16 @@ static void with_error(PyObject *function, PyObject *first)
 void trim_error(void)
 {
     with_error(arrays.trim, NULL);
+}
+
+/* Whether the path in Python goes on: it then says what is wrong. Returns 0 where an exception is set
+   that is no error (KeyboardInterrupt). */
+int without_error(void)
+{
+    if (PyErr_Occurred() != NULL && !PyErr_ExceptionMatches(PyExc_Exception))
+        return 0;
+    PyErr_Clear();
+    return 1;
 }
 
 /* Replaces the exception that is set where an array among these was deleted. */
@@ -186,11 +196,11 @@ static PyObject *run_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_ValueError, "Run needs a signature for each type, and use_arrays");
         return NULL;
     }
-    Run *run = (Run *)type->tp_alloc(type, 0);
-    if (run == NULL)
-        return NULL;
     if (consume_name == NULL)
         consume_name = PyUnicode_InternFromString("consume_with_handlers");
+    Run *run = consume_name == NULL ? NULL : (Run *)type->tp_alloc(type, 0);
+    if (run == NULL)
+        return NULL;
     run->vectorcall = run_vectorcall;
     run->execute = Py_NewRef(execute);
     run->handlers = Py_NewRef(handlers);
