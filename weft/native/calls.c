@@ -259,6 +259,8 @@ static PyMethodDef functions[] = {
      "Says what an array is: use_arrays(Array, ndarray, explain_failure, trim)."},
     {"use_context", use_context, METH_VARARGS,
      "Says what a call depends on: use_context(trace, settings, mesh, names of weft.config)."},
+    {"guarded", guarded, METH_VARARGS,
+     "A function of jaxlib's that recurs: guarded(function, explain)."},
     {"compiled_bind", compiled_bind, METH_VARARGS,
      "The method `bind`: compiled_bind(Primitive, the method in Python, Program, array_values)."},
     {NULL},
@@ -280,7 +282,8 @@ PyMODINIT_FUNC PyInit__calls(void)
     }
     call_name = PyUnicode_InternFromString("_unknown_call");
     if (call_name == NULL || PyType_Ready(&Run_Type) < 0 || PyType_Ready(&Entry_Type) < 0 ||
-        PyType_Ready(&KnownCalls_Type) < 0 || PyType_Ready(&Method_Type) < 0)
+        PyType_Ready(&KnownCalls_Type) < 0 || PyType_Ready(&Method_Type) < 0 ||
+        PyType_Ready(&Guarded_Type) < 0)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL || PyModule_AddObjectRef(module, "Run", (PyObject *)&Run_Type) < 0 ||

@@ -26,10 +26,11 @@ typedef struct {
 
 extern Arrays arrays;
 extern Context context;
-extern PyTypeObject Run_Type, KnownCalls_Type, Entry_Type, Method_Type;
+extern PyTypeObject Run_Type, KnownCalls_Type, Entry_Type, Method_Type, Guarded_Type;
 
 /* run.c */
 PyObject *run_buffers(PyObject *run, PyObject *buffers, PyObject *args);
+void with_error(PyObject *function, PyObject *first);
 void trim_error(void);
 int without_error(void);
 int slot_offset(PyTypeObject *type, const char *name, Py_ssize_t *offset);
@@ -45,6 +46,9 @@ int entry_matches(PyObject *entry, PyObject *args, PyObject *kwargs, PyObject *s
                   PyObject *mesh, PyObject **leaves);
 Py_ssize_t entry_leaves(PyObject *entry);
 PyObject *entry_run(PyObject *entry, PyObject **leaves);
+
+/* guard.c */
+PyObject *guarded(PyObject *module, PyObject *given);
 
 /* bind.c */
 PyObject *compiled_bind(PyObject *module, PyObject *given);

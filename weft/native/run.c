@@ -61,7 +61,7 @@ static PyObject *array_of(PyObject *buffer, PyObject *type, PyObject *signature)
 
 /* Calls a function with the exception that is set; sets another one if it raises. Exceptions that
    are no errors (KeyboardInterrupt) stay as they are. */
-static void with_error(PyObject *function, PyObject *first)
+void with_error(PyObject *function, PyObject *first)
 {
     if (!PyErr_ExceptionMatches(PyExc_Exception))
         return;

@@ -100,13 +100,16 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
     """The leaves of a tree, from left to right, and its structure.
 
     `is_leaf(subtree)` says whether to keep it whole. Raises TreeError for a dict whose keys cannot
-    be sorted.
+    be sorted, for a tree that contains itself, and for one that is nested too deep for Python's
+    recursion (some 950 levels).
 
     >>> flatten({"b": 1, "a": (2, None)})
     ([2, 1], PyTreeDef({'a': (*, None), 'b': *}))
     """
     try:
         return pytree.flatten(tree, is_leaf)
+    except TreeError:
+        raise
     except ValueError:
         _explain_unsortable(tree, is_leaf)
         raise
@@ -159,6 +162,8 @@ def flatten_with_path(
         if is_leaf is None or is_leaf_takes_path:
             return pytree.flatten_with_path(tree, is_leaf)
         return pytree.flatten_with_path(tree, lambda _path, subtree: is_leaf(subtree))
+    except TreeError:
+        raise
     except ValueError:
         _explain_unsortable(tree, None if is_leaf_takes_path else is_leaf)
         raise

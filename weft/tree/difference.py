@@ -238,7 +238,16 @@ def differences(
 
     left: the first tree or structure; right: the second tree or structure.
     """
-    return list(walk(view(left, is_leaf), view(right, is_leaf), prefix=False))
+    return _listed(left, walk(view(left, is_leaf), view(right, is_leaf), prefix=False))
+
+
+def _listed(tree: Any, found: Iterator[Difference]) -> list[Difference]:
+    """The differences of a tree. Raises TreeError where it is nested too deep to be followed."""
+    try:
+        return list(found)
+    except RecursionError as error:
+        pytree.explain_recursion(tree, error)
+        raise
 
 
 def equality_errors(
@@ -258,4 +267,4 @@ def prefix_errors(
     prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> list[Difference]:
     """The differences that keep `prefix` from being a prefix of `full` (a tree or a structure)."""
-    return list(walk(view(prefix, is_leaf), view(full), prefix=True))
+    return _listed(prefix, walk(view(prefix, is_leaf), view(full), prefix=True))

@@ -7,11 +7,14 @@ on every call of a compiled function takes `flatten` from here, which is the bou
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jaxlib import _jax
 
+from weft.errors import Fix, TreeError
+from weft.native.optional import calls
 from weft.runtime.jaxlib.lazy import pending_nodes
 
 __all__ = [
@@ -81,10 +84,72 @@ registry: Any = PyTreeRegistry()
 registry.__module__ = __name__
 registry.__name__ = "registry"
 
-# flatten(tree, is_leaf=None, /) -> (leaves, treedef); raises ValueError for unsortable keys.
-flatten: Callable[..., tuple[list[Any], PyTreeDef]] = registry.flatten
+
+def explain_recursion(tree: Any, error: BaseException) -> None:
+    """Raises TreeError where a tree is nested too deep to be followed, or contains itself.
+
+    `error` is what jaxlib raised: RecursionError, or SystemError because of one.
+    """
+    if isinstance(error, SystemError) and not isinstance(error.__cause__, RecursionError):
+        return
+    operation, wanted = "tree.flatten", "containers that end in leaves"
+    levels = _levels(tree)
+    if levels is None:
+        message = "the tree contains itself: a container in it is one of those around it"
+        fix = Fix("cycle", "take the container out of itself")
+        raise TreeError(message, operation=operation, wanted=wanted, fix=fix) from error
+    if levels < 100:  # the recursion of a user's own function that takes a container apart
+        return
+    message = "the tree is nested deeper than Python's recursion goes"
+    got, wanted = f"{levels} or more containers inside one another", "fewer"
+    fix = Fix("flatter", "put what is nested side by side, in a list")
+    raise TreeError(message, operation=operation, got=got, wanted=wanted, fix=fix) from error
+
+
+def _levels(tree: Any) -> int | None:
+    """How many containers are inside one another, where it is found out by following the first ones
+    that are too many; None where one is inside itself."""
+    level = flatten_one_level(tree)
+    # The containers around the present place, with what is still to be looked at of each.
+    around, path, most = {id(tree)}, [(tree, iter(level[0] if level else ()))], 0
+    while path and len(path) < 100_000:
+        most = max(most, len(path))
+        for child in path[-1][1]:
+            if id(child) in around:
+                return None
+            level = flatten_one_level(child)
+            if level is not None:
+                around.add(id(child))
+                path.append((child, iter(level[0])))
+                break
+        else:
+            if most > sys.getrecursionlimit():
+                break
+            around.discard(id(path.pop()[0]))
+    return most
+
+
+def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of jaxlib's that flattens, with `explain_recursion`."""
+    if calls is not None:
+        compiled: Callable[..., Any] = calls.guarded(function, explain_recursion)
+        return compiled
+
+    def flatten(tree: Any, *rest: Any) -> Any:
+        try:
+            return function(tree, *rest)
+        except (RecursionError, SystemError) as error:
+            explain_recursion(tree, error)
+            raise
+
+    return flatten
+
+
+# flatten(tree, is_leaf=None, /) -> (leaves, treedef); raises ValueError for unsortable keys, and
+# TreeError for a tree that is nested too deep.
+flatten: Callable[..., tuple[list[Any], PyTreeDef]] = _guarded(registry.flatten)
 # The predicate here takes (path, subtree).
-flatten_with_path: Callable[..., tuple[list[tuple[KeyPath, Any]], PyTreeDef]] = (
+flatten_with_path: Callable[..., tuple[list[tuple[KeyPath, Any]], PyTreeDef]] = _guarded(
     registry.flatten_with_path
 )
 # (children, data) of a node, None for a leaf.
