@@ -37,8 +37,8 @@ VERSION ?=
 ONLY ?=
 REPS ?=
 
-.PHONY: help demo test check smoke test-changed test-code test-fast test-slow test-ecosystem \
-  test-ecosystem-first test-ecosystem-times test-ecosystem-suites \
+.PHONY: help demo test check smoke test-changed test-code test-fast test-slow test-sanitized \
+  test-ecosystem test-ecosystem-first test-ecosystem-times test-ecosystem-suites \
   lint format format-check types size docs site test-site fuzz bench sweep programs growth \
   growth-memory several-bench checkpoint-bench dist dist-check release-notes clean
 .DEFAULT_GOAL := help
@@ -71,6 +71,9 @@ test-fast: $(VENV)/installed-test ## the subset for newer Pythons
 
 test-slow: $(VENV)/installed-test ## the tests that take minutes
 	WEFT_COMPILE_EFFORT=full $(PYTEST) -m slow $(ARGS)
+
+test-sanitized: $(VENV)/installed-test ## tests of calls under AddressSanitizer: 5 minutes
+	$(PY) tools/test_sanitized.py $(ARGS)
 
 test-ecosystem: $(ECO_VENV)/installed ## main jobs of the libraries written for JAX
 	$(ECO_VENV)/bin/python tests/ecosystem/run.py $(if $(ONLY),--only $(ONLY)) $(ARGS)

@@ -1,4 +1,4 @@
-"""Ways to run something, each in a loop that waits for no result, and the memory that a call leaves.
+"""Ways to run something, in loops that wait for no result, and the memory that a call leaves.
 
     python tests/memory_of_calls.py in-use 1000       bytes that are allocated, after few calls
     python tests/memory_of_calls.py resident 1000000  pages of the process, after many

@@ -23,7 +23,7 @@ import weft
 import weft.numpy as jnp
 from weft import config, tree
 from weft.arrays.array import Array
-from weft.dispatch.known_calls import PythonCalls
+from weft.dispatch.known_calls import KnownCalls, PythonCalls
 from weft.errors import DeletedArrayError, WeftError
 from weft.native import optional
 from weft.sharding.current import in_force
@@ -319,6 +319,37 @@ def test_threads_call_one_function_with_different_types():
         thread.start()
     for thread in threads:
         thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("base", [PythonCalls, KnownCalls], ids=["Python", "the one in use"])
+def test_threads_call_a_function_while_another_makes_it_forget(base):
+    tokens = token(6, 1, tuple), token(0, 0, X.signature), token(4, 0, ())
+
+    class Function(base):
+        def _unknown_call(self, args, kwargs):
+            self.learn_call(args, kwargs, (tokens, 1, lambda leaves: leaves[0], (), ()))
+            return args[0]
+
+    function, wrong = Function(), []
+
+    def call():
+        try:
+            for _ in range(4000):
+                assert function(X) is X
+        except Exception as error:
+            wrong.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=call) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            function.forget_calls()
+    finally:
+        sys.setswitchinterval(before)
     assert not wrong
 
 

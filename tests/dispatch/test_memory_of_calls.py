@@ -46,7 +46,7 @@ def left_by_calls(environment, *arguments):
 @pytest.mark.parametrize("environment", PATHS)
 def test_a_call_leaves_no_memory(environment):
     left = left_by_calls(environment, "in-use", "1000")
-    assert {name: bytes for name, bytes in left.items() if bytes > 8} == {}
+    assert {name: each for name, each in left.items() if each > 8} == {}
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_a_call_leaves_no_memory(environment):
 @pytest.mark.parametrize("environment", PATHS)
 def test_a_million_calls_leave_no_memory(environment):
     left = left_by_calls(environment, "resident", "1000000")
-    assert {name: bytes for name, bytes in left.items() if bytes > 0.5} == {}
+    assert {name: each for name, each in left.items() if each > 0.5} == {}
 
 
 def test_profiles_of_memory_name_lines_where_they_are_asked_for():

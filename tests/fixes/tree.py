@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -40,6 +41,13 @@ def pair(flatten=True, unflatten=True):
 def doubled(registered):
     """The leaves of a tree whose class is registered, each times two."""
     return tree.leaves(tree.map(lambda x: 2 * x, registered(1, 2)))
+
+
+def in_itself():
+    """A list that contains itself."""
+    found = [1]
+    found.append(found)
+    return found
 
 
 def twice_registered(times=2):
@@ -82,6 +90,20 @@ TREES = [
         wrong=lambda: tree.leaves({"a": 1, 0: 2}),
         fixed=lambda fix: tree.leaves({"a": 1, "0": 2}),
         value=[2, 1],
+        error=TreeError,
+    ),
+    Fixed(
+        "take the container out of itself",
+        wrong=lambda: tree.leaves(in_itself()),
+        fixed=lambda fix: tree.leaves(in_itself()[:1]),
+        value=[1],
+        error=TreeError,
+    ),
+    Fixed(
+        "put what is nested side by side, in a list",
+        wrong=lambda: tree.leaves(functools.reduce(lambda t, x: (x, t), range(20_000))),
+        fixed=lambda fix: len(tree.leaves([*range(20_000)])),
+        value=20_000,
         error=TreeError,
     ),
     Fixed(

@@ -501,19 +501,20 @@ def prefix_leaves(name: str, prefix: Any, full: Any, is_leaf: IsLeaf = None) -> 
 
 def _count_leaves(prefix: PyTreeDef, full: PyTreeDef, counts: list[int]) -> bool:
     """Appends the number of leaves of `full` under each leaf of `prefix`; False if they differ."""
-    prefix_node = prefix.node_data()
-    if prefix_node is None:
-        counts.append(full.num_leaves)
-        return True
-    full_node = full.node_data()
-    if full_node is None or prefix_node[0] is not full_node[0]:
-        return False
-    if not same_data(prefix_node[1], full_node[1]):
-        return False
-    children, others = prefix.children(), full.children()
-    return len(children) == len(others) and builtins.all(
-        _count_leaves(child, other, counts) for child, other in zip(children, others, strict=True)
-    )
+    rest = [(prefix, full)]  # not by recursion: trees may be as deep as that goes
+    while rest:
+        prefix, full = rest.pop()
+        prefix_node, full_node = prefix.node_data(), full.node_data()
+        if prefix_node is None:
+            counts.append(full.num_leaves)
+            continue
+        if full_node is None or prefix_node[0] is not full_node[0]:
+            return False
+        children, others = prefix.children(), full.children()
+        if len(children) != len(others) or not same_data(prefix_node[1], full_node[1]):
+            return False
+        rest += zip(reversed(children), reversed(others), strict=True)
+    return True
 
 
 def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
