@@ -121,7 +121,8 @@ class Parameter:
 hostile_p = Primitive("hostile")
 hostile_p.def_abstract_eval(lambda x, *, how: x.strong())
 mlir.register_lowering(hostile_p, lambda context, x, *, how: mlir.hlo.add(x, x))
-hostile_p.eager_cache = {}  # as a primitive of weft's own has it, which the compiled module reads
+# As a primitive of weft's own has it: the compiled module reads no other.
+hostile_p.eager_cache = {}
 
 
 ARRAYS = [
@@ -221,7 +222,7 @@ def outcome(call):
     try:
         leaves, structure = tree.flatten(call())
         found = [told(leaf) for leaf in leaves], str(structure)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is compared)
         found = type(error).__name__, str(error).partition("\n  at ")[0]
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
@@ -236,7 +237,7 @@ def functions():
 
 
 def combination(rng, forms):
-    """A call as a description: the number of its function, its arguments by position and by name."""
+    """A call as a description: the number of its function, and its arguments."""
     chosen = [rng.choice(forms) for _ in range(rng.choice([0, 1, 1, 2]))]
     by_name = {"x": rng.choice(forms)} if rng.random() < 0.2 else {}
     number = rng.randrange(3)

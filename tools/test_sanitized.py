@@ -1,5 +1,5 @@
-"""Builds the compiled module of calls with AddressSanitizer and UndefinedBehaviorSanitizer, and runs
-the tests of calls with it: in a copy of the tree, so that what is installed stays as it is.
+"""Runs the tests of calls with the compiled module under AddressSanitizer and
+UndefinedBehaviorSanitizer: in a copy of the tree, so that what is installed stays as it is.
 
     python tools/test_sanitized.py [arguments of pytest]
 

@@ -73,7 +73,8 @@ def doubling():
     primitive = Primitive("doubling")
     primitive.def_abstract_eval(lambda x, *, how: x.strong())
     mlir.register_lowering(primitive, lambda context, x, *, how: mlir.hlo.add(x, x))
-    primitive.eager_cache = {}  # as a primitive of weft's own has it, which the compiled module reads
+    # As a primitive of weft's own has it: the compiled module reads no other.
+    primitive.eager_cache = {}
     kept = Parameter()
     primitive.bind(X, how=kept)
     return primitive, kept
@@ -289,11 +290,11 @@ def test_another_interpreter_does_not_get_the_module():
     if importlib.util.find_spec(interpreters) is None:
         pytest.skip("this Python has no module of interpreters")
     program = (
-        "import {} as interpreters\n"
+        f"import {interpreters} as interpreters\n"
         "from weft.native import _calls\n"
-        "text = '''\n"
+        f"text = '''FILE = {optional.calls.__file__!r}\n"
         "import importlib.machinery, importlib.util\n"
-        "loader = importlib.machinery.ExtensionFileLoader('weft.native._calls', {!r})\n"
+        "loader = importlib.machinery.ExtensionFileLoader('weft.native._calls', FILE)\n"
         "spec = importlib.util.spec_from_loader(loader.name, loader)\n"
         "try:\n"
         "    importlib.util.module_from_spec(spec)\n"
@@ -305,7 +306,7 @@ def test_another_interpreter_does_not_get_the_module():
         "import weft, weft.numpy as jnp\n"
         "function = weft.jit(lambda x: x + 1)\n"
         "print([float(function(jnp.ones(()))) for _ in range(3)])\n"
-    ).format(interpreters, optional.calls.__file__)
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "refused\n[2.0, 2.0, 2.0]\n"

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -335,9 +336,9 @@ def test_threads_call_a_function_while_another_makes_it_forget(base):
 
     def call():
         try:
-            for _ in range(4000):
+            for _ in range(1500):
                 assert function(X) is X
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (whatever it is, the test reports it)
             wrong.append(error)
 
     before = sys.getswitchinterval()
@@ -348,6 +349,7 @@ def test_threads_call_a_function_while_another_makes_it_forget(base):
             thread.start()
         while any(thread.is_alive() for thread in threads):
             function.forget_calls()
+            time.sleep(0)
     finally:
         sys.setswitchinterval(before)
     assert not wrong

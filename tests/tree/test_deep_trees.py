@@ -1,4 +1,4 @@
-"""Trees of many levels, trees that contain themselves, and what an error of a tree leaves behind."""
+"""Trees of many levels, trees that contain themselves, and what their errors leave behind."""
 
 from __future__ import annotations
 
