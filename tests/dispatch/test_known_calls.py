@@ -24,6 +24,7 @@ import weft
 import weft.numpy as jnp
 from weft import config, tree
 from weft.arrays.array import Array
+from weft.dispatch import known_calls
 from weft.dispatch.known_calls import KnownCalls, PythonCalls
 from weft.errors import DeletedArrayError, WeftError
 from weft.native import optional
@@ -336,13 +337,13 @@ def test_threads_call_a_function_while_another_makes_it_forget(base):
 
     def call():
         try:
-            for _ in range(1500):
+            for _ in range(20_000):
                 assert function(X) is X
         except Exception as error:  # noqa: BLE001 (whatever it is, the test reports it)
             wrong.append(error)
 
     before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
+    sys.setswitchinterval(1e-5)
     try:
         threads = [threading.Thread(target=call) for _ in range(3)]
         for thread in threads:
@@ -353,6 +354,32 @@ def test_threads_call_a_function_while_another_makes_it_forget(base):
     finally:
         sys.setswitchinterval(before)
     assert not wrong
+
+
+@pytest.mark.parametrize("at", ["_trace", "_settings", "in_force"])
+def test_a_thread_makes_a_function_forget_while_it_looks_or_learns(at, monkeypatch):
+    """The same with the other thread at its turn in each place where it may have it."""
+    tokens = token(6, 1, tuple), token(0, 0, X.signature), token(4, 0, ())
+
+    class Function(PythonCalls):
+        def _unknown_call(self, args, kwargs):
+            self.learn_call(args, kwargs, (tokens, 1, lambda leaves: leaves[0], (), ()))
+            return args[0]
+
+    function, real = Function(), getattr(known_calls, at)
+
+    def interrupted(*args):
+        thread = threading.Thread(target=function.forget_calls)
+        thread.start()
+        thread.join()
+        return real(*args)
+
+    for _ in range(3):
+        function(X)
+        with monkeypatch.context() as patched:
+            patched.setattr(known_calls, at, interrupted)
+            assert function(X) is X
+            assert function(X) is X
 
 
 def test_a_hundred_signatures_are_all_found():
