@@ -19,6 +19,7 @@ from source_files import nodes
 FLOORS = (
     ("base", "config", "jaxlib"),
     ("errors",),
+    ("pytree",),
     ("dtypes", "sharding", "tree", "stablehlo"),
     ("backends",),
     ("core", "runtime"),
@@ -73,6 +74,7 @@ LAYER_OF = {
     "weft.sharding": "sharding",
     "weft.core": "core",
     # The pytree registry is jaxlib's, so it lives behind the seam and needs nothing else of it.
+    "weft.runtime.jaxlib.pytree": "pytree",
     "weft.runtime.jaxlib": "jaxlib",
     "weft.runtime.stablehlo": "stablehlo",
     "weft.runtime.backends": "backends",
