@@ -36,7 +36,8 @@ static PyObject *guarded_call(PyObject *self, PyObject *const *args, size_t narg
     if (left != NULL)
         *left = before;
     if (PyVectorcall_NARGS(nargsf) && (PyErr_ExceptionMatches(PyExc_RecursionError) ||
-                                       PyErr_ExceptionMatches(PyExc_SystemError)))
+                                       PyErr_ExceptionMatches(PyExc_SystemError) ||
+                                       PyErr_ExceptionMatches(PyExc_ValueError)))
         with_error(guarded->explain, args[0]);
     return NULL;
 }
@@ -67,7 +68,7 @@ PyTypeObject Guarded_Type = {
     .tp_dealloc = (destructor)guarded_dealloc,
 };
 
-/* guarded(function, explain): explain(tree, error) is called with a RecursionError or SystemError, and
+/* guarded(function, explain): explain(tree, error) is called with what may come from a RecursionError, and
    may raise another error. */
 PyObject *guarded(PyObject *Py_UNUSED(module), PyObject *given)
 {

@@ -88,9 +88,9 @@ registry.__name__ = "registry"
 def explain_recursion(tree: Any, error: BaseException) -> None:
     """Raises TreeError where a tree is nested too deep to be followed, or contains itself.
 
-    `error` is what jaxlib raised: RecursionError, or SystemError because of one.
+    `error` is what jaxlib raised: RecursionError, or SystemError or ValueError because of one.
     """
-    if isinstance(error, SystemError) and not isinstance(error.__cause__, RecursionError):
+    if not isinstance(error, RecursionError) and not isinstance(error.__cause__, RecursionError):
         return
     operation, wanted = "tree.flatten", "containers that end in leaves"
     levels = _levels(tree)
@@ -138,7 +138,7 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     def flatten(tree: Any, *rest: Any) -> Any:
         try:
             return function(tree, *rest)
-        except (RecursionError, SystemError) as error:
+        except (RecursionError, SystemError, ValueError) as error:
             explain_recursion(tree, error)
             raise
 
