@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
+from weft.base.exact_keys import exact_key
 from weft.base.marked_lists import marked
 from weft.core.check import checked
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
-from weft.core.parameter_keys import exact_key, parameters_key
+from weft.core.parameter_keys import parameters_key
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
 from weft.interpreters.linearize import Linearized, linearize_jaxpr
