@@ -49,6 +49,7 @@ from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
 from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
+from weft.ops.elementwise.convert import beside_float64
 from weft.ops.structural.memory_kinds import in_memory_p
 from weft.refs.discharge import as_closure, has_references, pure_call
 from weft.runtime import stablehlo
@@ -97,7 +98,7 @@ def checkpoint(
             function, rest = _closing_over(fun, name, static, args, kwargs)
             return checkpoint(function, prevent_cse=prevent_cse, policy=policy)(*rest)
         leaves, in_tree = tree.flatten((given, kwargs))
-        leaves = [user_value(x) for x in leaves]
+        leaves = [user_value(x) for x in beside_float64(leaves)]
 
         def with_static(function: Callable[..., Any], dynamic: Any, keywords: Any) -> Any:
             rest = iter(dynamic)

@@ -68,7 +68,7 @@ from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.loop_layouts import keep_layouts
 from weft.ops.collectives.named_axes import check_silent
 from weft.ops.elementwise.arithmetic import eq, ne
-from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.convert import beside_float64, convert_element_type
 from weft.ops.elementwise.selection import clamp
 from weft.ops.structural.layout_constraint import constraint_equation
 from weft.ops.structural.shape import move_dim
@@ -216,7 +216,7 @@ def bind_branches(
         closed = [as_closure(what, function, operands) for function in functions]
         functions, operands = [function for function, _ in closed], closed[0][1]
     leaves, in_tree = tree.flatten(operands)
-    leaves = [user_value(x) for x in leaves]
+    leaves = [user_value(x) for x in beside_float64(leaves)]
     in_types = [type_of(x) for x in leaves]
     traced = [trace_body(what, f, in_tree, in_types, references=True) for f in functions]
     _check_branches(what, traced, names, functions)

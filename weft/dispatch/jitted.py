@@ -42,6 +42,7 @@ from weft.dispatch.static_arguments import hashable_static
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.ops.elementwise.convert import beside_float64
 from weft.refs.discharge import (
     check_distinct,
     has_references,
@@ -175,12 +176,13 @@ class Jitted(KnownCalls, Generic[P, R_co]):
             known = self._flatten is not None and _trace(None) is None
             if known and not _settings().disable_jit:
                 if self._simple:
-                    leaves, in_tree = self._flatten((args, kwargs))
+                    given, in_tree = self._flatten((args, kwargs))
                     key: Any = in_tree
                 else:
                     static, dynamic = self._split(args, kwargs)
-                    leaves, in_tree = self._flatten(dynamic)
+                    given, in_tree = self._flatten(dynamic)
                     key = (static, in_tree)
+                leaves = beside_float64(given)
                 try:
                     signatures = [
                         x.signature if type(x) is Array else _signature(x) for x in leaves
@@ -191,7 +193,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
                     call = self._calls.get((key, _settings(), in_force(), *signatures))
                 if call is not None:
                     if call.forms < MOST_FORMS:
-                        self._learn(args, kwargs, leaves, call)
+                        self._learn(args, kwargs, given, call)
                     return call.run(leaves)
             return self._general(args, kwargs)
         except Exception as error:
@@ -265,7 +267,8 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         if settings.no_execution and current_trace() is bottom_trace():
             raise no_execution(f"jit of {self._name}")
         static, dynamic = self._split(args, kwargs)
-        leaves, in_tree = tree.flatten(dynamic)
+        given, in_tree = tree.flatten(dynamic)
+        leaves = list(beside_float64(given))
         if current_trace() is not bottom_trace():
             return self._bind(static, leaves, in_tree)
         try:
@@ -284,7 +287,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
                 if self._shares_calls:
                     traces_of(self._function).calls[self._options, key] = call
             self._flatten = pytree.flatten
-            self._learn(args, kwargs, leaves, call)
+            self._learn(args, kwargs, given, call)
         return call.run(arrays)
 
     @property

@@ -1,19 +1,23 @@
-"""Conversions of dtype by value, by bits and by rounding; and `stop_gradient`."""
+"""Conversions of dtype by value, by bits and by rounding; and `stop_gradient`.
+
+`beside_float64` is the rule for values of 64 bits that ask for no dtype."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from weft import dtypes, tree
+from weft import config, dtypes, tree
 from weft.argument_errors import integer_of
-from weft.arrays.array import Array
-from weft.arrays.conversion import unchanged
+from weft.arrays.array import Array, put
+from weft.arrays.conversion import scalar_array, unchanged
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
-from weft.core.types import ArrayType, type_of
+from weft.core.trace import current_variable
+from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.families import floating, unary
@@ -21,10 +25,16 @@ from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "stop_gradient"]
+__all__ = [
+    "beside_float64", "bitcast_convert_type", "convert_element_type", "reduce_precision",
+    "stop_gradient",
+]  # fmt: skip
 
 T = TypeVar("T")
 
+_trace = current_variable.get
+_HOST = (float, complex, np.ndarray, np.generic)
+_WIDE = frozenset({dtypes.float64, dtypes.complex128})
 _CONVERTIBLE = dtypes.ANY | dtypes.NARROW
 
 
@@ -47,6 +57,8 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     found = getattr(operand, "type", None)
     if type(found) is ArrayType and found.dtype == new_dtype and found.weak_type == weak_type:
         return operand
+    if new_dtype in _WIDE and isinstance(operand, _HOST) and _is_wide(operand):
+        operand = _exactly(operand, _trace(None) is None)  # The default width would round it.
     if type(operand) is int and not dtypes.fits(operand, dtypes.default_int()):
         # Not by way of the default width, which does not hold it.
         inexact = new_dtype in dtypes.INEXACT and operand.bit_length() < 1024
@@ -56,6 +68,46 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
             with np.errstate(over="ignore"):
                 operand = new_dtype.type(operand)
     return convert_element_type_p.bind(operand, new_dtype=new_dtype, weak_type=weak_type)
+
+
+def beside_float64(leaves: Sequence[Any]) -> Sequence[Any]:
+    """The leaves that a user passes in one call, where one of them is a float64 or complex128
+    array: NumPy values of 64 bits and Python numbers among them keep their 64 bits.
+
+    So they do beside such an operand in every operation: what asks for nothing has the width of
+    what it meets. Other leaves, and all of them where there is no such array, stay as they are.
+    """
+    if not any(isinstance(x, _HOST) for x in leaves) or config.settings().enable_x64:
+        return leaves
+    if not any(_dtype_of(x) in _WIDE for x in leaves):
+        return leaves
+    eager = _trace(None) is None
+    return [_exactly(x, eager) if isinstance(x, _HOST) and _is_wide(x) else x for x in leaves]
+
+
+def _dtype_of(leaf: Any) -> Any:
+    """The dtype of an array that has it for sure; None for values of NumPy and Python."""
+    return None if isinstance(leaf, _HOST) else getattr(leaf, "dtype", None)
+
+
+def _is_wide(value: Any) -> bool:
+    return value.dtype in _WIDE if isinstance(value, (np.ndarray, np.generic)) else True
+
+
+def _exactly(value: Any, eager: bool) -> Any:
+    """A value of 64 bits as an array of 64 bits; Python numbers stay of weak type."""
+    if isinstance(value, np.ndarray) and value.shape:
+        check_unmasked(value)
+        values = np.asarray(value, value.dtype.newbyteorder("="))
+        return put(values, ArrayType(value.shape, values.dtype))
+    weak = not isinstance(value, (np.ndarray, np.generic))
+    number = np.asarray(value)[()]
+    number = number.astype(number.dtype.newbyteorder("="))
+    of = ArrayType((), number.dtype, weak)
+    if eager:
+        return scalar_array(number, of)
+    # A literal of the program.
+    return convert_element_type_p.bind(number, new_dtype=of.dtype, weak_type=weak)
 
 
 def convert_element_type_type(x: ArrayType, *, new_dtype: Any, weak_type: bool) -> ArrayType:
