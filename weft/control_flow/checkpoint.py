@@ -46,6 +46,7 @@ from weft.interpreters.hoist import hoist_program
 from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
+from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
 from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
@@ -107,6 +108,7 @@ def checkpoint(
 
         types = [type_of(x) for x in leaves]
         traced = trace_body("checkpoint", fun, in_tree, types, with_static, references=True)
+        warn_of_rounded_inputs(f"checkpoint of {name}", traced.jaxpr, leaves)
         # `again` marks a jaxpr that computes something a second time.
         params = {"policy": policy, "prevent_cse": prevent_cse, "again": False}
         call = pure_call(traced.jaxpr, traced.consts)

@@ -56,6 +56,7 @@ from weft.interpreters.one_jaxpr import smaller_equation, split_equation
 from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
 from weft.interpreters.residuals import linearize_sparing
 from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
+from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
 from weft.interpreters.staging import function_name, rebuild
 from weft.interpreters.symbolic_zeros import (
     known_operands,
@@ -220,6 +221,8 @@ def bind_branches(
     in_types = [type_of(x) for x in leaves]
     traced = [trace_body(what, f, in_tree, in_types, references=True) for f in functions]
     _check_branches(what, traced, names, functions)
+    for name, body in zip(names, traced, strict=True):
+        warn_of_rounded_inputs(f"{what}: {name}", body.jaxpr, leaves)
     traced, written = pure_branches(traced)
     jaxprs, consts = _share_consts(traced)
     outs = cond_p.bind(index, *consts, *leaves, branches=jaxprs)

@@ -28,6 +28,7 @@ from weft.errors import (
     api_boundary,
 )
 from weft.interpreters.function_results import check_function, check_results, leaf_paths
+from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.elementwise.arithmetic import add, sub
@@ -152,6 +153,7 @@ def run_loop(
         lambda out_tree: _pair(what, name, out_tree, carry_tree),
     )
     n = len(carry_types)
+    warn_of_rounded_inputs(f"{what} of {name}", body.jaxpr, [*carry_leaves, *x_leaves])
     pure = body.with_references()
     m = n + len(pure.refs)
     loop = Loop(length, bool(reverse), _unroll(what, unroll, length), len(pure.consts), m)

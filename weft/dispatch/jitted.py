@@ -41,6 +41,7 @@ from weft.dispatch.specialization import Specialization
 from weft.dispatch.static_arguments import hashable_static
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
 from weft.interpreters.function_results import check_results
+from weft.interpreters.rounded_inputs import rounded_inputs, warn_of_numbers, warn_of_rounded_inputs
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.ops.elementwise.convert import beside_float64
 from weft.refs.discharge import (
@@ -122,6 +123,17 @@ def _signature(value: Any) -> Any:
 def _operand(value: Any) -> Any:
     """A leaf of the arguments as an operand; references are passed on."""
     return value if type(value) is Ref else user_value(value)
+
+
+def _watched(call: CompiledCall, jaxpr: Jaxpr, name: str) -> Callable[[Sequence[Any]], Any]:
+    """The run of a call some of whose arguments enter float64 in 32 bits: it warns where one of
+    them loses digits."""
+
+    def run(leaves: Sequence[Any]) -> Any:
+        warn_of_rounded_inputs(f"jit of {name}", jaxpr, leaves)
+        return call.run(leaves)
+
+    return run
 
 
 class _Signature:
@@ -355,10 +367,22 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         return call.finish(outs)
 
     def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> CompiledCall:
-        shardings, options = self._shardings, self._options.compiler_options
-        formats = shardings.argument_formats(self._name, static, in_tree)
+        self._shardings.argument_formats(self._name, static, in_tree)
         # Traced first: the error for a shape that cannot be split then names the argument.
         traced = self._traced(static, [x.type for x in arrays], in_tree)
+        given = [*traced.consts, *(None for _ in arrays)]
+        warn_of_rounded_inputs(f"jit of {self._name}", traced.jaxpr, given)
+        warn_of_numbers(f"jit of {self._name}", traced.jaxpr)
+        call = self._compiled(traced, static, arrays, in_tree)
+        rounded = rounded_inputs(traced.jaxpr).inputs.keys()
+        # A later call may pass other values.
+        return call.running_by(_watched(call, traced.jaxpr, self._name)) if rounded else call
+
+    def _compiled(
+        self, traced: TracedBody, static: Any, arrays: list[Array], in_tree: Any
+    ) -> CompiledCall:
+        shardings, options = self._shardings, self._options.compiler_options
+        formats = shardings.argument_formats(self._name, static, in_tree)
         if has_references([*traced.consts, *arrays]):
             return reference_call(self, traced, in_tree, arrays, options)
         if not shardings.said:

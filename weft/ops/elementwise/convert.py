@@ -35,6 +35,7 @@ T = TypeVar("T")
 _trace = current_variable.get
 _HOST = (float, complex, np.ndarray, np.generic)
 _WIDE = frozenset({dtypes.float64, dtypes.complex128})
+_UNSIGNED = {2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 _CONVERTIBLE = dtypes.ANY | dtypes.NARROW
 
 
@@ -134,21 +135,31 @@ def convert_element_type_jvp(
 
 def convert_element_type_lower(context: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
     type = context.in_types[0]
+    if new_dtype == dtypes.bool_ and type.dtype != dtypes.bool_:
+        return _is_not_zero(x, type.shape, type.dtype)
     if type.dtype in dtypes.COMPLEX and new_dtype not in dtypes.COMPLEX:
-        if new_dtype == dtypes.bool_:
-            return stablehlo.compare(x, stablehlo.full(0, type.shape, type.dtype), "NE")
         x = stablehlo.real(x)
     elif new_dtype in dtypes.COMPLEX and type.dtype not in dtypes.COMPLEX:
         part = stablehlo.convert(x, dtypes.to_real(new_dtype))
         zero = stablehlo.full(0, type.shape, dtypes.to_real(new_dtype))
         return stablehlo.complex_(part, zero)
-    elif new_dtype == dtypes.bool_ and type.dtype != dtypes.bool_:
-        dtype = type.dtype
-        if dtype in dtypes.NARROW_INTEGER:  # which XLA does not compare
-            dtype = dtypes.int32
-            x = stablehlo.convert(x, dtype)
-        return stablehlo.compare(x, stablehlo.full(0, type.shape, dtype), "NE")
     return stablehlo.convert(x, new_dtype)
+
+
+def _is_not_zero(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    if dtype in dtypes.COMPLEX:
+        part = dtypes.to_real(dtype)
+        real, imag = (take(x) for take in (stablehlo.real, stablehlo.imag))
+        return stablehlo.or_(_is_not_zero(real, shape, part), _is_not_zero(imag, shape, part))
+    if dtype in dtypes.FLOATING:
+        # By bits, without the sign: CPUs are set to take subnormal numbers for zero.
+        dtype = _UNSIGNED[dtype.itemsize]
+        bits = stablehlo.bitcast_convert(x, dtype)
+        x = stablehlo.shift_left(bits, stablehlo.full(1, shape, dtype))
+    elif dtype in dtypes.NARROW_INTEGER:  # which XLA does not compare
+        dtype = dtypes.int32
+        x = stablehlo.convert(x, dtype)
+    return stablehlo.compare(x, stablehlo.full(0, shape, dtype), "NE")
 
 
 convert_element_type_p: Primitive = primitive(
