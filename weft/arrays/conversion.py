@@ -42,6 +42,8 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
     if found is None or found.is_deleted():
         with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
             found = put(np.asarray(value, type.dtype), type)
+        if value.__class__ is float or value.__class__ is complex:
+            made_in_32_bits(found)
         if value == value:  # NaN is no key
             _scalars[key] = found
             found._remembered = True
@@ -85,7 +87,7 @@ def own_array(value: Any) -> Array:
     if not isinstance(value, _NUMBERS):
         return array_of(value, of)
     made = put(host_values(value, of), of)
-    return made_in_32_bits(made) if isinstance(value, (float, complex)) else made
+    return made_in_32_bits(made) if type(value) in (float, complex) else made
 
 
 def unchanged(operand: Any) -> Any:

@@ -10,7 +10,6 @@ computed from it remember nothing: they have 32 bits because an operation of 32 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from weft import config, dtypes
 from weft.arrays.array import Array
 from weft.base import source as sources
 
-__all__ = ["asked_for_32_bits", "lost_digits", "made_in_32_bits", "warn_of_rounding", "warn_once"]
+__all__ = ["asked_for_32_bits", "lost_digits", "made_in_32_bits", "warn_once"]
 
 _WIDE = frozenset({dtypes.float64, dtypes.complex128})
 _HALVED = frozenset({dtypes.float32, dtypes.complex64})
@@ -60,6 +59,8 @@ def lost_digits(value: Any) -> Any:
         value = inner  # What `vmap` and `jvp` know of a tracer.
     if isinstance(value, (np.ndarray, np.generic, float, complex)):
         given = np.asarray(value)
+        if given.dtype not in _WIDE:
+            return None
         return _first(given.astype(np.complex64 if given.dtype.kind == "c" else np.float32), given)
     found = getattr(value, "_rounding", None)
     if type(value) is not Array or found is None or value.is_deleted():
@@ -79,24 +80,6 @@ def _first(values: np.ndarray[Any, Any], given: Any) -> Any:
         bits = (parts.view(np.uint32) & _LOWEST) != 0
         differs = (bits & np.isfinite(parts)).reshape((*np.shape(values), -1)).any(-1)
     return values[differs].flat[0] if differs.any() else None
-
-
-def warn_of_rounding(operation: str, values: Sequence[Any], dtype: Any) -> None:
-    """Warns of operands that lost digits and that an operation is about to promote to `dtype`."""
-    if dtype not in _WIDE:
-        return
-    for value in values:
-        of = getattr(value, "type", None)
-        lost = lost_digits(value) if getattr(of, "dtype", None) in _HALVED else None
-        if lost is not None:
-            text = (
-                f"{operation} computes in float64 with a value that has been rounded to 32 bits, "
-                f"{lost!s}, since nothing asked for more\n"
-                "  Fix: make it with dtype='float64' (a function of numbers takes "
-                "jnp.float64(2.0)), or set enable_x64; if 32 bits are meant, write "
-                "x.astype('float64')"
-            )
-            warn_once(text, sources.current())
 
 
 def warn_once(text: str, source: sources.Source | None) -> None:

@@ -43,21 +43,26 @@ def rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
     return jaxpr.memoize("rounded inputs", lambda: _rounded_inputs(jaxpr))
 
 
-def warn_of_rounded_inputs(what: str, jaxpr: Jaxpr, values: Sequence[Any]) -> None:
+def warn_of_rounded_inputs(
+    what: str, jaxpr: Jaxpr, values: Sequence[Any], with_line: bool = True
+) -> None:
     """Warns of the last inputs of a jaxpr, where the values given for them lose digits.
 
-    values: For the last inputs, what the user passed.
+    values: For the last inputs, what the user passed. with_line: Whether the line where they enter
+    float64 is the user's.
     """
     found = rounded_inputs(jaxpr).inputs
     first = len(jaxpr.inputs) - len(values)
     for i, source in found.items():
         lost = lost_digits(values[i - first]) if i >= first else None
         if lost is not None:
+            where = f" at {sources.describe(source)}" if with_line else ""
             text = (
-                f"{what}: an argument is rounded to 32 bits since nothing asks for more, to "
-                f"{lost!s}, and enters float64 at {sources.describe(source)}\n"
-                "  Fix: pass jnp.asarray(x, 'float64'), or set enable_x64; if 32 bits are meant, "
-                "pass jnp.asarray(x, 'float32')"
+                f"{what}: an argument has been rounded to 32 bits, to {lost!s}, since nothing "
+                f"asked for more, and enters float64{where}\n"
+                "  Fix: pass jnp.asarray(x, 'float64'), or set enable_x64; of a function of "
+                "numbers, as jnp.sqrt(2.0), pass it jnp.float64(2.0); if 32 bits are meant, pass "
+                "jnp.asarray(x, 'float32')"
             )
             warn_once(text, sources.current())
 

@@ -24,7 +24,6 @@ from weft.argument_errors import (
     refusal,
     unknown_option,
 )
-from weft.arrays.rounding import warn_of_rounding
 from weft.core.trace import Tracer
 from weft.core.types import check_unmasked, type_of, user_value
 from weft.errors import (
@@ -269,7 +268,6 @@ def promoted(operation: str, *values: Any) -> list[Any]:
     except DTypeError as error:
         error.operation = error.operation or operation
         raise
-    warn_of_rounding(operation, values, dtype)
     return [convert_element_type(x, dtype, weak) for x in values]
 
 

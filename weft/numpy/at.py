@@ -48,7 +48,7 @@ from weft.ops.elementwise.arithmetic import add as add_
 from weft.ops.elementwise.arithmetic import div, lt, mul, neg
 from weft.ops.elementwise.arithmetic import max as max_
 from weft.ops.elementwise.arithmetic import min as min_
-from weft.ops.elementwise.convert import stop_gradient
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import iota
 from weft.ops.indexing.dynamic_slicing import dynamic_slice, dynamic_update_slice
@@ -276,6 +276,9 @@ def _value(value: Any, operation: str) -> Any:
 def _prepared(x: Any, value: Any, operation: str) -> tuple[Any, Any]:
     """The value and the dtype to compute in: of `x` for `set`, else promoted and converted back."""
     aval = type_of(x)
+    if operation == "set" and isinstance(value, (np.ndarray, np.inexact)):
+        if value.dtype in dtypes.INEXACT:
+            return convert_element_type(value, aval.dtype), aval.dtype
     dtype = aval.dtype if operation == "set" else _common_dtype(aval, value)
     return number_for(f".at[...].{operation}", value, dtype), dtype
 

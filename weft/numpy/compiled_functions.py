@@ -22,6 +22,7 @@ from weft.core.axes import mesh_axes
 from weft.core.jaxpr import Jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
+from weft.interpreters.rounded_inputs import rounded_inputs, warn_of_rounded_inputs
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.lowering.eval_trace import EvalTrace
 from weft.lowering.executable_cache import ExecutableCache
@@ -55,6 +56,17 @@ class Body(NamedTuple):
 
     jaxpr: Jaxpr
     single: bool
+
+
+def _watched(run: Run, name: str, jaxpr: Jaxpr) -> Run:
+    """The run of a program that promotes operands to float64: it warns of those that lost digits
+    before."""
+
+    def watched(buffers: Sequence[Any], arrays: Sequence[Any]) -> Any:
+        warn_of_rounded_inputs(name, jaxpr, arrays, False)
+        return run(buffers, arrays)
+
+    return watched
 
 
 class CompiledFunction:
@@ -99,6 +111,7 @@ class CompiledFunction:
             # Where the user writes the casts, it matters which operands are constants.
             return self.function(*arrays, **static)
         body = self.body([type_of(x) for x in arrays], static)
+        warn_of_rounded_inputs(self.function.__name__.strip("_"), body.jaxpr, arrays, False)
         if len(body.jaxpr.eqns) <= _FEW:
             return self.function(*arrays, **static)
         return self.bound(body, arrays)
@@ -135,8 +148,10 @@ class CompiledFunction:
         parts = (*static.items(),)
         found = self.calls.find(parts, arrays)
         if found is None:
-            single = self.body([x.type for x in arrays], static).single
-            run = running(self.program(arrays, static), 0 if single else tuple)
+            body = self.body([x.type for x in arrays], static)
+            run = running(self.program(arrays, static), 0 if body.single else tuple)
+            if rounded_inputs(body.jaxpr).inputs:
+                run = _watched(run, self.function.__name__.strip("_"), body.jaxpr)
             found = self.calls.remember(parts, arrays, run)
         return found
 
@@ -156,7 +171,8 @@ class CompiledFunction:
         finally:
             current_variable.reset(token)
         if type(watched) is WatchedTrace:
-            watched.note(self.program(values, static), values, out)
+            rounded = rounded_inputs(self.body([x.type for x in values], static).jaxpr).inputs
+            watched.note(None if rounded else self.program(values, static), values, out)
         return out
 
 

@@ -181,6 +181,8 @@ def _in_dtype(value: Any, dtype: Any) -> Any:
 
 def _numbers(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     """Python numbers as a NumPy array of a dtype. Raises OverflowError where one does not fit."""
+    if isinstance(value, np.generic):
+        return cast_values(np.asarray(value), dtype)
     if dtype.kind in "iu" and isinstance(value, float):
         value = int(value)
     with np.errstate(over="ignore"):
@@ -554,7 +556,8 @@ def _filled(
         raise refusal(DTypeError, message, operation, got, "keys as values, or another dtype=")
     number = isinstance(value, (bool, int, float, complex, np.generic))
     if number and wanted is not None:
-        value = _real_if(value, wanted)
+        if not isinstance(value, np.generic):
+            value = _real_if(value, wanted)
         if wanted in dtypes.INTEGER and isinstance(value, int) and dtypes.keeps_low_bits():
             value = dtypes.low_bits(value, wanted)
         return _constant(shape, _numbers(value, wanted)[()], wanted, weak)

@@ -16,7 +16,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.arrays.array import Array, put
 from weft.arrays.conversion import as_array, scalar_array
-from weft.arrays.rounding import made_in_32_bits, warn_of_rounding
+from weft.arrays.rounding import made_in_32_bits
 from weft.core.array_value import array_values, as_operands
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of, user_value
@@ -55,7 +55,6 @@ _NUMBERS = (bool, int, float, complex)
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 _PYTHON = {"b": bool, "i": int, "u": int, "f": float, "V": float, "c": complex}
 CONTAINERS = frozenset({list, tuple, set, dict})
-_HALVED = frozenset({dtypes.float32, dtypes.complex64})
 _WIDE = frozenset({dtypes.int64, dtypes.uint64, dtypes.float64, dtypes.complex128})
 
 
@@ -260,10 +259,9 @@ class Operation:
             apply = _after_steps(self.name, apply, steps)
         if any(hosts):
             apply = _after_host(apply, hosts)
-        if not any(hasattr(value, "type") for value in values):
-            return lambda *given: made_in_32_bits(apply(*given))
-        widened = dtype in _WIDE and any(of.dtype in _HALVED for of in types)
-        return _watched(self.name, apply, dtype) if widened else apply
+        if any(hasattr(value, "type") for value in values):
+            return apply
+        return lambda *given: made_in_32_bits(apply(*given))  # of numbers and NumPy arrays alone
 
     def _is_of_booleans(self, dtype: Any) -> bool:
         """Whether a setting decides in which dtype the function is computed."""
@@ -357,16 +355,6 @@ def _after_steps(name: str, apply: Apply, steps: list[Unary | None]) -> Apply:
 
     operation.__name__ = name
     return compiled(operation)
-
-
-def _watched(name: str, apply: Apply, dtype: Any) -> Apply:
-    """The operation with a warning where a 64-bit value was rounded before it is promoted."""
-
-    def operation(*values: Any) -> Any:
-        warn_of_rounding(name, values, dtype)
-        return apply(*values)
-
-    return operation
 
 
 def _after_host(apply: Apply, hosts: list[Unary | None]) -> Apply:

@@ -13,6 +13,7 @@ from weft import config, dtypes, tree
 from weft.argument_errors import integer_of
 from weft.arrays.array import Array, put
 from weft.arrays.conversion import scalar_array, unchanged
+from weft.arrays.host_values import cast_values
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
@@ -58,8 +59,10 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     found = getattr(operand, "type", None)
     if type(found) is ArrayType and found.dtype == new_dtype and found.weak_type == weak_type:
         return operand
-    if new_dtype in _WIDE and isinstance(operand, _HOST) and _is_wide(operand):
-        operand = _exactly(operand, _trace(None) is None)  # The default width would round it.
+    if isinstance(operand, _HOST) and new_dtype in _CONVERTIBLE and _has_64_bits(operand):
+        # At once: on the way, the default width would round it, or not hold it.
+        values = cast_values(_native(operand), new_dtype)
+        operand = put(values, ArrayType(values.shape, new_dtype)) if values.shape else values[()]
     if type(operand) is int and not dtypes.fits(operand, dtypes.default_int()):
         # Not by way of the default width, which does not hold it.
         inexact = new_dtype in dtypes.INEXACT and operand.bit_length() < 1024
@@ -92,23 +95,33 @@ def _dtype_of(leaf: Any) -> Any:
 
 
 def _is_wide(value: Any) -> bool:
-    return value.dtype in _WIDE if isinstance(value, (np.ndarray, np.generic)) else True
+    return not isinstance(value, (np.ndarray, np.generic)) or (
+        (value.dtype.kind, value.dtype.itemsize) in (("f", 8), ("c", 16))  # of either byte order
+    )
+
+
+def _has_64_bits(value: Any) -> bool:
+    return _is_wide(value) or (value.dtype.kind in "iu" and value.dtype.itemsize == 8)
+
+
+def _native(value: Any) -> np.ndarray[Any, Any]:
+    """A value of NumPy or Python as a NumPy array of the machine's byte order."""
+    check_unmasked(value)
+    found = np.asarray(value)
+    return np.asarray(found, found.dtype.newbyteorder("="))
 
 
 def _exactly(value: Any, eager: bool) -> Any:
     """A value of 64 bits as an array of 64 bits; Python numbers stay of weak type."""
-    if isinstance(value, np.ndarray) and value.shape:
-        check_unmasked(value)
-        values = np.asarray(value, value.dtype.newbyteorder("="))
-        return put(values, ArrayType(value.shape, values.dtype))
+    values = _native(value)
     weak = not isinstance(value, (np.ndarray, np.generic))
-    number = np.asarray(value)[()]
-    number = number.astype(number.dtype.newbyteorder("="))
-    of = ArrayType((), number.dtype, weak)
+    of = ArrayType(values.shape, values.dtype, weak)
+    if values.shape:
+        return put(values, of)
     if eager:
-        return scalar_array(number, of)
+        return scalar_array(values[()], of)
     # A literal of the program.
-    return convert_element_type_p.bind(number, new_dtype=of.dtype, weak_type=weak)
+    return convert_element_type_p.bind(values[()], new_dtype=of.dtype, weak_type=weak)
 
 
 def convert_element_type_type(x: ArrayType, *, new_dtype: Any, weak_type: bool) -> ArrayType:
