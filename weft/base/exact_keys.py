@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["exact_key"]
+__all__ = ["exact_key", "is_plain"]
 
 _bits = struct.Struct("d").pack
 # The classes whose equal values are the same value.
@@ -57,6 +57,21 @@ def exact_key(value: Any) -> Any:
     if dataclasses.is_dataclass(cls) and cls.__hash__ is not object.__hash__:
         return _of_dataclass(cls, value)
     return cls, value
+
+
+def is_plain(value: Any) -> bool:
+    """Whether Python's equality does for a value, beside others of its class: it holds no number
+    with bits that equality does not see, as 0.0, -0.0 and NaN have."""
+    cls = type(value)
+    if cls in _PLAIN or cls is str or value is None:
+        return True
+    if isinstance(value, (tuple, frozenset)):
+        return all(map(is_plain, value))
+    if isinstance(value, (*_PARTS, np.generic)):
+        return False
+    if dataclasses.is_dataclass(cls):
+        return all(is_plain(getattr(value, field.name)) for field in dataclasses.fields(cls))
+    return True
 
 
 def _elements(value: Any) -> Any:

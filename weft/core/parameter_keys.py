@@ -19,11 +19,11 @@ def parameters_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 class ParameterCache(dict[Any, Any]):
-    """A cache by operand types and parameters, for primitives from outside.
+    """A cache by operand types and parameters: for primitives from outside, and for those of weft
+    whose parameters hold numbers that equality does not tell apart.
 
     A key is a tuple of types or signatures whose last entry is `tuple(params.items())`, where there
-    are parameters. weft's own primitives have plain dictionaries: each of their parameters is
-    always of one class.
+    are parameters.
     """
 
     __slots__ = ()

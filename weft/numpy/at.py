@@ -592,19 +592,16 @@ def _fill(value: Any) -> Any:
 
 @compiled
 def take_with(
-    x: Any, *arrays: Any, plan: IndexPlan, safe: bool, fill: tuple[type, str], **options: Any
+    x: Any, *arrays: Any, plan: IndexPlan, safe: bool, fill: tuple[type, Any], **options: Any
 ) -> Any:
-    """A read with options, as one executable; `fill` is (class, repr) of the fill value."""
-    kind, text = fill
-    value = None if kind is type(None) else kind(text) if kind is not bool else text == "True"
+    """A read with options, as one executable; `fill` is (class, fill value)."""
     y = take_static(x, plan)
-    return gather_by(y, plan, arrays, safe=safe, fill_value=value, **options)
+    return gather_by(y, plan, arrays, safe=safe, fill_value=fill[1], **options)
 
 
 def take(x: Any, encoded: Index, plan: IndexPlan, *, fill_value: Any, **options: Any) -> Any:
     """A read by a plan with the options of `.at[...].get`."""
-    # Equal numbers of different classes, and NaN, would be poor keys: their repr is exact.
-    fill = (type(fill_value), repr(fill_value))
+    fill = (type(fill_value), fill_value)  # 1, 1.0 and True are equal
     value = as_array(x) if is_eager() and not isinstance(x, Array) else x
     return take_with(value, *encoded.arrays, plan=plan, safe=encoded.safe, fill=fill, **options)
 

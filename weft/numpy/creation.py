@@ -172,10 +172,8 @@ def _make(value: Any, dtype: Any) -> Any:
 
 def _in_dtype(value: Any, dtype: Any) -> Any:
     of = type_of(value)
-    if of.dtype == dtype and not of.weak_type:
+    if of.dtype == dtype and not of.weak_type and hasattr(value, "type"):
         return asked_for_32_bits(value)
-    if of.dtype in dtypes.COMPLEX and dtype not in dtypes.COMPLEX and dtype in dtypes.NUMERIC:
-        value = convert_element_type(value, dtypes.to_real(of.dtype))
     return convert_element_type(value, dtype)
 
 
@@ -292,7 +290,7 @@ def _from_numbers(value: Any, leaves: Sequence[Any], dtype: Any) -> Any:
 
 
 def _from_python(value: Any, leaves: Sequence[Any], dtype: Any) -> np.ndarray[Any, Any]:
-    if dtype.kind in "iu" and any(isinstance(leaf, (float, np.floating)) for leaf in leaves):
+    if dtype.kind in "iu" and any(isinstance(leaf, (float, np.inexact)) for leaf in leaves):
         return cast_values(np.asarray(value), dtype)
     with np.errstate(over="ignore"):
         return np.asarray(value, dtype)

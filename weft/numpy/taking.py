@@ -151,7 +151,7 @@ def _static_fill(value: Any) -> Any:
     if value is None:
         return None
     number = value if isinstance(value, (bool, int, float, complex)) else np.asarray(value).item()
-    return repr(number), number
+    return type(number), number  # 1, 1.0 and True are equal
 
 
 @repeated

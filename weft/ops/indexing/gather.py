@@ -159,11 +159,8 @@ def canonical_numbers(numbers: Any, kind: type[N], operation: str) -> N:
 
 
 def _hashable_fill(value: Any) -> Any:
-    """Returns a fill value as a Python number; NaN is always one object, so it can be a key."""
-    if value is None:
-        return None
-    number = np.asarray(value).item()
-    return math.nan if number != number else number
+    """Returns a fill value as a Python number."""
+    return None if value is None else np.asarray(value).item()
 
 
 # ---- rules -----------------------------------------------------------------------------------
