@@ -8,7 +8,6 @@ process without caches, bit by bit. And no cache holds a number in its keys that
 from __future__ import annotations
 
 import functools
-import gc
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,16 +24,11 @@ from weft.core.primitive import Primitive
 from weft.dispatch.jitted import Jitted
 
 X = np.array([-1.5, -0.0, 0.0, 2.0, np.inf], np.float32)
-ZEROS, NANS = (0.0, -0.0, 0.0), (math.nan, -math.nan, float("nan"))
-ONES = (1, 1.0, True, 1.0, 1)
+ZEROS, NANS, ONES = (0.0, -0.0), (math.nan, -math.nan), (1.0, True, 1)
 
 
 def x() -> Any:
     return jnp.asarray(X)
-
-
-def _static(value: Any) -> Any:
-    return weft.jit(lambda x, s: jnp.copysign(x, s) * (2 if s is True else 1), static_argnums=1)
 
 
 _jitted = weft.jit(lambda x, s: jnp.copysign(x, s) / (2 if s is True else 1), static_argnums=1)
@@ -147,16 +141,11 @@ def _keys() -> Iterator[tuple[Any, Any]]:
     for owner in list(program_caches._owners):
         if isinstance(owner, dict) and not any(owner is known for known in KNOWN):
             yield from ((owner, key) for key in owner)
-        if isinstance(owner, Primitive):
-            caches = [owner.eager_cache, owner.type_cache] if type(owner) is Primitive else []
-            # Types do not depend on the bits of numbers.
-            yield from ((owner, key) for key in (caches[0] if caches else ()))
+        if isinstance(owner, Primitive):  # Types do not depend on the bits of numbers.
+            yield from ((owner, key) for key in owner.eager_cache)
         if isinstance(owner, Jitted):
             yield from ((owner, key) for key in (*owner._calls, *owner._traces))
     yield from (("config", key) for key in config._interned)
-    for cached in gc.get_objects():
-        if type(cached) is functools._lru_cache_wrapper:
-            continue  # Their arguments are integers, texts and types: see the test below.
 
 
 def _numbers_in(key: Any) -> Iterator[Any]:
