@@ -101,23 +101,25 @@ CASTS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "vmap": lambda x, v, d: weft.vmap(lambda y: y.astype(d))(x),
     "scalars": lambda x, v, d: jnp.stack([jnp.full((), y, d) for y in v]),
 }
-SLOW = {"scalars", "sum", "cumsum", "set at indices", "stack", "concatenate", "vmap"}
+# These compile a program for each pair: from a few dtypes, and with a few values.
+SLOW = ("scalars", "sum", "cumsum", "set at indices", "stack", "concatenate", "vmap")
+FEW = [np.dtype(name) for name in ("int32", "uint8", "float32", "complex64")]
+ROWS = [(name, dtype) for name in CASTS for dtype in (FEW if name in SLOW else DTYPES)]
 
 
-@pytest.mark.parametrize("name", CASTS)
-@pytest.mark.parametrize("source", DTYPES, ids=str)
+@pytest.mark.parametrize(("name", "source"), ROWS, ids=lambda part: str(part))
 def test_casts(name: str, source: np.dtype[Any]) -> None:
     values = values_of(source)
-    if name in SLOW:  # the others have looked at all of them
+    if name in SLOW:
         values = values[:: max(1, len(values) // 16)]
     x = jnp.asarray(values, source)
     for dtype in DTYPES:
         if name in ("sum", "cumsum") and dtype.kind in "biu" and dtype.itemsize < 4:
             continue
-        want = expected(values, dtype)
-        if name in ("sum", "cumsum"):
-            want = want + np.zeros_like(want)  # a sum of one zero has no sign
-        check(CASTS[name](x, values, dtype), want, values)
+        want, found = expected(values, dtype), np.asarray(CASTS[name](x, values, dtype))
+        if name in ("sum", "cumsum"):  # whose zeros have any sign
+            want, found = (y + np.zeros_like(want) for y in (want, found))
+        check(found, want, values)
 
 
 @pytest.mark.parametrize("source", DTYPES, ids=str)
@@ -158,7 +160,5 @@ def test_what_is_not_zero_is_true(name: str, source: np.dtype[Any]) -> None:
     values = values_of(source)
     if source.kind in "fcV" and name in ("astype", "jit", "array"):
         least = np.array([5e-324, 1e-45, 6e-8], np.float64).astype(source)
-        values = np.concatenate(
-            [values, least, -least, 1j * least if source.kind == "c" else least]
-        )
+        values = np.concatenate([values, least, -least])
     np.testing.assert_array_equal(TRUTHS[name](jnp.asarray(values, source)), values != 0)
