@@ -112,4 +112,5 @@ def array_of(value: Any, of: ArrayType) -> Array:
         return as_array(array_of_value(value))
     array = host_values(value, of)
     made = put(array, of, copy=array is value)
-    return made if array is value else made_in_32_bits(made, value)
+    wide = array is not value and isinstance(value, np.ndarray) and value.dtype.itemsize > 4
+    return made_in_32_bits(made, value) if wide else made

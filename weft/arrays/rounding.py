@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from weft import config, dtypes
+from weft import dtypes
 from weft.arrays.array import Array
 from weft.base import source as sources
 
-__all__ = ["asked_for_32_bits", "lost_digits", "made_in_32_bits", "warn_once"]
+__all__ = ["asked_for_32_bits", "lost_digits", "made_in_32_bits", "mark", "warn_once"]
 
 _WIDE = frozenset({dtypes.float64, dtypes.complex128})
 _HALVED = frozenset({dtypes.float32, dtypes.complex64})
@@ -36,10 +36,14 @@ def made_in_32_bits(made: Any, given: Any = None) -> Any:
     array that it was made of.
     """
     if type(made) is Array and made.type.dtype in _HALVED:
-        settings = config.settings()
-        if not settings.enable_x64 and settings.dtype_rule == "weft":
-            plain = isinstance(given, np.ndarray) and given.dtype in _WIDE
-            made._rounding = weakref.ref(given) if plain else _nothing
+        made._rounding = _nothing if given is None else weakref.ref(given)
+    return made
+
+
+def mark(made: Array) -> Array:
+    """Marks an array that has 32 bits because that is the default width, where it is of floats."""
+    if made.type.dtype in _HALVED:
+        made._rounding = _nothing
     return made
 
 

@@ -40,6 +40,8 @@ def exact_key(value: Any) -> Any:
     """The key of a value: its class and its bits. The hash of the key raises TypeError where a part
     of the value has no hash."""
     cls = type(value)
+    if cls is float:
+        return cls, _bits(value)
     if cls is str or value is None:
         return value
     if cls in _PLAIN:

@@ -60,7 +60,7 @@ class Body(NamedTuple):
 
 
 def _exact(static: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple([(name, exact_key(value)) for name, value in static.items()])
+    return (*static, *map(exact_key, static.values()))
 
 
 def _watched(run: Run, name: str, jaxpr: Jaxpr) -> Run:

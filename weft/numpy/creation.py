@@ -275,7 +275,8 @@ def _from_numbers(value: Any, leaves: Sequence[Any], dtype: Any) -> Any:
         else:
             pairs = {_pair_of(leaf) for leaf in leaves}
             dtype, _ = dtypes.promote(*pairs)
-        return made_in_32_bits(_from_numbers(value, leaves, dtype))
+        made = _from_numbers(value, leaves, dtype)
+        return made if any(isinstance(x, np.generic) for x in leaves) else made_in_32_bits(made)
     try:
         made = _from_python(value, leaves, dtype)
     except OverflowError as error:

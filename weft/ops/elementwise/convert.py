@@ -81,9 +81,12 @@ def beside_float64(leaves: Sequence[Any]) -> Sequence[Any]:
     So they do beside such an operand in every operation: what asks for nothing has the width of
     what it meets. Other leaves, and all of them where there is no such array, stay as they are.
     """
-    if not any(isinstance(x, _HOST) for x in leaves) or config.settings().enable_x64:
+    for x in leaves:
+        if type(x) is not Array:
+            break
+    else:
         return leaves
-    if not any(_dtype_of(x) in _WIDE for x in leaves):
+    if not any(_dtype_of(x) in _WIDE for x in leaves) or config.settings().enable_x64:
         return leaves
     eager = _trace(None) is None
     return [_exactly(x, eager) if isinstance(x, _HOST) and _is_wide(x) else x for x in leaves]
