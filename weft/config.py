@@ -20,6 +20,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from weft.base.exact_keys import exact_key
+
 __all__ = [
     "HostSettings", "Settings", "debug_infs", "debug_key_reuse", "debug_nans", "enable_x64",
     "host_settings", "lenient", "override", "parse_flags_with_absl", "read", "settings", "update",
@@ -209,9 +211,11 @@ _FIELDS = {
     field.name: field for cls in (Settings, HostSettings) for field in dataclasses.fields(cls)
 }
 _OF_HOST = frozenset(field.name for field in dataclasses.fields(HostSettings))
+# Fields with values that users choose freely: these may be equal and differ, as 1 and True do.
+_FREE = ("user_contexts", "of_jax")
 _T = TypeVar("_T", Settings, HostSettings)
 _values = {
-    cls: operator.attrgetter(*[field.name for field in dataclasses.fields(cls)])
+    cls: operator.attrgetter(*[f.name for f in dataclasses.fields(cls) if f.name not in _FREE])
     for cls in (Settings, HostSettings)
 }
 _interned: dict[Any, Any] = {}
@@ -224,7 +228,8 @@ operations_vary = False
 
 def _intern(value: _T) -> _T:
     global operations_vary
-    key = _values[type(value)](value)
+    free = value.user_contexts if type(value) is Settings else value.of_jax
+    key = (_values[type(value)](value), exact_key(free))
     with _lock:
         if type(value) is Settings:
             operations_vary = operations_vary or value.of_operations != ("full", None, "call")

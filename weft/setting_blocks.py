@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft import config
+from weft.base.exact_keys import exact_key
 
 __all__ = [
     "UserContext", "allow_f16_reductions", "array_garbage_collection_guard", "auto_pcast",
@@ -418,7 +419,8 @@ class UserContext:
     def __call__(self, new_value: Any) -> Iterator[None]:
         """A `with` block in which the context has this value, which must be hashable."""
         others = [pair for pair in config.settings().user_contexts if pair[0] is not self]
-        mine = [(self, new_value)] if new_value != self._default else []
+        is_default = exact_key(new_value) == exact_key(self._default)
+        mine = [] if is_default else [(self, new_value)]
         with config.override(user_contexts=(*others, *mine)):
             yield
 

@@ -16,7 +16,7 @@ from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError
 from weft.interpreters.staging import function_name
-from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.convert import beside_float64, convert_element_type
 from weft.refs.reference import Ref, unread
 
 __all__ = [
@@ -90,7 +90,8 @@ def operands(values: Any, what: str) -> tuple[list[Any], Any]:
     leaves, structure = tree.flatten(values)
     if all(type(x) is Array for x in leaves):
         return leaves, structure
-    paths = tree.leaves_with_path(values)
+    leaves = beside_float64(leaves)
+    paths = tree.leaves_with_path(structure.unflatten(leaves))
     found = [operand(x, what, path) for path, x in paths]
     return [x if isinstance(x, (Array, Tracer)) else as_array(x) for x in found], structure
 

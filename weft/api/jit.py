@@ -25,6 +25,7 @@ from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary, instal
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.lowering.result_layouts import known_formats
+from weft.ops.elementwise.convert import beside_float64
 from weft.refs.reference import Ref, with_staged
 from weft.runtime import client
 from weft.tracing.argument_names import argument_names
@@ -286,6 +287,7 @@ def make_jaxpr(
     def traced(*args: Any, **kwargs: Any) -> Any:
         dynamic = tuple(None if i in numbers else x for i, x in enumerate(args))
         leaves, in_tree = tree.flatten((dynamic, kwargs))
+        leaves = list(beside_float64(leaves))
         out_trees: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:

@@ -25,6 +25,7 @@ from weft.dispatch.jitted import Jitted
 from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
+from weft.ops.elementwise.convert import beside_float64
 from weft.ops.structural.shape import expand_dims, move_dim, squeeze
 from weft.ops.structural.sharding_constraint import with_sharding_constraint
 from weft.runtime import client
@@ -186,6 +187,7 @@ class _Mapped:
             raise WeftValueError(message, operation="pmap", got=got, wanted=wanted, fix=fix)
         inputs = (self._without_static(args), kwargs)
         leaves, structure = tree.flatten(inputs)
+        leaves = list(beside_float64(leaves))
         values = [user_value(x) for x in leaves]
         dims, size = mapped_axes(
             "pmap", self.function, self.in_axes, inputs, values, self.axis_size

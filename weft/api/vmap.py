@@ -30,6 +30,7 @@ from weft.interpreters.vmappable import (
     vmappables,
     whole,
 )
+from weft.ops.elementwise.convert import beside_float64
 from weft.ops.structural.shape import move_dim
 from weft.refs.discharge import array_in, boxed_call, has_references
 from weft.refs.reference import Ref, new_ref
@@ -169,7 +170,7 @@ def vmap(
         if has_references(leaves):
             how = (axis_name, axis_size, spmd_axis_name)
             return _over_references(fun, in_axes, out_axes, how, leaves, in_tree)
-        leaves = [user_value(x) for x in leaves]
+        leaves = [user_value(x) for x in beside_float64(leaves)]
         dims, size = mapped_axes("vmap", fun, in_axes, given, leaves, axis_size)
         specs = {i: dims[i] for i, x in enumerate(leaves) if type(x) is VmappableValue}
         dims = [None if i in specs else dim for i, dim in enumerate(dims)] if specs else dims

@@ -12,6 +12,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.arrays.array import Array, put
 from weft.arrays.host_values import host_values
+from weft.arrays.rounding import made_in_32_bits
 from weft.arrays.transfers import guard
 from weft.arrays.uncommitted import default_place
 from weft.base.program_caches import BoundedCache
@@ -41,6 +42,8 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
     if found is None or found.is_deleted():
         with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
             found = put(np.asarray(value, type.dtype), type)
+        if value.__class__ is float or value.__class__ is complex:
+            made_in_32_bits(found)
         if value == value:  # NaN is no key
             _scalars[key] = found
             found._remembered = True
@@ -81,7 +84,10 @@ def as_array(value: Any) -> Array:
 def own_array(value: Any) -> Array:
     """A number or NumPy array as an array that is no other's: its user may delete or donate it."""
     of = type_of(value)
-    return put(host_values(value, of), of) if isinstance(value, _NUMBERS) else array_of(value, of)
+    if not isinstance(value, _NUMBERS):
+        return array_of(value, of)
+    made = put(host_values(value, of), of)
+    return made_in_32_bits(made) if type(value) in (float, complex) else made
 
 
 def unchanged(operand: Any) -> Any:
@@ -105,4 +111,6 @@ def array_of(value: Any, of: ArrayType) -> Array:
     if type(value) in array_values:
         return as_array(array_of_value(value))
     array = host_values(value, of)
-    return put(array, of, copy=array is value)
+    made = put(array, of, copy=array is value)
+    wide = array is not value and isinstance(value, np.ndarray) and value.dtype.itemsize > 4
+    return made_in_32_bits(made, value) if wide else made

@@ -12,7 +12,7 @@ from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType
 from weft.errors import WeftTypeError
 
-__all__ = ["host_values"]
+__all__ = ["cast_values", "host_values"]
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 
@@ -35,6 +35,31 @@ def host_values(value: Any, of: ArrayType) -> np.ndarray[Any, Any]:
         with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
             return np.asarray(value, of.dtype)
     return _narrow(np.asarray(value), of.dtype)
+
+
+def cast_values(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array in another dtype, as `convert_element_type` converts an array to it.
+
+    Complex numbers lose their imaginary part in a real dtype; booleans say what is not zero; a
+    number beyond the range of an integer dtype becomes the nearest end of it, and NaN zero, where
+    NumPy leaves it to the processor. Integers keep their low bits.
+    """
+    if value.dtype == dtype:
+        return value
+    kind = value.dtype.kind
+    with np.errstate(all="ignore"):
+        if dtype == np.bool_:
+            return value != 0
+        if kind == "c" and dtype not in dtypes.COMPLEX:
+            value, kind = value.real, "f"
+        if kind not in "fV" or dtype not in dtypes.INTEGER:
+            return value.astype(dtype)
+        info = np.iinfo(dtype)
+        whole = np.trunc(value.astype(np.float64))
+        high, low = whole >= float(info.max) + (dtype.itemsize < 8), whole < float(info.min)
+        found = np.where(high | low | np.isnan(whole), 0, whole).astype(dtype)
+        found[high], found[low] = info.max, info.min
+        return found
 
 
 def _narrow(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:

@@ -23,8 +23,8 @@ __all__ = [
     "Location", "Scope", "Source", "backward", "called", "current", "describe", "differentiated",
     "entered_scope", "here", "in_backward_pass", "inserted_cast", "is_library_file", "joined",
     "locate", "made_by", "new_program", "override", "placed", "register_internal",
-    "register_internal_file", "scope_of", "tangent_of", "user_frames", "warn", "with_metadata",
-    "without_scope",
+    "register_internal_file", "scope_of", "tangent_of", "user_frames", "warn", "warn_at",
+    "with_metadata", "without_scope",
 ]  # fmt: skip
 
 
@@ -484,7 +484,17 @@ def warn(text: str) -> None:
     Args:
         text: The message.
     """
-    place = locate(current())
+    warn_at(text, current())
+
+
+def warn_at(text: str, source: Source | None) -> None:
+    """Warns (UserWarning) at a line of the user's.
+
+    Args:
+        text: The message.
+        source: The capture of the line; None if it is not known.
+    """
+    place = locate(source)
     file, line = (place.file, place.line) if place is not None else ("<unknown>", 1)
     warnings.warn_explicit(text, UserWarning, file, line)
 

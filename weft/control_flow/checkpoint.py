@@ -46,9 +46,11 @@ from weft.interpreters.hoist import hoist_program
 from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
+from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
 from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
+from weft.ops.elementwise.convert import beside_float64
 from weft.ops.structural.memory_kinds import in_memory_p
 from weft.refs.discharge import as_closure, has_references, pure_call
 from weft.runtime import stablehlo
@@ -97,7 +99,7 @@ def checkpoint(
             function, rest = _closing_over(fun, name, static, args, kwargs)
             return checkpoint(function, prevent_cse=prevent_cse, policy=policy)(*rest)
         leaves, in_tree = tree.flatten((given, kwargs))
-        leaves = [user_value(x) for x in leaves]
+        leaves = [user_value(x) for x in beside_float64(leaves)]
 
         def with_static(function: Callable[..., Any], dynamic: Any, keywords: Any) -> Any:
             rest = iter(dynamic)
@@ -106,6 +108,7 @@ def checkpoint(
 
         types = [type_of(x) for x in leaves]
         traced = trace_body("checkpoint", fun, in_tree, types, with_static, references=True)
+        warn_of_rounded_inputs(f"checkpoint of {name}", traced.jaxpr, leaves)
         # `again` marks a jaxpr that computes something a second time.
         params = {"policy": policy, "prevent_cse": prevent_cse, "again": False}
         call = pure_call(traced.jaxpr, traced.consts)

@@ -56,6 +56,7 @@ from weft.interpreters.one_jaxpr import smaller_equation, split_equation
 from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
 from weft.interpreters.residuals import linearize_sparing
 from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
+from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
 from weft.interpreters.staging import function_name, rebuild
 from weft.interpreters.symbolic_zeros import (
     known_operands,
@@ -68,7 +69,7 @@ from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.loop_layouts import keep_layouts
 from weft.ops.collectives.named_axes import check_silent
 from weft.ops.elementwise.arithmetic import eq, ne
-from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.convert import beside_float64, convert_element_type
 from weft.ops.elementwise.selection import clamp
 from weft.ops.structural.layout_constraint import constraint_equation
 from weft.ops.structural.shape import move_dim
@@ -216,10 +217,12 @@ def bind_branches(
         closed = [as_closure(what, function, operands) for function in functions]
         functions, operands = [function for function, _ in closed], closed[0][1]
     leaves, in_tree = tree.flatten(operands)
-    leaves = [user_value(x) for x in leaves]
+    leaves = [user_value(x) for x in beside_float64(leaves)]
     in_types = [type_of(x) for x in leaves]
     traced = [trace_body(what, f, in_tree, in_types, references=True) for f in functions]
     _check_branches(what, traced, names, functions)
+    for name, body in zip(names, traced, strict=True):
+        warn_of_rounded_inputs(f"{what}: {name}", body.jaxpr, leaves)
     traced, written = pure_branches(traced)
     jaxprs, consts = _share_consts(traced)
     outs = cond_p.bind(index, *consts, *leaves, branches=jaxprs)

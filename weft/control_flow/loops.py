@@ -28,9 +28,11 @@ from weft.errors import (
     api_boundary,
 )
 from weft.interpreters.function_results import check_function, check_results, leaf_paths
+from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.elementwise.arithmetic import add, sub
+from weft.ops.elementwise.convert import beside_float64
 from weft.ops.indexing.creation import iota
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
@@ -129,6 +131,8 @@ def run_loop(
     name = check_function(what, f)
     if has_references(tree.leaves(xs)):
         return _scan_references(what, f, init, xs, length, reverse, unroll, teller)
+    leaves, structure = tree.flatten((init, xs))
+    init, xs = structure.unflatten(beside_float64(leaves))
     carry_leaves, carry_types, carry_tree = typed_leaves(what, name, "init", init)
     x_leaves, x_types, x_tree = typed_leaves(what, name, "xs", xs)
     length = _length(what, name, xs, x_types, length)
@@ -149,6 +153,7 @@ def run_loop(
         lambda out_tree: _pair(what, name, out_tree, carry_tree),
     )
     n = len(carry_types)
+    warn_of_rounded_inputs(f"{what} of {name}", body.jaxpr, [*carry_leaves, *x_leaves])
     pure = body.with_references()
     m = n + len(pure.refs)
     loop = Loop(length, bool(reverse), _unroll(what, unroll, length), len(pure.consts), m)
@@ -207,7 +212,7 @@ def typed_leaves(
     """Returns the leaves of a tree, their types, and its structure. Raises WeftTypeError naming a
     leaf that is no array."""
     leaves, structure = tree.flatten(value)
-    leaves = [user_value(x) for x in leaves]
+    leaves = [user_value(x) for x in beside_float64(leaves)]
     types = []
     for i, leaf in enumerate(leaves):
         try:

@@ -64,6 +64,7 @@ from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.one_jaxpr import smaller_equation
 from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
 from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
+from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
 from weft.interpreters.staging import function_name, rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.vmap import vmap_jaxpr
@@ -153,6 +154,7 @@ def run_while_loop(
     in_tree = tree.treedef_tuple((carry_tree,))
     condition = trace_body(what, cond_fun, in_tree, body.carry_types, references=True)
     _check_condition(function_name(cond_fun), condition)
+    warn_of_rounded_inputs(f"{what} of {name}", body.jaxpr, leaves)
     pure = body.with_references()
     test, consts = _test_with_references(function_name(cond_fun), condition, pure)
     carry = [*body.start(leaves), *pure.arrays()]

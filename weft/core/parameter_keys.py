@@ -1,22 +1,15 @@
-"""Cache keys of parameters: equal only where the jaxprs and executables made for them are.
-
-Python's own equality is too wide for that, since 1, 1.0 and True are equal and so are 0.0 and -0.0;
-and too narrow, since no NaN is equal to itself and no lambda to the next one.
-"""
+"""Caches by parameters of equations, under exact keys: see `weft.base.exact_keys`."""
 
 from __future__ import annotations
 
-import dataclasses
 import operator
-import struct
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
+from weft.base.exact_keys import exact_key
 
-__all__ = ["ParameterCache", "exact_key", "parameters_key"]
+__all__ = ["ParameterCache", "parameters_key"]
 
-_bits = struct.Struct("d").pack
 _NAME = operator.itemgetter(0)
 
 
@@ -25,33 +18,12 @@ def parameters_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(sorted(((name, exact_key(value)) for name, value in params.items()), key=_NAME))
 
 
-def exact_key(value: Any) -> Any:
-    """The key of a value: its class and content; functions count by identity."""
-    cls = type(value)
-    if cls is str or value is None:
-        return value
-    if cls is float:
-        return (cls, _bits(value))
-    if cls is complex:
-        return (cls, _bits(value.real), _bits(value.imag))
-    if isinstance(value, tuple):
-        return (cls, *map(exact_key, value))
-    if cls is frozenset:
-        return (cls, frozenset(map(exact_key, value)))
-    if isinstance(value, np.generic):
-        return (cls, value.dtype, value.tobytes())
-    if dataclasses.is_dataclass(cls) and cls.__hash__ is not object.__hash__:
-        held = [getattr(value, field.name) for field in dataclasses.fields(cls) if field.compare]
-        return (cls, value, *map(exact_key, held))
-    return (cls, value)
-
-
 class ParameterCache(dict[Any, Any]):
-    """A cache by operand types and parameters, for primitives from outside.
+    """A cache by operand types and parameters: for primitives from outside, and for those of weft
+    whose parameters hold numbers that equality does not tell apart.
 
     A key is a tuple of types or signatures whose last entry is `tuple(params.items())`, where there
-    are parameters. weft's own primitives have plain dictionaries: each of their parameters is
-    always of one class.
+    are parameters.
     """
 
     __slots__ = ()

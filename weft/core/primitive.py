@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from weft.base.exact_keys import is_plain
 from weft.base.program_caches import holds_programs
 from weft.base.util import Immutable
 from weft.core import rules
@@ -23,10 +24,12 @@ class Primitive(Immutable):
     """An operation that traces interpret. The tables of `core.rules` hold its rules.
 
     `type_cache` has the results of the type rule, `eager_cache` the executables of one operation:
-    both are keyed by operand types and parameters. A primitive that holds jaxprs turns `memoise`
-    off, since the cache would keep them alive. `neutral` has parameters of JAX's primitive of this
-    name that weft's has not, with the values that ask for nothing: `bind` takes these, and
-    interpreters written for JAX see them.
+    both are keyed by operand types and parameters, which are each of one class for weft's own
+    primitives. Equal parameters of one class are the same unless they are numbers with bits that
+    equality does not see: from the first such parameter on, the keys of executables are exact. A
+    primitive that holds jaxprs turns `memoise` off, since the cache would keep them alive.
+    `neutral` has parameters of JAX's primitive of this name that weft's has not, with the values
+    that ask for nothing: `bind` takes these, and interpreters written for JAX see them.
 
     Args:
         name: What the operation is called in jaxprs and messages.
@@ -63,6 +66,15 @@ class Primitive(Immutable):
     def forget_programs(self) -> None:
         """Drops the executables of this operation alone."""
         self.eager_cache.clear()
+
+    def executables(self, params: Mapping[str, Any]) -> dict[Any, Any]:
+        """The cache to keep an executable for these parameters in, or to look for it."""
+        if type(self.eager_cache) is dict and not all(map(is_plain, params.values())):
+            exact = ParameterCache()
+            for key, program in self.eager_cache.items():
+                exact[key] = program
+            self.eager_cache = exact
+        return self.eager_cache
 
     # `self` is positional only: a parameter may have any name.
     def bind(self, /, *args: Any, **params: Any) -> Any:

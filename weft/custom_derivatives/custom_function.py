@@ -38,7 +38,7 @@ from weft.errors import (
 )
 from weft.interpreters.function_results import check_function, check_results
 from weft.interpreters.staging import function_name
-from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.convert import beside_float64, convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.ops.structural.tangents import zeros
 from weft.refs.discharge import has_references
@@ -274,6 +274,7 @@ class CustomFunction(PositionalFunction[P, R]):
         full = self._positional(args, kwargs)
         places, given = self._split(full)
         leaves, in_tree = tree.flatten(given)
+        leaves = list(beside_float64(leaves))
         for i, leaf in enumerate(leaves):
             if type(leaf) is not Array and type(leaf) is not Ref:
                 leaves[i] = self._operand(leaf, i, places, in_tree)

@@ -37,6 +37,7 @@ from weft.errors import (
     trim,
 )
 from weft.lowering.executables import LoweredProgram, device_for
+from weft.ops.elementwise.convert import beside_float64
 from weft.runtime import pytree
 from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
 
@@ -120,13 +121,14 @@ class Compiled(KnownCalls, Stage):
         try:
             if self._static:
                 args, kwargs = self._without_static(args, kwargs)
-            leaves, in_tree = self._flatten((args, kwargs))
+            given, in_tree = self._flatten((args, kwargs))
             if in_tree == self._tree:
+                leaves = beside_float64(given)
                 signatures = [x.signature if type(x) is Array else _kind(x) for x in leaves]
                 found = self._ready.get(tuple(signatures))
                 if found is not None:
                     if not self._static and found.forms < MOST_FORMS:
-                        learn(self, args, kwargs, (), leaves, found)
+                        learn(self, args, kwargs, (), given, found)
                     return found.run(leaves)
             return self._first_call(args, kwargs)
         except Exception as error:
@@ -158,7 +160,7 @@ class Compiled(KnownCalls, Stage):
         call = self._call
         given = (args, kwargs)
         check_structure(call.name, call.function._function, given, self._tree, call.positions)
-        leaves = tree.leaves(given)
+        leaves = list(beside_float64(tree.leaves(given)))
         found = mismatches(leaves, call.types, self._places, self._layouts, call.names, call.name)
         relayout = call.function._options.relayout
         if relayout != "error":

@@ -41,7 +41,9 @@ from weft.dispatch.specialization import Specialization
 from weft.dispatch.static_arguments import hashable_static
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
 from weft.interpreters.function_results import check_results
+from weft.interpreters.rounded_inputs import rounded_inputs, warn_of_numbers, warn_of_rounded_inputs
 from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.ops.elementwise.convert import beside_float64
 from weft.refs.discharge import (
     check_distinct,
     has_references,
@@ -123,6 +125,17 @@ def _operand(value: Any) -> Any:
     return value if type(value) is Ref else user_value(value)
 
 
+def _watched(call: CompiledCall, jaxpr: Jaxpr, name: str) -> Callable[[Sequence[Any]], Any]:
+    """The run of a call some of whose arguments enter float64 in 32 bits: it warns where one of
+    them loses digits."""
+
+    def run(leaves: Sequence[Any]) -> Any:
+        warn_of_rounded_inputs(f"jit of {name}", jaxpr, leaves)
+        return call.run(leaves)
+
+    return run
+
+
 class _Signature:
     """The signature of the function that an object wraps; its class has its own."""
 
@@ -175,12 +188,13 @@ class Jitted(KnownCalls, Generic[P, R_co]):
             known = self._flatten is not None and _trace(None) is None
             if known and not _settings().disable_jit:
                 if self._simple:
-                    leaves, in_tree = self._flatten((args, kwargs))
+                    given, in_tree = self._flatten((args, kwargs))
                     key: Any = in_tree
                 else:
                     static, dynamic = self._split(args, kwargs)
-                    leaves, in_tree = self._flatten(dynamic)
+                    given, in_tree = self._flatten(dynamic)
                     key = (static, in_tree)
+                leaves = beside_float64(given)
                 try:
                     signatures = [
                         x.signature if type(x) is Array else _signature(x) for x in leaves
@@ -191,7 +205,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
                     call = self._calls.get((key, _settings(), in_force(), *signatures))
                 if call is not None:
                     if call.forms < MOST_FORMS:
-                        self._learn(args, kwargs, leaves, call)
+                        self._learn(args, kwargs, given, call)
                     return call.run(leaves)
             return self._general(args, kwargs)
         except Exception as error:
@@ -265,7 +279,8 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         if settings.no_execution and current_trace() is bottom_trace():
             raise no_execution(f"jit of {self._name}")
         static, dynamic = self._split(args, kwargs)
-        leaves, in_tree = tree.flatten(dynamic)
+        given, in_tree = tree.flatten(dynamic)
+        leaves = list(beside_float64(given))
         if current_trace() is not bottom_trace():
             return self._bind(static, leaves, in_tree)
         try:
@@ -284,7 +299,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
                 if self._shares_calls:
                     traces_of(self._function).calls[self._options, key] = call
             self._flatten = pytree.flatten
-            self._learn(args, kwargs, leaves, call)
+            self._learn(args, kwargs, given, call)
         return call.run(arrays)
 
     @property
@@ -352,10 +367,22 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         return call.finish(outs)
 
     def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> CompiledCall:
-        shardings, options = self._shardings, self._options.compiler_options
-        formats = shardings.argument_formats(self._name, static, in_tree)
+        self._shardings.argument_formats(self._name, static, in_tree)
         # Traced first: the error for a shape that cannot be split then names the argument.
         traced = self._traced(static, [x.type for x in arrays], in_tree)
+        given = [*traced.consts, *(None for _ in arrays)]
+        warn_of_rounded_inputs(f"jit of {self._name}", traced.jaxpr, given)
+        warn_of_numbers(f"jit of {self._name}", traced.jaxpr)
+        call = self._compiled(traced, static, arrays, in_tree)
+        rounded = rounded_inputs(traced.jaxpr).inputs.keys()
+        # A later call may pass other values.
+        return call.running_by(_watched(call, traced.jaxpr, self._name)) if rounded else call
+
+    def _compiled(
+        self, traced: TracedBody, static: Any, arrays: list[Array], in_tree: Any
+    ) -> CompiledCall:
+        shardings, options = self._shardings, self._options.compiler_options
+        formats = shardings.argument_formats(self._name, static, in_tree)
         if has_references([*traced.consts, *arrays]):
             return reference_call(self, traced, in_tree, arrays, options)
         if not shardings.said:

@@ -21,7 +21,7 @@ import numpy as np
 from weft import config
 from weft.arrays.array import Array, host_values, put
 from weft.core.trace import current_variable
-from weft.core.types import type_of, user_value
+from weft.core.types import ArrayType
 from weft.dispatch.executable_calls import CompiledCall
 from weft.errors import trim
 from weft.native.optional import calls
@@ -100,7 +100,7 @@ def learn(
         return
     found: list[Any] = []
     try:
-        tokens = pattern_of(args, kwargs, static, found)
+        tokens = pattern_of(args, kwargs, static, found, call.in_types)
     except _NoPatternError:
         call.forms = MOST_FORMS
         return
@@ -121,15 +121,20 @@ class _NoPatternError(Exception):
 
 
 def pattern_of(
-    args: tuple[Any, ...], kwargs: dict[str, Any], static: Sequence[int | str], leaves: list[Any]
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    static: Sequence[int | str],
+    leaves: list[Any],
+    types: Sequence[ArrayType],
 ) -> tuple[Token, ...]:
     """The tokens of a call: of its arguments by position, then of those by name. Appends its
-    leaves, as arguments are flattened. Raises if there is no pattern."""
+    leaves, as arguments are flattened; `types` are those that the program takes. Raises if there is
+    no pattern."""
     positions = {i + len(args) if i < 0 else i for i in static if isinstance(i, int)}
     tokens = [_token(TUPLE, len(args), tuple)]
     for i, value in enumerate(args):
-        tokens += _static_token(value) if i in positions else _tokens(value, leaves)
-    return (*tokens, *_dict_tokens(kwargs, leaves, set(static)))
+        tokens += _static_token(value) if i in positions else _tokens(value, leaves, types)
+    return (*tokens, *_dict_tokens(kwargs, leaves, types, set(static)))
 
 
 def _token(
@@ -144,7 +149,9 @@ def _token(
     return kind, count, first, second, convert, low, high
 
 
-def _tokens(value: Any, leaves: list[Any], levels: int = MOST_LEVELS) -> list[Token]:
+def _tokens(
+    value: Any, leaves: list[Any], types: Sequence[ArrayType], levels: int = MOST_LEVELS
+) -> list[Token]:
     """The tokens of a tree of arguments, whose leaves are appended."""
     cls = type(value)
     if value is None:
@@ -152,27 +159,32 @@ def _tokens(value: Any, leaves: list[Any], levels: int = MOST_LEVELS) -> list[To
     if levels < 0:
         raise _NoPatternError
     if cls is dict:
-        return _dict_tokens(value, leaves, levels=levels - 1)
+        return _dict_tokens(value, leaves, types, levels=levels - 1)
     if cls is tuple or cls is list or pytree.is_namedtuple(cls):
         # As they are flattened, whatever `len` and `iter` a class of named tuples has.
         children = [*(list if cls is list else tuple).__iter__(value)]
-        token = _token(LIST if cls is list else TUPLE, len(children), cls)
-        return [
-            token,
-            *(token for child in children for token in _tokens(child, leaves, levels - 1)),
-        ]
+        inner = [token for child in children for token in _tokens(child, leaves, types, levels - 1)]
+        return [_token(LIST if cls is list else TUPLE, len(children), cls), *inner]
     leaves.append(value)
-    return [_leaf_token(value, len(leaves) - 1)]
+    if len(leaves) > len(types):
+        raise _NoPatternError
+    return [_leaf_token(value, len(leaves) - 1, types[len(leaves) - 1])]
 
 
 def _dict_tokens(
-    value: dict[Any, Any], leaves: list[Any], static: Any = (), levels: int = MOST_LEVELS
+    value: dict[Any, Any],
+    leaves: list[Any],
+    types: Sequence[ArrayType],
+    static: Any = (),
+    levels: int = MOST_LEVELS,
 ) -> list[Token]:
     """The tokens of a dictionary stand in its own order, and its leaves in that of its keys."""
     if not all(type(key) is str for key in value):
         raise _NoPatternError
     children = {
-        key: _static_token(value[key]) if key in static else _tokens(value[key], leaves, levels)
+        key: _static_token(value[key])
+        if key in static
+        else _tokens(value[key], leaves, types, levels)
         for key in sorted(value)
     }
     token = _token(DICT, len(value), tuple(value))
@@ -196,13 +208,12 @@ def _is_constant(value: Any) -> bool:
     return cls in _CONSTANTS or isinstance(value, np.dtype)
 
 
-def _leaf_token(value: Any, number: int) -> Token:
+def _leaf_token(value: Any, number: int, of: ArrayType) -> Token:
     cls = type(value)
     if cls is Array:
         return _token(ARRAY, number, value.signature)
     if cls not in (bool, int, float, np.ndarray):
         raise _NoPatternError
-    of = type_of(user_value(value))
 
     def convert(value: Any) -> Any:
         array = host_values(value, of)

@@ -21,6 +21,7 @@ from weft.dispatch.compiled import Compiled, specialization_of
 from weft.dispatch.jit_shardings import check_arguments, placed_alike
 from weft.dispatch.staged_call import ArgInfo, Stage, StagedCall
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
+from weft.ops.elementwise.convert import beside_float64
 from weft.ops.structural.sharding_constraint import as_format
 from weft.refs.reference import Ref, contents
 from weft.runtime import client
@@ -56,6 +57,8 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace
     """Traces a `Jitted` function for arguments that may be arrays or ShapeDtypeStructs."""
     static, dynamic = function._split(args, kwargs)
     leaves, in_tree = tree.flatten(dynamic)
+    leaves = list(beside_float64(leaves))
+    dynamic = in_tree.unflatten(leaves)
     try:
         types: list[Any] = [x.type if type(x) is Ref else described_type(x) for x in leaves]
     except WeftTypeError as error:

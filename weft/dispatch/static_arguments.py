@@ -5,35 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from weft.argument_errors import described
-from weft.core.parameter_keys import exact_key
+from weft.base.exact_keys import exact_key
 from weft.errors import Fix, WeftValueError
 
 __all__ = ["StaticArgument", "hashable_static"]
 
 
-# The classes whose equal values are the same value.
-_PLAIN = frozenset({bool, int, str, bytes, type(None)})
-
-
 class StaticArgument:
-    """A static argument: hashed and compared by value and class, also inside of tuples and
-    dataclasses (1, 1.0 and True differ, and so do 0.0 and -0.0)."""
+    """A static argument: hashed and compared by class and bits, also inside of tuples and
+    dataclasses (1, 1.0 and True differ, and so do 0.0 and -0.0; a NaN is equal to itself)."""
 
-    __slots__ = ("hash", "value")
+    __slots__ = ("hash", "key", "value")
 
     def __init__(self, value: Any) -> None:
         self.value = value
-        self.hash = hash(value)
+        self.key = exact_key(value)
+        self.hash = hash(self.key)
 
     def __hash__(self) -> int:
         return self.hash
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, StaticArgument) or type(self.value) is not type(other.value):
-            return False
-        if type(self.value) in _PLAIN:
-            return bool(self.value == other.value)
-        return bool(exact_key(self.value) == exact_key(other.value))
+        return isinstance(other, StaticArgument) and bool(self.key == other.key)
 
     def __repr__(self) -> str:
         return repr(self.value)

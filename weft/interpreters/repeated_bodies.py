@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from weft.base.exact_keys import exact_key
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, jaxprs_in, map_jaxprs
@@ -134,8 +135,7 @@ def metadata_of(eqn: Equation) -> Any:
 
 
 def atom_key(atom: Any) -> Any:
-    # Equal numbers may differ (0.0 and -0.0), so the text of the number is part of the key.
-    return (repr(atom.value), atom.type) if type(atom) is Literal else atom.type
+    return (exact_key(atom.value), atom.type) if type(atom) is Literal else atom.type
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
+from weft.base.exact_keys import exact_key, is_plain
 from weft.base.marked_lists import marked
 from weft.core.check import checked
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
-from weft.core.parameter_keys import exact_key, parameters_key
+from weft.core.parameter_keys import parameters_key
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
 from weft.interpreters.linearize import Linearized, linearize_jaxpr
@@ -120,8 +121,9 @@ def _without_repeats(jaxpr: Jaxpr) -> tuple[Jaxpr, dict[Var, Var]]:
                 (x.type, exact_key(x.value)) if isinstance(x, Literal) else x for x in eqn.inputs
             ]
             # The parameters of weft's own operations are each of one class.
-            own = eqn.primitive.memoise
-            params = tuple(eqn.params.values()) if own else parameters_key(eqn.params)
+            values = tuple(eqn.params.values())
+            own = eqn.primitive.memoise and all(map(is_plain, values))
+            params = values if own else parameters_key(eqn.params)
             try:
                 first = met.setdefault((eqn.primitive, params, *operands), eqn)
             except TypeError:  # a parameter without a hash

@@ -102,14 +102,15 @@ def run_lowered(primitive: Primitive, args: Sequence[Any], params: dict[str, Any
     key = operation_key(arrays, params)
     if rules.impl.get(primitive) is not None:
         key = ("lowered", *key)  # `bind` is not to find it
+    cache = primitive.executables(params)
     try:
-        program = primitive.eager_cache.get(key)
+        program = cache.get(key)
     except TypeError:  # a parameter that cannot be hashed: compiled each time
         program = one_operation(primitive, arrays, params)
     else:
         if program is None:
             program = one_operation(primitive, arrays, params)
-            primitive.eager_cache[key] = program
+            cache[key] = program
     return run_program(program, arrays)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from weft.arrays.relayout import layout_mode
 from weft.base import source as sources
+from weft.base.exact_keys import exact_key
 from weft.base.source_info import NameStack
 from weft.base.timing import charged
 from weft.base.util import collection_paused
@@ -539,10 +540,9 @@ def lower_equations(context: ModuleContext, jaxpr: Jaxpr, values: Values, scope:
 
 
 def _literal(literal: Literal, constants: dict[Any, Any]) -> Any:
-    """The constant of a literal, emitted once per block for equal numbers of one type."""
+    """The constant of a literal, emitted once per block for the same number of one type."""
     dtype = literal.type.dtype
-    # Equal numbers may differ (0.0 and -0.0), so the text of the number is part of the key.
-    key = (repr(literal.value), dtype)
+    key = (exact_key(literal.value), dtype)
     found = constants.get(key)
     if found is None:
         found = constants[key] = stablehlo.constant(literal.value, (), dtype)

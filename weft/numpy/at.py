@@ -48,7 +48,7 @@ from weft.ops.elementwise.arithmetic import add as add_
 from weft.ops.elementwise.arithmetic import div, lt, mul, neg
 from weft.ops.elementwise.arithmetic import max as max_
 from weft.ops.elementwise.arithmetic import min as min_
-from weft.ops.elementwise.convert import stop_gradient
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import iota
 from weft.ops.indexing.dynamic_slicing import dynamic_slice, dynamic_update_slice
@@ -276,6 +276,9 @@ def _value(value: Any, operation: str) -> Any:
 def _prepared(x: Any, value: Any, operation: str) -> tuple[Any, Any]:
     """The value and the dtype to compute in: of `x` for `set`, else promoted and converted back."""
     aval = type_of(x)
+    if operation == "set" and isinstance(value, (np.ndarray, np.inexact)):
+        if value.dtype in dtypes.INEXACT:
+            return convert_element_type(value, aval.dtype), aval.dtype
     dtype = aval.dtype if operation == "set" else _common_dtype(aval, value)
     return number_for(f".at[...].{operation}", value, dtype), dtype
 
@@ -589,19 +592,16 @@ def _fill(value: Any) -> Any:
 
 @compiled
 def take_with(
-    x: Any, *arrays: Any, plan: IndexPlan, safe: bool, fill: tuple[type, str], **options: Any
+    x: Any, *arrays: Any, plan: IndexPlan, safe: bool, fill: tuple[type, Any], **options: Any
 ) -> Any:
-    """A read with options, as one executable; `fill` is (class, repr) of the fill value."""
-    kind, text = fill
-    value = None if kind is type(None) else kind(text) if kind is not bool else text == "True"
+    """A read with options, as one executable; `fill` is (class, fill value)."""
     y = take_static(x, plan)
-    return gather_by(y, plan, arrays, safe=safe, fill_value=value, **options)
+    return gather_by(y, plan, arrays, safe=safe, fill_value=fill[1], **options)
 
 
 def take(x: Any, encoded: Index, plan: IndexPlan, *, fill_value: Any, **options: Any) -> Any:
     """A read by a plan with the options of `.at[...].get`."""
-    # Equal numbers of different classes, and NaN, would be poor keys: their repr is exact.
-    fill = (type(fill_value), repr(fill_value))
+    fill = (type(fill_value), fill_value)  # 1, 1.0 and True are equal
     value = as_array(x) if is_eager() and not isinstance(x, Array) else x
     return take_with(value, *encoded.arrays, plan=plan, safe=encoded.safe, fill=fill, **options)
 

@@ -16,12 +16,14 @@ from typing import Any, NamedTuple
 from weft import config
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
+from weft.base.exact_keys import exact_key, is_plain
 from weft.base.program_caches import BoundedCache
 from weft.control_flow.jit_primitive import eager_program, jit_p
 from weft.core.axes import mesh_axes
 from weft.core.jaxpr import Jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
+from weft.interpreters.rounded_inputs import rounded_inputs, warn_of_rounded_inputs
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.lowering.eval_trace import EvalTrace
 from weft.lowering.executable_cache import ExecutableCache
@@ -57,12 +59,29 @@ class Body(NamedTuple):
     single: bool
 
 
+def _exact(static: dict[str, Any]) -> tuple[Any, ...]:
+    return (*static, *map(exact_key, static.values()))
+
+
+def _watched(run: Run, name: str, jaxpr: Jaxpr) -> Run:
+    """The run of a program that promotes operands to float64: it warns of those that lost digits
+    before."""
+
+    def watched(buffers: Sequence[Any], arrays: Sequence[Any]) -> Any:
+        warn_of_rounded_inputs(name, jaxpr, arrays, False)
+        return run(buffers, arrays)
+
+    return watched
+
+
 class CompiledFunction:
     """A function of arrays (positional) and hashable parameters (keywords); made by `compiled`.
 
-    It returns one array or a tuple of arrays. Parameters that compare equal must mean the same: a
-    caller passes flags as flags and numbers that may be of several classes as operands. `compile`
-    makes an executable from a jaxpr, a name and the operands.
+    It returns one array or a tuple of arrays. A caller passes each parameter in one class, flags as
+    flags; numbers that may be of several classes are operands. Equal parameters of one class are
+    the same unless they are numbers with bits that equality does not see (0.0 and -0.0): from the
+    first such parameter on, the keys of the function's caches are exact. `compile` makes an
+    executable from a jaxpr, a name and the operands.
     """
 
     def __init__(
@@ -73,12 +92,14 @@ class CompiledFunction:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.compile = compile
+        self.exact = False
         self.calls = ExecutableCache()
         self.bodies = BoundedCache()
 
     def __call__(self, *arrays: Any, **static: Any) -> Any:
         if _trace(None) is None:
-            found = self.calls.run((*static.items(),), arrays)
+            parts = _exact(static) if self.exact else (*static.items(),)
+            found = self.calls.run(parts, arrays)
             return self.first_time(arrays, static) if found is None else found
         return self.under_trace(arrays, static)
 
@@ -88,7 +109,13 @@ class CompiledFunction:
         A caller that checks only types and parameters may skip the checks: the call that filled
         the cache passed them.
         """
-        return None if _trace(None) is not None else self.calls.run((*static.items(),), arrays)
+        return None if _trace(None) is not None else self.calls.run(self.key(static), arrays)
+
+    def key(self, static: dict[str, Any]) -> tuple[Any, ...]:
+        """The part of keys for the parameters."""
+        if not self.exact:
+            self.exact = not all(map(is_plain, static.values()))
+        return _exact(static) if self.exact else (*static.items(),)
 
     def under_trace(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
         """The call while a transformation is active."""
@@ -99,6 +126,7 @@ class CompiledFunction:
             # Where the user writes the casts, it matters which operands are constants.
             return self.function(*arrays, **static)
         body = self.body([type_of(x) for x in arrays], static)
+        warn_of_rounded_inputs(self.function.__name__.strip("_"), body.jaxpr, arrays, False)
         if len(body.jaxpr.eqns) <= _FEW:
             return self.function(*arrays, **static)
         return self.bound(body, arrays)
@@ -110,7 +138,7 @@ class CompiledFunction:
 
     def body(self, types: Sequence[ArrayType], static: dict[str, Any]) -> Body:
         """The function's jaxpr for operands of the given types, with closed-over arrays inlined."""
-        key = (_settings(), *types, *static.items())
+        key = (_settings(), *types, *self.key(static))
         found = self.bodies.get(key)
         if found is None:
             form: list[bool] = []
@@ -132,11 +160,13 @@ class CompiledFunction:
 
     def prepared(self, arrays: Sequence[Array], static: dict[str, Any]) -> Run:
         """The cached `Run` of the executable for operands of these signatures."""
-        parts = (*static.items(),)
+        parts = self.key(static)
         found = self.calls.find(parts, arrays)
         if found is None:
-            single = self.body([x.type for x in arrays], static).single
-            run = running(self.program(arrays, static), 0 if single else tuple)
+            body = self.body([x.type for x in arrays], static)
+            run = running(self.program(arrays, static), 0 if body.single else tuple)
+            if rounded_inputs(body.jaxpr).inputs:
+                run = _watched(run, self.function.__name__.strip("_"), body.jaxpr)
             found = self.calls.remember(parts, arrays, run)
         return found
 
@@ -156,7 +186,8 @@ class CompiledFunction:
         finally:
             current_variable.reset(token)
         if type(watched) is WatchedTrace:
-            watched.note(self.program(values, static), values, out)
+            rounded = rounded_inputs(self.body([x.type for x in values], static).jaxpr).inputs
+            watched.note(None if rounded else self.program(values, static), values, out)
         return out
 
 

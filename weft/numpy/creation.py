@@ -17,6 +17,8 @@ from weft import config, dtypes
 from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array, put, signature_of, to_format
 from weft.arrays.conversion import as_array, own_array
+from weft.arrays.host_values import cast_values
+from weft.arrays.rounding import asked_for_32_bits, made_in_32_bits
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
@@ -170,15 +172,15 @@ def _make(value: Any, dtype: Any) -> Any:
 
 def _in_dtype(value: Any, dtype: Any) -> Any:
     of = type_of(value)
-    if of.dtype == dtype and not of.weak_type:
-        return value
-    if of.dtype in dtypes.COMPLEX and dtype not in dtypes.COMPLEX and dtype in dtypes.ANY:
-        value = convert_element_type(value, dtypes.to_real(of.dtype))
+    if of.dtype == dtype and not of.weak_type and hasattr(value, "type"):
+        return asked_for_32_bits(value)
     return convert_element_type(value, dtype)
 
 
 def _numbers(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     """Python numbers as a NumPy array of a dtype. Raises OverflowError where one does not fit."""
+    if isinstance(value, np.generic):
+        return cast_values(np.asarray(value), dtype)
     if dtype.kind in "iu" and isinstance(value, float):
         value = int(value)
     with np.errstate(over="ignore"):
@@ -193,12 +195,7 @@ def _from_numpy(value: np.ndarray[Any, Any], dtype: Any) -> Any:
         if dtype == value.dtype:
             return put(value, ArrayType(value.shape, dtype))
         return as_array(value)
-    if value.dtype.kind == "c" and dtype.kind != "c":
-        value = value.real
-    if value.dtype != dtype:
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = value.astype(dtype)
-    return put(value, ArrayType(value.shape, dtype))
+    return put(cast_values(value, dtype), ArrayType(value.shape, dtype))
 
 
 _WIDE = frozenset({dtypes.int64, dtypes.uint64, dtypes.float64, dtypes.complex128})
@@ -278,6 +275,8 @@ def _from_numbers(value: Any, leaves: Sequence[Any], dtype: Any) -> Any:
         else:
             pairs = {_pair_of(leaf) for leaf in leaves}
             dtype, _ = dtypes.promote(*pairs)
+        made = _from_numbers(value, leaves, dtype)
+        return made if any(isinstance(x, np.generic) for x in leaves) else made_in_32_bits(made)
     try:
         made = _from_python(value, leaves, dtype)
     except OverflowError as error:
@@ -292,8 +291,8 @@ def _from_numbers(value: Any, leaves: Sequence[Any], dtype: Any) -> Any:
 
 
 def _from_python(value: Any, leaves: Sequence[Any], dtype: Any) -> np.ndarray[Any, Any]:
-    if dtype.kind in "iu" and any(isinstance(leaf, (float, np.floating)) for leaf in leaves):
-        return np.asarray(value).astype(dtype)
+    if dtype.kind in "iu" and any(isinstance(leaf, (float, np.inexact)) for leaf in leaves):
+        return cast_values(np.asarray(value), dtype)
     with np.errstate(over="ignore"):
         return np.asarray(value, dtype)
 
@@ -556,7 +555,8 @@ def _filled(
         raise refusal(DTypeError, message, operation, got, "keys as values, or another dtype=")
     number = isinstance(value, (bool, int, float, complex, np.generic))
     if number and wanted is not None:
-        value = _real_if(value, wanted)
+        if not isinstance(value, np.generic):
+            value = _real_if(value, wanted)
         if wanted in dtypes.INTEGER and isinstance(value, int) and dtypes.keeps_low_bits():
             value = dtypes.low_bits(value, wanted)
         return _constant(shape, _numbers(value, wanted)[()], wanted, weak)
@@ -564,12 +564,13 @@ def _filled(
         value = _in_dtype(value, wanted)
     elif number and not isinstance(value, np.generic) and is_eager() and prod(shape) <= _SMALL:
         of = type_of(value)
-        return _constant(shape, _numbers(value, of.dtype)[()], of.dtype, of.weak_type)
+        made = _constant(shape, _numbers(value, of.dtype)[()], of.dtype, of.weak_type)
+        return made_in_32_bits(made)
     return broadcasted(as_array(value) if is_eager() else value, shape, operation)
 
 
 def _real_if(value: Any, dtype: Any) -> Any:
-    return value.real if isinstance(value, complex) and dtype.kind != "c" else value
+    return value.real if isinstance(value, complex) and dtype.kind not in "bc" else value
 
 
 def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ...], Any, bool]:

@@ -47,6 +47,7 @@ from weft.numpy.promotion import meeting, number_for
 from weft.numpy.repeated import repeated
 from weft.numpy.taking import take_axis
 from weft.ops.elementwise.arithmetic import add, eq, lt, mul
+from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing import slicing
 from weft.ops.indexing.gather import GatherScatterMode
@@ -98,7 +99,13 @@ def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
     if dtype is None:
         return list(meeting(operation, *values))
     target = dtypes.requested(dtype)
-    return [number_for(operation, x, target) for x in operands(operation, *values)]
+    check_arrays(operation, *values)
+    return [
+        convert_element_type(x, target)
+        if isinstance(x, (np.ndarray, np.generic))
+        else number_for(operation, x, target)
+        for x in values
+    ]
 
 
 def _check_one_list(operation: str, argument: str, value: Any) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.arrays.array import Array, put
 from weft.arrays.conversion import as_array, scalar_array
+from weft.arrays.rounding import mark
 from weft.core.array_value import array_values, as_operands
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of, user_value
@@ -256,7 +257,9 @@ class Operation:
         steps = [self.device_step(value, of, dtype, weak, shape) for value, of in pairs]
         if any(steps):
             apply = _after_steps(self.name, apply, steps)
-        return _after_host(apply, hosts) if any(hosts) else apply
+        if any(hosts):
+            apply = _after_host(apply, hosts)
+        return _marking(apply) if _is_narrowed(values) else apply
 
     def _is_of_booleans(self, dtype: Any) -> bool:
         """Whether a setting decides in which dtype the function is computed."""
@@ -350,6 +353,23 @@ def _after_steps(name: str, apply: Apply, steps: list[Unary | None]) -> Apply:
 
     operation.__name__ = name
     return compiled(operation)
+
+
+def _is_narrowed(values: tuple[Any, ...]) -> bool:
+    """Whether the default width alone makes a result of 32 bits: all operands are Python numbers,
+    or 64-bit values of NumPy."""
+    if any(hasattr(x, "type") for x in values) or _settings().enable_x64:
+        return False
+    dtypes_of = [x.dtype for x in values if isinstance(x, (np.ndarray, np.generic))]
+    return all(dtype in _WIDE for dtype in dtypes_of)
+
+
+def _marking(apply: Apply) -> Apply:
+    def operation(*values: Any) -> Any:
+        out = apply(*values)
+        return mark(out) if type(out) is Array else out
+
+    return operation
 
 
 def _after_host(apply: Apply, hosts: list[Unary | None]) -> Apply:

@@ -15,6 +15,7 @@ import numpy as np
 from weft import dtypes
 from weft.argument_errors import integer_of, invalid_type, refusal
 from weft.arrays.array import Array, put
+from weft.arrays.rounding import made_in_32_bits
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
@@ -124,7 +125,8 @@ def arange(
     if by == 0:
         raise ZeroDivisionError("arange: the step is 0")
     _check_finite(start=first, stop=last, step=by)
-    return _placed(_range(first, last, by, wanted), device, out_sharding)
+    made = _range(first, last, by, wanted)
+    return _placed(made_in_32_bits(made) if dtype is None else made, device, out_sharding)
 
 
 def _check_finite(**numbers: Any) -> None:
@@ -272,6 +274,8 @@ def linspace(
         axis_of(axis, 1, "linspace")
         made, step = _known(start, stop, num, bool(endpoint), dtype)
         found = _placed(_on_device(made), device)
+        if dtype is None:
+            made_in_32_bits(found)
         return (found, _on_device(step)) if retstep else found
     wanted = None if dtype is None else dtypes.requested(dtype)
     start, stop = _given("linspace", wanted, start, stop)

@@ -23,6 +23,7 @@ import numpy as np
 from weft import config
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
+from weft.base.exact_keys import exact_key
 from weft.base.program_caches import BoundedCache
 from weft.core.primitive import Primitive
 from weft.core.trace import current_variable, using_trace
@@ -144,7 +145,7 @@ def _part(value: Any, kind: Any) -> Any:
     """The part of a key for an argument of a rarer class; a list, which cannot be hashed, for
     classes that stand in no key."""
     if kind is float:
-        return kind, value or str(value)  # -0.0 equals 0.0
+        return exact_key(value)
     if kind is tuple and all(type(x) is int for x in value):
         return kind, value
     if isinstance(value, np.dtype):

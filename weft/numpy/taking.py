@@ -12,6 +12,7 @@ import numpy as np
 from weft import dtypes
 from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
+from weft.arrays.host_values import cast_values
 from weft.core.types import type_of
 from weft.errors import (
     DTypeError,
@@ -88,7 +89,7 @@ def _of_nothing(x: Any, shape: tuple[int, ...], mode: str, fill_value: Any) -> A
         got = f"positions for a result of shape {shape}"
         raise WeftIndexError(message, got=got, wanted="no positions, or mode='fill'")
     value = default_fill(dtype) if fill_value is None else fill_value
-    return broadcasted(np.asarray(value).astype(dtype)[()], shape)
+    return broadcasted(cast_values(np.asarray(value), dtype)[()], shape)
 
 
 def wrapped(index: Any, size: int) -> Any:
@@ -150,7 +151,7 @@ def _static_fill(value: Any) -> Any:
     if value is None:
         return None
     number = value if isinstance(value, (bool, int, float, complex)) else np.asarray(value).item()
-    return repr(number), number
+    return type(number), number  # 1, 1.0 and True are equal
 
 
 @repeated

@@ -230,7 +230,7 @@ class BlockTrace(BlocksTrace):
         rest = tuple(params.items())  # last, see ParameterCache
         key = (self.manual, types, free, layouts, varying, rest)
         if primitive.memoise:
-            cache = primitive.eager_cache
+            cache = primitive.executables(params)
         else:
             held = jaxprs_in(params)
             cache = held[0].memoize(("blocks", primitive), dict) if held else {}

@@ -31,6 +31,7 @@ from weft.interpreters.function_results import check_function, check_results
 from weft.interpreters.staging import StagingTrace
 from weft.ops.collectives.all_reduce import psum, vary
 from weft.ops.collectives.invariant import assume_invariant
+from weft.ops.elementwise.convert import beside_float64
 from weft.refs.discharge import array_in, boxed_call, has_references
 from weft.refs.reference import Ref
 from weft.sharding import NamedSharding, PartitionSpec
@@ -233,7 +234,7 @@ class _ShardMapped:
             return self._over_references(given, in_tree, every)
         # Where a spec is None, what is no array is handed on as it is.
         dynamic = [s is not None or is_array(x) for x, s in zip(given, every, strict=True)]
-        leaves = [user_value(x) for x in marked(dynamic, given)]
+        leaves = [user_value(x) for x in beside_float64(marked(dynamic, given))]
         specs = [PartitionSpec() if spec is None else spec for spec in marked(dynamic, every)]
         # The tree without the others gives the paths of arguments.
         shown = in_tree.unflatten(spread(dynamic, leaves))

@@ -1,19 +1,24 @@
-"""Conversions of dtype by value, by bits and by rounding; and `stop_gradient`."""
+"""Conversions of dtype by value, by bits and by rounding; and `stop_gradient`.
+
+`beside_float64` is the rule for values of 64 bits that ask for no dtype."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from weft import dtypes, tree
+from weft import config, dtypes, tree
 from weft.argument_errors import integer_of
-from weft.arrays.array import Array
-from weft.arrays.conversion import unchanged
+from weft.arrays.array import Array, put
+from weft.arrays.conversion import scalar_array, unchanged
+from weft.arrays.host_values import cast_values
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
-from weft.core.types import ArrayType, type_of
+from weft.core.trace import current_variable
+from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.families import floating, unary
@@ -21,10 +26,17 @@ from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "stop_gradient"]
+__all__ = [
+    "beside_float64", "bitcast_convert_type", "convert_element_type", "reduce_precision",
+    "stop_gradient",
+]  # fmt: skip
 
 T = TypeVar("T")
 
+_trace = current_variable.get
+_HOST = (float, complex, np.ndarray, np.generic)
+_WIDE = frozenset({dtypes.float64, dtypes.complex128})
+_UNSIGNED = {2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 _CONVERTIBLE = dtypes.ANY | dtypes.NARROW
 
 
@@ -47,6 +59,10 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     found = getattr(operand, "type", None)
     if type(found) is ArrayType and found.dtype == new_dtype and found.weak_type == weak_type:
         return operand
+    if isinstance(operand, _HOST) and new_dtype in _CONVERTIBLE and _has_64_bits(operand):
+        # At once: on the way, the default width would round it, or not hold it.
+        values = cast_values(_native(operand), new_dtype)
+        operand = put(values, ArrayType(values.shape, new_dtype)) if values.shape else values[()]
     if type(operand) is int and not dtypes.fits(operand, dtypes.default_int()):
         # Not by way of the default width, which does not hold it.
         inexact = new_dtype in dtypes.INEXACT and operand.bit_length() < 1024
@@ -56,6 +72,59 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
             with np.errstate(over="ignore"):
                 operand = new_dtype.type(operand)
     return convert_element_type_p.bind(operand, new_dtype=new_dtype, weak_type=weak_type)
+
+
+def beside_float64(leaves: Sequence[Any]) -> Sequence[Any]:
+    """The leaves that a user passes in one call, where one of them is a float64 or complex128
+    array: NumPy values of 64 bits and Python numbers among them keep their 64 bits.
+
+    So they do beside such an operand in every operation: what asks for nothing has the width of
+    what it meets. Other leaves, and all of them where there is no such array, stay as they are.
+    """
+    for x in leaves:
+        if type(x) is not Array:
+            break
+    else:
+        return leaves
+    if not any(_dtype_of(x) in _WIDE for x in leaves) or config.settings().enable_x64:
+        return leaves
+    eager = _trace(None) is None
+    return [_exactly(x, eager) if isinstance(x, _HOST) and _is_wide(x) else x for x in leaves]
+
+
+def _dtype_of(leaf: Any) -> Any:
+    """The dtype of an array that has it for sure; None for values of NumPy and Python."""
+    return None if isinstance(leaf, _HOST) else getattr(leaf, "dtype", None)
+
+
+def _is_wide(value: Any) -> bool:
+    return not isinstance(value, (np.ndarray, np.generic)) or (
+        (value.dtype.kind, value.dtype.itemsize) in (("f", 8), ("c", 16))  # of either byte order
+    )
+
+
+def _has_64_bits(value: Any) -> bool:
+    return _is_wide(value) or (value.dtype.kind in "iu" and value.dtype.itemsize == 8)
+
+
+def _native(value: Any) -> np.ndarray[Any, Any]:
+    """A value of NumPy or Python as a NumPy array of the machine's byte order."""
+    check_unmasked(value)
+    found = np.asarray(value)
+    return np.asarray(found, found.dtype.newbyteorder("="))
+
+
+def _exactly(value: Any, eager: bool) -> Any:
+    """A value of 64 bits as an array of 64 bits; Python numbers stay of weak type."""
+    values = _native(value)
+    weak = not isinstance(value, (np.ndarray, np.generic))
+    of = ArrayType(values.shape, values.dtype, weak)
+    if values.shape:
+        return put(values, of)
+    if eager:
+        return scalar_array(values[()], of)
+    # A literal of the program.
+    return convert_element_type_p.bind(values[()], new_dtype=of.dtype, weak_type=weak)
 
 
 def convert_element_type_type(x: ArrayType, *, new_dtype: Any, weak_type: bool) -> ArrayType:
@@ -82,21 +151,31 @@ def convert_element_type_jvp(
 
 def convert_element_type_lower(context: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
     type = context.in_types[0]
+    if new_dtype == dtypes.bool_ and type.dtype != dtypes.bool_:
+        return _is_not_zero(x, type.shape, type.dtype)
     if type.dtype in dtypes.COMPLEX and new_dtype not in dtypes.COMPLEX:
-        if new_dtype == dtypes.bool_:
-            return stablehlo.compare(x, stablehlo.full(0, type.shape, type.dtype), "NE")
         x = stablehlo.real(x)
     elif new_dtype in dtypes.COMPLEX and type.dtype not in dtypes.COMPLEX:
         part = stablehlo.convert(x, dtypes.to_real(new_dtype))
         zero = stablehlo.full(0, type.shape, dtypes.to_real(new_dtype))
         return stablehlo.complex_(part, zero)
-    elif new_dtype == dtypes.bool_ and type.dtype != dtypes.bool_:
-        dtype = type.dtype
-        if dtype in dtypes.NARROW_INTEGER:  # which XLA does not compare
-            dtype = dtypes.int32
-            x = stablehlo.convert(x, dtype)
-        return stablehlo.compare(x, stablehlo.full(0, type.shape, dtype), "NE")
     return stablehlo.convert(x, new_dtype)
+
+
+def _is_not_zero(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    if dtype in dtypes.COMPLEX:
+        part = dtypes.to_real(dtype)
+        real, imag = (take(x) for take in (stablehlo.real, stablehlo.imag))
+        return stablehlo.or_(_is_not_zero(real, shape, part), _is_not_zero(imag, shape, part))
+    if dtype in dtypes.FLOATING:
+        # By bits, without the sign: CPUs are set to take subnormal numbers for zero.
+        dtype = _UNSIGNED[dtype.itemsize]
+        bits = stablehlo.bitcast_convert(x, dtype)
+        x = stablehlo.shift_left(bits, stablehlo.full(1, shape, dtype))
+    elif dtype in dtypes.NARROW_INTEGER:  # which XLA does not compare
+        dtype = dtypes.int32
+        x = stablehlo.convert(x, dtype)
+    return stablehlo.compare(x, stablehlo.full(0, shape, dtype), "NE")
 
 
 convert_element_type_p: Primitive = primitive(

@@ -14,6 +14,7 @@ from weft import dtypes
 from weft.argument_errors import integer_of, integers_of, refuse_sharding
 from weft.arrays.array import Array, to_place
 from weft.arrays.conversion import as_array
+from weft.arrays.host_values import cast_values
 from weft.core import rules
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
@@ -116,15 +117,13 @@ def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
         fix = Fix("random_key", "make keys with weft.random.key and weft.random.split")
         raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if isinstance(value, (*_NUMBERS, np.generic)):
-        number = value.real if isinstance(value, complex) and dtype.kind != "c" else value
-        if type(number) is int and dtype in dtypes.INTEGER and not dtypes.fits(number, dtype):
+        if type(value) is int and dtype in dtypes.INTEGER and not dtypes.fits(value, dtype):
             if dtypes.keeps_low_bits():
-                return dtypes.low_bits(number, dtype)
+                return dtypes.low_bits(value, dtype)
             raise OverflowError(
-                f"{operation}: the Python integer {number} does not fit in {dtype.name}"
+                f"{operation}: the Python integer {value} does not fit in {dtype.name}"
             )
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(number).astype(dtype)[()]
+        return cast_values(np.asarray(value), dtype)[()]
     return convert_element_type(value, dtype)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from weft import dtypes
 from weft.argument_errors import integers_of, invalid_type, invalid_value
 from weft.arrays.array import Array
+from weft.arrays.host_values import cast_values
 from weft.core.access_pattern import Inner, Reads, Step, full_read
 from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values, Zero
@@ -158,11 +159,8 @@ def canonical_numbers(numbers: Any, kind: type[N], operation: str) -> N:
 
 
 def _hashable_fill(value: Any) -> Any:
-    """Returns a fill value as a Python number; NaN is always one object, so it can be a key."""
-    if value is None:
-        return None
-    number = np.asarray(value).item()
-    return math.nan if number != number else number
+    """Returns a fill value as a Python number."""
+    return None if value is None else np.asarray(value).item()
 
 
 # ---- rules -----------------------------------------------------------------------------------
@@ -381,8 +379,7 @@ def gather_lower(
     inside = _blocks_inside(indices, indices_type.shape, last, dtype)
     batch = [d for d in range(len(out_shape)) if d not in dimension_numbers.offset_dims]
     fill = default_fill(operand_type.dtype) if fill_value is None else fill_value
-    with np.errstate(over="ignore"):  # 1e300 in float32 is infinity
-        value = np.asarray(fill).astype(operand_type.dtype)
+    value = cast_values(np.asarray(fill), operand_type.dtype)
     return stablehlo.select(
         stablehlo.broadcast_in_dim(inside, out_shape, batch),
         out,

@@ -1,0 +1,141 @@
+"""Which inputs of a jaxpr enter float64 after they were taken in 32 bits, for the warning about it.
+
+A jaxpr is closed, so that this can be read off it: from each conversion of 32-bit floats to 64 bits
+back along the equations to the inputs, and to numbers that the program holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft import dtypes
+from weft.arrays.rounding import lost_digits, made_in_32_bits, warn_once
+from weft.base import source as sources
+from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
+from weft.ops.elementwise.convert import convert_element_type_p
+
+__all__ = ["rounded_inputs", "warn_of_numbers", "warn_of_rounded_inputs"]
+
+_WIDE = frozenset({dtypes.float64, dtypes.complex128})
+_HALVED = frozenset({dtypes.float32, dtypes.complex64})
+
+
+# A value that the program computes from its numbers is looked at if it is no larger.
+_SMALL = 1 << 16
+
+
+class RoundedInputs(NamedTuple):
+    """What enters float64: the inputs by number, and values that the program computes from its own
+    numbers, each with the line where that happens."""
+
+    inputs: dict[int, sources.Source | None]
+    numbers: list[tuple[Jaxpr, sources.Source | None]]
+
+
+_NONE = RoundedInputs({}, [])
+
+
+def rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
+    """What enters float64 in a jaxpr after it was taken in 32 bits; found once for each jaxpr."""
+    return jaxpr.memoize("rounded inputs", lambda: _rounded_inputs(jaxpr))
+
+
+def warn_of_rounded_inputs(
+    what: str, jaxpr: Jaxpr, values: Sequence[Any], with_line: bool = True
+) -> None:
+    """Warns of the last inputs of a jaxpr, where the values given for them lose digits.
+
+    values: For the last inputs, what the user passed. with_line: Whether the line where they enter
+    float64 is the user's.
+    """
+    found = rounded_inputs(jaxpr).inputs
+    first = len(jaxpr.inputs) - len(values)
+    for i, source in found.items():
+        lost = lost_digits(values[i - first]) if i >= first else None
+        if lost is not None:
+            where = f" at {sources.describe(source)}" if with_line else ""
+            text = (
+                f"{what}: an argument has been rounded to 32 bits, to {lost!s}, since nothing "
+                f"asked for more, and enters float64{where}\n"
+                "  Fix: pass jnp.asarray(x, 'float64'), or set enable_x64; of a function of "
+                "numbers, as jnp.sqrt(2.0), pass it jnp.float64(2.0); if 32 bits are meant, pass "
+                "jnp.asarray(x, 'float32')"
+            )
+            warn_once(text, sources.current())
+
+
+def warn_of_numbers(what: str, jaxpr: Jaxpr) -> None:
+    """Warns of what the jaxpr itself computes in 32 bits from Python numbers, and then uses in 64.
+
+    No transformation may be active: these values are computed.
+    """
+    for numbers, source in rounded_inputs(jaxpr).numbers:
+        (value,) = eval_jaxpr(numbers, ())
+        lost = lost_digits(made_in_32_bits(value))
+        if lost is not None:
+            text = (
+                f"{what}: a function of Python numbers is computed in 32 bits, {lost!s}, since "
+                "nothing asks for more, and enters float64\n"
+                "  Fix: give it jnp.float64(2.0), or set enable_x64; if 32 bits are meant, "
+                "jnp.float32(2.0)"
+            )
+            warn_once(text, source)
+
+
+def _rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
+    widened = [(eqn, atom) for eqn in jaxpr.eqns for atom in _widened(eqn)]
+    if not widened:
+        return _NONE
+    found = RoundedInputs({}, [])
+    makers = {var: number for number, eqn in enumerate(jaxpr.eqns) for var in eqn.outputs}
+    places = {var: i for i, var in enumerate(jaxpr.inputs)}
+    for eqn, atom in widened:
+        variables = _before(atom, makers, jaxpr.eqns)
+        for i in sorted(places[var] for var in variables if var in places):
+            if jaxpr.inputs[i].type.dtype in _HALVED:
+                found.inputs.setdefault(i, eqn.source)
+        if variables.isdisjoint(places):
+            eqns = [jaxpr.eqns[i] for i in sorted({makers[var] for var in variables})]
+            if all(map(_computes_numbers, eqns)):
+                found.numbers.append((Jaxpr([], eqns, [atom]), eqn.source))
+    return found
+
+
+def _widened(eqn: Equation) -> Iterator[Var]:
+    """The operands of 32 bits that an equation converts to 64, itself or in a jaxpr it holds."""
+    converts = eqn.primitive is convert_element_type_p and eqn.params["new_dtype"] in _WIDE
+    if converts or (not eqn.primitive.memoise and any(map(_widens, jaxprs_in(eqn.params)))):
+        for atom in eqn.inputs:
+            if type(atom) is Var and atom.type.dtype in _HALVED:
+                yield atom
+
+
+def _widens(jaxpr: Jaxpr) -> bool:
+    def make() -> tuple[bool]:
+        return (any(True for eqn in jaxpr.eqns for _ in _widened(eqn)),)
+
+    return jaxpr.memoize("widens", make)[0]
+
+
+def _before(atom: Var, makers: dict[Var, int], eqns: Sequence[Equation]) -> set[Var]:
+    """The variables that a value is computed from."""
+    seen, left = {atom}, [atom]
+    while left:
+        number = makers.get(left.pop())
+        for x in () if number is None else eqns[number].inputs:
+            if type(x) is Var and x not in seen:
+                seen.add(x)
+                left.append(x)
+    return seen
+
+
+def _computes_numbers(eqn: Equation) -> bool:
+    """Whether an equation computes a few values, of Python numbers where its operands are known: a
+    NumPy scalar has its dtype because the program gave it one."""
+    numbers = [atom.value for atom in eqn.inputs if type(atom) is Literal]
+    plain = not any(isinstance(number, np.inexact) for number in numbers)
+    small = all(var.type.size <= _SMALL for var in eqn.outputs)
+    return plain and small and not eqn.effects and not jaxprs_in(eqn.params)
