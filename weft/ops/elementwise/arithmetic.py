@@ -11,6 +11,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
 from weft.core.types import type_of
@@ -501,3 +502,5 @@ ge_p = comparison("ge", accepts=dtypes.ORDERED, direction="GE")
 for _primitive in (cos_p, exp_p, log_p, sin_p, sqrt_p, tanh_p):
     _primitive.neutral = {"accuracy": None}
 mul_p.neutral = {"out_dtype": None}
+
+rules.wide_cotangents.update((neg_p, add_p, sub_p, mul_p, div_p))

@@ -10,6 +10,7 @@ from weft import dtypes, tree
 from weft.argument_errors import integer_of
 from weft.arrays.array import Array
 from weft.arrays.conversion import unchanged
+from weft.core import rules
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
@@ -232,3 +233,5 @@ def stop_gradient(x: T) -> T:
 stop_gradient_p = unary("stop_gradient", accepts=dtypes.INEXACT, lower=lambda context, x: x)
 
 convert_element_type_p.neutral = {"sharding": None}
+
+rules.wide_cotangents.add(convert_element_type_p)
