@@ -244,13 +244,15 @@ def halves(x: Any, fill: Any) -> tuple[Any, Any]:
 
 def reduce_prod_and_jvp(t: Any, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
     """By halves, whose products the derivative needs; the last one is the result."""
-    dtype, shape = type_of(x).dtype, reduced_shape(type_of(x), axes, "reduce_prod")
-    x, t = axes_to_front(x, axes), axes_to_front(t, axes)
+    of, shape = type_of(x), reduced_shape(type_of(x), axes, "reduce_prod")
+    dtype = accumulator(of.dtype)
+    x, t = (axes_to_front(convert_element_type(v, dtype, of.weak_type), axes) for v in (x, t))
     while type_of(x).shape[0] > 1:
         left, right = halves(x, dtype.type(1))
         t_left, t_right = halves(t, dtype.type(0))
         t = add(mul(t_left, right), mul(left, t_right))
         x = mul(left, right)
+    x, t = (convert_element_type(v, of.dtype, of.weak_type) for v in (x, t))
     return reshape(x, shape), reshape(t, shape)
 
 

@@ -25,7 +25,6 @@ __all__ = [
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
-_HALF = frozenset({dtypes.float16, dtypes.bfloat16})
 
 
 @functools.cache
@@ -43,15 +42,16 @@ def wide_dtype(dtype: Any) -> Any:
     return dtypes.int8 if dtypes.is_signed(dtype) else dtypes.uint8
 
 
+# Floats of 16 bits or fewer.
+SUMMED_IN_FLOAT32 = frozenset(
+    {dtypes.float16, dtypes.bfloat16, *filter(dtypes.is_floating, dtypes.NARROW)}
+)
+
+
 def accumulator(dtype: Any) -> Any:
-    """The dtype in which numbers of a dtype are added up: float32 for floats of 16 bits or fewer.
-
-    Of integers it is their own, in which sums wrap.
-    """
-    return dtypes.float32 if dtype in _HALF else wide_dtype(dtype)
-
-
-SUMMED_IN_FLOAT32 = _HALF | frozenset(d for d in dtypes.NARROW if dtypes.is_floating(d))
+    """The dtype in which numbers of a dtype are added up: float32 for floats of 16 bits or fewer,
+    any other as it is."""
+    return dtypes.float32 if dtype in SUMMED_IN_FLOAT32 else dtype
 
 
 def in_wide(lower: Rule) -> Rule:
@@ -61,7 +61,9 @@ def in_wide(lower: Rule) -> Rule:
 
 def in_accumulator(lower: Rule) -> Rule:
     """A lowering rule of a sum, in float32 where floats have 16 bits or fewer."""
-    return _widened(lower, dtypes.NARROW | SUMMED_IN_FLOAT32, accumulator)
+    return _widened(
+        lower, dtypes.NARROW | SUMMED_IN_FLOAT32, lambda dtype: accumulator(wide_dtype(dtype))
+    )
 
 
 def _widened(lower: Rule, narrow: frozenset[Any], wide: Callable[[Any], Any]) -> Rule:
