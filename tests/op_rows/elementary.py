@@ -7,7 +7,7 @@ import scipy.special
 
 from op_table import Arg, Op, away, between, by_kind, integers
 from weft import dtypes
-from weft.ops.elementwise import elementary, logarithms, powers, stable_sums
+from weft.ops.elementwise import distances, elementary, logarithms, powers, stable_sums
 
 INEXACT, R = dtypes.INEXACT, dtypes.FLOATING
 inside = between(-0.9, 0.9)
@@ -66,5 +66,5 @@ ROWS = [
     Op(elementary.atanh, np.arctanh, INEXACT, draw=inside, ulps=6),
     Op(stable_sums.logaddexp, np.logaddexp, R, arity=2, ulps=4, floor=0.1),
     Op(stable_sums.logaddexp2, np.logaddexp2, R, arity=2, ulps=4, floor=0.1),
-    Op(stable_sums.hypot, np.hypot, R, arity=2, ulps=3),
+    Op(distances.hypot, np.hypot, R, arity=2, ulps=3),
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from weft.numpy.elementwise import constant, filled, together
 from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import complex as parts
-from weft.ops.elementwise import elementary, logarithms, powers, stable_sums
+from weft.ops.elementwise import distances, elementary, logarithms, powers, stable_sums
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.rounding import is_finite
 from weft.ops.elementwise.selection import select
@@ -252,7 +252,7 @@ atan2: BinaryUfunc = arctan2
 
 hypot: BinaryUfunc = binary_ufunc(
     "hypot",
-    {FLOATING: stable_sums.hypot_p.bind},
+    {FLOATING: distances.hypot_p.bind},
     """sqrt(x1**2 + x2**2), elementwise, of real numbers, without overflow.
 
     >>> jnp.hypot(jnp.array([3.0]), jnp.array([4.0]))

@@ -31,6 +31,7 @@ from weft.ops.elementwise.families import (
     repeated,
     unary,
 )
+from weft.ops.elementwise.formulas import Term, kernel
 from weft.ops.elementwise.rounding import floor
 from weft.ops.structural.extended_dtypes import key_bits
 from weft.ops.structural.shape import reduce_sum
@@ -401,11 +402,36 @@ def tanh(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     return tanh_p.bind(x)
 
 
-tanh_p = inexact(
-    "tanh",
-    jvp=lambda t, ans, x: mul(t, sub(scalar(1, ans), mul(ans, ans))),
-    lower=by_parts(stablehlo.tanh, complex_elementary.tanh),
+def tanh_jvp(t: Any, ans: Any, x: Any) -> Any:
+    if type_of(x).dtype in dtypes.COMPLEX:
+        return mul(t, sub(scalar(1, ans), mul(ans, ans)))
+    return mul(t, sech_squared(x))
+
+
+tanh_p: Primitive = inexact(
+    "tanh", jvp=tanh_jvp, lower=by_parts(stablehlo.tanh, complex_elementary.tanh)
 )
+
+
+def sech_squared(x: Any) -> Any:
+    """Elementwise 1 / cosh(x)^2 of real numbers, the derivative of tanh.
+
+    From tanh itself it could not be told where that has been rounded to 1: from x = 9 on.
+    """
+    return sech_squared_p.bind(x)
+
+
+def sech_squared_formula(x: Term) -> Term:
+    part = (x.apply(stablehlo.abs_) * -2.0).exp()
+    whole = part + 1.0
+    return 4.0 * part / (whole * whole)
+
+
+def sech_squared_jvp(t: Any, ans: Any, x: Any) -> Any:
+    return mul(t, mul(scalar(-2, x), mul(ans, tanh(x))))
+
+
+sech_squared_p: Primitive = kernel("sech_squared", sech_squared_formula, sech_squared_jvp)
 
 
 def sqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
