@@ -67,4 +67,11 @@ ROWS = [
     Op(stable_sums.logaddexp, np.logaddexp, R, arity=2, ulps=4, floor=0.1),
     Op(stable_sums.logaddexp2, np.logaddexp2, R, arity=2, ulps=4, floor=0.1),
     Op(distances.hypot, np.hypot, R, arity=2, ulps=3),
+    Op(distances.cosine, lambda x, y: x / np.hypot(x, y), R, arity=2, ulps=3),
+    Op(arithmetic.sech_squared, lambda x: 1 / np.cosh(x) ** 2, R, ulps=4),
+    Op(elementary.one_minus_square, lambda x: (1 - x) * (1 + x), R, draw=inside, ulps=3),
+    Op(rectified.soft_sign_p.bind, lambda x: x / (1 + np.abs(x)), R, name="soft_sign",
+       draw=away((0,), 0.3, between(-3, 3)), ulps=3),
+    Op(rectified.squareplus_p.bind, lambda x, b: (x + np.sqrt(x * x + b)) / 2, R, arity=2,
+       name="squareplus", draw=positive, ulps=4),
 ]  # fmt: skip

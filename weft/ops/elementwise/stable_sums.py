@@ -1,8 +1,9 @@
 """logaddexp and logaddexp2: logarithms of sums of exponentials, without overflow.
 
-Each is the larger operand plus a correction that depends on their difference only. They are primitives rather than such a formula because the formula has kinks where the
-operands are equal and the functions do not: differentiated twice, it would lose the curvature
-there, and with it that of softplus and of a logistic loss at 0.
+Each is the larger operand plus a correction that depends on their difference only. They are
+primitives rather than such a formula because the formula has kinks where the operands are equal and
+the functions do not: differentiated twice, it would lose the curvature there, and with it that of
+softplus and of a logistic loss at 0.
 """
 
 from __future__ import annotations
