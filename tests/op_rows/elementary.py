@@ -7,7 +7,15 @@ import scipy.special
 
 from op_table import Arg, Op, away, between, by_kind, integers
 from weft import dtypes
-from weft.ops.elementwise import distances, elementary, logarithms, powers, stable_sums
+from weft.ops.elementwise import (
+    arithmetic,
+    distances,
+    elementary,
+    logarithms,
+    powers,
+    rectified,
+    stable_sums,
+)  # fmt: skip
 
 INEXACT, R = dtypes.INEXACT, dtypes.FLOATING
 inside = between(-0.9, 0.9)

@@ -17,7 +17,7 @@ from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import complex as parts
 from weft.ops.elementwise import distances, elementary, logarithms, powers, stable_sums
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
-from weft.ops.elementwise.rounding import is_finite
+from weft.ops.elementwise.rounding import RoundingMethod, floor, is_finite, round
 from weft.ops.elementwise.selection import select
 from weft.ops.elementwise.special import bessel_i0_p
 
@@ -357,8 +357,9 @@ acosh: UnaryUfunc = arccosh
 atanh: UnaryUfunc = arctanh
 
 
-# Up to this distance from 0 the series of sin(y) / y to y**8 is exact to double precision.
-_SERIES_BELOW = 0.05
+# Up to this distance from 0 the series of sin(y) / y to y**24, and those of its first derivatives,
+# are exact to double precision; beyond, the k-th derivative of the quotient loses k digits of 2.
+_SERIES_BELOW = 2.0
 
 
 @compiled
@@ -368,14 +369,26 @@ def _sinc(x: Any) -> Any:
     near = lax.lt(size, type_of(size).dtype.type(_SERIES_BELOW))
     # Near 0 the derivatives of the quotient lose digits; at 0 it has none.
     squared = lax.mul(y, y)
-    series = filled(1 / math.factorial(9), y)
-    for k in (7, 5, 3, 1):
+    series = filled(1 / math.factorial(25), y)
+    for k in range(23, 0, -2):
         term = constant(1 / math.factorial(k), y)
         series = lax.sub(term, lax.mul(series, squared))
     away = select(near, filled(1, y), y)
     # By the reciprocal: the derivative reads a quotient twice, which XLA would keep, and compute
     # the sine and the cosine in two loops.
-    return select(near, series, lax.mul(lax.sin(away), lax.div(constant(1, y), away)))
+    sine = select(near, lax.sin(away), _sine_of_pi(x))
+    return select(near, series, lax.mul(sine, lax.div(constant(1, y), away)))
+
+
+def _sine_of_pi(x: Any) -> Any:
+    """sin(pi x), by the distance from the nearest integer, which is exact where pi x is not."""
+    part = parts.real(x) if type_of(x).dtype in dtypes.COMPLEX else x
+    nearest = stop_gradient(round(part, RoundingMethod.TO_NEAREST_EVEN))
+    half = lax.mul(nearest, constant(0.5, nearest))
+    odd = lax.ne(half, floor(half))
+    distance = lax.sub(x, convert_element_type(nearest, type_of(x).dtype))
+    sine = lax.sin(lax.mul(distance, constant(math.pi, x)))
+    return select(odd, lax.neg(sine), sine)
 
 
 sinc: Unary = unary(

@@ -258,12 +258,19 @@ def atan2(x: ArrayLike, y: ArrayLike) -> Array:
     return applied(atan2_p, x, y)
 
 
+def over_squared_distance(x: Any, y: Any) -> Any:
+    """x / (x x + y y)."""
+    if is_complex(x):
+        return div(x, add(mul(x, x), mul(y, y)))
+    return div(cosine(x, y), hypot(x, y))
+
+
 atan2_p = binary(
     "atan2",
     accepts=dtypes.INEXACT,
     jvp=(
-        lambda t, ans, x, y: mul(t, div(cosine(y, x), hypot(x, y))),
-        lambda t, ans, x, y: mul(t, div(neg(cosine(x, y)), hypot(x, y))),
+        lambda t, ans, x, y: mul(t, over_squared_distance(y, x)),
+        lambda t, ans, x, y: mul(t, over_squared_distance(neg(x), y)),
     ),
     lower="stablehlo.atan2",
 )

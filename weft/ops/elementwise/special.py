@@ -15,11 +15,10 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError
-from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import add, div, eq, exp, mul, neg, scalar, sign, sub
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import applied, binary, emit_with, floating
-from weft.ops.elementwise.formulas import Term, chebyshev, kernel, where
+from weft.ops.elementwise.formulas import Term, any_of, chebyshev, kernel, lowered, where
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -137,6 +136,76 @@ digamma_p = floating(
 )
 
 
+def is_odd(x: Term) -> Term:
+    """Whether a whole number is odd."""
+    return ~(x - 2.0 * (x * 0.5).apply(stablehlo.floor)).equals(0.0)
+
+
+def zeta_formula(s: Term, q: Term) -> Term:
+    return _over_integers(s, q, _zeta)
+
+
+def polygamma_formula(m: Term, x: Term) -> Term:
+    found = _over_integers(m + 1.0, x, lambda s, q: _polygamma(s - 1.0, q))
+    return where(m.equals(0.0), x.apply(stablehlo.digamma), found)
+
+
+def _zeta(s: Term, q: Term) -> Term:
+    """The compiler's; by the first terms of Euler and Maclaurin (DLMF 25.11.43) for large q, where
+    it takes powers that underflow."""
+    far, end = _far(s, q)
+    size = end.made(stablehlo.power(end.ir, (1.0 - s).ir)) / (s - 1.0)
+    found = where(far, 2.0, q)
+    return where(far, size * _correction(s, end), q.made(stablehlo.zeta(s.ir, found.ir)))
+
+
+def _polygamma(m: Term, x: Term) -> Term:
+    far, end = _far(m + 1.0, x)
+    factorial = (m.apply(stablehlo.lgamma)).exp()
+    size = end.made(stablehlo.power(end.ir, (-m).ir)) * factorial
+    size = where(is_odd(m), size, -size) * _correction(m + 1.0, end)
+    near = where(far, 2.0, x)
+    return where(far, size, x.made(stablehlo.polygamma(m.ir, near.ir)))
+
+
+def _far(s: Term, q: Term) -> tuple[Term, Term]:
+    """Whether three terms are exact, and q there."""
+    far = (q > 1e5) & (q < math.inf) & (s > 1.0) & (s < 30.0)
+    return far, where(far, q, 1e5)
+
+
+def _correction(s: Term, q: Term) -> Term:
+    return 1.0 + (s - 1.0) / (2.0 * q) * (1.0 + s / (6.0 * q))
+
+
+def _over_integers(s: Term, x: Term, emit: Callable[[Term, Term], Term]) -> Term:
+    """A multiple of the sum of (k + x)^(-s) over k = 0, 1, …, which is `emit(s, x)` for x >= 0.
+
+    Below 0 the compiler's expansion has one of the terms there. For whole s they are differences of
+    two such sums: S(x) = S(f) + (-1)^s (S(1 - f) - S(1 - x)) with f = x - floor(x). That branch
+    runs only where a number needs it: it takes three times as long.
+    """
+    nearest = x.apply(stablehlo.round_nearest_even)
+    away = x - nearest
+    whole = s.apply(stablehlo.floor).equals(s)
+    below = (x < 0.0) & (x > -math.inf) & ~away.equals(0.0) & whole
+    over = away > 0.0
+    # The distances from the next integers below and above; one of them is exact.
+    f, rest = where(over, away, 1.0 + away), where(over, 1.0 - away, -away)
+
+    def mended() -> list[Any]:
+        q = where(below, f, x)
+        first = emit(s, q)
+        other = emit(s, where(below, rest, 1.0)) - emit(s, where(below, 1.0 - x, 1.0))
+        signed = where(is_odd(s), -other, other)
+        return [where(below, first + signed, first).ir]
+
+    def plain() -> list[Any]:
+        return [emit(s, x).ir]
+
+    return x.made(stablehlo.if_(any_of(below), mended, plain, [x.ir.type])[0])
+
+
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise m-th derivative of `digamma` at x; m holds whole numbers in the dtype of x.
 
@@ -155,7 +224,7 @@ polygamma_p = binary(
         no_derivative("polygamma", "m"),
         lambda t, ans, m, x: mul(t, polygamma(add(m, scalar(1, m)), x)),
     ),
-    lower=emit_with(stablehlo.polygamma),
+    lower=lowered(polygamma_formula),
 )
 
 
@@ -177,7 +246,7 @@ zeta_p = binary(
         no_derivative("zeta", "x"),
         lambda t, ans, x, q: mul(t, mul(neg(x), zeta(add(x, scalar(1, x)), q))),
     ),
-    lower=emit_with(stablehlo.zeta),
+    lower=lowered(zeta_formula),
 )
 
 
@@ -232,10 +301,17 @@ bessel_i0e_p = kernel(
 
 
 def bessel_i0_jvp(t: Any, ans: Any, x: Any) -> Any:
-    return mul(t, mul(exp(abs_(x)), bessel_i1e(x)))
+    return mul(t, bessel_i1_p.bind(x))
 
 
-bessel_i0_p = kernel("bessel_i0", lambda x: abs(x).exp() * bessel_i0e_formula(x), bessel_i0_jvp)
+def grown(x: Term, scaled: Term) -> Term:
+    """exp(|x|) scaled, where the exponential may overflow and the product not."""
+    size = abs(x)
+    large = size > 80.0
+    return where(large, size - 8.0, size).exp() * where(large, scaled * math.exp(8.0), scaled)
+
+
+bessel_i0_p = kernel("bessel_i0", lambda x: grown(x, bessel_i0e_formula(x)), bessel_i0_jvp)
 
 
 def bessel_i1e(x: ArrayLike) -> Array:
@@ -247,11 +323,27 @@ def bessel_i1e(x: ArrayLike) -> Array:
     return bessel_i1e_p.bind(x)
 
 
+def _over(x: Any, value: Any) -> Any:
+    """value / x, and 1/2 at 0."""
+    at_zero = convert_element_type(eq(x, scalar(0, x)), type_of(x).dtype)
+    return add(div(value, add(x, at_zero)), mul(at_zero, scalar(0.5, x)))
+
+
 def bessel_i1e_jvp(t: Any, ans: Any, x: Any) -> Any:
     # I1'(x) = I0(x) - I1(x) / x, of which the last term is 1/2 at 0.
-    at_zero = convert_element_type(eq(x, scalar(0, x)), type_of(x).dtype)
-    over_x = add(div(ans, add(x, at_zero)), mul(at_zero, scalar(0.5, x)))
-    return mul(t, sub(sub(bessel_i0e(x), over_x), mul(sign(x), ans)))
+    return mul(t, sub(sub(bessel_i0e(x), _over(x, ans)), mul(sign(x), ans)))
 
 
 bessel_i1e_p = floating("bessel_i1e", jvp=bessel_i1e_jvp, lower=emit_with(stablehlo.bessel_i1e))
+
+
+def bessel_i1_formula(x: Term) -> Term:
+    return grown(x, x.apply(stablehlo.bessel_i1e))
+
+
+def bessel_i1_jvp(t: Any, ans: Any, x: Any) -> Any:
+    # I1'(x) = I0(x) - I1(x) / x, of which the last term is 1/2 at 0.
+    return mul(t, sub(bessel_i0_p.bind(x), _over(x, ans)))
+
+
+bessel_i1_p = kernel("bessel_i1", bessel_i1_formula, bessel_i1_jvp)
