@@ -22,6 +22,20 @@ inside = between(-0.9, 0.9)
 positive = between(0.2, 4)
 
 
+def cosine(x, y):
+    found = np.where((x == 0) & (y == 0), x, x / np.hypot(x, y))
+    return np.where(np.isinf(x) & np.isfinite(y), np.sign(x), found)
+
+
+def soft_sign(x):
+    return np.where(np.isinf(x), np.sign(x), x / (1 + np.abs(x)))
+
+
+def squareplus(x, b):
+    found = (x + np.hypot(x, np.sqrt(b))) / 2
+    return np.where((x == -np.inf) & (b >= 0), 0, found)
+
+
 def atan2(x, y):
     if not np.iscomplexobj(x):
         return np.arctan2(x, y)
@@ -75,11 +89,11 @@ ROWS = [
     Op(stable_sums.logaddexp, np.logaddexp, R, arity=2, ulps=4, floor=0.1),
     Op(stable_sums.logaddexp2, np.logaddexp2, R, arity=2, ulps=4, floor=0.1),
     Op(distances.hypot, np.hypot, R, arity=2, ulps=3),
-    Op(distances.cosine, lambda x, y: x / np.hypot(x, y), R, arity=2, ulps=3),
+    Op(distances.cosine, cosine, R, arity=2, ulps=3),
     Op(arithmetic.sech_squared, lambda x: 1 / np.cosh(x) ** 2, R, ulps=4),
     Op(elementary.one_minus_square, lambda x: (1 - x) * (1 + x), R, draw=inside, ulps=3),
-    Op(rectified.soft_sign_p.bind, lambda x: x / (1 + np.abs(x)), R, name="soft_sign",
+    Op(rectified.soft_sign_p.bind, soft_sign, R, name="soft_sign",
        draw=away((0,), 0.3, between(-3, 3)), ulps=3),
-    Op(rectified.squareplus_p.bind, lambda x, b: (x + np.sqrt(x * x + b)) / 2, R, arity=2,
+    Op(rectified.squareplus_p.bind, squareplus, R, arity=2,
        name="squareplus", draw=positive, ulps=4),
 ]  # fmt: skip

@@ -319,7 +319,7 @@ def _squareplus(x: Any, *, parameter: Any) -> Any:
 
 
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
-    """(x + sqrt(x**2 + b)) / 2: a rectifier smooth for b > 0.
+    """(x + sqrt(x**2 + b)) / 2: a rectifier smooth for b > 0, and NaN for b < 0.
 
     Barron, "Squareplus: a softplus-like algebraic rectifier" (2021).
 

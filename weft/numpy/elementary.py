@@ -368,7 +368,8 @@ def _sinc(x: Any) -> Any:
     size = lax.abs(y)
     near = lax.lt(size, type_of(size).dtype.type(_SERIES_BELOW))
     # Near 0 the derivatives of the quotient lose digits; at 0 it has none.
-    squared = lax.mul(y, y)
+    inside = select(near, y, filled(0, y))  # beyond, the powers may be infinite
+    squared = lax.mul(inside, inside)
     series = filled(1 / math.factorial(25), y)
     for k in range(23, 0, -2):
         term = constant(1 / math.factorial(k), y)

@@ -138,7 +138,9 @@ def squareplus_formula(x: Term, b: Term) -> Term:
     root = hypot_formula(x, b.sqrt())
     positive = x >= 0.0
     below = b / where(positive, 1.0, root - x)
-    return 0.5 * where(positive, x + root, where(x.equals(-math.inf), 0.0, below))
+    below = where(b.equals(math.inf), b, below)
+    endless = x.equals(-math.inf) & (b >= 0.0)
+    return 0.5 * where(positive, x + root, where(endless, 0.0, below))
 
 
 def squareplus_jvp_x(t: Any, ans: Any, x: Any, b: Any) -> Any:

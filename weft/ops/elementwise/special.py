@@ -13,12 +13,18 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError
-from weft.ops.elementwise.arithmetic import add, div, eq, exp, mul, neg, scalar, sign, sub
-from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.arithmetic import add, exp, mul, neg, scalar, sign, sub
 from weft.ops.elementwise.families import applied, binary, emit_with, floating
-from weft.ops.elementwise.formulas import Term, any_of, chebyshev, kernel, lowered, where
+from weft.ops.elementwise.formulas import (
+    Term,
+    any_of,
+    chebyshev,
+    kernel,
+    lowered,
+    polynomial,
+    where,
+)
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -196,9 +202,11 @@ def _over_integers(s: Term, x: Term, emit: Callable[[Term, Term], Term]) -> Term
     def mended() -> list[Any]:
         q = where(below, f, x)
         first = emit(s, q)
-        other = emit(s, where(below, rest, 1.0)) - emit(s, where(below, 1.0 - x, 1.0))
-        signed = where(is_odd(s), -other, other)
-        return [where(below, first + signed, first).ir]
+        other, beyond = (emit(s, where(below, part, 1.0)) for part in (rest, 1.0 - x))
+        odd = is_odd(s)
+        # The two that may cancel come first.
+        found = first + where(odd, -other, other) + where(odd, beyond, -beyond)
+        return [where(below, found, first).ir]
 
     def plain() -> list[Any]:
         return [emit(s, x).ir]
@@ -323,15 +331,8 @@ def bessel_i1e(x: ArrayLike) -> Array:
     return bessel_i1e_p.bind(x)
 
 
-def _over(x: Any, value: Any) -> Any:
-    """value / x, and 1/2 at 0."""
-    at_zero = convert_element_type(eq(x, scalar(0, x)), type_of(x).dtype)
-    return add(div(value, add(x, at_zero)), mul(at_zero, scalar(0.5, x)))
-
-
 def bessel_i1e_jvp(t: Any, ans: Any, x: Any) -> Any:
-    # I1'(x) = I0(x) - I1(x) / x, of which the last term is 1/2 at 0.
-    return mul(t, sub(sub(bessel_i0e(x), _over(x, ans)), mul(sign(x), ans)))
+    return mul(t, sub(_slope_of_i1(x, True), mul(sign(x), ans)))
 
 
 bessel_i1e_p = floating("bessel_i1e", jvp=bessel_i1e_jvp, lower=emit_with(stablehlo.bessel_i1e))
@@ -342,8 +343,56 @@ def bessel_i1_formula(x: Term) -> Term:
 
 
 def bessel_i1_jvp(t: Any, ans: Any, x: Any) -> Any:
-    # I1'(x) = I0(x) - I1(x) / x, of which the last term is 1/2 at 0.
-    return mul(t, sub(bessel_i0_p.bind(x), _over(x, ans)))
+    return mul(t, _slope_of_i1(x, False))
 
 
 bessel_i1_p = kernel("bessel_i1", bessel_i1_formula, bessel_i1_jvp)
+
+
+# ---- Bessel functions over powers --------------------------------------------------------------
+
+# By which derivatives of all orders are sums of positive terms: I0(x) - I1(x) / x would cancel.
+
+
+def bessel_quotient(x: Any, order: int, scaled: bool) -> Any:
+    """I_n(x) / x^n, times exp(-|x|) if it is `scaled`; its derivative is x times the next one."""
+    return bessel_quotient_p.bind(x, order=order, scaled=scaled)
+
+
+def _slope_of_i1(x: Any, scaled: bool) -> Any:
+    """The derivative of x times the first quotient, without that of the scale."""
+    first, second = (bessel_quotient(x, order, scaled) for order in (1, 2))
+    return add(first, mul(mul(x, x), second))
+
+
+def bessel_quotient_jvp(t: Any, ans: Any, x: Any, *, order: int, scaled: bool) -> Any:
+    slope = mul(x, bessel_quotient(x, order + 1, scaled))
+    return mul(t, sub(slope, mul(sign(x), ans)) if scaled else slope)
+
+
+def bessel_quotient_lower(context: Any, x: Any, *, order: int, scaled: bool) -> Any:
+    def formula(x: Term) -> Term:
+        size = abs(x)
+        # The power series (DLMF 10.25.2) up to 8; above, the recurrence 10.29.1 upwards.
+        near = where(size <= 8.0, size, 0.0)
+        coefficients = [
+            0.25**k / (math.factorial(k) * math.factorial(order + k) * 2**order)
+            for k in range(32 if x.eps < 1e-10 else 20)
+        ]
+        series = polynomial(near * near, coefficients)
+        far = where(size > 8.0, size, 8.0)
+        low, high = bessel_i0e_formula(far), far.apply(stablehlo.bessel_i1e)
+        for k in range(1, order):
+            low, high = high, low - high * (2.0 * k) / far
+        for _ in range(order):
+            high = high / far
+        if scaled:
+            return where(size <= 8.0, series * (-near).exp(), high)
+        return where(size <= 8.0, series, grown(far, high))
+
+    return lowered(formula)(context, x)
+
+
+bessel_quotient_p = floating(
+    "bessel_quotient", jvp=bessel_quotient_jvp, lower=bessel_quotient_lower
+)
