@@ -7,6 +7,7 @@ those to both sides.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 from weft import dtypes
@@ -135,6 +136,28 @@ mul_p = binary(
     jvp=(lambda t, ans, x, y: mul(t, y), lambda t, ans, x, y: mul(x, t)),
     transpose=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)),
     lower="stablehlo.multiply",
+)
+
+
+def rounded(x: Any) -> Any:
+    """x as it is, but a product is rounded before it is added to something: the compiler would else
+    fuse both, and a b - b a would be the rounding error."""
+    return rounded_p.bind(x)
+
+
+def rounded_lower(context: Any, x: Any) -> Any:
+    return x if context.in_types[0].dtype in dtypes.COMPLEX else rounded_value(x)
+
+
+def rounded_value(x: Any) -> Any:
+    """The StableHLO value, held between the infinities: what is held is no product any more."""
+    shape, dtype = tuple(x.type.shape), stablehlo.dtype_of(x.type.element_type)
+    low, high = (stablehlo.full(end, shape, dtype) for end in (-math.inf, math.inf))
+    return stablehlo.clamp(low, x, high)
+
+
+rounded_p: Primitive = inexact(
+    "rounded", jvp=lambda t, ans, x: t, transpose=lambda ct, x: ct, lower=rounded_lower
 )
 
 

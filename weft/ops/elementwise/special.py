@@ -147,71 +147,56 @@ def is_odd(x: Term) -> Term:
     return ~(x - 2.0 * (x * 0.5).apply(stablehlo.floor)).equals(0.0)
 
 
-def zeta_formula(s: Term, q: Term) -> Term:
-    return _over_integers(s, q, _zeta)
-
-
 def polygamma_formula(m: Term, x: Term) -> Term:
-    found = _over_integers(m + 1.0, x, lambda s, q: _polygamma(s - 1.0, q))
+    """A multiple of Hurwitz' zeta function (DLMF 25.11.12)."""
+    factorial = (m + 1.0).apply(stablehlo.lgamma).exp()
+    found = where(is_odd(m), factorial, -factorial) * zeta_formula(m + 1.0, x)
     return where(m.equals(0.0), x.apply(stablehlo.digamma), found)
 
 
-def _zeta(s: Term, q: Term) -> Term:
-    """The compiler's; by the first terms of Euler and Maclaurin (DLMF 25.11.43) for large q, where
-    it takes powers that underflow."""
-    far, end = _far(s, q)
-    size = end.made(stablehlo.power(end.ir, (1.0 - s).ir)) / (s - 1.0)
-    found = where(far, 2.0, q)
-    return where(far, size * _correction(s, end), q.made(stablehlo.zeta(s.ir, found.ir)))
+def zeta_formula(s: Term, q: Term) -> Term:
+    """The compiler's sum of (k + q)^(-s) over k = 0, 1, … for q >= 0.
 
-
-def _polygamma(m: Term, x: Term) -> Term:
-    far, end = _far(m + 1.0, x)
-    factorial = (m.apply(stablehlo.lgamma)).exp()
-    size = end.made(stablehlo.power(end.ir, (-m).ir)) * factorial
-    size = where(is_odd(m), size, -size) * _correction(m + 1.0, end)
-    near = where(far, 2.0, x)
-    return where(far, size, x.made(stablehlo.polygamma(m.ir, near.ir)))
-
-
-def _far(s: Term, q: Term) -> tuple[Term, Term]:
-    """Whether three terms are exact, and q there."""
-    far = (q > 1e5) & (q < math.inf) & (s > 1.0) & (s < 30.0)
-    return far, where(far, q, 1e5)
-
-
-def _correction(s: Term, q: Term) -> Term:
-    return 1.0 + (s - 1.0) / (2.0 * q) * (1.0 + s / (6.0 * q))
-
-
-def _over_integers(s: Term, x: Term, emit: Callable[[Term, Term], Term]) -> Term:
-    """A multiple of the sum of (k + x)^(-s) over k = 0, 1, …, which is `emit(s, x)` for x >= 0.
-
-    Below 0 the compiler's expansion has one of the terms there. For whole s they are differences of
-    two such sums: S(x) = S(f) + (-1)^s (S(1 - f) - S(1 - x)) with f = x - floor(x). That branch
-    runs only where a number needs it: it takes three times as long.
+    Below 0 it has one of the terms there. For whole s they are differences of two such sums:
+    S(q) = S(f) + (-1)^s (S(1 - f) - S(1 - q)) with f = q - floor(q). That branch runs only where a
+    number needs it: it takes three times as long.
     """
-    nearest = x.apply(stablehlo.round_nearest_even)
-    away = x - nearest
+    nearest = q.apply(stablehlo.round_nearest_even)
+    away = q - nearest
     whole = s.apply(stablehlo.floor).equals(s)
-    below = (x < 0.0) & (x > -math.inf) & ~away.equals(0.0) & whole
+    below = (q < 0.0) & (q > -math.inf) & ~away.equals(0.0) & whole
     over = away > 0.0
     # The distances from the next integers below and above; one of them is exact.
     f, rest = where(over, away, 1.0 + away), where(over, 1.0 - away, -away)
 
-    def mended() -> list[Any]:
-        q = where(below, f, x)
-        first = emit(s, q)
-        other, beyond = (emit(s, where(below, part, 1.0)) for part in (rest, 1.0 - x))
+    def reflected() -> list[Any]:
+        first = _zeta(s, where(below, f, q))
+        # Rounded, since equal products would not cancel if one were fused with the difference.
+        sums = (first, *(_zeta(s, where(below, part, 1.0)) for part in (rest, 1.0 - q)))
+        first, other, beyond = (x.apply(rounded_value) for x in sums)
         odd = is_odd(s)
-        # The two that may cancel come first.
         found = first + where(odd, -other, other) + where(odd, beyond, -beyond)
         return [where(below, found, first).ir]
 
     def plain() -> list[Any]:
-        return [emit(s, x).ir]
+        return [_zeta(s, q).ir]
 
-    return x.made(stablehlo.if_(any_of(below), mended, plain, [x.ir.type])[0])
+    return q.made(stablehlo.if_(any_of(below), reflected, plain, [q.ir.type])[0])
+
+
+def is_odd(x: Term) -> Term:
+    """Whether a whole number is odd."""
+    return ~(x - 2.0 * (x * 0.5).apply(stablehlo.floor)).equals(0.0)
+
+
+def _zeta(s: Term, q: Term) -> Term:
+    """The compiler's, but for large q, where it takes powers that underflow: there by the first
+    terms of Euler and Maclaurin (DLMF 25.11.43)."""
+    far = (q > 1e5) & (q < math.inf) & (s > 1.0) & (s < 30.0)
+    end = where(far, q, 1e5)
+    size = end.made(stablehlo.power(end.ir, (1.0 - s).ir)) / (s - 1.0)
+    series = 1.0 + (s - 1.0) / (2.0 * end) * (1.0 + s / (6.0 * end))
+    return where(far, size * series, q.made(stablehlo.zeta(s.ir, where(far, 2.0, q).ir)))
 
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
