@@ -20,6 +20,7 @@ from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.rounding import RoundingMethod, floor, is_finite, round
 from weft.ops.elementwise.selection import select
 from weft.ops.elementwise.special import bessel_i0_p
+from weft.ops.structural.narrow import accumulator
 
 __all__ = [
     "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
@@ -364,6 +365,10 @@ _SERIES_BELOW = 2.0
 
 @compiled
 def _sinc(x: Any) -> Any:
+    of = type_of(x)
+    if accumulator(of.dtype) != of.dtype:  # the derivative has powers in it that overflow
+        wide = _sinc.function(convert_element_type(x, accumulator(of.dtype)))
+        return convert_element_type(wide, of.dtype, of.weak_type)
     y = lax.mul(x, constant(math.pi, x))
     size = lax.abs(y)
     near = lax.lt(size, type_of(size).dtype.type(_SERIES_BELOW))

@@ -7,7 +7,6 @@ those to both sides.
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 from weft import dtypes
@@ -150,10 +149,11 @@ def rounded_lower(context: Any, x: Any) -> Any:
 
 
 def rounded_value(x: Any) -> Any:
-    """The StableHLO value, held between the infinities: what is held is no product any more."""
-    shape, dtype = tuple(x.type.shape), stablehlo.dtype_of(x.type.element_type)
-    low, high = (stablehlo.full(end, shape, dtype) for end in (-math.inf, math.inf))
-    return stablehlo.clamp(low, x, high)
+    """The StableHLO value by its size and sign: what these are put together of is no product any
+    more. Bounds that no number reaches would be simplified away."""
+    zero = stablehlo.full(0, tuple(x.type.shape), stablehlo.dtype_of(x.type.element_type))
+    size = stablehlo.abs_(x)
+    return stablehlo.select(stablehlo.compare(x, zero, "LT"), stablehlo.negate(size), size)
 
 
 rounded_p: Primitive = inexact(

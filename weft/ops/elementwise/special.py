@@ -14,7 +14,7 @@ from typing import Any
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.errors import Fix, WeftNotImplementedError
-from weft.ops.elementwise.arithmetic import add, exp, mul, neg, scalar, sign, sub
+from weft.ops.elementwise.arithmetic import add, exp, mul, neg, rounded_value, scalar, sign, sub
 from weft.ops.elementwise.families import applied, binary, emit_with, floating
 from weft.ops.elementwise.formulas import (
     Term,
@@ -182,11 +182,6 @@ def zeta_formula(s: Term, q: Term) -> Term:
         return [_zeta(s, q).ir]
 
     return q.made(stablehlo.if_(any_of(below), reflected, plain, [q.ir.type])[0])
-
-
-def is_odd(x: Term) -> Term:
-    """Whether a whole number is odd."""
-    return ~(x - 2.0 * (x * 0.5).apply(stablehlo.floor)).equals(0.0)
 
 
 def _zeta(s: Term, q: Term) -> Term:
