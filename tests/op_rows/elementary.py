@@ -33,7 +33,8 @@ def soft_sign(x):
 
 def squareplus(x, b):
     found = (x + np.hypot(x, np.sqrt(b))) / 2
-    return np.where((x == -np.inf) & (b >= 0), 0, found)
+    found = np.where(x == -np.inf, 0, found)
+    return np.where(np.isnan(x) | ~(b >= 0), np.nan, found)
 
 
 def atan2(x, y):

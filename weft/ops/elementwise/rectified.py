@@ -139,8 +139,8 @@ def squareplus_formula(x: Term, b: Term) -> Term:
     positive = x >= 0.0
     below = b / where(positive, 1.0, root - x)
     below = where(b.equals(math.inf), b, below)
-    endless = x.equals(-math.inf) & (b >= 0.0)
-    return 0.5 * where(positive, x + root, where(endless, 0.0, below))
+    found = 0.5 * where(positive, x + root, where(x.equals(-math.inf), 0.0, below))
+    return where(x.is_nan() | ~(b >= 0.0), math.nan, found)
 
 
 def squareplus_jvp_x(t: Any, ans: Any, x: Any, b: Any) -> Any:
