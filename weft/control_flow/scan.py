@@ -328,12 +328,17 @@ def transpose_linear(cotangents: Values, operands: Parts, jaxpr: Jaxpr, loop: Lo
     )
     ct_carry = spread(carried, outs[:n])
     pairs = zip(outs[n:m], linear_consts, strict=True)
-    ct_consts = [convert_element_type(ct, of.dtype, of.weak_type) for ct, of in pairs]
+    ct_consts = [in_dtype(ct, of) for ct, of in pairs]
     return [
         *merge_cotangents(of_consts, to_consts, ct_consts),
         *(ct if flag else None for flag, ct in zip(of_carry, ct_carry, strict=True)),
         *merge_cotangents(of_xs, to_xs, outs[m:]),
     ]
+
+
+def in_dtype(x: Any, of: ArrayType) -> Any:
+    """The value in the dtype of a type, in which it may be already."""
+    return x if type_of(x).dtype == of.dtype else convert_element_type(x, of.dtype, of.weak_type)
 
 
 def transposed_body(
@@ -364,7 +369,7 @@ def transposed_body(
         k_consts, cts, totals, k_xs, cts_ys = ([next(given) for _ in part] for part in parts)
         found = iter(eval_jaxpr(program, (), *k_consts, *k_xs, *cts, *cts_ys))
         new_consts = [
-            convert_element_type(ct, of.dtype, of.weak_type)
+            in_dtype(ct, of)
             for ct, of in zip(marked(to_consts, spread(to_consts, found)), sums, strict=True)
         ]
         new_carry = marked(carried, spread(to_carry, found))
