@@ -17,6 +17,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import grad, jit, lax, nn, vmap
+from weft.sharding import NamedSharding, P
 
 COUNT = 70_000
 HALVES = ["float16", "bfloat16"]
@@ -206,3 +207,12 @@ def test_float32_programs_have_no_conversions():
     x = jnp.ones(8)
     text = jit(grad(loss)).lower(x[0], x).as_text()
     assert "f16" not in text and "stablehlo.convert" not in text
+
+
+@pytest.mark.parametrize("dtype", [*HALVES, "float32"])
+def test_iota_over_devices(dtype):
+    """Every device makes its part, which begins at a number that the dtype may not hold."""
+    mesh = weft.make_mesh((8,), ("i",))
+    out = jit(lambda: lax.iota(dtype, 40_000), out_shardings=NamedSharding(mesh, P("i")))()
+    want = np.arange(40_000).astype(jnp.dtype(dtype))
+    np.testing.assert_array_equal(np.asarray(out), want)

@@ -86,7 +86,8 @@ def eigh(
     The derivative (M. B. Giles, An extended collection of matrix derivative results for forward and
     reverse mode algorithmic differentiation, 2008) keeps v^H dv free of a diagonal. Where two
     eigenvalues are equal, their eigenvectors have no derivative and it is not finite; that of the
-    eigenvalues is. A matrix for which the iteration fails gives NaN.
+    eigenvalues is, and of the other eigenvectors. So is, where it exists, the second derivative in
+    forward mode (`hessian`) of those and of functions such as sum(exp(w)). A matrix for which the iteration fails gives NaN.
 
     Args:
         lower: Whether the lower triangle of x is read, not the upper one, without
