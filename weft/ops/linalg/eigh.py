@@ -87,7 +87,8 @@ def eigh(
     reverse mode algorithmic differentiation, 2008) keeps v^H dv free of a diagonal. Where two
     eigenvalues are equal, their eigenvectors have no derivative and it is not finite; that of the
     eigenvalues is, and of the other eigenvectors. So is, where it exists, the second derivative in
-    forward mode (`hessian`) of those and of functions such as sum(exp(w)). A matrix for which the iteration fails gives NaN.
+    forward mode (`hessian`) of those and of functions such as sum(exp(w)). A matrix for which the
+    iteration fails gives NaN.
 
     Args:
         lower: Whether the lower triangle of x is read, not the upper one, without
