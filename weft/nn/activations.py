@@ -311,7 +311,8 @@ soft_sign: Unary = _activation(
 
 @compiled
 def _squareplus(x: Any, *, parameter: Any) -> Any:
-    x, b = promoted("squareplus", x, parameter)
+    number = constant(parameter, x) if type(parameter) is float else parameter
+    x, b = promoted("squareplus", x, number)
     shape = broadcast_shape("squareplus", type_of(x).shape, type_of(b).shape)
     return squareplus_p.bind(
         broadcasted(x, shape), broadcasted(b, shape) if type_of(b).shape else b

@@ -148,10 +148,10 @@ def squareplus_jvp_x(t: Any, ans: Any, x: Any, b: Any) -> Any:
     root = sqrt(b)
     part, distance = cosine(x, root), hypot(x, root)
     above = mul(add(part, scalar(1, x)), scalar(0.5, x))
-    negative = lt(x, scalar(0, x))
-    if type_of(negative).shape != type_of(ans).shape:
-        negative = repeated(negative, type_of(ans).shape)
-    return mul(t, select(negative, div(ans, distance), above))
+    negative = repeated(lt(x, scalar(0, x)), type_of(ans).shape)
+    # Where it is not chosen, infinity over infinity would reach the second derivative.
+    below = div(*(select(negative, value, _constant(1, ans)) for value in (ans, distance)))
+    return mul(t, select(negative, below, above))
 
 
 def squareplus_jvp_b(t: Any, ans: Any, x: Any, b: Any) -> Any:
