@@ -84,6 +84,13 @@ def test_equal_eigenvalues_leave_eigenvalues_a_derivative():
     np.testing.assert_allclose(gradient, np.diag(np.arange(3.0)), atol=1e-14)
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (1, 1), (2, 0, 0), (2, 1, 1)])
+def test_eigenvalues_of_small_matrices_have_second_derivatives(shape):
+    hessian = weft.hessian(lambda x: (wnp.linalg.eigvalsh(x) ** 2).sum())(wnp.ones(shape))
+    assert hessian.shape == (*shape, *shape)
+    np.testing.assert_allclose(np.sum(hessian), 2 * np.prod(shape))
+
+
 SPECTRA = ([1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0])
 
 

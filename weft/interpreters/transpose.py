@@ -169,7 +169,7 @@ def _cotangents(eqn: Equation, totals: CotangentSums) -> Any:
     return [Zero(v.type) if ct is None else ct for v, ct in zip(eqn.outputs, cts, strict=True)]
 
 
-def _transposed(eqn: Equation, cts: Any, operands: Sequence[Any]) -> Sequence[Any]:
+def _transposed(eqn: Equation, cts: Any, operands: Sequence[Any]) -> Any:
     """The cotangents of an equation's operands: those of 16-bit ones in float32, if that of the
     result is or if they are sums."""
     primitive = eqn.primitive

@@ -221,7 +221,11 @@ def block_numbers(w: Any) -> Any:
     rounding."""
     of = type_of(w)
     n = of.shape[-1]
-    bound = mul(reduce_max(abs_(w), (of.ndim - 1,)), scalar(4 * n * dtypes.finfo(of.dtype).eps, w))
+    if n < 2:
+        return zeros_like_array(w)
+    bound = mul(
+        reduce_max(abs_(w), (of.ndim - 1,)), scalar(4 * n * float(dtypes.finfo(of.dtype).eps), w)
+    )
     steps = sub(slice_in_dim(w, 1, None, axis=-1), slice_in_dim(w, 0, n - 1, axis=-1))
     apart = gt(steps, broadcast_in_dim(bound, type_of(steps).shape, tuple(range(of.ndim - 1))))
     first = zeros_like_array(slice_in_dim(w, 0, 1, axis=-1))
