@@ -44,6 +44,31 @@ def test_odeint_takes_the_steps_of_jax():
     np.testing.assert_allclose(found["x"], wanted, atol=2e-6)
 
 
+def test_odeint_has_derivatives_in_both_modes_and_of_both_orders():
+    """Of y0 exp(-k (t - t0)), by its start, the rate and the times."""
+
+    def solution(y0, k, t):
+        return odeint(lambda y, s, k, n: -k * y * n, y0, t, k, jnp.array(1), rtol=1e-9, atol=1e-9)
+
+    with weft.enable_x64():
+        y0, k, t = jnp.array([1.0, 2.0]), jnp.array(0.5), jnp.array([0.3, 1.0, 2.0])
+        y, past = np.asarray(y0), np.asarray(t) - 0.3
+        decay = np.exp(-0.5 * past)
+        by_time = -0.5 * decay[:, None, None] * y[:, None] * (np.eye(3) - np.eye(3)[0])[:, None]
+        want = (decay[:, None, None] * np.eye(2), -past[:, None] * decay[:, None] * y, by_time)
+        for mode in (weft.jacfwd, weft.jacrev):
+            for found, expected in zip(mode(solution, (0, 1, 2))(y0, k, t), want, strict=True):
+                np.testing.assert_allclose(found, expected, atol=1e-6)
+
+        def end(k):
+            return solution(y0, k, t)[-1, 0]
+
+        curvature = past[-1] ** 2 * decay[-1]
+        for outer in (weft.jacfwd, weft.grad):
+            for inner in (weft.jacfwd, weft.grad):
+                np.testing.assert_allclose(outer(inner(end))(k), curvature, rtol=1e-6)
+
+
 def test_odeint_is_differentiated_by_the_adjoint():
     with weft.enable_x64():
         t = jnp.linspace(0.0, 2.0, 4)

@@ -293,3 +293,12 @@ def test_vecdot_counts_the_axis_in_each_operand(shapes, axis):
     wanted = (np.moveaxis(a, axis, -1).conj() * np.moveaxis(b, axis, -1)).sum(-1)
     for function in (jnp.vecdot, jnp.linalg.vecdot):
         np.testing.assert_allclose(function(a, b, axis=axis), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1, -1, 2])
+def test_a_cross_product_of_parallel_vectors_is_zero(factor, optimized):
+    """Two equal products, of which none may be fused with the difference, jitted or not."""
+    x = jnp.asarray(RANDOM.normal(size=(1000, 3)), "float32")
+    for function in (jnp.cross, weft.jit(jnp.cross)):
+        assert not np.asarray(function(x, factor * x)).any()
+        assert not np.asarray(function(x[:, :2], factor * x[:, :2])).any()

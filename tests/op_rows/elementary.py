@@ -7,11 +7,34 @@ import scipy.special
 
 from op_table import Arg, Op, away, between, by_kind, integers
 from weft import dtypes
-from weft.ops.elementwise import elementary, logarithms, powers, stable_sums
+from weft.ops.elementwise import (
+    arithmetic,
+    distances,
+    elementary,
+    logarithms,
+    powers,
+    rectified,
+    stable_sums,
+)  # fmt: skip
 
 INEXACT, R = dtypes.INEXACT, dtypes.FLOATING
 inside = between(-0.9, 0.9)
 positive = between(0.2, 4)
+
+
+def cosine(x, y):
+    found = np.where((x == 0) & (y == 0), x, x / np.hypot(x, y))
+    return np.where(np.isinf(x) & np.isfinite(y), np.sign(x), found)
+
+
+def soft_sign(x):
+    return np.where(np.isinf(x), np.sign(x), x / (1 + np.abs(x)))
+
+
+def squareplus(x, b):
+    found = (x + np.hypot(x, np.sqrt(b))) / 2
+    found = np.where(x == -np.inf, 0, found)
+    return np.where(np.isnan(x) | ~(b >= 0), np.nan, found)
 
 
 def atan2(x, y):
@@ -66,5 +89,12 @@ ROWS = [
     Op(elementary.atanh, np.arctanh, INEXACT, draw=inside, ulps=6),
     Op(stable_sums.logaddexp, np.logaddexp, R, arity=2, ulps=4, floor=0.1),
     Op(stable_sums.logaddexp2, np.logaddexp2, R, arity=2, ulps=4, floor=0.1),
-    Op(stable_sums.hypot, np.hypot, R, arity=2, ulps=3),
+    Op(distances.hypot, np.hypot, R, arity=2, ulps=3),
+    Op(distances.cosine, cosine, R, arity=2, ulps=3),
+    Op(arithmetic.sech_squared, lambda x: 1 / np.cosh(x) ** 2, R, ulps=4),
+    Op(elementary.one_minus_square, lambda x: (1 - x) * (1 + x), R, draw=inside, ulps=3),
+    Op(rectified.soft_sign_p.bind, soft_sign, R, name="soft_sign",
+       draw=away((0,), 0.3, between(-3, 3)), ulps=3),
+    Op(rectified.squareplus_p.bind, squareplus, R, arity=2,
+       name="squareplus", draw=positive, ulps=4),
 ]  # fmt: skip

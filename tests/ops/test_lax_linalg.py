@@ -84,6 +84,72 @@ def test_equal_eigenvalues_leave_eigenvalues_a_derivative():
     np.testing.assert_allclose(gradient, np.diag(np.arange(3.0)), atol=1e-14)
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (1, 1), (2, 0, 0), (2, 1, 1)])
+def test_eigenvalues_of_small_matrices_have_second_derivatives(shape):
+    hessian = weft.hessian(lambda x: (wnp.linalg.eigvalsh(x) ** 2).sum())(wnp.ones(shape))
+    assert hessian.shape == (*shape, *shape)
+    np.testing.assert_allclose(np.sum(hessian), 2 * np.prod(shape))
+
+
+SPECTRA = ([1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("spectrum", SPECTRA)
+def test_symmetric_functions_of_equal_eigenvalues_have_second_derivatives(spectrum, turned):
+    """The trace of the exponential by its eigenvalues, whose gradient is the exponential, and whose
+    second derivative SciPy's expm_frechet; with eigenvalues that are equal exactly, or rounded."""
+    q = np.linalg.qr(drawn(4, 4))[0] if turned else np.eye(4)
+    x = q @ np.diag(spectrum) @ q.T
+    dx, dy = (drawn(4, 4, seed=seed) for seed in (1, 2))
+    dx, dy = dx + dx.T, dy + dy.T
+    want = scipy.linalg.expm_frechet(x, dx, compute_expm=False)
+
+    def total(x):
+        return wnp.exp(wnp.linalg.eigvalsh(x)).sum()
+
+    def slope(x):
+        return weft.jvp(total, (x,), (exact_array(dx),))[1]
+
+    given = exact_array(x)
+    found = weft.jvp(weft.grad(total), (given,), (exact_array(dx),))[1]
+    np.testing.assert_allclose(found, want, atol=1e-11)
+    hessian = np.asarray(weft.jit(weft.hessian(total))(given))
+    np.testing.assert_allclose(np.einsum("ijkl,kl->ij", hessian, dx), want, atol=1e-11)
+    twice = weft.jvp(slope, (given,), (exact_array(dy),))[1]
+    np.testing.assert_allclose(twice, np.sum(want * dy), atol=1e-10)
+    # Reverse mode twice has no basis that is right in all directions: never a wrong number.
+    backward = np.asarray(weft.grad(lambda x: (weft.grad(total)(x) * exact_array(dx)).sum())(given))
+    if len(set(spectrum)) == 4:
+        np.testing.assert_allclose(backward, want, atol=1e-11)
+    else:
+        assert not np.isfinite(backward).all()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("spectrum", [[1.0, 1.0, 3.0], [1.0, 1.0 + 1e-3, 3.0]])
+def test_a_simple_eigenvector_has_derivatives_where_others_are_equal(spectrum, turned):
+    """Held to the resolvent, (3 - x)^+, and to differences of its formula."""
+    q = np.linalg.qr(drawn(3, 3))[0] if turned else np.eye(3)
+    x, b, dx = q @ np.diag(spectrum) @ q.T, drawn(3, 3, seed=1), drawn(3, 3, seed=2)
+    b, dx = b + b.T, dx + dx.T
+
+    def value(x):
+        v = linalg.eigh(x)[0][:, 2]
+        return v @ exact_array(b) @ v
+
+    def slope(x):
+        w, v = np.linalg.eigh(x)
+        y = np.linalg.pinv(w[2] * np.eye(3) - x, rcond=1e-8) @ (2 * b @ v[:, 2])
+        return (np.outer(y, v[:, 2]) + np.outer(v[:, 2], y)) / 2
+
+    np.testing.assert_allclose(weft.grad(value)(exact_array(x)), slope(x), atol=1e-11)
+    step = 1e-5
+    want = (slope(x + step * dx) - slope(x - step * dx)) / (2 * step)
+    found = weft.jvp(weft.grad(value), (exact_array(x),), (exact_array(dx),))[1]
+    np.testing.assert_allclose(found, want, atol=1e-7)
+
+
 def test_equal_singular_values_leave_singular_values_a_derivative():
     x, dx = exact_array(np.eye(3)), exact_array(drawn(3, 3))
     _, (du, ds, _) = weft.jvp(linalg.svd, (x,), (dx,))

@@ -15,6 +15,7 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base.marked_lists import marked
 from weft.control_flow.program_primitive import ProgramPrimitive
+from weft.core import rules
 from weft.core.jaxpr import Jaxpr
 from weft.core.rules import Hoisted, Params
 from weft.interpreters.hoist import hoist_program
@@ -130,3 +131,5 @@ holds_one_jaxpr(
     impl=jit_impl,
     lower=jit_lower,
 )
+
+rules.wide_cotangents.add(jit_p)

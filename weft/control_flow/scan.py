@@ -58,9 +58,11 @@ from weft.interpreters.symbolic_zeros import (
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.loop_layouts import keep_layouts
+from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.dynamic_slicing import dynamic_index_in_dim
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.ops.structural.layout_constraint import constraint_equation, row_major_entry
+from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents, instantiate, zeros
 from weft.runtime import stablehlo
@@ -314,7 +316,8 @@ def transpose_linear(cotangents: Values, operands: Parts, jaxpr: Jaxpr, loop: Lo
         ("scan_transpose", loop, of_consts, of_xs, start, nonzero_ys),
         lambda: transposed_body(jaxpr, loop, of_consts, of_xs, start, nonzero_ys),
     )
-    sums = [x.type for x in marked(to_consts, marked(of_consts, consts))]
+    linear_consts = [x.type for x in marked(to_consts, marked(of_consts, consts))]
+    sums = [of.update(dtype=accumulator(of.dtype)) for of in linear_consts]
     n, m = sum(carried), sum(carried) + len(sums)
     outs = bind_scan(
         body,
@@ -324,11 +327,18 @@ def transpose_linear(cotangents: Values, operands: Parts, jaxpr: Jaxpr, loop: Lo
         [*known_xs, *cts_ys],
     )
     ct_carry = spread(carried, outs[:n])
+    pairs = zip(outs[n:m], linear_consts, strict=True)
+    ct_consts = [in_dtype(ct, of) for ct, of in pairs]
     return [
-        *merge_cotangents(of_consts, to_consts, outs[n:m]),
+        *merge_cotangents(of_consts, to_consts, ct_consts),
         *(ct if flag else None for flag, ct in zip(of_carry, ct_carry, strict=True)),
         *merge_cotangents(of_xs, to_xs, outs[m:]),
     ]
+
+
+def in_dtype(x: Any, of: ArrayType) -> Any:
+    """The value in the dtype of a type, in which it may be already."""
+    return x if type_of(x).dtype == of.dtype else convert_element_type(x, of.dtype, of.weak_type)
 
 
 def transposed_body(
@@ -349,7 +359,8 @@ def transposed_body(
     consts, carry, xs = loop.split(jaxpr.in_types)
     linear_consts, known_consts = partition(of_consts, consts)
     known_xs = unmarked(of_xs, xs)
-    sums = marked(to_consts, linear_consts)
+    # The sums of many steps, in float32 where the terms have 16 bits.
+    sums = [of.update(dtype=accumulator(of.dtype)) for of in marked(to_consts, linear_consts)]
     ys = marked(nonzero_ys, jaxpr.out_types[loop.num_carry :])
     parts = [known_consts, marked(carried, carry), sums, known_xs, ys]
 
@@ -357,7 +368,10 @@ def transposed_body(
         given = iter(values)
         k_consts, cts, totals, k_xs, cts_ys = ([next(given) for _ in part] for part in parts)
         found = iter(eval_jaxpr(program, (), *k_consts, *k_xs, *cts, *cts_ys))
-        new_consts = marked(to_consts, spread(to_consts, found))
+        new_consts = [
+            in_dtype(ct, of)
+            for ct, of in zip(marked(to_consts, spread(to_consts, found)), sums, strict=True)
+        ]
         new_carry = marked(carried, spread(to_carry, found))
         pairs = zip(new_carry, parts[1], strict=True)
         new_carry = [zeros(t) if ct is None else ct for ct, t in pairs]

@@ -4,12 +4,13 @@ The method is the pair of fifth and fourth order of J. R. Dormand and P. J. Prin
 embedded Runge-Kutta formulae", J. Comput. Appl. Math. 6 (1980), with the interpolation of L. F.
 Shampine, "Some Practical Runge-Kutta Formulas", Math. Comp. 46 (1986), and the first step of E.
 Hairer, S. P. Nørsett and G. Wanner, "Solving Ordinary Differential Equations I", II.4. The
-derivative solves the adjoint equation backward: R. Chen et al., "Neural Ordinary Differential
-Equations", NeurIPS 2018.
+derivative solves the variational equation forward, and its transpose the adjoint equation backward:
+R. Chen et al., "Neural Ordinary Differential Equations", NeurIPS 2018.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,15 +18,16 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes, tree
-from weft.api.autodiff import vjp
+from weft.api.autodiff import jvp, vjp
 from weft.api.custom_gradient import closure_convert
+from weft.api.linear_functions import linear_call
 from weft.api.vmap import vmap
 from weft.argument_errors import not_a_function, refusal
 from weft.base.facades import public_names
 from weft.control_flow.loops import scan
 from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
-from weft.custom_derivatives.custom_vjp_rules import custom_vjp
+from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, ShapeError
 from weft.flatten_util import ravel_pytree
 
@@ -86,8 +88,9 @@ def odeint(
     y0: a tree of floats, or of complex numbers; `func` returns a tree like it. t: increasing times,
     (n,) of floats. args: trees of arrays; `func` may close over others. Returns a tree like y0 of
     arrays with a leading dimension of n. The error of each step is kept below `atol + rtol * |y|`;
-    at most `mxstep` steps are made between two times, none longer than `hmax`. Differentiable in
-    reverse by y0, t, args and what `func` closes over, for the memory of the solution alone.
+    at most `mxstep` steps are made between two times, none longer than `hmax`. Differentiable by
+    y0, t, args and what `func` closes over, forward by the equation of the tangents and in reverse
+    by the adjoint equation, for the memory of the solution alone.
 
     Raises ShapeError for a `t` of another shape, DTypeError for a `y0` or `t` of integers.
 
@@ -135,32 +138,57 @@ def _mapped(unravel: Callable[[Any], Any], rows: Any) -> Any:
 
 
 def _solver(func: Callable[..., Any], settings: _Settings) -> Callable[..., Any]:
-    """`solve(y0, t, *args)` on flat states, with the adjoint as its derivative."""
+    """`solve(y0, t, *args)` on flat states. Its derivative is the solution of the variational
+    equation, and the transpose of that the adjoint's."""
 
-    @custom_vjp
+    @custom_jvp
     def solve(y0: Any, t: Any, *args: Any) -> Any:
         return _solution(lambda y, s: func(y, s, *args), y0, t, settings)
 
-    def forward(y0: Any, t: Any, *args: Any) -> Any:
-        ys = _solution(lambda y, s: func(y, s, *args), y0, t, settings)
-        return ys, (ys, t, args)
+    def derivative(primals: Any, tangents: Any) -> Any:
+        ys = solve(*primals)
+        _, t, *args = primals
+        y0_dot, t_dot, *args_dot = tangents
+        moved = (y0_dot, t_dot, _moved(args, args_dot))
+        forward = functools.partial(_variation, func, settings)
+        backward = functools.partial(_adjoint, func, settings)
+        return ys, linear_call(forward, backward, (ys, t, args), moved)
 
-    def backward(residuals: Any, g: Any) -> tuple[Any, ...]:
-        ys, t, args = residuals
-        return _adjoint(func, settings, ys, t, args, g)
-
-    solve.defvjp(forward, backward)
+    solve.defjvp(derivative)
     return solve
 
 
+def _variation(func: Callable[..., Any], settings: _Settings, solution: Any, moved: Any) -> Any:
+    """The tangents of the solution at all times, given those of y0, t and args: the solution, with
+    y, of the equation differentiated."""
+    ys, t, args = solution
+    y0_dot, t_dot, args_dot = moved
+    # A later start is as if y0 had lost what the solution gains until then.
+    start = (ys[0], y0_dot - func(ys[0], t[0], *args) * t_dot[0])
+    flat, unravel = ravel_pytree(start)
+
+    def slopes(state: Any, s: Any, args: Any, args_dot: Any) -> Any:
+        y, y_dot = unravel(state)
+
+        def of(y: Any, inexact: Any) -> Any:
+            return func(y, s, *_with_inexact(args, inexact))
+
+        return ravel_pytree(jvp(of, (y, _inexact(args)), (y_dot, args_dot)))[0]
+
+    rows = _solver(slopes, settings)(flat, t, args, args_dot)
+    _, ys_dot = vmap(unravel)(rows)
+    return ys_dot + vmap(lambda y, s, dot: func(y, s, *args) * dot)(ys, t, t_dot)
+
+
 def _adjoint(
-    func: Callable[..., Any], settings: _Settings, ys: Any, t: Any, args: Any, g: Any
+    func: Callable[..., Any], settings: _Settings, solution: Any, g: Any
 ) -> tuple[Any, ...]:
     """The gradients by y0, t and args, given that by the solution at all times."""
+    ys, t, args = solution
     start = (ys[-1], g[-1], jnp.zeros_like(t[-1]), tree.map(jnp.zeros_like, _inexact(args)))
     _, unravel = ravel_pytree(start)
 
-    def slopes(state: Any, minus_t: Any) -> Any:
+    def slopes(state: Any, minus_t: Any, args: Any) -> Any:
         y, y_bar, _, _ = unravel(state)
 
         def of(y: Any, s: Any, inexact: Any) -> Any:
@@ -169,6 +197,8 @@ def _adjoint(
         y_dot, pull = vjp(of, y, -minus_t, _inexact(args))
         return ravel_pytree((-y_dot, *pull(y_bar)))[0]
 
+    solve = _solver(slopes, settings)
+
     def step(carry: Any, i: Any) -> Any:
         y_bar, t0_bar, args_bar = carry
         # What the solution gains per time at the end of this piece.
@@ -176,13 +206,13 @@ def _adjoint(
         t0_bar = t0_bar - t_bar.astype(type_of(t0_bar).dtype)
         state, _ = ravel_pytree((ys[i], y_bar, t0_bar, args_bar))
         times = jnp.stack([-t[i], -t[i - 1]])
-        _, y_bar, t0_bar, args_bar = unravel(_solution(slopes, state, times, settings)[1])
+        _, y_bar, t0_bar, args_bar = unravel(solve(state, times, args)[1])
         return (y_bar + g[i - 1], t0_bar, args_bar), t_bar.astype(type_of(t).dtype)
 
     count = type_of(t).shape[0]
     (y_bar, t0_bar, args_bar), t_bars = scan(step, start[1:], jnp.arange(count - 1, 0, -1))
     t_bar = jnp.concatenate([t0_bar[None], t_bars[::-1]])
-    return (y_bar, t_bar, *_cotangents(args, args_bar))
+    return y_bar, t_bar, args_bar
 
 
 def _is_inexact(x: Any) -> bool:
@@ -198,15 +228,10 @@ def _with_inexact(args: Any, values: list[Any]) -> Any:
     return tree.map(lambda x: next(left) if _is_inexact(x) else x, args)
 
 
-def _cotangents(args: Any, values: list[Any]) -> Any:
-    left = iter(values)
-
-    def one(x: Any) -> Any:
-        if _is_inexact(x):
-            return next(left)
-        return np.zeros(type_of(x).shape, dtypes.float0)
-
-    return tree.map(one, args)
+def _moved(args: Any, tangents: Any) -> list[Any]:
+    """The tangents of the inexact leaves."""
+    pairs = zip(tree.leaves(args), tree.leaves(tangents), strict=True)
+    return [tangent for x, tangent in pairs if _is_inexact(x)]
 
 
 # ---- solving -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from weft.core.jaxpr import Atom, Cut, Equation, Jaxpr, SplitEquation, Var
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Rule, Values
 from weft.core.trace import Tracer
-from weft.core.types import ArrayType
+from weft.core.types import ArrayType, type_of
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.partial_eval import partial_eval_jaxpr
@@ -128,7 +128,13 @@ def one_linearize(kind: OneJaxpr, primals: Values, tangents: Values, **params: A
 def one_transpose(kind: OneJaxpr, cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
     linear, known = known_operands(operands)
     nonzero, given = nonzero_tangents(cotangents)
-    backward, reached = kind.transposed(params["jaxpr"], linear, nonzero)
+    jaxpr: Jaxpr = params["jaxpr"]
+    if kind.primitive in rules.wide_cotangents:
+        pairs = zip(given, marked(nonzero, jaxpr.out_types), strict=True)
+        wide = tuple([type_of(ct).dtype != of.dtype for ct, of in pairs])
+        backward, reached = transpose_jaxpr(jaxpr, linear, nonzero, wide)
+    else:
+        backward, reached = kind.transposed(jaxpr, linear, nonzero)
     return merge_cotangents(linear, reached, kind.bind([*known, *given], backward, params))
 
 

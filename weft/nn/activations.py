@@ -15,17 +15,32 @@ from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
-from weft.numpy.arguments import axis_of, check_flag, inexact
+from weft.numpy.arguments import (
+    axis_of,
+    broadcast_shape,
+    broadcasted,
+    check_flag,
+    inexact,
+    promoted,
+)
 from weft.numpy.choosing import where
 from weft.numpy.compiled_functions import CompiledFunction, compiled
-from weft.numpy.elementary import logaddexp, sqrt, tanh
-from weft.numpy.elementwise import add, constant, filled, multiply, same, square, true_divide
+from weft.numpy.elementary import logaddexp, tanh
+from weft.numpy.elementwise import constant, filled, multiply, same, true_divide
 from weft.numpy.promotion import Unary, as_operand, unary
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import elementary, special
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.elementwise.rectified import gelu_p, hard_silu_p, relu6_p, relu_p, silu_p
-from weft.ops.elementwise.selection import clamp, select
+from weft.ops.elementwise.rectified import (
+    gelu_p,
+    hard_silu_p,
+    relu6_p,
+    relu_p,
+    silu_p,
+    soft_sign_p,
+    squareplus_p,
+)
+from weft.ops.elementwise.selection import select
 from weft.ops.structural.joining import split
 from weft.typing import ArrayLike
 
@@ -282,50 +297,30 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     return _gelu(_operand("gelu", x), approximate=bool(approximate))
 
 
-@compiled
-def _soft_sign(x: Any) -> Any:
-    # Infinity over infinity would be NaN.
-    limits = dtypes.finfo(type_of(x).dtype)
-    x = clamp(constant(float(limits.min), x), x, constant(float(limits.max), x))
-    return lax.div(x, lax.add(lax.abs(x), constant(1, x)))
-
-
-soft_sign: Unary = _real(
-    _soft_sign,
+soft_sign: Unary = _activation(
+    "soft_sign",
+    {FLOATING: soft_sign_p.bind},
     """x / (1 + abs(x)).
 
     >>> soft_sign(np.array([-1.0, 3.0]))
     Array([-0.5 ,  0.75], dtype=float32)
     """,
+    inexact=True,
 )
 
 
 @compiled
 def _squareplus(x: Any, *, parameter: Any) -> Any:
-    # (x + r) / 2, or b / (r - x) / 2 for negative x, in which nothing cancels.
-    if type_of(x).dtype.itemsize < 4:  # whose squares overflow from 256 on
-        dtype = type_of(add(x, parameter)).dtype
-        wide = convert_element_type(x, dtypes.float32)
-        return convert_element_type(_squareplus.function(wide, parameter=parameter), dtype)
-    # The derivatives of the formula are NaN at infinity: there it is evaluated at 1.
-    size = lax.abs(x)
-    endless = lax.eq(size, constant(math.inf, x))
-    size = where(endless, 1, size)
-    # Below, the term added to 1 is less than its rounding, but for parameters beyond 1e28.
-    far = lax.gt(size, constant(1e18, x))
-    large, small = where(far, size, 1), where(far, 0, size)
-    # One root, since the derivative reads it.
-    beyond = add(true_divide(true_divide(parameter, large), large), 1)
-    root = multiply(large, sqrt(where(far, beyond, add(square(small), parameter))))
-    positive = lax.ge(x, constant(0, x))
-    distance = where(positive, 1, add(root, size))
-    below = true_divide(parameter, distance)
-    found = multiply(where(positive, add(where(endless, 1, x), root), below), 0.5)
-    return where(endless, _at_least(x, 0.0), found)
+    number = constant(parameter, x) if type(parameter) is float else parameter
+    x, b = promoted("squareplus", x, number)
+    shape = broadcast_shape("squareplus", type_of(x).shape, type_of(b).shape)
+    return squareplus_p.bind(
+        broadcasted(x, shape), broadcasted(b, shape) if type_of(b).shape else b
+    )
 
 
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
-    """(x + sqrt(x**2 + b)) / 2: a rectifier smooth for b > 0.
+    """(x + sqrt(x**2 + b)) / 2: a rectifier smooth for b > 0, and NaN for b < 0.
 
     Barron, "Squareplus: a softplus-like algebraic rectifier" (2021).
 

@@ -45,6 +45,7 @@ from weft.ops.elementwise.powers import rsqrt
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.reductions.reduce import reduce_max
+from weft.ops.structural.narrow import SUMMED_IN_FLOAT32, accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
 from weft.typing import ArrayLike
 
@@ -57,6 +58,17 @@ def _operand(operation: str, x: Any) -> Any:
     of = type_of(x)
     dtype = inexact(of.dtype)
     return x if of.dtype == dtype else convert_element_type(x, dtype, of.weak_type)
+
+
+def _widened(x: Any) -> Any:
+    """The numbers in the dtype in which they are added up."""
+    of = type_of(x)
+    return convert_element_type(x, accumulator(of.dtype), of.weak_type)
+
+
+def _rounded(x: Any, dtype: Any) -> Any:
+    """A result in the dtype of the operand, from which it was widened."""
+    return convert_element_type(x, dtype) if dtype in SUMMED_IN_FLOAT32 else x
 
 
 def _mask(operation: str, where: Any, shape: tuple[int, ...]) -> list[Any]:
@@ -80,12 +92,11 @@ def _shift(x: Any, axes: tuple[int, ...]) -> Any:
 
 @compiled
 def _softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
-    shape = type_of(x).shape
-    _, weights, total = _exponentials(x, mask, axes)
-    if type_of(total).dtype.itemsize < 4:  # whose reciprocals are too coarse
-        return lax.div(weights, expanded(total, shape, axes))
+    of = type_of(x)
+    _, weights, total = _exponentials(_widened(x), mask, axes)
     # One quotient for each sum, also in the derivative.
-    return lax.mul(weights, expanded(lax.div(filled(1, total), total), shape, axes))
+    factors = expanded(lax.div(filled(1, total), total), of.shape, axes)
+    return _rounded(lax.mul(weights, factors), of.dtype)
 
 
 def _exponentials(x: Any, mask: Sequence[Any], axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
@@ -130,9 +141,10 @@ def softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
 
 @compiled
 def _log_softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
-    shape = type_of(x).shape
-    shifted, _, total = _exponentials(x, mask, axes)
-    out = lax.sub(shifted, expanded(lax.log(total), shape, axes))
+    of = type_of(x)
+    shifted, _, total = _exponentials(_widened(x), mask, axes)
+    out = lax.sub(shifted, expanded(lax.log(total), of.shape, axes))
+    out = _rounded(out, of.dtype)
     return select(mask[0], out, filled(-math.inf, x)) if mask else out
 
 
@@ -166,9 +178,10 @@ def _logsumexp(
 ) -> Any:
     """The operands after x are the mask and the weights, as far as they are given."""
     rest = list(extra)
-    shape = type_of(x).shape
+    of = type_of(x)
+    x, shape = _widened(x), of.shape
     mask = rest.pop(0) if masked else None
-    weights = rest.pop(0) if weighted else None
+    weights = _widened(rest.pop(0)) if weighted else None
     if mask is not None:
         x = select(mask, x, filled(-math.inf, x))
     if weights is not None:
@@ -184,7 +197,7 @@ def _logsumexp(
     logarithm = flat_log(lax.abs(total) if signed else total)
     out = lax.add(logarithm, shift if signed else complex_shift)
     outs = (out, lax.sign(total)) if signed else (out,)
-    outs = tuple(kept(x, shape, axes, keepdims) for x in outs)
+    outs = tuple(kept(_rounded(x, of.dtype), shape, axes, keepdims) for x in outs)
     return outs if signed else outs[0]
 
 
@@ -284,8 +297,9 @@ def logmeanexp(x: ArrayLike, axis: Any = None, where: Any = None, keepdims: bool
         count = math.prod(of.shape[d] for d in axes)
         return subtract(total, type_of(total).dtype.type(math.log(count) if count else -math.inf))
     (mask,) = _mask("logmeanexp", where, of.shape)
-    counted = sum_over(mask, axis, keepdims=keepdims, dtype=type_of(total).dtype)
-    return subtract(total, lax.log(counted))
+    dtype = type_of(total).dtype
+    counted = sum_over(mask, axis, keepdims=keepdims, dtype=accumulator(dtype))
+    return subtract(total, convert_element_type(lax.log(counted), dtype))
 
 
 @compiled
@@ -301,8 +315,8 @@ def _spread(x: Any, center: Any, *mask: Any, axes: tuple[int, ...], algorithm: s
 
 
 @compiled
-def _standardized(x: Any, center: Any, spread: Any, epsilon: Any) -> Any:
-    return multiply(subtract(x, center), rsqrt(add(spread, epsilon)))
+def _standardized(x: Any, center: Any, spread: Any, epsilon: Any, *, dtype: Any) -> Any:
+    return _rounded(multiply(subtract(x, center), rsqrt(add(spread, epsilon))), dtype)
 
 
 def standardize(
@@ -334,12 +348,17 @@ def standardize(
     of = type_of(x)
     axes = axes_of(axis, of.ndim, "standardize")
     mask = _mask("standardize", where, of.shape)
+    x = _widened(x)
+    dtype = type_of(x).dtype
     if mean is None:
         mean = mean_over(x, axes, keepdims=True, where=mask[0] if mask else None)
-    mean = convert_element_type(as_operand("standardize", mean), of.dtype)
+    mean = convert_element_type(as_operand("standardize", mean), dtype)
     if variance is None:
         variance = _spread(x, mean, *mask, axes=axes, algorithm=algorithm)
-    return _standardized(x, mean, variance, convert_element_type(epsilon, of.dtype))
+    elif of.dtype in SUMMED_IN_FLOAT32:
+        variance = _widened(as_operand("standardize", variance))
+    epsilon = convert_element_type(epsilon, dtype)
+    return _standardized(x, mean, variance, epsilon, dtype=of.dtype)
 
 
 @compiled

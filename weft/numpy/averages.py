@@ -16,6 +16,7 @@ from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.reductions import kept, mean
 from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import div, mul
+from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, transpose
 
 __all__ = ["average"]
@@ -25,12 +26,13 @@ __all__ = ["average"]
 def _average(a: Any, weights: Any, *, axes: Any, keepdims: bool) -> tuple[Any, Any]:
     dtype = inexact(dtypes.promote_types(type_of(a).dtype, type_of(weights).dtype))
     shape = type_of(a).shape
-    x, w = convert(a, dtype), convert(weights, dtype)
+    x, w = (convert(value, accumulator(dtype)) for value in (a, weights))
     if type_of(w).shape != shape:
         # Weights of one axis, or of all the axes in the order they are given.
         w = _along(w, shape, axes)
     total = reduce_sum(w, axes)
     out = div(reduce_sum(mul(x, w), axes), total)
+    out, total = convert(out, dtype), convert(total, dtype)
     return kept(out, shape, axes, keepdims), kept(total, shape, axes, keepdims)
 
 

@@ -31,7 +31,6 @@ from weft.numpy.elementwise import floor_divide, less, remainder
 from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import preferred_dtype
 from weft.numpy.promotion import canonical_type, meeting, number_for
-from weft.numpy.reductions import accumulator
 from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import add, div, eq, mul, ne, neg, sub
@@ -45,6 +44,7 @@ from weft.ops.products.convolution import conv_general_dilated
 from weft.ops.reductions.cumulative import cumsum
 from weft.ops.structural.joining import concatenate as join
 from weft.ops.structural.joining import rev
+from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
 from weft.typing import ArrayLike
 

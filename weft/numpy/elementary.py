@@ -15,11 +15,12 @@ from weft.numpy.elementwise import constant, filled, together
 from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import complex as parts
-from weft.ops.elementwise import elementary, logarithms, powers, stable_sums
+from weft.ops.elementwise import distances, elementary, logarithms, powers, stable_sums
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
-from weft.ops.elementwise.rounding import is_finite
+from weft.ops.elementwise.rounding import RoundingMethod, floor, is_finite, round
 from weft.ops.elementwise.selection import select
 from weft.ops.elementwise.special import bessel_i0_p
+from weft.ops.structural.narrow import accumulator
 
 __all__ = [
     "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
@@ -252,7 +253,7 @@ atan2: BinaryUfunc = arctan2
 
 hypot: BinaryUfunc = binary_ufunc(
     "hypot",
-    {FLOATING: stable_sums.hypot_p.bind},
+    {FLOATING: distances.hypot_p.bind},
     """sqrt(x1**2 + x2**2), elementwise, of real numbers, without overflow.
 
     >>> jnp.hypot(jnp.array([3.0]), jnp.array([4.0]))
@@ -357,25 +358,43 @@ acosh: UnaryUfunc = arccosh
 atanh: UnaryUfunc = arctanh
 
 
-# Up to this distance from 0 the series of sin(y) / y to y**8 is exact to double precision.
-_SERIES_BELOW = 0.05
+# Up to this distance from 0 the series of sin(y) / y to y**24, and those of its first derivatives,
+# are exact to double precision; beyond, the k-th derivative of the quotient loses k digits of 2.
+_SERIES_BELOW = 2.0
 
 
 @compiled
 def _sinc(x: Any) -> Any:
+    of = type_of(x)
+    if accumulator(of.dtype) != of.dtype:  # the derivative has powers in it that overflow
+        wide = _sinc.function(convert_element_type(x, accumulator(of.dtype)))
+        return convert_element_type(wide, of.dtype, of.weak_type)
     y = lax.mul(x, constant(math.pi, x))
     size = lax.abs(y)
     near = lax.lt(size, type_of(size).dtype.type(_SERIES_BELOW))
     # Near 0 the derivatives of the quotient lose digits; at 0 it has none.
-    squared = lax.mul(y, y)
-    series = filled(1 / math.factorial(9), y)
-    for k in (7, 5, 3, 1):
+    inside = select(near, y, filled(0, y))  # beyond, the powers may be infinite
+    squared = lax.mul(inside, inside)
+    series = filled(1 / math.factorial(25), y)
+    for k in range(23, 0, -2):
         term = constant(1 / math.factorial(k), y)
         series = lax.sub(term, lax.mul(series, squared))
     away = select(near, filled(1, y), y)
     # By the reciprocal: the derivative reads a quotient twice, which XLA would keep, and compute
     # the sine and the cosine in two loops.
-    return select(near, series, lax.mul(lax.sin(away), lax.div(constant(1, y), away)))
+    sine = select(near, lax.sin(away), _sine_of_pi(x))
+    return select(near, series, lax.mul(sine, lax.div(constant(1, y), away)))
+
+
+def _sine_of_pi(x: Any) -> Any:
+    """sin(pi x), by the distance from the nearest integer, which is exact where pi x is not."""
+    part = parts.real(x) if type_of(x).dtype in dtypes.COMPLEX else x
+    nearest = stop_gradient(round(part, RoundingMethod.TO_NEAREST_EVEN))
+    half = lax.mul(nearest, constant(0.5, nearest))
+    odd = lax.ne(half, floor(half))
+    distance = lax.sub(x, convert_element_type(nearest, type_of(x).dtype))
+    sine = lax.sin(lax.mul(distance, constant(math.pi, x)))
+    return select(odd, lax.neg(sine), sine)
 
 
 sinc: Unary = unary(

@@ -27,7 +27,7 @@ from weft.numpy.arguments import (
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import meeting
 from weft.numpy.repeated import repeated
-from weft.ops.elementwise.arithmetic import mul, sub
+from weft.ops.elementwise.arithmetic import mul, rounded, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.complex import conj
 from weft.ops.indexing.slicing import slice_in_dim
@@ -507,11 +507,19 @@ def _cross(a: Any, b: Any, *, one: int, two: int) -> Any:
     )
     x, y = _components(a, one, shape), _components(b, two, shape)
     if len(x) == len(y) == 2:
-        return sub(mul(x[0], y[1]), mul(x[1], y[0]))
+        return _minor(x, y, 0, 1)
     zero = broadcast_in_dim(type_of(a).dtype.type(0), shape, ())
     x, y = (v if len(v) == 3 else [*v, zero] for v in (x, y))
-    parts = [sub(mul(x[i], y[j]), mul(x[j], y[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
+    parts = [_minor(x, y, i, j) for i, j in ((1, 2), (2, 0), (0, 1))]
     return concatenate([expand_dims(p, (len(shape),)) for p in parts], len(shape))
+
+
+def _minor(x: Sequence[Any], y: Sequence[Any], i: int, j: int) -> Any:
+    """x[i] y[j] - x[j] y[i], which is 0 where the vectors are equal."""
+    first, second = mul(x[i], y[j]), mul(x[j], y[i])
+    if type_of(first).dtype in dtypes.INEXACT:
+        first, second = rounded(first), rounded(second)
+    return sub(first, second)
 
 
 def _without(shape: Sequence[int], axis: int) -> tuple[int, ...]:

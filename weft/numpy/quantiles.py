@@ -30,7 +30,6 @@ from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import full
 from weft.numpy.nan_reductions import is_nan
 from weft.numpy.promotion import number_for
-from weft.numpy.reductions import accumulator
 from weft.numpy.repeated import repeated
 from weft.numpy.taking import take_axis
 from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, ne, sub
@@ -45,6 +44,7 @@ from weft.ops.indexing.creation import iota
 from weft.ops.reductions.cumulative import cumsum
 from weft.ops.reductions.reduce import reduce_and, reduce_or
 from weft.ops.reductions.sorting import sort
+from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 from weft.typing import ArrayLike
 

@@ -47,6 +47,7 @@ from weft.ops.reductions.reduce import (
     reduce_or,
     reduce_prod,
 )
+from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import reduce_sum, reshape
 from weft.typing import ArrayLike
 
@@ -55,7 +56,6 @@ __all__ = [
     "sum", "var",
 ]  # fmt: skip
 
-_NARROW_FLOATS = frozenset({dtypes.float16, dtypes.bfloat16})
 # The dtypes whose sums need no conversion before or after, whatever the settings.
 _DIRECT = frozenset({dtypes.float32, dtypes.float64, *dtypes.COMPLEX, dtypes.int64, dtypes.uint64})
 
@@ -88,11 +88,6 @@ def summed_dtype(dtype: Any, promote_integers: bool = True) -> Any:
         return dtype
     wide = dtypes.default_int() if dtype in dtypes.SIGNED else dtypes.default_uint()
     return dtype if dtype.itemsize > wide.itemsize else wide
-
-
-def accumulator(dtype: Any) -> Any:
-    """The dtype in which sums of a dtype are accumulated."""
-    return dtypes.float32 if dtype in _NARROW_FLOATS else dtype
 
 
 def arguments(

@@ -29,13 +29,14 @@ from weft.numpy.arguments import (
 )
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.nan_reductions import without_nan
-from weft.numpy.reductions import accumulator, boolean
+from weft.numpy.reductions import boolean
 from weft.numpy.repeated import repeated
 from weft.ops.indexing import slicing
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.reductions import cumulative
 from weft.ops.reductions import sorting as ordering
 from weft.ops.structural.joining import concatenate, rev
+from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.typing import ArrayLike
 

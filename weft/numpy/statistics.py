@@ -50,6 +50,7 @@ from weft.ops.linalg.matrices import diagonal
 from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import dot_general
 from weft.ops.reductions.reduce import reduce_max, reduce_min
+from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 from weft.typing import ArrayLike
 
@@ -61,7 +62,8 @@ __all__ = [
 @compiled
 def _cov(x: Any, *weights: Any, by_columns: bool, ddof: int, reliable: bool) -> Any:
     """`reliable`: the last of the weights are those of `aweights`."""
-    dtype = inexact(type_of(x).dtype)
+    target = inexact(type_of(x).dtype)
+    dtype = accumulator(target)
     x = convert(x, dtype)
     x = _rows(x, not by_columns)
     n, m = type_of(x).shape
@@ -80,7 +82,7 @@ def _cov(x: Any, *weights: Any, by_columns: bool, ddof: int, reliable: bool) -> 
     x = sub(x, expanded(mean, (n, m), (1,)))
     y = x if w is None else mul(x, broadcast_in_dim(w, (n, m), (1,)))
     y = conj(y) if dtype in dtypes.COMPLEX else y
-    out = div(dot_general(x, y, (((1,), (1,)), ((), ()))), factor)
+    out = convert(div(dot_general(x, y, (((1,), (1,)), ((), ()))), factor), target)
     return reshape(out, ()) if n == 1 else out
 
 

@@ -14,7 +14,7 @@ from weft.errors import Fix, ShapeError, api_boundary
 from weft.numpy.arguments import axes_of, check_flag, convert, inexact
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_matrices
-from weft.numpy.reductions import accumulator, kept, squared_size
+from weft.numpy.reductions import kept, squared_size
 from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import div, eq, exp, log, mul, ne
@@ -22,6 +22,7 @@ from weft.ops.elementwise.flat import flat_sqrt_p
 from weft.ops.elementwise.selection import select
 from weft.ops.linalg.svd import svd
 from weft.ops.reductions.reduce import reduce_max, reduce_min
+from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, transpose
 
 __all__ = ["check_order", "matrix_norm", "matrix_norm_of", "norm", "vector_norm"]

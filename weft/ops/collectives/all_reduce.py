@@ -51,6 +51,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full, iota
 from weft.ops.reductions.reduce import check_dtype, reduce_max, reduce_min
 from weft.ops.structural.extended_dtypes import view_lower
+from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
 from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo, stablehlo_collectives
@@ -116,8 +117,15 @@ def pmean(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
             dtype = dtypes.default_float()
             static = isinstance(leaf, np.generic)
             leaf = dtype.type(leaf) if static else convert_element_type(leaf, dtype)
+        of = type_of(leaf)
+        # The sum of float16 numbers may overflow. That of bfloat16 ones does not, and the devices
+        # send half the bytes.
+        if of.dtype == dtypes.float16:
+            leaf = convert_element_type(leaf, dtypes.float32)
         total = _psum("pmean", leaf, names, sizes, groups)
-        return div(total, type_of(total).dtype.type(count))
+        working = accumulator(type_of(total).dtype)
+        out = div(convert_element_type(total, working), working.type(count))
+        return convert_element_type(out, of.dtype, of.weak_type)
 
     return tree.map(mean, x)
 

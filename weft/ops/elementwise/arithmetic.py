@@ -11,6 +11,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
 from weft.core.types import type_of
@@ -30,6 +31,7 @@ from weft.ops.elementwise.families import (
     repeated,
     unary,
 )
+from weft.ops.elementwise.formulas import Term, kernel
 from weft.ops.elementwise.rounding import floor
 from weft.ops.structural.extended_dtypes import key_bits
 from weft.ops.structural.shape import reduce_sum
@@ -133,6 +135,29 @@ mul_p = binary(
     jvp=(lambda t, ans, x, y: mul(t, y), lambda t, ans, x, y: mul(x, t)),
     transpose=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)),
     lower="stablehlo.multiply",
+)
+
+
+def rounded(x: Any) -> Any:
+    """x as it is, but a product is rounded before it is added to something: the compiler would else
+    fuse both, and a b - b a would be the rounding error."""
+    return rounded_p.bind(x)
+
+
+def rounded_lower(context: Any, x: Any) -> Any:
+    return x if context.in_types[0].dtype in dtypes.COMPLEX else rounded_value(x)
+
+
+def rounded_value(x: Any) -> Any:
+    """The StableHLO value by its size and sign: what these are put together of is no product any
+    more. Bounds that no number reaches would be simplified away."""
+    zero = stablehlo.full(0, tuple(x.type.shape), stablehlo.dtype_of(x.type.element_type))
+    size = stablehlo.abs_(x)
+    return stablehlo.select(stablehlo.compare(x, zero, "LT"), stablehlo.negate(size), size)
+
+
+rounded_p: Primitive = inexact(
+    "rounded", jvp=lambda t, ans, x: t, transpose=lambda ct, x: ct, lower=rounded_lower
 )
 
 
@@ -400,11 +425,36 @@ def tanh(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     return tanh_p.bind(x)
 
 
-tanh_p = inexact(
-    "tanh",
-    jvp=lambda t, ans, x: mul(t, sub(scalar(1, ans), mul(ans, ans))),
-    lower=by_parts(stablehlo.tanh, complex_elementary.tanh),
+def tanh_jvp(t: Any, ans: Any, x: Any) -> Any:
+    if type_of(x).dtype in dtypes.COMPLEX:
+        return mul(t, sub(scalar(1, ans), mul(ans, ans)))
+    return mul(t, sech_squared(x))
+
+
+tanh_p: Primitive = inexact(
+    "tanh", jvp=tanh_jvp, lower=by_parts(stablehlo.tanh, complex_elementary.tanh)
 )
+
+
+def sech_squared(x: Any) -> Any:
+    """Elementwise 1 / cosh(x)^2 of real numbers, the derivative of tanh.
+
+    From tanh itself it could not be told where that has been rounded to 1: from x = 9 on.
+    """
+    return sech_squared_p.bind(x)
+
+
+def sech_squared_formula(x: Term) -> Term:
+    part = (x.apply(stablehlo.abs_) * -2.0).exp()
+    whole = part + 1.0
+    return 4.0 * part / (whole * whole)
+
+
+def sech_squared_jvp(t: Any, ans: Any, x: Any) -> Any:
+    return mul(t, mul(scalar(-2, x), mul(ans, tanh(x))))
+
+
+sech_squared_p: Primitive = kernel("sech_squared", sech_squared_formula, sech_squared_jvp)
 
 
 def sqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
@@ -501,3 +551,5 @@ ge_p = comparison("ge", accepts=dtypes.ORDERED, direction="GE")
 for _primitive in (cos_p, exp_p, log_p, sin_p, sqrt_p, tanh_p):
     _primitive.neutral = {"accuracy": None}
 mul_p.neutral = {"out_dtype": None}
+
+rules.wide_cotangents.update((neg_p, add_p, sub_p, mul_p, div_p))

@@ -14,6 +14,7 @@ from weft.argument_errors import integer_of
 from weft.arrays.array import Array, put
 from weft.arrays.conversion import scalar_array, unchanged
 from weft.arrays.host_values import cast_values
+from weft.core import rules
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
@@ -311,3 +312,5 @@ def stop_gradient(x: T) -> T:
 stop_gradient_p = unary("stop_gradient", accepts=dtypes.INEXACT, lower=lambda context, x: x)
 
 convert_element_type_p.neutral = {"sharding": None}
+
+rules.wide_cotangents.add(convert_element_type_p)

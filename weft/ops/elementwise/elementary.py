@@ -13,16 +13,18 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.ops.elementwise import branch_cuts, complex_elementary, formulas
 from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
-from weft.ops.elementwise.arithmetic import add, div, mul, neg, scalar, sub
+from weft.ops.elementwise.arithmetic import add, div, exp, mul, neg, scalar, sech_squared, sub
 from weft.ops.elementwise.branch_cuts import mended, signed
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
 from weft.ops.elementwise.complex_elementary import by_parts
+from weft.ops.elementwise.distances import cosine, hypot
 from weft.ops.elementwise.families import applied, binary, emit_with, inexact
-from weft.ops.elementwise.formulas import Term, lowered, where
+from weft.ops.elementwise.formulas import Term, kernel, lowered, where
 from weft.ops.elementwise.powers import rsqrt
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -89,7 +91,8 @@ def expm1(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 
 expm1_p = inexact(
     "expm1",
-    jvp=lambda t, ans, x: mul(t, add(ans, one(ans))),
+    # Not ans + 1, which is 0 where ans has been rounded to -1.
+    jvp=lambda t, ans, x: mul(t, exp(x)),
     lower=by_parts(stablehlo.exponential_minus_one, complex_elementary.expm1),
 )
 
@@ -124,10 +127,15 @@ def logistic(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 
 
 logistic_p = inexact(
-    "logistic",
-    jvp=lambda t, ans, x: mul(t, mul(ans, sub(one(ans), ans))),
-    lower=emit_with(stablehlo.logistic),
+    "logistic", jvp=lambda t, ans, x: mul(t, logistic_slope(x)), lower=emit_with(stablehlo.logistic)
 )
+
+
+def logistic_slope(x: Any) -> Any:
+    """The derivative of the logistic function: the logistic functions of x and -x multiplied."""
+    if is_complex(x):
+        return mul(logistic(x), logistic(neg(x)))
+    return mul(sech_squared(mul(x, scalar(0.5, x))), scalar(0.25, x))
 
 
 # ---- trigonometric functions -------------------------------------------------------------------
@@ -161,8 +169,23 @@ def shifted(x: Any, by: int) -> Any:
     return add(x, scalar(complex(by, -0.0) if is_complex(x) else by, x))
 
 
+def one_minus_square(x: Any) -> Any:
+    """1 - x x of real numbers, by factors: exact near -1 and 1. Its derivative has none of their
+    difference, which would cancel near 0."""
+    return one_minus_square_p.bind(x)
+
+
+one_minus_square_p: Primitive = kernel(
+    "one_minus_square",
+    lambda x: (1.0 - x) * (1.0 + x),
+    lambda t, ans, x: mul(t, mul(scalar(-2, x), x)),
+)
+
+
 def root_of_one_minus_square(x: Any) -> Any:
-    """1 / sqrt(1 - x x), by factors: exact near -1 and 1."""
+    """1 / sqrt(1 - x x)."""
+    if not is_complex(x):
+        return rsqrt(one_minus_square(x))
     return mul(rsqrt(neg(shifted(x, -1))), rsqrt(shifted(x, 1)))
 
 
@@ -170,7 +193,7 @@ def root_of_one_plus_square(x: Any) -> Any:
     """1 / sqrt(1 + x x)."""
     if is_complex(x):  # the root above at ix, in parts because a product loses the sign of a zero
         return root_of_one_minus_square(complex_of(neg(imag(x)), real(x)))
-    return rsqrt(add(mul(x, x), one(x)))
+    return div(one(x), hypot(x, one(x)))
 
 
 def asin(x: ArrayLike) -> Array:
@@ -214,10 +237,15 @@ def atan(x: ArrayLike) -> Array:
     return atan_p.bind(x)
 
 
+def atan_jvp(t: Any, ans: Any, x: Any) -> Any:
+    if is_complex(x):
+        return div(t, add(one(x), mul(x, x)))
+    root = root_of_one_plus_square(x)
+    return mul(mul(t, root), root)
+
+
 atan_p = inexact(
-    "atan",
-    jvp=lambda t, ans, x: div(t, add(one(x), mul(x, x))),
-    lower=signed(stablehlo.atan, "both", branch_cuts.atan_mended),
+    "atan", jvp=atan_jvp, lower=signed(stablehlo.atan, "both", branch_cuts.atan_mended)
 )
 
 
@@ -230,16 +258,19 @@ def atan2(x: ArrayLike, y: ArrayLike) -> Array:
     return applied(atan2_p, x, y)
 
 
-def squared_distance(x: Any, y: Any) -> Any:
-    return add(mul(x, x), mul(y, y))
+def over_squared_distance(x: Any, y: Any) -> Any:
+    """x / (x x + y y)."""
+    if is_complex(x):
+        return div(x, add(mul(x, x), mul(y, y)))
+    return div(cosine(x, y), hypot(x, y))
 
 
 atan2_p = binary(
     "atan2",
     accepts=dtypes.INEXACT,
     jvp=(
-        lambda t, ans, x, y: mul(t, div(y, squared_distance(x, y))),
-        lambda t, ans, x, y: mul(t, div(neg(x), squared_distance(x, y))),
+        lambda t, ans, x, y: mul(t, over_squared_distance(y, x)),
+        lambda t, ans, x, y: mul(t, over_squared_distance(neg(x), y)),
     ),
     lower="stablehlo.atan2",
 )
@@ -338,9 +369,13 @@ def atanh_lower(context: Any, x: Any) -> Any:
 
 
 _signed_atanh = signed(stablehlo.atanh, "both", branch_cuts.atanh_mended)
-atanh_p = inexact(
-    "atanh", jvp=lambda t, ans, x: div(t, mul(sub(one(x), x), add(one(x), x))), lower=atanh_lower
-)
+
+
+def atanh_jvp(t: Any, ans: Any, x: Any) -> Any:
+    return div(t, mul(sub(one(x), x), add(one(x), x)) if is_complex(x) else one_minus_square(x))
+
+
+atanh_p = inexact("atanh", jvp=atanh_jvp, lower=atanh_lower)
 
 for _primitive in (exp2_p, expm1_p, log1p_p, logistic_p, tan_p):
     _primitive.neutral = {"accuracy": None}

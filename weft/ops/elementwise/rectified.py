@@ -11,19 +11,24 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft import dtypes
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
-from weft.ops.elementwise.arithmetic import add, div, ge, le, mul, scalar, sub
+from weft.ops.elementwise.arithmetic import abs as abs_
+from weft.ops.elementwise.arithmetic import add, div, ge, le, lt, mul, scalar, sqrt
 from weft.ops.elementwise.arithmetic import max as larger
 from weft.ops.elementwise.arithmetic import min as smaller
 from weft.ops.elementwise.bits import bitwise_or
-from weft.ops.elementwise.elementary import logistic
+from weft.ops.elementwise.distances import cosine, hypot, hypot_formula
+from weft.ops.elementwise.elementary import logistic, logistic_slope
 from weft.ops.elementwise.families import repeated
-from weft.ops.elementwise.formulas import Term, kernel
+from weft.ops.elementwise.formulas import Term, kernel, where
 from weft.ops.elementwise.selection import clamp, select
 from weft.runtime import stablehlo
 
-__all__ = ["gelu_p", "hard_silu_p", "relu6_p", "relu_p", "silu_p"]
+__all__ = [
+    "gelu_p", "hard_silu_p", "relu6_p", "relu_p", "silu_p", "soft_sign_p", "squareplus_p",
+]  # fmt: skip
 
 # Beyond these the functions are 0, or the identity, in every dtype; and squares have no overflow.
 SILU_END, GELU_END = 1000.0, 100.0
@@ -84,7 +89,7 @@ def silu_formula(x: Term) -> Term:
 
 def silu_jvp(t: Any, ans: Any, x: Any) -> Any:
     part = logistic(x)
-    bent = mul(_bounded(x, SILU_END), mul(part, sub(scalar(1, x), part)))
+    bent = mul(_bounded(x, SILU_END), logistic_slope(x))
     return mul(t, add(part, bent))
 
 
@@ -99,13 +104,60 @@ def gelu_formula(x: Term) -> Term:
 
 
 def gelu_jvp(t: Any, ans: Any, x: Any) -> Any:
-    size, scale = _bounded(x, GELU_END), scalar(GELU_SCALE, x)
+    # Of float16 the cube of 100 is infinite; there the end is much nearer.
+    end = GELU_END if type_of(x).dtype.itemsize > 2 else 30.0
+    size, scale = _bounded(x, end), scalar(GELU_SCALE, x)
     square = mul(size, size)
     twice = mul(size, add(mul(square, scalar(GELU_SCALE * GELU_CUBE, x)), scale))
     part = logistic(twice)
     rise = add(mul(square, scalar(3 * GELU_SCALE * GELU_CUBE, x)), scale)
-    bent = mul(mul(size, mul(part, sub(scalar(1, x), part))), rise)
+    bent = mul(mul(size, logistic_slope(twice)), rise)
     return mul(t, add(part, bent))
 
 
 gelu_p: Primitive = kernel("gelu", gelu_formula, gelu_jvp)
+
+
+def soft_sign_formula(x: Term) -> Term:
+    # Infinity over infinity would be NaN.
+    limit = float(dtypes.finfo(x.dtype).max)
+    x = _at_most(_at_least(x, -limit), limit)
+    return x / (abs(x) + 1.0)
+
+
+def soft_sign_jvp(t: Any, ans: Any, x: Any) -> Any:
+    part = div(scalar(1, x), add(abs_(x), scalar(1, x)))
+    return mul(mul(t, part), part)
+
+
+soft_sign_p: Primitive = kernel("soft_sign", soft_sign_formula, soft_sign_jvp)
+
+
+def squareplus_formula(x: Term, b: Term) -> Term:
+    # (x + r) / 2 or, for negative x, b / (r - x) / 2, in which nothing cancels.
+    root = hypot_formula(x, b.sqrt())
+    positive = x >= 0.0
+    below = b / where(positive, 1.0, root - x)
+    below = where(b.equals(math.inf), b, below)
+    found = 0.5 * where(positive, x + root, where(x.equals(-math.inf), 0.0, below))
+    return where(x.is_nan() | ~(b >= 0.0), math.nan, found)
+
+
+def squareplus_jvp_x(t: Any, ans: Any, x: Any, b: Any) -> Any:
+    # (1 + x / r) / 2, which is ans / r.
+    root = sqrt(b)
+    part, distance = cosine(x, root), hypot(x, root)
+    above = mul(add(part, scalar(1, x)), scalar(0.5, x))
+    negative = repeated(lt(x, scalar(0, x)), type_of(ans).shape)
+    # Where it is not chosen, infinity over infinity would reach the second derivative.
+    below = div(*(select(negative, value, _constant(1, ans)) for value in (ans, distance)))
+    return mul(t, select(negative, below, above))
+
+
+def squareplus_jvp_b(t: Any, ans: Any, x: Any, b: Any) -> Any:
+    return div(mul(t, scalar(0.25, b)), hypot(x, sqrt(b)))
+
+
+squareplus_p: Primitive = kernel(
+    "squareplus", squareplus_formula, squareplus_jvp_x, squareplus_jvp_b
+)

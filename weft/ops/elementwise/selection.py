@@ -8,6 +8,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.array import Array
+from weft.core import rules
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values
@@ -210,3 +211,5 @@ clamp_p = nary(
     ),
     lower=clamp_lower,
 )
+
+rules.wide_cotangents.add(select_n_p)

@@ -13,13 +13,18 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError
-from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, eq, exp, mul, neg, scalar, sign, sub
-from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.arithmetic import add, exp, mul, neg, rounded_value, scalar, sign, sub
 from weft.ops.elementwise.families import applied, binary, emit_with, floating
-from weft.ops.elementwise.formulas import Term, chebyshev, kernel, where
+from weft.ops.elementwise.formulas import (
+    Term,
+    any_of,
+    chebyshev,
+    kernel,
+    lowered,
+    polynomial,
+    where,
+)
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -137,6 +142,58 @@ digamma_p = floating(
 )
 
 
+def is_odd(x: Term) -> Term:
+    """Whether a whole number is odd."""
+    return ~(x - 2.0 * (x * 0.5).apply(stablehlo.floor)).equals(0.0)
+
+
+def polygamma_formula(m: Term, x: Term) -> Term:
+    """A multiple of Hurwitz' zeta function (DLMF 25.11.12)."""
+    factorial = (m + 1.0).apply(stablehlo.lgamma).exp()
+    found = where(is_odd(m), factorial, -factorial) * zeta_formula(m + 1.0, x)
+    return where(m.equals(0.0), x.apply(stablehlo.digamma), found)
+
+
+def zeta_formula(s: Term, q: Term) -> Term:
+    """The compiler's sum of (k + q)^(-s) over k = 0, 1, … for q >= 0.
+
+    Below 0 it has one of the terms there. For whole s they are differences of two such sums:
+    S(q) = S(f) + (-1)^s (S(1 - f) - S(1 - q)) with f = q - floor(q). That branch runs only where a
+    number needs it: it takes three times as long.
+    """
+    nearest = q.apply(stablehlo.round_nearest_even)
+    away = q - nearest
+    whole = s.apply(stablehlo.floor).equals(s)
+    below = (q < 0.0) & (q > -math.inf) & ~away.equals(0.0) & whole
+    over = away > 0.0
+    # The distances from the next integers below and above; one of them is exact.
+    f, rest = where(over, away, 1.0 + away), where(over, 1.0 - away, -away)
+
+    def reflected() -> list[Any]:
+        first = _zeta(s, where(below, f, q))
+        # Rounded, since equal products would not cancel if one were fused with the difference.
+        sums = (first, *(_zeta(s, where(below, part, 1.0)) for part in (rest, 1.0 - q)))
+        first, other, beyond = (x.apply(rounded_value) for x in sums)
+        odd = is_odd(s)
+        found = first + where(odd, -other, other) + where(odd, beyond, -beyond)
+        return [where(below, found, first).ir]
+
+    def plain() -> list[Any]:
+        return [_zeta(s, q).ir]
+
+    return q.made(stablehlo.if_(any_of(below), reflected, plain, [q.ir.type])[0])
+
+
+def _zeta(s: Term, q: Term) -> Term:
+    """The compiler's, but for large q, where it takes powers that underflow: there by the first
+    terms of Euler and Maclaurin (DLMF 25.11.43)."""
+    far = (q > 1e5) & (q < math.inf) & (s > 1.0) & (s < 30.0)
+    end = where(far, q, 1e5)
+    size = end.made(stablehlo.power(end.ir, (1.0 - s).ir)) / (s - 1.0)
+    series = 1.0 + (s - 1.0) / (2.0 * end) * (1.0 + s / (6.0 * end))
+    return where(far, size * series, q.made(stablehlo.zeta(s.ir, where(far, 2.0, q).ir)))
+
+
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise m-th derivative of `digamma` at x; m holds whole numbers in the dtype of x.
 
@@ -155,7 +212,7 @@ polygamma_p = binary(
         no_derivative("polygamma", "m"),
         lambda t, ans, m, x: mul(t, polygamma(add(m, scalar(1, m)), x)),
     ),
-    lower=emit_with(stablehlo.polygamma),
+    lower=lowered(polygamma_formula),
 )
 
 
@@ -177,7 +234,7 @@ zeta_p = binary(
         no_derivative("zeta", "x"),
         lambda t, ans, x, q: mul(t, mul(neg(x), zeta(add(x, scalar(1, x)), q))),
     ),
-    lower=emit_with(stablehlo.zeta),
+    lower=lowered(zeta_formula),
 )
 
 
@@ -232,10 +289,17 @@ bessel_i0e_p = kernel(
 
 
 def bessel_i0_jvp(t: Any, ans: Any, x: Any) -> Any:
-    return mul(t, mul(exp(abs_(x)), bessel_i1e(x)))
+    return mul(t, bessel_i1_p.bind(x))
 
 
-bessel_i0_p = kernel("bessel_i0", lambda x: abs(x).exp() * bessel_i0e_formula(x), bessel_i0_jvp)
+def grown(x: Term, scaled: Term) -> Term:
+    """exp(|x|) scaled, where the exponential may overflow and the product not."""
+    size = abs(x)
+    large = size > 80.0
+    return where(large, size - 8.0, size).exp() * where(large, scaled * math.exp(8.0), scaled)
+
+
+bessel_i0_p = kernel("bessel_i0", lambda x: grown(x, bessel_i0e_formula(x)), bessel_i0_jvp)
 
 
 def bessel_i1e(x: ArrayLike) -> Array:
@@ -248,10 +312,67 @@ def bessel_i1e(x: ArrayLike) -> Array:
 
 
 def bessel_i1e_jvp(t: Any, ans: Any, x: Any) -> Any:
-    # I1'(x) = I0(x) - I1(x) / x, of which the last term is 1/2 at 0.
-    at_zero = convert_element_type(eq(x, scalar(0, x)), type_of(x).dtype)
-    over_x = add(div(ans, add(x, at_zero)), mul(at_zero, scalar(0.5, x)))
-    return mul(t, sub(sub(bessel_i0e(x), over_x), mul(sign(x), ans)))
+    return mul(t, sub(_slope_of_i1(x, True), mul(sign(x), ans)))
 
 
 bessel_i1e_p = floating("bessel_i1e", jvp=bessel_i1e_jvp, lower=emit_with(stablehlo.bessel_i1e))
+
+
+def bessel_i1_formula(x: Term) -> Term:
+    return grown(x, x.apply(stablehlo.bessel_i1e))
+
+
+def bessel_i1_jvp(t: Any, ans: Any, x: Any) -> Any:
+    return mul(t, _slope_of_i1(x, False))
+
+
+bessel_i1_p = kernel("bessel_i1", bessel_i1_formula, bessel_i1_jvp)
+
+
+# ---- Bessel functions over powers --------------------------------------------------------------
+
+# By which derivatives of all orders are sums of positive terms: I0(x) - I1(x) / x would cancel.
+
+
+def bessel_quotient(x: Any, order: int, scaled: bool) -> Any:
+    """I_n(x) / x^n, times exp(-|x|) if it is `scaled`; its derivative is x times the next one."""
+    return bessel_quotient_p.bind(x, order=order, scaled=scaled)
+
+
+def _slope_of_i1(x: Any, scaled: bool) -> Any:
+    """The derivative of x times the first quotient, without that of the scale."""
+    first, second = (bessel_quotient(x, order, scaled) for order in (1, 2))
+    return add(first, mul(mul(x, x), second))
+
+
+def bessel_quotient_jvp(t: Any, ans: Any, x: Any, *, order: int, scaled: bool) -> Any:
+    slope = mul(x, bessel_quotient(x, order + 1, scaled))
+    return mul(t, sub(slope, mul(sign(x), ans)) if scaled else slope)
+
+
+def bessel_quotient_lower(context: Any, x: Any, *, order: int, scaled: bool) -> Any:
+    def formula(x: Term) -> Term:
+        size = abs(x)
+        # The power series (DLMF 10.25.2) up to 8; above, the recurrence 10.29.1 upwards.
+        near = where(size <= 8.0, size, 0.0)
+        coefficients = [
+            0.25**k / (math.factorial(k) * math.factorial(order + k) * 2**order)
+            for k in range(32 if x.eps < 1e-10 else 20)
+        ]
+        series = polynomial(near * near, coefficients)
+        far = where(size > 8.0, size, 8.0)
+        low, high = bessel_i0e_formula(far), far.apply(stablehlo.bessel_i1e)
+        for k in range(1, order):
+            low, high = high, low - high * (2.0 * k) / far
+        for _ in range(order):
+            high = high / far
+        if scaled:
+            return where(size <= 8.0, series * (-near).exp(), high)
+        return where(size <= 8.0, series, grown(far, high))
+
+    return lowered(formula)(context, x)
+
+
+bessel_quotient_p = floating(
+    "bessel_quotient", jvp=bessel_quotient_jvp, lower=bessel_quotient_lower
+)

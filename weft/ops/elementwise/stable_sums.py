@@ -1,9 +1,9 @@
-"""logaddexp, logaddexp2 and hypot: sums under a nonlinear scale, without overflow.
+"""logaddexp and logaddexp2: logarithms of sums of exponentials, without overflow.
 
-Each is the larger operand times (or plus) a correction that depends on their difference or ratio
-only. They are primitives rather than such a formula because the formula has kinks where the
-operands are equal and the functions do not: differentiated twice, it would lose the curvature
-there, and with it that of softplus and of a logistic loss at 0.
+Each is the larger operand plus a correction that depends on their difference only. They are
+primitives rather than such a formula because the formula has kinks where the operands are equal and
+the functions do not: differentiated twice, it would lose the curvature there, and with it that of
+softplus and of a logistic loss at 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
-from weft.ops.elementwise.arithmetic import div, eq, mul, ne, scalar, sub
+from weft.ops.elementwise.arithmetic import eq, mul, ne, scalar, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.elementary import logistic
 from weft.ops.elementwise.formulas import Term, kernel, log1p, where
@@ -22,15 +22,12 @@ from weft.ops.elementwise.selection import select
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.runtime import stablehlo
 
-__all__ = ["hypot", "logaddexp", "logaddexp2"]
+__all__ = ["logaddexp", "logaddexp2"]
 
 
 def replaced(places: Any, value: float, x: Any) -> Any:
     """`x`, with a number where the boolean `places` holds."""
     return select(places, broadcast_in_dim(scalar(value, x), type_of(x).shape, ()), x)
-
-
-# ---- sums of exponentials ----------------------------------------------------------------------
 
 
 def share(x: Any, y: Any, scale: float) -> Any:
@@ -82,34 +79,3 @@ def logaddexp2(x: Any, y: Any) -> Any:
 
 
 logaddexp2_p = _log_of_sum("logaddexp2", math.log(2))
-
-
-# ---- sums of squares ---------------------------------------------------------------------------
-
-
-def cosine(side: Any, length: Any) -> Any:
-    """side / length; 0 where the triangle is a point."""
-    return div(side, replaced(eq(length, scalar(0, length)), 1, length))
-
-
-def length_of(x: Term, y: Term) -> Term:
-    """The larger side times the square root of 1 + ratio^2; an infinite side decides."""
-    x, y = abs(x), abs(y)
-    long = x.made(stablehlo.maximum(x.ir, y.ir))
-    short = x.made(stablehlo.minimum(x.ir, y.ir))
-    ratio = short / where(long.equals(0.0), 1.0, long)
-    infinite = x.equals(math.inf) | y.equals(math.inf)
-    return where(infinite, math.inf, long * (ratio * ratio + 1.0).sqrt())
-
-
-def hypot(x: Any, y: Any) -> Any:
-    """Elementwise sqrt(x^2 + y^2) of real numbers."""
-    return hypot_p.bind(x, y)
-
-
-hypot_p = kernel(
-    "hypot",
-    length_of,
-    lambda t, ans, x, y: mul(t, cosine(x, ans)),
-    lambda t, ans, x, y: mul(t, cosine(y, ans)),
-)

@@ -231,11 +231,17 @@ def iota_type(*, dtype: Any, shape: tuple[int, ...], dimension: int) -> ArrayTyp
     return ArrayType(shape, dtype)
 
 
-iota_p = primitive(
-    "iota",
-    type_rule=iota_type,
-    lower=lambda context, *, dtype, shape, dimension: stablehlo.iota(shape, dtype, dimension),
-)
+def iota_lower(context: Any, *, dtype: Any, shape: tuple[int, ...], dimension: int) -> Any:
+    # A device adds the number at which its part starts to numbers that have been rounded already,
+    # and the sum is rounded again: so numbers that a float does not hold are counted in integers.
+    length = shape[dimension]
+    if dtype in dtypes.INEXACT and length > 2 ** (dtypes.finfo(dtype).nmant + 1):
+        counter = dtypes.int32 if length < 2**31 else dtypes.int64
+        return stablehlo.convert(stablehlo.iota(shape, counter, dimension), dtype)
+    return stablehlo.iota(shape, dtype, dimension)
+
+
+iota_p = primitive("iota", type_rule=iota_type, lower=iota_lower)
 
 
 # ---- listed integers -------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import add, div, eq, mul, neg, sub
+from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.gather import (
@@ -42,6 +43,7 @@ from weft.ops.indexing.gather import (
 )
 from weft.ops.operand_errors import to_dtype, unfit
 from weft.ops.structural import extended_dtypes
+from weft.ops.structural.narrow import accumulator, in_accumulator
 from weft.ops.structural.shape import move_dim, reshape
 from weft.ops.structural.tangents import add_tangents, instantiate, jointly_linear_jvp, zeros
 from weft.runtime import stablehlo
@@ -352,16 +354,26 @@ def _declared(
     jvp: Callable[[Primitive], Rule],
     transpose: Rule | None,
     accepts: frozenset[Any] = dtypes.NUMERIC,
+    rounds: bool = True,
 ) -> Primitive:
-    """A scatter; `jvp` makes its rule from the primitive."""
+    """A scatter; `jvp` makes its rule from the primitive. Where updates may meet in an element, a
+    combination that `rounds` is computed in a wider dtype."""
     made = Primitive(name)
+    lower = scatter_lower(combine)
+    wide = in_accumulator(lower)
+
+    def lower_in_dtype(context: Any, *values: Any, **params: Any) -> Any:
+        indices = context.in_types[1]
+        alone = params["unique_indices"] or indices.size == indices.shape[-1]
+        return (wide if rounds and not alone else lower)(context, *values, **params)
+
     return primitive(
         made,
         type_rule=scatter_type(name, accepts),
         jvp=jvp(made),
         transpose=transpose,
         vmap=scatter_vmap(made),
-        lower=scatter_lower(combine),
+        lower=lower_in_dtype,
     )
 
 
@@ -493,7 +505,7 @@ def scatter_transpose(
 
 
 scatter_p = _declared(
-    "scatter", lambda old, new: new, lambda made: scatter_jvp, scatter_transpose, dtypes.ANY
+    "scatter", lambda old, new: new, lambda made: scatter_jvp, scatter_transpose, dtypes.ANY, False
 )
 
 
@@ -550,7 +562,8 @@ def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
         out = kind.bind(*primals, **params)
         if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
             return out, Zero(type_of(out).tangent())
-        dtype = type_of(out).dtype
+        own = type_of(out).dtype
+        dtype = accumulator(own)  # to count in, and to divide in before rounding
 
         def marks(wins: Any) -> Any:
             lengths = type_of(wins).shape
@@ -560,15 +573,21 @@ def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
         picked = gather_at(out, indices, type_of(updates).shape, **params)
         won = marks(eq(updates, picked))
         winners = scatter_add_p.bind(held, indices, won, **params)
-        t_operand, t_updates = instantiate(tangents[0]), instantiate(tangents[2])
+        t_operand, t_updates = (
+            convert_element_type(instantiate(tangents[i]), dtype) for i in (0, 2)
+        )
         total = scatter_add_p.bind(mul(t_operand, held), indices, mul(t_updates, won), **params)
-        return out, div(total, winners)
+        return out, convert_element_type(div(total, winners), own)
 
     return jvp
 
 
-scatter_min_p = _declared("scatter_min", stablehlo.minimum, extremum_jvp, None, dtypes.ORDERED)
-scatter_max_p = _declared("scatter_max", stablehlo.maximum, extremum_jvp, None, dtypes.ORDERED)
+scatter_min_p = _declared(
+    "scatter_min", stablehlo.minimum, extremum_jvp, None, dtypes.ORDERED, False
+)
+scatter_max_p = _declared(
+    "scatter_max", stablehlo.maximum, extremum_jvp, None, dtypes.ORDERED, False
+)
 scatter_min = _combining(
     scatter_min_p, "The minimum of operand and updates at the listed positions.", "[1., 2., 0.]"
 )

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+import math
 from typing import Any
+
+import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
+from weft.core import rules
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
-from weft.ops.elementwise.arithmetic import add, div, mul, scalar, sub
+from weft.ops.declare import emit_reduction
+from weft.ops.elementwise.arithmetic import abs as abs_
+from weft.ops.elementwise.arithmetic import add, div, eq, gt, mul, scalar, sub
+from weft.ops.elementwise.bits import bitwise_and, bitwise_not, bitwise_or
 from weft.ops.elementwise.complex import real
-from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.elementary import is_complex
+from weft.ops.elementwise.families import inexact
 from weft.ops.elementwise.selection import select
 from weft.ops.flags import check_flags
 from weft.ops.indexing.creation import full_like, zeros_like_array
@@ -24,6 +33,7 @@ from weft.ops.linalg.matrices import (
     adjoint,
     check_matrix,
     diagonal,
+    identity,
     lapack_call,
     made_of,
     matmul,
@@ -34,6 +44,9 @@ from weft.ops.linalg.matrices import (
     part,
     triangle,
 )
+from weft.ops.reductions.cumulative import cumsum
+from weft.ops.reductions.reduce import reduce_max
+from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.runtime import stablehlo
 
@@ -73,7 +86,9 @@ def eigh(
     The derivative (M. B. Giles, An extended collection of matrix derivative results for forward and
     reverse mode algorithmic differentiation, 2008) keeps v^H dv free of a diagonal. Where two
     eigenvalues are equal, their eigenvectors have no derivative and it is not finite; that of the
-    eigenvalues is. A matrix for which the iteration fails gives NaN.
+    eigenvalues is, and of the other eigenvectors. So is, where it exists, the second derivative in
+    forward mode (`hessian`) of those and of functions such as sum(exp(w)). A matrix for which the
+    iteration fails gives NaN.
 
     Args:
         lower: Whether the lower triangle of x is read, not the upper one, without
@@ -129,11 +144,20 @@ def eigh_jvp(
     """In the basis of the eigenvectors dx has the eigenvalues' tangents as its diagonal; off it,
     divided by the differences of eigenvalues, it is v^H dv. `hermitian` says that the operand was
     made Hermitian, and so is its tangent; otherwise only one triangle of that counts."""
-    v, w = outs = eigh_p.bind(*primals, lower=lower, hermitian=hermitian)
-    dx = tangents[0] if hermitian else hermitian_of_triangle(tangents[0], lower)
-    turned = matmul(adjoint(v), matmul(dx, v))
-    rotation = times_real(turned, inverse_differences(w))
+    v, w = outs = adapted_eigh_p.bind(*primals, lower=lower, hermitian=hermitian)
+    turned = _in_basis(v, tangents[0], lower, hermitian)
+    inside = within_blocks(w)
+    # An eigenvector whose eigenvalue is equal to no other has a derivative, also where others are
+    # equal: so what those lack does not reach it, in either direction.
+    lacking = undefined(select(inside, turned, zeros_like_array(turned)))
+    rotation = add(times_real(turned, inverse_differences(w, inside)), lacking)
     return outs, [matmul(v, rotation), real_diagonal(turned)]
+
+
+def _in_basis(v: Any, dx: Any, lower: bool, hermitian: bool) -> Any:
+    """The tangent of the operand in the basis of the eigenvectors."""
+    dx = dx if hermitian else hermitian_of_triangle(dx, lower)
+    return matmul(adjoint(v), matmul(dx, v))
 
 
 def eigh_lower(context: Any, x: Any, *, lower: bool, hermitian: bool) -> list[Any]:
@@ -149,6 +173,141 @@ def eigh_lower(context: Any, x: Any, *, lower: bool, hermitian: bool) -> list[An
 
 eigh_p = matrix_primitive(
     "eigh", type_rule=eigh_type, jvp=eigh_jvp, lower=eigh_lower, multiple_results=True
+)
+
+
+# ---- equal eigenvalues -------------------------------------------------------------------------
+
+
+def adapted_jvp(
+    primals: Values, tangents: Values, *, lower: bool, hermitian: bool
+) -> tuple[list[Any], list[Any]]:
+    """The derivative of eigh in one direction, for functions that do not depend on which basis the
+    eigenvectors of equal eigenvalues are.
+
+    The basis in which that direction is diagonal (T. Kato, Perturbation Theory for Linear
+    Operators, 1966, II.2) has no first-order mixing, by which 0 / 0 would stand in the derivative,
+    and the tangents of the eigenvalues are those that they have in this direction.
+    """
+    v, w = adapted_eigh_p.bind(*primals, lower=lower, hermitian=hermitian)
+    turned = _in_basis(v, tangents[0], lower, hermitian)
+    u = block_basis(turned, w)
+    v, turned = matmul(v, u), matmul(adjoint(u), matmul(turned, u))
+    rotation = times_real(turned, inverse_differences(w, within_blocks(w)))
+    return [v, w], [matmul(v, rotation), real_diagonal(turned)]
+
+
+def adapted_linearize(
+    primals: Values, tangents: Values, *, lower: bool, hermitian: bool
+) -> tuple[list[Any], list[Any]]:
+    """The derivative in all directions at once, for which no basis is right where eigenvalues are
+    equal: it is not finite there, also times 0."""
+    v, w = outs = adapted_eigh_p.bind(*primals, lower=lower, hermitian=hermitian)
+    turned = _in_basis(v, tangents[0], lower, hermitian)
+    inside, inverse = within_blocks(w), inverse_differences(w)
+    inverse = select(inside, full_like(inverse, math.inf), inverse)
+    rotation = times_real(turned, inverse)
+    return outs, [matmul(v, rotation), real_diagonal(turned)]
+
+
+adapted_eigh_p = matrix_primitive(
+    "adapted_eigh", type_rule=eigh_type, jvp=adapted_jvp, lower=eigh_lower, multiple_results=True
+)
+rules.linearize.register(adapted_eigh_p, adapted_linearize)
+
+
+def block_numbers(w: Any) -> Any:
+    """For each of the rising eigenvalues, how many are below that it is not equal to, but for
+    rounding."""
+    of = type_of(w)
+    n = of.shape[-1]
+    if n < 2:
+        return zeros_like_array(w)
+    bound = mul(
+        reduce_max(abs_(w), (of.ndim - 1,)), scalar(4 * n * float(dtypes.finfo(of.dtype).eps), w)
+    )
+    steps = sub(slice_in_dim(w, 1, None, axis=-1), slice_in_dim(w, 0, n - 1, axis=-1))
+    apart = gt(steps, broadcast_in_dim(bound, type_of(steps).shape, tuple(range(of.ndim - 1))))
+    first = zeros_like_array(slice_in_dim(w, 0, 1, axis=-1))
+    return cumsum(concatenate([first, convert_element_type(apart, of.dtype)], of.ndim - 1), -1)
+
+
+def within_blocks(w: Any) -> Any:
+    """Whether the eigenvalues i and j are two equal ones, but for rounding."""
+    columns, rows = both_ways(block_numbers(stop_gradient(w)))
+    return bitwise_and(eq(columns, rows), bitwise_not(on_diagonal(type_of(rows))))
+
+
+def undefined(x: Any) -> Any:
+    """NaN where x is not 0, as a linear function: what has no derivative times what is nothing."""
+    return undefined_p.bind(x)
+
+
+def undefined_lower(context: Any, x: Any) -> Any:
+    of = context.in_types[0]
+    nan = complex("nan+nanj") if of.dtype in dtypes.COMPLEX else math.nan
+    zero = stablehlo.full(0, of.shape, of.dtype)
+    return stablehlo.select(
+        stablehlo.compare(x, zero, "EQ"), zero, stablehlo.full(nan, of.shape, of.dtype)
+    )
+
+
+undefined_p = inexact(
+    "undefined",
+    jvp=lambda t, ans, x: undefined(t),
+    transpose=lambda ct, x: undefined(ct),
+    lower=undefined_lower,
+)
+
+
+def block_basis(turned: Any, w: Any) -> Any:
+    """Unitary matrices that make the blocks of equal eigenvalues diagonal."""
+    numbers = block_numbers(w)
+    kept = select(within_blocks(w), turned, zeros_like_array(turned))
+    # Each block is moved up beyond the one before, so that they stay apart.
+    of = type_of(w)
+    bound = reduce_max(abs_(turned), (of.ndim - 1, of.ndim))
+    step = mul(bound, scalar(4 * of.shape[-1], bound))
+    ends = broadcast_in_dim(step, of.shape, tuple(range(of.ndim - 1)))
+    diagonals = add(real_diagonal(turned), mul(numbers, ends))
+    columns = convert_element_type(both_ways(diagonals)[0], type_of(turned).dtype)
+    return block_basis_p.bind(select(on_diagonal(type_of(turned)), columns, kept))
+
+
+def block_basis_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
+    """Where there are blocks, the basis depends on more than the first derivative."""
+    out = block_basis_p.bind(*primals)
+    nothing = zeros_like_array(tangents[0])
+    off = select(on_diagonal(type_of(nothing)), nothing, tangents[0])
+    return out, undefined(off)
+
+
+def block_basis_lower(context: Any, x: Any) -> Any:
+    of = context.out_types[0]
+    if 0 in of.shape:
+        return x
+    n = of.ndim
+    size = stablehlo.abs_(x)
+    part = stablehlo.dtype_of(size.type.element_type)
+    one = identity(of.shape, of.dtype)
+    nothing = stablehlo.full(0, of.shape, part)
+    on = stablehlo.compare(identity(of.shape, part), nothing, "NE")
+    off = stablehlo.and_(stablehlo.not_(on), stablehlo.compare(size, nothing, "NE"))
+    any_off = emit_reduction(off, stablehlo.constant(False, (), np.bool_), range(n), stablehlo.or_)
+
+    def turned() -> list[Any]:
+        types = [of, ArrayType(of.shape[:-1], part)]
+        inner = dataclasses.replace(context, out_types=types)
+        return [eigh_lower(inner, x, lower=True, hermitian=True)[0]]
+
+    return stablehlo.if_(any_off, turned, lambda: [one], [x.type])[0]
+
+
+block_basis_p = matrix_primitive(
+    "block_basis",
+    type_rule=lambda x: made_of(x, (x.shape, x.dtype))[0],
+    jvp=block_basis_jvp,
+    lower=block_basis_lower,
 )
 
 
@@ -172,10 +331,12 @@ def times_real(x: Any, factor: Any) -> Any:
     return mul(x, convert_element_type(factor, type_of(x).dtype))
 
 
-def inverse_differences(w: Any) -> Any:
-    """The matrices of 1 / (w[j] - w[i]), with zeros on the diagonal."""
+def inverse_differences(w: Any, without: Any = None) -> Any:
+    """The matrices of 1 / (w[j] - w[i]), with zeros on the diagonal and `without` some places."""
     columns, rows = both_ways(w)
     on = on_diagonal(type_of(rows))
+    if without is not None:
+        on = bitwise_or(on, without)
     # A non-zero divisor keeps the derivatives of the diagonal finite.
     apart = select(on, full_like(rows, 1), sub(columns, rows))
     return select(on, zeros_like_array(rows), div(scalar(1, apart), apart))

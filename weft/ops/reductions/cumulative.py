@@ -26,11 +26,12 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import add, div, eq, exp, mul, sub
+from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import pad
 from weft.ops.operand_errors import unfit
 from weft.ops.reductions.reduce import check_dtype, larger, lowest, smaller
-from weft.ops.structural.narrow import in_wide
+from weft.ops.structural.narrow import accumulator, in_wide
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, move_dim
 from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo
@@ -322,10 +323,17 @@ def cumulative(
     def cumulative_jvp(
         primals: Values, tangents: Values, *, axis: int, reverse: bool
     ) -> tuple[Any, Any]:
-        out = made.bind(*primals, axis=axis, reverse=reverse)
+        of = type_of(primals[0])
         if type(tangents[0]) is Zero:
+            out = made.bind(*primals, axis=axis, reverse=reverse)
             return out, Zero(type_of(out).tangent())
-        return out, jvp(tangents[0], out, primals[0], axis, reverse)
+        # The recurrence multiplies as many factors as there are elements, unless it is the sum.
+        dtype = of.dtype if transpose is not None else accumulator(of.dtype)
+        x, t = (convert_element_type(v, dtype, of.weak_type) for v in (primals[0], tangents[0]))
+        out = made.bind(x, axis=axis, reverse=reverse)
+        pair = out, jvp(t, out, x, axis, reverse)
+        out, t = (convert_element_type(v, of.dtype, of.weak_type) for v in pair)
+        return out, t
 
     def vmap(
         axis_data: AxisData, args: Values, dims: Dims, *, axis: int, reverse: bool

@@ -26,7 +26,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import refused_dtype
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import pad, slice_in_dim
-from weft.ops.structural.narrow import in_wide, with_narrow
+from weft.ops.structural.narrow import accumulator, in_accumulator, in_wide, with_narrow
 from weft.ops.structural.shape import (
     broadcast_in_dim,
     reduce_sum,
@@ -107,11 +107,12 @@ def reduction(
     combine: Callable[[Any, Any], Any],
     jvp: Rule | None = None,
     both: Rule | None = None,
+    rounds: bool = False,
 ) -> Primitive:
     """A primitive that combines the elements along `axes`, which are dropped.
 
     `jvp(tangent, result, x, axes)` gives the tangent of the result, or `both(tangent, x, axes)` the
-    result and its tangent.
+    result and its tangent. A combination that `rounds` is computed in a wider dtype.
     """
     made = Primitive(name)
 
@@ -144,7 +145,7 @@ def reduction(
         jvp=reduction_jvp,
         vmap=vmap,
         reads=reduction_access_pattern,
-        lower=in_wide(lower),
+        lower=(in_accumulator if rounds else in_wide)(lower),
     )
 
 
@@ -196,8 +197,11 @@ def restore_axes(reduced: Any, shape: Sequence[int], axes: Sequence[int]) -> Any
 def extremum_jvp(t: Any, ans: Any, x: Any, axes: tuple[int, ...]) -> Any:
     type = type_of(x)
     attained = eq(x, restore_axes(ans, type.shape, axes))
-    count = reduce_sum(convert_element_type(attained, type.dtype), axes)
-    return div(reduce_sum(select(attained, t, zeros(type)), axes), count)
+    # Sum and count are divided before the quotient is rounded to 16 bits.
+    dtype = accumulator(type.dtype)
+    count = reduce_sum(convert_element_type(attained, dtype), axes)
+    shared = convert_element_type(select(attained, t, zeros(type)), dtype)
+    return convert_element_type(div(reduce_sum(shared, axes), count), type.dtype)
 
 
 reduce_max_p = reduction(
@@ -240,13 +244,15 @@ def halves(x: Any, fill: Any) -> tuple[Any, Any]:
 
 def reduce_prod_and_jvp(t: Any, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
     """By halves, whose products the derivative needs; the last one is the result."""
-    dtype, shape = type_of(x).dtype, reduced_shape(type_of(x), axes, "reduce_prod")
-    x, t = axes_to_front(x, axes), axes_to_front(t, axes)
+    of, shape = type_of(x), reduced_shape(type_of(x), axes, "reduce_prod")
+    dtype = accumulator(of.dtype)
+    x, t = (axes_to_front(convert_element_type(v, dtype, of.weak_type), axes) for v in (x, t))
     while type_of(x).shape[0] > 1:
         left, right = halves(x, dtype.type(1))
         t_left, t_right = halves(t, dtype.type(0))
         t = add(mul(t_left, right), mul(left, t_right))
         x = mul(left, right)
+    x, t = (convert_element_type(v, of.dtype, of.weak_type) for v in (x, t))
     return reshape(x, shape), reshape(t, shape)
 
 
@@ -256,6 +262,7 @@ reduce_prod_p = reduction(
     identity=lambda dtype: dtype.type(1),
     combine=stablehlo.multiply,
     both=reduce_prod_and_jvp,
+    rounds=True,
 )
 
 

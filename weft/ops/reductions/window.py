@@ -24,6 +24,7 @@ from weft.errors import ShapeError
 from weft.ops.declare import linear_jvp, primitive, result_type
 from weft.ops.operand_errors import unfit
 from weft.ops.reductions.reduce import check_dtype, highest, lowest
+from weft.ops.structural.narrow import in_accumulator
 from weft.ops.structural.padding_sizes import Pads, dilated, padding_of, padtype_to_pads, windows
 from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
@@ -151,8 +152,10 @@ def windowed(
     combine: Callable[[Any, Any], Any],
     jvp: Callable[..., Any],
     transpose: Callable[..., Any] | None = None,
+    rounds: bool = False,
 ) -> Primitive:
-    """Makes a primitive one that combines the elements of each window, and padding the identity."""
+    """Makes a primitive one that combines the elements of each window, and padding the identity;
+    in a wider dtype if the combination `rounds`."""
 
     def type_rule(x: ArrayType, **params: Any) -> ArrayType:
         check_dtype(made.name, x, accepts)
@@ -169,7 +172,12 @@ def windowed(
         return emit_windows([x], [init], lambda a, b: [combine(a[0], b[0])], **params)[0]
 
     return primitive(
-        made, type_rule=type_rule, jvp=jvp, transpose=transpose, vmap=vmap, lower=lower
+        made,
+        type_rule=type_rule,
+        jvp=jvp,
+        transpose=transpose,
+        vmap=vmap,
+        lower=in_accumulator(lower) if rounds else lower,
     )
 
 
@@ -221,6 +229,7 @@ windowed(
     combine=stablehlo.add,
     jvp=linear_jvp(reduce_window_sum_p.bind),
     transpose=reduce_window_sum_transpose,
+    rounds=True,
 )
 
 
@@ -482,5 +491,5 @@ primitive(
     jvp=linear_jvp(select_and_scatter_add_p.bind),
     transpose=select_transpose(lambda: select_and_gather_add_p),
     vmap=select_vmap(select_and_scatter_add_p),
-    lower=select_and_scatter_add_lower,
+    lower=in_accumulator(select_and_scatter_add_lower),
 )

@@ -3,6 +3,10 @@
 The processors and kernels that XLA compiles for know few of these dtypes. An integer of 2 or 4 bits
 is computed in 8, of which the lowest are kept, so that results wrap as those of wider integers do;
 a floating-point number is computed in float32 and rounded once.
+
+Sums of 16-bit floating-point numbers are in float32 too, and rounded once: one by one, they would
+stop growing where a term is less than half a unit in the last place of the sum, for equal terms
+after 256 of bfloat16, and pass the largest float16, 65,504, on the way to a smaller result.
 """
 
 from __future__ import annotations
@@ -16,7 +20,9 @@ from weft import dtypes
 from weft.core.types import ArrayType
 from weft.runtime import stablehlo
 
-__all__ = ["in_wide", "wide_dtype", "with_narrow"]
+__all__ = [
+    "SUMMED_IN_FLOAT32", "accumulator", "in_accumulator", "in_wide", "wide_dtype", "with_narrow",
+]  # fmt: skip
 
 Rule = Callable[..., Any]
 
@@ -36,15 +42,41 @@ def wide_dtype(dtype: Any) -> Any:
     return dtypes.int8 if dtypes.is_signed(dtype) else dtypes.uint8
 
 
+# Floats of 16 bits or fewer.
+SUMMED_IN_FLOAT32 = frozenset(
+    {dtypes.float16, dtypes.bfloat16, *filter(dtypes.is_floating, dtypes.NARROW)}
+)
+
+
+def accumulator(dtype: Any) -> Any:
+    """The dtype in which numbers of a dtype are added up: float32 for floats of 16 bits or fewer,
+    any other as it is."""
+    return dtypes.float32 if dtype in SUMMED_IN_FLOAT32 else dtype
+
+
 def in_wide(lower: Rule) -> Rule:
     """A lowering rule that computes narrow numbers in a wider dtype."""
+    return _widened(lower, dtypes.NARROW, wide_dtype)
+
+
+def in_accumulator(lower: Rule) -> Rule:
+    """A lowering rule of a sum, in float32 where floats have 16 bits or fewer."""
+    return _widened(
+        lower, dtypes.NARROW | SUMMED_IN_FLOAT32, lambda dtype: accumulator(wide_dtype(dtype))
+    )
+
+
+def _widened(lower: Rule, narrow: frozenset[Any], wide: Callable[[Any], Any]) -> Rule:
+    """A lowering rule that computes numbers of `narrow` dtypes in the `wide` dtype of theirs."""
+
+    def of(types: Any) -> list[ArrayType]:
+        return [t.update(dtype=wide(t.dtype)) if t.dtype in narrow else t for t in types]
 
     def widened(context: Any, *values: Any, **params: Any) -> Any:
-        types = (*context.in_types, *context.out_types)
-        if not any(type.dtype in dtypes.NARROW for type in types):
+        if not any(type.dtype in narrow for type in (*context.in_types, *context.out_types)):
             return lower(context, *values, **params)
         inner = dataclasses.replace(
-            context, in_types=_wide(context.in_types), out_types=_wide(context.out_types)
+            context, in_types=of(context.in_types), out_types=of(context.out_types)
         )
         found = lower(inner, *_converted(values, context.in_types, inner.in_types), **params)
         several = isinstance(found, (list, tuple))
@@ -52,13 +84,6 @@ def in_wide(lower: Rule) -> Rule:
         return results if several else results[0]
 
     return widened
-
-
-def _wide(types: Any) -> list[ArrayType]:
-    return [
-        type.update(dtype=wide_dtype(type.dtype)) if type.dtype in dtypes.NARROW else type
-        for type in types
-    ]
 
 
 def _converted(values: Any, types: Any, wanted: Any) -> list[Any]:

@@ -16,6 +16,7 @@ from weft import config, dtypes
 from weft.argument_errors import integer_of, integers_of, refuse_sharding
 from weft.arrays.array import Array
 from weft.arrays.conversion import unchanged
+from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values
@@ -24,7 +25,7 @@ from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import emit_reduction, linear_jvp, primitive, result_type
 from weft.ops.operand_errors import to_dtype
 from weft.ops.structural import extended_dtypes
-from weft.ops.structural.narrow import in_wide, with_narrow
+from weft.ops.structural.narrow import in_accumulator, with_narrow
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -459,9 +460,11 @@ reduce_sum_p = primitive(
     transpose=reduce_sum_transpose,
     vmap=reduce_sum_vmap,
     reads=reduction_access_pattern,
-    lower=in_wide(reduce_sum_lower),
+    lower=in_accumulator(reduce_sum_lower),
 )
 
 broadcast_in_dim_p.neutral = {"sharding": None}
 reshape_p.neutral = {"dimensions": None, "sharding": None}
 reduce_sum_p.neutral = {"out_sharding": None}
+
+rules.wide_cotangents.update((broadcast_in_dim_p, reshape_p, transpose_p))

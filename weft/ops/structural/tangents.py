@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.core import rules
 from weft.core.access_pattern import elementwise_reads
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
@@ -89,3 +90,5 @@ add_tangents_p = primitive(
     reads=elementwise_reads,
     lower=lower_to("stablehlo.add"),
 )
+
+rules.wide_cotangents.add(add_tangents_p)

@@ -71,7 +71,7 @@ def i1(x: Any) -> Array:
     >>> i1(np.array([0.0, 1.0]))
     Array([0.       , 0.5651591], dtype=float32)
     """
-    return jnp.exp(jnp.abs(x)) * special.bessel_i1e_p.bind(x)
+    return special.bessel_i1_p.bind(x)
 
 
 def _recurrence(z: Any, highest: int, start: int) -> Any:

@@ -564,11 +564,6 @@ def _zeta_between(s: Term) -> Term:
     return total
 
 
-def hurwitz(x: Term, q: Term) -> Term:
-    """The compiler's Hurwitz zeta function."""
-    return x.made(stablehlo.zeta(x.ir, q.ir))
-
-
 def riemann_formula(x: Term) -> Term:
     above = where(x > 1.0, x, 2.0)
     # The reflection would round numbers close to 0 away.
@@ -581,8 +576,10 @@ def riemann_formula(x: Term) -> Term:
     gammas = gamma_formula(1.0 - s) * (s * math.log(2 * math.pi)).exp() / math.pi
     limit = -150.0 if x.eps < 1e-10 else -25.0
     size = where(s > limit, gammas, size)
-    reflected = where(sine.equals(0.0), 0.0, sine * size * hurwitz(1.0 - s, x.full(1.0)))
-    found = where(x > 1.0, hurwitz(above, x.full(1.0)), _zeta_between(between))
+    reflected = where(
+        sine.equals(0.0), 0.0, sine * size * special.zeta_formula(1.0 - s, x.full(1.0))
+    )
+    found = where(x > 1.0, special.zeta_formula(above, x.full(1.0)), _zeta_between(between))
     found = where(negative, reflected, found)
     found = where(x.equals(1.0), math.inf, where(x > 1100.0, 1.0, found))
     return where(x.is_nan() | x.equals(-math.inf), math.nan, found)
@@ -594,7 +591,7 @@ riemann_p = kernel("riemann_zeta", riemann_formula, special.no_derivative("zeta"
 def hurwitz_formula(x: Term, q: Term) -> Term:
     pole = (q <= 0.0) & floor(q).equals(q)
     unknown = (x < 1.0) | x.is_nan() | q.is_nan() | ((q < 0.0) & ~pole & ~floor(x).equals(x))
-    found = hurwitz(where(x > 1.0, x, 2.0), where(pole, 1.0, q))
+    found = special.zeta_formula(where(x > 1.0, x, 2.0), where(pole, 1.0, q))
     # The terms of the sum vanish, except where k + q <= 1.
     limit = where(q > 1.0, 0.0, where(q.equals(1.0), q, math.inf))
     found = where(x.equals(math.inf), limit, where(q.equals(math.inf), 0.0, found))

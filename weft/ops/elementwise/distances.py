@@ -1,0 +1,82 @@
+"""hypot, and the cosine of a right triangle: x / hypot(x, y), by which derivatives stay in range.
+
+The squares of two sides overflow and underflow where the angle between them, its derivatives and
+the distance do not. Written with cosines and distances alone, no derivative of `hypot`, `atan2`,
+`atan` and `asinh` has a larger or a smaller number in it than its own factors, and none cancels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from weft.core.primitive import Primitive
+from weft.core.types import type_of
+from weft.ops.elementwise.arithmetic import div, eq, mul, neg, scalar
+from weft.ops.elementwise.families import repeated
+from weft.ops.elementwise.formulas import Term, kernel, where
+from weft.ops.elementwise.selection import select
+from weft.runtime import stablehlo
+
+__all__ = ["cosine", "hypot", "hypot_p"]
+
+
+def hypot(x: Any, y: Any) -> Any:
+    """Elementwise sqrt(x^2 + y^2) of real numbers."""
+    return hypot_p.bind(x, y)
+
+
+def _sides(x: Term, y: Term) -> tuple[Term, Term]:
+    """The longer side, and the square root of 1 + ratio^2."""
+    x, y = abs(x), abs(y)
+    long = x.made(stablehlo.maximum(x.ir, y.ir))
+    short = x.made(stablehlo.minimum(x.ir, y.ir))
+    ratio = short / where(long.equals(0.0), 1.0, long)
+    return long, (ratio * ratio + 1.0).sqrt()
+
+
+def hypot_formula(x: Term, y: Term) -> Term:
+    """The longer side times the square root of 1 + ratio^2; an infinite side decides."""
+    long, factor = _sides(x, y)
+    infinite = abs(x).equals(math.inf) | abs(y).equals(math.inf)
+    return where(infinite, math.inf, long * factor)
+
+
+hypot_p: Primitive = kernel(
+    "hypot",
+    hypot_formula,
+    lambda t, ans, x, y: mul(t, cosine(x, y)),
+    lambda t, ans, x, y: mul(t, cosine(y, x)),
+)
+
+
+def cosine(x: Any, y: Any) -> Any:
+    """Elementwise x / hypot(x, y); 0 where the triangle is a point."""
+    return cosine_p.bind(x, y)
+
+
+def cosine_formula(x: Term, y: Term) -> Term:
+    long, factor = _sides(x, y)
+    endless = abs(x).equals(math.inf) & (abs(y) < math.inf)
+    sign = x.apply(stablehlo.sign)
+    found = x / where(long.equals(0.0), 1.0, long) / factor
+    return where(endless, sign, found)
+
+
+def cosine_jvp_x(t: Any, ans: Any, x: Any, y: Any) -> Any:
+    other = cosine(y, x)
+    return mul(t, mul(other, _over_distance(other, x, y)))
+
+
+def cosine_jvp_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
+    return neg(mul(t, mul(ans, _over_distance(cosine(y, x), x, y))))
+
+
+def _over_distance(side: Any, x: Any, y: Any) -> Any:
+    distance = hypot(x, y)
+    shape = type_of(distance).shape
+    point = eq(distance, scalar(0, distance))
+    return div(repeated(side, shape), select(point, repeated(scalar(1, x), shape), distance))
+
+
+cosine_p: Primitive = kernel("cosine", cosine_formula, cosine_jvp_x, cosine_jvp_y)
