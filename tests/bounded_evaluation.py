@@ -7,6 +7,7 @@ Nothing of XLA has a part in it: a rule for each primitive, in terms of NumPy's 
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import itertools
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ import numpy as np
 from bounded_values import UNKNOWN, Bounded, bounded, elementwise, exact, is_float, limits, rounded, unknown_where, wide
 from weft.core.jaxpr import Jaxpr, Literal
 
-__all__ = ["NoRule", "differences", "evaluate"]
+__all__ = ["NoRule", "differences", "evaluate", "in_steps"]
 
 Array = np.ndarray[Any, Any]
 
@@ -41,8 +42,18 @@ def evaluate(jaxpr: Jaxpr, operands: Sequence[Bounded]) -> list[Bounded]:
     return [read(x) for x in jaxpr.outputs]
 
 
+# What becomes of each result before others use it: by default it stays as it is.
+_rounding: contextvars.ContextVar[Callable[[Bounded], Bounded]] = contextvars.ContextVar(
+    "rounding", default=lambda out: out
+)
+
+
 def apply(name: str, operands: list[Bounded], params: Any, types: list[Any]) -> list[Bounded]:
     """The results of one application of a primitive."""
+    return list(map(_rounding.get(), _applied(name, operands, params, types)))
+
+
+def _applied(name: str, operands: list[Bounded], params: Any, types: list[Any]) -> list[Bounded]:
     if len(types) == 1:
         found = elementwise(name, operands, params, types[0].dtype)
         if found is not None:
@@ -53,6 +64,28 @@ def apply(name: str, operands: list[Bounded], params: Any, types: list[Any]) -> 
     with np.errstate(all="ignore"):
         found = rule(operands, types, **params)
     return found if isinstance(found, list) else [found]
+
+
+def in_steps(jaxpr: Jaxpr, operands: Sequence[Bounded], seed: int) -> list[Array]:
+    """The results if each operation rounds its result, to a neighbour that is drawn; with odd
+    seeds numbers below the least normal one are 0."""
+    rng = np.random.default_rng(seed)
+
+    def settle(out: Bounded) -> Bounded:
+        if not is_float(out.dtype):
+            return Bounded(out.value, np.zeros(out.shape), out.dtype, True)
+        step = rng.integers(-1, 2, out.shape) * (limits(out.dtype).unit * (out.error > 0))
+        value = (out.value * (1 + step)).astype(out.dtype).astype(out.value.dtype)
+        if seed % 2:
+            value = np.where(abs(value) < limits(out.dtype).tiny, 0 * value, value)
+        return Bounded(value, np.zeros(out.shape), out.dtype, True)
+
+    token = _rounding.set(settle)
+    try:
+        with np.errstate(all="ignore"):
+            return [x.value for x in evaluate(jaxpr, operands)]
+    finally:
+        _rounding.reset(token)
 
 
 def differences(got: Any, wanted: Bounded) -> Array | None:

@@ -465,6 +465,11 @@ def _select(name: str, operands: list[Bounded], params: dict[str, Any], dtype: A
     return Bounded(value, np.where(np.isnan(error), UNKNOWN, error), dtype, all(x.signed for x in cases))
 
 
+def _relu(name: str, operands: list[Bounded], params: dict[str, Any], dtype: Any) -> Bounded:
+    zeros = exact(np.zeros(operands[0].shape), dtype)
+    return _extremum("max", [operands[0], zeros], params, dtype)
+
+
 def _clamp(name: str, operands: list[Bounded], params: dict[str, Any], dtype: Any) -> Bounded:
     low, x, high = operands
     return _extremum("min", [_extremum("max", [low, x], {}, dtype), high], {}, dtype)
@@ -572,6 +577,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "abs": _abs,
     "clamp": _clamp,
     "logaddexp": _log_of_sum,
+    "relu": _relu,
     "select_n": _select,
     "integer_pow": _integer_pow,
     "is_finite": _is_finite,

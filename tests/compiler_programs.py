@@ -645,7 +645,7 @@ def draw(seed: int) -> Program:
     if d.chance(0.4):
         d.add_input((d.number(1, 5),), "int32", "places", None, blocks)
     table = IN_BLOCKS if blocks else LINES
-    wanted = d.number(1, 5)
+    wanted = d.number(1, 4)
     with weft.enable_x64(dtype == "float64"):
         types = _types_in_blocks(d) if blocks else _types(d)
         for _ in range(4 * wanted):

@@ -8,16 +8,11 @@ bound is made smaller (`smaller_programs`). `make fuzz ARGS="--family compiler"`
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
-import weft
-import weft.numpy as jnp
-from bounded_evaluation import NoRule, differences
-from bounded_values import Bounded, bounded, exact, limits, rounded
-from compiled_beside_numpy import Finding, compare, evaluated
+from bounded_evaluation import NoRule, in_steps
+from compiled_beside_numpy import Finding, compare, evaluated, settings_of
 from compiler_programs import Input, Program, draw
 from smaller_programs import smaller
 
@@ -63,3 +58,97 @@ def test_a_compiled_program_gives_what_numpy_gives(seed):
 
 
 test_a_compiled_program_gives_what_numpy_gives.from_seed = check
+
+
+# ---- what the comparison finds ----------------------------------------------------------------
+
+
+def program(*lines, mode="jit", dtype="float32", **inputs):
+    """A program of lines v9, v8, ..., in which each reads the one before; the last is its result."""
+    drawn = tuple((name, Input(kind, shape, dtype, 3)) for name, (kind, shape) in inputs.items())
+    names = [f"v{9 - k}" for k in range(len(lines))]
+    return Program(drawn, tuple(zip(names, lines, strict=True)), (names[-1],), mode)
+
+
+def copied_forwards(x):
+    """What an update of an array by a part of itself gives if it reads what it has written."""
+    out = np.array(x) + np.float32(1)
+    for i in range(1, len(out)):
+        out[i] = out[i - 1]
+    return out[None]
+
+
+# Programs that jaxlib 0.10.2 compiles wrongly unless their lowering prevents it, each with what it
+# gives: a function of the inputs.
+FAULTS = {
+    "the largest of numbers and NaN": (
+        program("v0.at[7].set(jnp.nan)", "jnp.max(v9)", v0=("grid", (4096,))),
+        lambda x: np.float32(x.max()),
+    ),
+    "where the largest of numbers and NaN is": (
+        program("v0.at[7].set(jnp.nan)", "jnp.argmax(v9)", v0=("grid", (4096,))),
+        lambda x: np.int32(x.argmax()),
+    ),
+    "a sum of tiles": (
+        program("jnp.tile(v0, (20, 1))", "v9.sum(0)", v0=("grid", (3, 4003))),
+        lambda x: np.float32(19) * x.sum(0),
+    ),
+    "a sum of tiles that is rounded": (
+        program("jnp.tile(v0, (20, 1))", "v9.sum(0)", v0=("normal", (3, 4003))),
+        lambda x: np.float32(19) * x.sum(0),
+    ),
+    "a sum of products over many rows": (
+        program("v1 @ v0.T", "v9.sum(0)", v0=("normal", (32770, 3)), v1=("normal", (2, 3))),
+        lambda x, a: np.where(np.arange(32770) < 32768, (a @ x.T).sum(0), 0).astype("float32"),
+    ),
+    "a stack of frames": (
+        program("v0 + 1", "v9.at[1:].set(v9[:-1])", "v8[None]", v0=("grid", (8,))),
+        copied_forwards,
+    ),
+    "a slice of a slice": (
+        program(
+            "lax.dynamic_slice(v0, (9,), (4,))", "lax.dynamic_slice(v9, (0,), (1,))", v0=("normal", (10,))
+        ),
+        lambda x: x[9:],
+    ),
+    "an index into a slice": (
+        program("lax.dynamic_slice(v0, (9,), (4,))", "v9[0]", v0=("normal", (10,))),
+        lambda x: x[9],
+    ),
+    "an exponential of NaN": (
+        program("v0 * jnp.nan", "jnp.exp(v9)", v0=("normal", (8,))),
+        lambda x: np.full(8, 2.4e38, "float32"),
+    ),
+    "a logarithm of a sum of exponentials of NaN": (
+        program("v0 * jnp.nan", "weft.nn.logsumexp(v9)", v0=("normal", (8,))),
+        lambda x: np.float32(-87.3),
+    ),
+    "a softmax of large products": (
+        program("v0 * 3e9", "weft.nn.softmax(v9)", v0=("normal", (8,))),
+        lambda x: np.full(8, np.nan, "float32"),
+    ),
+    "a logsumexp of large products": (
+        program("v0 * 3e9", "weft.nn.logsumexp(v9)", v0=("normal", (8,))),
+        lambda x: np.float32(np.inf),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_comparison_finds_what_the_compiler_did_wrong(fault):
+    drawn, faulty = FAULTS[fault]
+    with settings_of(drawn):
+        reference = evaluated(drawn)
+        wrong = reference.wrong(0, np.asarray(faulty(*map(np.asarray, reference.arguments))))
+    assert wrong is not None and wrong.any()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_comparison_takes_what_numpy_gives(fault):
+    """In the precision of the program, step by step and with other roundings."""
+    drawn, _ = FAULTS[fault]
+    with settings_of(drawn):
+        reference = evaluated(drawn)
+        for seed in range(3):
+            (out,) = in_steps(reference.jaxpr, reference.operands, 100 + seed)
+            assert reference.wrong(0, out.astype(reference.results[0].dtype)) is None
