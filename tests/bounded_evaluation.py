@@ -478,6 +478,31 @@ def _cumlogsumexp(operands: list[Bounded], types: Any, axis: int, reverse: bool)
     return bounded(out, found, dtype)
 
 
+def _linear_recurrence(operands: list[Bounded], types: Any, axis: int, reverse: bool) -> Bounded:
+    """out[i] = a[i] out[i - 1] + b[i]: any order of it is exact where its own is, as far as numbers
+    with few digits show; elsewhere the sizes of all terms bound it."""
+    a, b = (x.as_operand() for x in operands)
+    dtype = types[0].dtype
+    if not is_float(dtype) or dtype.kind == "c":
+        raise NoRule("linear_recurrence of integers or complex numbers")
+    rows = range(a.shape[axis])
+    out, size, error = np.empty_like(b.value), np.empty(b.shape), np.empty(b.shape)
+    kept = np.zeros(np.take(b.value, 0, axis).shape, b.value.dtype), 0.0, 0.0
+    for i in reversed(rows) if reverse else rows:
+        at = (slice(None),) * axis + (i,)
+        x, y = a.value[at], b.value[at]
+        total = abs(x) * kept[1] + abs(y)
+        spread = abs(x) * kept[2] + a.error[at] * (kept[1] + kept[2]) + b.error[at]
+        kept = x * kept[0] + y, total.astype(float), spread.astype(float)
+        out[at], size[at], error[at] = kept
+    found = error + 4 * len(rows) * limits(dtype).unit * size + len(rows) * limits(dtype).tiny
+    plain = np.isfinite(a.value).all(axis, keepdims=True) & np.isfinite(b.value).all(axis, keepdims=True)
+    # Products of factors that an order makes may overflow where the terms do not.
+    factors = np.prod(np.maximum(abs(a.value), 1).astype(float), axis, keepdims=True)
+    plain = plain & (factors * size.max(axis, keepdims=True) < float(limits(dtype).most))
+    return bounded(out, np.where(plain, found, UNKNOWN), dtype)
+
+
 def _logical(function: Any) -> Callable[..., Bounded]:
     def rule(operands: list[Bounded], types: Any, axes: Any) -> Bounded:
         x, axes = operands[0], tuple(axes)
@@ -763,6 +788,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "cummax": _cumulative_extremum(np.maximum),
     "cummin": _cumulative_extremum(np.minimum),
     "cumlogsumexp": _cumlogsumexp,
+    "linear_recurrence": _linear_recurrence,
     "reduce_window_sum": _window("sum"),
     "reduce_window_max": _window("max"),
     "reduce_window_min": _window("min"),

@@ -90,13 +90,15 @@ class Program:
     """Inputs v0, v1, ..., lines `(name, expression)`, and the names of the results.
 
     mode: "jit"; "grad", the gradient of the sum of results; "sharded", on inputs that devices
-    share; "shard_map", whose lines run on blocks.
+    share; "shard_map", whose lines run on blocks. mesh: how the devices of "sharded" are arranged;
+    the second axis splits the dimension after the one that the first splits.
     """
 
     inputs: tuple[tuple[str, Input], ...]
     lines: tuple[tuple[str, str], ...]
     outputs: tuple[str, ...]
     mode: str = "jit"
+    mesh: tuple[int, ...] = (DEVICES,)
 
     def body(self) -> str:
         """The function as text."""
@@ -134,8 +136,12 @@ class Program:
         for _, x in self.inputs:
             value = jnp.asarray(x.value(), dtype=x.dtype)
             if self.mode == "sharded":
-                mesh = weft.make_mesh((DEVICES,), ("i",))
-                value = weft.device_put(value, NamedSharding(mesh, _spec(x.split)))
+                mesh = weft.make_mesh(self.mesh, ("i", "j")[: len(self.mesh)])
+                spec = _spec(x.split)
+                after = x.split is not None and (x.split + 1) % len(x.shape)
+                if len(self.mesh) > 1 and after and x.shape[after] % self.mesh[1] == 0:
+                    spec = P(*(*spec, *[None] * (after - len(spec)), "j"))
+                value = weft.device_put(value, NamedSharding(mesh, spec))
             found.append(value)
         return found
 
@@ -220,7 +226,7 @@ class Draw:
         return str(self.number(-3, length + 3))
 
     def constant(self) -> str:
-        return self.one("jnp.nan", "jnp.inf", "-jnp.inf", "0.0", "-0.0", "0.5", "2.0", "-1.0", "3.0", "1e9", "1e-30")  # fmt: skip
+        return self.one("jnp.nan", "jnp.inf", "-jnp.inf", "0.0", "-0.0", "0.5", "2.0", "-1.0", "3.0", "1e10", "1e-30")  # fmt: skip
 
     def partner(self, name: str) -> str:
         """An operand that goes with a value: of its shape, of one that is broadcast, or a number."""
@@ -338,9 +344,8 @@ def indexed_update(d: Draw) -> str | None:
     verb = d.one("set", "add", "max", "min", "add")
     verb = "set" if d.types[x].dtype == bool else verb
     at = d.one(f"jnp.array({places})", str(places[0]), f"{d.start(n)}")
-    new = d.one(f"{x}[jnp.array({places[::-1]})]", d.constant(), f"{x}[0]")
-    if np.dtype(d.types[x].dtype).kind in "iub" and new == d.constant():
-        new = "1"
+    number = "1" if np.dtype(d.types[x].dtype).kind in "iub" else d.constant()
+    new = d.one(f"{x}[jnp.array({places[::-1]})]", number, f"{x}[0]")
     return f"{x}.at[{at}].{verb}({new})"
 
 
@@ -519,11 +524,15 @@ def arithmetic(d: Draw) -> str | None:
         sign = "+"
     if d.chance(0.15):
         return f"jnp.{d.one('maximum', 'minimum')}({x}, {y})"
+    if np.dtype(d.types[x].dtype).kind in "iu" and d.chance(0.3):
+        sign = d.one("&", "|", "^")
     return d.one(f"{x} {sign} {y}", f"{y} {sign} {x}")
 
 
 def compared(d: Draw) -> str | None:
     x = d.value(0, "fViub")
+    if x and np.dtype(d.types[x].dtype).kind in "fV" and d.chance(0.3):
+        return f"jnp.{d.one('isnan', 'isfinite', 'signbit')}({x})"
     return x and f"{x} {d.one('==', '!=', '<', '<=', '>', '>=')} {d.partner(x)}"
 
 
@@ -717,4 +726,5 @@ def finished(d: Draw, mode: str) -> Program:
         outputs = [n for n in outputs if n in d.types and "float" in str(d.types[n].dtype)]
         if not outputs:
             mode, outputs = "jit", made[-1:] or [d.inputs[0][0]]
-    return Program(tuple(d.inputs), tuple(d.lines), tuple(dict.fromkeys(outputs)), mode)
+    mesh = d.one((DEVICES,), (DEVICES // 2, 2)) if mode == "sharded" else (DEVICES,)
+    return Program(tuple(d.inputs), tuple(d.lines), tuple(dict.fromkeys(outputs)), mode, mesh)
