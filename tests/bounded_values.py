@@ -20,11 +20,12 @@ import ml_dtypes
 import numpy as np
 
 __all__ = [
-    "UNKNOWN", "Bounded", "bounded", "elementwise", "exact", "is_float", "limits", "rounded",
-    "unknown_where", "wide",
+    "BOOL", "UNKNOWN", "Bounded", "bounded", "elementwise", "exact", "is_float", "limits",
+    "rounded", "unknown_where", "wide",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
+BOOL = np.dtype(bool)
 UNKNOWN = np.inf
 
 
@@ -54,7 +55,7 @@ def _real(dtype: Any) -> Any:
 @functools.cache
 def is_float(dtype: Any) -> bool:
     """Whether numbers of a dtype are rounded."""
-    return np.dtype(dtype).kind in "fcV" and np.dtype(dtype) != bool
+    return np.dtype(dtype).kind in "fcV" and np.dtype(dtype) != BOOL
 
 
 @functools.cache
@@ -93,7 +94,11 @@ class Bounded:
     @property
     def nan(self) -> Array:
         """Which elements are NaN, whatever was rounded."""
-        return np.isnan(self.value) & self.known if is_float(self.dtype) else np.zeros(self.shape, bool)
+        return (
+            np.isnan(self.value) & self.known
+            if is_float(self.dtype)
+            else np.zeros(self.shape, bool)
+        )
 
     def moved(self, function: Callable[[Array], Any]) -> Bounded:
         """The elements in other places."""
@@ -108,7 +113,9 @@ class Bounded:
         small = (size < limits(self.dtype).tiny) & (size > 0)
         if not small.any():
             return self
-        return dataclasses.replace(self, error=np.where(small, self.error + size.astype(float), self.error))
+        return dataclasses.replace(
+            self, error=np.where(small, self.error + size.astype(float), self.error)
+        )
 
     def nearest(self) -> Array:
         """The value in the dtype of the program."""
@@ -134,7 +141,9 @@ def unknown_where(mask: Any, value: Any, dtype: Any) -> Bounded:
     return bounded(value, np.where(mask, UNKNOWN, 0.0), dtype)
 
 
-def rounded(value: Any, spread: Any, dtype: Any, units: float = 1.0, exactly: Any = None) -> Bounded:
+def rounded(
+    value: Any, spread: Any, dtype: Any, units: float = 1.0, exactly: Any = None
+) -> Bounded:
     """The result of an operation whose exact result is `value` and which operands' errors move by
     `spread`: the program rounds it by as many units, or not at all.
 
@@ -315,7 +324,10 @@ def elementwise(name: str, operands: Sequence[Bounded], params: dict[str, Any], 
         return None
     with np.errstate(all="ignore"):
         shape = np.broadcast_shapes(*(x.shape for x in operands))
-        operands = [x if x.shape == shape else x.moved(lambda a: np.broadcast_to(a, shape)) for x in operands]
+        operands = [
+            x if x.shape == shape else x.moved(lambda a: np.broadcast_to(a, shape))
+            for x in operands
+        ]
         return rule(name, operands, params, np.dtype(dtype))
 
 
@@ -334,7 +346,11 @@ def _inexact(name: str, operands: list[Bounded], params: dict[str, Any], dtype: 
         exactly = (exactly & (operands[1].error == 0)) | (out == 0) & (operands[0].error == 0)
     found = rounded(out, spread(out, *operands), dtype, units, exactly)
     zero = np.zeros(found.shape, bool)
-    nan = zero if name in _NAN_MAY_VANISH else functools.reduce(operator.or_, (x.nan for x in operands))
+    nan = (
+        zero
+        if name in _NAN_MAY_VANISH
+        else functools.reduce(operator.or_, (x.nan for x in operands))
+    )
     lost = functools.reduce(operator.or_, (~x.known for x in operands))
     return bounded(found.value, np.where(nan, 0.0, np.where(lost, UNKNOWN, found.error)), dtype)
 
@@ -343,7 +359,9 @@ def _complex(name: str, operands: list[Bounded], out: Array, dtype: Any) -> Boun
     """Sums, products and quotients of complex numbers, as long as all of it is finite."""
     sizes = [abs(x.value).astype(float) for x in operands]
     if name in ("mul", "div", "add", "sub", "add_any", "add_tangents"):
-        spread = _BINARY[name][1](abs(out), *(dataclasses.replace(x, value=abs(x.value)) for x in operands))
+        spread = _BINARY[name][1](
+            abs(out), *(dataclasses.replace(x, value=abs(x.value)) for x in operands)
+        )
         size = sum(sizes) if name[:3] in ("add", "sub") else abs(out)
         units = 16.0
     else:
@@ -371,7 +389,7 @@ def _integers(name: str, operands: list[Bounded], dtype: Any) -> Bounded:
         out = values[0] ** safe if name == "pow" else np.fmod(values[0], safe)
         if name == "div":
             out = (values[0] - out) // safe
-    elif dtype == bool:
+    elif dtype == BOOL:
         out = {"add": np.logical_or, "mul": np.logical_and}.get(name, np.logical_xor)(*values)
     else:
         out = function(*values)
@@ -397,11 +415,16 @@ def _step(name: str, operands: list[Bounded], params: dict[str, Any], dtype: Any
     if name == "round" and params.get("rounding_method", 1) != 1 and "EVEN" not in str(params):
         away = np.trunc(x.value + np.copysign(0.5, x.value))
         half = abs(x.value - np.trunc(x.value)) == 0.5
-        out, low, high = np.where(half, away, np.rint(x.value)), *(np.rint(x.value + s * x.error) for s in (-1, 1))
+        out, low, high = (
+            np.where(half, away, np.rint(x.value)),
+            *(np.rint(x.value + s * x.error) for s in (-1, 1)),
+        )
         low, high = np.where(x.error == 0, out, low), np.where(x.error == 0, out, high)
     else:
         out, low, high = (function(x.value + s * x.error) for s in (0, -1, 1))
-    error = np.where((low == high) | np.isnan(x.value) | (x.error == 0), 0.0, np.maximum(high - out, out - low))
+    error = np.where(
+        (low == high) | np.isnan(x.value) | (x.error == 0), 0.0, np.maximum(high - out, out - low)
+    )
     return bounded(out, np.where(x.known, error, UNKNOWN), dtype)
 
 
@@ -418,7 +441,9 @@ def _extremum(name: str, operands: list[Bounded], params: dict[str, Any], dtype:
     return bounded(out, np.where(nan, 0.0, np.where(a.known & b.known, error, UNKNOWN)), dtype)
 
 
-def _sign_changes(name: str, operands: list[Bounded], params: dict[str, Any], dtype: Any) -> Bounded:
+def _sign_changes(
+    name: str, operands: list[Bounded], params: dict[str, Any], dtype: Any
+) -> Bounded:
     (x,) = operands
     value = np.negative(x.value) if name == "neg" else np.conj(x.value)
     return Bounded(value, x.error, dtype, x.signed)
@@ -462,7 +487,9 @@ def _select(name: str, operands: list[Bounded], params: dict[str, Any], dtype: A
         else:
             apart = np.where(same, errors.max(0), UNKNOWN)
         error = np.where(which.known, error, apart)
-    return Bounded(value, np.where(np.isnan(error), UNKNOWN, error), dtype, all(x.signed for x in cases))
+    return Bounded(
+        value, np.where(np.isnan(error), UNKNOWN, error), dtype, all(x.signed for x in cases)
+    )
 
 
 def _relu(name: str, operands: list[Bounded], params: dict[str, Any], dtype: Any) -> Bounded:
@@ -486,8 +513,16 @@ def _integer_pow(name: str, operands: list[Bounded], params: dict[str, Any], dty
     power = abs(y)
     out = x.value**power
     spread = even(lambda a: a**power)(abs(out), dataclasses.replace(x, value=size))
-    found = rounded(out, spread, dtype, steps, (x.error == 0) & (abs(out) < 2.0 ** limits(dtype).bits) & (np.rint(x.value) == x.value))
-    found = bounded(found.value, np.where(x.nan & (y != 0), 0.0, np.where(x.known, found.error, UNKNOWN)), dtype)
+    found = rounded(
+        out,
+        spread,
+        dtype,
+        steps,
+        (x.error == 0) & (abs(out) < 2.0 ** limits(dtype).bits) & (np.rint(x.value) == x.value),
+    )
+    found = bounded(
+        found.value, np.where(x.nan & (y != 0), 0.0, np.where(x.known, found.error, UNKNOWN)), dtype
+    )
     if y >= 0:
         return found
     return elementwise("div", [exact(np.ones(found.shape), dtype), found], {}, dtype)
@@ -498,7 +533,7 @@ def _bits(name: str, operands: list[Bounded], params: dict[str, Any], dtype: Any
     if name == "not":
         return unknown_where(lost, np.invert(operands[0].value), dtype)
     out = _BITS[name](*(x.value for x in operands))
-    if dtype == bool and lost.any():
+    if dtype == BOOL and lost.any():
         decides = {"and": False, "or": True}.get(name)
         for x in operands if decides is not None else ():
             lost &= ~(x.known & (x.value == decides))
@@ -515,7 +550,7 @@ def _convert(name: str, operands: list[Bounded], params: dict[str, Any], dtype: 
     old, new = np.dtype(x.dtype), np.dtype(dtype)
     if old == new:
         return x
-    if new == bool:
+    if new == BOOL:
         x = x.as_operand()
         lost = ~x.known | ((x.error >= abs(x.value)) & (x.error > 0))
         return unknown_where(lost & ~x.nan, x.value != 0, bool)
@@ -526,7 +561,9 @@ def _convert(name: str, operands: list[Bounded], params: dict[str, Any], dtype: 
         value = x.value.astype(wide(new))
         if new.kind == "c" or old.kind == "c":
             narrower = limits(new).unit > limits(old).unit if is_float(old) else True
-            error = x.error + (limits(new).unit * 2 * abs(value) + limits(new).tiny if narrower else 0)
+            error = x.error + (
+                limits(new).unit * 2 * abs(value) + limits(new).tiny if narrower else 0
+            )
             real = np.dtype(_real(new))
             fits = value.real.astype(real).astype(value.real.dtype) == value.real
             fits &= value.imag.astype(real).astype(value.real.dtype) == value.imag
@@ -543,7 +580,9 @@ def _convert(name: str, operands: list[Bounded], params: dict[str, Any], dtype: 
     lost = (low != high) | np.isnan(x.value) | ~x.known
     # NumPy's own conversion of what does not fit is not defined.
     inside = np.clip(np.where(lost, 0, low), float(info.min), float(info.max))
-    out = np.where(inside >= float(info.max), info.max, np.where(inside <= float(info.min), info.min, 0))
+    out = np.where(
+        inside >= float(info.max), info.max, np.where(inside <= float(info.min), info.min, 0)
+    )
     middle = (inside < float(info.max)) & (inside > float(info.min))
     out = np.where(middle, np.where(middle, inside, 0).astype(new), out.astype(new))
     return unknown_where(lost, out, new)

@@ -2,7 +2,7 @@
 
 Lines go, or become inputs with the values that they have to have; operands are exchanged for
 earlier ones; numbers in the text and lengths of inputs become smaller (Zeller and Hildebrandt,
-Simplifying and isolating failure-inducing input, IEEE Transactions on Software Engineering 28, 2002).
+Simplifying and isolating failure-inducing input, IEEE Trans. Software Engineering 28, 2002).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import weft
-from compiler_programs import DEVICES, Input, Program
+from compiler_inputs import DEVICES, Input
+from compiler_programs import Program
 
 __all__ = ["smaller"]
 
@@ -107,7 +108,7 @@ def types_of(program: Program) -> dict[str, tuple[tuple[int, ...], str]]:
     shapes = [weft.ShapeDtypeStruct(x.shape, x.dtype) for _, x in program.inputs]
     try:
         found = weft.eval_shape(whole.function(), *shapes)
-    except Exception:
+    except Exception:  # noqa: BLE001 - a candidate may be no program
         return {}
     return {n: (tuple(t.shape), np.dtype(t.dtype).name) for n, t in zip(names, found, strict=True)}
 
@@ -134,7 +135,9 @@ def numbers_reduced(program: Program) -> Iterator[Program]:
     text = {int(n) for _, e in program.lines for n in NUMBER.findall(e)}
     lengths = {n for _, x in program.inputs for n in x.shape}
     for old in sorted(text | lengths, reverse=True):
-        for new in dict.fromkeys([1, 2, 3, old // 4, old // 2, old * 3 // 4, old * 15 // 16, old - 1]):
+        for new in dict.fromkeys(
+            [1, 2, 3, old // 4, old // 2, old * 3 // 4, old * 15 // 16, old - 1]
+        ):
             if 0 < new < old:
                 yield from renumbered(program, old, new)
 

@@ -13,7 +13,8 @@ import pytest
 
 from bounded_evaluation import NoRule, in_steps
 from compiled_beside_numpy import Finding, compare, evaluated, settings_of
-from compiler_programs import Input, Program, draw
+from compiler_inputs import Input
+from compiler_programs import Program, draw
 from smaller_programs import smaller
 
 # Programs that every run of the tests compiles; the corpus has more.
@@ -41,7 +42,7 @@ def smallest(finding: Finding) -> Finding:
         nonlocal last
         try:
             found, _ = compare(program)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a candidate may be no program
             return False
         if found is None or type(found.error) is not type(finding.error):
             return False
@@ -64,7 +65,7 @@ test_a_compiled_program_gives_what_numpy_gives.from_seed = check
 
 
 def program(*lines, mode="jit", dtype="float32", **inputs):
-    """A program of lines v9, v8, ..., in which each reads the one before; the last is its result."""
+    """A program of lines v9, v8, ..., where each reads the one before; the last is its result."""
     drawn = tuple(
         (name, Input(kind, shape, "int32" if kind == "places" else dtype, 3))
         for name, (kind, shape) in inputs.items()
@@ -156,10 +157,9 @@ def test_the_comparison_finds_what_the_compiler_did_wrong(fault):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_comparison_takes_what_numpy_gives(fault):
-    """In the precision of the program, step by step and with other roundings."""
+    """In the precision of the program, step by step."""
     drawn, _ = FAULTS[fault]
     with settings_of(drawn):
         reference = evaluated(drawn)
-        for seed in range(3):
-            (out,) = in_steps(reference.jaxpr, reference.operands, 100 + seed)
-            assert reference.wrong(0, out.astype(reference.results[0].dtype)) is None
+        (out,) = in_steps(reference.jaxpr, reference.operands, None)
+        assert reference.wrong(0, out.nearest()) is None
