@@ -64,8 +64,11 @@ def _applied(name: str, operands: list[Bounded], params: Any, types: list[Any]) 
 
 def in_steps(jaxpr: Jaxpr, operands: Sequence[Bounded], seed: int | None) -> list[Bounded]:
     """The results if each operation rounds its result, to a number within its own bound that is
-    drawn, or the nearest one without a seed: those of one way to compute. What has no bound even so, as a sum that overflows or not by
-    the order of its terms, stays unknown; the others have the bound 0."""
+    drawn, or to the nearest one without a seed: those of one way to compute.
+
+    What has no bound even so, as a sum that overflows or not by the order of its terms, stays
+    unknown; the others have the bound 0.
+    """
     rng = np.random.default_rng(seed)
 
     def settle(out: Bounded) -> Bounded:
