@@ -165,6 +165,7 @@ def rounded(
     error = np.where(overflow, UNKNOWN, error)
     error = np.where(~finite & (spread == 0), 0.0, error)
     if exactly is not None:
+        exactly = exactly & ((size >= bound.tiny) | (size == 0))
         error = np.where(exactly & finite & ~overflow, 0.0, error)
     if beyond.any():
         value = np.where(beyond, np.copysign(np.inf, value), value)

@@ -65,7 +65,7 @@ class Reference:
             return wrong
         nan, infinite = (f(got) & ~wanted.known for f in (np.isnan, np.isinf))
         always = np.isnan(wanted.value) & ~np.isnan(got) & ~wanted.known
-        for seed in range(STEPS):
+        for seed in (None, *range(STEPS)):
             if not (nan.any() or infinite.any() or always.any()):
                 return None
             out = in_steps(self.jaxpr, self.operands, seed)[number]

@@ -482,6 +482,19 @@ def looped(d: Draw) -> str | None:
     )
 
 
+def varied(d: Draw) -> str | None:
+    """An earlier line with another number in it."""
+    if not d.lines:
+        return None
+    _, expression = d.rng.choice(d.lines)
+    places = list(re.finditer(r"(?<![\w.])\d+(?![\w.])", expression))
+    if not places:
+        return expression
+    place = d.rng.choice(places)
+    number = max(0, int(place.group()) + d.one(-2, -1, 1, 2))
+    return f"{expression[: place.start()]}{number}{expression[place.end() :]}"
+
+
 def sorted_(d: Draw) -> str | None:
     x = d.value(1, "fVi")
     return x and f"jnp.{d.one('sort', 'argsort')}({x}, axis={d.axis(x)})"
@@ -522,6 +535,6 @@ LINES: dict[Callable[[Draw], str | None], int] = {
     indexed_update: 4, padded: 6, reshaped: 6, transposed: 4, broadcast: 4, tiled: 5, joined: 5,
     reordered: 6, taken: 4, selected: 5, reduced: 10, extreme: 4, product: 7, cumulative: 4,
     function_of: 8, arithmetic: 9, compared: 2, normalized: 4, converted: 3, with_nan: 4,
-    mapped: 2, looped: 2, sorted_: 1, of_complex: 1,
+    mapped: 2, looped: 2, sorted_: 1, of_complex: 1, varied: 6,
 }  # fmt: skip
 IN_BLOCKS = LINES | {communicated: 30}
