@@ -554,3 +554,21 @@ def test_extrema_between_devices_keep_nan_infinities_and_zeros(dtype):
     for out, want in zip(outs, (wide.max(0), wide.min(0)), strict=True):
         assert out.dtype == x.dtype
         np.testing.assert_array_equal(np.asarray(out)[0].astype(np.float64), want)
+
+
+@pytest.mark.parametrize("verb", ["set", "add", "max", "min", "multiply"])
+@pytest.mark.parametrize("place", [5, -1, 2**40 + 3, -(2**40) - 3])
+def test_updates_of_one_row_by_an_index_of_64_bits(verb, place):
+    """XLA's partitioner ends the process at them; an index out of bounds stays one."""
+    with weft.enable_x64():
+        x = np.arange(1.0, 65.0).reshape(8, 8)
+
+        def updated(x):
+            return getattr(x.at[wnp.array([place])], verb)(x[0], mode="drop")
+
+        out = weft.jit(updated)(on(NamedSharding(LINE, P("k")), x))
+    want = x.copy()
+    if abs(place) < 8:
+        ufuncs = {"add": np.add, "max": np.maximum, "min": np.minimum, "multiply": np.multiply}
+        want[place] = x[0] if verb == "set" else ufuncs[verb](x[place], x[0])
+    np.testing.assert_array_equal(out, want)

@@ -343,6 +343,20 @@ def widened_indices(indices: Any, type: ArrayType) -> tuple[Any, Any]:
     return stablehlo.convert(indices, np.int32), np.dtype(np.int32)
 
 
+def narrowed_indices(indices: Any, type: ArrayType, shape: Ints) -> tuple[Any, Any]:
+    """Returns 64-bit indices into an array of this shape in 32 bits, and their dtype; what is out of
+    bounds stays so.
+
+    XLA's partitioner ends the process at a scatter of one row by an index of 64 bits.
+    """
+    if type.dtype.itemsize < 8 or max(shape, default=0) > np.iinfo(np.int32).max:
+        return widened_indices(indices, type)
+    low, high = (0 if type.dtype.kind == "u" else np.iinfo(np.int32).min), np.iinfo(np.int32).max
+    bounds = (stablehlo.full(bound, type.shape, type.dtype) for bound in (low, high))
+    within = stablehlo.clamp(next(bounds), indices, next(bounds))
+    return stablehlo.convert(within, np.int32), np.dtype(np.int32)
+
+
 def last_starts(
     shape: Ints, sizes: Sequence[int], index_map: Sequence[int], dtype: Any
 ) -> np.ndarray[Any, Any]:
