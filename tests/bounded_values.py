@@ -142,13 +142,19 @@ def unknown_where(mask: Any, value: Any, dtype: Any) -> Bounded:
 
 
 def rounded(
-    value: Any, spread: Any, dtype: Any, units: float = 1.0, exactly: Any = None
+    value: Any,
+    spread: Any,
+    dtype: Any,
+    units: float = 1.0,
+    exactly: Any = None,
+    product: bool = False,
 ) -> Bounded:
     """The result of an operation whose exact result is `value` and which operands' errors move by
     `spread`: the program rounds it by as many units, or not at all.
 
     exactly: where the operation gives the nearest number, whatever its result; by default where it
-    is a number of the dtype and operands are exact, if `units` is 1.
+    is a number of the dtype and operands are exact, if `units` is 1. product: whether it may become
+    a part of a fused multiply-add, which does not round it to infinity.
     """
     value, spread = np.asarray(value), np.asarray(spread, np.float64)
     bound = limits(dtype)
@@ -161,7 +167,7 @@ def rounded(
     most = float(bound.most)
     overflow = finite & (size * (1 + 2 * bound.unit) + error >= most)
     beyond = finite & (size - spread > most * (1 + 8 * units * bound.unit)) & (bound.tiny < 1e-6)
-    beyond &= np.dtype(dtype).kind == "f" and np.dtype(dtype).itemsize > 2
+    beyond &= np.dtype(dtype).kind == "f" and np.dtype(dtype).itemsize > 2 and not product
     error = np.where(overflow, UNKNOWN, error)
     error = np.where(~finite & (spread == 0), 0.0, error)
     if exactly is not None:
@@ -345,7 +351,8 @@ def _inexact(name: str, operands: list[Bounded], params: dict[str, Any], dtype: 
         # The compiler multiplies by reciprocals where many numbers have one divisor.
         exactly = (np.frexp(operands[1].value)[0] == 0.5) & (operands[0].error == 0)
         exactly = (exactly & (operands[1].error == 0)) | (out == 0) & (operands[0].error == 0)
-    found = rounded(out, spread(out, *operands), dtype, units, exactly)
+    product = name in ("mul", "square")
+    found = rounded(out, spread(out, *operands), dtype, units, exactly, product)
     zero = np.zeros(found.shape, bool)
     nan = (
         zero

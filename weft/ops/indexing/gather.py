@@ -344,8 +344,9 @@ def widened_indices(indices: Any, type: ArrayType) -> tuple[Any, Any]:
 
 
 def narrowed_indices(indices: Any, type: ArrayType, shape: Ints) -> tuple[Any, Any]:
-    """Returns 64-bit indices into an array of this shape in 32 bits, and their dtype; what is out of
-    bounds stays so.
+    """Returns 64-bit indices into an array of this shape in 32 bits, and their dtype.
+
+    What is out of bounds stays so.
 
     XLA's partitioner ends the process at a scatter of one row by an index of 64 bits.
     """
