@@ -85,7 +85,12 @@ def evaluated(program: Program) -> Reference:
     function, arguments = program.function(), program.arguments()
     jaxpr = weft.make_jaxpr(function)(*arguments)
     operands = [exact(np.asarray(x), x.dtype) for x in (*jaxpr.consts, *arguments)]
-    return Reference(function, arguments, jaxpr.jaxpr, operands, evaluate(jaxpr.jaxpr, operands))
+    # XLA's partitioner adds the parts that devices hold of a slice: zeros lose their signs.
+    signed = program.mode != "sharded"
+    operands = [dataclasses.replace(x, signed=signed) for x in operands]
+    found = evaluate(jaxpr.jaxpr, operands)
+    results = [dataclasses.replace(x, signed=x.signed and signed) for x in found]
+    return Reference(function, arguments, jaxpr.jaxpr, operands, results)
 
 
 def settings_of(program: Program) -> contextlib.ExitStack:

@@ -119,7 +119,7 @@ def _spec(split: int | None) -> Any:
 DTYPES = ["float32"] * 11 + ["float64"] * 3 + ["bfloat16"] * 2 + ["float16"] * 2 + ["int32"] * 2
 DTYPES += ["int8", "uint8", "bool", "complex64"]
 KINDS = ["grid"] * 8 + ["special"] * 4 + ["one"] * 2 + ["normal"] * 4 + ["wide", "huge"]
-MODES = ["jit"] * 15 + ["grad"] * 2 + ["sharded"] * 2 + ["shard_map"]
+MODES = ["jit"] * 12 + ["grad"] * 2 + ["sharded"] * 6 + ["shard_map"] * 2
 
 
 def draw(seed: int) -> Program:
