@@ -78,7 +78,7 @@ def in_steps(jaxpr: Jaxpr, operands: Sequence[Bounded], seed: int | None) -> lis
             return Bounded(out.value, error, out.dtype, True)
         drawn = out.known & np.isfinite(out.value) & (seed is not None)
         step = np.where(drawn, share * out.error, 0.0)
-        value = out.value + rng.integers(-1, 2, out.shape) * step
+        value = np.where(step > 0, out.value + rng.integers(-1, 2, out.shape) * step, out.value)
         # Rounding may cancel all of it.
         vanishes = drawn & (abs(out.value) <= step) & (rng.random(out.shape) < 0.3)
         value = np.where(vanishes, 0, value).astype(out.dtype).astype(out.value.dtype)

@@ -319,7 +319,7 @@ _COMPARISONS = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal,
 }  # fmt: skip
-_STEPS = {"floor": np.floor, "ceil": np.ceil, "sign": np.sign, "round": np.rint}
+_STEPS = {"floor": np.floor, "ceil": np.ceil, "sign": np.sign}
 _BITS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 _NAN_MAY_VANISH = {"pow"}
 
@@ -420,16 +420,7 @@ def _step(name: str, operands: list[Bounded], params: dict[str, Any], dtype: Any
     if not is_float(dtype):
         return unknown_where(~x.known, np.sign(x.value) if name == "sign" else x.value, dtype)
     x, function = x.as_operand(), _STEPS[name]
-    if name == "round" and params.get("rounding_method", 1) != 1 and "EVEN" not in str(params):
-        away = np.trunc(x.value + np.copysign(0.5, x.value))
-        half = abs(x.value - np.trunc(x.value)) == 0.5
-        out, low, high = (
-            np.where(half, away, np.rint(x.value)),
-            *(np.rint(x.value + s * x.error) for s in (-1, 1)),
-        )
-        low, high = np.where(x.error == 0, out, low), np.where(x.error == 0, out, high)
-    else:
-        out, low, high = (function(x.value + s * x.error) for s in (0, -1, 1))
+    out, low, high = (function(x.value + s * x.error) for s in (0, -1, 1))
     error = np.where(
         (low == high) | np.isnan(x.value) | (x.error == 0), 0.0, np.maximum(high - out, out - low)
     )

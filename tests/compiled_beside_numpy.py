@@ -110,7 +110,7 @@ def compare(program: Program) -> tuple[Finding | None, float]:
         try:
             compiled = weft.jit(reference.function).lower(*arguments).compile()
             outs = [np.asarray(x) for x in weft.tree.leaves(compiled(*arguments))]
-        except Exception as error:  # noqa: BLE001 - whatever the compiler does
+        except Exception as error:  # noqa: BLE001 (whatever the compiler does)
             return Finding(program, error=error), 1.0
         for number, got in enumerate(outs):
             wrong = reference.wrong(number, got)

@@ -108,7 +108,7 @@ def types_of(program: Program) -> dict[str, tuple[tuple[int, ...], str]]:
     shapes = [weft.ShapeDtypeStruct(x.shape, x.dtype) for _, x in program.inputs]
     try:
         found = weft.eval_shape(whole.function(), *shapes)
-    except Exception:  # noqa: BLE001 - a candidate may be no program
+    except Exception:  # noqa: BLE001 (a candidate may be no program)
         return {}
     return {n: (tuple(t.shape), np.dtype(t.dtype).name) for n, t in zip(names, found, strict=True)}
 

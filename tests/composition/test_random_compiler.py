@@ -42,7 +42,7 @@ def smallest(finding: Finding) -> Finding:
         nonlocal last
         try:
             found, _ = compare(program)
-        except Exception:  # noqa: BLE001 - a candidate may be no program
+        except Exception:  # noqa: BLE001 (a candidate may be no program)
             return False
         if found is None or type(found.error) is not type(finding.error):
             return False
@@ -163,3 +163,66 @@ def test_the_comparison_takes_what_numpy_gives(fault):
         reference = evaluated(drawn)
         (out,) = in_steps(reference.jaxpr, reference.operands, None)
         assert reference.wrong(0, out.nearest()) is None
+
+
+@pytest.mark.parametrize("seeds", [range(k, k + 20) for k in range(1000, 1060, 20)], ids=str)
+def test_numpy_in_the_precision_of_a_program_stays_within_its_bounds(seeds):
+    for seed in seeds:
+        drawn = draw(seed)
+        with settings_of(drawn):
+            try:
+                reference = evaluated(drawn)
+            except NoRule:
+                continue
+            outs = in_steps(reference.jaxpr, reference.operands, None)
+            for number, out in enumerate(outs):
+                wrong = reference.wrong(number, out.nearest())
+                assert wrong is None, f"{drawn.source()}\n{np.argwhere(wrong)[:5]}"
+
+
+# ---- smaller programs -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["jit", "grad", "sharded"])
+def test_a_program_is_made_as_small_as_what_fails(mode):
+    """What fails here is a maximum over at least five numbers behind a slice."""
+    drawn = program(
+        "v0 * 2.0",
+        "v9[3:]",
+        "v8 + v1",
+        "jnp.max(v7, axis=0)",
+        "v6[None] * 3.0",
+        mode=mode,
+        v0=("special", (40, 8)),
+        v1=("normal", (37, 8)),
+    )
+
+    def fails(candidate):
+        try:
+            with settings_of(candidate):
+                evaluated(candidate)
+        except Exception:  # noqa: BLE001 (a candidate may be no program)
+            return False
+        maxima = [e for _, e in candidate.lines if "jnp.max(" in e]
+        return bool(maxima) and max(x.shape[0] for _, x in candidate.inputs if x.shape) >= 5
+
+    assert fails(drawn)
+    least = smaller(drawn, fails)
+    assert fails(least)
+    assert [e.split("(")[0] for _, e in least.lines] == ["jnp.max"]
+    assert [x.kind for _, x in least.inputs] == ["grid"]
+    assert sum(x.value().size for _, x in least.inputs) <= 16
+    assert least.mode == ("jit" if mode == "sharded" else mode)
+
+
+def test_a_finding_is_printed_as_a_program_that_runs(tmp_path):
+    drawn, faulty = FAULTS["the largest of numbers and NaN"]
+    with settings_of(drawn):
+        reference = evaluated(drawn)
+        got = np.asarray(faulty(*map(np.asarray, reference.arguments)))
+        finding = Finding(drawn, 0, reference.wrong(0, got), got, reference.results[0])
+    text = str(finding)
+    assert "result 0 is wrong in 1 of 1 elements" in text and "want np.float64(nan)" in text
+    names = {}
+    exec(text, names)
+    assert names["described"] == drawn and names["arguments"][0].shape == (4096,)
