@@ -85,12 +85,18 @@ def evaluated(program: Program) -> Reference:
     function, arguments = program.function(), program.arguments()
     jaxpr = weft.make_jaxpr(function)(*arguments)
     operands = [exact(np.asarray(x), x.dtype) for x in (*jaxpr.consts, *arguments)]
-    # XLA's partitioner adds the parts that devices hold of a slice: zeros lose their signs.
-    signed = program.mode != "sharded"
-    operands = [dataclasses.replace(x, signed=signed) for x in operands]
-    found = evaluate(jaxpr.jaxpr, operands)
-    results = [dataclasses.replace(x, signed=x.signed and signed) for x in found]
+    if program.mode == "sharded":
+        operands = [added(x) for x in operands]
+    results = evaluate(jaxpr.jaxpr, operands)
+    if program.mode == "sharded":
+        results = [added(x) for x in results]
     return Reference(function, arguments, jaxpr.jaxpr, operands, results)
+
+
+def added(x: Bounded) -> Bounded:
+    """What XLA's partitioner may make of an array when it moves elements: it adds the parts that
+    devices hold, so that zeros lose their signs, and subnormal numbers may become 0."""
+    return dataclasses.replace(x.as_operand(), signed=False)
 
 
 def settings_of(program: Program) -> contextlib.ExitStack:

@@ -343,19 +343,22 @@ def widened_indices(indices: Any, type: ArrayType) -> tuple[Any, Any]:
     return stablehlo.convert(indices, np.int32), np.dtype(np.int32)
 
 
-def narrowed_indices(indices: Any, type: ArrayType, shape: Ints) -> tuple[Any, Any]:
-    """Returns 64-bit indices into an array of this shape in 32 bits, and their dtype.
+def scattered_indices(context: Any, indices: Any, types: Sequence[ArrayType]) -> tuple[Any, Any]:
+    """Returns the indices of a scatter as `widened_indices` does, over several devices in 32 bits.
 
-    What is out of bounds stays so.
-
-    XLA's partitioner ends the process at a scatter of one row by an index of 64 bits.
+    XLA's partitioner ends the process at a scatter of one row by an index of 64 bits. An index out
+    of bounds stays one. The types are those of the operand and the indices.
     """
-    if type.dtype.itemsize < 8 or max(shape, default=0) > np.iinfo(np.int32).max:
+    operand, type = types
+    longest, most = max(operand.shape, default=0), np.iinfo(np.int32).max
+    split = context.module.devices_to_split_over() > 1
+    if not split or type.dtype.itemsize < 8 or longest > most:
         return widened_indices(indices, type)
-    low, high = (0 if type.dtype.kind == "u" else np.iinfo(np.int32).min), np.iinfo(np.int32).max
-    bounds = (stablehlo.full(bound, type.shape, type.dtype) for bound in (low, high))
-    within = stablehlo.clamp(next(bounds), indices, next(bounds))
-    return stablehlo.convert(within, np.int32), np.dtype(np.int32)
+    low, high = (
+        stablehlo.full(bound, type.shape, type.dtype)
+        for bound in (0 if type.dtype.kind == "u" else -most, most)
+    )
+    return stablehlo.convert(stablehlo.clamp(low, indices, high), np.int32), np.dtype(np.int32)
 
 
 def last_starts(

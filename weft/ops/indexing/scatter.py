@@ -37,9 +37,8 @@ from weft.ops.indexing.gather import (
     gather_p,
     increasing,
     last_starts,
-    narrowed_indices,
+    scattered_indices,
     shifted,
-    widened_indices,
 )
 from weft.ops.operand_errors import to_dtype, unfit
 from weft.ops.structural import extended_dtypes
@@ -304,10 +303,7 @@ def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         if not operand_type.size or not updates_type.size:
             return operand
         numbers, index_map = dimension_numbers, dimension_numbers.scatter_dims_to_operand_dims
-        if context.module.devices_to_split_over() > 1:
-            indices, dtype = narrowed_indices(indices, indices_type, operand_type.shape)
-        else:
-            indices, dtype = widened_indices(indices, indices_type)
+        indices, dtype = scattered_indices(context, indices, (operand_type, indices_type))
         if mode is GatherScatterMode.CLIP and index_map:
             sizes = window_sizes(operand_type.shape, updates_type.shape, numbers)
             last = last_starts(operand_type.shape, sizes, index_map, dtype)
