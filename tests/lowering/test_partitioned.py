@@ -511,3 +511,64 @@ def test_splitting_batches_of_a_convolution_sends_the_gradient_only():
     assert communication(f.lower(x, kernel).compile().as_text()) == []
     slope = weft.jit(weft.grad(lambda x, w: f(x, w).sum(), 1))
     assert set(communication(slope.lower(x, kernel).compile().as_text())) == {"all-reduce"}
+
+
+# ---- what XLA's partitioner gets wrong, or ends the process at --------------------------------
+
+
+@pytest.mark.parametrize("interior", [0, 1, 2])
+@pytest.mark.parametrize("size", [8, 16])
+def test_pads_that_cut_off_elements_of_a_split_dimension(size, interior):
+    """Every edge from -3 to 2 on both sides, one element a device and two."""
+    x = np.arange(1, size + 1, dtype=np.float32)
+    edges = [(low, high) for low in range(-3, 3) for high in range(-3, 3)]
+    length = size + (size - 1) * interior
+    wide = np.zeros(length + 8, np.float32)
+    wide[4 : 4 + length : interior + 1] = x
+
+    def pads(x):
+        return [lax.pad(x, np.float32(0), [(low, high, interior)]) for low, high in edges]
+
+    outs = weft.jit(pads)(on(NamedSharding(LINE, P("k")), x))
+    for (low, high), out in zip(edges, outs, strict=True):
+        np.testing.assert_array_equal(out, wide[4 - low : 4 + length + high])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16", "int8", "bool"])
+def test_extrema_between_devices_keep_nan_infinities_and_zeros(dtype):
+    """An all-reduce of floating-point numbers on CPUs takes the number of a number and NaN."""
+    rng = np.random.default_rng(3)
+    host = rng.choice([0.0, -0.0, 1, -1, 7, np.inf, -np.inf], (8, 64))
+    host[np.arange(8), np.arange(8)] = np.nan
+    host[np.arange(8), np.arange(8, 16)] = -np.nan
+    with weft.enable_x64(dtype == "float64"):
+        x = wnp.array(np.abs(host) > 1 if dtype in ("int8", "bool") else host, dtype)
+        both = weft.shard_map(
+            lambda x: (lax.pmax(x, "k"), lax.pmin(x, "k")),
+            mesh=LINE,
+            in_specs=P("k"),
+            out_specs=(P(), P()),
+        )
+        outs = weft.jit(both)(x)
+    wide = np.asarray(x).astype(np.float64)
+    for out, want in zip(outs, (wide.max(0), wide.min(0)), strict=True):
+        assert out.dtype == x.dtype
+        np.testing.assert_array_equal(np.asarray(out)[0].astype(np.float64), want)
+
+
+@pytest.mark.parametrize("verb", ["set", "add", "max", "min", "multiply"])
+@pytest.mark.parametrize("place", [5, -1, 2**40 + 3, -(2**40) - 3])
+def test_updates_of_one_row_by_an_index_of_64_bits(verb, place):
+    """XLA's partitioner ends the process at them; an index out of bounds stays one."""
+    with weft.enable_x64():
+        x = np.arange(1.0, 65.0).reshape(8, 8)
+
+        def updated(x):
+            return getattr(x.at[wnp.array([place])], verb)(x[0], mode="drop")
+
+        out = weft.jit(updated)(on(NamedSharding(LINE, P("k")), x))
+    want = x.copy()
+    if abs(place) < 8:
+        ufuncs = {"add": np.add, "max": np.maximum, "min": np.minimum, "multiply": np.multiply}
+        want[place] = x[0] if verb == "set" else ufuncs[verb](x[place], x[0])
+    np.testing.assert_array_equal(out, want)

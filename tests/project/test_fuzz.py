@@ -59,6 +59,51 @@ def test_a_round_draws_the_same_programs_again():
     assert drawn[0] == drawn[1] and len(drawn[0]) >= 20
 
 
+def numbered(wrong):
+    """A test that draws from numbers: those of `wrong` fail, and every tenth is left out."""
+
+    def test():
+        pass
+
+    def from_seed(number):
+        assert number not in wrong, "this one is wrong"
+        return number % 10 != 0
+
+    test.from_seed = from_seed
+    return test
+
+
+def test_a_round_of_numbers_goes_on_after_a_failure_and_counts_what_ran():
+    before = []
+    ran, failed = fuzz.run_numbered(numbered({101, 123}), 2, before=before.append)
+    assert before == list(range(100, 150)) and ran == 45
+    assert [text.splitlines()[:2] for text in failed] == [
+        ["program 101:", "this one is wrong"],
+        ["program 123:", "this one is wrong"],
+    ]
+    assert fuzz.run_round(numbered({101}), 0) == 45
+    with pytest.raises(AssertionError, match="program 101"):
+        fuzz.run_round(numbered({101}), 2)
+
+
+def test_rounds_of_a_ledger_are_not_run_again(tmp_path, monkeypatch, capsys):
+    ledger, ran = tmp_path / "ledger.txt", []
+    monkeypatch.setattr(fuzz, "tests_of", lambda family: {"test": numbered(ran)})
+    monkeypatch.setattr(fuzz, "MEMORY", fuzz.resource.RLIM_INFINITY)
+    monkeypatch.setattr(
+        fuzz, "run_numbered", lambda test, seed, before: (ran.append(seed), (7, []))[1]
+    )
+    arguments = ["fuzz", "--family", "compiler", "--test", "test", "--ledger", str(ledger)]
+    arguments += ["--work", str(tmp_path / "notes"), "--seconds", "0", "--jobs", "2"]
+    for seed in ("0", "0", "1", "0"):
+        monkeypatch.setattr(sys, "argv", [*arguments, "--seed", seed])
+        assert fuzz.main() == 0
+    assert ran == [0, 2, 1, 4]
+    assert fuzz.rounds_done(ledger, "test") == {0: 7, 1: 7, 2: 7, 4: 7}
+    assert fuzz.rounds_done(ledger, "another") == {} == fuzz.rounds_done(None, "test")
+    assert '"programs": 7' in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("code, status", [("import os; os.abort()", -6), ("1 / 0", 1), ("", 0)])
 def test_a_process_that_ends_is_noticed(code, status, tmp_path):
     notes = tmp_path / "notes"

@@ -341,6 +341,24 @@ def widened_indices(indices: Any, type: ArrayType) -> tuple[Any, Any]:
     return stablehlo.convert(indices, np.int32), np.dtype(np.int32)
 
 
+def scattered_indices(context: Any, indices: Any, types: Sequence[ArrayType]) -> tuple[Any, Any]:
+    """Returns the indices of a scatter as `widened_indices` does, over several devices in 32 bits.
+
+    XLA's partitioner ends the process at a scatter of one row by an index of 64 bits. An index out
+    of bounds stays one. The types are those of the operand and the indices.
+    """
+    operand, type = types
+    longest, most = max(operand.shape, default=0), np.iinfo(np.int32).max
+    split = context.module.devices_to_split_over() > 1
+    if not split or type.dtype.itemsize < 8 or longest > most:
+        return widened_indices(indices, type)
+    low, high = (
+        stablehlo.full(bound, type.shape, type.dtype)
+        for bound in (0 if type.dtype.kind == "u" else -most, most)
+    )
+    return stablehlo.convert(stablehlo.clamp(low, indices, high), np.int32), np.dtype(np.int32)
+
+
 def last_starts(
     shape: Ints, sizes: Sequence[int], index_map: Sequence[int], dtype: Any
 ) -> np.ndarray[Any, Any]:

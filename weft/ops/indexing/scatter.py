@@ -38,8 +38,8 @@ from weft.ops.indexing.gather import (
     gather_p,
     increasing,
     last_starts,
+    scattered_indices,
     shifted,
-    widened_indices,
 )
 from weft.ops.operand_errors import to_dtype, unfit
 from weft.ops.structural import extended_dtypes
@@ -305,7 +305,7 @@ def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         if not operand_type.size or not updates_type.size:
             return operand
         numbers, index_map = dimension_numbers, dimension_numbers.scatter_dims_to_operand_dims
-        indices, dtype = widened_indices(indices, indices_type)
+        indices, dtype = scattered_indices(context, indices, (operand_type, indices_type))
         if mode is GatherScatterMode.CLIP and index_map:
             sizes = window_sizes(operand_type.shape, updates_type.shape, numbers)
             last = last_starts(operand_type.shape, sizes, index_map, dtype)

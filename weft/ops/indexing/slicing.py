@@ -234,8 +234,36 @@ def pad_vmap(
     return select(inside, padded, broadcast_in_dim(value, type_of(padded).shape, (0,))), 0
 
 
+def elements_left(size: int, low: int, high: int, inner: int) -> tuple[int, int, int, int]:
+    """The length of a padded dimension, the first element that is not cut off, the first one after
+    those that are left, and where the first one comes; zeros where none is left."""
+    step = inner + 1
+    length = low + size + max(0, size - 1) * inner + high
+    first = max(0, -(low // step))
+    last = min(size, -((low - length) // step))
+    return (length, first, last, low + first * step) if first < last else (length, 0, 0, 0)
+
+
 def pad_lower(context: Any, x: Any, value: Any, *, padding_config: Config) -> Any:
-    low, high, inner = zip(*padding_config, strict=True) if padding_config else ((), (), ())
+    """Cuts off by a slice before it pads, in place of padding with negative edges.
+
+    At these XLA's partitioner ends the process (with interior padding), and takes two pads of one
+    array for the same whose results have blocks of equal length.
+    """
+    shape = context.in_types[0].shape
+    if any(low < 0 or high < 0 for low, high, _ in padding_config):
+        left = [elements_left(n, *config) for n, config in zip(shape, padding_config, strict=True)]
+        firsts, lasts = [first for _, first, _, _ in left], [last for _, _, last, _ in left]
+        x = stablehlo.slice_(x, firsts, lasts, [1] * len(shape))
+        padding_config = tuple(
+            (start, length - start - (last - first) - max(0, last - first - 1) * inner, inner)
+            for (length, first, last, start), (_, _, inner) in zip(
+                left, padding_config, strict=True
+            )
+        )
+    if not any(map(any, padding_config)):
+        return x
+    low, high, inner = zip(*padding_config, strict=True)
     return stablehlo.pad(x, value, low, high, inner)
 
 
@@ -244,14 +272,10 @@ def pad_numpy_impl(
 ) -> np.ndarray[Any, Any]:
     shape, sources, targets = [], [], []
     for size, (low, high, inner) in zip(x.shape, padding_config, strict=True):
+        length, first, last, start = elements_left(size, low, high, inner)
         step = inner + 1
-        length = low + size + max(0, size - 1) * inner + high
-        # The first element that is not cut off, and the first one after those that are left.
-        first = max(0, -(low // step))
-        last = max(first, min(size, -((low - length) // step)))
         shape.append(length)
         sources.append(builtins.slice(first, last))
-        start = low + first * step
         targets.append(builtins.slice(start, start + (last - first) * step, step))
     out = np.full(shape, value, x.dtype)
     if out.size:
