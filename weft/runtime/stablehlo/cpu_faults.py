@@ -68,6 +68,8 @@ _ELEMENTWISE = frozenset(
     "is_finite log log_plus_one logistic multiply negate not or power round_nearest_afz "
     "round_nearest_even rsqrt select sign sine sqrt subtract tan tanh xor".split()
 )
+# Where one operand is NaN everywhere, so is the result.
+_PASSING_NAN = (_ELEMENTWISE - {"select"}) | _RESHAPES | {"slice", "reverse"}
 # How many values a walk looks at before it takes the answer that is safe.
 _MOST_LOOKED_AT = 64
 # From this release on, sums are fused rightly, and slices of slices merged rightly.
@@ -106,6 +108,7 @@ def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend
         return (found for name in names for found in operations.get(name, ()))
 
     faults: list[tuple[ir.Operation, Mend]] = []
+    faults += [(x, _from_rounded) for x in named("stablehlo.subtract") if _leaves_extremum(x)]
     windows = named("stablehlo.reduce", "stablehlo.reduce_window")
     reductions = [r for r in windows if len(r.results) == 1 and _is_float(r.operands[0])]
     if reductions:
@@ -426,13 +429,73 @@ def _clamped(index: ir.Value, limits: list[int], axis: int = 0) -> ir.Value:
     return clamp(constant(0, shape, kind), index, high)
 
 
+# ---- differences ---------------------------------------------------------------------------------
+
+
+def _leaves_extremum(difference: ir.Operation) -> bool:
+    """Whether an extremum is subtracted from products: a fused multiply-add does not round them, so
+    the difference from the largest may be far from zero, and its exponential infinite or zero."""
+    if not _of_floats(difference) or _extremum_below(difference) is None:
+        return False
+    for x in _above(difference.operands[0], lambda name: name in _ELEMENTWISE | _RESHAPES):
+        if x is None or _may_be_anything(x):
+            return True
+        if not isinstance(x.owner, ir.Block) and _name(x.owner) == "multiply":
+            return True
+    return False
+
+
+def _extremum_below(difference: ir.Operation) -> tuple[ir.Operation, list[ir.Operation]] | None:
+    """The reduction whose extremum of the first operand is the second one, perhaps with another
+    number where it is infinite, and the operations that repeat it."""
+    x, value = difference.operands
+    repeated: list[ir.Operation] = []
+    chosen = False
+    while not isinstance(value.owner, ir.Block):
+        owner = value.owner
+        if _name(owner) == "reduce":
+            same = owner.operands[0] == x and _body(owner) in _EXTREMA
+            return (owner, repeated) if same else None
+        if _name(owner) == "select" and not chosen:
+            chosen, value = True, owner.operands[1 if _is_reduced(owner.operands[1]) else 2]
+        elif _name(owner) in ("broadcast_in_dim", "reshape"):
+            repeated.append(owner)
+            value = owner.operands[0]
+        else:
+            return None
+    return None
+
+
+def _is_reduced(value: ir.Value) -> bool:
+    owner = value.owner
+    while not isinstance(owner, ir.Block) and _name(owner) in ("broadcast_in_dim", "reshape"):
+        owner = owner.operands[0].owner
+    return not isinstance(owner, ir.Block) and _name(owner) == "reduce"
+
+
+def _from_rounded(difference: ir.Operation) -> ir.Value:
+    """From the first operand as it was rounded when the extremum was found: no element is beyond
+    that, so the selection changes nothing, and what it gives is no product."""
+    below = _extremum_below(difference)
+    assert below is not None
+    reduction, repeated = below
+    value = reduction.results[0]
+    for one in reversed(repeated):
+        attributes = {name: one.attributes[name] for name in _attributes(one)}
+        value = op1(f"stablehlo.{_name(one)}", (value,), one.results[0].type, attributes)
+    x, y = difference.operands
+    beyond = compare(x, y, "GT" if _body(reduction) == "stablehlo.maximum" else "LT")
+    within = select(and_(beyond, compare(value, y, "EQ")), y, x)
+    return op1("stablehlo.subtract", (within, y), x.type)
+
+
 # ---- exponentials --------------------------------------------------------------------------------
 
 
 def _sees_nan(exponential: ir.Operation) -> bool:
-    """Whether the compiler may find that an operand is NaN: it is computed with constants that are
-    not finite, or with a division by zero."""
-    for value in _above(exponential.operands[0], lambda name: name not in _WITH_BUFFER):
+    """Whether the compiler may find that all elements of an operand are NaN: they are computed with
+    constants that are not finite, or with a division by zero."""
+    for value in _above(exponential.operands[0], lambda name: name in _PASSING_NAN):
         if value is None or _may_be_anything(value):
             return True
         if isinstance(value.owner, ir.Block):
