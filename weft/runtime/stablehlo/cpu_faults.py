@@ -112,7 +112,9 @@ def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend
     windows = named("stablehlo.reduce", "stablehlo.reduce_window")
     reductions = [r for r in windows if len(r.results) == 1 and _is_float(r.operands[0])]
     if reductions:
-        faults += [(x, _compared) for x in named(*_EXTREMA) if prod(_shape(x)) > 1 and _of_floats(x)]
+        faults += [
+            (x, _compared) for x in named(*_EXTREMA) if prod(_shape(x)) > 1 and _of_floats(x)
+        ]
     for reduction in reductions:
         if _body(reduction) in _EXTREMA:
             alone = partitions == 1 and not _suits_library(reduction)
@@ -296,7 +298,11 @@ def _is_sum_at_risk(reduction: ir.Operation) -> bool:
         if value is None or _may_be_anything(value):
             return True
         owner = value.owner
-        if isinstance(owner, ir.Block) or _name(owner) in _ELEMENTWISE or _name(owner) == "constant":
+        if (
+            isinstance(owner, ir.Block)
+            or _name(owner) in _ELEMENTWISE
+            or _name(owner) == "constant"
+        ):
             continue
         number = _name(owner) == "broadcast_in_dim" and not owner.operands[0].type.shape
         if not number and _name(owner) not in _WITH_BUFFER - {"dot_general"}:
@@ -310,7 +316,9 @@ def _apart(reduction: ir.Operation) -> ir.Value:
     kind = dtype_of(x.type.element_type)
     bits = bitcast_convert(x, _INTEGERS[kind.itemsize])
     found = reduction.clone()
-    found.operands[0] = bitcast_convert(op1("stablehlo.optimization_barrier", (bits,), bits.type), kind)
+    found.operands[0] = bitcast_convert(
+        op1("stablehlo.optimization_barrier", (bits,), bits.type), kind
+    )
     found.move_before(reduction)
     return found.results[0]
 
