@@ -184,9 +184,16 @@ def _may_be_anything(value: ir.Value | None) -> bool:
     owner = value.owner
     if isinstance(owner, ir.Block):
         around = owner.owner
-        private = "sym_visibility" in around.attributes and _name(around) == "func"
-        return private and "public" not in str(around.attributes["sym_visibility"])
+        return _name(around) != "while" and not _is_entry(around)
     return _name(owner) in ("call", "case", "if", "composite", "optimization_barrier")
+
+
+def _is_entry(function: ir.Operation) -> bool:
+    """Whether an operation is a function that nothing in the module calls."""
+    hidden = "sym_visibility" in function.attributes and "public" not in str(
+        function.attributes["sym_visibility"]
+    )
+    return _name(function) == "func" and not hidden
 
 
 # ---- maximum and minimum -------------------------------------------------------------------------
@@ -350,8 +357,13 @@ def _changes_shape(operation: ir.Operation) -> bool:
     return _name(operation) in _RESHAPES and bool(operation.operands[0].type.shape)
 
 
+def _keeps_buffer(name: str) -> bool:
+    """Whether the compiler moves changes of the shape past an operation."""
+    return name in _ELEMENTWISE or name == "dynamic_update_slice"
+
+
 def _is_reshaped_before(value: ir.Value) -> bool:
-    for x in _above(value, lambda name: name not in _WITH_BUFFER):
+    for x in _above(value, _keeps_buffer):
         if x is None or _may_be_anything(x):
             return True
         if not isinstance(x.owner, ir.Block) and _changes_shape(x.owner):
@@ -365,14 +377,13 @@ def _is_reshaped_after(operation: ir.Operation) -> bool:
         for use in waiting.pop().uses:
             user, seen = use.owner, seen + 1
             name = _name(user)
-            if seen > _MOST_LOOKED_AT or _changes_shape(user) or name == "call":
+            if seen > _MOST_LOOKED_AT or _changes_shape(user) or name in ("call", "composite"):
                 return True
             if name == "return":
                 around = user.operation.parent
-                if around is not None and around.name == "func.func":
-                    if "public" not in str(around.attributes["sym_visibility"]):
-                        return True
-            elif name not in _WITH_BUFFER:
+                if _name(around) != "while" and not _is_entry(around):
+                    return True
+            elif _keeps_buffer(name):
                 waiting += user.results
     return False
 
