@@ -72,7 +72,8 @@ _ELEMENTWISE = frozenset(
 _PASSING_NAN = (_ELEMENTWISE - {"select"}) | _RESHAPES | {"slice", "reverse"}
 # How many values a walk looks at before it takes the answer that is safe.
 _MOST_LOOKED_AT = 64
-# From this release on, sums are fused rightly, and slices of slices merged rightly.
+# From this release on sums are fused rightly, slices of slices merged rightly, and exponentials of
+# a known NaN are NaN.
 _REPAIRED = (0, 12)
 
 
@@ -130,7 +131,9 @@ def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend
         slices = [*named("stablehlo.dynamic_slice"), *named("stablehlo.gather")]
         if any(map(_slices_a_slice, slices)):
             faults += [(x, _with_start_inside) for x in slices]
-    faults += [(x, _keeping_nan) for x in named(*_EXPONENTIALS) if _sees_nan(x)]
+    if version < _REPAIRED:
+        seen = (x for x in named(*_EXPONENTIALS) if _sees_nan(x))
+        faults += [(x, _keeping_nan) for x in seen]
     return faults
 
 
