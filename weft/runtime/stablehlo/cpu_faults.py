@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,11 @@ _EXPONENTIALS = (
     "chlo.cosh",
 )
 _FLOATS = tuple(getattr(ir, name) for name in ("F16Type", "BF16Type", "F32Type", "F64Type"))
-_INTEGERS = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+_INTEGERS: dict[int, np.dtype[Any]] = {
+    2: np.dtype(np.int16),
+    4: np.dtype(np.int32),
+    8: np.dtype(np.int64),
+}
 # What may become a change of the shape alone, which the compiler moves past other operations.
 _RESHAPES = frozenset({"reshape", "broadcast_in_dim", "transpose", "bitcast_convert"})
 # What has a buffer of its own in any case.
