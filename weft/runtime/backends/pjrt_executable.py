@@ -41,6 +41,7 @@ from weft.runtime.backends.pjrt_buffers import (
 )
 from weft.runtime.backends.xla_layouts import device_layout
 from weft.runtime.jaxlib.native import extension, version
+from weft.runtime.stablehlo.cpu_faults import mended
 from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir, private_copy, verify
 
 Device = Any
@@ -308,6 +309,8 @@ def compile_module(
     check_devices(options, devices)
     native_devices = device_list(tuple(devices))
     failures = host_callbacks.Failures()
+    if client.platform == "cpu":
+        module = mended(module, options.num_partitions)
     while True:
         try:
             native = native_options(options, devices)

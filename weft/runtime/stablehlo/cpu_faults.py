@@ -1,0 +1,559 @@
+"""Rewrites what the compiler for the CPU gets wrong, in a copy of the module that it is given.
+
+docs/compiler_faults.md lists the faults, each with its smallest program. The rules work on whole
+modules, not in the lowerings of operations: most faults are of combinations, of a reduction with
+what it is fused with or of a slice with an update. So they hold for every module, whoever made it,
+and a module without such a combination stays as it is.
+
+The library of fused loops (YNNPACK) starts a fusion at a reduction of floating-point numbers and
+takes in what is around it, as long as it knows the operations. It knows none on integers: a value
+that passes through the integer with its bits, which costs nothing, ends a fusion. Its maximum and
+minimum drop NaN, so they must not be in one alone. Its sums do not drop NaN, nor do its signs, so
+the sum of the signs, which it computes as fast as the maximum, says whether there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.runtime.jaxlib.native import version
+from weft.runtime.stablehlo.dialects import stablehlo as hlo
+from weft.runtime.stablehlo.elementwise import (
+    add,
+    and_,
+    clamp,
+    compare,
+    or_,
+    select,
+    shift_right_arithmetic,
+    sign,
+    xor,
+)
+from weft.runtime.stablehlo.mlir import bytecode, dtype_of, ir, op, op1, parse, ranked
+from weft.runtime.stablehlo.regions import reduce
+from weft.runtime.stablehlo.structural import (
+    bitcast_convert,
+    constant,
+    convert,
+    dynamic_update_slice,
+    known_integer,
+)
+
+__all__ = ["mended"]
+
+Mend = Callable[[ir.Operation], ir.Value]
+"""Emits the value that takes the place of an operation's result."""
+
+_EXTREMA = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
+_EXPONENTIALS = (
+    "stablehlo.exponential",
+    "stablehlo.exponential_minus_one",
+    "stablehlo.logistic",
+    "chlo.sinh",
+    "chlo.cosh",
+)
+_FLOATS = tuple(getattr(ir, name) for name in ("F16Type", "BF16Type", "F32Type", "F64Type"))
+_INTEGERS: dict[int, np.dtype[Any]] = {
+    2: np.dtype(np.int16),
+    4: np.dtype(np.int32),
+    8: np.dtype(np.int64),
+}
+# What may become a change of the shape alone, which the compiler moves past other operations.
+_RESHAPES = frozenset({"reshape", "broadcast_in_dim", "transpose", "bitcast_convert"})
+# What has a buffer of its own in any case.
+_WITH_BUFFER = frozenset({"dot_general", "convolution", "while", "sort", "fft", "custom_call"})
+_SLICES = frozenset({"dynamic_slice", "gather"})
+_ELEMENTWISE = frozenset(
+    "abs add and cbrt ceil compare convert cosine divide exponential exponential_minus_one floor "
+    "is_finite log log_plus_one logistic multiply negate not or power round_nearest_afz "
+    "round_nearest_even rsqrt select sign sine sqrt subtract tan tanh xor".split()
+)
+# Where one operand is NaN everywhere, so is the result.
+_PASSING_NAN = (_ELEMENTWISE - {"select"}) | _RESHAPES | {"slice", "reverse"}
+# How many values a walk looks at before it takes the answer that is safe.
+_MOST_LOOKED_AT = 64
+# From this release on sums are fused rightly, slices of slices merged rightly, and exponentials of
+# a known NaN are NaN.
+_REPAIRED = (0, 12)
+
+
+def mended(module: ir.Module, partitions: int) -> ir.Module:
+    """The module, or a copy of it without what the compiler for the CPU gets wrong.
+
+    Args:
+        module: A module that is to be compiled for the CPU.
+        partitions: On how many devices it runs.
+    """
+    if not _faults(module, partitions):
+        return module
+    copy = parse(bytecode(module))
+    for fault, mend in _faults(copy, partitions):
+        with fault.location, ir.InsertionPoint(fault):
+            value = mend(fault)
+        fault.results[0].replace_all_uses_with(value)
+        fault.erase()
+    return copy
+
+
+def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend]]:
+    """The operations of a module that need a mend, each with the mend."""
+    operations: dict[str, list[ir.Operation]] = {}
+
+    def note(found: ir.Operation) -> ir.WalkResult:
+        operations.setdefault(found.name, []).append(found)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(note)
+
+    def named(*names: str) -> Iterator[ir.Operation]:
+        return (found for name in names for found in operations.get(name, ()))
+
+    faults: list[tuple[ir.Operation, Mend]] = []
+    faults += [(x, _from_rounded) for x in named("stablehlo.subtract") if _leaves_extremum(x)]
+    windows = named("stablehlo.reduce", "stablehlo.reduce_window")
+    reductions = [r for r in windows if len(r.results) == 1 and _is_float(r.operands[0])]
+    if reductions:
+        faults += [
+            (x, _compared) for x in named(*_EXTREMA) if prod(_shape(x)) > 1 and _of_floats(x)
+        ]
+    for reduction in reductions:
+        if _body(reduction) in _EXTREMA:
+            alone = partitions == 1 and not _suits_library(reduction)
+            faults.append((reduction, _as_bits if alone else _beside_signs))
+        elif version < _REPAIRED and _is_sum_at_risk(reduction):
+            faults.append((reduction, _apart))
+    for found in named("stablehlo.all_reduce"):
+        if len(found.results) == 1 and _of_floats(found) and _body(found) in _EXTREMA:
+            faults.append((found, _as_ordered_integers))
+    update = _by_selection if version < _REPAIRED else _behind_barrier
+    faults += [(x, update) for x in named("stablehlo.dynamic_update_slice") if _overwrites(x)]
+    if version < _REPAIRED:
+        slices = [*named("stablehlo.dynamic_slice"), *named("stablehlo.gather")]
+        if any(map(_slices_a_slice, slices)):
+            faults += [(x, _with_start_inside) for x in slices]
+    if version < _REPAIRED:
+        seen = (x for x in named(*_EXPONENTIALS) if _sees_nan(x))
+        faults += [(x, _keeping_nan) for x in seen]
+    return faults
+
+
+# ---- looking at operations -----------------------------------------------------------------------
+
+
+def _is_float(value: ir.Value) -> bool:
+    return isinstance(value.type.element_type, _FLOATS)
+
+
+def _of_floats(operation: ir.Operation) -> bool:
+    return _is_float(operation.results[0])
+
+
+def _shape(operation: ir.Operation) -> tuple[int, ...]:
+    return tuple(operation.results[0].type.shape)
+
+
+def _name(operation: ir.Operation) -> str:
+    """An operation's name without its dialect."""
+    return str(operation.operation.name).partition(".")[2]
+
+
+def _body(reduction: ir.Operation) -> str | None:
+    """The name of the operation that combines two elements, if it is only one."""
+    inner = list(reduction.regions[0].blocks[0].operations)
+    return str(inner[0].operation.name) if len(inner) == 2 else None
+
+
+def _above(value: ir.Value, over: Callable[[str], bool]) -> Iterator[ir.Value | None]:
+    """A value and those that it is computed from, through operations that `over` passes by name.
+    After many, None, which stands for any value."""
+    waiting, seen = [value], {value}
+    while waiting:
+        if len(seen) > _MOST_LOOKED_AT:
+            yield None
+            return
+        current = waiting.pop()
+        yield current
+        owner = current.owner
+        if not isinstance(owner, ir.Block) and over(_name(owner)):
+            fresh = [x for x in owner.operands if x not in seen]
+            seen.update(fresh)
+            waiting += fresh
+
+
+def _may_be_anything(value: ir.Value | None) -> bool:
+    """Whether what a value is computed from is not in sight: it comes in or out of a function."""
+    if value is None:
+        return True
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        around = owner.owner
+        return _name(around) != "while" and not _is_entry(around)
+    return _name(owner) in ("call", "case", "if", "composite", "optimization_barrier")
+
+
+def _is_entry(function: ir.Operation) -> bool:
+    """Whether an operation is a function that nothing in the module calls."""
+    hidden = "sym_visibility" in function.attributes and "public" not in str(
+        function.attributes["sym_visibility"]
+    )
+    return _name(function) == "func" and not hidden
+
+
+# ---- maximum and minimum -------------------------------------------------------------------------
+
+
+def _compared(extremum: ir.Operation) -> ir.Value:
+    """By a comparison and a selection, which the library does not know."""
+    x, y = extremum.operands
+    first = or_(compare(x, y, _EXTREMA[extremum.name]), compare(x, x, "NE"))
+    return select(first, x, y)
+
+
+def _suits_library(reduction: ir.Operation) -> bool:
+    """Whether the library reduces long runs of elements that lie side by side; it is slow where
+    they are short, and does not take what is small."""
+    shape = reduction.operands[0].type.shape
+    if reduction.name != "stablehlo.reduce" or prod(shape) < 4096:
+        return False
+    gone = set(reduction.attributes["dimensions"])
+    run, last = 1, len(shape) - 1 in gone
+    for axis in reversed(range(len(shape))):
+        if (axis in gone) is not last:
+            break
+        run *= shape[axis]
+    return run >= 64
+
+
+def _beside_signs(reduction: ir.Operation) -> ir.Value:
+    """NaN where the sum of the signs is."""
+    found = reduction.clone()
+    x, kind = reduction.operands[0], dtype_of(reduction.operands[0].type.element_type)
+    if reduction.name == "stablehlo.reduce":
+        wide = np.dtype(np.float32) if kind.itemsize < 4 else kind
+        dimensions = list(reduction.attributes["dimensions"])
+        signs, zero = convert(sign(x), wide), constant(0, (), wide)
+        total = reduce([signs], [zero], dimensions, lambda a, b: [add(a[0], b[0])])[0]
+    else:
+        region = ([reduction.operands[1].type] * 2, lambda pair: [add(*pair)])
+        operands = (sign(x), constant(0, (), kind))
+        attributes = {name: reduction.attributes[name] for name in _attributes(reduction)}
+        types = [result.type for result in reduction.results]
+        total = op("stablehlo.reduce_window", operands, types, attributes, [region])[0]
+    nan = constant(np.nan, _shape(reduction), kind)
+    return select(compare(total, total, "NE"), nan, found.results[0])
+
+
+def _attributes(operation: ir.Operation) -> list[str]:
+    return [getattr(entry, "name", entry) for entry in operation.attributes]
+
+
+def _as_bits(reduction: ir.Operation) -> ir.Value:
+    """Over the bits of the numbers, which the library does not know."""
+    x, init = reduction.operands
+    kind = dtype_of(x.type.element_type)
+    bits = _INTEGERS[kind.itemsize]
+    name = _body(reduction)
+    assert name is not None
+
+    def combine(pair: list[ir.Value]) -> list[ir.Value]:
+        a, b = (bitcast_convert(one, kind) for one in pair)
+        return [bitcast_convert(op1(name, (a, b), a.type), bits)]
+
+    operands = [bitcast_convert(x, bits), bitcast_convert(init, bits)]
+    type = ranked(_shape(reduction), operands[0].type.element_type)
+    attributes = {name: reduction.attributes[name] for name in _attributes(reduction)}
+    region = ([operands[1].type] * 2, combine)
+    return bitcast_convert(op(reduction.name, operands, [type], attributes, [region])[0], kind)
+
+
+def _as_ordered_integers(reduction: ir.Operation) -> ir.Value:
+    """Over integers in the order of the numbers, NaN last: devices exchange them rightly."""
+    x = reduction.operands[0]
+    kind = dtype_of(x.type.element_type)
+    wide = np.dtype(np.float32) if kind.itemsize < 4 else kind
+    bits = _INTEGERS[wide.itemsize]
+    name = _body(reduction)
+    assert name is not None
+    limits = np.iinfo(bits)
+    x = convert(x, wide)
+    last = limits.max if name == "stablehlo.maximum" else limits.min
+    nan = constant(last, x.type.shape, bits)
+    keys = select(compare(x, x, "NE"), nan, _ordered(bitcast_convert(x, bits)))
+    attributes = {name: reduction.attributes[name] for name in _attributes(reduction)}
+    scalar = constant(0, (), bits).type
+    region = ([scalar] * 2, lambda pair: [op1(name, pair, scalar)])
+    out = op("stablehlo.all_reduce", [keys], [keys.type], attributes, [region])[0]
+    return convert(bitcast_convert(_ordered(out), wide), kind)
+
+
+def _ordered(x: ir.Value) -> ir.Value:
+    """The bits of numbers as integers in their order, and back."""
+    bits = dtype_of(x.type.element_type)
+    sign_bit = constant(8 * bits.itemsize - 1, x.type.shape, bits)
+    others = constant(np.iinfo(bits).max, x.type.shape, bits)
+    return xor(x, and_(shift_right_arithmetic(x, sign_bit), others))
+
+
+# ---- sums ----------------------------------------------------------------------------------------
+
+
+def _is_sum_at_risk(reduction: ir.Operation) -> bool:
+    """Whether a sum may be fused with what the library repeats or multiplies wrongly: from the
+    second 128 KiB of the result on, and where there are seven dimensions."""
+    x = reduction.operands[0]
+    size = prod(_shape(reduction)) * dtype_of(x.type.element_type).itemsize
+    if size <= 131072 and len(x.type.shape) < 7:
+        return False
+    for value in _above(x, lambda name: name in _ELEMENTWISE):
+        if value is None or _may_be_anything(value):
+            return True
+        owner = value.owner
+        if (
+            isinstance(owner, ir.Block)
+            or _name(owner) in _ELEMENTWISE
+            or _name(owner) == "constant"
+        ):
+            continue
+        number = _name(owner) == "broadcast_in_dim" and not owner.operands[0].type.shape
+        if not number and _name(owner) not in _WITH_BUFFER - {"dot_general"}:
+            return True
+    return len(x.type.shape) >= 7
+
+
+def _apart(reduction: ir.Operation) -> ir.Value:
+    """With an operand that is not fused."""
+    x, init = reduction.operands
+    kind = dtype_of(x.type.element_type)
+    bits = bitcast_convert(x, _INTEGERS[kind.itemsize])
+    found = reduction.clone()
+    found.operands[0] = bitcast_convert(
+        op1("stablehlo.optimization_barrier", (bits,), bits.type), kind
+    )
+    found.move_before(reduction)
+    return found.results[0]
+
+
+# ---- updates and slices --------------------------------------------------------------------------
+
+
+def _overwrites(update: ir.Operation) -> bool:
+    """Whether an update in place may read what it has written: its block is computed from what is
+    updated, and the shape of that changes before or after."""
+    operand, block = update.operands[:2]
+
+    def over(name: str) -> bool:
+        return name not in _WITH_BUFFER and name not in ("constant", "iota")
+
+    sources = set(_above(operand, over))
+    others = set(_above(block, over))
+    shared = {x for x in sources & others if x is not None and not _is_constant(x)}
+    if not shared and None not in sources | others:
+        return False
+    return _is_reshaped_before(operand) or _is_reshaped_after(update)
+
+
+def _is_constant(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and _name(value.owner) in ("constant", "iota")
+
+
+def _changes_shape(operation: ir.Operation) -> bool:
+    return _name(operation) in _RESHAPES and bool(operation.operands[0].type.shape)
+
+
+def _keeps_buffer(name: str) -> bool:
+    """Whether the compiler moves changes of the shape past an operation."""
+    return name in _ELEMENTWISE or name == "dynamic_update_slice"
+
+
+def _is_reshaped_before(value: ir.Value) -> bool:
+    for x in _above(value, _keeps_buffer):
+        if x is None or _may_be_anything(x):
+            return True
+        if not isinstance(x.owner, ir.Block) and _changes_shape(x.owner):
+            return True
+    return False
+
+
+def _is_reshaped_after(operation: ir.Operation) -> bool:
+    waiting, seen = [operation.results[0]], 0
+    while waiting:
+        for use in waiting.pop().uses:
+            user, seen = use.owner, seen + 1
+            name = _name(user)
+            if seen > _MOST_LOOKED_AT or _changes_shape(user) or name in ("call", "composite"):
+                return True
+            if name == "return":
+                around = user.operation.parent
+                if _name(around) != "while" and not _is_entry(around):
+                    return True
+            elif _keeps_buffer(name):
+                waiting += user.results
+    return False
+
+
+def _by_selection(update: ir.Operation) -> ir.Value:
+    """A choice between the operand and an array that has the block in its place."""
+    operand, block, *start = update.operands
+    kind = dtype_of(operand.type.element_type)
+    nothing = constant(np.zeros((), kind), operand.type.shape, kind)
+    placed = dynamic_update_slice(nothing, block, start)
+    inside = constant(True, block.type.shape, np.bool_)
+    where = dynamic_update_slice(constant(False, operand.type.shape, np.bool_), inside, start)
+    return select(where, placed, operand)
+
+
+def _behind_barrier(update: ir.Operation) -> ir.Value:
+    """With a block that is computed before."""
+    found = update.clone()
+    block = update.operands[1]
+    found.operands[1] = op1("stablehlo.optimization_barrier", (block,), block.type)
+    found.move_before(update)
+    return found.results[0]
+
+
+def _slices_a_slice(found: ir.Operation) -> bool:
+    """Whether what a slice is taken from may be a slice itself."""
+    for value in _above(found.operands[0], lambda name: name not in _WITH_BUFFER):
+        if value is None or _may_be_anything(value):
+            return True
+        if not isinstance(value.owner, ir.Block) and _name(value.owner) in _SLICES:
+            return True
+    return False
+
+
+def _with_start_inside(found: ir.Operation) -> ir.Value:
+    """With a start at which the block is inside: the compiler adds starts before it clamps them."""
+    made = found.clone()
+    lengths = found.operands[0].type.shape
+    last = [n - size for n, size in zip(lengths, found.attributes["slice_sizes"], strict=True)]
+    if _name(found) == "dynamic_slice":
+        for axis, (start, limit) in enumerate(zip(list(found.operands)[1:], last, strict=True)):
+            number = known_integer(start)
+            if number is None or not 0 <= number <= limit:
+                made.operands[axis + 1] = _clamped(start, [limit])
+    else:
+        numbers = hlo.GatherDimensionNumbers(found.attributes["dimension_numbers"])
+        limits = [last[axis] for axis in numbers.start_index_map]
+        made.operands[1] = _clamped(found.operands[1], limits, numbers.index_vector_dim)
+    made.move_before(found)
+    return made.results[0]
+
+
+def _clamped(index: ir.Value, limits: list[int], axis: int = 0) -> ir.Value:
+    """Indices between 0 and the limits of their components, which lie along an axis."""
+    kind, shape = dtype_of(index.type.element_type), tuple(index.type.shape)
+    most = np.minimum(limits, np.iinfo(kind).max).astype(kind)
+    if axis < len(shape):
+        sides = [len(limits) if i == axis else 1 for i in range(len(shape))]
+        high = constant(np.broadcast_to(most.reshape(sides), shape).copy())
+    else:
+        high = constant(most[0], shape, kind)
+    return clamp(constant(0, shape, kind), index, high)
+
+
+# ---- differences ---------------------------------------------------------------------------------
+
+
+def _leaves_extremum(difference: ir.Operation) -> bool:
+    """Whether an extremum is subtracted from products: a fused multiply-add does not round them, so
+    the difference from the largest may be far from zero, and its exponential infinite or zero."""
+    if not _of_floats(difference) or _extremum_below(difference) is None:
+        return False
+    for x in _above(difference.operands[0], lambda name: name in _ELEMENTWISE | _RESHAPES):
+        if x is None or _may_be_anything(x):
+            return True
+        if not isinstance(x.owner, ir.Block) and _name(x.owner) == "multiply":
+            return True
+    return False
+
+
+def _extremum_below(difference: ir.Operation) -> tuple[ir.Operation, list[ir.Operation]] | None:
+    """The reduction whose extremum of the first operand is the second one, perhaps with another
+    number where it is infinite, and the operations that repeat it."""
+    x, value = difference.operands
+    repeated: list[ir.Operation] = []
+    chosen = False
+    while not isinstance(value.owner, ir.Block):
+        owner = value.owner
+        if _name(owner) == "reduce":
+            same = owner.operands[0] == x and _body(owner) in _EXTREMA
+            return (owner, repeated) if same else None
+        if _name(owner) == "select" and not chosen:
+            chosen, value = True, owner.operands[1 if _is_reduced(owner.operands[1]) else 2]
+        elif _name(owner) in ("broadcast_in_dim", "reshape"):
+            repeated.append(owner)
+            value = owner.operands[0]
+        else:
+            return None
+    return None
+
+
+def _is_reduced(value: ir.Value) -> bool:
+    owner = value.owner
+    while not isinstance(owner, ir.Block) and _name(owner) in ("broadcast_in_dim", "reshape"):
+        owner = owner.operands[0].owner
+    return not isinstance(owner, ir.Block) and _name(owner) == "reduce"
+
+
+def _from_rounded(difference: ir.Operation) -> ir.Value:
+    """From the first operand as it was rounded when the extremum was found: no element is beyond
+    that, so the selection changes nothing, and what it gives is no product."""
+    below = _extremum_below(difference)
+    assert below is not None
+    reduction, repeated = below
+    value = reduction.results[0]
+    for one in reversed(repeated):
+        attributes = {name: one.attributes[name] for name in _attributes(one)}
+        value = op1(f"stablehlo.{_name(one)}", (value,), one.results[0].type, attributes)
+    x, y = difference.operands
+    beyond = compare(x, y, "GT" if _body(reduction) == "stablehlo.maximum" else "LT")
+    within = select(and_(beyond, compare(value, y, "EQ")), y, x)
+    return op1("stablehlo.subtract", (within, y), x.type)
+
+
+# ---- exponentials --------------------------------------------------------------------------------
+
+
+def _sees_nan(exponential: ir.Operation) -> bool:
+    """Whether the compiler may find that all elements of an operand are NaN: they are computed with
+    constants that are not finite, or with a division by zero."""
+    for value in _above(exponential.operands[0], lambda name: name in _PASSING_NAN):
+        if value is None or _may_be_anything(value):
+            return True
+        if isinstance(value.owner, ir.Block):
+            continue
+        name = _name(value.owner)
+        if name == "constant" and _is_float(value) and not _is_finite(value.owner):
+            return True
+        if name == "divide" and _is_zero(value.owner.operands[1]):
+            return True
+    return False
+
+
+def _is_zero(value: ir.Value) -> bool:
+    """Whether a value is not sure to be other than a constant zero."""
+    for x in _above(value, lambda name: name in ("broadcast_in_dim", "reshape", "convert")):
+        if x is None or not _is_constant(x):
+            continue
+        numbers = np.array(ir.DenseElementsAttr(x.owner.attributes["value"]))
+        return not numbers.all()
+    return False
+
+
+def _is_finite(made: ir.Operation) -> bool:
+    numbers = ir.DenseElementsAttr(made.attributes["value"])
+    if numbers.is_splat:
+        return math.isfinite(ir.FloatAttr(numbers.get_splat_value()).value)
+    return False
+
+
+def _keeping_nan(exponential: ir.Operation) -> ir.Value:
+    """NaN where the operand is, chosen and not computed."""
+    x = exponential.operands[0]
+    nan = constant(np.nan, _shape(exponential), dtype_of(x.type.element_type))
+    return select(compare(x, x, "NE"), nan, exponential.clone().results[0])
