@@ -246,6 +246,7 @@ static PyMethodDef functions[] = {
      "Says what an array is: use_arrays(Array, ndarray, explain_failure, trim)."},
     {"use_context", use_context, METH_VARARGS,
      "Says what a call depends on: use_context(trace, settings, mesh, names of weft.config)."},
+    {"use_gate", use_gate, METH_O, "Has a function called before each run, from now on."},
     {"compiled_bind", compiled_bind, METH_VARARGS,
      "The method `bind`: compiled_bind(Primitive, the method in Python, Program, array_values)."},
     {NULL},

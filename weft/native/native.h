@@ -32,6 +32,7 @@ extern PyTypeObject Run_Type, KnownCalls_Type, Entry_Type, Method_Type;
 PyObject *run_buffers(PyObject *run, PyObject *buffers, PyObject *args);
 void trim_error(void);
 int slot_offset(PyTypeObject *type, const char *name, Py_ssize_t *offset);
+PyObject *use_gate(PyObject *module, PyObject *function);
 PyObject *use_arrays(PyObject *module, PyObject *given);
 
 /* entry.c */
