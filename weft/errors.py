@@ -399,9 +399,15 @@ def trim(error: E) -> E:
 
     error: the error whose traceback is shortened.
     """
+    for explain in explanations:
+        explain(error)
     if not config.host_settings().full_traceback:
         _trim_chain(error)
     return error
+
+
+explanations: list[Callable[[BaseException], object]] = []
+"""What is called with each error before its traceback is trimmed: it may write a better text."""
 
 
 def _trim_chain(error: BaseException) -> None:

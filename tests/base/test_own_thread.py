@@ -1,4 +1,4 @@
-"""Programs are compiled, and jaxlib is imported, on threads of their own: what signals do meanwhile."""
+"""What signals do while programs are compiled and jaxlib is imported, on threads of their own."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ def on_own_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -
     If a signal's handler raises meanwhile, the caller gets that exception at once. The function
     then runs to its end alone, and its result or its exception is dropped. The thread takes 40
     microseconds. It is not kept: any number of callers have one at a time, and none has to be
-    looked after in a forked process. If the system grants no thread, the function runs in the caller's.
+    looked after in a forked process. If the system grants no thread, the function runs in the
+    caller's.
     """
     outcome: list[tuple[R | None, BaseException | None]] = []
     context = contextvars.copy_context()

@@ -315,10 +315,8 @@ def compile_module(
             if options.host_callbacks:
                 module = private_copy(module)
                 callbacks = for_xla(options, failures)
-                compile = client.compile_and_load
-                loaded = Loaded(
-                    on_compile_thread(compile, module, native_devices, native, callbacks)
-                )
+                make = client.compile_and_load
+                loaded = Loaded(on_compile_thread(make, module, native_devices, native, callbacks))
             else:
                 threads = thread_count(len(client.local_devices()))
                 loaded, again = load_or_compile(client, module, native, devices, threads)
