@@ -32,8 +32,8 @@ pending_nodes: list[
 
 
 def imported(name: str) -> types.ModuleType:
-    """The module of a name. One of jaxlib's, or that imports jaxlib, is imported on a thread that no
-    signal reaches; none of them needs a module that the main thread may be importing."""
+    """The module of a name. One of jaxlib's, or that imports jaxlib, is imported on a thread that
+    no signal reaches; none of them needs a module that the main thread may be importing."""
     found = sys.modules.get(name)
     if found is None or getattr(found.__spec__, "_initializing", False):
         thread = threading.get_ident() == threading.main_thread().ident
