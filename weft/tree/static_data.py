@@ -1,8 +1,9 @@
 """Says which static field cannot be compared, where jaxlib only says that one cannot.
 
 Structures of trees are compared wherever a program is looked up, and jaxlib compares what they
-hold. An array there has no truth value, and a list no hash. The structure itself is found among the
-variables of the functions that failed, so that no caller has to look out for this.
+hold. That two arrays are equal has no truth value, and some things have no hash. The structure
+itself is found among the variables of the functions that failed, so that no caller has to look out
+for this.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def _explain(error: BaseException) -> None:
     """Names class and field in the text of an error about static data."""
     if not isinstance(error, (ValueError, TypeError)) or not _is_about_static_data(error):
         return
+    hashed = "hash" in str(error).partition(".")[0]
     for treedef in _structures(error.__traceback__):
         for cls, data in _nodes(treedef):
             if cls in _BUILTIN or pytree.is_namedtuple(cls):
@@ -35,7 +37,7 @@ def _explain(error: BaseException) -> None:
             names = static_names(cls)
             parts = [("its data", data)] if names is None else _named(names, data)
             for name, value in parts:
-                if not _is_comparable(value):
+                if not _is_comparable(value, hashed):
                     error.args = (_text(cls, name, value),)
                     return
 
@@ -65,11 +67,17 @@ def _nodes(treedef: Any) -> Iterator[tuple[type, Any]]:
         yield from _nodes(child)
 
 
-def _is_comparable(value: Any) -> bool:
+def _is_comparable(value: Any, hashed: bool) -> bool:
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return False
+    if isinstance(value, (tuple, list, dict)):  # these find the same object equal unseen
+        parts = value.values() if isinstance(value, dict) else value
+        return (not hashed or isinstance(value, tuple)) and all(
+            _is_comparable(part, hashed) for part in parts
+        )
     try:
-        hash(value)
+        if hashed:
+            hash(value)
         return bool(value == value)  # an array in a tuple raises
     except Exception:  # noqa: BLE001  # the class is the user's
         return False
