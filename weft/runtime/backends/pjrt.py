@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from weft import config
-from weft.base.own_thread import wait_for_threads
 from weft.errors import Fix, PlatformError, WeftValueError
 from weft.runtime.backends import (
     cache_keys,
@@ -35,6 +34,7 @@ from weft.runtime.backends import (
 from weft.runtime.backends.backend import Backend, CompileOptions, Executable
 from weft.runtime.backends.xla_layouts import register_partitioner
 from weft.runtime.jaxlib.native import extension, hlo_library, version_text
+from weft.runtime.jaxlib.own_thread import wait_for_threads
 from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir
 
 __all__ = ["Distributed", "JaxlibBackend", "cuda_plugin", "plugin_apis", "start"]

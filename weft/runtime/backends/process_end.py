@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from weft.base.own_thread import on_own_thread
 from weft.errors import Fix, WeftError
 from weft.native.optional import calls
 from weft.runtime.backends.host_callbacks import inside_callback
+from weft.runtime.jaxlib.own_thread import on_own_thread
 
 __all__ = ["gated", "on_compile_thread", "pass_gate", "register_fork", "wait_at_exit"]
 

@@ -21,7 +21,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from weft.base.own_thread import on_own_thread
+from weft.runtime.jaxlib.own_thread import on_own_thread
 
 __all__ = ["LazyFunctions", "LazyModule", "imported", "pending_nodes"]
 

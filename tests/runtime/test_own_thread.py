@@ -17,8 +17,8 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.base import own_thread
-from weft.base.own_thread import on_own_thread, wait_for_threads
+from weft.runtime.jaxlib import own_thread
+from weft.runtime.jaxlib.own_thread import on_own_thread, wait_for_threads
 
 pytestmark = pytest.mark.fast
 
@@ -134,7 +134,7 @@ def test_a_callback_may_compile_and_threads_compile_at_a_time():
 INTERRUPTED = """
 import os, signal, sys, threading, time
 import weft, weft.numpy as jnp
-from weft.base import own_thread
+from weft.runtime.jaxlib import own_thread
 from weft.runtime.backends import process_end
 
 def interrupt(times):
