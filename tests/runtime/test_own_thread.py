@@ -228,7 +228,11 @@ while True:
     except Interrupt:
         interrupts, delay = interrupts + 1, 1.3 * delay
 assert interrupts > 1
-np.testing.assert_allclose(found, [1.0, 2.1918044, 1.8363212], rtol=1e-5)
+x = np.arange(3.0)
+z = 0.01 * x
+erf_inv = np.sqrt(np.pi) / 2 * (z + np.pi / 12 * z**3)  # its series
+wanted = np.linalg.inv(np.outer(x, x) + np.eye(3)).sum(0) + erf_inv
+np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 sys.exit(3)
 """
 
