@@ -399,9 +399,15 @@ def trim(error: E) -> E:
 
     error: the error whose traceback is shortened.
     """
+    for explain in explanations:
+        explain(error)
     if not config.host_settings().full_traceback:
         _trim_chain(error)
     return error
+
+
+explanations: list[Callable[[BaseException], object]] = []
+"""What is called with each error before its traceback is trimmed: it may write a better text."""
 
 
 def _trim_chain(error: BaseException) -> None:
@@ -431,7 +437,9 @@ def _user_frames(traceback: TracebackType | None, *, keep_last: bool) -> Traceba
         frame = entry.tb_frame
         shows_fault = keep_last and position == 0
         if shows_fault or not source.is_internal(frame.f_code.co_filename):
-            kept = TracebackType(kept, frame, entry.tb_lasti, entry.tb_lineno)
+            # A signal's handler may raise where no line of the source is.
+            line = entry.tb_lineno or frame.f_code.co_firstlineno
+            kept = TracebackType(kept, frame, entry.tb_lasti, line)
     return kept
 
 

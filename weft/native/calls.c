@@ -261,6 +261,7 @@ static PyMethodDef functions[] = {
      "Says what a call depends on: use_context(trace, settings, mesh, names of weft.config)."},
     {"guarded", guarded, METH_VARARGS,
      "A function of jaxlib's that recurs: guarded(function, explain)."},
+    {"use_gate", use_gate, METH_O, "Has a function called before each run, from now on."},
     {"compiled_bind", compiled_bind, METH_VARARGS,
      "The method `bind`: compiled_bind(Primitive, the method in Python, Program, array_values)."},
     {NULL},

@@ -34,6 +34,7 @@ void with_error(PyObject *function, PyObject *first);
 void trim_error(void);
 int without_error(void);
 int slot_offset(PyTypeObject *type, const char *name, Py_ssize_t *offset);
+PyObject *use_gate(PyObject *module, PyObject *function);
 PyObject *use_arrays(PyObject *module, PyObject *given);
 
 /* entry.c */

@@ -6,6 +6,9 @@ Arrays arrays;
 
 static PyObject *consume_name;
 
+/* Called before each run, where runs are to be refused or held up; NULL as long as they are not. */
+static PyObject *gate;
+
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
@@ -146,10 +149,28 @@ static PyObject *wrapped(Run *run, PyObject *outs)
     return formed;
 }
 
+/* use_gate(function) */
+PyObject *use_gate(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    Py_XSETREF(gate, Py_NewRef(function));
+    Py_RETURN_NONE;
+}
+
+/* Passes the gate: -1 with the exception that it raises. */
+static int pass_gate(void)
+{
+    PyObject *function = Py_NewRef(gate), *open = PyObject_CallNoArgs(function);
+    Py_DECREF(function);
+    Py_XDECREF(open);
+    return open == NULL ? -1 : 0;
+}
+
 /* Runs on a list of buffers; args are the arrays that a failure is explained by, NULL for none. */
 PyObject *run_buffers(PyObject *self, PyObject *buffers, PyObject *args)
 {
     Run *run = (Run *)self;
+    if (gate != NULL && pass_gate() < 0)
+        return NULL;
     PyObject *outs = NULL, *started = PyObject_CallOneArg(run->execute, buffers);
     if (started != NULL) {
         PyObject *given[] = {started, run->handlers};

@@ -73,8 +73,9 @@ def _platform(name: str) -> JaxlibBackend:
     with _lock:
         found = _started.get(name)
         if found is None:
-            found = _started[name] = pjrt.start(name, _distributed)
+            found = pjrt.start(name, _distributed)
             atexit.register(found.finish)
+            _started[name] = found
         return found
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeAlias, TypeVar, overload
 from weft.base.facades import public_names
 from weft.errors import Fix, TreeError
 from weft.runtime import pytree
+from weft.tree import static_data  # noqa: F401  # it explains errors
 from weft.tree.difference import (
     Difference,
     differences,

@@ -21,12 +21,14 @@ from weft.runtime.jaxlib.lazy import pending_nodes
 __all__ = [
     "Partial", "field_names", "is_node", "register_class", "register_class_with_keys",
     "register_dataclass", "register_node", "register_static", "register_with_keys", "static",
+    "static_names",
 ]  # fmt: skip
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
 _field_names: dict[type, tuple[str, ...]] = {}
+_static_names: dict[type, tuple[str, ...]] = {}
 
 
 def is_node(typ: type) -> bool:
@@ -42,6 +44,11 @@ def field_names(cls: type) -> tuple[str, ...] | None:
     if pytree.is_namedtuple(cls):
         return tuple(cls._fields)  # type: ignore[attr-defined]
     return _field_names.get(cls)
+
+
+def static_names(cls: type) -> tuple[str, ...] | None:
+    """The names of the static fields of a registered dataclass, else None."""
+    return _static_names.get(cls)
 
 
 def _check_new(operation: str, cls: Any) -> None:
@@ -223,7 +230,7 @@ def register_dataclass(
     data, meta = _split_fields(nodetype, data_fields, meta_fields, drop_fields)
     _check_fields(nodetype, data, meta, drop_fields)
     pytree.register_dataclass_node(nodetype, data, meta)
-    _field_names[nodetype] = tuple(data)
+    _field_names[nodetype], _static_names[nodetype] = tuple(data), tuple(meta)
     return nodetype
 
 

@@ -22,6 +22,7 @@ from weft.runtime.backends import disk_cache
 from weft.runtime.backends.backend import CompileOptions
 from weft.runtime.backends.device_placement import device_list
 from weft.runtime.backends.pjrt_buffers import RuntimeFault
+from weft.runtime.backends.process_end import on_compile_thread
 from weft.runtime.jaxlib.native import version_text
 from weft.runtime.stablehlo.mlir import bytecode, bytecode_without_locations, ir
 
@@ -65,7 +66,8 @@ def load_or_compile(
     `threads` is how many the CPU client computes with: XLA splits loops accordingly.
     """
     on = device_list(tuple(devices))
-    make = functools.partial(client.compile_and_load, bytecode(module), on, native)
+    program = bytecode(module)
+    make = functools.partial(on_compile_thread, client.compile_and_load, program, on, native)
     if not _may_be_kept(client, native, devices):
         return Loaded(make()), None
     try:
@@ -78,32 +80,40 @@ def load_or_compile(
     if shared is not None:
         with charged("loading"):  # so that it does not count as compiled
             return shared, make
-    found, again = _from_disk_or_compiled(cache, key, client, on, native, make)
+    found, again = _from_disk(cache, key, client, on, native), make
+    if found is None:
+        # Keeping it is the thread's work too: an interrupt that reaches the caller loses nothing.
+        compiled = functools.partial(client.compile_and_load, program, on, native)
+        found, again = on_compile_thread(_compile_and_keep, compiled, cache, key), None
     shared = _loaded[client, cache, key] = Loaded(found)
     return shared, again
 
 
-def _from_disk_or_compiled(
-    cache: disk_cache.ProgramCache | None, key: str, client: Any, on: Any, native: Any,
-    make: Compile,
-) -> tuple[Any, Compile | None]:  # fmt: skip
+def _from_disk(
+    cache: disk_cache.ProgramCache | None, key: str, client: Any, on: Any, native: Any
+) -> Any:
+    found = None if cache is None else cache.load(key, _MAKER)
+    if found is None:
+        return None
+    try:
+        with charged("loading"):
+            return on_compile_thread(client.deserialize_executable, found, on, native)
+    except RuntimeFault as error:
+        cache.refuse(key, f"XLA does not take it ({error})")
+        return None
+
+
+def _compile_and_keep(compiled: Compile, cache: disk_cache.ProgramCache | None, key: str) -> Any:
+    loaded = compiled()
     if cache is None:
-        return make(), None
-    found = cache.load(key, _MAKER)
-    if found is not None:
-        try:
-            with charged("loading"):
-                return client.deserialize_executable(found, on, native), make
-        except RuntimeFault as error:
-            cache.refuse(key, f"XLA does not take it ({error})")
-    loaded = make()
+        return loaded
     try:
         data: bytes = loaded.serialize()
     except RuntimeFault as error:
         _log.debug("compiled program %s cannot be kept: %s", key, error)
     else:
         cache.store(key, _MAKER, data)
-    return loaded, None
+    return loaded
 
 
 def _may_be_kept(client: Any, native: Any, devices: Sequence[Device]) -> bool:

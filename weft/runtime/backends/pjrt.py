@@ -29,10 +29,12 @@ from weft.runtime.backends import (
     hlo,
     pjrt_buffers,
     pjrt_executable,
+    process_end,
 )
 from weft.runtime.backends.backend import Backend, CompileOptions, Executable
 from weft.runtime.backends.xla_layouts import register_partitioner
 from weft.runtime.jaxlib.native import extension, hlo_library, version_text
+from weft.runtime.jaxlib.own_thread import wait_for_threads
 from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir
 
 __all__ = ["Distributed", "JaxlibBackend", "cuda_plugin", "plugin_apis", "start"]
@@ -139,12 +141,14 @@ class JaxlibBackend(Backend):
     runtime_fault = pjrt_buffers.RuntimeFault
 
     def finish(self) -> None:
-        """Waits for executables and arrays that are still being computed, before the process ends:
-        XLA's threads crash it where they go on after XLA's own data is gone. In a group of
-        processes they may wait for one that ended already, so they are not waited for there."""
-        if self._process_count > 1:
-            return
-        pjrt_executable.wait_for_programs()
+        """Waits for programs that are being compiled, and for executables and arrays that are being
+        computed, before the process ends (`process_end.wait_at_exit`). In a group of processes they
+        may wait for one that ended already, so they are not waited for there."""
+        if self._process_count == 1:
+            waits = (wait_for_threads, pjrt_executable.wait_for_programs, self._wait_for_arrays)
+            process_end.wait_at_exit(self.client, waits)
+
+    def _wait_for_arrays(self) -> None:
         for buffer in self.client.live_arrays():
             with contextlib.suppress(pjrt_buffers.RuntimeFault):  # its values are not asked for
                 buffer.block_until_ready()
@@ -218,6 +222,21 @@ class JaxlibBackend(Backend):
         return self._all[: options.num_partitions]
 
 
+def _refuse_to_wait() -> None:
+    """Has values read only if they are there: in a forked process nothing will compute them."""
+
+    def of_ready(wait: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def read(values: Any) -> Any:
+            if not all(map(pjrt_buffers.is_ready, values if type(values) is list else [values])):
+                process_end.pass_gate()
+            return wait(values)
+
+        return read
+
+    for name in ("block_until_ready", "to_numpy"):
+        setattr(JaxlibBackend, name, staticmethod(of_ready(getattr(JaxlibBackend, name))))
+
+
 def start(platform: str, distributed: Distributed | None = None) -> JaxlibBackend:
     """Starts the client of a platform ("cpu" or "cuda").
 
@@ -226,6 +245,7 @@ def start(platform: str, distributed: Distributed | None = None) -> JaxlibBacken
     # Otherwise jaxlib gives each result the frames of its call, and frees them only when something
     # waits for a result: a loop that never does would fill the memory.
     extension.set_tracebacks_enabled(config.host_settings().allocation_tracebacks)
+    process_end.register_fork(_refuse_to_wait)
     if platform == "cpu":
         register_partitioner()
         return JaxlibBackend(_cpu_client(distributed), _group_of(distributed))

@@ -21,7 +21,8 @@ import numpy as np
 
 from weft.base.program_caches import program_loaded
 from weft.errors import Fix, WeftError, WeftValueError
-from weft.runtime.backends import hlo, host_callbacks
+from weft.native.optional import calls
+from weft.runtime.backends import hlo, host_callbacks, process_end
 from weft.runtime.backends.backend import (
     Assignment,
     CompileOptions,
@@ -39,6 +40,7 @@ from weft.runtime.backends.pjrt_buffers import (
     fault,
     is_deleted,
 )
+from weft.runtime.backends.process_end import on_compile_thread
 from weft.runtime.backends.xla_layouts import device_layout
 from weft.runtime.jaxlib.native import extension, version
 from weft.runtime.stablehlo.cpu_faults import mended
@@ -115,6 +117,8 @@ class JaxlibExecutable(Executable):
                 self.execute = self._execute_in_turn
         elif loaded.client.platform == "cpu" and not options.brief:
             self.execute = self._execute_noted
+        elif calls is None:
+            self.execute = self._execute_alone
         if extension.tracebacks_enabled():
             self.execute = _freeing_tracebacks(self.execute)
         self.options = options
@@ -135,6 +139,10 @@ class JaxlibExecutable(Executable):
     def _execute_checked(self, buffers: Sequence[Any]) -> Any:
         if any(map(is_deleted, buffers)):
             raise deleted()
+        return self.loaded.execute_sharded(buffers)
+
+    def _execute_alone(self, buffers: Sequence[Any]) -> Any:
+        # Compiled calls pass the gate of `process_end` themselves.
         return self.loaded.execute_sharded(buffers)
 
     def _execute_noted(self, buffers: Sequence[Any]) -> Any:
@@ -262,6 +270,9 @@ def _freeing_tracebacks(execute: Callable[[Sequence[Any]], Any]) -> Callable[[Se
     return run
 
 
+process_end.gated.append((JaxlibExecutable, "loaded"))
+
+
 def result_handler(array_type: ArrayTypeLike, placement: Placement) -> Any:
     """The handler that makes a buffer of an executable's result."""
     if version < (0, 11):
@@ -319,7 +330,8 @@ def compile_module(
             if options.host_callbacks:
                 module = private_copy(module)
                 callbacks = for_xla(options, failures)
-                loaded = Loaded(client.compile_and_load(module, native_devices, native, callbacks))
+                make = client.compile_and_load
+                loaded = Loaded(on_compile_thread(make, module, native_devices, native, callbacks))
             else:
                 threads = thread_count(len(client.local_devices()))
                 loaded, again = load_or_compile(client, module, native, devices, threads)
@@ -344,9 +356,9 @@ def deserialize(
     failures = host_callbacks.Failures()
     callbacks = {"host_callbacks": for_xla(options, failures)} if options.host_callbacks else {}
     try:
-        loaded = client.deserialize_executable(
-            data, device_list(tuple(devices)), native_options(options, devices), **callbacks
-        )
+        native = native_options(options, devices)
+        load = client.deserialize_executable
+        loaded = on_compile_thread(load, data, device_list(tuple(devices)), native, **callbacks)
     except RuntimeFault as error:
         message = f"the compiled program cannot be loaded: {error}"
         fix = Fix("recompile", "compile the program again with this release of jaxlib")
@@ -358,11 +370,10 @@ def deserialize(
 
 
 def wait_for_programs() -> None:
-    """Waits until no executable is running on a CPU, except for brief ones."""
-    for tokens in (_running, _unfinished):
-        while tokens:
-            with contextlib.suppress(RuntimeFault):  # its results are not asked for
-                tokens.popleft().block_until_ready()
+    """Waits until no executable is running on a CPU that is running now, except for brief ones."""
+    for token in (*_running, *_unfinished):
+        with contextlib.suppress(RuntimeFault):  # its results are not asked for
+            token.block_until_ready()
 
 
 @functools.cache

@@ -16,16 +16,31 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["LazyFunctions", "LazyModule", "pending_nodes"]
+from weft.runtime.jaxlib.own_thread import on_own_thread
+
+__all__ = ["LazyFunctions", "LazyModule", "imported", "pending_nodes"]
 
 pending_nodes: list[
     tuple[type, Callable[..., Any], Callable[..., Any], Callable[..., Any] | None]
 ] = []
 """Arguments of `pytree.register_node`, in order, until the registry exists."""
+
+
+def imported(name: str) -> types.ModuleType:
+    """The module of a name. One of jaxlib's, or that imports jaxlib, is imported on a thread that
+    no signal reaches; none of them needs a module that the main thread may be importing."""
+    found = sys.modules.get(name)
+    if found is None or getattr(found.__spec__, "_initializing", False):
+        thread = threading.get_ident() == threading.main_thread().ident
+        if thread and name.startswith(("weft.runtime.", "jaxlib.")):
+            return on_own_thread(importlib.import_module, name)
+        return importlib.import_module(name)
+    return found
 
 
 class LazyModule(types.ModuleType):
@@ -34,12 +49,12 @@ class LazyModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        value = getattr(importlib.import_module(self.__name__), name)
+        value = getattr(imported(self.__name__), name)
         self.__dict__[name] = value
         return value
 
     def __dir__(self) -> list[str]:
-        return dir(importlib.import_module(self.__name__))
+        return dir(imported(self.__name__))
 
 
 class LazyFunctions(LazyModule):
@@ -61,7 +76,7 @@ class _StandIn:
         self._name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(importlib.import_module(self._module), self._name)(*args, **kwargs)
+        return getattr(imported(self._module), self._name)(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(getattr(importlib.import_module(self._module), self._name), name)
+        return getattr(getattr(imported(self._module), self._name), name)

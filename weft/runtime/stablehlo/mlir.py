@@ -27,7 +27,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.passmanager import PassManager
 
 from weft.errors import DTypeError, Fix, WeftError, WeftTypeError
-from weft.runtime.stablehlo.dialects import chlo, sdy, stablehlo
+from weft.runtime.stablehlo.dialects import chlo, import_operations, sdy, stablehlo
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -229,6 +229,7 @@ def location(file: str, line: int, function: str, name_stack: str = "") -> ir.Lo
 @functools.lru_cache(maxsize=4096)
 def attribute(text: str) -> ir.Attribute:
     """An attribute from its text, for those that have no constructor."""
+    import_operations(text.lstrip("#").partition(".")[0])
     return ir.Attribute.parse(text, context())
 
 
