@@ -230,7 +230,8 @@ def with_lengths(text, stored, full):
     start = len(disk_cache._MAGIC) + 4
     sizes = (len(MAKER), len(own), len(PAYLOAD))
     sizes = [
-        given if given is not None else size for given, size in zip((text, stored, full), sizes)
+        given if given is not None else size
+        for given, size in zip((text, stored, full), sizes, strict=True)
     ]
     end = len(data) - len(own) - disk_cache._DIGEST
     head = data[:start] + struct.pack("<IQQ", *sizes) + data[start + 20 : end]
