@@ -43,13 +43,17 @@ BATCHES = {
 def test_a_stuck_process_is_named_to_all_others(tmp_path, batch):
     groups = [StuckGroup(tmp_path / f"{n}", *case) for n, case in enumerate(BATCHES[batch])]
     try:
-        end = time.monotonic() + 60
+        end, pause = time.monotonic() + 120, 0.0
         while not all(group.is_named() for group in groups):
+            before = time.monotonic()
             time.sleep(0.05)
+            pause = max(pause, time.monotonic() - before - 0.05)
             assert time.monotonic() < end, [group.shown() for group in groups]
+        # A machine that lets this process wait lets each step to the name wait as long.
+        late = 10 * pause
         for group in groups:
             joining = JOINING if group.place == "before_the_start" else 0.0
-            assert group.named - group.stuck < WITHIN + joining, group.shown()
+            assert group.named - group.stuck < WITHIN + joining + late, group.shown()
             # The others go on waiting: a process that is stopped may be continued.
             assert all(process.poll() is None for process in group.processes), group.shown()
     finally:

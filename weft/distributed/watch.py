@@ -102,9 +102,9 @@ def late_processes(
                 yield LateProcess(number, wait.what, seconds, here, wait.since)
     started = {n: {tuple(p): count for p, count in s["runs"]} for n, s in statuses.items()}
     for processes in sorted({p for counts in started.values() for p in counts}):
-        here = [n for n in processes if n in statuses]
+        known = [n for n in processes if n in statuses]
         yield from _behind_in_programs(
-            {n: started[n].get(processes, 0) for n in here}, {n: statuses[n] for n in here}
+            {n: started[n].get(processes, 0) for n in known}, {n: statuses[n] for n in known}
         )
 
 
