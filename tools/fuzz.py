@@ -41,8 +41,8 @@ FAMILIES = {
     "hidden-state": "tests/tracing/test_hidden_state.py",
     "jaxprs": "tests/core/test_shared_jaxprs.py",
     "threads": "tests/composition/test_random_threads.py",
-    "crafted_exports": "tests/export/test_crafted_exports.py",
-    "crafted_checkpoints": "tests/checkpoints/test_crafted_checkpoints.py",
+    "crafted-exports": "tests/export/test_crafted_exports.py",
+    "crafted-checkpoints": "tests/checkpoints/test_crafted_checkpoints.py",
 }
 CORPUS = ROOT / "tests" / "fuzz_corpus.txt"
 # How many programs are drawn from one seed.

@@ -1,7 +1,7 @@
 """Checkpoints that somebody changed, with the digests that belong to the change: an error of
 weft's own, or the tree that it says. Never another error, a hang, or a file elsewhere.
 
-`python tools/fuzz.py --family crafted_checkpoints` draws more, in a process of its own.
+`python tools/fuzz.py --family crafted-checkpoints` draws more, in a process of its own.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A program in it is changed so that it is StableHLO again: its reader is jaxlib's
 are none can crash (docs/export.md says so). Damage of any kind is noticed by the digests; see
 test_export_faults.py.
 
-`python tools/fuzz.py --family crafted_exports` draws more, in a process of its own.
+`python tools/fuzz.py --family crafted-exports` draws more, in a process of its own.
 """
 
 from __future__ import annotations
