@@ -52,7 +52,7 @@ _UNFINISHED = ".unfinished"
 # An unfinished file this old was left behind by a process that was killed.
 _ABANDONED_SECONDS = 3600.0
 # How long to wait for another process that counts or evicts, until one wait was in vain.
-_LOCK_SECONDS = 1.0
+_LOCK_SECONDS = 5.0
 # The most bytes of a payload: an executable is a protocol buffer, which has less than 2 GiB. What
 # names more is not read: memory for it is asked for before its digest can be verified.
 _MOST = 1 << 31
