@@ -131,6 +131,11 @@ sweep: $(VENV)/installed-run $(BENCH_VENV)/installed ## every function of arrays
 	$(PY) benchmarks/sweep/run.py --python $(PY) --beside $(BENCH_VENV)/bin/python \
 	  $(if $(ONLY),--only "$(ONLY)") $(if $(REPS),--reps $(REPS)) $(ARGS)
 
+accuracy: $(VENV)/installed-run $(BENCH_VENV)/installed ## errors of elementwise functions beside JAX: docs/accuracy.md
+	$(BENCH_VENV)/bin/python benchmarks/accuracy/largest_errors.py --python $(PY) \
+	  --beside $(BENCH_VENV)/bin/python $(if $(ONLY),--only "$(ONLY)") $(ARGS)
+	$(BENCH_VENV)/bin/python benchmarks/accuracy/accuracy_page.py
+
 growth: $(VENV)/installed-run $(BENCH_VENV)/installed ## cost as work grows, beside JAX: benchmarks/growth/results.md
 	$(PY) benchmarks/growth/run.py --python $(PY) --beside $(BENCH_VENV)/bin/python \
 	  $(if $(ONLY),--only "$(ONLY)") $(ARGS)

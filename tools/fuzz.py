@@ -48,6 +48,8 @@ FAMILIES = {
     "jaxprs": "tests/core/test_shared_jaxprs.py",
     "threads": "tests/composition/test_random_threads.py",
     "compiler": "tests/composition/test_random_compiler.py",
+    "crafted-exports": "tests/export/test_crafted_exports.py",
+    "crafted-checkpoints": "tests/checkpoints/test_crafted_checkpoints.py",
 }
 CORPUS = ROOT / "tests" / "fuzz_corpus.txt"
 # How many programs are drawn from one seed.

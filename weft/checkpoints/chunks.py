@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from weft.argument_errors import refusal
-from weft.checkpoints.commit import damaged, described_error
+from weft.checkpoints.commit import CRC_BYTES, damaged, described_error
 from weft.checkpoints.saved_leaves import Block
 from weft.core.types import ArrayType
 from weft.errors import CheckpointError, Fix, PlatformError
@@ -31,7 +31,6 @@ ARRAYS_FOLDER = "arrays"
 
 _tensorstore: Any = LazyModule("tensorstore")
 
-_CRC_BYTES = 4
 # Dtypes that every reader of zarr's third version knows. Others are stored as their bytes.
 _NAMES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 "
@@ -164,8 +163,8 @@ class LeafStore:
             if synced:
                 os.fsync(file.fileno())
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _CRC_BYTES))
-            return [size, file.read(_CRC_BYTES).hex()]
+            file.seek(max(0, size - CRC_BYTES))
+            return [size, file.read(CRC_BYTES).hex()]
 
     def check(self, key: str) -> None:
         """Raises CheckpointError for a chunk's file that is not the one that was written."""

@@ -20,11 +20,12 @@ from typing import Any
 from weft.errors import CheckpointError, Fix
 
 __all__ = [
-    "COMMIT", "damaged", "described_error", "digest_of", "read_content", "step_numbers",
-    "step_path", "sync", "write_content",
+    "COMMIT", "CRC_BYTES", "damaged", "described_error", "digest_of", "read_content",
+    "step_numbers", "step_path", "sync", "write_content",
 ]  # fmt: skip
 
 COMMIT = "checkpoint.json"
+CRC_BYTES = 4  # behind the bytes of a chunk, in its file
 FORMAT, VERSION = "weft checkpoint", 1
 _STEP = re.compile(r"step_(\d{8,})")
 
@@ -102,6 +103,7 @@ def read_content(file: pathlib.Path, operation: str) -> Any:
         whole = json.loads(text)
         kind, version, digest = whole["format"], whole["version"], whole["sha256"]
         content = whole["content"]
+        found = digest_of(content)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         message = f"{file} is no file that a checkpoint begins with"
         wanted = f"JSON with the format {FORMAT!r}, a version, a digest and a content"
@@ -115,9 +117,9 @@ def read_content(file: pathlib.Path, operation: str) -> Any:
         got, wanted = f"version {version} of the format", f"version {VERSION}"
         fix = Fix("upgrade", "upgrade weft here, or save with the version that is here")
         raise CheckpointError(message, operation=operation, got=got, wanted=wanted, fix=fix)
-    if digest_of(content) != digest:
+    if found != digest:
         message = f"{file} was changed after it was written"
-        got, wanted = f"the digest {digest_of(content)}", f"the digest {digest!r:.100}"
+        got, wanted = f"the digest {found}", f"the digest {digest!r:.100}"
         raise damaged(message, path, operation, got, wanted)
     return content
 

@@ -17,6 +17,7 @@ from weft.argument_errors import described
 from weft.arrays.array import Array, array_at, as_stored, to_layout
 from weft.arrays.shards import parts_of, put_parts
 from weft.arrays.transfers import explicit_transfers
+from weft.checkpoints.checked_content import check_chunks, checked_content
 from weft.checkpoints.chunks import LeafStore, tensorstore
 from weft.checkpoints.commit import COMMIT, read_content
 from weft.checkpoints.saved_leaves import ARRAYS, number_from_data
@@ -69,15 +70,14 @@ def restore(path: str | os.PathLike[str], like: Any = None, shardings: Any = Non
 def read(path: pathlib.Path, like: Any, shardings: Any, operation: str) -> Any:
     """The tree of a checkpoint; see `restore`."""
     tensorstore(operation)
-    content = read_content(path / COMMIT, operation)
-    records = content["leaves"]
+    saved, records = checked_content(read_content(path / COMMIT, operation), path, operation)
     if like is None:
-        plain = plain_tree(content["structure"], list(range(len(records))))
+        plain = plain_tree(saved, list(range(len(records))))
         numbers, structure = tree.flatten(plain)
         templates: list[Any] = [None] * len(numbers)
     else:
         structure = tree.structure(like)
-        rows = list(matched_leaves(content["structure"], like, operation))
+        rows = list(matched_leaves(saved, like, operation))
         numbers, templates = [number for _, number, _ in rows], [leaf for _, _, leaf in rows]
     places = tree.prefix_leaves(f"{operation}: shardings", shardings, structure, is_leaf=is_place)
     wanted = [
@@ -122,6 +122,8 @@ def _wanted(
         saved = _checked_type(saved, template, name, operation)
         if place is None and kind == "array":
             place = _place_of(template)
+    stored = physical_type(saved)
+    check_chunks(record, stored.shape, stored.dtype.itemsize, path, operation)
     device, layout = as_format(place, operation, f"the leaf {name}", saved.shape)
     if isinstance(device, Sharding):
         device.check_shape(operation, f"the leaf {name}", saved.shape)

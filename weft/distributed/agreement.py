@@ -19,7 +19,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterator
 from typing import Any
+
+from weft.distributed.watch import Unmet
 
 __all__ = ["Agreement"]
 
@@ -99,6 +102,16 @@ class Agreement:
         told = [wait for wait in self.waits if frozenset(wait.key[1]) in hopeless]
         self.waits = [wait for wait in self.waits if wait not in told]
         return [wait.answer(hopeless[frozenset(wait.key[1])]) for wait in told]
+
+    def unmet(self) -> Iterator[Unmet]:
+        """What some processes have announced and others have not."""
+        by_key: dict[Key, list[_Wait]] = {}
+        for wait in self.waits:
+            by_key.setdefault(wait.key, []).append(wait)
+        for key, waits in by_key.items():
+            here = frozenset(wait.number for wait in waits)
+            missing = frozenset(key[1]) - self._come_to(key)
+            yield Unmet(waits[0].name, here, missing, min(wait.since for wait in waits))
 
     def _come_to(self, key: Key) -> set[int]:
         """Who has announced this."""

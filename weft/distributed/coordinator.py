@@ -18,18 +18,28 @@ import dataclasses
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from weft.distributed.agreement import Agreement
 from weft.distributed.messages import LIMIT, Message, address_of, decoded, encoded, keep_alive
+from weft.distributed.watch import (
+    BEHIND_AFTER,
+    LOOK_EVERY,
+    MEET_AFTER,
+    ROUND_PAUSE,
+    ROUND_SECONDS,
+    Clock,
+    LateProcess,
+    Unmet,
+    late_processes,
+)
 from weft.runtime import coordination
 
 __all__ = ["Coordinator"]
 
 # How long the coordinator waits for processes that were told of a failure to end by themselves.
 _GRACE = 30.0
-# How long after a report of what all do none is made, though another process waits for long too.
-_PAUSE = 5.0
 # How long all processes may wait at different barriers: another thread of theirs may be about to
 # come.
 _PATIENCE = 3.0
@@ -42,6 +52,11 @@ class Member:
     about: Message
     writer: asyncio.StreamWriter
     left: bool = False
+    came: float = dataclasses.field(default_factory=time.monotonic)
+    clock: Clock = dataclasses.field(default_factory=lambda: Clock(time.monotonic()))
+    # What it was said to be behind with, and whether it has heard who is missing.
+    behind_with: set[tuple[str, float]] = dataclasses.field(default_factory=set)
+    heard: bool = False
 
     @property
     def number(self) -> int:
@@ -69,11 +84,12 @@ class Coordinator:
         self.connections = 0
         self.service: Any = None
         self.over = asyncio.Event()
-        self.barriers: dict[str, set[int]] = {}
-        self.arrived = 0.0  # when a process came to a barrier last
-        self.statuses: dict[int, Message] = {}
+        # Who has come to a barrier, and when.
+        self.barriers: dict[str, dict[int, float]] = {}
+        self.statuses: dict[int, Message] | None = None  # while all are asked what they do
         self.asked = 0.0
-        self.asker: Any = None
+        self.askers: list[Member] = []  # who want to hear what all do
+        self.looked = time.monotonic()
         self.agreement = Agreement()
         self.failed = False
         # Why the meeting came to nothing: who comes later is told, above all process 0, whose child
@@ -86,7 +102,7 @@ class Coordinator:
         server = await asyncio.start_server(self.welcome, sock=listening, limit=LIMIT)
         async with server:
             deadline = asyncio.create_task(self._deadline())
-            looking = asyncio.create_task(self._compare())
+            looking = asyncio.create_task(self._look_often())
             await self.over.wait()
             deadline.cancel()
             looking.cancel()
@@ -182,9 +198,8 @@ class Coordinator:
 
     def _on_barrier(self, member: Member, name: str) -> None:
         """A process waits for all others."""
-        here = self.barriers.setdefault(name, set())
-        here.add(member.number)
-        self.arrived = time.monotonic()
+        here = self.barriers.setdefault(name, {})
+        here[member.number] = time.monotonic()
         for other in self.members.values():
             if other.left:
                 text = f"{other.name} has come to its end, and does not come to barrier {name!r}"
@@ -198,36 +213,126 @@ class Coordinator:
         for number, answer in self.agreement.announced(member.number, announcement):
             self.members[number].send({"answer": answer})
 
-    async def _compare(self) -> None:
+    async def _look_often(self) -> None:
         while True:
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(LOOK_EVERY)
             for number, answer in self.agreement.differing():
                 self.members[number].send({"answer": answer})
             self._compare_barriers()
+            self._look(time.monotonic())
 
     def _compare_barriers(self) -> None:
         """Fails where all processes wait at barriers, and none at one where all are."""
+        times = [when for here in self.barriers.values() for when in here.values()]
         waiting = set().union(*self.barriers.values())
-        if len(waiting) == self.count and time.monotonic() - self.arrived > _PATIENCE:
+        if len(waiting) == self.count and time.monotonic() - max(times) > _PATIENCE:
             names = {min(here): name for name, here in self.barriers.items()}
             text = ", ".join(f"process {n} at {name!r}" for n, name in sorted(names.items()))
             self.barriers.clear()
             for member in self.members.values():
                 self._fail(member, f"the processes wait at different barriers: {text}")
 
-    def _on_stuck(self, member: Member, _: None) -> None:
-        """A process waits for long: asks all what they do, unless it was just said."""
+    # ---- who is stuck ----------------------------------------------------------------------------
+
+    def _look(self, now: float) -> None:
+        """Asks all processes from time to time whether they are there, and names those that are not
+        to the others; see `watch`."""
+        was_stopped, self.looked = now - self.looked > 2 + LOOK_EVERY, now
+        if self.service is None:
+            self._name_missing(now)
+            return
+        for member in self._present():
+            if was_stopped:
+                member.clock.forgive(now)
+            if member.clock.is_due(now):
+                member.send({"ping": None})
+            if member.clock.falls_silent(now):
+                text = "does not answer: it is stopped, or code in it holds the interpreter's lock"
+                self._notice(member, f"{member.name} {text}")
+        if self.statuses is not None and now - self.asked > ROUND_SECONDS:
+            self._conclude()
+
+    def _present(self) -> list[Member]:
+        return [member for member in self.members.values() if not member.left]
+
+    def _name_missing(self, now: float) -> None:
+        """Says to processes that have come whom they wait for."""
+        missing = [str(n) for n in range(self.count) if n not in self.members]
+        for member in self.members.values():
+            if not member.heard and now - member.came > MEET_AFTER and self.refusal is None:
+                member.heard = True
+                text = f"{self.count} processes are to meet; not here yet: {_listed(missing)}"
+                member.send({"notice": text})
+
+    def _on_pong(self, member: Member, waits: float) -> None:
+        """A process is there; it has waited for others for so many seconds."""
         now = time.monotonic()
-        if now - self.asked >= _PAUSE:
-            self.asked, self.asker = now, member
-            self.statuses.clear()
-            self._tell({"status": None})
+        if member.clock.answers(now):
+            self._notice(member, f"{member.name} answers again")
+        if waits >= BEHIND_AFTER:
+            self._ask(now)
+
+    def _on_stuck(self, member: Member, _: None) -> None:
+        """A process waits for long, and wants to hear what all do."""
+        self.askers.append(member)
+        self._ask(time.monotonic())
+
+    def _ask(self, now: float) -> None:
+        """Asks all what they do, unless they were just asked."""
+        if now - self.asked < ROUND_PAUSE:
+            return
+        self.asked, self.statuses = now, {}
+        for member in self._present():
+            if not member.clock.silent:
+                member.send({"status": None})
 
     def _on_status(self, member: Member, content: Message) -> None:
-        self.statuses[member.number] = content
-        if len(self.statuses) == sum(not other.left for other in self.members.values()):
-            self.asker.send({"report": {str(n): s for n, s in sorted(self.statuses.items())}})
-            self.statuses.clear()
+        if self.statuses is not None:
+            self.statuses[member.number] = content
+            if all(m.number in self.statuses or m.clock.silent for m in self._present()):
+                self._conclude()
+
+    def _conclude(self) -> None:
+        """Names the processes that are behind, and says what all do to those that have asked."""
+        statuses, self.statuses = self.statuses or {}, None
+        for late in late_processes(statuses, self._unmet(), time.monotonic()):
+            self._name_late(late, statuses[late.number])
+        for asker in self.askers:
+            report = {str(m.number): statuses.get(m.number) for m in self._present()}
+            asker.send({"report": dict(sorted(report.items(), key=lambda item: int(item[0])))})
+        self.askers.clear()
+
+    def _unmet(self) -> Iterator[Unmet]:
+        """What some processes have come to, and others not."""
+        yield from self.agreement.unmet()
+        for name, here in self.barriers.items():
+            missing = frozenset(range(self.count)) - here.keys()
+            yield Unmet(f"barrier {name!r}", frozenset(here), missing, min(here.values()))
+
+    def _name_late(self, late: LateProcess, status: Message) -> None:
+        """Says once to the others that a process has not come to something."""
+        member = self.members[late.number]
+        if (late.what, late.when) in member.behind_with:
+            return
+        member.behind_with.add((late.what, late.when))
+        others = _listed([str(n) for n in late.waiting])
+        doing = f"it runs {status['main']}"
+        if status["waits"]:
+            wait = max(status["waits"], key=lambda wait: wait["seconds"])
+            doing = f"it waits for {wait['what']}, in {wait['where']}"
+        self._notice(
+            member,
+            f"{member.name} has not come to {late.what}, for which process {others} has waited "
+            f"{late.seconds:.0f} s; {doing}",
+        )
+
+    def _notice(self, about: Member, text: str) -> None:
+        """Says something of one process to all others, which print it."""
+        for member in self._present():
+            if member is not about:
+                member.send({"notice": text})
+
+    # ---- the end ---------------------------------------------------------------------------------
 
     def _on_leaving(self, member: Member, content: Message) -> None:
         """A process has come to its end, by an error or not."""

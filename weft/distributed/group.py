@@ -23,8 +23,9 @@ from typing import Any
 
 from weft.base import source
 from weft.base.notebooks import line_text
-from weft.distributed.messages import SECONDARY, Message, decoded, encoded
+from weft.distributed.messages import SECONDARY, Message, decoded, encoded, print_notice
 from weft.distributed.waits import Waits, collectives, place_of
+from weft.distributed.watch import ASK_EVERY, SILENT_AFTER
 from weft.errors import DistributedError, Fix
 
 __all__ = ["Group"]
@@ -36,6 +37,8 @@ _GRACE = 3.0
 _PATIENCE, _MOMENT = 10.0, 2.0
 _UNREACHABLE = "the coordinator ended, or cannot be reached any more"
 _TRANSPORTS = ("Gloo", "gloo", "NCCL", "coordination")
+# How often a process looks whether the coordinator is there.
+_LOOK_EVERY = 1.0
 # See `agreement`: the patience of a process with one thread, and with several.
 _BRIEF, _LONG = 2.0, 60.0
 # Raises the error in the main thread. It has no other use, and is ignored where nothing handles it.
@@ -55,6 +58,8 @@ class Group:
         # processes start in the same order in all of them.
         self.runs: Counter[tuple[int, ...]] = Counter()
         self._last: tuple[str, Any] | None = None
+        self._started = self._heard = time.monotonic()
+        self._report: dict[str, Message | None] | None = None
         self._leaving = self._raised = self._main_waits = False
         self._all_left = self._signals = False
         self._follows = False  # whether its own error was raised when another process had failed
@@ -132,7 +137,7 @@ class Group:
     def started(self, name: str, executable: Any, processes: tuple[int, ...]) -> None:
         """Notes a run of a program that others run too. Raises DistributedError after a failure."""
         self.runs[processes] += 1
-        self._last = name, weakref.ref(executable)
+        self._last, self._started = (name, weakref.ref(executable)), time.monotonic()
         if self._left:
             self._look_for_ended()
         if self.failure is not None:
@@ -197,6 +202,7 @@ class Group:
     def _listen(self) -> None:
         with contextlib.suppress(OSError, ValueError), self.connection.makefile("rb") as lines:
             for line in lines:
+                self._heard = time.monotonic()
                 ((kind, content),) = decoded(line).items()
                 getattr(self, f"_on_{kind}")(content)
         if not self._leaving:
@@ -225,10 +231,18 @@ class Group:
     def _on_failed(self, content: Message) -> None:
         self.fail(content["text"])
 
-    def _on_status(self, _: Message) -> None:
-        status = self.waits.status() | {"runs": self.runs.total(), "program": self._program()}
+    def _on_ping(self, _: None) -> None:
         with contextlib.suppress(DistributedError):
-            self._send({"status": status})
+            self._send({"pong": self.waits.longest()})
+
+    def _on_notice(self, text: str) -> None:
+        print_notice(text)
+
+    def _on_status(self, _: None) -> None:
+        runs = [[list(processes), count] for processes, count in self.runs.items()]
+        idle = time.monotonic() - self._started
+        with contextlib.suppress(DistributedError):
+            self._send({"status": self.waits.status() | {"runs": runs, "idle": idle}})
 
     def _program(self) -> str:
         """The last program that was started, and its collectives."""
@@ -238,8 +252,9 @@ class Group:
         found = [] if executable is None else collectives(executable.as_text())
         return f"`{name}`, with {', '.join(found)}" if found else f"`{name}`"
 
-    def _on_report(self, statuses: dict[str, Message]) -> None:
-        print("\n".join(_report(statuses)), file=sys.stderr, flush=True)
+    def _on_report(self, statuses: dict[str, Message | None]) -> None:
+        # Not here: it may have to compile, and this thread has to answer.
+        self._report = statuses
 
     # ---- the end ---------------------------------------------------------------------------------
 
@@ -328,19 +343,33 @@ class Group:
             self.connection.shutdown(socket.SHUT_RDWR)
         self.connection.close()
 
-    def watch(self, seconds: float) -> None:
-        """Starts the thread that asks all processes what they do when this one has waited for that
-        long."""
+    def watch(self, seconds: float | None) -> None:
+        """Starts the thread that sees that the coordinator is there and, where seconds are given,
+        asks all processes what they do when this one has waited for that long."""
 
         def look() -> None:
-            asked = False
+            asked, named, looked = False, False, time.monotonic()
             while not self._leaving:
-                late = self.waits.longest() > seconds
+                self._pause(_LOOK_EVERY if seconds is None else min(_LOOK_EVERY, seconds / 4))
+                now = time.monotonic()
+                if now - looked > 3 * _LOOK_EVERY:  # this process was stopped itself
+                    self._heard = now
+                looked = now
+                silent = now - self._heard > SILENT_AFTER + ASK_EVERY
+                if silent and not named:
+                    print_notice(
+                        f"the coordinator does not answer for {now - self._heard:.0f} s: its "
+                        "process, or its machine, is stopped"
+                    )
+                named = silent
+                late = seconds is not None and self.waits.longest() > seconds
                 if late and not asked:
                     with contextlib.suppress(DistributedError):
                         self._send({"stuck": None})
                 asked = late
-                self._pause(min(1.0, seconds / 4))
+                report, self._report = self._report, None
+                if report is not None:
+                    print("\n".join(_report(report, self._program())), file=sys.stderr, flush=True)
 
         threading.Thread(target=look, name="weft watchdog", daemon=True).start()
 
@@ -359,15 +388,22 @@ def _is_weft(frame: Any) -> bool:
     return source.is_internal(frame.f_code.co_filename)
 
 
-def _report(statuses: dict[str, Message]) -> Iterator[str]:
+def _report(statuses: dict[str, Message | None], program: str) -> Iterator[str]:
     """What all processes do, and which of them the others wait for."""
-    most = max(status["runs"] for status in statuses.values())
+    counts = {
+        number: sum(count for _, count in status["runs"])
+        for number, status in statuses.items()
+        if status is not None
+    }
     yield "weft: processes wait for one another for long:"
     for number, status in statuses.items():
-        behind = " <- the others wait for it" if status["runs"] < most else ""
-        yield f"  process {number} has started {status['runs']} shared programs{behind}"
+        if status is None:
+            yield f"  process {number} does not answer <- the others wait for it"
+            continue
+        behind = " <- the others wait for it" if counts[number] < max(counts.values()) else ""
+        yield f"  process {number} has started {counts[number]} shared programs{behind}"
         if not status["waits"]:
             yield f"    runs {status['main']}"
         for wait in status["waits"]:
             yield f"    waits {wait['seconds']:.0f} s for {wait['what']}, in {wait['where']}"
-        yield f"    the last program: {status['program']}"
+    yield f"  the last program here: {program}"

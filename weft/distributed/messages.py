@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from typing import Any
 
-__all__ = ["LIMIT", "SECONDARY", "address_of", "decoded", "encoded", "keep_alive"]
+__all__ = [
+    "LIMIT", "SECONDARY", "address_of", "decoded", "encoded", "keep_alive", "print_notice",
+]  # fmt: skip
 
 Message = dict[str, Any]
 
@@ -28,6 +31,11 @@ def decoded(line: bytes) -> Message:
     if not isinstance(found, dict):
         raise ValueError(f"a message is a dict, not {found!r:.80}")
     return found
+
+
+def print_notice(text: str) -> None:
+    """Prints what a user has to know of the other processes."""
+    print(f"weft: {text}", file=sys.stderr, flush=True)
 
 
 def keep_alive(connection: socket.socket, timeout: int) -> None:

@@ -30,15 +30,15 @@ class Waits:
     """The waits of this process for others, by thread."""
 
     def __init__(self) -> None:
-        self._since: dict[int, tuple[float, str]] = {}
+        self._since: dict[int, tuple[float, str, bool]] = {}
 
     @contextlib.contextmanager
-    def noting(self, what: str) -> Iterator[None]:
-        """Notes for a block that this thread waits."""
+    def noting(self, what: str, of_program: bool = False) -> Iterator[None]:
+        """Notes for a block that this thread waits; `of_program`: for a program to run."""
         thread = threading.get_ident()
         outer = self._since.get(thread)
         if outer is None:
-            self._since[thread] = (time.monotonic(), what)
+            self._since[thread] = (time.monotonic(), what, of_program)
         try:
             yield
         finally:
@@ -48,7 +48,7 @@ class Waits:
     def longest(self) -> float:
         """For how many seconds the thread that has waited the longest has."""
         now = time.monotonic()
-        return max((now - since for since, _ in list(self._since.values())), default=0.0)
+        return max((now - since for since, _, _ in list(self._since.values())), default=0.0)
 
     def status(self) -> dict[str, Any]:
         """What the threads wait for; of the main thread also where it is."""
@@ -57,10 +57,13 @@ class Waits:
         return {
             "main": place_of(frames.get(main or 0)),
             "waits": [
-                {"what": what, "seconds": now - since, "where": place_of(frames.get(thread))}
-                for thread, (since, what) in list(self._since.items())
+                {
+                    "what": what, "seconds": now - since, "of_program": of_program,
+                    "where": place_of(frames.get(thread)),
+                }
+                for thread, (since, what, of_program) in list(self._since.items())
             ],
-        }
+        }  # fmt: skip
 
 
 def collectives(text: str) -> list[str]:

@@ -183,8 +183,11 @@ class Fields:
         return value
 
     def text(self, name: str) -> str:
-        """A string."""
-        return self._of(name, str, "a string")
+        """A string, of characters that every encoding has."""
+        found = self._of(name, str, "a string")
+        if not _is_encodable(found):
+            raise _ill_formed(f"{name} in {self.what}", found, "a string of characters")
+        return found
 
     def integer(self, name: str, end: int | None = None) -> int:
         """A number 0, 1, 2, …, below `end` if that is given."""
@@ -209,7 +212,7 @@ class Fields:
     def texts(self, name: str) -> list[str]:
         """An array of strings."""
         values = self.array(name)
-        if any(type(value) is not str for value in values):
+        if any(type(value) is not str or not _is_encodable(value) for value in values):
             raise _ill_formed(f"{name} in {self.what}", values, "strings")
         return values
 
@@ -228,6 +231,11 @@ class Fields:
         """Raises WeftValueError for fields that have not been read: they would have a meaning."""
         if self._left:
             raise _ill_formed(self.what, f"fields {sorted(self._left)}", "none of these")
+
+
+def _is_encodable(text: str) -> bool:
+    """Whether a text has no half of a surrogate pair, which JSON can name and UTF-8 cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _ill_formed(what: str, got: Any, wanted: str) -> WeftValueError:

@@ -27,6 +27,7 @@ from weft.export.symbolic_dimensions import (
 )
 
 __all__ = [
+    "FORMS",
     "Fit",
     "Fitter",
     "Template",
@@ -43,7 +44,7 @@ Values = Mapping[str, int]
 _NUMBER = re.compile(r"(?:(?<=[<\[\s])-)?\d+(?:\.\d+(?:[eE][+-]?\d+)?)?")
 
 # What a floating-point number may be of a polynomial: how it comes from one, and the way back.
-_FORMS: dict[str, tuple[Callable[[float], float], Callable[[float], float]]] = {
+FORMS: dict[str, tuple[Callable[[float], float], Callable[[float], float]]] = {
     "same": (lambda p: p, lambda x: x),
     "reciprocal": (lambda p: 1 / p, lambda x: 1 / x),
     "root": (math.sqrt, lambda x: x * x),
@@ -71,7 +72,10 @@ class Fit(NamedTuple):
         """The number as MLIR reads it. Raises InconclusiveDimensionOperation where it is none."""
         found = self.value(values)
         if self.form:
-            return f"{_FORMS[self.form][0](float(found)):.17e}"
+            try:
+                return f"{FORMS[self.form][0](float(found)):.17e}"
+            except (ArithmeticError, ValueError) as error:  # such as the root of -1
+                raise differing_programs(f"{error} for {dict(values)}") from None
         if found.denominator != 1:
             raise differing_programs(f"a number would be {found} for {dict(values)}")
         return str(found)
@@ -130,7 +134,7 @@ class Fitter:
 
     def inexact(self, numbers: Sequence[float]) -> Fit | None:
         """The function that gives floating-point numbers at the samples, up to their rounding."""
-        for form, (make, back) in _FORMS.items():
+        for form, (make, back) in FORMS.items():
             if any(x <= 0 for x in numbers) and form != "same":
                 continue
             near = [round(back(x)) for x in numbers]

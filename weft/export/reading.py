@@ -28,7 +28,7 @@ def deserialize(blob: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = (
 
     Custom calls that were allowed at the export have to be allowed here too, by `disabled_checks`.
     Calling the result runs the code in the bytes: read only bytes from a source whose programs you
-    would run. Reading them runs nothing.
+    would run. Reading them runs nothing, but StableHLO that was crafted can end the process.
 
     blob: the bytes, as bytes or a bytearray; disabled_checks: the checks that reading leaves out,
     such as custom calls that were allowed at the export.

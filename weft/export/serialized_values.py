@@ -174,9 +174,9 @@ def split_from_data(value: Any, what: str, type: ArrayType, num_devices: int) ->
     fields.end()
     found = Split(sizes, numbers, names, spec)
     try:
-        whole = sorted(numbers) == list(range(num_devices)) and prod(sizes or (num_devices,)) == (
-            num_devices
-        )
+        # The length first: the number of devices may be any number.
+        each_once = len(numbers) == num_devices and sorted(numbers) == list(range(num_devices))
+        whole = each_once and prod(sizes or (num_devices,)) == num_devices
         if not whole or (not names and sizes and len(sizes) != type.ndim + 1):
             raise WeftValueError(f"it is none over {num_devices} devices")
         if found.sharding is not None:

@@ -26,6 +26,9 @@ Monomial = tuple[tuple[Any, int], ...]
 Terms = tuple[tuple[Monomial, int], ...]
 Bounds = tuple[float, float]
 
+# The most terms that a product is multiplied out to: more would take minutes.
+_MOST_TERMS = 1 << 14
+
 # The function that reads constraints from text; `symbolic_shapes` sets it.
 read_constraints: list[Callable[[Any, Sequence[str]], None]] = []
 
@@ -104,6 +107,11 @@ class SymbolicScope:
 
 
 def _product(terms: Mapping[Monomial, int], other: Mapping[Monomial, int]) -> dict[Monomial, int]:
+    if len(terms) * len(other) > _MOST_TERMS:
+        message = "a symbolic dimension has too many terms"
+        got = f"a product of {len(terms)} and {len(other)} terms"
+        wanted = f"{_MOST_TERMS} terms or fewer"
+        raise WeftValueError(message, operation="*", got=got, wanted=wanted)
     found: dict[Monomial, int] = {}
     for left, a in terms.items():
         for right, b in other.items():
@@ -352,9 +360,13 @@ def value_of(dimension: Any, values: Mapping[str, int]) -> int:
                 product *= values[factor] ** power
             else:
                 name, left, right = factor
-                product *= (
-                    OPERATIONS[name](value_of(left, values), value_of(right, values)) ** power
-                )
+                first, second = value_of(left, values), value_of(right, values)
+                if not second and name in ("floordiv", "mod"):
+                    message = f"a symbolic dimension is divided by {right}, which is 0"
+                    fix = Fix("sizes", "pass arrays of other sizes")
+                    got = f"{dict(values)}"
+                    raise WeftValueError(message, operation=name, got=got, fix=fix)
+                product *= OPERATIONS[name](first, second) ** power
         total += product
     return total
 

@@ -77,14 +77,16 @@ class _ShapeReader:
         base = self.factor()
         if self.take("^"):
             exponent = self.take()
-            if not exponent.isdigit():
-                raise self.error("an exponent is a whole number")
+            if not exponent.isdigit() or len(exponent) > 2:
+                raise self.error("an exponent is a whole number below 100")
             return base ** int(exponent)
         return base
 
     def factor(self) -> Any:
         token = self.take()
         if token.isdigit():
+            if len(token) > 18:
+                raise self.error("no dimension is as long")
             return int(token)
         if token == "(":
             found = self.dimension()

@@ -17,6 +17,7 @@ import dataclasses
 import hashlib
 import logging
 import os
+import secrets
 import stat
 import struct
 import sys
@@ -44,13 +45,19 @@ FORMAT = 1
 """The version of what stands in an entry; another one is never read."""
 # Lengths of the text that names the maker, of the payload, and of the payload as it was given.
 _LENGTHS = struct.Struct("<IQQ")
+_HEAD = len(_MAGIC) + 4 + _LENGTHS.size
 _DIGEST = hashlib.sha256().digest_size
 _SUFFIX = ".program"
 _UNFINISHED = ".unfinished"
 # An unfinished file this old was left behind by a process that was killed.
 _ABANDONED_SECONDS = 3600.0
-# How long to wait for another process that counts or evicts.
+# How long to wait for another process that counts or evicts, until one wait was in vain.
 _LOCK_SECONDS = 5.0
+# The most bytes of a payload: an executable is a protocol buffer, which has less than 2 GiB. What
+# names more is not read: memory for it is asked for before its digest can be verified.
+_MOST = 1 << 31
+# One store in so many counts the files anew: someone may have copied entries into the directory.
+_RECOUNT = 256
 # Evicting goes a little further than it must, so that not every new entry has to evict.
 _EVICT_TO = 0.9
 
@@ -80,6 +87,10 @@ class ProgramCacheInfo:
 
 class _Unusable(Exception):
     """The reason why a directory or an entry is not used."""
+
+
+class _Busy(Exception):
+    """Another process has the lock."""
 
 
 # ---- warnings ------------------------------------------------------------------------------------
@@ -117,7 +128,10 @@ def _prepared(path: str) -> str:
     All releases share one directory, so that one bound holds for what all of them keep.
     """
     # Links are followed once, here: from now on no one else can point them elsewhere.
-    root = os.path.realpath(os.path.expanduser(path))
+    try:
+        root = os.path.realpath(os.path.expanduser(path))
+    except ValueError as error:  # A zero in it, or half of a surrogate pair.
+        raise _Unusable(f"{path!r} cannot be the name of a directory") from error
     if not os.path.isabs(os.path.expanduser(path)) and path.startswith("~"):
         raise _Unusable("there is no home directory")
     entries = os.path.join(root, "programs")
@@ -184,18 +198,27 @@ def _unpacked(key: str, maker: str, data: bytes) -> bytes:
     digest.update(payload)
     if digest.digest() != view[end : end + _DIGEST]:
         raise _Unusable("its contents do not have the digest they were written with")
-    found = zlib.decompress(payload, bufsize=max(full, 1))
+    if full > _MOST:
+        raise _Unusable("it names more bytes than an executable has")
+    # No more than it says, and one byte that shows that there is more.
+    found = zlib.decompressobj().decompress(payload, full + 1)
     if len(found) != full:
         raise _Unusable("it has another length than it says")
     return found
 
 
-def _read(path: str) -> bytes:
-    """The bytes of a file that belongs to this user and that no one else can write."""
-    # Not waiting matters for a pipe, not following for a link; neither is an entry.
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(descriptor, "rb") as file:
+def _opened_file(path: str, flags: int) -> int:
+    """The descriptor of a file in the directory, which belongs to this user and which no one else
+    can write. Raises _Unusable for anything else.
+
+    Every file that is not new is opened here. It is looked at once it is open, so that no one can
+    put something else there in between. Not following matters for a link, and not waiting for a
+    pipe, which would wait for its other end.
+    """
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o600)
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise _Unusable("it is not a file")
@@ -204,7 +227,25 @@ def _read(path: str) -> bytes:
                 raise _Unusable("it belongs to another user")
             if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise _Unusable("it can be written by others")
-        return file.read()
+        if flags & os.O_RDWR and found.st_nlink > 1:
+            raise _Unusable("it has another name, too, under which it would change")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _read(path: str, key: str) -> bytes:
+    """The bytes of an entry: as many as its head names, and one that shows that there are more."""
+    with os.fdopen(_opened_file(path, os.O_RDONLY), "rb") as file:
+        head = file.read(_HEAD)
+        if len(head) < _HEAD or not head.startswith(_MAGIC):
+            return head
+        text, stored, _ = _LENGTHS.unpack(head[-_LENGTHS.size :])
+        following = text + len(key) + _DIGEST + stored
+        if following > _MOST:
+            raise _Unusable("it names more bytes than an executable has")
+        return head + file.read(following + 1)
 
 
 # ---- the cache -----------------------------------------------------------------------------------
@@ -224,6 +265,8 @@ class ProgramCache:
         self.writable = True
         self.hits = 0
         self.misses = 0
+        self._count_path = os.path.join(directory, "size")
+        self._lock_seconds = _LOCK_SECONDS
 
     def _path(self, key: str) -> str:
         return os.path.join(self.directory, key + _SUFFIX)
@@ -233,13 +276,13 @@ class ProgramCache:
         path = self._path(key)
         found = None
         try:
-            found = _unpacked(key, maker, _read(path))
+            found = _unpacked(key, maker, _read(path, key))
         except FileNotFoundError:
             pass
         except _Unusable as error:
             self.discard(key, str(error))
-        except (OSError, zlib.error) as error:
-            self.discard(key, f"it cannot be read ({error})")
+        except (OSError, zlib.error, MemoryError) as error:
+            self.discard(key, f"it cannot be read ({error or 'there is no memory for it'})")
         if found is None:
             self.misses += 1
             _log.debug("compiled program %s: not in the cache", key)
@@ -268,6 +311,8 @@ class ProgramCache:
         """Keeps bytes under a key, in place of what is there."""
         if not self.writable:
             return
+        if len(payload) > _MOST:
+            return
         data = _packed(key, maker, payload)
         if len(data) > self.max_bytes:
             return
@@ -279,13 +324,17 @@ class ProgramCache:
                 os.makedirs(os.path.dirname(self.directory), mode=0o700, exist_ok=True)
                 os.makedirs(self.directory, mode=0o700, exist_ok=True)
                 self._write(key, data)
-        except OSError as error:
+        except IsADirectoryError:
+            self.discard(key, "a directory has its name")
+        except _Busy as error:
+            _warn_once("lock", f"a compiled program is not kept: {error}\n  {self._count_path}")
+        except (OSError, _Unusable) as error:
             # Once is enough: a disk that is full or closed stays so for as long as most processes.
             self.writable = False
+            what = error.strerror if isinstance(error, OSError) else None
             _warn_once(
                 "write",
-                f"compiled programs are not kept any more: {error.strerror or error}\n"
-                f"  in {self.directory}",
+                f"compiled programs are not kept any more: {what or error}\n  in {self.directory}",
             )
 
     def _write(self, key: str, data: bytes) -> None:
@@ -311,11 +360,13 @@ class ProgramCache:
         """Makes room for an entry and counts its bytes; no other is added within the `with` block.
 
         The count is kept in a file, so that a new entry need not look at all others. It errs
-        upwards (entries written twice, or discarded), and is put right when it is too much.
+        upwards (entries written twice, or discarded), and is put right when it is too much. It does
+        not err downwards, since no entry is added without the lock.
         """
         with self._locked() as descriptor:
             total = _counted(descriptor)
-            if total is None or total + size > self.max_bytes:
+            again = secrets.randbelow(_RECOUNT) == 0
+            if total is None or again or total + size > self.max_bytes:
                 # The entry itself is among the files that are being written.
                 total = self._evict(self.max_bytes) - size
             _count(descriptor, total + size)
@@ -325,23 +376,19 @@ class ProgramCache:
     def _locked(self) -> Iterator[int]:
         """The file with the count, locked against other threads and processes.
 
-        The system takes the lock from a process that is killed. One that is stopped keeps it: after
-        `_LOCK_SECONDS` others go on without, and the count is wrong until it is put right.
+        Raises _Unusable where something else is in its place, and _Busy where another process keeps
+        it locked. The system takes the lock from a process that is killed; one that is stopped
+        keeps it. One wait is enough to learn that: until the lock is free again none waits.
         """
-        path = os.path.join(self.directory, "size")
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
-            end = time.monotonic() + _LOCK_SECONDS
-            while fcntl is not None:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > end:
-                        break
-                    time.sleep(0.001)
-                except OSError:  # A file system without locks.
-                    break
+            descriptor = _opened_file(self._count_path, os.O_RDWR | os.O_CREAT)
+        except FileNotFoundError:  # The directory was removed.
+            raise
+        except (OSError, _Unusable) as error:
+            why = error.strerror if isinstance(error, OSError) else None
+            raise _Unusable(f"{self._count_path} cannot be used: {why or error}") from None
+        try:
+            self._lock(descriptor)
             yield descriptor
         finally:
             if fcntl is not None:
@@ -350,12 +397,31 @@ class ProgramCache:
                     fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
+    def _lock(self, descriptor: int) -> None:
+        """Locks the file with the count. Raises _Busy where another process has kept it locked."""
+        end = time.monotonic() + self._lock_seconds
+        while fcntl is not None:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    self._lock_seconds = 0.0
+                    raise _Busy(
+                        "another process, which may be stopped, keeps a file locked"
+                    ) from None
+                time.sleep(0.001)
+            except OSError:  # A file system without locks.
+                break
+        self._lock_seconds = _LOCK_SECONDS
+
     def _evict(self, most: int) -> int:
         """Removes the least recently used entries, if all take more than `most` bytes, and files
         that killed processes left. Returns the bytes of the remaining files."""
         found, total = [], 0
         for name, size, used in self._files():
-            if _is_abandoned(name, used):
+            # Nothing that is kept is larger than `most`: it would push out all the others.
+            if _is_abandoned(name, used) or size > most:
                 self._remove(name)
                 continue
             total += size
@@ -378,14 +444,15 @@ class ProgramCache:
         """Name, bytes and time of last use of the entries, and of those being written."""
         try:
             listed = os.scandir(self.directory)
-        except FileNotFoundError:  # The directory was removed.
+        except OSError:  # The directory was removed, or closed.
             return
         with listed:
             for entry in listed:
                 if entry.name.endswith((_SUFFIX, _UNFINISHED)):
                     with contextlib.suppress(FileNotFoundError):
                         about = entry.stat(follow_symlinks=False)
-                        yield entry.name, about.st_size, about.st_mtime_ns / 1e9
+                        if not stat.S_ISDIR(about.st_mode):  # Not made by a cache, nor removed.
+                            yield entry.name, about.st_size, about.st_mtime_ns / 1e9
 
     # -- looking and clearing --
 
@@ -398,11 +465,9 @@ class ProgramCache:
 
     def clear(self) -> None:
         """Removes all entries; those that are being written are added afterwards."""
-        with contextlib.suppress(FileNotFoundError), self._locked() as descriptor:
-            for name, _, used in list(self._files()):
-                if name.endswith(_SUFFIX) or _is_abandoned(name, used):
-                    self._remove(name)
-            _count(descriptor, 0)
+        for name, _, used in list(self._files()):
+            if name.endswith(_SUFFIX) or _is_abandoned(name, used):
+                self._remove(name)
 
 
 def _is_abandoned(name: str, used: float) -> bool:
@@ -418,6 +483,7 @@ def _counted(descriptor: int) -> int | None:
 def _count(descriptor: int, total: int) -> None:
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.write(descriptor, b"%020d\n" % total)
+    os.ftruncate(descriptor, 21)
 
 
 # ---- the cache in force --------------------------------------------------------------------------

@@ -270,7 +270,7 @@ def _noted(group: Any, wait: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A function that waits for values, which another process may have to make."""
 
     def noted(values: Any) -> Any:
-        with group.waits.noting("values"):
+        with group.waits.noting("values", of_program=True):
             return wait(values)
 
     return noted

@@ -174,7 +174,9 @@ class JaxlibExecutable(Executable):
 
         def execute(buffers: Sequence[Any]) -> Any:
             group.started(name, self, processes)
-            return alone(buffers)
+            # Where many runs are not finished, the next one waits for them.
+            with group.waits.noting(f"the run of `{name}`", of_program=True):
+                return alone(buffers)
 
         self.execute = execute
 
