@@ -228,7 +228,7 @@ operations_vary = False
 
 def _intern(value: _T) -> _T:
     global operations_vary
-    free = value.user_contexts if type(value) is Settings else value.of_jax
+    free = value.of_jax if isinstance(value, HostSettings) else value.user_contexts
     key = (_values[type(value)](value), exact_key(free))
     with _lock:
         if type(value) is Settings:

@@ -327,7 +327,8 @@ def test_a_repeated_call_looks_for_nans():
 
 def test_numbers_beside_wide_arrays_are_not_rounded():
     x = jnp.array(np.array([0.1, 0.7]), dtype="float64")
-    jnp.where(x > 0, x, as_array(0.1))  # a weak float32: the program of such operands is there
+    with pytest.warns(UserWarning, match="rounded to 32 bits"):
+        jnp.where(x > 0, x, as_array(0.1))  # a weak float32: the program of such operands is there
     for _ in range(2):
         assert jnp.where(x < 0, x, 0.1).tolist() == [0.1, 0.1]
         assert jnp.where(x > 0, 0.1, x).tolist() == [0.1, 0.1]

@@ -90,7 +90,7 @@ def operands(values: Any, what: str) -> tuple[list[Any], Any]:
     leaves, structure = tree.flatten(values)
     if all(type(x) is Array for x in leaves):
         return leaves, structure
-    leaves = beside_float64(leaves)
+    leaves = list(beside_float64(leaves))
     paths = tree.leaves_with_path(structure.unflatten(leaves))
     found = [operand(x, what, path) for path, x in paths]
     return [x if isinstance(x, (Array, Tracer)) else as_array(x) for x in found], structure

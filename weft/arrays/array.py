@@ -80,7 +80,7 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
     _host: np.ndarray[Any, Any]
     _donated_at: sources.Source | None
     _remembered: bool
-    _rounding: Any  # where the default width has rounded its values: see weft.arrays.rounding
+    _rounding: Any  # where the default width has rounded its values: see weft.arrays.rounded_values
     _spelling: Sharding  # as its user wrote it, where the canonical one is another
 
     def __init__(self, buffer: Any, type: ArrayType, signature: Any) -> None:

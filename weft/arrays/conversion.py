@@ -12,7 +12,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.arrays.array import Array, put
 from weft.arrays.host_values import host_values
-from weft.arrays.rounding import made_in_32_bits
+from weft.arrays.rounded_values import made_in_32_bits
 from weft.arrays.transfers import guard
 from weft.arrays.uncommitted import default_place
 from weft.base.program_caches import BoundedCache

@@ -91,7 +91,7 @@ _PARTS: dict[type, Callable[[Any], Any]] = {
 
 def _of_dataclass(cls: type, value: Any) -> Any:
     """The key of a dataclass with a hash: those of the fields that are compared."""
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+    fields = dataclasses.fields(cls)
     own = () if _compares_fields(cls) else (value,)
     key = (cls, *own, *[exact_key(getattr(value, field.name)) for field in fields if field.compare])
     try:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft import dtypes
-from weft.arrays.rounding import lost_digits, made_in_32_bits, warn_once
+from weft.arrays.rounded_values import lost_digits, made_in_32_bits, warn_once
 from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
 from weft.ops.elementwise.convert import convert_element_type_p

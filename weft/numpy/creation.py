@@ -18,7 +18,7 @@ from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array, put, signature_of, to_format
 from weft.arrays.conversion import as_array, own_array
 from weft.arrays.host_values import cast_values
-from weft.arrays.rounding import asked_for_32_bits, made_in_32_bits
+from weft.arrays.rounded_values import asked_for_32_bits, made_in_32_bits
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of

@@ -15,7 +15,7 @@ import numpy as np
 from weft import dtypes
 from weft.argument_errors import integer_of, invalid_type, refusal
 from weft.arrays.array import Array, put
-from weft.arrays.rounding import made_in_32_bits
+from weft.arrays.rounded_values import made_in_32_bits
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError

@@ -67,7 +67,10 @@ def load_or_compile(
     """
     on = device_list(tuple(devices))
     program = bytecode(module)
-    make = functools.partial(on_compile_thread, client.compile_and_load, program, on, native)
+
+    def make() -> Any:
+        return on_compile_thread(client.compile_and_load, program, on, native)
+
     if not _may_be_kept(client, native, devices):
         return Loaded(make()), None
     try:
@@ -80,7 +83,8 @@ def load_or_compile(
     if shared is not None:
         with charged("loading"):  # so that it does not count as compiled
             return shared, make
-    found, again = _from_disk(cache, key, client, on, native), make
+    found = None if cache is None else _from_disk(cache, key, client, on, native)
+    again: Compile | None = make
     if found is None:
         # Keeping it is the thread's work too: an interrupt that reaches the caller loses nothing.
         compiled = functools.partial(client.compile_and_load, program, on, native)
@@ -89,10 +93,8 @@ def load_or_compile(
     return shared, again
 
 
-def _from_disk(
-    cache: disk_cache.ProgramCache | None, key: str, client: Any, on: Any, native: Any
-) -> Any:
-    found = None if cache is None else cache.load(key, _MAKER)
+def _from_disk(cache: disk_cache.ProgramCache, key: str, client: Any, on: Any, native: Any) -> Any:
+    found = cache.load(key, _MAKER)
     if found is None:
         return None
     try:

@@ -77,7 +77,12 @@ def register_fork(refuse_to_wait: Callable[[], object]) -> None:
     global _forks_registered
     if not _forks_registered and hasattr(os, "register_at_fork"):
         _forks_registered = True
-        os.register_at_fork(after_in_child=lambda: (_close(_refuse), refuse_to_wait()))
+
+        def refuse() -> None:
+            _close(_refuse)
+            refuse_to_wait()
+
+        os.register_at_fork(after_in_child=refuse)
 
 
 def _refuse() -> None:
