@@ -17,6 +17,7 @@ import weft
 import weft.numpy as jnp
 from valid_calls import Valid, valid_calls
 from weft import lax
+from weft.arrays import rounded_values
 
 THIRD = 1 / 3
 B = np.array([THIRD])

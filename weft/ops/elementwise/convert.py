@@ -27,10 +27,7 @@ from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = [
-    "beside_float64", "bitcast_convert_type", "convert_element_type", "reduce_precision",
-    "stop_gradient",
-]  # fmt: skip
+__all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "stop_gradient"]
 
 T = TypeVar("T")
 
