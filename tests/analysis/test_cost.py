@@ -227,7 +227,8 @@ def test_a_loop_scales_exactly_and_equals_the_loop_written_out(length):
     loop, steps = (cost(gradient, x) for gradient in gradients)
     # The cotangent of what the last step returns is added to zeros: once, whatever the length.
     assert loop.flops == steps.flops + 16 * 16
-    assert loop.functions == steps.functions
+    # Written out, the value of the last step is not computed: nothing reads it.
+    assert loop.functions == steps.functions + 16 * 16
 
 
 def test_the_dearest_branch_counts():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.core.rules import LinearOperand, not_linear
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType
@@ -52,7 +52,8 @@ def cast_values(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]
             return value != 0
         if kind == "c" and dtype not in dtypes.COMPLEX:
             value, kind = value.real, "f"
-        if kind not in "fV" or dtype not in dtypes.INTEGER:
+        as_numpy = config.settings().dtype_rule == "jax"  # JAX leaves it to NumPy
+        if kind not in "fV" or dtype not in dtypes.INTEGER or as_numpy:
             return value.astype(dtype)
         info = np.iinfo(dtype)
         whole = np.trunc(value.astype(np.float64))

@@ -28,6 +28,11 @@ __all__ = [
 ]  # fmt: skip
 
 
+# Metadata of a maximum or minimum: where an element is NaN, something else that the program computes
+# is, so that the compiler may lose this one (see `runtime/stablehlo/cpu_faults.py`).
+NAN_ELSEWHERE = "weft_nan_elsewhere"
+
+
 class Scope(NamedTuple):
     """What stands around a line: names, joined by slashes; whether it runs in a derivative's
     backward pass; names and values for the compiler (see `weft.experimental.xla_metadata`).

@@ -26,7 +26,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, full
 from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import dot_general
-from weft.ops.reductions.reduce import reduce_max
+from weft.ops.reductions.reduce import largest_below_sum
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 
 __all__ = ["dot_product_attention"]
@@ -84,7 +84,7 @@ def _weights(logits: Any, allowed: Any, *, never_empty: bool) -> tuple[Any, Any,
     outer = tuple(range(4))
     if allowed is not None:
         logits = select(allowed, logits, full(shape, -math.inf, dtype))
-    largest = stop_gradient(reduce_max(logits, (4,)))
+    largest = largest_below_sum(logits, (4,))
     if not never_empty:
         largest = max_(largest, dtype.type(dtypes.finfo(dtype).min))
     weights = exp(sub(logits, broadcast_in_dim(largest, shape, outer)))

@@ -44,7 +44,7 @@ from weft.ops.elementwise.flat import flat_log
 from weft.ops.elementwise.powers import rsqrt
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota
-from weft.ops.reductions.reduce import reduce_max
+from weft.ops.reductions.reduce import largest_below_sum
 from weft.ops.structural.narrow import SUMMED_IN_FLOAT32, accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
 from weft.typing import ArrayLike
@@ -86,7 +86,7 @@ def _mask(operation: str, where: Any, shape: tuple[int, ...]) -> list[Any]:
 def _shift(x: Any, axes: tuple[int, ...]) -> Any:
     """The largest element along axes, constant to derivatives; 0 where it is not finite."""
     size = real(x) if type_of(x).dtype in dtypes.COMPLEX else x
-    largest = stop_gradient(reduce_max(size, axes))
+    largest = largest_below_sum(size, axes)
     return select(rounding.is_finite(largest), largest, filled(0, largest))
 
 
@@ -104,7 +104,7 @@ def _exponentials(x: Any, mask: Sequence[Any], axes: tuple[int, ...]) -> tuple[A
     no element counts."""
     if mask:
         x = select(mask[0], x, filled(-math.inf, x))
-    largest = stop_gradient(reduce_max(x, axes))
+    largest = largest_below_sum(x, axes)
     if mask:
         largest, nothing = _or_zero(largest)
     shifted = lax.sub(x, expanded(largest, type_of(x).shape, axes))

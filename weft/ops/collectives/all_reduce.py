@@ -385,43 +385,8 @@ def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
     return jvp
 
 
-def negative_turned(bits: Any, shape: Any, dtype: Any) -> Any:
-    """The bits of numbers as integers in their order, and back: negative ones the other way."""
-    size = stablehlo.full(np.iinfo(dtype).max, shape, dtype)
-    turned = stablehlo.xor(bits, size)
-    negative = stablehlo.compare(bits, stablehlo.full(0, shape, dtype), "LT")
-    return stablehlo.select(negative, turned, bits)
-
-
-def extremum_lower(combine: str, nan: float) -> Callable[..., Any]:
-    """The lowering of pmax and pmin: an all-reduce of integers that are ordered as the numbers are.
-
-    XLA's all-reduce of floating-point numbers on a CPU keeps the number of two of which one is NaN.
-    `nan` is the NaN that stands for all: the integer of the positive one is above those of all
-    numbers, that of the negative one below.
-    """
-    reduced = reducing_lower(combine)
-
-    def lower(context: Any, x: Any, **params: Any) -> Any:
-        type = context.in_types[0]
-        if type.dtype.kind in "iub":
-            return reduced(context, x, **params)
-        dtype = np.dtype(np.float64 if type.dtype.itemsize == 8 else np.float32)
-        if type.dtype != dtype:
-            x = stablehlo.convert(x, dtype)
-        canonical = stablehlo.full(np.copysign(dtype.type(np.nan), nan), type.shape, dtype)
-        x = stablehlo.select(stablehlo.compare(x, x, "NE"), canonical, x)
-        bits = np.dtype(f"i{dtype.itemsize}")
-        key = negative_turned(stablehlo.bitcast_convert(x, bits), type.shape, bits)
-        out = negative_turned(reduced(context, key, **params), type.shape, bits)
-        out = stablehlo.bitcast_convert(out, dtype)
-        return out if type.dtype == dtype else stablehlo.convert(out, type.dtype)
-
-    return lower
-
-
 def _declare_extremum(
-    name: str, reduce: Callable[[Any, Sequence[int]], Any], combine: str, nan: float
+    name: str, reduce: Callable[[Any, Sequence[int]], Any], combine: str
 ) -> Primitive:
     made = Primitive(name)
     return primitive(
@@ -429,12 +394,12 @@ def _declare_extremum(
         type_rule=reducing_type(name, dtypes.ORDERED),
         jvp=extremum_jvp(made),
         vmap=reducing_vmap(made, reduce),
-        lower=extremum_lower(combine, nan),
+        lower=reducing_lower(combine),
     )
 
 
-pmax_p = _declare_extremum("pmax", reduce_max, "stablehlo.maximum", 1.0)
-pmin_p = _declare_extremum("pmin", reduce_min, "stablehlo.minimum", -1.0)
+pmax_p = _declare_extremum("pmax", reduce_max, "stablehlo.maximum")
+pmin_p = _declare_extremum("pmin", reduce_min, "stablehlo.minimum")
 
 
 def axis_index(axis_name: Any) -> Array:

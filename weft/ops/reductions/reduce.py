@@ -17,12 +17,13 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.arrays.conversion import unchanged
+from weft.base import source as sources
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.ops.declare import emit_reduction, primitive, result_type
 from weft.ops.elementwise.arithmetic import add, div, eq, mul
-from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.families import refused_dtype
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import pad, slice_in_dim
@@ -186,6 +187,14 @@ def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
     Array([1, 0], dtype=int32)
     """
     return bind_axes(reduce_min_p, operand, axes)
+
+
+def largest_below_sum(x: Any, axes: Sequence[int]) -> Any:
+    """The maximum, constant to derivatives, to subtract before exponentials that are summed along
+    the same axes. Where an element is NaN that sum is NaN, whatever the maximum is: so it need not
+    keep NaN, and the compiler may use its fastest loop."""
+    with sources.with_metadata(((sources.NAN_ELSEWHERE, "true"),)):
+        return stop_gradient(reduce_max(x, axes))
 
 
 def restore_axes(reduced: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.source import NAN_ELSEWHERE
 from weft.runtime.jaxlib.native import version
 from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.elementwise import (
@@ -122,6 +123,8 @@ def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend
             (x, _compared) for x in named(*_EXTREMA) if prod(_shape(x)) > 1 and _of_floats(x)
         ]
     for reduction in reductions:
+        if _may_lose_nan(reduction):
+            continue
         if _body(reduction) in _EXTREMA:
             alone = partitions == 1 and not _suits_library(reduction)
             faults.append((reduction, _as_bits if alone else _beside_signs))
@@ -143,6 +146,13 @@ def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend
 
 
 # ---- looking at operations -----------------------------------------------------------------------
+
+
+def _may_lose_nan(operation: ir.Operation) -> bool:
+    """Whether the program says that a NaN comes out elsewhere."""
+    name = "mhlo.frontend_attributes"
+    there = operation.attributes[name] if name in operation.attributes else ()
+    return any(own.name == NAN_ELSEWHERE for own in there)
 
 
 def _is_float(value: ir.Value) -> bool:
