@@ -23,8 +23,8 @@ COMBINED = re.compile(r"= \([^=]*\) all-reduce\(")
 
 
 def dtype_in_hlo(row):
-    """Complex numbers are summed as pairs of real ones: that is how weft writes them for XLA. Maxima
-    and minima are of integers in the order of the numbers, as XLA's own drop NaN."""
+    """Complex numbers are summed as pairs of real ones: that is how weft writes them for XLA.
+    Maxima and minima are of integers in the order of the numbers, as XLA's own drop NaN."""
     if row.dtype.kind == "f" and row.operation in ("pmax", "pmin"):
         return f"int{8 * row.dtype.itemsize}"
     if row.dtype.kind == "c" and row.kind in ("all_reduce", "reduce_scatter"):

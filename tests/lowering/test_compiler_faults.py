@@ -115,6 +115,20 @@ def faults() -> list[Fault]:
             20 * wide.sum(0),
             (0, 12),
         ),
+        Fault(
+            "sum of a small tile",
+            lambda x: (jnp.tile(x, (20, 1)) * 2).sum(0),
+            (wide[:, :20003],),
+            40 * wide[:, :20003].sum(0),
+            (0, 12),
+        ),
+        Fault(
+            "sum of repeated rows",
+            lambda x: jnp.broadcast_to(x[None], (20, *x.shape)).sum((0, 1)),
+            (wide[:, :20003],),
+            20 * wide[:, :20003].sum(0),
+            (0, 12),
+        ),
         # An update in place reads what it has written.
         Fault(
             "stack of frames",
@@ -170,8 +184,10 @@ def is_right(fault: Fault, found: Any) -> bool:
 
 @named
 def test_what_is_compiled_is_right(fault: Fault) -> None:
+    f = weft.jit(fault.program)
     with weft.enable_x64():
-        assert is_right(fault, weft.jit(fault.program)(*fault.operands))
+        # Some faults are races of threads, which not every call loses.
+        assert all(is_right(fault, f(*fault.operands)) for _ in range(5))
 
 
 @named
@@ -179,8 +195,9 @@ def test_fault_is_where_it_is_recorded(fault: Fault, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(pjrt_executable, "mended", lambda module, partitions: module)
     weft.clear_caches()
     try:
+        f = weft.jit(lambda *operands: fault.program(*operands))
         with weft.enable_x64():
-            raw = weft.jit(lambda *operands: fault.program(*operands))(*fault.operands)
+            right = all(is_right(fault, f(*fault.operands)) for _ in range(40))
     finally:
         weft.clear_caches()
     recorded = fault.until is None or version < fault.until
@@ -190,7 +207,7 @@ def test_fault_is_where_it_is_recorded(fault: Fault, monkeypatch: pytest.MonkeyP
         )
     else:
         message = f"jaxlib {version} compiles {fault.name!r} wrongly again"
-    assert is_right(fault, raw) is not recorded, message
+    assert right is not recorded, message
 
 
 SEVEN_DIMENSIONS = """

@@ -28,8 +28,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-# Metadata of a maximum or minimum: where an element is NaN, something else that the program computes
-# is, so that the compiler may lose this one (see `runtime/stablehlo/cpu_faults.py`).
+# Metadata of a maximum or minimum: where an element is NaN, something else that the program
+# computes is, so that the compiler may lose this one (see `runtime/stablehlo/cpu_faults.py`).
 NAN_ELSEWHERE = "weft_nan_elsewhere"
 
 

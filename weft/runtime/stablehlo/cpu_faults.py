@@ -314,11 +314,13 @@ def _ordered(x: ir.Value) -> ir.Value:
 
 def _is_sum_at_risk(reduction: ir.Operation) -> bool:
     """Whether a sum may be fused with what the library repeats or multiplies wrongly: from the
-    second 128 KiB of the result on, and where there are seven dimensions."""
+    second 128 KiB of the result on, and where there are seven dimensions. Where repeated values are
+    summed along several dimensions, or after a change of their shape as in a tile, threads race at
+    smaller sizes too."""
     x = reduction.operands[0]
     size = prod(_shape(reduction)) * dtype_of(x.type.element_type).itemsize
     if size <= 131072 and len(x.type.shape) < 7:
-        return False
+        return size >= 4096 and _sums_repeated(x, len(reduction.attributes["dimensions"]))
     for value in _above(x, lambda name: name in _ELEMENTWISE):
         if value is None or _may_be_anything(value):
             return True
@@ -333,6 +335,21 @@ def _is_sum_at_risk(reduction: ir.Operation) -> bool:
         if not number and _name(owner) not in _WITH_BUFFER - {"dot_general"}:
             return True
     return len(x.type.shape) >= 7
+
+
+def _sums_repeated(x: ir.Value, count: int) -> bool:
+    """Whether a value that is summed along `count` dimensions is computed from a repeated one,
+    along several or by a change of its shape."""
+    for value in _above(x, lambda name: name in _ELEMENTWISE | _RESHAPES):
+        if value is None:
+            return True
+        owner = value.owner
+        if isinstance(owner, ir.Block) or _name(owner) != "broadcast_in_dim":
+            continue
+        number = prod(owner.operands[0].type.shape) == 1
+        if not number and (count > 1 or any(_name(use.owner) == "reshape" for use in value.uses)):
+            return True
+    return False
 
 
 def _apart(reduction: ir.Operation) -> ir.Value:
