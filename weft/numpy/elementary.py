@@ -392,7 +392,8 @@ def _sine_of_pi(x: Any) -> Any:
     nearest = stop_gradient(round(part, RoundingMethod.TO_NEAREST_EVEN))
     half = lax.mul(nearest, constant(0.5, nearest))
     odd = lax.ne(half, floor(half))
-    distance = lax.sub(x, convert_element_type(nearest, type_of(x).dtype))
+    of = type_of(x)
+    distance = lax.sub(x, convert_element_type(nearest, of.dtype, of.weak_type))
     sine = lax.sin(lax.mul(distance, constant(math.pi, x)))
     return select(odd, lax.neg(sine), sine)
 
