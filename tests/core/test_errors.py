@@ -292,7 +292,7 @@ PLAIN = {
     "custom_derivatives/pullback.py", "custom_derivatives/custom_vjp_rules.py",
     "core/array_value.py",
     "core/jaxpr.py", "core/shape_struct.py", "core/trace.py", "distributed/messages.py",
-    "export/container.py",
+    "export/container.py", "export/serialized_sizes.py",
     "analysis/picture_forms.py",
     "experimental/checkify/failures.py", "experimental/sparse/base.py", "refs/reference.py",
     "refs/views.py",
