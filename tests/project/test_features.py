@@ -22,7 +22,7 @@ ROWS = [
     *(f"F{i}" for i in range(1, 6)),
     *("F5b", "F5c", "F5d", "F5e", "F5f", "F6", "F7", "F7c", "F7b", "F7a"),
     *("F8", "F8a"),
-    *(f"F{i}" for i in range(9, 19)),
+    *(f"F{i}" for i in range(9, 26)),
 ]
 
 

@@ -20,7 +20,6 @@ import contextlib
 import contextvars
 import functools
 import itertools
-import struct
 import threading
 import types
 import weakref
@@ -30,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from weft import config
+from weft.base.exact_keys import exact_key
 from weft.base.program_caches import holds_programs
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from weft.core.rules import AxisData
@@ -45,7 +45,6 @@ _lines = contextvars.ContextVar("weft_lines_kept", default=False)
 _ATOMS = frozenset({str, int, bool, bytes, type(None), *map(type, map(np.dtype, "?bBhHiIlLfdFD"))})
 # Classes whose objects compute the same where these parts of them do.
 _contents: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
-_bits = struct.Struct("d").pack
 
 
 def register_content(cls: type, parts: Callable[[Any], tuple[Any, ...]]) -> None:
@@ -124,10 +123,8 @@ def _content(value: Any) -> Any:
         return cls, value
     if cls is tuple:
         return (cls, *map(_content, value))
-    if cls is float:
-        return cls, _bits(value)
-    if cls is complex:
-        return cls, _bits(value.real), _bits(value.imag)
+    if cls is float or cls is complex or isinstance(value, np.generic):
+        return exact_key(value)
     if cls is Jaxpr:
         return cls, number_of(value)
     if cls is ClosedJaxpr:
@@ -142,8 +139,6 @@ def _content(value: Any) -> Any:
         return cls, id(value.__self__), id(value.__func__)
     if cls in _contents:
         return (id(cls), *map(_content, _contents[cls](value)))
-    if isinstance(value, np.generic):
-        return cls, value.dtype, value.tobytes()
     if isinstance(value, np.dtype):
         return cls, value
     if isinstance(value, tuple) and hasattr(cls, "_fields"):
