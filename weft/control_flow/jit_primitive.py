@@ -18,6 +18,7 @@ from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
 from weft.core.rules import Hoisted, Params
+from weft.core.shared_jaxprs import program_alone
 from weft.interpreters.hoist import hoist_program
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.lowering.executables import (
@@ -64,6 +65,7 @@ def placed_program(
     """Returns the executable of a jaxpr, cached; `how` has the further arguments of
     `compile_program`, by name. It is compiled from `lowered`, if given, which was lowered with
     these arguments."""
+    jaxpr = program_alone(jaxpr)
     effort = config.settings().of_operations
     # What is empty or None is the default.
     said = sorted(pair for pair in how.items() if pair[1])

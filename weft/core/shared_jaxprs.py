@@ -18,12 +18,15 @@ from __future__ import annotations
 import collections
 import contextlib
 import contextvars
+import dataclasses
 import functools
 import itertools
+import operator
+import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,13 +34,13 @@ import numpy as np
 from weft import config
 from weft.base.exact_keys import exact_key
 from weft.base.program_caches import holds_programs
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxprs_in, map_jaxprs
 from weft.core.rules import AxisData
 from weft.sharding.spec import PartitionSpec
 
 __all__ = [
     "SharedJaxprs", "content_of", "forget_programs_of", "lines_are_kept", "lines_kept",
-    "register_content", "shared", "structure_parts",
+    "program_alone", "register_content", "shared", "structure_parts",
 ]  # fmt: skip
 
 _lines = contextvars.ContextVar("weft_lines_kept", default=False)
@@ -81,7 +84,8 @@ def content_of(jaxpr: Jaxpr, lines: bool = False) -> tuple[Any, ...]:
     so that no item can be taken for one of the next list.
     """
     numbers: dict[Any, int] = {}
-    parts: list[Any] = [lines, jaxpr.num_consts, len(jaxpr.inputs)]
+    # Rules read settings when a derivative is taken, which is memoized on the shared jaxpr.
+    parts: list[Any] = [lines, config.settings(), jaxpr.num_consts, len(jaxpr.inputs)]
     add = parts.append
     for var in jaxpr.inputs:
         numbers[var] = len(numbers)
@@ -131,29 +135,76 @@ def _content(value: Any) -> Any:
         return (cls, number_of(value.jaxpr), *map(id, value.consts))
     if cls is frozenset:
         return cls, frozenset(map(_content, value))
-    if cls is np.ndarray:
-        return cls, value.dtype, value.shape, value.tobytes()
-    if cls is functools.partial:
+    if cls is functools.partial and not value.__dict__:
         return (cls, *map(_content, (value.func, value.args, *value.keywords.items())))
     if cls is types.MethodType:
-        return cls, id(value.__self__), id(value.__func__)
+        return _OF_A_CALL, id(value.__self__), id(value.__func__)
     if cls in _contents:
         return (id(cls), *map(_content, _contents[cls](value)))
     if isinstance(value, np.dtype):
         return cls, value
-    if isinstance(value, tuple) and hasattr(cls, "_fields"):
+    if isinstance(value, tuple) and hasattr(cls, "_fields") and _has_no_more(value, ()):
         return (id(cls), *map(_content, value))
-    if _is_its_fields(cls, value):
-        return (id(cls), *[_content(getattr(value, name)) for name in cls.__dataclass_fields__])
-    return "the object", id(value)
+    fields = _fields_alone(cls, value)
+    if fields is not None:
+        return (id(cls), *[_content(getattr(value, name)) for name in fields])
+    return (_OF_A_CALL if _may_close_over(value) else "the object"), id(value)
 
 
-def _is_its_fields(cls: Any, value: Any) -> bool:
-    """Whether an object is its fields: one of a frozen dataclass that compares by them."""
+# Marks what may keep values of the user's alive: a program that holds it is not held by the table.
+_OF_A_CALL = "the closure"
+
+
+def _may_close_over(value: Any) -> bool:
+    """Whether an object is a callable that does not live as long as its module."""
+    if not callable(value) or isinstance(value, type):
+        return False
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    return getattr(module, getattr(value, "__qualname__", ""), None) is not value
+
+
+def _is_marked(content: Any) -> bool:
+    return any(
+        x is _OF_A_CALL or (type(x) in (tuple, frozenset) and _is_marked(x)) for x in content
+    )
+
+
+def _holds_closures(jaxpr: Jaxpr, content: Any) -> bool:
+    found: bool = jaxpr.memoize(
+        _CLOSURES,
+        lambda: (
+            _is_marked(content)
+            or any(
+                shared(inner).memo.get(_CLOSURES, False)
+                for eqn in jaxpr.eqns
+                if eqn.params
+                for inner in jaxprs_in(eqn.params)
+            )
+        ),
+    )
+    return found
+
+
+def _fields_alone(cls: Any, value: Any) -> list[str] | None:
+    """The fields of an object that consists of them: one of a frozen dataclass that compares by
+    them."""
     own = vars(cls).get("__dataclass_params__")
     if own is None or not (own.frozen and own.eq):
-        return False
-    return set(getattr(value, "__dict__", ())) <= set(cls.__dataclass_fields__)
+        return None
+    names = [field.name for field in dataclasses.fields(cls)]
+    alone = _has_no_more(value, names) and all(hasattr(value, name) for name in names)
+    return names if alone else None
+
+
+def _has_no_more(value: Any, names: Sequence[str]) -> bool:
+    """Whether an object has no attributes of its own but these."""
+    slots = [slot for cls in type(value).__mro__ for slot in _slots(cls)]
+    return {*getattr(value, "__dict__", ()), *slots} <= {*names, "__dict__", "__weakref__"}
+
+
+def _slots(cls: type) -> Sequence[str]:
+    slots = vars(cls).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
 def structure_parts(structure: Any) -> tuple[Any, ...] | None:
@@ -200,7 +251,7 @@ class SharedJaxprs:
         content = content_of(jaxpr, lines)
         with self._lock:
             found = self._first.setdefault(content, jaxpr)
-            dropped = self._hold(found)
+            dropped = [] if _holds_closures(found, content) else self._hold(found)
         # Outside of the lock: it frees executables.
         dropped.clear()
         return found
@@ -239,6 +290,7 @@ class SharedJaxprs:
 _table = SharedJaxprs()
 _numbers = itertools.count(1)
 _FIRST, _NUMBER = "first of its content", "number of its content"
+_CLOSURES = "holds closures"
 
 
 def shared(jaxpr: Jaxpr) -> Jaxpr:
@@ -256,6 +308,30 @@ def shared(jaxpr: Jaxpr) -> Jaxpr:
     # No reference to itself, which only the collector would free.
     jaxpr.memo[_FIRST, lines] = True if found is jaxpr else found
     return found
+
+
+def program_alone(jaxpr: Jaxpr) -> Jaxpr:
+    """The first jaxpr that is the same to the compiler, which reads no rules."""
+    return shared(_without_rules(jaxpr))
+
+
+def _without_rules(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr as the compiler reads it, without the rules of custom derivatives: each run of a
+    user's rule may differ, and programs that differ in nothing else are one."""
+
+    def make() -> Jaxpr | bool:
+        eqns = []
+        for eqn in jaxpr.eqns:
+            params = map_jaxprs(_without_rules, eqn.params) if jaxprs_in(eqn.params) else eqn.params
+            if "rule" in params and jaxprs_in(params):
+                params = params | {"rule": None}
+            same = all(params[name] is value for name, value in eqn.params.items())
+            eqns.append(eqn if same else eqn.replace(params=params))
+        if all(map(operator.is_, eqns, jaxpr.eqns)):
+            return False  # no reference to itself, which only the collector would free
+        return Jaxpr(jaxpr.inputs, eqns, jaxpr.outputs, jaxpr.num_consts, jaxpr.name, jaxpr.effects)
+
+    return jaxpr.memoize("without rules", make) or jaxpr
 
 
 def number_of(jaxpr: Jaxpr) -> int:

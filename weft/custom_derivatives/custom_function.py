@@ -11,7 +11,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 import numpy as np
@@ -362,6 +362,14 @@ class CustomFunction(PositionalFunction[P, R]):
             raise not_an_array(self.kind, f"{self._what}: {where}", leaf, fix=fix) from None
 
 
+def _is_fixed(value: Any) -> bool:
+    """Whether an argument or rule stays what it is: a number or name, or a library's function that
+    closes over nothing."""
+    if type(value) is FunctionType:
+        return sources.is_internal(value.__code__.co_filename) and not value.__closure__
+    return value is None or type(value) in (bool, int, float, str)
+
+
 class Application:
     """One call of a function with custom derivatives under a transformation.
 
@@ -405,10 +413,11 @@ class Application:
         self.captured = (len(closed), len(passive), len(given)) if self.tracers else ()
 
     def content(self) -> tuple[Any, ...]:
-        """What an application computes depends on, for `shared`: functions that read traced values
-        are those of this application alone."""
-        if self.tracers:
-            return (self,)
+        """What an application computes depends on, for `shared`. A rule runs again for each
+        derivative, and a user's may read what has changed since: its application is like no other.
+        Those of the library read their arguments and settings."""
+        if self.tracers or not all(map(_is_fixed, self._objects)):
+            return (self.run,)
         out_types = None if self.out_types is None else tuple(self.out_types)
         trees = (self.in_tree, self.out_tree)
         return (

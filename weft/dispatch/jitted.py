@@ -293,11 +293,9 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         if call is None:
             with self._miss(static, in_tree, [x.type for x in arrays], signatures) as miss:
                 miss.runs = True
-                call = self._compile(static, arrays, in_tree)
+                call = self._compile(static, arrays, in_tree, key)
                 self._make_room()
                 self._calls[key] = call
-                if self._shares_calls:
-                    traces_of(self._function).calls[self._options, key] = call
             self._flatten = pytree.flatten
             self._learn(args, kwargs, given, call)
         return call.run(arrays)
@@ -366,7 +364,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         outs = jit_p.bind(*call.consts, jaxpr=call.jaxpr, name=self._name, donated=())
         return call.finish(outs)
 
-    def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> CompiledCall:
+    def _compile(self, static: Any, arrays: list[Array], in_tree: Any, key: Any) -> CompiledCall:
         self._shardings.argument_formats(self._name, static, in_tree)
         # Traced first: the error for a shape that cannot be split then names the argument.
         traced = self._traced(static, [x.type for x in arrays], in_tree)
@@ -374,9 +372,13 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         warn_of_rounded_inputs(f"jit of {self._name}", traced.jaxpr, given)
         warn_of_numbers(f"jit of {self._name}", traced.jaxpr)
         call = self._compiled(traced, static, arrays, in_tree)
-        rounded = rounded_inputs(traced.jaxpr).inputs.keys()
-        # A later call may pass other values.
-        return call.running_by(_watched(call, traced.jaxpr, self._name)) if rounded else call
+        if rounded_inputs(traced.jaxpr).inputs.keys():
+            # A later call may pass other values.
+            call = call.running_by(_watched(call, traced.jaxpr, self._name))
+        # A call with references knows its `jit`, and so the function, which then would never die.
+        if self._shares_calls and not has_references([*traced.consts, *arrays]):
+            traces_of(self._function).calls[self._options, key] = call
+        return call
 
     def _compiled(
         self, traced: TracedBody, static: Any, arrays: list[Array], in_tree: Any

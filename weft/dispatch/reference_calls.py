@@ -76,7 +76,10 @@ def _pure_body(
     rest = [i for i in range(count) if i not in own]
     order = [*rest, *own, *range(count, len(jaxpr.inputs))]
     inputs = [jaxpr.inputs[i] for i in order]
-    pure = Jaxpr(inputs, jaxpr.eqns, jaxpr.outputs, len(rest), jaxpr.name)
+    # The program alone belongs to the jaxpr: others with other values and trees share it.
+    pure = traced.jaxpr.memoize(
+        ("pure body", *own), lambda: Jaxpr(inputs, jaxpr.eqns, jaxpr.outputs, len(rest), jaxpr.name)
+    )
     places = [order.index(i) - len(rest) for i in found.written]
     out_tree = tree.treedef_tuple((traced.out_tree, tree.structure([0] * len(found.written))))
     consts = [traced.consts[i] for i in rest]
@@ -90,9 +93,7 @@ def reference_call(
 ) -> CompiledCall:
     """The compiled call of a jitted function that uses references, for such arguments."""
     found = discharge(traced.jaxpr)
-    body, closed, places, arguments = traced.jaxpr.memoize(
-        "reference call", lambda: _pure_body(traced, found)
-    )
+    body, closed, places, arguments = _pure_body(traced, found)
     operands = [*closed, *leaves]
     arrays = [contents(x) if type(x) is Ref else as_array(user_value(x)) for x in operands]
     program = _ReferenceSpecialization(_Pure(jitted, len(closed)), body, in_tree, arrays)

@@ -367,9 +367,14 @@ class Miss:
         if failed is not None:
             return
         cost = timing.spent().since(self._before)
-        if self.traced or cost.compiled or cost.loaded:
+        # What another `jit` has made is noted too: `max_traces` says what changed since.
+        made = self.traced or cost.compiled or cost.loaded
+        if made or self.runs:
             try:
-                self.report(cost)
+                if made:
+                    self.report(cost)
+                else:
+                    _remember((_identity(self.function), self.options), self.call(self))
             except RetracingWarning:  # Python's filters make it an error.
                 raise
             except Exception:  # noqa: BLE001 - reading a user's objects may fail in any way
