@@ -115,6 +115,7 @@ INSIDE = {
     "weft.core.types.check_unmasked": "`type_of` refuses masked arrays, also where it is not asked",
     "weft.base.exact_keys": "how weft's own caches tell static values apart",
     "weft.base.source.NAN_ELSEWHERE": "what weft's softmax tells the compiler",
+    "weft.base.source.is_internal": "`is_library_file` is public",
     "weft.base.source.with_metadata": "`set_xla_metadata` is public",
     "weft.core.rules.wide_cotangents": "which of weft's own rules take float32 for 16 bits",
     "weft.ops.structural.narrow": "how weft's own sums of 16-bit numbers are in float32",

@@ -65,7 +65,8 @@ def placed_program(
     """Returns the executable of a jaxpr, cached; `how` has the further arguments of
     `compile_program`, by name. It is compiled from `lowered`, if given, which was lowered with
     these arguments."""
-    jaxpr = program_alone(jaxpr)
+    if lowered is None:  # which has the lines of this very jaxpr
+        jaxpr = program_alone(jaxpr)
     effort = config.settings().of_operations
     # What is empty or None is the default.
     said = sorted(pair for pair in how.items() if pair[1])

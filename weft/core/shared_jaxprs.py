@@ -40,7 +40,7 @@ from weft.sharding.spec import PartitionSpec
 
 __all__ = [
     "SharedJaxprs", "content_of", "forget_programs_of", "lines_are_kept", "lines_kept",
-    "program_alone", "register_content", "shared", "structure_parts",
+    "program_alone", "register_content", "shared", "structure_parts", "with_rule",
 ]  # fmt: skip
 
 _lines = contextvars.ContextVar("weft_lines_kept", default=False)
@@ -48,6 +48,8 @@ _lines = contextvars.ContextVar("weft_lines_kept", default=False)
 _ATOMS = frozenset({str, int, bool, bytes, type(None), *map(type, map(np.dtype, "?bBhHiIlLfdFD"))})
 # Classes whose objects compute the same where these parts of them do.
 _contents: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+# Primitives whose parameter `rule` is for transformations alone: the compiler does not read it.
+with_rule: set[Any] = set()
 
 
 def register_content(cls: type, parts: Callable[[Any], tuple[Any, ...]]) -> None:
@@ -323,7 +325,7 @@ def _without_rules(jaxpr: Jaxpr) -> Jaxpr:
         eqns = []
         for eqn in jaxpr.eqns:
             params = map_jaxprs(_without_rules, eqn.params) if jaxprs_in(eqn.params) else eqn.params
-            if "rule" in params and jaxprs_in(params):
+            if eqn.primitive in with_rule:
                 params = params | {"rule": None}
             same = all(params[name] is value for name, value in eqn.params.items())
             eqns.append(eqn if same else eqn.replace(params=params))
@@ -331,7 +333,8 @@ def _without_rules(jaxpr: Jaxpr) -> Jaxpr:
             return False  # no reference to itself, which only the collector would free
         return Jaxpr(jaxpr.inputs, eqns, jaxpr.outputs, jaxpr.num_consts, jaxpr.name, jaxpr.effects)
 
-    return jaxpr.memoize("without rules", make) or jaxpr
+    found = jaxpr.memoize("without rules", make)
+    return found if isinstance(found, Jaxpr) else jaxpr
 
 
 def number_of(jaxpr: Jaxpr) -> int:
@@ -341,6 +344,6 @@ def number_of(jaxpr: Jaxpr) -> int:
 
 def forget_programs_of(jaxpr: Jaxpr) -> None:
     """Drops what is memoized on a jaxpr and on the first one of its content."""
-    for one in (jaxpr, shared(jaxpr)):
+    for one in (jaxpr, shared(jaxpr), program_alone(jaxpr)):
         _table.let_go(one)
         one.memo = {key: x for key, x in one.memo.items() if key == _NUMBER or key[0] == _FIRST}

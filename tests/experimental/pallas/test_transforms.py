@@ -234,6 +234,7 @@ def test_kernels_described_anew_are_compiled_once(monkeypatch):
         out = S((16,), F32)
         return call(kernel, out, grid=2, in_specs=[blocks()], out_specs=blocks())(V)
 
+    weft.clear_caches()
     run(1)
     compiled = counted_compilations(monkeypatch)
     for _ in range(2):
