@@ -21,7 +21,7 @@ from weft.control_flow.loops import typed_leaves
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Values
-from weft.core.shared_jaxprs import with_rule
+from weft.core.shared_jaxprs import emits_jaxprs, with_rule
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_function import (
     P,
@@ -305,6 +305,7 @@ class TransposedRule(BatchRule):
 
 custom_vmap_p = Primitive("custom_vmap", multiple_results=True, memoise=False)
 with_rule.add(custom_vmap_p)
+emits_jaxprs.add(custom_vmap_p)
 
 
 def has_tangent(of: ArrayType) -> bool:

@@ -19,7 +19,7 @@ from weft.base import source as sources
 from weft.core.jaxpr import Jaxpr, Var, eval_jaxpr, jaxprs_in, map_jaxprs
 from weft.core.primitive import Primitive
 from weft.core.rules import Params, Types
-from weft.core.shared_jaxprs import program_alone, shared
+from weft.core.shared_jaxprs import emits_jaxprs, program_alone, shared
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftTypeError
 from weft.interpreters.function_results import check_results, leaf_paths
@@ -207,7 +207,8 @@ def run_compiled(
 
 def run_as_one(primitive: Primitive, brief: bool, *args: Any, **params: Any) -> list[Any]:
     """The evaluation rule, given the first two arguments, of a primitive that holds jaxprs."""
-    params = map_jaxprs(program_alone, params)
+    if primitive in emits_jaxprs:
+        params = map_jaxprs(program_alone, params)
     return run_compiled(primitive, args, params, jaxprs_in(params)[-1], brief)
 
 

@@ -38,6 +38,7 @@ from weft.core.jaxpr import (
     map_jaxprs,
 )
 from weft.core.rules import Derived, Values
+from weft.core.shared_jaxprs import emits_jaxprs
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.dce import dce_equations, dce_jaxpr, without_debug_effects
@@ -61,6 +62,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 remat_p = ProgramPrimitive("checkpoint")
+emits_jaxprs.add(remat_p)
 
 
 def checkpoint(

@@ -44,6 +44,7 @@ from weft.core.rules import (
     Retyped,
     Values,
 )
+from weft.core.shared_jaxprs import emits_jaxprs
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, TreeError, WeftTypeError, WeftValueError, api_boundary
@@ -290,6 +291,7 @@ def _share_consts(traced: Sequence[TracedBody]) -> tuple[Branches, list[Any]]:
 
 
 cond_p = ProgramPrimitive("cond")
+emits_jaxprs.add(cond_p)
 
 
 def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:

@@ -18,7 +18,7 @@ from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
 from weft.core.rules import Hoisted, Params
-from weft.core.shared_jaxprs import program_alone
+from weft.core.shared_jaxprs import emits_jaxprs, program_alone
 from weft.interpreters.hoist import hoist_program
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.lowering.executables import (
@@ -36,6 +36,7 @@ from weft.lowering.result_layouts import operand_formats
 __all__ = ["eager_program", "jit_p", "jit_program", "placed_program"]
 
 jit_p = ProgramPrimitive("jit")
+emits_jaxprs.add(jit_p)
 jit_p.neutral = {"inline": False, "keep_unused": False, "compiler_options_kvs": ()}
 
 

@@ -38,6 +38,7 @@ from weft.core.check import checked, operands_do_not_fit
 from weft.core.inner_programs import InnerProgram, InnerPrograms
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Steps, Var, eval_jaxpr
 from weft.core.rules import AxisData, Derived, Dims, Hoisted, Mapped, Params, Retyped, Values
+from weft.core.shared_jaxprs import emits_jaxprs
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
 from weft.interpreters.dce import dce_jaxpr
@@ -70,6 +71,7 @@ from weft.runtime import stablehlo
 __all__ = ["bind_scan", "scan_p"]
 
 scan_p = ProgramPrimitive("scan")
+emits_jaxprs.add(scan_p)
 
 
 def bind_scan(jaxpr: Jaxpr, loop: Loop, consts: Values, carry: Values, xs: Values) -> list[Any]:

@@ -48,6 +48,7 @@ from weft.core.rules import (
     Retyped,
     Values,
 )
+from weft.core.shared_jaxprs import emits_jaxprs
 from weft.core.types import ArrayType, type_of
 from weft.errors import (
     Fix,
@@ -82,6 +83,7 @@ __all__ = ["run_while_loop", "while_loop", "while_p"]
 Carry = TypeVar("Carry")
 
 while_p = ProgramPrimitive("while")
+emits_jaxprs.add(while_p)
 
 
 # Carried numbers become arrays; the type of any other carry is that of the functions.

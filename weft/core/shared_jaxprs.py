@@ -40,7 +40,7 @@ from weft.sharding.spec import PartitionSpec
 
 __all__ = [
     "SharedJaxprs", "content_of", "forget_programs_of", "lines_are_kept", "lines_kept",
-    "program_alone", "register_content", "shared", "structure_parts", "with_rule",
+    "emits_jaxprs", "program_alone", "register_content", "shared", "structure_parts", "with_rule",
 ]  # fmt: skip
 
 _lines = contextvars.ContextVar("weft_lines_kept", default=False)
@@ -50,6 +50,9 @@ _ATOMS = frozenset({str, int, bool, bytes, type(None), *map(type, map(np.dtype, 
 _contents: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 # Primitives whose parameter `rule` is for transformations alone: the compiler does not read it.
 with_rule: set[Any] = set()
+# Primitives whose lowering emits the jaxprs that they hold as they are. That of a `shard_map` on a
+# simulated mesh is not among them: it maps its jaxpr, by the rules inside.
+emits_jaxprs: set[Any] = set()
 
 
 def register_content(cls: type, parts: Callable[[Any], tuple[Any, ...]]) -> None:
@@ -324,7 +327,9 @@ def _without_rules(jaxpr: Jaxpr) -> Jaxpr:
     def make() -> Jaxpr | bool:
         eqns = []
         for eqn in jaxpr.eqns:
-            params = map_jaxprs(_without_rules, eqn.params) if jaxprs_in(eqn.params) else eqn.params
+            params = eqn.params
+            if eqn.primitive in emits_jaxprs:
+                params = map_jaxprs(_without_rules, params)
             if eqn.primitive in with_rule:
                 params = params | {"rule": None}
             same = all(params[name] is value for name, value in eqn.params.items())

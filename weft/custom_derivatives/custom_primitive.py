@@ -21,7 +21,7 @@ from weft.core import axes, rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Values, Zero
-from weft.core.shared_jaxprs import register_content, with_rule
+from weft.core.shared_jaxprs import emits_jaxprs, register_content, with_rule
 from weft.core.types import ArrayType, type_of
 from weft.errors import ConcretizationError, Fix, WeftTypeError
 from weft.interpreters.jvp import jvp_flat
@@ -322,6 +322,7 @@ def custom_primitive(name: str) -> Primitive:
     """A primitive whose applications have a rule of their own (see `Rule`)."""
     made = Primitive(name, multiple_results=True, memoise=False)
     with_rule.add(made)
+    emits_jaxprs.add(made)
     rules.stage.register(made, functools.partial(custom_stage, made))
     holds_one_jaxpr(
         OneJaxpr(made, lambda params: f"custom derivative of {params['name']}"),

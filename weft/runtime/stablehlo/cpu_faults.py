@@ -319,7 +319,8 @@ def _is_sum_at_risk(reduction: ir.Operation) -> bool:
     threads race at smaller sizes too. Values repeated by a broadcast alone are summed rightly along
     one dimension: 1,680 random sums of 200 to 900 rows were."""
     x = reduction.operands[0]
-    count = len(reduction.attributes["dimensions"])
+    window = reduction.name != "stablehlo.reduce"
+    count = len(reduction.attributes["window_dimensions" if window else "dimensions"])
     size = prod(_shape(reduction)) * dtype_of(x.type.element_type).itemsize
     if size <= 131072 and len(x.type.shape) < 7:
         return size >= 4096 and _sums_repeated(x, count)
