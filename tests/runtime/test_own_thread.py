@@ -227,7 +227,7 @@ while True:
         break
     except Interrupt:
         interrupts, delay = interrupts + 1, 1.3 * delay
-assert interrupts > 1
+assert interrupts
 x = np.arange(3.0)
 z = 0.01 * x
 erf_inv = np.sqrt(np.pi) / 2 * (z + np.pi / 12 * z**3)  # its series
