@@ -137,6 +137,9 @@ import weft, weft.numpy as jnp
 from weft.runtime.jaxlib import own_thread
 from weft.runtime.backends import process_end
 
+# Ignored in what a shell runs in the background, and in all that this starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def interrupt(times):
     for _ in range(times):
         while not own_thread._running:
@@ -168,7 +171,7 @@ programs = [lowered(number) for number in range(5)]
 with weft.config.override(cache_dir=sys.argv[1]):
     threading.Thread(target=interrupt, args=(5,), daemon=True).start()
     interrupted = sum(bool(compile(program)) for program in programs)
-    assert interrupted >= 3, interrupted  # on a busy machine a timer may come late
+    assert interrupted == 5, interrupted
     own_thread.wait_for_threads()
     kept = weft.debug.program_cache_info()
     assert kept.entries == 5, kept
