@@ -133,15 +133,13 @@ def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend
     for found in named("stablehlo.all_reduce"):
         if len(found.results) == 1 and _of_floats(found) and _body(found) in _EXTREMA:
             faults.append((found, _as_ordered_integers))
-    update = _by_selection if version < _REPAIRED else _behind_barrier
+    update = _by_selection if version < _REPAIRED else _with_block_before
     faults += [(x, update) for x in named("stablehlo.dynamic_update_slice") if _overwrites(x)]
     if version < _REPAIRED:
         slices = [*named("stablehlo.dynamic_slice"), *named("stablehlo.gather")]
         if any(map(_slices_a_slice, slices)):
             faults += [(x, _with_start_inside) for x in slices]
-    if version < _REPAIRED:
-        seen = (x for x in named(*_EXPONENTIALS) if _sees_nan(x))
-        faults += [(x, _keeping_nan) for x in seen]
+        faults += [(x, _keeping_nan) for x in named(*_EXPONENTIALS) if _sees_nan(x)]
     return faults
 
 
@@ -251,15 +249,15 @@ def _beside_signs(reduction: ir.Operation) -> ir.Value:
     else:
         region = ([reduction.operands[1].type] * 2, lambda pair: [add(*pair)])
         operands = (sign(x), constant(0, (), kind))
-        attributes = {name: reduction.attributes[name] for name in _attributes(reduction)}
         types = [result.type for result in reduction.results]
-        total = op("stablehlo.reduce_window", operands, types, attributes, [region])[0]
+        total = op("stablehlo.reduce_window", operands, types, _attributes(reduction), [region])[0]
     nan = constant(np.nan, _shape(reduction), kind)
     return select(compare(total, total, "NE"), nan, found.results[0])
 
 
-def _attributes(operation: ir.Operation) -> list[str]:
-    return [getattr(entry, "name", entry) for entry in operation.attributes]
+def _attributes(operation: ir.Operation) -> dict[str, ir.Attribute]:
+    names = [getattr(entry, "name", entry) for entry in operation.attributes]
+    return {name: operation.attributes[name] for name in names}
 
 
 def _as_bits(reduction: ir.Operation) -> ir.Value:
@@ -276,9 +274,9 @@ def _as_bits(reduction: ir.Operation) -> ir.Value:
 
     operands = [bitcast_convert(x, bits), bitcast_convert(init, bits)]
     type = ranked(_shape(reduction), operands[0].type.element_type)
-    attributes = {name: reduction.attributes[name] for name in _attributes(reduction)}
     region = ([operands[1].type] * 2, combine)
-    return bitcast_convert(op(reduction.name, operands, [type], attributes, [region])[0], kind)
+    out = op(reduction.name, operands, [type], _attributes(reduction), [region])[0]
+    return bitcast_convert(out, kind)
 
 
 def _as_ordered_integers(reduction: ir.Operation) -> ir.Value:
@@ -294,10 +292,9 @@ def _as_ordered_integers(reduction: ir.Operation) -> ir.Value:
     last = limits.max if name == "stablehlo.maximum" else limits.min
     nan = constant(last, x.type.shape, bits)
     keys = select(compare(x, x, "NE"), nan, _ordered(bitcast_convert(x, bits)))
-    attributes = {name: reduction.attributes[name] for name in _attributes(reduction)}
     scalar = constant(0, (), bits).type
     region = ([scalar] * 2, lambda pair: [op1(name, pair, scalar)])
-    out = op("stablehlo.all_reduce", [keys], [keys.type], attributes, [region])[0]
+    out = op("stablehlo.all_reduce", [keys], [keys.type], _attributes(reduction), [region])[0]
     return convert(bitcast_convert(_ordered(out), wide), kind)
 
 
@@ -356,15 +353,22 @@ def _sums_repeated(x: ir.Value, count: int) -> bool:
 
 def _apart(reduction: ir.Operation) -> ir.Value:
     """With an operand that is not fused."""
-    x, init = reduction.operands
+    x = reduction.operands[0]
     kind = dtype_of(x.type.element_type)
-    bits = bitcast_convert(x, _INTEGERS[kind.itemsize])
-    found = reduction.clone()
-    found.operands[0] = bitcast_convert(
-        op1("stablehlo.optimization_barrier", (bits,), bits.type), kind
-    )
-    found.move_before(reduction)
-    return found.results[0]
+    bits = _behind_barrier(bitcast_convert(x, _INTEGERS[kind.itemsize]))
+    return _with_operands(reduction, {0: bitcast_convert(bits, kind)})
+
+
+def _behind_barrier(x: ir.Value) -> ir.Value:
+    return op1("stablehlo.optimization_barrier", (x,), x.type)
+
+
+def _with_operands(operation: ir.Operation, operands: dict[int, ir.Value]) -> ir.Value:
+    """The result of an operation that has these operands in place of its own."""
+    made = operation.clone()
+    for position, value in operands.items():
+        made.operands[position] = value
+    return made.results[0]
 
 
 # ---- updates and slices --------------------------------------------------------------------------
@@ -436,13 +440,9 @@ def _by_selection(update: ir.Operation) -> ir.Value:
     return select(where, placed, operand)
 
 
-def _behind_barrier(update: ir.Operation) -> ir.Value:
+def _with_block_before(update: ir.Operation) -> ir.Value:
     """With a block that is computed before."""
-    found = update.clone()
-    block = update.operands[1]
-    found.operands[1] = op1("stablehlo.optimization_barrier", (block,), block.type)
-    found.move_before(update)
-    return found.results[0]
+    return _with_operands(update, {1: _behind_barrier(update.operands[1])})
 
 
 def _slices_a_slice(found: ir.Operation) -> bool:
@@ -457,20 +457,19 @@ def _slices_a_slice(found: ir.Operation) -> bool:
 
 def _with_start_inside(found: ir.Operation) -> ir.Value:
     """With a start at which the block is inside: the compiler adds starts before it clamps them."""
-    made = found.clone()
     lengths = found.operands[0].type.shape
     last = [n - size for n, size in zip(lengths, found.attributes["slice_sizes"], strict=True)]
+    inside: dict[int, ir.Value] = {}
     if _name(found) == "dynamic_slice":
         for axis, (start, limit) in enumerate(zip(list(found.operands)[1:], last, strict=True)):
             number = known_integer(start)
             if number is None or not 0 <= number <= limit:
-                made.operands[axis + 1] = _clamped(start, [limit])
+                inside[axis + 1] = _clamped(start, [limit])
     else:
         numbers = hlo.GatherDimensionNumbers(found.attributes["dimension_numbers"])
         limits = [last[axis] for axis in numbers.start_index_map]
-        made.operands[1] = _clamped(found.operands[1], limits, numbers.index_vector_dim)
-    made.move_before(found)
-    return made.results[0]
+        inside[1] = _clamped(found.operands[1], limits, numbers.index_vector_dim)
+    return _with_operands(found, inside)
 
 
 def _clamped(index: ir.Value, limits: list[int], axis: int = 0) -> ir.Value:
@@ -537,8 +536,7 @@ def _from_rounded(difference: ir.Operation) -> ir.Value:
     reduction, repeated = below
     value = reduction.results[0]
     for one in reversed(repeated):
-        attributes = {name: one.attributes[name] for name in _attributes(one)}
-        value = op1(f"stablehlo.{_name(one)}", (value,), one.results[0].type, attributes)
+        value = op1(str(one.operation.name), (value,), one.results[0].type, _attributes(one))
     x, y = difference.operands
     beyond = compare(x, y, "GT" if _body(reduction) == "stablehlo.maximum" else "LT")
     within = select(and_(beyond, compare(value, y, "EQ")), y, x)
