@@ -18,10 +18,12 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.base import source as sources
 
-__all__ = ["asked_for_32_bits", "lost_digits", "made_in_32_bits", "mark", "warn_once"]
+__all__ = [
+    "HALVED", "WIDE", "asked_for_32_bits", "lost_digits", "made_in_32_bits", "warn_once",
+]  # fmt: skip
 
-_WIDE = frozenset({dtypes.float64, dtypes.complex128})
-_HALVED = frozenset({dtypes.float32, dtypes.complex64})
+WIDE = frozenset({dtypes.float64, dtypes.complex128})
+HALVED = frozenset({dtypes.float32, dtypes.complex64})
 _nothing: Any = lambda: None  # noqa: E731 - stands for the reference to an array that is gone
 # The lines that were warned of.
 _warned: set[Any] = set()
@@ -35,15 +37,8 @@ def made_in_32_bits(made: Any, given: Any = None) -> Any:
     made: The array; only one of 32-bit floats is marked. given: The NumPy
     array that it was made of.
     """
-    if type(made) is Array and made.type.dtype in _HALVED:
+    if type(made) is Array and made.type.dtype in HALVED:
         made._rounding = _nothing if given is None else weakref.ref(given)
-    return made
-
-
-def mark(made: Array) -> Array:
-    """Marks an array that has 32 bits because that is the default width, where it is of floats."""
-    if made.type.dtype in _HALVED:
-        made._rounding = _nothing
     return made
 
 
@@ -63,7 +58,7 @@ def lost_digits(value: Any) -> Any:
         value = inner  # What `vmap` and `jvp` know of a tracer.
     if isinstance(value, (np.ndarray, np.generic, float, complex)):
         given = np.asarray(value)
-        if given.dtype not in _WIDE:
+        if given.dtype not in WIDE:
             return None
         return _first(given.astype(np.complex64 if given.dtype.kind == "c" else np.float32), given)
     found = getattr(value, "_rounding", None)
@@ -76,7 +71,7 @@ def lost_digits(value: Any) -> Any:
 
 def _first(values: np.ndarray[Any, Any], given: Any) -> Any:
     """The first of the values that is not as given. If that is gone: that has bits to the end."""
-    if given is not None and given.dtype in _WIDE:
+    if given is not None and given.dtype in WIDE:
         with np.errstate(all="ignore"):
             differs = (values.astype(given.dtype) != given) & (given == given)
     else:

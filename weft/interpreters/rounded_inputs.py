@@ -11,17 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft import dtypes
-from weft.arrays.rounded_values import lost_digits, made_in_32_bits, warn_once
+from weft.arrays.rounded_values import HALVED, WIDE, lost_digits, made_in_32_bits, warn_once
 from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
 from weft.ops.elementwise.convert import convert_element_type_p
 
 __all__ = ["rounded_inputs", "warn_of_numbers", "warn_of_rounded_inputs"]
-
-_WIDE = frozenset({dtypes.float64, dtypes.complex128})
-_HALVED = frozenset({dtypes.float32, dtypes.complex64})
-
 
 # A value that the program computes from its numbers is looked at if it is no larger.
 _SMALL = 1 << 16
@@ -87,7 +82,7 @@ def warn_of_numbers(what: str, jaxpr: Jaxpr) -> None:
 
 def _rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
     # A function may count in float64 for itself, as `random.poisson` does, and return integers.
-    if not any(type.dtype in _WIDE for type in jaxpr.out_types):
+    if not any(type.dtype in WIDE for type in jaxpr.out_types):
         return _NONE
     widened = [(eqn, atom) for eqn in jaxpr.eqns for atom in _widened(eqn)]
     if not widened:
@@ -98,7 +93,7 @@ def _rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
     for eqn, atom in widened:
         variables = _before(atom, makers, jaxpr.eqns)
         for i in sorted(places[var] for var in variables if var in places):
-            if jaxpr.inputs[i].type.dtype in _HALVED:
+            if jaxpr.inputs[i].type.dtype in HALVED:
                 found.inputs.setdefault(i, eqn.source)
         if variables.isdisjoint(places):
             eqns = [jaxpr.eqns[i] for i in sorted({makers[var] for var in variables})]
@@ -109,10 +104,10 @@ def _rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
 
 def _widened(eqn: Equation) -> Iterator[Var]:
     """The operands of 32 bits that an equation converts to 64, itself or in a jaxpr it holds."""
-    converts = eqn.primitive is convert_element_type_p and eqn.params["new_dtype"] in _WIDE
+    converts = eqn.primitive is convert_element_type_p and eqn.params["new_dtype"] in WIDE
     if converts or (not eqn.primitive.memoise and any(map(_widens, jaxprs_in(eqn.params)))):
         for atom in eqn.inputs:
-            if type(atom) is Var and atom.type.dtype in _HALVED:
+            if type(atom) is Var and atom.type.dtype in HALVED:
                 yield atom
 
 

@@ -14,6 +14,7 @@ from weft.argument_errors import integer_of
 from weft.arrays.array import Array, put
 from weft.arrays.conversion import scalar_array, unchanged
 from weft.arrays.host_values import cast_values
+from weft.arrays.rounded_values import WIDE
 from weft.core import rules
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
@@ -33,7 +34,6 @@ T = TypeVar("T")
 
 _trace = current_variable.get
 _HOST = (float, complex, np.ndarray, np.generic)
-_WIDE = frozenset({dtypes.float64, dtypes.complex128})
 _UNSIGNED = {2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 _CONVERTIBLE = dtypes.ANY | dtypes.NARROW
 
@@ -84,7 +84,7 @@ def beside_float64(leaves: Sequence[Any]) -> Sequence[Any]:
             break
     else:
         return leaves
-    if not any(_dtype_of(x) in _WIDE for x in leaves) or config.settings().enable_x64:
+    if not any(_dtype_of(x) in WIDE for x in leaves) or config.settings().enable_x64:
         return leaves
     eager = _trace(None) is None
     return [_exactly(x, eager) if isinstance(x, _HOST) and _is_wide(x) else x for x in leaves]
