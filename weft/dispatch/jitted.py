@@ -34,7 +34,13 @@ from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch import stages
 from weft.dispatch.debug_nans import no_execution
 from weft.dispatch.executable_calls import CompiledCall
-from weft.dispatch.jit_shardings import JitShardings, check_arguments, placed_alike, placed_around
+from weft.dispatch.jit_shardings import (
+    Formats,
+    JitShardings,
+    check_arguments,
+    placed_alike,
+    placed_around,
+)
 from weft.dispatch.known_calls import MOST_FORMS, KnownCalls, learn
 from weft.dispatch.reference_calls import reference_call
 from weft.dispatch.specialization import Specialization
@@ -365,14 +371,14 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         return call.finish(outs)
 
     def _compile(self, static: Any, arrays: list[Array], in_tree: Any, key: Any) -> CompiledCall:
-        self._shardings.argument_formats(self._name, static, in_tree)
+        formats = self._shardings.argument_formats(self._name, static, in_tree)
         # Traced first: the error for a shape that cannot be split then names the argument.
         traced = self._traced(static, [x.type for x in arrays], in_tree)
         given = [*traced.consts, *(None for _ in arrays)]
         warn_of_rounded_inputs(f"jit of {self._name}", traced.jaxpr, given)
         warn_of_numbers(f"jit of {self._name}", traced.jaxpr)
-        call = self._compiled(traced, static, arrays, in_tree)
-        if rounded_inputs(traced.jaxpr).inputs.keys():
+        call = self._compiled(traced, formats, arrays, in_tree)
+        if rounded_inputs(traced.jaxpr).inputs:
             # A later call may pass other values.
             call = call.running_by(_watched(call, traced.jaxpr, self._name))
         # A call with references knows its `jit`, and so the function, which then would never die.
@@ -381,10 +387,9 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         return call
 
     def _compiled(
-        self, traced: TracedBody, static: Any, arrays: list[Array], in_tree: Any
+        self, traced: TracedBody, formats: Formats, arrays: list[Array], in_tree: Any
     ) -> CompiledCall:
         shardings, options = self._shardings, self._options.compiler_options
-        formats = shardings.argument_formats(self._name, static, in_tree)
         if has_references([*traced.consts, *arrays]):
             return reference_call(self, traced, in_tree, arrays, options)
         if not shardings.said:
