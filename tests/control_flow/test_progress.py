@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import types
 
@@ -191,6 +192,7 @@ def test_a_loop_that_is_run_again_is_not_compiled_again(monkeypatch):
     told, x = Told(), jnp.float32(0.3)
     f = by_fori(told)
     f(x)
+    gc.collect()
     compiled = counted_compilations(monkeypatch)
     f(x)
     assert compiled == [] and len(told) == 24
@@ -220,8 +222,8 @@ def test_one_line_in_a_notebook(monkeypatch, capsys):
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     for done, seconds in ((1, 100.0), (2, 100.05), (3, 100.2), (4, 100.25)):
         now[0] = seconds
-        teller.tell(done, None)
-    teller.tell(4, 4)
+        teller(done, None)
+    teller(4, 4)
     text = capsys.readouterr().err
     assert [line.strip() for line in text.split("\r")] == [
         "", "work: 1 step, 0.0 s", "work: 3 steps, 0.2 s", "work: 4 of 4 (100%), 0.2 s",
@@ -234,7 +236,7 @@ def test_the_time_that_is_left(monkeypatch, capsys):
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     for done, seconds in ((1, 0.0), (11, 60.0), (50, 3599.0), (51, 3720.0), (1, 3800.0)):
         now[0] = 1000.0 + seconds
-        teller.tell(done, 101)
+        teller(done, 101)
     assert capsys.readouterr().err.splitlines() == [
         "work: 1 of 101 (0%), 0.0 s",
         "work: 11 of 101 (10%), 1:00, about 9:00 left",

@@ -26,7 +26,7 @@ from weft import lax
 from weft.base.source import Scope
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var
 from weft.core.primitive import Primitive
-from weft.core.shared_jaxprs import SharedJaxprs, content_of, lines_kept, program_alone, shared
+from weft.core.shared_jaxprs import SharedJaxprs, content_of, program_alone, shared
 from weft.core.types import ArrayType
 from weft.sharding import NamedSharding
 from weft.sharding import PartitionSpec as P
@@ -380,14 +380,18 @@ def test_a_function_made_anew_compiles_nothing(name, monkeypatch):
     assert compiled == []
 
 
-def test_lines_count_where_they_are_reported():
-    one = weft.make_jaxpr(lambda x: x * 2.0)(1.0).jaxpr
-    other = weft.make_jaxpr(lambda x: x * 2.0)(1.0).jaxpr
-    assert shared(one) is shared(other)
-    with lines_kept():
-        assert shared(one) is not shared(other)
+def test_lines_count_but_not_to_the_compiler():
+    def make():
+        return weft.make_jaxpr(lambda x: weft.jit(lambda x: x * 2.0)(x))(1.0).jaxpr
+
+    one, again = make(), make()
+    other = weft.make_jaxpr(lambda x: weft.jit(lambda x: x * 2.0)(x))(1.0).jaxpr
+    assert shared(one) is shared(again)
+    assert shared(one) is not shared(other)
+    assert program_alone(one) is program_alone(other)
+    assert program_alone(one, lines=True) is not program_alone(other, lines=True)
     with weft.config.override(debug_nans=True):
-        assert shared(one) is not shared(other)
+        assert program_alone(one) is not program_alone(other)
 
 
 # ---- what is held --------------------------------------------------------------------------------

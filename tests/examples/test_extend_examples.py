@@ -98,7 +98,8 @@ def test_the_tests_of_the_package_pass(package):
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".",
          "--doctest-modules", "-o", "doctest_optionflags=NORMALIZE_WHITESPACE", package, "tests"],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ
+        | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         timeout=600,

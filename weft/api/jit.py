@@ -17,7 +17,6 @@ from weft.arrays.transfers import explicit_transfers
 from weft.core.axes import extend_axis
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_struct import ShapeDtypeStruct, described_type
-from weft.core.shared_jaxprs import lines_kept
 from weft.core.types import type_of, user_value
 from weft.dispatch.jit_shardings import JitShardings
 from weft.dispatch.jitted import Jitted, Options
@@ -298,8 +297,7 @@ def make_jaxpr(
             out_trees.append(out_tree)
             return check_results(out, outs, f"make_jaxpr of {name}")
 
-        # What reads a jaxpr may name the lines of the functions inside.
-        with lines_kept(), contextlib.ExitStack() as bound:
+        with contextlib.ExitStack() as bound:
             for axis, size in axis_env or ():
                 bound.enter_context(extend_axis(axis, int(size)))
             jaxpr, consts = trace_to_jaxpr(

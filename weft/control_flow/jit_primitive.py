@@ -6,7 +6,6 @@ jaxpr. Each transformed jaxpr is derived once and cached on the jaxpr that it ca
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
 from weft.core.rules import Hoisted, Params
-from weft.core.shared_jaxprs import emits_jaxprs, lines_kept, program_alone
+from weft.core.shared_jaxprs import emits_jaxprs, program_alone
 from weft.interpreters.hoist import hoist_program
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.lowering.executables import (
@@ -68,8 +67,7 @@ def placed_program(
     `compile_program`, by name. It is compiled from `lowered`, if given, which was lowered with
     these arguments."""
     # A module that was lowered by hand has the lines of this very jaxpr.
-    with contextlib.nullcontext() if lowered is None else lines_kept():
-        jaxpr = program_alone(jaxpr)
+    jaxpr = program_alone(jaxpr, lines=lowered is not None)
     effort = config.settings().of_operations
     # What is empty or None is the default.
     said = sorted(pair for pair in how.items() if pair[1])

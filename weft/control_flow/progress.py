@@ -22,6 +22,7 @@ from weft.base.terminal import overwrites_lines, write
 from weft.callbacks.primitives import debug_callback
 from weft.control_flow.cond import cond
 from weft.core.axes import mesh_axes
+from weft.core.shared_jaxprs import register_content
 from weft.core.types import type_of
 from weft.interpreters.staging import function_name
 from weft.ops.collectives.all_reduce import axis_index, pbroadcast
@@ -94,11 +95,11 @@ class Teller:
         cond(eq(axis_index(names), np.int32(0)), self._call, _nothing, done, total)
 
     def _call(self, done: Any, total: Any) -> None:
-        debug_callback(f"progress of {self.label}", self.tell, (done, total), {}, False)
+        debug_callback(f"progress of {self.label}", self, (done, total), {}, False)
 
     # ---- on the host ---------------------------------------------------------------------------
 
-    def tell(self, done: Any, total: Any) -> None:
+    def __call__(self, done: Any, total: Any) -> None:
         """Shows the number of steps that are done, of `total`."""
         done, total = int(done), None if total is None else int(total)
         if self.function is not None:
@@ -137,6 +138,11 @@ def _line(text: str, ended: bool) -> str:
 def _teller(label: str, function: Callable[[int, int | None], Any] | None) -> Teller:
     """Equal ones are one object, so that a loop that is run again is not compiled again."""
     return Teller(label, function)
+
+
+# By identity, and not as what closes over values of a call: `_teller` holds it in any case, so the
+# program of its loop may be held too.
+register_content(Teller, lambda teller: (id(teller),))
 
 
 def _nothing(*_: Any) -> None:

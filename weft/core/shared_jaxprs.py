@@ -5,19 +5,18 @@ function closed over are operands. Types are unique objects. Parameters and lite
 and bits, and what is not known to be a value (callbacks, rules of custom derivatives, any object of
 the user's) counts by identity. So equal jaxprs compute the same, and this is the whole argument:
 nothing has to be known of the Python functions that were traced. `shared` returns the jaxpr that
-was there first, and with it comes all that is memoized on it: derivatives, lowered modules and
-executables.
+was there first, and with it comes what is memoized on it, such as derivatives.
 
-Names of functions and source lines are no part of the content; named scopes are. Within
-`lines_kept`, and while results are looked at (`debug_nans`), lines are part of it: a report or an
-error then names the line of its own function.
+Source lines are part of the content, so that errors and reports name the lines of their own
+function. A function that is made again has the lines that it had before. The compiler reads no
+lines: `program_alone` returns the first jaxpr that equals this one without them, which has the
+lowered module and the executable. While results are looked at (`debug_nans`), and for a program
+that is lowered by hand, lines count there too. Names of functions never count; named scopes do.
 """
 
 from __future__ import annotations
 
 import collections
-import contextlib
-import contextvars
 import dataclasses
 import functools
 import itertools
@@ -26,7 +25,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,11 +38,10 @@ from weft.core.rules import AxisData
 from weft.sharding.spec import PartitionSpec
 
 __all__ = [
-    "SharedJaxprs", "content_of", "forget_programs_of", "lines_are_kept", "lines_kept",
-    "emits_jaxprs", "program_alone", "register_content", "shared", "structure_parts", "with_rule",
+    "SharedJaxprs", "content_of", "emits_jaxprs", "forget_programs_of", "program_alone",
+    "register_content", "shared", "structure_parts", "with_rule",
 ]  # fmt: skip
 
-_lines = contextvars.ContextVar("weft_lines_kept", default=False)
 # Classes of which equal objects are the same value.
 _ATOMS = frozenset({str, int, bool, bytes, type(None), *map(type, map(np.dtype, "?bBhHiIlLfdFD"))})
 # Classes whose objects compute the same where these parts of them do.
@@ -60,21 +58,6 @@ def register_content(cls: type, parts: Callable[[Any], tuple[Any, ...]]) -> None
     _contents[cls] = parts
 
 
-@contextlib.contextmanager
-def lines_kept() -> Iterator[None]:
-    """A block in which a jaxpr is shared only with those of the same source lines."""
-    token = _lines.set(True)
-    try:
-        yield
-    finally:
-        _lines.reset(token)
-
-
-def lines_are_kept() -> bool:
-    """Whether source lines are part of the content of a jaxpr now."""
-    return _lines.get() or config.settings().looks_at_results
-
-
 # ---- the content ---------------------------------------------------------------------------------
 
 # An identity in a content is that of an object which the jaxpr itself holds. It is unique for as
@@ -82,8 +65,9 @@ def lines_are_kept() -> bool:
 # not hold the object: this may hold the jaxpr in turn, which then would never die.
 
 
-def content_of(jaxpr: Jaxpr, lines: bool = False) -> tuple[Any, ...]:
+def content_of(jaxpr: Jaxpr, lines: bool = True) -> tuple[Any, ...]:
     """The content of a jaxpr as a tuple, which equals that of another one where both are the same.
+    Without `lines` the source lines may differ.
 
     Variables count by the order in which they are bound. The length of a list precedes its items,
     so that no item can be taken for one of the next list.
@@ -100,60 +84,67 @@ def content_of(jaxpr: Jaxpr, lines: bool = False) -> tuple[Any, ...]:
         add(id(eqn.primitive))
         add(len(eqn.inputs))
         for atom in eqn.inputs:
-            add(_literal(atom) if type(atom) is Literal else numbers[atom])
+            add(_literal(atom, lines) if type(atom) is Literal else numbers[atom])
         add(len(params))
         for name, value in params.items():
             cls = type(value)
-            parts += (name, cls, value) if cls in _ATOMS else (name, _content(value))
+            parts += (name, cls, value) if cls in _ATOMS else (name, _content(value, lines))
         add(len(eqn.outputs))
         for var in eqn.outputs:
             numbers[var] = len(numbers)
             add(var.type)
-        add(frozenset(map(_content, effects)) if effects else None)
-        # Of the line, by default the scope alone, whose names and metadata the compiler is given.
-        if lines:
-            add(source)
-        else:
-            add(source[2] if source is not None and len(source) == 3 else None)
+        add(_content(effects, lines) if effects else None)
+        # Code counts by identity: two codes of different files may be equal.
+        if source is None:
+            add(None)
+        elif lines:
+            parts += (id(source[0]), *source[1:])
+        else:  # The compiler is given the names and metadata of the scope.
+            add(source[2] if len(source) == 3 else None)
     add(len(jaxpr.outputs))
     for atom in jaxpr.outputs:
-        add(_literal(atom) if type(atom) is Literal else numbers[atom])
+        add(_literal(atom, lines) if type(atom) is Literal else numbers[atom])
     return tuple(parts)
 
 
-def _literal(atom: Literal) -> tuple[Any, ...]:
-    return atom.type, _content(atom.value)
+def _literal(atom: Literal, lines: bool) -> tuple[Any, ...]:
+    return atom.type, _content(atom.value, lines)
 
 
-def _content(value: Any) -> Any:
+def _content(value: Any, lines: bool) -> Any:
     """The content of a parameter, or its identity where its class is not known to be a value."""
     cls: Any = type(value)
     if cls in _ATOMS:
         return cls, value
     if cls is tuple:
-        return (cls, *map(_content, value))
+        return (cls, *_contents_of(value, lines))
     if cls is float or cls is complex or isinstance(value, np.generic):
         return exact_key(value)
     if cls is Jaxpr:
-        return cls, number_of(value)
+        return cls, number_of(value, lines)
     if cls is ClosedJaxpr:
-        return (cls, number_of(value.jaxpr), *map(id, value.consts))
+        return (cls, number_of(value.jaxpr, lines), *map(id, value.consts))
     if cls is frozenset:
-        return cls, frozenset(map(_content, value))
+        return cls, frozenset(_contents_of(value, lines))
     if cls is functools.partial and not value.__dict__:
-        return (cls, *map(_content, (value.func, value.args, *value.keywords.items())))
+        parts = (value.func, value.args, *value.keywords.items())
+        return (cls, *_contents_of(parts, lines))
     if cls is types.MethodType:
         return _OF_A_CALL, id(value.__self__), id(value.__func__)
     if cls in _contents:
-        return (id(cls), *map(_content, _contents[cls](value)))
+        return (id(cls), *_contents_of(_contents[cls](value), lines))
     if isinstance(value, np.dtype):
         return cls, value
     if isinstance(value, tuple) and hasattr(cls, "_fields") and _has_no_more(value, ()):
-        return (id(cls), *map(_content, value))
+        return (id(cls), *_contents_of(value, lines))
     fields = _fields_alone(cls, value)
     if fields is not None:
-        return (id(cls), *[_content(getattr(value, name)) for name in fields])
+        return (id(cls), *[_content(getattr(value, name), lines) for name in fields])
     return (_OF_A_CALL if _may_close_over(value) else "the object"), id(value)
+
+
+def _contents_of(values: Iterable[Any], lines: bool) -> list[Any]:
+    return [_content(value, lines) for value in values]
 
 
 # Marks what may keep values of the user's alive: a program that holds it is not held by the table.
@@ -174,13 +165,13 @@ def _is_marked(content: Any) -> bool:
     )
 
 
-def _holds_closures(jaxpr: Jaxpr, content: Any) -> bool:
+def _holds_closures(jaxpr: Jaxpr, content: Any, lines: bool) -> bool:
     found: bool = jaxpr.memoize(
         _CLOSURES,
         lambda: (
             _is_marked(content)
             or any(
-                shared(inner).memo.get(_CLOSURES, False)
+                _first(inner, lines).memo.get(_CLOSURES, False)
                 for eqn in jaxpr.eqns
                 if eqn.params
                 for inner in jaxprs_in(eqn.params)
@@ -251,12 +242,12 @@ class SharedJaxprs:
     def __len__(self) -> int:
         return len(self._first)
 
-    def first(self, jaxpr: Jaxpr, lines: bool = False) -> Jaxpr:
-        """The first jaxpr of this content."""
+    def first(self, jaxpr: Jaxpr, lines: bool = True) -> Jaxpr:
+        """The first jaxpr of this content, with or without source lines."""
         content = content_of(jaxpr, lines)
         with self._lock:
             found = self._first.setdefault(content, jaxpr)
-            dropped = [] if _holds_closures(found, content) else self._hold(found)
+            dropped = [] if _holds_closures(found, content, lines) else self._hold(found)
         # Outside of the lock: it frees executables.
         dropped.clear()
         return found
@@ -299,25 +290,33 @@ _CLOSURES = "holds closures"
 
 
 def shared(jaxpr: Jaxpr) -> Jaxpr:
-    """The first jaxpr that equals this one, or the jaxpr itself if it is the first."""
-    lines = lines_are_kept()
+    """The first jaxpr that equals this one, with its source lines, or the jaxpr itself if it is the
+    first."""
+    return _first(jaxpr, True)
+
+
+def program_alone(jaxpr: Jaxpr, lines: bool = False) -> Jaxpr:
+    """The first jaxpr that is the same to the compiler, which reads neither rules nor, unless
+    `lines` are wanted or results are looked at, source lines."""
+    alone = _without_rules(jaxpr)
+    found = _first(alone, False)
+    if lines or config.settings().looks_at_results:
+        with_lines = _first(alone, True)
+        # Most often it has these lines: it was made by a function that is made again.
+        return found if _first(found, True) is with_lines else with_lines
+    return found
+
+
+def _first(jaxpr: Jaxpr, lines: bool) -> Jaxpr:
     known: Jaxpr | bool | None = jaxpr.memo.get((_FIRST, lines))
     if isinstance(known, Jaxpr):
         return known
     if known:
         return jaxpr
-    found = _table.first(jaxpr)
-    # Most equal jaxprs are of the same lines: made by a function that is made again.
-    if lines and found is not jaxpr and content_of(found, True) != content_of(jaxpr, True):
-        found = _table.first(jaxpr, True)
+    found = _table.first(jaxpr, lines)
     # No reference to itself, which only the collector would free.
     jaxpr.memo[_FIRST, lines] = True if found is jaxpr else found
     return found
-
-
-def program_alone(jaxpr: Jaxpr) -> Jaxpr:
-    """The first jaxpr that is the same to the compiler, which reads no rules."""
-    return shared(_without_rules(jaxpr))
 
 
 def _without_rules(jaxpr: Jaxpr) -> Jaxpr:
@@ -342,13 +341,13 @@ def _without_rules(jaxpr: Jaxpr) -> Jaxpr:
     return found if isinstance(found, Jaxpr) else jaxpr
 
 
-def number_of(jaxpr: Jaxpr) -> int:
+def number_of(jaxpr: Jaxpr, lines: bool) -> int:
     """A number of the content of a jaxpr, which no other content ever gets."""
-    return shared(jaxpr).memoize(_NUMBER, lambda: next(_numbers))
+    return _first(jaxpr, lines).memoize((_NUMBER, lines), lambda: next(_numbers))
 
 
 def forget_programs_of(jaxpr: Jaxpr) -> None:
     """Drops what is memoized on a jaxpr and on the first one of its content."""
     for one in (jaxpr, shared(jaxpr), program_alone(jaxpr)):
         _table.let_go(one)
-        one.memo = {key: x for key, x in one.memo.items() if key == _NUMBER or key[0] == _FIRST}
+        one.memo = {key: x for key, x in one.memo.items() if key[0] in (_FIRST, _NUMBER)}

@@ -28,7 +28,7 @@ from weft.control_flow.jit_primitive import jit_p
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Types
-from weft.core.shared_jaxprs import forget_programs_of, lines_are_kept, shared
+from weft.core.shared_jaxprs import forget_programs_of, shared
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch import stages
@@ -174,8 +174,6 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         self._static_names = frozenset(options.static_argnames)
         self._calls: dict[Any, CompiledCall] = {}
         self._traces: dict[Any, TracedBody] = {}
-        # Those that are looked at, with the lines of this very function: no calls need them.
-        self._shown: dict[Any, TracedBody] = {}
         # Jaxprs of calls that closed over values of an enclosing transformation. Each such call is
         # traced, since the next one may close over others.
         self._closures: weakref.WeakSet[Jaxpr] = weakref.WeakSet()
@@ -253,13 +251,12 @@ class Jitted(KnownCalls, Generic[P, R_co]):
 
     def clear_cache(self) -> None:
         """Drops all traces and executables."""
-        for traced in (*self._traces.values(), *self._shown.values()):
+        for traced in self._traces.values():
             forget_programs_of(traced.jaxpr)
         traces_of(self._function).clear()
         self._calls.clear()
         self.forget_calls()
         self._traces.clear()
-        self._shown.clear()
         self._closures.clear()
         self._traced_times = self._adopted = 0
         explain_misses.forget(self._function, self._options)
@@ -272,7 +269,6 @@ class Jitted(KnownCalls, Generic[P, R_co]):
             self.forget_calls()
             self._calls.clear()
             self._traces.clear()
-            self._shown.clear()
 
     def _cache_size(self) -> int:
         """How many signatures have been compiled (or traced under a transformation)."""
@@ -313,7 +309,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
 
     def _adopt(self, key: Any) -> CompiledCall | None:
         """The call that another `jit` of this function object has compiled, if one has."""
-        if not self._shares_calls or lines_are_kept():
+        if not self._shares_calls:
             return None
         call: CompiledCall | None = traces_of(self._function).calls.get((self._options, key))
         if call is not None:
@@ -406,9 +402,9 @@ class Jitted(KnownCalls, Generic[P, R_co]):
     ) -> tuple[Any, TracedBody | None]:
         """The key of a trace, and the trace where there is one."""
         places = self._shardings.traced_formats(self._name, static, in_tree, in_types)
-        context = (axis_environment(), in_force(), lines_are_kept(), places)
+        context = (axis_environment(), in_force(), places)
         key = (static, in_tree, _settings(), context, *in_types)
-        return key, (self._shown if lines_are_kept() else self._traces).get(key)
+        return key, self._traces.get(key)
 
     def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedBody:
         key, found = self._known(static, in_types, in_tree)
@@ -421,8 +417,8 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         self, key: Any, static: Any, in_types: list[ArrayType], in_tree: Any, miss: Miss
     ) -> TracedBody:
         """The trace of another `jit` of this function object, or a new one."""
-        limit, shown = self._options.max_traces, lines_are_kept()
-        full = limit is not None and self._traced_times >= limit and not shown
+        limit = self._options.max_traces
+        full = limit is not None and self._traced_times >= limit
         if full and not self._closures:
             raise self._too_many(miss)
         traces = traces_of(self._function)
@@ -441,13 +437,12 @@ class Jitted(KnownCalls, Generic[P, R_co]):
             return traced
         if full:
             raise self._too_many(miss)
-        self._traced_times += not shown
+        self._traced_times += 1
         if miss.closed or any(type(x) is Ref and x._root is not None for x in traced.consts):
             self._closures.add(traced.jaxpr)
         else:
             self._make_room()
-            traces[key] = traced
-            (self._shown if shown else self._traces)[key] = traced
+            traces[key] = self._traces[key] = traced
         return traced
 
     def _miss(self, static: Any, in_tree: Any, types: Types, signatures: Sequence[Any]) -> Miss:

@@ -14,7 +14,6 @@ from weft.arrays.array import Array, array_at
 from weft.core import rules
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_struct import described_type
-from weft.core.shared_jaxprs import lines_kept
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType
 from weft.dispatch.compiled import Compiled, specialization_of
@@ -67,8 +66,7 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace
         stand_in(*((contents(x), aval.inner) if type(x) is Ref else (x, aval)), function, path)
         for (path, x), aval in zip(tree.leaves_with_path(dynamic), types, strict=True)
     ]
-    with lines_kept():
-        traced = function._traced(static, types, in_tree)
+    traced = function._traced(static, types, in_tree)
     formats = function._shardings.argument_formats(function._name, static, in_tree)
     check_arguments(function, given, formats, in_tree, "in_shardings says")
     placed = [

@@ -7,7 +7,6 @@ import. Tests and tools put another backend in place with `use_backend`.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import os
@@ -74,7 +73,7 @@ def _platform(name: str) -> JaxlibBackend:
         found = _started.get(name)
         if found is None:
             found = pjrt.start(name, _distributed)
-            atexit.register(found.finish)
+            found.register_end()
             _started[name] = found
         return found
 

@@ -140,13 +140,13 @@ class JaxlibBackend(Backend):
     fault = staticmethod(pjrt_buffers.fault)
     runtime_fault = pjrt_buffers.RuntimeFault
 
-    def finish(self) -> None:
-        """Waits for programs that are being compiled, and for executables and arrays that are being
-        computed, before the process ends (`process_end.wait_at_exit`). In a group of processes they
-        may wait for one that ended already, so they are not waited for there."""
+    def register_end(self) -> None:
+        """Makes the end of this process wait for programs that are being compiled, and for
+        executables and arrays that are being computed (`process_end.register_end`). In a group of
+        processes they may wait for one that ended already, so they are not waited for there."""
         if self._process_count == 1:
             waits = (wait_for_threads, pjrt_executable.wait_for_programs, self._wait_for_arrays)
-            process_end.wait_at_exit(self.client, waits)
+            process_end.register_end(self.client, waits)
 
     def _wait_for_arrays(self) -> None:
         for buffer in self.client.live_arrays():

@@ -304,6 +304,8 @@ def native_options(options: CompileOptions, devices: Sequence[Device]) -> Any:
             except (TypeError, ValueError):
                 message, got = f"the compiler option {name} is a number", f"{value!r:.80}"
                 raise WeftValueError(message, operation="compile", got=got) from None
+            except AttributeError:  # jaxlib 0.12 has levels alone
+                raise _no_such_option(name) from None
         else:
             chosen[name] = value
     made.env_option_overrides = list(chosen.items())
@@ -415,13 +417,17 @@ def _dropped_fast_option(error: Exception, options: CompileOptions) -> bool:
     return True
 
 
+def _no_such_option(name: str) -> WeftError:
+    message = "XLA has no such compiler option"
+    wanted = "the name of an XLA flag, such as 'xla_backend_optimization_level'"
+    fix = Fix("remove", f"remove {name!r} from compiler_options", {"option": name})
+    return WeftValueError(message, operation="compile", got=name, wanted=wanted, fix=fix)
+
+
 def _compile_error(error: Exception, module: ir.Module) -> WeftError:
     match = _MISSING_OPTION.search(str(error))
     if match is not None:
-        message = "XLA has no such compiler option"
-        wanted = "the name of an XLA flag, such as 'xla_backend_optimization_level'"
-        fix = Fix("remove", f"remove {match[1]!r} from compiler_options", {"option": match[1]})
-        return WeftValueError(message, operation="compile", got=match[1], wanted=wanted, fix=fix)
+        return _no_such_option(match[1])
     try:
         verify(module)
     except WeftError as invalid:

@@ -7,9 +7,11 @@ compare a pointer, and calls in Python look up an attribute that is replaced whe
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +22,7 @@ from weft.native.optional import calls
 from weft.runtime.backends.host_callbacks import inside_callback
 from weft.runtime.jaxlib.own_thread import on_own_thread
 
-__all__ = ["gated", "on_compile_thread", "pass_gate", "register_fork", "wait_at_exit"]
+__all__ = ["gated", "on_compile_thread", "pass_gate", "register_end", "register_fork"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,6 +31,9 @@ LONGEST_WAIT = 5.0
 """How many seconds the end of the process waits for what XLA still does."""
 # For threads that have just been let go by XLA to reach the gate.
 _REACH_GATE = 0.05
+# Python 3.12 starts no thread once a process ends, not even in functions that are called at exit.
+# There the thread that waits is started beforehand.
+_STARTS_EARLY = sys.version_info[:2] == (3, 12)
 
 _gate: Callable[[], None] | None = None
 _forks_registered = False
@@ -107,8 +112,8 @@ def _is_forked() -> bool:
 # ---- the end -------------------------------------------------------------------------------------
 
 
-def wait_at_exit(keep: Any, waits: Sequence[Callable[[], object]]) -> None:
-    """Waits for what XLA does when the process ends, for `LONGEST_WAIT` at most.
+def register_end(keep: Any, waits: Sequence[Callable[[], object]]) -> None:
+    """Makes the end of this process wait for what XLA does, for `LONGEST_WAIT` at most.
 
     XLA's threads crash a process when they go on after XLA's own data is gone, and Python ends a
     daemon thread where it returns to the interpreter, which aborts the process if it returns from
@@ -120,19 +125,32 @@ def wait_at_exit(keep: Any, waits: Sequence[Callable[[], object]]) -> None:
         keep: An object of XLA's that must not be freed while something goes on.
         waits: Functions that wait for all that was started before, in any thread.
     """
-    if _is_forked():
-        return
-    _close(_stop_others)
-    done = threading.Event()
+    ends, done = threading.Event(), threading.Event()
 
     def wait() -> None:
+        ends.wait()
         for each in waits:
             each()
         done.set()
 
+    thread = threading.Thread(target=wait, name="weft end", daemon=True)
+    if _STARTS_EARLY:
+        thread.start()
+    atexit.register(_wait_at_exit, keep, thread, ends, done)
+
+
+def _wait_at_exit(
+    keep: Any, thread: threading.Thread, ends: threading.Event, done: threading.Event
+) -> None:
+    if _is_forked():
+        return
+    _close(_stop_others)
     try:
-        threading.Thread(target=wait, name="weft end", daemon=True).start()
+        ends.set()
+        if not _STARTS_EARLY:
+            thread.start()
         if done.wait(LONGEST_WAIT):
+            thread.join()
             if threading.active_count() > 1:
                 time.sleep(_REACH_GATE)
             return

@@ -68,13 +68,17 @@ def monotone(
     high: Callable[[Any], Any] = exact,
     *,
     falls: bool = False,
+    even: bool = False,
     domain: tuple[float | None, float | None] = (None, None),
     range: tuple[float | None, float | None] = (None, None),  # noqa: A002
 ) -> None:
-    """A function that rises (or falls) in every operand, with what rounds its bounds outward."""
+    """A function that rises (or falls) in every operand, with what rounds its bounds outward. An
+    even one does so in the absolute values."""
 
     def rule(*operands: Any, **params: Any) -> Interval:
         intervals = [cut_domain(as_interval(x), domain) for x in operands]
+        if even:
+            intervals = [abs_interval(x) for x in intervals]
         first = primitive.bind(*[x.lower for x in intervals], **params)
         last = primitive.bind(*[x.upper for x in intervals], **params)
         if falls:
@@ -91,6 +95,12 @@ def cut_domain(x: Interval, domain: tuple[float | None, float | None]) -> Interv
     if lowest is None and highest is None:
         return x
     return Interval(jnp.clip(x.lower, lowest, None), jnp.clip(x.upper, None, highest))
+
+
+def abs_interval(x: Interval) -> Interval:
+    ends = jnp.abs(x.lower), jnp.abs(x.upper)
+    least = jnp.where((x.lower <= 0) & (x.upper >= 0), jnp.zeros_like(ends[0]), jnp.minimum(*ends))
+    return Interval(least, jnp.maximum(*ends))
 
 
 for primitive in (p.max_p, p.min_p, p.relu_p, p.floor_p, p.ceil_p, p.round_p, p.sign_p, p.clamp_p,
@@ -121,6 +131,10 @@ monotone(p.logistic_p, *LOOSE, range=(0, 1))
 monotone(p.erf_p, *LOOSE, range=(-1, 1))
 monotone(p.erfc_p, *LOOSE, falls=True, range=(0, 2))
 monotone(p.logaddexp_p, *LOOSE)
+monotone(p.cosh_p, *LOOSE, even=True, range=(1, None))
+monotone(p.hypot_p, *LOOSE, even=True, range=(0, None))
+monotone(p.sech_squared_p, *LOOSE, falls=True, even=True, range=(0, 1))
+monotone(p.one_minus_square_p, *LOOSE, falls=True, even=True, range=(None, 1))
 
 
 def convert_interval(x: Interval, new_dtype: Any, weak_type: bool = False) -> Interval:
@@ -186,12 +200,6 @@ def divided(x: Any, y: Any) -> Interval:
 register_interval(p.div_p, divided)
 
 
-def abs_interval(x: Interval) -> Interval:
-    ends = jnp.abs(x.lower), jnp.abs(x.upper)
-    least = jnp.where((x.lower <= 0) & (x.upper >= 0), jnp.zeros_like(ends[0]), jnp.minimum(*ends))
-    return Interval(least, jnp.maximum(*ends))
-
-
 register_interval(p.abs_p, abs_interval)
 
 
@@ -227,15 +235,6 @@ def pow_interval(x: Any, y: Any) -> Interval:
 
 
 register_interval(p.pow_p, pow_interval)
-
-
-def cosh_interval(x: Interval) -> Interval:
-    size = abs_interval(x)
-    ends = p.cosh_p.bind(size.lower), p.cosh_p.bind(size.upper)
-    return cut(Interval(down_loosely(ends[0]), up_loosely(ends[1])), 1, None)
-
-
-register_interval(p.cosh_p, cosh_interval)
 
 
 # ---- periodic functions --------------------------------------------------------------------------

@@ -72,7 +72,6 @@ UNARY = {
     "checkpoint": weft.checkpoint(lambda x: jnp.sin(x) ** 2), "custom derivative": cubed,
     "gradient": weft.grad(lambda x: jnp.sum(jnp.sin(x) * cubed(x))),
     "hessian": lambda x: weft.hessian(lambda x: jnp.sum(jnp.tanh(x)) ** 2)(x),
-    "jvp": lambda x: weft.jvp(jnp.tanh, (x,), (x,))[1],
     "scan": lambda x: lax.scan(lambda c, k: (jnp.tanh(k @ c), c[0]), x, np.stack([K, K.T])),
     "scanned": lambda x: lax.scan(lambda c, y: (c + y * y, c), x[0] * 0, x, reverse=True),
     "fori": lambda x: lax.fori_loop(0, 3, lambda i, c: c / 2 + i, x),
@@ -84,6 +83,17 @@ UNARY = {
                                              (0, x))[1],
     "tree": lambda x: {"a": (x * 2, K), "b": x[0]},
 }  # fmt: skip
+SMOOTH = (
+    "exp exp2 expm1 tanh sin cos tan sinh cosh asinh atan log log1p sqrt rsqrt cbrt asin acos "
+    "atanh acosh logistic softplus erf erfc square cube reciprocal power logaddexp softmax"
+)
+
+
+def derivative(function):
+    return lambda x: weft.jvp(function, (x,), (x,))[1]
+
+
+UNARY |= {f"derivative of {name}": derivative(UNARY[name]) for name in SMOOTH.split()}
 
 
 def boxes():
