@@ -572,3 +572,31 @@ def test_updates_of_one_row_by_an_index_of_64_bits(verb, place):
         ufuncs = {"add": np.add, "max": np.maximum, "min": np.minimum, "multiply": np.multiply}
         want[place] = x[0] if verb == "set" else ufuncs[verb](x[place], x[0])
     np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 6])
+@pytest.mark.parametrize("kind", ["set", "add", "multiply", "min"])
+@pytest.mark.parametrize("axis", ["i", "j"])
+def test_updates_whose_number_the_devices_do_not_divide(axis, kind, count):
+    combine = {"add": np.add, "multiply": np.multiply, "min": np.minimum}.get(kind)
+    x = np.round(RNG.normal(size=(16, 8)) * 9).astype(np.float32)
+    rows, columns = (RNG.permutation(size)[:count] for size in (16, 8))
+    if combine is not None:
+        rows[-1] = rows[0]
+    v = on(NamedSharding(MESH, P(axis)), x)
+
+    def update(v, update):
+        first, point = (rows,), (rows, columns)
+        return update(v[:, 0], first, v[:count, 1]), update(v, point, v[:count, 0])
+
+    def in_place(x, where, updates):
+        x = x.copy()
+        if combine is None:
+            x[where] = updates
+        else:
+            combine.at(x, where, updates)
+        return x
+
+    found = weft.jit(lambda v: update(v, lambda x, i, u: getattr(x.at[i], kind)(u)))(v)
+    for out, wanted in zip(found, update(x, in_place), strict=True):
+        np.testing.assert_array_equal(np.asarray(out), wanted)

@@ -12,7 +12,7 @@ too: XLA runs callbacks one after the other anyway, and prints read better so.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,6 +160,13 @@ class ModuleContext:
         symbol, axes = self.meshes.some_axes()
         names = (tuple(name for name, _ in axes), *(() for _ in range(1, value.type.rank)))
         return stablehlo.sharding_constraint(value, stablehlo.sharding(symbol, names))
+
+    def with_whole(self, value: Any, dims: Collection[int]) -> Any:
+        """The value with these dimensions whole on every device, the others as the compiler
+        chooses."""
+        names = tuple(() if dim in dims else None for dim in range(value.type.rank))
+        how = stablehlo.sharding(self.meshes.some_symbol(), names)
+        return stablehlo.sharding_constraint(value, how)
 
     def keep_whole(self, value: Any, dimensions: Sequence[int]) -> Any:
         """The value, some of whose dimensions the compiler must not split over devices."""

@@ -327,6 +327,7 @@ def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
             # happen to be equal, even if all updates are for one element. So its index is given.
             index_map = (free[0],)
             indices = stablehlo.full(0, (*indices_type.shape[:-1], 1), np.int32)
+        updates = whole_updates(context, updates, updates_type.shape, numbers)
         stored = stablehlo.ScatterDimensions(
             update_window_dims=numbers.update_window_dims,
             inserted_window_dims=numbers.inserted_window_dims,
@@ -346,6 +347,26 @@ def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         )[0]
 
     return lower
+
+
+def whole_updates(
+    context: Any, updates: Any, shape: tuple[int, ...], numbers: ScatterDimensionNumbers
+) -> Any:
+    """The updates, with each scatter dimension that the devices do not divide whole on every one.
+
+    XLA's partitioner pads such a dimension where it splits it over some axes of a mesh, and then
+    applies what lies in the padding to the first position (`docs/compiler_faults.md`).
+    """
+    manual = context.module.manual
+    if manual is not None and manual.axes.issuperset(manual.mesh.axis_names):
+        return updates
+    devices = max(1, len(context.module.devices))
+    uneven = [
+        dim
+        for dim, size in enumerate(shape)
+        if size % devices and dim not in numbers.update_window_dims
+    ]
+    return context.module.with_whole(updates, uneven) if uneven else updates
 
 
 def _declared(
