@@ -92,6 +92,7 @@ ROWS = [
     Op(distances.hypot, np.hypot, R, arity=2, ulps=3),
     Op(distances.cosine, cosine, R, arity=2, ulps=3),
     Op(arithmetic.sech_squared, lambda x: 1 / np.cosh(x) ** 2, R, ulps=4),
+    Op(elementary.logistic_slope, lambda x: 0.25 / np.cosh(x / 2) ** 2, R, ulps=4),
     Op(elementary.one_minus_square, lambda x: (1 - x) * (1 + x), R, draw=inside, ulps=3),
     Op(rectified.soft_sign_p.bind, soft_sign, R, name="soft_sign",
        draw=away((0,), 0.3, between(-3, 3)), ulps=3),

@@ -26,7 +26,16 @@ from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
 from weft.interpreters.linearize import Linearized, linearize_jaxpr
 from weft.ops.collectives import all_reduce
-from weft.ops.elementwise import arithmetic, bits, complex, convert, powers, rounding, selection
+from weft.ops.elementwise import (
+    arithmetic,
+    bits,
+    complex,
+    convert,
+    elementary,
+    powers,
+    rounding,
+    selection,
+)
 from weft.ops.indexing import creation
 from weft.ops.structural import shape
 
@@ -46,6 +55,14 @@ _CHEAP = frozenset(
         selection.clamp_p, creation.iota_p, creation.index_vector_p, shape.broadcast_in_dim_p,
         shape.reshape_p, shape.transpose_p, all_reduce.pbroadcast_p,
     )
+)  # fmt: skip
+
+
+# Functions of one operand that are computed again where their operand is kept anyway, or where it
+# takes the place of two of them: a layer of a network wants a function and its derivative.
+_AGAIN_FROM_OPERAND = frozenset(
+    (arithmetic.tanh_p, arithmetic.sech_squared_p, elementary.logistic_p,
+     elementary.logistic_slope_p)
 )  # fmt: skip
 
 
@@ -103,6 +120,7 @@ def choose_residuals(split: Linearized, free: Collection[Var]) -> Linearized:
     others = [x for x in dict.fromkeys(_variables(wanted)) if x in costly and x not in kept]
     if others:
         kept |= _minimum_cut(others, makers, free | kept)
+    kept = _from_operands(kept, primal, makers, free)
     if kept == costly and not same:
         return split
     return _rebuilt(split, primal, wanted, makers, kept | free)
@@ -193,6 +211,24 @@ def _renamed(eqn: Equation, names: Mapping[Var, Atom]) -> Equation:
     if inputs == list(eqn.inputs) and outputs == list(eqn.outputs):
         return eqn
     return eqn.replace(inputs=inputs, outputs=outputs)
+
+
+def _from_operands(
+    kept: set[Var], primal: Jaxpr, makers: dict[Var, Equation], free: Collection[Var]
+) -> set[Var]:
+    """The values to keep, with one operand in place of several functions of it. Adds to `makers`
+    the equations of these functions."""
+    functions: dict[Var, list[Equation]] = {}
+    for eqn in primal.eqns:
+        if eqn.primitive in _AGAIN_FROM_OPERAND and eqn.outputs[0] in kept:
+            for operand in _variables(eqn.inputs):
+                functions.setdefault(operand, []).append(eqn)
+    for operand, eqns in functions.items():
+        if len(eqns) > 1 or operand in kept or operand in free:
+            makers |= {eqn.outputs[0]: eqn for eqn in eqns}
+            kept = kept.difference(eqn.outputs[0] for eqn in eqns)
+            kept |= {operand} - set(free)
+    return kept
 
 
 def _minimum_cut(

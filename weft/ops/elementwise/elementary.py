@@ -17,7 +17,7 @@ from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.ops.elementwise import branch_cuts, complex_elementary, formulas
 from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
-from weft.ops.elementwise.arithmetic import add, div, exp, mul, neg, scalar, sech_squared, sub
+from weft.ops.elementwise.arithmetic import add, div, exp, mul, neg, scalar, sub, tanh
 from weft.ops.elementwise.branch_cuts import mended, signed
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
@@ -126,16 +126,29 @@ def logistic(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
     return logistic_p.bind(x)
 
 
-logistic_p = inexact(
-    "logistic", jvp=lambda t, ans, x: mul(t, logistic_slope(x)), lower=emit_with(stablehlo.logistic)
-)
+def logistic_jvp(t: Any, ans: Any, x: Any) -> Any:
+    return mul(t, mul(ans, logistic(neg(x))) if is_complex(x) else logistic_slope(x))
+
+
+logistic_p = inexact("logistic", jvp=logistic_jvp, lower=emit_with(stablehlo.logistic))
 
 
 def logistic_slope(x: Any) -> Any:
-    """The derivative of the logistic function: the logistic functions of x and -x multiplied."""
-    if is_complex(x):
-        return mul(logistic(x), logistic(neg(x)))
-    return mul(sech_squared(mul(x, scalar(0.5, x))), scalar(0.25, x))
+    """The derivative of the logistic function of real numbers: those of x and -x multiplied."""
+    return logistic_slope_p.bind(x)
+
+
+def logistic_slope_formula(x: Term) -> Term:
+    part = (-x.apply(stablehlo.abs_)).exp()
+    whole = part + 1.0
+    return part / (whole * whole)
+
+
+def logistic_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
+    return neg(mul(t, mul(ans, tanh(mul(x, scalar(0.5, x))))))
+
+
+logistic_slope_p: Primitive = kernel("logistic_slope", logistic_slope_formula, logistic_slope_jvp)
 
 
 # ---- trigonometric functions -------------------------------------------------------------------
