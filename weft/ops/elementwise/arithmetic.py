@@ -21,6 +21,7 @@ from weft.ops.elementwise.branch_cuts import mended, signed
 from weft.ops.elementwise.complex import conj, real
 from weft.ops.elementwise.complex_elementary import by_parts
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.exponentials import falling_exp
 from weft.ops.elementwise.families import (
     applied,
     binary,
@@ -445,9 +446,11 @@ def sech_squared(x: Any) -> Any:
 
 
 def sech_squared_formula(x: Term) -> Term:
-    part = (x.apply(stablehlo.abs_) * -2.0).exp()
-    whole = part + 1.0
-    return 4.0 * part / (whole * whole)
+    large, scale = falling_exp(x + x)
+    part = large * scale
+    # (1 + part)^2, of which only the small terms are rounded twice.
+    whole = part * (part + 2.0) + 1.0
+    return (4.0 * large / whole) * scale
 
 
 def sech_squared_jvp(t: Any, ans: Any, x: Any) -> Any:
