@@ -9,33 +9,54 @@ W. Waite, "Software manual for the elementary functions", 1980).
 
 from __future__ import annotations
 
-import collections
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft import dtypes
 from weft.ops.elementwise.formulas import Term, polynomial, where
 from weft.runtime import stablehlo
 
-__all__ = ["cosh", "exp_of_square", "expm1", "falling_exp", "scaled_exp", "sinh", "square_in_parts"]
+__all__ = [
+    "cosh",
+    "exp_of_square",
+    "expm1",
+    "falling_exp",
+    "rest_of_square",
+    "scaled_exp",
+    "sinh",
+    "square_in_parts",
+]
 
 _LOG2 = 0.693147180559945309417232121458176568
-_Format = collections.namedtuple(
-    "_Format", "whole bits bias shifter log2_high log2_low end square_end"
-)
-# By whether numbers have 64 bits: the integers of that width; bits of the fraction; the bias of the
-# exponent; a number to which whole numbers are added so that the last bits of the sum are theirs;
-# log(2) in two parts, of which products of the first with whole numbers below 2^12 are exact;
-# where the exponential is infinite, or 0, and half of its exponent still has a power of 2; and
-# numbers at whose squares it is.
+
+
+class _Format(NamedTuple):
+    """What depends on the width of numbers."""
+
+    whole: Any
+    """The integers of that width."""
+    bits: int
+    """Bits of the fraction."""
+    bias: int
+    """That of the exponent."""
+    log2_high: float
+    """log(2) in two parts: products of the first with whole numbers below 2^12 are exact."""
+    log2_low: float
+    end: float
+    """Here the exponential is infinite, or 0, and half of its exponent still has a power of 2."""
+    square_end: float
+    """And here that of half the square."""
+
+    @property
+    def shifter(self) -> float:
+        """Whole numbers are added to it, so that the last bits of the sum are theirs."""
+        return 1.5 * 2.0**self.bits
+
+
 _FORMATS = {
-    False: _Format(
-        dtypes.int32, 23, 127, 1.5 * 2**23, 0.693115234375, 3.1946184945309417e-05, 170.0, 100.0
-    ),
-    True: _Format(
-        dtypes.int64, 52, 1023, 1.5 * 2**52, 0.6931471803691238, 1.9082149292705877e-10, 1400.0, 1e3
-    ),
-}  # fmt: skip
+    False: _Format(dtypes.int32, 23, 127, 0.693115234375, 3.1946184945309417e-05, 170.0, 17.0),
+    True: _Format(dtypes.int64, 52, 1023, 0.6931471803691238, 1.9082149292705877e-10, 1400.0, 40.0),
+}
 
 
 def _format(x: Term) -> _Format:
@@ -101,14 +122,12 @@ def scaled_exp(
     return reduced.scaled(value, power)
 
 
-def falling_exp(x: Term) -> tuple[Term, float]:
-    """exp(-|x|) as a number, not too small for any x, and a factor by which it is to be multiplied.
-
-    Where the whole would be 0 in any product with a number up to 1e4, so it is here.
-    """
+def falling_exp(x: Term, low: Term | None = None) -> tuple[Term, float]:
+    """exp(-|x| + low) as a number, not too small for any x, and a factor by which it is to be
+    multiplied: where the whole would be 0 in any product with a number up to 1e4, so it is here."""
     end, shift = (770.0, 100) if x.dtype == dtypes.float64 else (130.0, 64)
     size = x.made(stablehlo.maximum((-abs(x)).ir, x.full(-end).ir))
-    reduced = _Reduced(size)
+    reduced = _Reduced(size, low)
     return reduced.scaled_once(reduced.part + 1.0, shift), 2.0**-shift
 
 
@@ -149,9 +168,14 @@ def square_in_parts(x: Term) -> tuple[Term, Term]:
     and so is the rounding of the square: the compiler fuses products with sums, by which the rest
     would be that of another number.
     """
-    first = _without_bits(x, 27 if x.dtype == dtypes.float64 else 12)
     square = _without_bits(x * x, 1)
-    return square, (first * first - square) + (x - first) * (x + first)
+    return square, rest_of_square(x, square)
+
+
+def rest_of_square(x: Term, square: Term) -> Term:
+    """x * x less a number near it, which must not be a product: the compiler would fuse both."""
+    first = _without_bits(x, 27 if x.dtype == dtypes.float64 else 12)
+    return (first * first - square) + (x - first) * (x + first)
 
 
 def _without_bits(x: Term, count: int) -> Term:
@@ -164,8 +188,12 @@ def _without_bits(x: Term, count: int) -> Term:
 
 def exp_of_square(x: Term, sign: int, factor: Term | float = 1.0, half: bool = False) -> Term:
     """factor * exp(sign * x * x), or of half the square, without the error of a rounded square."""
-    square, rest = square_in_parts(_bounded(x, _format(x).square_end))
-    scale = sign * (0.5 if half else 1.0)
+    scale = 0.5 if half else 1.0
+    end = _format(x).square_end
+    square, rest = square_in_parts(_bounded(x, end))
     if scale != 1.0:
         square, rest = square * scale, rest * scale
-    return scaled_exp(square, factor, rest)
+    if sign > 0:
+        return scaled_exp(square, factor, rest)
+    value, shrink = falling_exp(square, -rest)
+    return (value * factor) * shrink
