@@ -265,7 +265,7 @@ mish: Unary = _activation(
     Misra, "Mish: a self regularized non-monotonic activation function" (2019).
 
     >>> mish(np.array([-1.0, 1.0]))
-    Array([-0.30340144,  0.8650985 ], dtype=float32)
+    Array([-0.30340147,  0.8650984 ], dtype=float32)
     """,
     inexact=True,
 )

@@ -357,7 +357,7 @@ def factorial(n: Any, exact: bool = False) -> Array:
     Raises NotImplementedError for exact=True: arrays hold no integers of arbitrary size.
 
     >>> factorial(np.array([0, 5, -1]))
-    Array([  0.9999998, 119.99998  ,   0.       ], dtype=float32)
+    Array([  0.9999998, 120.       ,   0.       ], dtype=float32)
     """
     check_flag(exact, "factorial", "exact")
     if exact:
