@@ -37,6 +37,30 @@ def squareplus(x, b):
     return np.where(np.isnan(x) | ~(b >= 0), np.nan, found)
 
 
+def silu_slope(x):
+    size = np.clip(x, -1000, 1000)
+    s = scipy.special.expit(size)
+    return s * (1 + size * scipy.special.expit(-size))
+
+
+def gelu_slope(x):
+    size = np.clip(x, -100, 100)
+    scale = 2 * np.sqrt(2 / np.pi)
+    u, rise = scale * (size + 0.044715 * size**3), scale * (1 + 3 * 0.044715 * size**2)
+    return scipy.special.expit(u) * (1 + size * rise * scipy.special.expit(-u))
+
+
+def mish(x):
+    size = np.maximum(x, -1000)
+    return size * np.tanh(np.logaddexp(size, 0))
+
+
+def mish_slope(x):
+    size = np.clip(x, -300, 300)
+    plus = np.logaddexp(size, 0)
+    return np.tanh(plus) + size * scipy.special.expit(size) / np.cosh(plus) ** 2
+
+
 def atan2(x, y):
     if not np.iscomplexobj(x):
         return np.arctan2(x, y)
@@ -71,7 +95,7 @@ ROWS = [
         for y in (0, 1, 2, 3, 7, -1, -3)
     ),
     Op(elementary.exp2, np.exp2, INEXACT, ulps=by_kind(1, 4)),
-    Op(elementary.expm1, np.expm1, INEXACT, ulps=6),
+    Op(elementary.expm1, np.expm1, INEXACT, ulps=by_kind(2, 6)),
     Op(elementary.log1p, np.log1p, INEXACT, draw=between(-0.7, 5), ulps=by_kind(3, 60)),
     Op(logarithms.log2, np.log2, R, draw=positive, ulps=4, floor=0.1),
     Op(logarithms.log10, np.log10, R, draw=positive, ulps=4, floor=0.1),
@@ -82,8 +106,8 @@ ROWS = [
     Op(elementary.atan, np.arctan, INEXACT, draw=inside, ulps=by_kind(1, 6)),
     Op(elementary.atan2, atan2, INEXACT, arity=2, draw=away((0,), 0.3, between(-3, 3)),
        ulps=by_kind(2, 60)),
-    Op(elementary.sinh, np.sinh, INEXACT, ulps=by_kind(6, 24)),
-    Op(elementary.cosh, np.cosh, INEXACT, ulps=by_kind(3, 12)),
+    Op(elementary.sinh, np.sinh, INEXACT, ulps=by_kind(2, 24)),
+    Op(elementary.cosh, np.cosh, INEXACT, ulps=by_kind(2, 12)),
     Op(elementary.asinh, np.arcsinh, INEXACT, ulps=6),
     Op(elementary.acosh, np.arccosh, INEXACT, draw=above_one, ulps=6),
     Op(elementary.atanh, np.arctanh, INEXACT, draw=inside, ulps=6),
@@ -94,6 +118,14 @@ ROWS = [
     Op(arithmetic.sech_squared, lambda x: 1 / np.cosh(x) ** 2, R, ulps=4),
     Op(elementary.logistic_slope, lambda x: 0.25 / np.cosh(x / 2) ** 2, R, ulps=4),
     Op(elementary.one_minus_square, lambda x: (1 - x) * (1 + x), R, draw=inside, ulps=3),
+    Op(elementary.atan_slope, lambda x: 1 / (1 + x * x), R, ulps=2),
+    Op(rectified.silu_slope_p.bind, silu_slope, R, name="silu_slope", ulps=4,
+       floor=0.1),
+    Op(rectified.gelu_slope_p.bind, gelu_slope, R, name="gelu_slope", ulps=6,
+       floor=0.1),
+    Op(rectified.mish_p.bind, mish, R, name="mish", ulps=5),
+    Op(rectified.mish_slope_p.bind, mish_slope, R, name="mish_slope", ulps=6,
+       floor=0.5),
     Op(rectified.soft_sign_p.bind, soft_sign, R, name="soft_sign",
        draw=away((0,), 0.3, between(-3, 3)), ulps=3),
     Op(rectified.squareplus_p.bind, squareplus, R, arity=2,

@@ -6,16 +6,23 @@ show; here the floating-point dtypes are swept.
 
 from __future__ import annotations
 
+import numpy as np
 import scipy.special as reference
 
 import weft.scipy.special as special
 from op_table import Op, away, between, integers
 from weft import dtypes
+from weft.scipy.special.entropies import entr_slope_p
+from weft.scipy.special.error_functions import dawsn_slope_p
 
 R = dtypes.FLOATING
 positive = between(0.3, 4)
 unit = between(0.1, 0.9)
 wide = {"refuses": False, "weak": None, "vmap_limit": 4}
+
+
+def dawsn_slope(x):
+    return 1 - 2 * x * reference.dawsn(x)
 
 
 def row(name, *, specials=False, **options):
@@ -26,11 +33,13 @@ def row(name, *, specials=False, **options):
 
 
 ROWS = [
-    row("erfinv", draw=between(-0.95, 0.95), ulps=30, specials=True),
-    row("erfcx", ulps=30),
+    row("erfinv", draw=between(-0.95, 0.95), ulps=8, specials=True),
+    row("erfcx", ulps=12),
     row("dawsn", ulps=8, floor=1e-3),
-    row("ndtr", ulps=20, specials=True),
-    row("log_ndtr", ulps=20, specials=True),
+    Op(dawsn_slope_p.bind, dawsn_slope, R, name="dawsn_slope", specials=False, floor=1e-3,
+       ulps={dtypes.float64: 60, None: 8}, **wide),
+    row("ndtr", ulps=8, specials=True),
+    row("log_ndtr", ulps=8, specials=True),
     row("ndtri", draw=unit, ulps=8, floor=0.1),
     row("owens_t", arity=2, draw=(away((0,), 0.1, between(-3, 3)), between(-3, 3)), ulps=60,
         floor=1e-4),
@@ -45,6 +54,8 @@ ROWS = [
     row("xlogy", arity=2, draw=positive, ulps=4, floor=0.1, specials=True),
     row("xlog1py", arity=2, draw=positive, ulps=4, floor=0.1, specials=True),
     row("entr", draw=positive, ulps=4, floor=0.1, specials=True),
+    Op(entr_slope_p.bind, lambda x: -np.log(x) - 1, R, name="entr_slope", specials=False,
+       draw=positive, ulps=6, floor=0.1, **wide),
     row("rel_entr", arity=2, draw=positive, ulps=4, floor=0.1, specials=True),
     row("kl_div", arity=2, draw=positive, ulps=8, floor=1.0, specials=True),
     row("logit", draw=unit, ulps=4, floor=0.1, specials=True),

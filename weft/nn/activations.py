@@ -34,6 +34,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.rectified import (
     gelu_p,
     hard_silu_p,
+    mish_p,
     relu6_p,
     relu_p,
     silu_p,
@@ -240,12 +241,6 @@ def _log_sigmoid(x: Any) -> Any:
     return lax.neg(logaddexp(lax.neg(x), constant(0, x)))
 
 
-@compiled
-def _mish(x: Any) -> Any:
-    x = _at_least(x, -1000.0)
-    return lax.mul(x, lax.tanh(logaddexp(x, constant(0, x))))
-
-
 softplus: Unary = _real(
     _softplus,
     """log(1 + exp(x)), without overflow.
@@ -262,15 +257,17 @@ log_sigmoid: Unary = _real(
     Array([-1.3132617, -0.6931472], dtype=float32)
     """,
 )
-mish: Unary = _real(
-    _mish,
+mish: Unary = _activation(
+    "mish",
+    {FLOATING: mish_p.bind},
     """x * tanh(softplus(x)).
 
     Misra, "Mish: a self regularized non-monotonic activation function" (2019).
 
     >>> mish(np.array([-1.0, 1.0]))
-    Array([-0.30340144,  0.8650985 ], dtype=float32)
+    Array([-0.30340147,  0.8650984 ], dtype=float32)
     """,
+    inexact=True,
 )
 
 

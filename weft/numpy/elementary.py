@@ -379,11 +379,12 @@ def _sinc(x: Any) -> Any:
     for k in range(23, 0, -2):
         term = constant(1 / math.factorial(k), y)
         series = lax.sub(term, lax.mul(series, squared))
-    away = select(near, filled(1, y), y)
+    away = select(near, filled(1, x), x)
     # By the reciprocal: the derivative reads a quotient twice, which XLA would keep, and compute
-    # the sine and the cosine in two loops.
+    # the sine and the cosine in two loops. By that of x: that of pi x may be too small.
     sine = select(near, lax.sin(away), _sine_of_pi(x))
-    return select(near, series, lax.mul(sine, lax.div(constant(1, y), away)))
+    scaled = lax.mul(sine, constant(1 / math.pi, y))
+    return select(near, series, lax.mul(scaled, lax.div(constant(1, y), away)))
 
 
 def _sine_of_pi(x: Any) -> Any:

@@ -446,8 +446,8 @@ def sech_squared(x: Any) -> Any:
 
 def sech_squared_formula(x: Term) -> Term:
     part = (x.apply(stablehlo.abs_) * -2.0).exp()
-    whole = part + 1.0
-    return 4.0 * part / (whole * whole)
+    # (1 + part)^2, of which only the small terms are rounded twice.
+    return 4.0 * part / (part * (part + 2.0) + 1.0)
 
 
 def sech_squared_jvp(t: Any, ans: Any, x: Any) -> Any:

@@ -15,9 +15,9 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
-from weft.ops.elementwise import branch_cuts, complex_elementary, formulas
+from weft.ops.elementwise import branch_cuts, complex_elementary, exponentials, formulas
 from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
-from weft.ops.elementwise.arithmetic import add, div, exp, mul, neg, scalar, sub, tanh
+from weft.ops.elementwise.arithmetic import add, div, exp, mul, neg, scalar, sqrt, sub, tanh
 from weft.ops.elementwise.branch_cuts import mended, signed
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
@@ -93,7 +93,10 @@ expm1_p = inexact(
     "expm1",
     # Not ans + 1, which is 0 where ans has been rounded to -1.
     jvp=lambda t, ans, x: mul(t, exp(x)),
-    lower=by_parts(stablehlo.exponential_minus_one, complex_elementary.expm1),
+    lower=by_kind(
+        lowered(exponentials.expm1),
+        by_parts(stablehlo.exponential_minus_one, complex_elementary.expm1),
+    ),
 )
 
 
@@ -139,9 +142,9 @@ def logistic_slope(x: Any) -> Any:
 
 
 def logistic_slope_formula(x: Term) -> Term:
-    part = (-x.apply(stablehlo.abs_)).exp()
-    whole = part + 1.0
-    return part / (whole * whole)
+    part = (-abs(x)).exp()
+    # (1 + part)^2, of which only the small terms are rounded twice.
+    return part / (part * (part + 2.0) + 1.0)
 
 
 def logistic_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
@@ -197,8 +200,8 @@ one_minus_square_p: Primitive = kernel(
 
 def root_of_one_minus_square(x: Any) -> Any:
     """1 / sqrt(1 - x x)."""
-    if not is_complex(x):
-        return rsqrt(one_minus_square(x))
+    if not is_complex(x):  # not by rsqrt, which is less precise
+        return div(one(x), sqrt(one_minus_square(x)))
     return mul(rsqrt(neg(shifted(x, -1))), rsqrt(shifted(x, 1)))
 
 
@@ -218,10 +221,15 @@ def asin(x: ArrayLike) -> Array:
     return asin_p.bind(x)
 
 
+def asin_formula(x: Term) -> Term:
+    # The compiler takes half of x, which is 0 next to the smallest numbers.
+    return where(abs(x) < x.eps, x, x.apply(stablehlo.asin))
+
+
 asin_p = inexact(
     "asin",
     jvp=lambda t, ans, x: mul(t, root_of_one_minus_square(x)),
-    lower=signed(stablehlo.asin, "imag", branch_cuts.asin_mended),
+    lower=by_kind(lowered(asin_formula), signed(stablehlo.asin, "imag", branch_cuts.asin_mended)),
 )
 
 
@@ -253,13 +261,25 @@ def atan(x: ArrayLike) -> Array:
 def atan_jvp(t: Any, ans: Any, x: Any) -> Any:
     if is_complex(x):
         return div(t, add(one(x), mul(x, x)))
-    root = root_of_one_plus_square(x)
-    return mul(mul(t, root), root)
+    return mul(t, atan_slope(x))
 
 
 atan_p = inexact(
     "atan", jvp=atan_jvp, lower=signed(stablehlo.atan, "both", branch_cuts.atan_mended)
 )
+
+
+def atan_slope(x: Any) -> Any:
+    """1 / (1 + x x) of real numbers, the derivative of the arc tangent. A square that overflows
+    gives 0, as it should; in the second derivative it would cancel a number that does, too."""
+    return atan_slope_p.bind(x)
+
+
+def atan_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
+    return mul(t, mul(scalar(-2, x), mul(ans, over_squared_distance(x, one(x)))))
+
+
+atan_slope_p: Primitive = kernel("atan_slope", lambda x: 1.0 / (x * x + 1.0), atan_slope_jvp)
 
 
 def atan2(x: ArrayLike, y: ArrayLike) -> Array:
@@ -304,7 +324,7 @@ def sinh(x: ArrayLike) -> Array:
 sinh_p = inexact(
     "sinh",
     jvp=lambda t, ans, x: mul(t, cosh(x)),
-    lower=by_parts(stablehlo.sinh, complex_elementary.sinh),
+    lower=by_kind(lowered(exponentials.sinh), by_parts(stablehlo.sinh, complex_elementary.sinh)),
 )
 
 
@@ -320,7 +340,7 @@ def cosh(x: ArrayLike) -> Array:
 cosh_p = inexact(
     "cosh",
     jvp=lambda t, ans, x: mul(t, sinh(x)),
-    lower=by_parts(stablehlo.cosh, complex_elementary.cosh),
+    lower=by_kind(lowered(exponentials.cosh), by_parts(stablehlo.cosh, complex_elementary.cosh)),
 )
 
 
@@ -349,10 +369,15 @@ def acosh(x: ArrayLike) -> Array:
     return acosh_p.bind(x)
 
 
+def acosh_jvp(t: Any, ans: Any, x: Any) -> Any:
+    below, above = shifted(x, -1), shifted(x, 1)
+    if is_complex(x):
+        return mul(t, mul(rsqrt(below), rsqrt(above)))
+    return div(t, mul(sqrt(below), sqrt(above)))
+
+
 acosh_p = inexact(
-    "acosh",
-    jvp=lambda t, ans, x: mul(t, mul(rsqrt(shifted(x, -1)), rsqrt(shifted(x, 1)))),
-    lower=signed(stablehlo.acosh, "imag", branch_cuts.acosh_mended),
+    "acosh", jvp=acosh_jvp, lower=signed(stablehlo.acosh, "imag", branch_cuts.acosh_mended)
 )
 
 

@@ -56,7 +56,8 @@ def _logarithm(base: int, is_power: Callable[[Term, Term], Term]) -> Primitive:
         return where(is_power(x, whole), whole, value)
 
     def jvp(t: Any, ans: Any, x: Any) -> Any:
-        return div(t, mul(x, scalar(math.log(base), x)))
+        # Not over the product with x, which may be too small.
+        return div(mul(t, scalar(1 / math.log(base), x)), x)
 
     return kernel(f"log{base}", formula, jvp)
 

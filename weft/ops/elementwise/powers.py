@@ -14,7 +14,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
 from weft.ops.declare import primitive
 from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
-from weft.ops.elementwise.arithmetic import div, eq, log, mul, scalar, sub
+from weft.ops.elementwise.arithmetic import div, eq, log, mul, neg, scalar, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.branch_cuts import mended, reciprocal_mended, signed
 from weft.ops.elementwise.convert import convert_element_type
@@ -66,7 +66,7 @@ def rsqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 
 rsqrt_p = inexact(
     "rsqrt",
-    jvp=lambda t, ans, x: mul(t, mul(scalar(-0.5, x), div(ans, x))),
+    jvp=lambda t, ans, x: mul(t, div(mul(scalar(-0.5, x), ans), x)),
     lower=signed(stablehlo.rsqrt, "imag"),
 )
 
@@ -97,6 +97,8 @@ def integer_pow_jvp(t: Any, ans: Any, x: Any, *, y: int) -> Any:
         return Zero(type_of(ans).tangent())
     if y == 1:
         return t
+    if y == -1:  # x^2 may be too small where its reciprocal is a number
+        return neg(mul(mul(t, ans), ans))
     return mul(t, mul(scalar(y, x), integer_pow(x, y - 1)))
 
 

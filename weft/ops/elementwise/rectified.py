@@ -15,19 +15,34 @@ from weft import dtypes
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, ge, le, lt, mul, neg, scalar, sqrt, sub
+from weft.ops.elementwise.arithmetic import (
+    add,
+    div,
+    ge,
+    le,
+    lt,
+    mul,
+    neg,
+    scalar,
+    sech_squared,
+    sqrt,
+    sub,
+    tanh,
+)
 from weft.ops.elementwise.arithmetic import max as larger
 from weft.ops.elementwise.arithmetic import min as smaller
 from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.distances import cosine, hypot, hypot_formula
-from weft.ops.elementwise.elementary import logistic
+from weft.ops.elementwise.elementary import logistic, logistic_slope
+from weft.ops.elementwise.exponentials import falling_exp
 from weft.ops.elementwise.families import repeated
-from weft.ops.elementwise.formulas import Term, kernel, where
+from weft.ops.elementwise.formulas import Term, kernel, polynomial, where
 from weft.ops.elementwise.selection import clamp, select
+from weft.ops.elementwise.stable_sums import logaddexp
 from weft.runtime import stablehlo
 
 __all__ = [
-    "gelu_p", "hard_silu_p", "relu6_p", "relu_p", "silu_p", "soft_sign_p", "squareplus_p",
+    "gelu_p", "hard_silu_p", "mish_p", "relu6_p", "relu_p", "silu_p", "soft_sign_p", "squareplus_p",
 ]  # fmt: skip
 
 # Beyond these the functions are 0, or the identity, in every dtype; and squares have no overflow.
@@ -83,48 +98,161 @@ def hard_silu_jvp(t: Any, ans: Any, x: Any) -> Any:
 hard_silu_p: Primitive = kernel("hard_silu", hard_silu_formula, hard_silu_jvp)
 
 
+# ---- units with a bounded part below 0 -----------------------------------------------------------
+
+# Below 0 they have a least value, at a zero of the derivative. There two terms cancel, by which few
+# digits would be left; so up to 1/8 from the zero their sum is its Taylor series about the nearest
+# number of float32, with the digits which that misses in the first coefficient.
+_SILU_ZERO = -1.2784645557403564, (
+    -1.659355263530338e-08, 1.278464539146804, 0.1392322695734019, 0.0464107565244673,
+    0.011602689131116825, 0.002320537826223365, 0.00038675630437056085, 5.525090062436584e-05,
+    6.90636257804573e-06, 7.673736197828588e-07, 7.673736197828588e-08, 6.976123816207807e-09,
+    5.813436513506506e-10,
+)  # fmt: skip
+_GELU_ZERO = -0.7524614334106445, (
+    -2.7902933030611586e-08, 2.4606567668961588, -0.09991153684833813, 0.40044769008865805,
+    0.07595898917916455, 0.030485989803644958, 0.011295232075876993, 0.003690377188183726,
+    0.001152934566593513, 0.0003565119148319472, 0.00010306811158735743, 2.808335284477786e-05,
+    7.610951319182868e-06, 2.006457178165681e-06, 5.003433320696731e-07, 1.2279523027693707e-07,
+    2.9947579938708256e-08,
+)  # fmt: skip
+_MISH_ZERO = -1.1924312114715576, (
+    1.9505442791445752e-08, 6.407964093868179, 2.2632074452643893, 1.2861822987692046,
+    0.5578184921969319, 0.2085348399200487, 0.0716825358996929, 0.023245295547263838,
+    0.007137524753367267, 0.00206703929279822, 0.0005622392885937936, 0.000143290595113897,
+    3.419272524147525e-05, 7.643695318904402e-06, 1.6029594690120376e-06, 3.159504503998512e-07,
+    5.866201520253968e-08,
+)  # fmt: skip
+
+
+def _with_zero(x: Term, found: Term, zero: tuple[float, tuple[float, ...]]) -> Term:
+    """The sum that was found, but near its zero by the series."""
+    center, coefficients = zero
+    distance = x - center
+    least = x.eps * abs(coefficients[1]) / 64
+    kept = [c for n, c in enumerate(coefficients) if n < 3 or abs(c) * 0.125**n > least]
+    return where(abs(distance) < 0.125, polynomial(distance, kept), found)
+
+
+class _Part:
+    """exp(-|u|) as `term`, which may be too small; `times` is its product with a number, which is
+    not where the whole is not. `positive` says whether u >= 0."""
+
+    def __init__(self, u: Term) -> None:
+        self.large, self.scale = falling_exp(u)
+        self.positive = u >= 0.0
+        self.term = self.large * self.scale
+
+    def times(self, value: Term) -> Term:
+        return (value * self.large) * self.scale
+
+    def square(self) -> Term:
+        """(1 + exp(-|u|))^2, of which only the small terms are rounded twice."""
+        return self.term * (self.term + 2.0) + 1.0
+
+
+def _times_logistic(x: Term, u: Term) -> Term:
+    """x / (1 + exp(-u))."""
+    part = _Part(u)
+    return where(part.positive, x, part.times(x)) / (part.term + 1.0)
+
+
 def silu_formula(x: Term) -> Term:
-    return _at_least(x, -SILU_END) * x.apply(stablehlo.logistic)
+    return _times_logistic(_at_least(x, -SILU_END), x)
 
 
-def _logistic_and_slope(x: Any) -> tuple[Any, Any]:
-    """The logistic function and its derivative, of one exponential: that of minus the size is at
-    most 1/2, so that nothing cancels. By selections, whose derivatives are right at 0."""
-    positive = ge(x, scalar(0, x))
-    least = logistic(select(positive, neg(x), x))
-    most = sub(scalar(1, x), least)
-    return select(positive, most, least), mul(least, most)
+def silu_slope_formula(x: Term) -> Term:
+    # Of the logistic function s(x): s(x) (1 + x s(-x)), a sum over (1 + exp(-|x|))^2.
+    x = _at_most(_at_least(x, -SILU_END), SILU_END)
+    part = _Part(x)
+    below = _with_zero(x, x + 1.0 + part.term, _SILU_ZERO)
+    above = 1.0 + part.term * (x + 1.0)
+    return where(part.positive, above, part.times(below)) / part.square()
 
 
-def silu_jvp(t: Any, ans: Any, x: Any) -> Any:
-    part, slope = _logistic_and_slope(x)
-    bent = mul(_bounded(x, SILU_END), slope)
-    return mul(t, add(part, bent))
+def silu_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
+    size = _bounded(x, SILU_END)
+    bent = sub(scalar(2, x), mul(size, tanh(mul(size, scalar(0.5, x)))))
+    return mul(t, mul(logistic_slope(size), bent))
 
 
-silu_p: Primitive = kernel("silu", silu_formula, silu_jvp)
+silu_slope_p: Primitive = kernel("silu_slope", silu_slope_formula, silu_slope_jvp)
+silu_p: Primitive = kernel("silu", silu_formula, lambda t, ans, x: mul(t, silu_slope_p.bind(x)))
+
+
+def _gelu_argument(size: Term) -> Term:
+    return size * (size * size * (GELU_SCALE * GELU_CUBE) + GELU_SCALE)
 
 
 def gelu_formula(x: Term) -> Term:
     # (1 + tanh(a)) / 2 is the logistic function of 2 a, which keeps its digits for negative a.
     size = _at_most(_at_least(x, -GELU_END), GELU_END)
-    twice = size * (size * size * (GELU_SCALE * GELU_CUBE) + GELU_SCALE)
-    return _at_least(x, -GELU_END) * twice.apply(stablehlo.logistic)
+    return _times_logistic(_at_least(x, -GELU_END), _gelu_argument(size))
 
 
-def gelu_jvp(t: Any, ans: Any, x: Any) -> Any:
-    # Of float16 the cube of 100 is infinite; there the end is much nearer.
-    end = GELU_END if type_of(x).dtype.itemsize > 2 else 30.0
-    size, scale = _bounded(x, end), scalar(GELU_SCALE, x)
-    square = mul(size, size)
-    twice = mul(size, add(mul(square, scalar(GELU_SCALE * GELU_CUBE, x)), scale))
-    part, slope = _logistic_and_slope(twice)
+def gelu_slope_formula(x: Term) -> Term:
+    x = _at_most(_at_least(x, -GELU_END), GELU_END)
+    part = _Part(_gelu_argument(x))
+    bent = x * (x * x * (3 * GELU_SCALE * GELU_CUBE) + GELU_SCALE)
+    below = _with_zero(x, bent + (part.term + 1.0), _GELU_ZERO)
+    above = 1.0 + part.term * (bent + 1.0)
+    return where(part.positive, above, part.times(below)) / part.square()
+
+
+def gelu_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
+    # With the logistic function s(u): 2 u' s' + x (u'' s' + u'^2 s''). Of float16 the square of u'
+    # is infinite from 35 on; all is 0 much nearer.
+    size = _bounded(x, GELU_END if type_of(x).dtype.itemsize > 2 else 12.0)
+    square, scale = mul(size, size), scalar(GELU_SCALE, x)
+    argument = mul(size, add(mul(square, scalar(GELU_SCALE * GELU_CUBE, x)), scale))
     rise = add(mul(square, scalar(3 * GELU_SCALE * GELU_CUBE, x)), scale)
-    bent = mul(mul(size, slope), rise)
-    return mul(t, add(part, bent))
+    bend = mul(size, scalar(6 * GELU_SCALE * GELU_CUBE, x))
+    falling = mul(mul(rise, rise), tanh(mul(argument, scalar(0.5, x))))
+    total = add(mul(scalar(2, x), rise), mul(size, sub(bend, falling)))
+    return mul(t, mul(logistic_slope(argument), total))
 
 
-gelu_p: Primitive = kernel("gelu", gelu_formula, gelu_jvp)
+gelu_slope_p: Primitive = kernel("gelu_slope", gelu_slope_formula, gelu_slope_jvp)
+gelu_p: Primitive = kernel("gelu", gelu_formula, lambda t, ans, x: mul(t, gelu_slope_p.bind(x)))
+
+
+def mish_formula(x: Term) -> Term:
+    # tanh(log(1 + e)) is e (e + 2) / (e (e + 2) + 2) with e = exp(x).
+    x = _at_least(x, -SILU_END)
+    part = _Part(x)
+    twice, both = 2.0 * part.term, part.term * (part.term + 2.0)
+    above = x * (1.0 + twice)
+    below = part.times(x * (part.term + 2.0))
+    whole = where(part.positive, 1.0 + twice * (part.term + 1.0), both + 2.0)
+    return where(part.positive, above, below) / whole
+
+
+def mish_slope_formula(x: Term) -> Term:
+    # e w / d^2 with d = e (e + 2) + 2 and w = 4 (x + 1) + e (4 x + 6) + 4 e^2 + e^3; above 0 both
+    # over the highest power of e.
+    x = _at_most(_at_least(x, -SILU_END), SILU_END)
+    part = _Part(x)
+    e, once, twice = part.term, 4.0 * x + 4.0, 4.0 * x + 6.0
+    below = _with_zero(x, once + e * (twice + e * (e + 4.0)), _MISH_ZERO)
+    above = 1.0 + e * (4.0 + e * (twice + e * once))
+    whole = where(part.positive, 1.0 + 2.0 * e * (e + 1.0), e * (e + 2.0) + 2.0)
+    return where(part.positive, above, part.times(below)) / (whole * whole)
+
+
+def mish_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
+    # T is tanh(log(1 + e)), T' its derivative: T' (2 + x (1 - s - 2 T s)) with the logistic s.
+    size = _bounded(x, SILU_END)
+    part, plus = logistic(size), logaddexp(size, scalar(0, x))
+    bent = sub(logistic(neg(size)), mul(scalar(2, x), mul(tanh(plus), part)))
+    slope = mul(sech_squared(plus), part)
+    return mul(t, mul(slope, add(mul(size, bent), scalar(2, x))))
+
+
+mish_slope_p: Primitive = kernel("mish_slope", mish_slope_formula, mish_slope_jvp)
+mish_p: Primitive = kernel("mish", mish_formula, lambda t, ans, x: mul(t, mish_slope_p.bind(x)))
+
+
+# ---- units of quotients and roots ----------------------------------------------------------------
 
 
 def soft_sign_formula(x: Term) -> Term:
@@ -143,13 +271,11 @@ soft_sign_p: Primitive = kernel("soft_sign", soft_sign_formula, soft_sign_jvp)
 
 
 def squareplus_formula(x: Term, b: Term) -> Term:
-    # (x + r) / 2 or, for negative x, b / (r - x) / 2, in which nothing cancels.
-    root = hypot_formula(x, b.sqrt())
-    positive = x >= 0.0
-    below = b / where(positive, 1.0, root - x)
-    below = where(b.equals(math.inf), b, below)
-    found = 0.5 * where(positive, x + root, where(x.equals(-math.inf), 0.0, below))
-    return where(x.is_nan() | ~(b >= 0.0), math.nan, found)
+    # (r - |x|) / 2 as b / (r + |x|) / 2, in which nothing cancels, and x more for positive x.
+    below = 0.5 * (b / (hypot_formula(x, b.sqrt()) + abs(x)))
+    below = where(b.equals(math.inf), b, where(b.equals(0.0), 0.0, below))
+    below = where(abs(x).equals(math.inf), 0.0, below)
+    return where(x.is_nan() | ~(b >= 0.0), math.nan, _at_least(x, 0.0) + below)
 
 
 def squareplus_jvp_x(t: Any, ans: Any, x: Any, b: Any) -> Any:

@@ -13,8 +13,9 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core.primitive import Primitive
 from weft.errors import Fix, WeftNotImplementedError
-from weft.ops.elementwise.arithmetic import add, exp, mul, neg, rounded_value, scalar, sign, sub
+from weft.ops.elementwise.arithmetic import add, mul, neg, rounded_value, scalar, sign, sub
 from weft.ops.elementwise.families import applied, binary, emit_with, floating
 from weft.ops.elementwise.formulas import (
     Term,
@@ -25,6 +26,7 @@ from weft.ops.elementwise.formulas import (
     polynomial,
     where,
 )
+from weft.ops.elementwise.gaussians import erf_inv_slope_p, erf_slope_p, erfc_formula
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -53,14 +55,6 @@ def no_derivative(operation: str, operand: str) -> Callable[..., Any]:
 # ---- the error function ------------------------------------------------------------------------
 
 
-def times_gaussian(t: Any, x: Any, factor: float, sign: int) -> Any:
-    """t * factor * exp(sign * x^2)."""
-    square = mul(x, x)
-    # Negated as in the compiler's own erfc, which takes this exponential, too. The transpose
-    # multiplies with the factor first, where it joins others.
-    return mul(mul(t, exp(neg(square) if sign < 0 else square)), scalar(factor, x))
-
-
 def erf(x: ArrayLike) -> Array:
     """Elementwise error function.
 
@@ -71,9 +65,7 @@ def erf(x: ArrayLike) -> Array:
 
 
 erf_p = floating(
-    "erf",
-    jvp=lambda t, ans, x: times_gaussian(t, x, 2 / math.sqrt(math.pi), -1),
-    lower=emit_with(stablehlo.erf),
+    "erf", jvp=lambda t, ans, x: mul(t, erf_slope_p.bind(x)), lower=emit_with(stablehlo.erf)
 )
 
 
@@ -87,9 +79,7 @@ def erfc(x: ArrayLike) -> Array:
 
 
 erfc_p = floating(
-    "erfc",
-    jvp=lambda t, ans, x: times_gaussian(t, x, -2 / math.sqrt(math.pi), -1),
-    lower=emit_with(stablehlo.erfc),
+    "erfc", jvp=lambda t, ans, x: neg(mul(t, erf_slope_p.bind(x))), lower=lowered(erfc_formula)
 )
 
 
@@ -104,7 +94,7 @@ def erf_inv(x: ArrayLike) -> Array:
 
 erf_inv_p = floating(
     "erf_inv",
-    jvp=lambda t, ans, x: times_gaussian(t, ans, math.sqrt(math.pi) / 2, 1),
+    jvp=lambda t, ans, x: mul(t, erf_inv_slope_p.bind(x, ans)),
     lower=emit_with(stablehlo.erf_inv),
 )
 
@@ -135,10 +125,31 @@ def digamma(x: ArrayLike) -> Array:
     return digamma_p.bind(x)
 
 
+# The Taylor series about the number of float32 that is nearest to the zero between 1 and 2.
+_DIGAMMA_CENTER = 1.4616321325302124
+_DIGAMMA = (
+    -1.203605254910667e-08, 0.9676722564619307, -0.4427631786293686, 0.258499769112227,
+    -0.16394271214806524, 0.10782405607943633, -0.07219956550570023, 0.04880429146384774,
+    -0.0331611290045039, 0.022597650150773706, -0.015424767346862807, 0.010538792691945182,
+    -0.00720453518299751, 0.004926781982527267, -0.0033698020855119607, 0.0023051266405617666,
+    -0.0015769369995462382, 0.001078825367160576, -0.0007380710583290195, 0.0005049533517742716,
+    -0.0003454680868427763, 0.00023635605988945173, -0.0001617062525695658,
+    0.00011063375028265825, -7.5691811924928e-05, 5.178576941002003e-05,
+)  # fmt: skip
+
+
+def digamma_formula(x: Term) -> Term:
+    """The compiler's, but near the zero, which it loses in terms that cancel."""
+    distance = x - _DIGAMMA_CENTER
+    kept = [c for k, c in enumerate(_DIGAMMA) if k < 2 or abs(c) * 0.3**k > x.eps / 64]
+    series = polynomial(distance, kept)
+    return where(abs(distance) < 0.3, series, x.apply(stablehlo.digamma))
+
+
 digamma_p = floating(
     "digamma",
     jvp=lambda t, ans, x: mul(t, polygamma(scalar(1, x), x)),
-    lower=emit_with(stablehlo.digamma),
+    lower=lowered(digamma_formula),
 )
 
 
@@ -151,7 +162,7 @@ def polygamma_formula(m: Term, x: Term) -> Term:
     """A multiple of Hurwitz' zeta function (DLMF 25.11.12)."""
     factorial = (m + 1.0).apply(stablehlo.lgamma).exp()
     found = where(is_odd(m), factorial, -factorial) * zeta_formula(m + 1.0, x)
-    return where(m.equals(0.0), x.apply(stablehlo.digamma), found)
+    return where(m.equals(0.0), digamma_formula(x), found)
 
 
 def zeta_formula(s: Term, q: Term) -> Term:
@@ -262,6 +273,58 @@ _I0_FAR = (
 )  # fmt: skip
 
 
+# Of exp(-x) I1(x) / x in x/4 - 1 for x <= 8, and of sqrt(x) exp(-x) I1(x) in 16/x - 1 above.
+_I1_NEAR = (
+    0.12629359322181682, -0.17641651835783406, 0.1026436586898471, -0.05294598120809499,
+    0.024726449030626516, -0.010564084894626197, 0.004156422944312888, -0.0015135724506312532,
+    0.0005122859561685758, -0.00016176081582589674, 4.781565107550054e-05,
+    -1.3273163656039436e-05, 3.4702513081376785e-06, -8.568720264695455e-07,
+    2.0032947535521353e-07, -4.445059128796328e-08, 9.381537386495773e-09,
+    -1.8872497517228294e-09, 3.625590281552117e-10, -6.663489723502027e-11,
+    1.1736186298890901e-11, -1.9839743977649436e-12, 3.223793365945575e-13,
+    -5.042185504727912e-14, 7.600684294735408e-15, -1.1055969477353862e-15,
+    1.5536319577362005e-16, -2.111421214358166e-17, 2.7779141127610464e-18,
+    -3.541581772542136e-19,
+)  # fmt: skip
+_I1_FAR = (
+    0.38928811750914005, -0.009761097491361469, -0.00011058893876262371, -3.882564808877691e-06,
+    -2.512236237870209e-07, -2.6314688468895196e-08, -3.835380385964237e-09,
+    -5.589743462196584e-10, -1.8974958123505413e-11, 3.2526035830154884e-11,
+    1.4125807436613782e-11, 2.0356285441470896e-12, -7.198551776245908e-13,
+    -4.0835511110921974e-13, -2.1015418427726643e-14, 4.2724400167119517e-14,
+    1.0420276984128802e-14, -3.814403072437007e-15, -1.8803547755107805e-15,
+    3.30820231092085e-16, 2.9626289976460157e-16, -3.209525921991637e-17,
+    -4.6503053684947827e-17, 4.414348323093937e-18, 7.517296311011398e-18,
+    -9.314178870907263e-19, -1.2421932752759928e-18,
+)  # fmt: skip
+# Of exp(-x) (I0(x) - I1(x)) times (1 + x/2)^2, and times x sqrt(x).
+_DIFFERENCE_NEAR = (
+    0.40952084218626367, -0.300293650036762, 0.18300208621771658, -0.08201105527514806,
+    0.026837931747883723, -0.0042056148173195305, -0.00192800799034168, 0.0021243171668680473,
+    -0.0011674679906591176, 0.000470489512947207, -0.0001471232790831675, 3.371648353939652e-05,
+    -3.579461514952807e-06, -1.4869548464327638e-06, 1.2143320995600165e-06,
+    -5.450346306320663e-07, 1.9381560258373726e-07, -5.961292125804937e-08,
+    1.6454613922553005e-08, -4.1577798299097426e-09, 9.737738301048835e-10,
+    -2.132062824924544e-10, 4.391762512630658e-11, -8.5529108682641e-12, 1.581075383154185e-12,
+    -2.783493982891531e-13, 4.680016332738091e-14, -7.533205996088986e-15,
+    1.1633618464627456e-15, -1.726934381577641e-16, 2.4683208275194648e-17,
+    -3.402202505443716e-18, 4.528556543481698e-19,
+)  # fmt: skip
+_DIFFERENCE_FAR = (
+    0.2046391449198604, 0.005348526093538557, 0.00019150500095126415, 1.2032615976256658e-05,
+    1.1956976470208373e-06, 1.716841771873406e-07, 2.8338106568544693e-08,
+    3.051206849093951e-09, -7.434135453836242e-10, -5.767283909234434e-10,
+    -1.5193610828268228e-10, 5.668790622840184e-12, 1.804470061607724e-11,
+    4.253572073419977e-12, -1.1555903826473055e-12, -7.770703288312627e-13,
+    1.4368043830095496e-14, 1.091302833164443e-13, 1.1406069274283997e-14,
+    -1.5049144790858527e-14, -2.8555810704805216e-15, 2.2314974016990523e-15,
+    5.272258797823508e-16, -3.6885258884875872e-16, -8.535599197468765e-17,
+    6.754931522836628e-17, 1.1811455234960857e-17, -1.3225212379316404e-17,
+    -1.0505875541751694e-18, 2.6372009335606662e-18, -1.1535848388347586e-19,
+    -5.070082622879299e-19,
+)  # fmt: skip
+
+
 def bessel_i0e(x: ArrayLike) -> Array:
     """Elementwise exp(-|x|) I0(x), the scaled modified Bessel function of order 0.
 
@@ -284,7 +347,28 @@ def bessel_i0e_formula(x: Term) -> Term:
 bessel_i0e_p = kernel(
     "bessel_i0e",
     bessel_i0e_formula,
-    lambda t, ans, x: mul(t, sub(bessel_i1e(x), mul(sign(x), ans))),
+    lambda t, ans, x: neg(mul(t, mul(sign(x), bessel_difference_p.bind(x)))),
+)
+
+
+def bessel_difference_formula(x: Term) -> Term:
+    """exp(-|x|) (I0(|x|) - I1(|x|)), of which the terms cancel for large x."""
+    size = abs(x)
+    small = where(size <= 8.0, size, 8.0)
+    weight = small * 0.5 + 1.0
+    near = chebyshev(small * 0.25 - 1.0, _DIFFERENCE_NEAR) / (weight * weight)
+    large = where(size > 8.0, size, 8.0)
+    far = chebyshev(16.0 / large - 1.0, _DIFFERENCE_FAR) / large / large.sqrt()
+    return where(size <= 8.0, near, where(x.is_nan(), x, far))
+
+
+def bessel_difference_jvp(t: Any, ans: Any, x: Any) -> Any:
+    slope = sub(bessel_quotient(x, 1, True), mul(scalar(2, x), ans))
+    return mul(t, mul(sign(x), slope))
+
+
+bessel_difference_p: Primitive = kernel(
+    "bessel_difference", bessel_difference_formula, bessel_difference_jvp
 )
 
 
@@ -312,18 +396,27 @@ def bessel_i1e(x: ArrayLike) -> Array:
 
 
 def bessel_i1e_jvp(t: Any, ans: Any, x: Any) -> Any:
-    return mul(t, sub(_slope_of_i1(x, True), mul(sign(x), ans)))
+    return mul(t, sub(bessel_difference_p.bind(x), bessel_quotient(x, 1, True)))
 
 
-bessel_i1e_p = floating("bessel_i1e", jvp=bessel_i1e_jvp, lower=emit_with(stablehlo.bessel_i1e))
+def bessel_i1e_formula(x: Term) -> Term:
+    size = abs(x)
+    near = x * chebyshev(where(size <= 8.0, size, 8.0) * 0.25 - 1.0, _I1_NEAR)
+    large = where(size > 8.0, size, 8.0)
+    far = chebyshev(16.0 / large - 1.0, _I1_FAR) / large.sqrt()
+    far = where(x < 0.0, -far, far)
+    return where(size <= 8.0, near, where(x.is_nan(), x, far))
+
+
+bessel_i1e_p = kernel("bessel_i1e", bessel_i1e_formula, bessel_i1e_jvp)
 
 
 def bessel_i1_formula(x: Term) -> Term:
-    return grown(x, x.apply(stablehlo.bessel_i1e))
+    return grown(x, bessel_i1e_formula(x))
 
 
 def bessel_i1_jvp(t: Any, ans: Any, x: Any) -> Any:
-    return mul(t, _slope_of_i1(x, False))
+    return mul(t, _slope_of_i1(x))
 
 
 bessel_i1_p = kernel("bessel_i1", bessel_i1_formula, bessel_i1_jvp)
@@ -339,9 +432,9 @@ def bessel_quotient(x: Any, order: int, scaled: bool) -> Any:
     return bessel_quotient_p.bind(x, order=order, scaled=scaled)
 
 
-def _slope_of_i1(x: Any, scaled: bool) -> Any:
-    """The derivative of x times the first quotient, without that of the scale."""
-    first, second = (bessel_quotient(x, order, scaled) for order in (1, 2))
+def _slope_of_i1(x: Any) -> Any:
+    """The derivative of x times the first quotient."""
+    first, second = (bessel_quotient(x, order, False) for order in (1, 2))
     return add(first, mul(mul(x, x), second))
 
 
@@ -361,7 +454,7 @@ def bessel_quotient_lower(context: Any, x: Any, *, order: int, scaled: bool) -> 
         ]
         series = polynomial(near * near, coefficients)
         far = where(size > 8.0, size, 8.0)
-        low, high = bessel_i0e_formula(far), far.apply(stablehlo.bessel_i1e)
+        low, high = bessel_i0e_formula(far), bessel_i1e_formula(far)
         for k in range(1, order):
             low, high = high, low - high * (2.0 * k) / far
         for _ in range(order):

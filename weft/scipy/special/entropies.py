@@ -88,11 +88,25 @@ def entr_formula(x: Term) -> Term:
     return where(x < 0.0, -math.inf, where(x.equals(0.0), 0.0, value))
 
 
-entr_p = kernel(
-    "entr",
-    entr_formula,
-    lambda t, ans, x: t * jnp.where(x < 0, 0.0, -jnp.log(jnp.where(x < 0, 1.0, x)) - 1.0),
+# 1/e, the zero of the derivative, as a number of float32 and a rest.
+_TOP, _TOP_REST = 0.3678794503211975, -9.149755178738766e-09
+
+
+def entr_slope_formula(x: Term) -> Term:
+    """-log(x) - 1; near 1/e, where the terms cancel, by the distance from there."""
+    near = abs(x - _TOP) < 0.125
+    inside = where(near, x, _TOP) - _TOP
+    series = -log1p(inside * math.e - _TOP_REST * math.e)
+    value = -where(x < 0.0, 1.0, x).log() - 1.0
+    return where(x < 0.0, 0.0, where(near, series, value))
+
+
+entr_slope_p = kernel(
+    "entr_slope",
+    entr_slope_formula,
+    lambda t, ans, x: t * jnp.where(x < 0, 0.0, -1.0 / jnp.where(x < 0, 1.0, x)),
 )
+entr_p = kernel("entr", entr_formula, lambda t, ans, x: t * entr_slope_p.bind(x))
 
 
 @elementwise

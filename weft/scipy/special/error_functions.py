@@ -16,6 +16,7 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.argument_errors import integer_of, invalid_dtype, invalid_value
 from weft.arrays.array import Array
+from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, api_boundary
@@ -26,11 +27,27 @@ from weft.ops.elementwise import special
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, where
+from weft.ops.elementwise.formulas import Term, chebyshev, polynomial, where
+from weft.ops.elementwise.gaussians import (
+    erf_inv_slope_p,
+    erfc_formula,
+    erfcx_p,
+    log_ndtr_p,
+    ndtr_formula,
+    ndtr_p,
+    ndtri_slope_p,
+    normal_density_p,
+    scaled_tail,
+)
 from weft.ops.operand_errors import to_dtype
 from weft.runtime import stablehlo
 from weft.scipy.real_functions import elementwise, kernel
-from weft.scipy.special.coefficients import DAWSON_FAR, DAWSON_NEAR, ERFCX
+from weft.scipy.special.coefficients import (
+    DAWSON_FAR,
+    DAWSON_NEAR,
+    DAWSON_SLOPE_FAR,
+    DAWSON_SLOPE_NEAR,
+)
 
 __all__ = [
     "dawsn", "erf", "erfc", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri", "owens_t", "wofz",
@@ -62,12 +79,19 @@ def erfc(x: Any) -> Array:
 
 
 def erfinv_formula(x: Term) -> Term:
-    return where(abs(x).equals(1.0), x * math.inf, x.apply(stablehlo.erf_inv))
+    first = x.apply(stablehlo.erf_inv)
+    # Near 1 the compiler's rounds 1 - x^2: one step of Newton's method for erfc(y) = 1 - |x|, whose
+    # derivative is that of the tail.
+    size, rest = abs(first), 1.0 - abs(x)
+    outer = (abs(x) > 0.5) & (rest > 0.0)
+    size = where(outer, size, 1.0)
+    step = scaled_tail(size) * (1.0 - where(outer, rest, 1.0) / erfc_formula(size))
+    size = size + step * (1 / _TWO_OVER_ROOT_PI)
+    found = where(outer, where(x < 0.0, -size, size), first)
+    return where(abs(x).equals(1.0), x * math.inf, found)
 
 
-erfinv_p = kernel(
-    "erfinv", erfinv_formula, lambda t, y, x: t * (jnp.exp(y * y) * (1 / _TWO_OVER_ROOT_PI))
-)
+erfinv_p = kernel("erfinv", erfinv_formula, lambda t, y, x: t * erf_inv_slope_p.bind(x, y))
 
 
 @elementwise
@@ -78,25 +102,6 @@ def erfinv(x: Any) -> Array:
     Array([ 0., inf], dtype=float32)
     """
     return erfinv_p.bind(x)
-
-
-def _scaled(x: Term) -> Term:
-    """exp(x^2) erfc(x) for x >= 0.
-
-    The expansion of Shepherd and Laframboise, Mathematics of Computation 36 (1981).
-    """
-    found = chebyshev(1.0 - 7.5 / (x + 3.75), ERFCX) / (2.0 * x + 1.0)
-    # The function is convex, so above its tangent at 0, where it is exactly 1.
-    return x.made(stablehlo.maximum(found.ir, (1.0 - _TWO_OVER_ROOT_PI * x).ir))
-
-
-def erfcx_formula(x: Term) -> Term:
-    size = abs(x)
-    value = _scaled(size)
-    return where(x < 0.0, 2.0 * (size * size).exp() - value, value)
-
-
-erfcx_p = kernel("erfcx", erfcx_formula, lambda t, y, x: t * (2.0 * x * y - _TWO_OVER_ROOT_PI))
 
 
 def _complex_erfcx(x: Any) -> Any:
@@ -125,7 +130,29 @@ def dawsn_formula(x: Term) -> Term:
     return where(size < 4.0, near, where(x.is_nan(), x, far))
 
 
-dawsn_p = kernel("dawsn", dawsn_formula, lambda t, y, x: t * (1.0 - 2.0 * x * y))
+# The zero of its derivative, as a number of float32 and a rest.
+_DAWSON_TOP, _DAWSON_TOP_REST = 0.9241388440132141, 2.8991377655680315e-08
+
+
+def dawsn_slope_formula(x: Term) -> Term:
+    """1 - 2 x F(x) by series of its own: for large x and near its zero the terms cancel."""
+    size = abs(x)
+    inner = where(size < 4.0, size, 0.0)
+    other = inner + (_DAWSON_TOP + _DAWSON_TOP_REST)
+    factors = (_DAWSON_TOP - inner) * other + _DAWSON_TOP_REST * other
+    weight = inner * inner * 0.5 + 1.0
+    near = factors / (weight * weight)
+    near = near * chebyshev(inner * inner * 0.125 - 1.0, DAWSON_SLOPE_NEAR)
+    inverse = 1.0 / where(size < 4.0, 4.0, size)
+    square = inverse * inverse
+    far = -0.5 * (square * chebyshev(square * 32.0 - 1.0, DAWSON_SLOPE_FAR))
+    return where(size < 4.0, near, where(x.is_nan(), x, far))
+
+
+dawsn_slope_p = kernel(
+    "dawsn_slope", dawsn_slope_formula, lambda t, y, x: t * (-2.0 * (dawsn_p.bind(x) + x * y))
+)
+dawsn_p: Primitive = kernel("dawsn", dawsn_formula, lambda t, y, x: t * dawsn_slope_p.bind(x))
 
 
 @elementwise
@@ -138,23 +165,6 @@ def dawsn(x: Any) -> Array:
     return dawsn_p.bind(x)
 
 
-def normal_density(x: Any) -> Any:
-    """exp(-x^2 / 2) / sqrt(2 pi)."""
-    return jnp.exp(-0.5 * (x * x)) * (1 / _ROOT_TWO_PI)
-
-
-def ndtr_formula(x: Term) -> Term:
-    size = abs(x) * _ROOT_HALF
-    # Below 1 by the compiler's erf, above by the tail, which erf would round away.
-    tail = 0.5 * (-(size * size)).exp() * _scaled(where(size < 1e8, size, 1e8))
-    inner = 0.5 + 0.5 * (x * _ROOT_HALF).apply(stablehlo.erf)
-    outer = where(x < 0.0, tail, 1.0 - tail)
-    return where(x.is_nan(), x, where(size < 0.5, inner, outer))
-
-
-ndtr_p = kernel("ndtr", ndtr_formula, lambda t, y, x: t * normal_density(x))
-
-
 @elementwise
 def ndtr(x: Any) -> Array:
     """The distribution function of the standard normal distribution.
@@ -163,27 +173,6 @@ def ndtr(x: Any) -> Array:
     Array([5.000000e-01, 7.619853e-24], dtype=float32)
     """
     return ndtr_p.bind(x)
-
-
-def log_ndtr_formula(x: Term) -> Term:
-    size = abs(x) * _ROOT_HALF
-    scaled = _scaled(size)
-    square = size * size
-    below = (0.5 * scaled).log() - square
-    finite = where(size < 1e8, size, 1e8)
-    above = log1p(-0.5 * (-(finite * finite)).exp() * scaled)
-    return where(x < 0.0, below, above)
-
-
-def log_ndtr_jvp(t: Any, y: Any, x: Any) -> Any:
-    # The density over the distribution function; above 0 the exponential does not overflow.
-    low = jnp.where(x < 0, x, 0.0)
-    high = jnp.where(x < 0, 0.0, x)
-    below = math.sqrt(2 / math.pi) / erfcx_p.bind(low * -_ROOT_HALF)
-    return t * jnp.where(x < 0, below, normal_density(high) / ndtr_p.bind(high))
-
-
-log_ndtr_p = kernel("log_ndtr", log_ndtr_formula, log_ndtr_jvp)
 
 
 @elementwise
@@ -259,9 +248,7 @@ def ndtri_formula(p: Term) -> Term:
     return where((p >= 0.0) & (p <= 1.0), found, math.nan)
 
 
-ndtri_p = kernel(
-    "ndtri", ndtri_formula, lambda t, y, p: t * (jnp.exp(0.5 * (y * y)) * _ROOT_TWO_PI)
-)
+ndtri_p = kernel("ndtri", ndtri_formula, lambda t, y, p: t * ndtri_slope_p.bind(p, y))
 
 
 @elementwise
@@ -307,7 +294,7 @@ def owens_t_formula(h: Term, a: Term) -> Term:
 
 
 def owens_t_jvp_h(t: Any, y: Any, h: Any, a: Any) -> Any:
-    return t * (normal_density(h) * special.erf_p.bind(a * h * _ROOT_HALF) * -0.5)
+    return t * (normal_density_p.bind(h) * special.erf_p.bind(a * h * _ROOT_HALF) * -0.5)
 
 
 def owens_t_jvp_a(t: Any, y: Any, h: Any, a: Any) -> Any:

@@ -75,28 +75,25 @@ _BELOW = (
 )  # fmt: skip
 
 
-def _positive_gamma(x: Term) -> Term:
-    """Gamma of numbers from 1/2 up."""
-    limit = 172.0 if x.eps < 1e-10 else 36.0
+def _gamma_factors(x: Term) -> tuple[Term, Term]:
+    """Two numbers whose product is gamma, of numbers from 1/2 up: it may overflow and they not."""
+    limit = 185.0 if x.eps < 1e-10 else 42.0
     z = where(x < limit, x, limit)
     total = polynomial(z, _ABOVE) / polynomial(z, _BELOW)
     base = z + (_LANCZOS - 0.5)
     # The power in two halves: the whole one overflows before the result does.
     half = z.made(stablehlo.power(base.ir, (z * 0.5 - 0.25).ir))
-    return where(x < limit, half * (half * (-base).exp() * total), math.inf)
+    return half, half * (-base).exp() * total
 
 
 def gamma_formula(x: Term) -> Term:
     reflected = x < 0.5
     z = where(reflected, 1.0 - x, x)
-    value = _positive_gamma(z)
-    low = math.pi / (sine_pi(x) * value)
-    # Where gamma of the reflected number overflows, the result may still be a small number.
-    limit = 171.0 if x.eps < 1e-10 else 34.5
-    far = where(z > limit, z, limit)
-    size = (-lgamma(far)).exp() * (math.pi / sine_pi(x))
-    low = where(z > limit, size, low)
-    found = where(reflected, low, value)
+    first, second = _gamma_factors(z)
+    # Of a reflected number gamma may overflow and the result be a small number; beyond, it is 0.
+    low = math.pi / (sine_pi(x) * second) / first
+    limit = 172.0 if x.eps < 1e-10 else 36.0
+    found = where(reflected, low, where(z < limit, first * second, math.inf))
     pole = is_whole(x) & (x < 0.0) | x.equals(-math.inf)
     found = where(x.equals(0.0), 1.0 / x, where(pole, math.nan, found))
     return where(x.is_nan(), x, found)
@@ -165,7 +162,7 @@ def gammasgn(x: Any) -> Array:
 
 
 def digamma_formula(x: Term) -> Term:
-    return where(x.equals(0.0), -1.0 / x, x.apply(stablehlo.digamma))
+    return where(x.equals(0.0), -1.0 / x, special.digamma_formula(x))
 
 
 digamma_p = kernel(
@@ -360,7 +357,7 @@ def factorial(n: Any, exact: bool = False) -> Array:
     Raises NotImplementedError for exact=True: arrays hold no integers of arbitrary size.
 
     >>> factorial(np.array([0, 5, -1]))
-    Array([  0.9999998, 119.99998  ,   0.       ], dtype=float32)
+    Array([  0.9999998, 120.       ,   0.       ], dtype=float32)
     """
     check_flag(exact, "factorial", "exact")
     if exact:

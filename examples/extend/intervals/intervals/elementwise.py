@@ -135,6 +135,8 @@ monotone(p.cosh_p, *LOOSE, even=True, range=(1, None))
 monotone(p.hypot_p, *LOOSE, even=True, range=(0, None))
 monotone(p.sech_squared_p, *LOOSE, falls=True, even=True, range=(0, 1))
 monotone(p.logistic_slope_p, *LOOSE, falls=True, even=True, range=(0, 0.25))
+monotone(p.atan_slope_p, *LOOSE, falls=True, even=True, range=(0, 1))
+monotone(p.erf_slope_p, *LOOSE, falls=True, even=True, range=(0, 1.13))
 monotone(p.one_minus_square_p, *LOOSE, falls=True, even=True, range=(None, 1))
 
 

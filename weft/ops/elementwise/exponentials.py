@@ -1,0 +1,199 @@
+"""Exponentials that keep the digits which a rounded argument, or a step on the way, would lose.
+
+exp(x) is 2^k exp(r) with the whole number k nearest to x / log(2). As XLA's own exponential
+multiplies by 2^k before a formula sees it, factors that would bring the result back into range come
+too late; and an argument that is a square is rounded, by half a unit in the last place of a large
+number. Here the power of 2 comes last, and the argument has a second, small part (W. J. Cody and
+W. Waite, "Software manual for the elementary functions", 1980).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from weft import dtypes
+from weft.ops.elementwise.formulas import Term, polynomial, where
+from weft.runtime import stablehlo
+
+__all__ = [
+    "cosh",
+    "exp_of_square",
+    "expm1",
+    "falling_exp",
+    "rest_of_square",
+    "scaled_exp",
+    "sinh",
+    "square_in_parts",
+]
+
+_LOG2 = 0.693147180559945309417232121458176568
+
+
+class _Format(NamedTuple):
+    """What depends on the width of numbers."""
+
+    whole: Any
+    """The integers of that width."""
+    bits: int
+    """Bits of the fraction."""
+    bias: int
+    """That of the exponent."""
+    log2_high: float
+    """log(2) in two parts: products of the first with whole numbers below 2^12 are exact."""
+    log2_low: float
+    end: float
+    """Here the exponential is infinite, or 0, and half of its exponent still has a power of 2."""
+    square_end: float
+    """And here that of half the square."""
+
+    @property
+    def shifter(self) -> float:
+        """Whole numbers are added to it, so that the last bits of the sum are theirs."""
+        return 1.5 * 2.0**self.bits
+
+
+_FORMATS = {
+    False: _Format(dtypes.int32, 23, 127, 0.693115234375, 3.1946184945309417e-05, 170.0, 17.0),
+    True: _Format(dtypes.int64, 52, 1023, 0.6931471803691238, 1.9082149292705877e-10, 1400.0, 40.0),
+}
+
+
+def _format(x: Term) -> _Format:
+    return _FORMATS[x.dtype == dtypes.float64]
+
+
+def _bounded(x: Term, end: float) -> Term:
+    return x.made(stablehlo.clamp(x.full(-end).ir, x.ir, x.full(end).ir))
+
+
+class _Reduced:
+    """x as k log(2) + r with |r| <= log(2) / 2: `rest` is r, and exp(r) - 1 is `part`.
+
+    x is at most the `end` of its dtype.
+    """
+
+    def __init__(self, x: Term, low: Term | None = None) -> None:
+        form = _format(x)
+        # By the bits of the sum: XLA would simplify a sum and a difference of two constants.
+        bits, none = (
+            stablehlo.bitcast_convert(y.ir, form.whole)
+            for y in (x * (1 / _LOG2) + form.shifter, x.full(form.shifter))
+        )
+        self.count = stablehlo.subtract(bits, none)
+        k = x.made(stablehlo.convert(self.count, x.dtype))
+        rest = (x - k * form.log2_high) - k * form.log2_low
+        self.rest = rest if low is None else rest + low
+        terms = 14 if x.dtype == dtypes.float64 else 8
+        series = polynomial(self.rest, [1 / math.factorial(n) for n in range(2, terms)])
+        self.part = self.rest + self.rest * self.rest * series
+
+    def scaled(self, value: Term, more: int = 0) -> Term:
+        """value times 2^(k + more), by two factors: one alone may overflow or be too small."""
+        count = stablehlo.add(self.count, self._number(more)) if more else self.count
+        half = stablehlo.shift_right_arithmetic(count, self._number(1))
+        return value * self._power(half) * self._power(stablehlo.subtract(count, half))
+
+    def scaled_once(self, value: Term, more: int) -> Term:
+        """value times 2^(k + more), which is neither infinite nor too small."""
+        return value * self._power(stablehlo.add(self.count, self._number(more)))
+
+    def _number(self, number: int) -> Any:
+        return stablehlo.full(number, self.rest.shape, _format(self.rest).whole)
+
+    def _power(self, exponent: Any) -> Term:
+        form = _format(self.rest)
+        shifted = stablehlo.add(exponent, self._number(form.bias))
+        bits = stablehlo.shift_left(shifted, self._number(form.bits))
+        return self.rest.made(stablehlo.bitcast_convert(bits, self.rest.dtype))
+
+
+def scaled_exp(
+    x: Term, factor: Term | float = 1.0, low: Term | None = None, power: int = 0
+) -> Term:
+    """factor * exp(x + low) * 2^power, of which only the whole may overflow or be too small.
+
+    `low` is a small number, by which x has more digits than one number of its dtype.
+    """
+    reduced = _Reduced(_bounded(x, _format(x).end), low)
+    value = reduced.part + 1.0
+    if not (isinstance(factor, float) and factor == 1.0):
+        value = value * factor
+    return reduced.scaled(value, power)
+
+
+def falling_exp(x: Term, low: Term | None = None) -> tuple[Term, float]:
+    """exp(-|x| + low) as a number, not too small for any x, and a factor by which it is to be
+    multiplied: where the whole would be 0 in any product with a number up to 1e4, so it is here."""
+    end, shift = (770.0, 100) if x.dtype == dtypes.float64 else (130.0, 64)
+    size = x.made(stablehlo.maximum((-abs(x)).ir, x.full(-end).ir))
+    reduced = _Reduced(size, low)
+    return reduced.scaled_once(reduced.part + 1.0, shift), 2.0**-shift
+
+
+def expm1(x: Term) -> Term:
+    """exp(x) - 1, as 2^k (exp(r) - 1) + (2^k - 1)."""
+    reduced = _Reduced(_bounded(x, _format(x).end))
+    # Of halves, since 2^k may overflow; above, the whole exponential, where both could.
+    large = x > 40.0
+    power = where(large, 0.0, reduced.scaled(x.full(0.5)))
+    size = reduced.scaled(where(large, reduced.part + 1.0, reduced.part) * 0.5)
+    half = size + (power - 0.5)
+    return where(abs(x) < x.eps, x, half + half)
+
+
+def cosh(x: Term) -> Term:
+    """(exp(x) + exp(-x)) / 2, where the first exponential may overflow and its half not."""
+    half = scaled_exp(abs(x), power=-1)
+    return half + 0.25 / half
+
+
+def sinh(x: Term) -> Term:
+    """(exp(x) - exp(-x)) / 2, and by its power series (DLMF 4.33.1) below 1."""
+    size = abs(x)
+    near = size < 1.0
+    half = scaled_exp(size, power=-1)
+    far = half - 0.25 / half
+    square = where(near, x, 0.0) * where(near, x, 0.0)
+    terms = 10 if x.dtype == dtypes.float64 else 6
+    series = polynomial(square, [1 / math.factorial(2 * n + 3) for n in range(terms - 1)])
+    return where(near, x + x * (square * series), where(x < 0.0, -far, far))
+
+
+def square_in_parts(x: Term) -> tuple[Term, Term]:
+    """x * x as a number and the small rest that it misses.
+
+    x is split into its leading bits and the others, whose products are exact (T. J. Dekker, "A
+    floating-point technique for extending the available precision", 1971). The split is by bits,
+    and so is the rounding of the square: the compiler fuses products with sums, by which the rest
+    would be that of another number.
+    """
+    square = _without_bits(x * x, 1)
+    return square, rest_of_square(x, square)
+
+
+def rest_of_square(x: Term, square: Term) -> Term:
+    """x * x less a number near it, which must not be a product: the compiler would fuse both."""
+    first = _without_bits(x, 27 if x.dtype == dtypes.float64 else 12)
+    return (first * first - square) + (x - first) * (x + first)
+
+
+def _without_bits(x: Term, count: int) -> Term:
+    """x with that many of its last bits 0."""
+    whole = _format(x).whole
+    mask = stablehlo.full(-(1 << count), x.shape, whole)
+    bits = stablehlo.and_(stablehlo.bitcast_convert(x.ir, whole), mask)
+    return x.made(stablehlo.bitcast_convert(bits, x.dtype))
+
+
+def exp_of_square(x: Term, sign: int, factor: Term | float = 1.0, half: bool = False) -> Term:
+    """factor * exp(sign * x * x), or of half the square, without the error of a rounded square."""
+    scale = 0.5 if half else 1.0
+    end = _format(x).square_end
+    square, rest = square_in_parts(_bounded(x, end))
+    if scale != 1.0:
+        square, rest = square * scale, rest * scale
+    if sign > 0:
+        return scaled_exp(square, factor, rest)
+    value, shrink = falling_exp(square, -rest)
+    return (value * factor) * shrink
