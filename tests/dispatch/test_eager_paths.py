@@ -15,9 +15,9 @@ from weft.arrays.conversion import as_array
 from weft.control_flow.jit_primitive import eager_program, jit_program
 from weft.core.types import type_of
 from weft.interpreters.staging import trace_to_jaxpr
+from weft.kinds.repeated import repeated
 from weft.lowering.eval_trace import one_operation
 from weft.lowering.executables import LITTLE, run_program
-from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import add, sqrt, tanh_p
 from weft.random.sampler import _is_exact
 from weft.sharding import Layout

@@ -16,8 +16,8 @@ from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, api_boundary
-from weft.numpy.arguments import check_arrays, check_flags, check_number, convert
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import check_arrays, check_flags, check_number, convert
+from weft.kinds.compiled_functions import compiled
 from weft.ops.elementwise.arithmetic import add, div, eq, exp, ge, le, log, lt, mul, sub
 from weft.ops.elementwise.arithmetic import max as max_
 from weft.ops.elementwise.bits import bitwise_and

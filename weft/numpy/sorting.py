@@ -16,7 +16,7 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     along,
     axis_of,
     check_choice,
@@ -27,10 +27,10 @@ from weft.numpy.arguments import (
     operands,
     refuse_out,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.nan_reductions import without_nan
 from weft.numpy.reductions import boolean
-from weft.numpy.repeated import repeated
 from weft.ops.indexing import slicing
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.reductions import cumulative
