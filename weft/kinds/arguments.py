@@ -17,9 +17,15 @@ from weft.kinds.kind import Arguments, Kind
 from weft.typing import ArrayLike
 
 __all__ = [
-    "BOTH", "NEVER", "Axes", "DType", "Flag", "Mask", "NamedAxes", "Number", "Operand", "Out", "refused",
-    "take_dtype", "take_number",
+    "BOTH", "NEVER", "Axes", "DType", "Flag", "Mask", "NamedAxes", "Number", "Operand", "Out",
+    "refused", "take_dtype", "take_number",
 ]  # fmt: skip
+
+__all__ = [
+    "BOTH", "NEVER", "Axes", "DType", "Flag", "Mask", "NamedAxes", "Number", "Operand", "Out",
+    "refused", "take_dtype", "take_number",
+]  # fmt: skip
+
 
 
 def _operand(value: Any, call: Arguments) -> Any:

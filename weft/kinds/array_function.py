@@ -47,11 +47,15 @@ class ArrayFunction(KnownCalls):
 
     def __init__(self, body: Callable[..., Any]) -> None:
         functools.update_wrapper(self, body)
-        self.body = body
+        self.function = body
+        self.body = _by_name(body)
         self.operation = body.__name__
         self.program = CompiledFunction(self._apply, name=self.operation)
         self._learnt = 0
         holds_programs(self)
+
+    def __reduce__(self) -> str:
+        return self.function.__qualname__
 
     def __repr__(self) -> str:
         return f"<array function {self.operation}>"
@@ -59,13 +63,13 @@ class ArrayFunction(KnownCalls):
     @functools.cached_property
     def bind(self) -> Callable[..., tuple[Any, ...]]:
         """Python's own binding of a call: returns the values of all parameters in order."""
-        return _binder(self.body)
+        return _binder(self.function)
 
     @functools.cached_property
     def kinds(self) -> dict[str, Kind]:
         """The kinds of the parameters by name, from the annotations."""
-        hints = typing.get_type_hints(self.body, include_extras=True)
-        return {name: _kind(hints[name]) for name in _parameters(self.body)}
+        hints = typing.get_type_hints(self.function, include_extras=True)
+        return {name: _kind(hints[name]) for name in _parameters(self.function)}
 
     @functools.cached_property
     def steps(self) -> list[tuple[int, str, Callable[..., Any], frozenset[int]]]:
@@ -196,6 +200,14 @@ def array_function(body: F) -> F:
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _by_name(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which takes all its arguments by name."""
+    first = _parameters(function)[: function.__code__.co_posonlyargcount]
+    if not first:
+        return function
+    return lambda **given: function(*[given.pop(name) for name in first], **given)
 
 
 def _kind(hint: Any) -> Kind:

@@ -218,7 +218,10 @@ def explain_failure(args: Sequence[Any], error: Exception | None = None) -> None
             return
     for value in args:
         if type(value) is Array and value.is_deleted():
-            raise deleted(value) from None
+            found = deleted(value)
+            if found.called == explain_failure.__name__:
+                found.called = None  # A compiled call has no frame that names its function.
+            raise found from None
 
 
 def run_program(program: Program, arrays: Sequence[Array]) -> Any:
