@@ -21,11 +21,11 @@ from weft.kinds.arguments import Axes, Flag, Number, Operand
 from weft.kinds.array_function import ArrayFunction, array_function
 from weft.kinds.kind import Arguments, Kind
 from weft.native.optional import calls as calls_module
-from weft.numpy import nan_reductions, reductions
+from weft.numpy import nan_reductions, reductions, sorting
 
 FUNCTIONS = {
     name: value
-    for module in (reductions, nan_reductions)
+    for module in (reductions, nan_reductions, sorting)
     for name, value in vars(module).items()
     if isinstance(value, ArrayFunction) and value.operation == name
 }
@@ -176,9 +176,13 @@ def wrong_arguments():
     [pytest.param(*row, id="-".join(map(str, row))) for row in wrong_arguments()],
 )
 def test_wrong_values_are_refused_by_name(name, parameter, value):
-    arguments = {"a": jnp.asarray(X)} | {parameter: value}
+    function = FUNCTIONS[name]
+    arguments = dict.fromkeys(function.kinds, inspect.Parameter.empty)
+    first = next(iter(arguments))
+    given_ = {first: jnp.asarray(X), "kth": 1} | {parameter: value}
+    given_ = {name: x for name, x in given_.items() if name in arguments}
     with pytest.raises((WeftError, OverflowError)) as caught:
-        FUNCTIONS[name](**arguments)
+        function(given_.pop(first), **given_)
     text = str(caught.value)
     assert name in text
     assert parameter in text or repr(value) in text or str(value) in text

@@ -46,7 +46,7 @@ _settings = config.settings
 _trace = current_variable.get
 
 
-# Classes of static arguments that stand in a key with their class; of floats, equal ones may differ.
+# Classes of static arguments that stand in a key with their class. Equal floats may differ in bits.
 _PLAIN = frozenset({bool, int, str, type(None)})
 
 

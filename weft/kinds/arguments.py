@@ -9,23 +9,30 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from weft import dtypes
-from weft.argument_errors import not_taken, refusal
+from weft.argument_errors import integer_of, not_taken, refusal
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
-from weft.kinds.checks import axes_of, check_flag, check_number, operand, refuse_out
+from weft.kinds.checks import (
+    axes_of,
+    axis_of,
+    check_choice,
+    check_flag,
+    check_number,
+    operand,
+    refuse_out,
+)
 from weft.kinds.kind import Arguments, Kind
 from weft.typing import ArrayLike
 
 __all__ = [
-    "BOTH", "NEVER", "Axes", "DType", "Flag", "Mask", "NamedAxes", "Number", "Operand", "Out",
-    "refused", "take_dtype", "take_number",
+    "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Integer", "Mask", "NamedAxes", "Number",
+    "Operand", "Out", "choice", "refused", "take_dtype", "take_number",
 ]  # fmt: skip
 
 __all__ = [
-    "BOTH", "NEVER", "Axes", "DType", "Flag", "Mask", "NamedAxes", "Number", "Operand", "Out",
-    "refused", "take_dtype", "take_number",
+    "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Integer", "Mask", "NamedAxes", "Number",
+    "Operand", "Out", "choice", "refused", "take_dtype", "take_number",
 ]  # fmt: skip
-
 
 
 def _operand(value: Any, call: Arguments) -> Any:
@@ -44,6 +51,24 @@ def _named_axes(value: Any, call: Arguments) -> tuple[Any, ...]:
         return _axes(value, call)
     names = tuple(axis for axis in axes if isinstance(axis, str))
     return (*_axes(tuple(axis for axis in axes if not isinstance(axis, str)), call), *names)
+
+
+def _axis(value: Any, call: Arguments) -> int:
+    return axis_of(value, call.type.ndim, call.operation)
+
+
+def _integer(value: Any, call: Arguments) -> int:
+    return integer_of(value, call.operation, call.name)
+
+
+def choice(*options: Any, means: str = "") -> Kind:
+    """The kind of an argument that is one of some options."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        check_choice(value, options, call.operation, call.name)
+        return value
+
+    return Kind(take, means or f"one of {', '.join(map(repr, options))}", ("?", 0.5))
 
 
 def _flag(value: Any, call: Arguments) -> bool:
@@ -99,6 +124,8 @@ Operand = Annotated[
 ]
 Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), plain=NEVER)]
 NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, plain=NEVER)]
+Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5))]
+Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), plain=NEVER)]
 DType = Annotated[Any, Kind(take_dtype, "a dtype, or None for that of the operand", ("text", 5))]
 Flag = Annotated[bool, Kind(_flag, "True or False", ("no", 2, 0.5), plain=BOTH)]
 Mask = Annotated[Any, Kind(_mask, "booleans: which elements count", ("text", [True]), static=False)]
