@@ -36,7 +36,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
 _trace = current_variable.get
 _NUMBERS = frozenset({bool, int, float, complex})
-_LEAF = tree.structure(0)
 # Calls that are known, of one function. With an argument that is new at each call they would fill
 # the memory.
 _MOST_CALLS = 4096
@@ -174,7 +173,7 @@ class ArrayFunction(KnownCalls):
         program = self.program.program(arrays, static)
         body = self.program.body([x.type for x in arrays], static)
         as_passed = not consts and kept == list(range(len(kept)))
-        out_tree = _LEAF if body.single else tree.structure((0,) * len(body.jaxpr.outputs))
+        out_tree = tree.structure(0 if body.single else (0,) * len(body.jaxpr.outputs))
         call = CompiledCall(program, consts, None if as_passed else kept, list(types), out_tree)
         if rounded_inputs(body.jaxpr).inputs:
             run = self.program.prepared(arrays, static)
