@@ -143,7 +143,7 @@ def test_transformations_see_the_primitives_of_the_body():
 
 def test_a_late_kind_sees_arguments_that_stand_behind_it():
     def take(value: Any, call: Arguments) -> Any:
-        return value if call.taken["flip"] else 0
+        return value if call["flip"] else 0
 
     late = Annotated[Any, Kind(take, "a number", late=True)]
     namespace = {"late": late}
@@ -159,6 +159,15 @@ def test_a_late_kind_sees_arguments_that_stand_behind_it():
 def test_it_is_pickled_by_its_name():
     assert pickle.loads(pickle.dumps(jnp.sum)) is jnp.sum
     assert copy.deepcopy(jnp.sum) is jnp.sum and copy.copy(jnp.sum) is jnp.sum
+
+
+def test_it_is_a_method_where_a_function_is_one():
+    class Array(np.ndarray):
+        total = combined
+
+    x = X.view(Array)
+    assert x.total(scale=3) == 3 * X.sum() and Array.total is combined
+    assert inspect.unwrap(combined).__name__ == "combined" and callable(combined)
 
 
 # ---- what is refused -----------------------------------------------------------------------------

@@ -36,7 +36,7 @@ __all__ = [
 
 
 def _operand(value: Any, call: Arguments) -> Any:
-    return value if getattr(value, "type", None) is not None else operand(call.operation, value)
+    return operand(call.operation, value)
 
 
 def _axes(value: Any, call: Arguments) -> tuple[int, ...]:
@@ -120,7 +120,10 @@ _NAMES = "; names of axes of `vmap` or of a manual mesh may be among them"
 _WRONG_AXES = (99, 0.5, (0, 0))
 
 Operand = Annotated[
-    ArrayLike, Kind(_operand, "an array or a number", ([1, 2], "text"), static=False, plain=NEVER)
+    ArrayLike,
+    Kind(
+        _operand, "an array or a number", ([1, 2], "text"), static=False, plain=NEVER, arrays=True
+    ),
 ]
 Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), plain=NEVER)]
 NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, plain=NEVER)]

@@ -16,17 +16,19 @@ import functools
 import types
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from weft import config, tree
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base.program_caches import holds_programs
-from weft.core.trace import current_variable
+from weft.core.trace import Tracer, current_variable
+from weft.core.types import type_of
 from weft.dispatch.executable_calls import CompiledCall
 from weft.dispatch.known_calls import KnownCalls, learn
 from weft.errors import WeftError, trim
 from weft.interpreters.rounded_inputs import rounded_inputs
+from weft.interpreters.staging import StagingTrace
 from weft.kinds.compiled_functions import CompiledFunction, records
 from weft.kinds.kind import Arguments, Kind
 
@@ -35,10 +37,31 @@ __all__ = ["ArrayFunction", "array_function"]
 F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
 _trace = current_variable.get
+_ARRAYS = (Array, Tracer)
 _NUMBERS = frozenset({bool, int, float, complex})
 # Calls that are known, of one function. With an argument that is new at each call they would fill
 # the memory.
 _MOST_CALLS = 4096
+
+
+class Step(NamedTuple):
+    """How one argument is taken: its position if it is passed by that, its name, what its kind
+    says, and whether it is the first operand."""
+
+    place: int | None
+    name: str
+    take: Callable[[Any, Arguments], Any]
+    plain: frozenset[int]
+    arrays: bool
+    first: bool
+
+
+class Form(NamedTuple):
+    """How the calls are taken that pass arguments in one way: the defaults in order, and a step for
+    each argument that has to be taken. Those come last that depend on others."""
+
+    defaults: dict[str, Any]
+    steps: list[Step]
 
 
 class ArrayFunction(KnownCalls):
@@ -50,8 +73,12 @@ class ArrayFunction(KnownCalls):
         self.body = _by_name(body)
         self.operation = body.__name__
         self.program = CompiledFunction(self._apply, name=self.operation)
+        self.forms: dict[tuple[Any, ...], Form] = {}
         self._learnt = 0
         holds_programs(self)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
 
     def __reduce__(self) -> str:
         return self.function.__qualname__
@@ -71,22 +98,15 @@ class ArrayFunction(KnownCalls):
         return {name: _kind(hints[name]) for name in _parameters(self.function)}
 
     @functools.cached_property
-    def steps(self) -> list[tuple[int, str, Callable[..., Any], frozenset[int]]]:
-        """How a call's arguments are taken: the position, the name, `take` and the plain values of
-        each, those last that depend on others."""
-        rows = [(i, name, k.take, k.plain_ids) for i, (name, k) in enumerate(self.kinds.items())]
-        return sorted(rows, key=lambda row: self.kinds[row[1]].late)
-
-    @functools.cached_property
     def operand_names(self) -> tuple[str, ...]:
         """The names of the parameters that are operands."""
         return tuple(name for name, kind in self.kinds.items() if not kind.static)
 
     def _unknown_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
-            taken = self._taken(self.bind(*args, **kwargs))
+            taken = self._taken(args, kwargs)
             trace = _trace(None)
-            if trace is not None and records(trace):
+            if trace is not None and (type(trace) is StagingTrace or records(trace)):
                 return self.body(**taken)
             return self._evaluated(args, kwargs, taken)
         except Exception as error:
@@ -96,17 +116,42 @@ class ArrayFunction(KnownCalls):
             trim(error)
             raise
 
-    def _taken(self, values: tuple[Any, ...]) -> dict[str, Any]:
+    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by name, each taken by its kind."""
-        call = Arguments(self.operation)
-        taken = call.taken
-        for i, name, take, plain in self.steps:
-            value = values[i]
-            if id(value) not in plain:
-                call.name = name
-                value = take(value, call)
+        form = self.forms.get((len(args), *kwargs)) or self._form(args, kwargs)
+        taken = Arguments(form.defaults)
+        taken.operation = self.operation
+        for i, name, take, plain, arrays, first in form.steps:
+            value = args[i] if i is not None else kwargs[name] if name in kwargs else taken[name]
+            if arrays and isinstance(value, _ARRAYS):
+                if first:
+                    taken.type = value.type
+            else:
+                if id(value) not in plain:
+                    taken.name = name
+                    value = take(value, taken)
+                if first:
+                    taken.type = type_of(value)
             taken[name] = value
         return taken
+
+    def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Form:
+        """How calls with so many arguments by position, and with these names, are taken. Raises
+        Python's own TypeError for arguments that the signature does not have."""
+        values = self.bind(*args, **kwargs)
+        names = tuple(self.kinds)
+        given = {*names[: len(args)], *kwargs}
+        defaults = dict(zip(names, values, strict=True))
+        steps = []
+        for i, (name, kind) in enumerate(sorted(self.kinds.items(), key=lambda row: row[1].late)):
+            if name in given or id(defaults[name]) not in kind.plain_ids:
+                place = names.index(name) if name in names[: len(args)] else None
+                first = not i and not kind.static
+                steps.append(Step(place, name, kind.take, kind.plain_ids, kind.arrays, first))
+        # None holds the place of what is passed.
+        form = Form(defaults | dict.fromkeys(given), steps)
+        self.forms[len(args), *kwargs] = form
+        return form
 
     def _evaluated(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], taken: dict[str, Any]

@@ -11,32 +11,25 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from weft.core.types import ArrayType, type_of
+from weft.core.types import ArrayType
 
 __all__ = ["NONE", "Arguments", "Kind"]
 
 
-class Arguments:
+class Arguments(dict[str, Any]):
     """The arguments of one call that were taken so far, by name, for the kinds that depend on them.
 
     Args:
         operation: The name of the function, for errors.
+        name: The name of the argument that is taken now.
+        type: The type of the first argument, if that is an operand.
     """
 
-    __slots__ = ("_type", "name", "operation", "taken")
+    __slots__ = ("name", "operation", "type")
 
-    def __init__(self, operation: str) -> None:
-        self.operation = operation
-        self.name = ""
-        self.taken: dict[str, Any] = {}
-        self._type: ArrayType | None = None
-
-    @property
-    def type(self) -> ArrayType:
-        """The type of the first operand."""
-        if self._type is None:
-            self._type = type_of(next(iter(self.taken.values())))
-        return self._type
+    operation: str
+    name: str
+    type: ArrayType
 
 
 NONE: frozenset[Any] = frozenset((None,))
@@ -52,6 +45,7 @@ class Kind:
         wrong: Values that are refused, for tests.
         static: Whether the form is part of the program. Other arguments are operands.
         plain: Constants of Python's, such as None, that are their own form: taken without a call.
+        arrays: Whether arrays and tracers are, too.
         late: Whether it depends on arguments that stand behind it.
     """
 
@@ -60,6 +54,7 @@ class Kind:
     wrong: tuple[Any, ...] = ()
     static: bool = True
     plain: frozenset[Any] = NONE
+    arrays: bool = False
     late: bool = False
 
     @property

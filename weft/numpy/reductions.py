@@ -94,7 +94,7 @@ def summed_dtype(dtype: Any, promote_integers: bool = True) -> Any:
 
 
 def masked(x: Any, where: Any, fill: Any) -> Any:
-    """The elements where the mask holds, and `fill` elsewhere."""
+    """The elements where the mask holds, and `fill` elsewhere; without a mask all of them."""
     if where is None:
         return x
     aval = type_of(x)
@@ -144,8 +144,8 @@ def _initial(dtype_of: Any, means: str) -> Kind:
 
 
 def _sum_dtype(call: Arguments) -> Any:
-    promotes = call.taken.get("promote_integers", True)
-    return call.taken["dtype"] or summed_dtype(call.type.dtype, promotes)
+    promotes = call.get("promote_integers", True)
+    return call["dtype"] or summed_dtype(call.type.dtype, promotes)
 
 
 Term = Annotated[Any, _initial(_sum_dtype, "a number that the result starts from")]
@@ -156,14 +156,16 @@ def accumulated(
     unit: int, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any
 ) -> Any:
     """The sum (with the unit 0) or product (1) of elements, in a dtype."""
-    x = convert(a, accumulator(dtype))
-    if type_of(x).dtype == dtypes.bool_:
-        out = over(reduce_and if unit else reduce_or, psum, masked(x, where, bool(unit)), axis)
-    else:
-        out = over(reduce_prod if unit else reduce_sum, psum, masked(x, where, unit), axis)
+    working = accumulator(dtype)
+    reduce = reduce_prod if unit else reduce_sum
+    if working == dtypes.bool_:
+        reduce = reduce_and if unit else reduce_or
+    x = convert(a, working)
+    out = over(reduce, psum, x if where is None else masked(x, where, working.type(unit)), axis)
     if initial is not None:
         out = (mul if unit else add)(out, convert(initial, type_of(out).dtype))
-    return kept(convert(out, dtype), type_of(a).shape, axis, keepdims)
+    out = convert(out, dtype)
+    return kept(out, type_of(a).shape, axis, True) if keepdims else out
 
 
 @array_function
@@ -210,7 +212,7 @@ def prod(
 def check_elements(aval: ArrayType, axes: tuple[Any, ...]) -> None:
     """Raises WeftValueError if the axes have no elements."""
     axes = tuple(axis for axis in axes if not isinstance(axis, str))
-    if aval.size == 0 and 0 in [aval.shape[d] for d in axes]:
+    if 0 in [aval.shape[d] for d in axes]:
         raise WeftValueError(
             "no elements to choose from, and no initial=",
             got=f"{aval}, axes {axes}",
@@ -230,12 +232,15 @@ def extremum(largest: bool, a: Any, axis: Any, keepdims: bool, initial: Any, whe
                 wanted="initial",
                 fix=Fix("initial", "pass initial=, a value that stands for no elements", {}),
             )
-        check_elements(aval, axis)
-    x = masked(convert(a, aval.dtype), where, (lowest if largest else highest)(aval.dtype))
+        if not aval.size:
+            check_elements(aval, axis)
+    x = convert(a, aval.dtype)
+    if where is not None:
+        x = masked(x, where, (lowest if largest else highest)(aval.dtype))
     out = over(*((reduce_max, pmax) if largest else (reduce_min, pmin)), x, axis)
     if initial is not None:
         out = (maximum if largest else minimum)(out, convert(initial, aval.dtype))
-    return kept(out, aval.shape, axis, keepdims)
+    return kept(out, aval.shape, axis, True) if keepdims else out
 
 
 @array_function
@@ -380,12 +385,17 @@ def variance(
     count = count_over(shape, axis, where, real_dtype)
     center = div(sum_over(masked(x, where, 0), axis), convert(count, working))
     center = expanded(center, shape, tuple(d for d in axis if not isinstance(d, str)))
-    squares = masked(_squared_distance(x, center), where, 0)
-    degrees = sub(count, convert(ddof, real_dtype))
-    out = div(sum_over(squares, axis), degrees)
+    squares = _squared_distance(x, center)
+    squares = squares if where is None else masked(squares, where, 0)
     # Without a degree of freedom there is no estimate.
-    none = broadcasted(le(degrees, real_dtype.type(0)), type_of(out).shape)
-    out = select(none, broadcasted(real_dtype.type(math.nan), type_of(out).shape), out)
+    if where is None and isinstance(ddof, (int, float)):
+        degrees = count - ddof
+        out = div(sum_over(squares, axis), real_dtype.type(degrees if degrees > 0 else math.nan))
+    else:
+        degrees = sub(count, convert(ddof, real_dtype))
+        out = div(sum_over(squares, axis), degrees)
+        none = broadcasted(le(degrees, real_dtype.type(0)), type_of(out).shape)
+        out = select(none, broadcasted(real_dtype.type(math.nan), type_of(out).shape), out)
     out = convert(sqrt(out) if root else out, dtype or dtypes.to_real(computed))
     return kept(out, shape, axis, keepdims)
 
@@ -400,7 +410,7 @@ def _real_or_complex(value: Any, call: Arguments) -> Any:
 
 
 def _no_other_name(value: Any, call: Arguments) -> Any:
-    ddof = call.taken["ddof"]
+    ddof = call["ddof"]
     if not (type(ddof) is int and ddof == 0) and ddof is not None:
         name, got = call.operation, f"ddof={ddof}, correction={value}"
         message = f"{name}: ddof and correction are two names of one thing"
