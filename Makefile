@@ -11,6 +11,10 @@ ECO_JAX_VENV := .venv-ecosystem-jax
 PY := $(VENV)/bin/python
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
+# Many images set PYTHONDONTWRITEBYTECODE. Importing weft then takes twice as long in each of the
+# thousands of processes that tests start, unless its bytecode is there.
+BYTECODE = @$(PY) -m compileall -q weft
+
 # How many tests run at once, and further arguments for pytest: make test JOBS=4 ARGS="-k vmap -x".
 JOBS ?= 2
 ARGS ?=
@@ -64,6 +68,7 @@ test-changed: $(VENV)/installed-test ## tests that the changes since BASE (HEAD)
 test: test-code lint format-check types size ## all that continuous integration runs: 30 minutes
 
 test-code: $(VENV)/installed-test ## the tests alone, JOBS at a time
+	$(BYTECODE)
 	$(PYTEST) $(ARGS)
 
 test-fast: $(VENV)/installed-test ## the subset for newer Pythons
@@ -189,6 +194,7 @@ $(VENV)/installed-run: $(VENV)/created requirements/run.txt requirements/constra
   $(wildcard weft/native/*.c weft/native/*.h)
 	$(PY) $(PIP_INSTALL) -r requirements/run.txt
 	$(PY) $(PIP_INSTALL) --no-deps --editable .
+	$(BYTECODE)
 	@touch $@
 
 $(VENV)/installed-demo: $(VENV)/installed-run requirements/demo.txt

@@ -184,6 +184,24 @@ def test_functions_with_references_have_their_own(index):
         np.testing.assert_array_equal(ref[...], [k, k] if index is not None else [0, 0])
 
 
+def test_a_policy_of_checkpoint_is_asked_again():
+    asked, answer = [], [False]
+
+    def policy(primitive, *types, **params):
+        asked.append(primitive.name)
+        return answer[0]
+
+    def sines(policy):
+        f = weft.checkpoint(lambda x: jnp.sin(jnp.sin(x)), policy=policy)
+        return str(weft.make_jaxpr(weft.grad(lambda x: f(x)))(1.0)).count("= sin ")
+
+    both = weft.checkpoint_policies.save_from_both_policies(policy, policy)
+    assert [sines(policy), sines(both)] == [3, 3]
+    answer[0] = True
+    assert [sines(policy), sines(both)] == [2, 2]
+    assert len(asked) > 0
+
+
 def test_what_callbacks_and_rules_close_over_is_freed():
     class Model:
         scale = 2.0

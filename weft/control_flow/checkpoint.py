@@ -19,7 +19,13 @@ from weft.base.marked_lists import Flags, marked, unmarked
 from weft.base.util import like
 from weft.control_flow.body_tracing import run_as_one, trace_body
 from weft.control_flow.branch_residuals import ResidualSlots
-from weft.control_flow.checkpoint_policies import MAKERS_BY_NAME, Offloadable, Policy, saveable
+from weft.control_flow.checkpoint_policies import (
+    MAKERS_BY_NAME,
+    Offloadable,
+    Policy,
+    is_constant,
+    saveable,
+)
 from weft.control_flow.cond import cond_p
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import stacked_type
@@ -166,9 +172,9 @@ def remat_stepwise(*args: Any, jaxpr: Jaxpr, again: bool, **params: Any) -> Step
 def remat_linearize(primals: Values, tangents: Values, *, jaxpr: Jaxpr, **params: Any) -> Derived:
     policy = params["policy"]
     nonzero, given = nonzero_tangents(tangents)
-    first, second, reads, marks = jaxpr.memoize(
-        ("remat_linearize", nonzero, policy), lambda: split_again(jaxpr, nonzero, policy)
-    )
+    split = functools.partial(split_again, jaxpr, nonzero, policy)
+    key = ("remat_linearize", nonzero, policy)
+    first, second, reads, marks = jaxpr.memoize(key, split) if is_constant(policy) else split()
     outs = remat_p.bind(*primals, jaxpr=first, **params)
     n = len(jaxpr.outputs)
     tangents_out: list[Any] = []

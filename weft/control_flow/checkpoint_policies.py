@@ -6,7 +6,9 @@ and returns whether to save its results. `checkpoint_name` gives names to values
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 from weft import tree
@@ -110,21 +112,40 @@ def saved_inside(body: Jaxpr, atom: Any, policy: Policy) -> Saved:
     return False
 
 
+# Policies that answer by the equation alone. One of the user's may read what changes.
+_constant: weakref.WeakSet[Policy] = weakref.WeakSet()
+
+
+def is_constant(policy: Policy | None) -> bool:
+    """Whether a policy always answers the same for the same equation."""
+    return policy is None or (type(policy) is FunctionType and policy in _constant)
+
+
+def constant(policy: Policy) -> Policy:
+    """Marks a policy that answers by the equation alone."""
+    _constant.add(policy)
+    return policy
+
+
+@constant
 def everything_saveable(*_: Any, **__: Any) -> bool:
     """Saves every intermediate value that the derivative reads, as if there were no checkpoint."""
     return True
 
 
+@constant
 def nothing_saveable(*_: Any, **__: Any) -> bool:
     """Saves nothing but the arguments: the least memory, and the default of `checkpoint`."""
     return False
 
 
+@constant
 def dots_saveable(primitive: Primitive, *_: Any, **__: Any) -> bool:
     """Saves results of matrix products and convolutions, and computes the cheap rest again."""
     return primitive is dot_general_p or primitive is conv_p
 
 
+@constant
 def dots_with_no_batch_dims_saveable(primitive: Primitive, *_: Any, **params: Any) -> bool:
     """Saves results of matrix products without batch dimensions: of weights with activations."""
     if primitive is not dot_general_p:
@@ -163,7 +184,8 @@ def save_from_both_policies(first: Policy, second: Policy) -> Policy:
     def policy(primitive: Primitive, *types: Any, **params: Any) -> bool | Answer | Offloadable:
         return first(primitive, *types, **params) or second(primitive, *types, **params)
 
-    return policy
+    both = is_constant(first) and is_constant(second)
+    return constant(policy) if both else policy
 
 
 def save_and_offload_only_these_names(
@@ -206,7 +228,7 @@ def save_and_offload_only_these_names(
             return Saveable
         return answer if primitive is name_p and params["name"] in moved else Recompute
 
-    return policy
+    return constant(policy)
 
 
 def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
@@ -226,7 +248,7 @@ def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy
         dots = dots_with_no_batch_dims_saveable(primitive, *types, **params)
         return answer if dots else Recompute
 
-    return policy
+    return constant(policy)
 
 
 def _offloadable(operation: str, src: Any, dst: Any) -> Offloadable:
@@ -260,7 +282,7 @@ def _by_name(what: str, names: tuple[Any, ...], listed: bool, nameless: bool) ->
     def policy(primitive: Primitive, *_: Any, **params: Any) -> bool:
         return (params["name"] in names) is listed if primitive is name_p else nameless
 
-    return policy
+    return constant(policy)
 
 
 def checkpoint_name(x: T, name: str) -> T:
