@@ -21,8 +21,8 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.numpy.arguments import axes_of, check_arrays, check_flag, convert, inexact, shape_of
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import axes_of, check_arrays, check_flag, convert, inexact, shape_of
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.creation import asarray
 from weft.numpy.taking import take
 from weft.ops.elementwise.arithmetic import abs as abs_

@@ -9,9 +9,9 @@ from weft import errors
 from weft.base.program_caches import BoundedCache
 from weft.core.types import type_of
 from weft.interpreters.staging import trace_to_jaxpr
+from weft.kinds.compiled_functions import compiled
 from weft.lowering.executable_cache import ExecutableCache
 from weft.lowering.executables import compile_program, running
-from weft.numpy.compiled_functions import compiled
 
 
 @compiled

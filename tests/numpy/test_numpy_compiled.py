@@ -8,7 +8,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft.errors import DeletedArrayError, LeakedTracerError
-from weft.numpy.compiled_functions import compiled, is_eager
+from weft.kinds.compiled_functions import compiled, is_eager
 from weft.ops.elementwise.arithmetic import add, exp, mul, sin
 
 CALLS: list[str] = []

@@ -46,8 +46,17 @@ _settings = config.settings
 _trace = current_variable.get
 
 
+# Classes of static arguments that stand in a key with their class. Equal floats may differ in bits.
+_PLAIN = frozenset({bool, int, str, type(None)})
+
+
+def _is_plain(value: Any) -> bool:
+    cls: Any = type(value)
+    return cls in _PLAIN or (cls is tuple and all(type(x) is int for x in value))
+
+
 class PythonCalls:
-    """Runs calls of arrays by position that were made before."""
+    """Runs calls that were made before, of arrays and plain static arguments."""
 
     _runs: dict[Any, Callable[[Sequence[Any]], Any]] | None = None
 
@@ -56,30 +65,44 @@ class PythonCalls:
         def _unknown_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # No transformation is active, and the tree of arguments by position is known by their
-        # number, so none is made.
+        # No transformation is active, and the tree of arguments is known by their number and names,
+        # so none is made.
         runs = self._runs  # once: another thread may make the function forget its calls
-        if runs and not kwargs and _trace(None) is None:
-            types = [x.signature if type(x) is Array else None for x in args]
-            run = runs.get((_settings(), in_force(), *types))
+        if runs and _trace(None) is None:
+            named = sorted(kwargs)
+            passed = (*args, *map(kwargs.__getitem__, named)) if kwargs else args
+            parts = [
+                x.signature if type(x) is Array else (type(x), x) if _is_plain(x) else None
+                for x in passed
+            ]
+            run = runs.get((_settings(), in_force(), *named, *parts))
             if run is not None:
                 try:
-                    return run(args)
+                    return run([x for x in passed if type(x) is Array])
                 except Exception as error:
                     trim(error)
                     raise
         return self._unknown_call(args, kwargs)
 
     def learn_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> None:
-        """Remembers a call of arrays by position; others are left to `_unknown_call`."""
-        tokens, _, run, _, _ = spec
-        # A tuple of leaves, and no keywords.
-        if tokens[0][1] == len(tokens) - 2 and all(token[0] == ARRAY for token in tokens[1:-1]):
-            key = (_settings(), in_force(), *(token[2] for token in tokens[1:-1]))
-            runs = self._runs
-            if runs is None:
-                runs = self._runs = {}
-            runs[key] = run
+        """Remembers a call of arrays and plain static arguments; others are left to
+        `_unknown_call`."""
+        named = sorted(kwargs)
+        passed = (*args, *map(kwargs.__getitem__, named))
+        # One token for each argument: none of them is a container of arrays, or a number that is an
+        # operand.
+        tokens = [token for token in spec[0] if token[0] in (ARRAY, STATIC)]
+        if len(tokens) < len(passed) or len(spec[0]) > len(passed) + 2:
+            return
+        parts = []
+        for x in passed:
+            if type(x) is not Array and not _is_plain(x):
+                return
+            parts.append(x.signature if type(x) is Array else (type(x), x))
+        runs = self._runs
+        if runs is None:
+            runs = self._runs = {}
+        runs[(_settings(), in_force(), *named, *parts)] = spec[2]
 
     def forget_calls(self) -> None:
         """Forgets all calls."""

@@ -94,14 +94,14 @@ def linearize_sparing(
         split = linearize_jaxpr(jaxpr, nonzero, instantiate_out)
         primal = split.primal
         if existing is not None:
-            return choose_residuals(split, marked(existing, primal.inputs))
+            return choose_residuals(split, marked(existing, primal.inputs), False)
         results = _variables(primal.outputs[: split.num_outputs])
-        return choose_residuals(split, {*primal.inputs, *results})
+        return choose_residuals(split, {*primal.inputs, *results}, False)
 
     return jaxpr.memoize(("linearize_sparing", nonzero, instantiate_out, existing), make)
 
 
-def choose_residuals(split: Linearized, free: Collection[Var]) -> Linearized:
+def choose_residuals(split: Linearized, free: Collection[Var], once: bool = True) -> Linearized:
     """The same two halves with the least bytes of residuals.
 
     free: variables of `split.primal` that exist anyway for whoever runs the linear half. The linear
@@ -109,6 +109,8 @@ def choose_residuals(split: Linearized, free: Collection[Var]) -> Linearized:
 
     Args:
         split: The two halves of a linearized jaxpr.
+        once: Whether the linear half runs once for each run of the primal one. Then it may compute
+            tanh and logistic again, too.
     """
     primal, same = _without_repeats(split.primal)
     wanted = split.residuals(primal.inputs, primal.outputs)
@@ -120,7 +122,8 @@ def choose_residuals(split: Linearized, free: Collection[Var]) -> Linearized:
     others = [x for x in dict.fromkeys(_variables(wanted)) if x in costly and x not in kept]
     if others:
         kept |= _minimum_cut(others, makers, free | kept)
-    kept = _from_operands(kept, primal, makers, free)
+    if once:
+        kept = _from_operands(kept, primal, makers, free)
     if kept == costly and not same:
         return split
     return _rebuilt(split, primal, wanted, makers, kept | free)

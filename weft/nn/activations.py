@@ -15,16 +15,9 @@ from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
-from weft.numpy.arguments import (
-    axis_of,
-    broadcast_shape,
-    broadcasted,
-    check_flag,
-    inexact,
-    promoted,
-)
+from weft.kinds.checks import axis_of, broadcast_shape, broadcasted, check_flag, inexact, promoted
+from weft.kinds.compiled_functions import CompiledFunction, compiled
 from weft.numpy.choosing import where
-from weft.numpy.compiled_functions import CompiledFunction, compiled
 from weft.numpy.elementary import logaddexp, tanh
 from weft.numpy.elementwise import constant, filled, multiply, same, true_divide
 from weft.numpy.promotion import Unary, as_operand, unary

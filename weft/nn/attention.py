@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,11 +17,10 @@ from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, api_boundary
-from weft.numpy.arguments import check_arrays, check_flags, check_number, convert
-from weft.numpy.compiled_functions import compiled
-from weft.ops.elementwise.arithmetic import add, div, eq, exp, ge, le, log, lt, mul, sub
+from weft.kinds.checks import check_arrays, check_flags, check_number, convert
+from weft.kinds.compiled_functions import compiled
+from weft.ops.elementwise.arithmetic import exp, log
 from weft.ops.elementwise.arithmetic import max as max_
-from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, full
@@ -58,9 +58,9 @@ def _attention(
     last = len(rows)
     numbers = (((last,), (3,)), ((0, 1), (0, 2)))
     logits = dot_general(reshape(split, (*rows, width)), key, numbers, preferred_element_type=wide)
-    logits = reshape(mul(logits, wide.type(scale)), shape)
+    logits = reshape(logits * wide.type(scale), shape)
     if "bias" in given:
-        logits = add(logits, convert(_spread(given["bias"], shape), wide))
+        logits = logits + convert(_spread(given["bias"], shape), wide)
     allowed = _allowed(given, shape, causal, window)
     # Of keys up to its own place, each query may attend to the first.
     some = not {"bias", "mask", "query_seq_lengths", "key_value_seq_lengths"} & given.keys()
@@ -69,8 +69,8 @@ def _attention(
     found = dot_general(weights, value, (((last,), (1,)), ((0, 1), (0, 2))))
     found = reshape(found, (batch, groups, each, length, width))
     found = reshape(transpose(found, (0, 3, 1, 2, 4)), (batch, length, heads, width))
-    sums = add(log(total), largest)
-    return found, reshape(transpose(sums, (0, 3, 1, 2)), (batch, length, heads))
+    sums = transpose(log(total) + largest, (0, 3, 1, 2))
+    return found, reshape(sums, (batch, length, heads))
 
 
 def _weights(logits: Any, allowed: Any, *, never_empty: bool) -> tuple[Any, Any, Any]:
@@ -87,12 +87,10 @@ def _weights(logits: Any, allowed: Any, *, never_empty: bool) -> tuple[Any, Any,
     largest = largest_below_sum(logits, (4,))
     if not never_empty:
         largest = max_(largest, dtype.type(dtypes.finfo(dtype).min))
-    weights = exp(sub(logits, broadcast_in_dim(largest, shape, outer)))
+    weights = exp(logits - broadcast_in_dim(largest, shape, outer))
     total = reduce_sum(weights, (4,))
-    safe = total
-    if not never_empty:
-        safe = add(total, stop_gradient(convert(eq(total, dtype.type(0)), dtype)))
-    return div(weights, broadcast_in_dim(safe, shape, outer)), total, largest
+    safe = total if never_empty else total + stop_gradient(convert(total == 0, dtype))
+    return weights / broadcast_in_dim(safe, shape, outer), total, largest
 
 
 def _allowed(
@@ -102,16 +100,15 @@ def _allowed(
     found = [_spread(given["mask"], shape)] if "mask" in given else []
     rows, columns = (broadcasted_iota(dtypes.int32, shape, dim) for dim in (3, 4))
     if causal:
-        found.append(ge(rows, columns))
+        found.append(rows >= columns)
     if window is not None:
         left, right = window
-        found.append(le(rows, add(columns, dtypes.int32.type(left))))
-        found.append(ge(rows, sub(columns, dtypes.int32.type(right))))
+        found += [rows <= columns + left, rows >= columns - right]
     for name, places in (("query_seq_lengths", rows), ("key_value_seq_lengths", columns)):
         if name in given:
             lengths = convert(given[name], dtypes.int32)
-            found.append(lt(places, broadcast_in_dim(lengths, shape, (0,))))
-    return functools.reduce(bitwise_and, found) if found else None
+            found.append(places < broadcast_in_dim(lengths, shape, (0,)))
+    return functools.reduce(operator.and_, found) if found else None
 
 
 def _spread(x: Any, shape: tuple[int, ...]) -> Any:

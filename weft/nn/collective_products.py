@@ -22,8 +22,8 @@ from weft.core.axes import bound_axis
 from weft.core.types import type_of
 from weft.dtype_kinds import is_boolean
 from weft.errors import AxisError, Fix, ShapeError, WeftValueError, api_boundary
+from weft.kinds.checks import check_arrays, check_flags, convert
 from weft.nn.collective_product_steps import ProductTerm, Ring, gathering, lengths_of, scattering
-from weft.numpy.arguments import check_arrays, check_flags, convert
 from weft.numpy.einsum import parse, sum_out, without_repeats
 from weft.numpy.linear_algebra import preferred_dtype
 from weft.numpy.promotion import meeting

@@ -15,7 +15,7 @@ from weft.argument_errors import invalid_type, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axes_of,
     axis_of,
     broadcast_shape,
@@ -27,8 +27,8 @@ from weft.numpy.arguments import (
     length_of,
     promoted,
 )
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.axis_names import has_names, split_axes
-from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import unlisted
 from weft.numpy.elementwise import add, constant, filled, maximum, multiply, subtract
 from weft.numpy.promotion import as_operand

@@ -14,7 +14,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, api_boundary
-from weft.numpy.arguments import check_arrays
+from weft.kinds.checks import check_arrays
 from weft.ops.elementwise.arithmetic import mul
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.operand_errors import unfit

@@ -19,7 +19,7 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     broadcasted,
     check_arrays,
     check_fill_is_read,
@@ -28,7 +28,7 @@ from weft.numpy.arguments import (
     convert,
     promoted,
 )
-from weft.numpy.compiled_functions import compiled, is_eager
+from weft.kinds.compiled_functions import compiled, is_eager
 from weft.numpy.creation import array as array_from
 from weft.numpy.elementwise import power
 from weft.numpy.getitem import start_array

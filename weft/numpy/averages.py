@@ -11,10 +11,10 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import WeftValueError
-from weft.numpy.arguments import axes_of, broadcasted, check_flags, convert, inexact, operand
-from weft.numpy.compiled_functions import compiled, is_eager
+from weft.kinds.checks import axes_of, broadcasted, check_flags, convert, inexact, operand
+from weft.kinds.compiled_functions import compiled, is_eager
+from weft.kinds.repeated import repeated
 from weft.numpy.reductions import kept, mean
-from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import div, mul
 from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, transpose

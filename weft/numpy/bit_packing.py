@@ -11,8 +11,8 @@ from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
-from weft.numpy.arguments import along, convert
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import along, convert
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.creation import unlisted
 from weft.ops.elementwise.arithmetic import ne
 from weft.ops.elementwise.bits import bitwise_and, shift_left

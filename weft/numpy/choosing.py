@@ -19,7 +19,7 @@ from weft.arrays.conversion import as_array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ConcretizationError, Fix, ShapeError, WeftIndexError, WeftValueError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     along,
     broadcast_shape,
     broadcasted,
@@ -35,7 +35,7 @@ from weft.numpy.arguments import (
     promoted,
     refuse_out,
 )
-from weft.numpy.compiled_functions import compiled, is_eager
+from weft.kinds.compiled_functions import compiled, is_eager
 from weft.numpy.joining import static_array
 from weft.numpy.promotion import meeting, number_for
 from weft.numpy.reductions import boolean

@@ -10,11 +10,11 @@ from weft.arrays.conversion import scalar_array
 from weft.core.types import ArrayType
 from weft.dtypes import COMPLEX, FLOATING
 from weft.errors import DTypeError, Fix
-from weft.numpy.arguments import check_arrays
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import check_arrays
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.elementwise import maximum, minimum, same
 from weft.numpy.promotion import as_operand, canonical_type
-from weft.numpy.repeated import repeated
 from weft.ops.elementwise import arithmetic as lax
 from weft.typing import ArrayLike
 

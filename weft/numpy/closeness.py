@@ -10,7 +10,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     broadcast_shape,
     broadcasted,
     check_flag,
@@ -18,12 +18,12 @@ from weft.numpy.arguments import (
     inexact,
     promoted,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.creation import unlisted
 from weft.numpy.elementwise import constant, equal, together
 from weft.numpy.logic import logical_and, logical_or
 from weft.numpy.promotion import as_operand, meeting
-from weft.numpy.repeated import repeated
 from weft.numpy.representation import is_finite, isnan
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits

@@ -30,8 +30,8 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )  # fmt: skip
-from weft.numpy.arguments import broadcasted, check_arrays, check_fits, check_flag, shape_of
-from weft.numpy.compiled_functions import compiled, is_eager
+from weft.kinds.checks import broadcasted, check_arrays, check_fits, check_flag, shape_of
+from weft.kinds.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import place_of

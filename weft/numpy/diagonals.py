@@ -14,7 +14,7 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axis_of,
     broadcast_shape,
     broadcasted,
@@ -26,13 +26,13 @@ from weft.numpy.arguments import (
     refuse_out,
     shape_of,
 )
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.choosing import known, nonzero
-from weft.numpy.compiled_functions import compiled
 from weft.numpy.joining import static_array
 from weft.numpy.manipulation import cycled
 from weft.numpy.promotion import number_for
 from weft.numpy.reductions import sum as sum_
-from weft.numpy.repeated import repeated
 from weft.numpy.taking import refuse_inplace, wrapped
 from weft.ops.elementwise.arithmetic import add, div, eq, lt, mul, rem
 from weft.ops.elementwise.arithmetic import max as larger

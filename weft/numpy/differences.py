@@ -12,7 +12,7 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axes_of,
     axis_of,
     broadcast_shape,
@@ -25,13 +25,13 @@ from weft.numpy.arguments import (
     operands,
     promoted,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.creation import asarray, full
 from weft.numpy.elementwise import floor_divide, less, remainder
 from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import preferred_dtype
 from weft.numpy.promotion import canonical_type, meeting, number_for
-from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import add, div, eq, mul, ne, neg, sub
 from weft.ops.elementwise.bits import bitwise_and

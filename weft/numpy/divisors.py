@@ -6,7 +6,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.core.types import type_of
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.elementwise import constant, filled, together
 from weft.numpy.promotion import BinaryUfunc, binary_ufunc
 from weft.ops.elementwise import arithmetic as lax

@@ -18,8 +18,8 @@ from weft.argument_errors import refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import ShapeError, WeftValueError
-from weft.numpy.arguments import check_arrays, check_choice, convert, promoted, refuse_out
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import check_arrays, check_choice, convert, promoted, refuse_out
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.linear_algebra import preferred_dtype
 from weft.numpy.promotion import meeting
 from weft.ops.elementwise.arithmetic import eq

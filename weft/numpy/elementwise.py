@@ -11,7 +11,7 @@ from weft import dtypes
 from weft.argument_errors import refusal
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.promotion import (
     KEYS,
     Binary,

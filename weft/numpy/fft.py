@@ -19,7 +19,7 @@ from weft.arrays.array import Array, put
 from weft.base.facades import public_names
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axes_of,
     axis_of,
     check_arrays,
@@ -28,7 +28,7 @@ from weft.numpy.arguments import (
     inexact,
     operand,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.creation import _placed, asarray
 from weft.numpy.manipulation import roll
 from weft.ops.elementwise.arithmetic import div, lt, mul, scalar, sub

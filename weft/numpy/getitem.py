@@ -16,9 +16,9 @@ from weft.arrays.array import Array, put
 from weft.base.program_caches import BoundedCache
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, type_of
+from weft.kinds.compiled_functions import compiled
 from weft.lowering.executables import Run
 from weft.lowering.placement import joint_place
-from weft.numpy.compiled_functions import compiled
 from weft.numpy.indexing import IndexPlan, index_array, planned
 from weft.ops.indexing.dynamic_slicing import dynamic_slice
 from weft.ops.structural import extended_dtypes

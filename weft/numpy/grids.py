@@ -12,8 +12,8 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError
 from weft.interpreters.staging import function_name
-from weft.numpy.arguments import check_choice, check_flags, shape_of
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import check_choice, check_flags, shape_of
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.numpy.vectorizing import mapped
 from weft.ops.indexing.creation import broadcasted_iota

@@ -12,7 +12,7 @@ from weft.argument_errors import refusal
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError
-from weft.numpy.arguments import axis_of, promoted
+from weft.kinds.checks import axis_of, promoted
 from weft.numpy.creation import array, asarray
 from weft.numpy.dtypes import result_type
 from weft.numpy.grids import meshgrid

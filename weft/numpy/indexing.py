@@ -29,7 +29,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.numpy.arguments import broadcast_shape, broadcasted
+from weft.kinds.checks import broadcast_shape, broadcasted
 from weft.ops.elementwise.arithmetic import add, lt
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select

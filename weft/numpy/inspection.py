@@ -11,7 +11,7 @@ from numpy import get_printoptions, printoptions, set_printoptions
 from weft import config, dtypes
 from weft.core.types import type_of
 from weft.errors import WeftTypeError
-from weft.numpy.arguments import axes_of
+from weft.kinds.checks import axes_of
 from weft.numpy.creation import asarray
 
 __all__ = [

@@ -25,7 +25,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     along,
     axis_of,
     broadcasted,
@@ -40,11 +40,11 @@ from weft.numpy.arguments import (
     promoted,
     refuse_out,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.getitem import getitem
 from weft.numpy.manipulation import as_operand, atleast_1d, atleast_2d, atleast_3d, reshape
 from weft.numpy.promotion import meeting, number_for
-from weft.numpy.repeated import repeated
 from weft.numpy.taking import take_axis
 from weft.ops.elementwise.arithmetic import add, eq, lt, mul
 from weft.ops.elementwise.convert import convert_element_type

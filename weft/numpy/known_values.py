@@ -15,7 +15,7 @@ from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, WeftValueError
-from weft.numpy.arguments import check_arrays, check_number
+from weft.kinds.checks import check_arrays, check_number
 from weft.numpy.creation import asarray, unlisted
 from weft.numpy.joining import static_array
 from weft.numpy.manipulation import atleast_1d

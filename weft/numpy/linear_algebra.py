@@ -13,7 +13,7 @@ from weft.argument_errors import integer_of, invalid_value, refusal, refuse_shar
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axes_of,
     axis_of,
     broadcast_shape,
@@ -24,9 +24,9 @@ from weft.numpy.arguments import (
     promoted,
     refuse_out,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.promotion import meeting
-from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import mul, rounded, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.complex import conj

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.elementwise import constant
 from weft.numpy.promotion import BinaryUfunc, UnaryUfunc, binary_ufunc, unary_ufunc
 from weft.ops.elementwise import arithmetic as lax

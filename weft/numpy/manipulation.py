@@ -16,7 +16,7 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axes_of,
     axis_of,
     broadcast_shape,
@@ -28,9 +28,9 @@ from weft.numpy.arguments import (
     sequence_of,
     shape_of,
 )
-from weft.numpy.compiled_functions import compiled, is_eager
+from weft.kinds.compiled_functions import compiled, is_eager
+from weft.kinds.repeated import repeated
 from weft.numpy.creation import array
-from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import add, lt, neg, rem
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select

@@ -10,6 +10,8 @@ from weft.argument_errors import not_taken, refusal
 from weft.core.operators import install
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
+from weft.kinds.checks import check_arrays
+from weft.kinds.repeated import repeated
 from weft.numpy import at as at_chapter
 from weft.numpy import (
     choosing,
@@ -26,11 +28,9 @@ from weft.numpy import (
     sorting,
     taking,
 )
-from weft.numpy.arguments import check_arrays
 from weft.numpy.clipping import clip
 from weft.numpy.getitem import getitem
 from weft.numpy.promotion import CONTAINERS, operator_of
-from weft.numpy.repeated import repeated
 from weft.ops.elementwise.complex import complex as make_complex
 from weft.ops.elementwise.convert import bitcast_convert_type, convert_element_type
 from weft.ops.structural.joining import rev

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.argument_errors import invalid_value
-from weft.numpy.compiled_functions import is_eager
+from weft.kinds.compiled_functions import is_eager
 from weft.runtime import client
 
 __all__ = ["NamespaceInfo", "array_namespace_info"]

@@ -16,8 +16,8 @@ from weft.argument_errors import integer_of, invalid_value, refusal, unknown_opt
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
-from weft.numpy.arguments import broadcasted, check_arrays, convert, inexact, operand
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import broadcasted, check_arrays, convert, inexact, operand
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.manipulation import as_operand
 from weft.numpy.promotion import number_for
 from weft.numpy.quantiles import median as median_

@@ -15,7 +15,7 @@ from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ConcretizationError, Fix, ShapeError, WeftValueError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axes_of,
     broadcast_shape,
     broadcasted,
@@ -28,7 +28,7 @@ from weft.numpy.arguments import (
     operand,
     promoted,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.creation import asarray, unlisted
 from weft.numpy.differences import convolve
 from weft.numpy.joining import concatenate

@@ -21,7 +21,7 @@ from weft.core.array_value import array_values, as_operands
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of, user_value
 from weft.errors import DTypeError, WeftTypeError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     check_arrays,
     check_fits,
     check_ranks,
@@ -30,7 +30,7 @@ from weft.numpy.arguments import (
     no_common_shape,
     operands,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.elementwise.convert import convert_element_type_p
 from weft.ops.elementwise.families import refused_dtype

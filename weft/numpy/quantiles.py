@@ -16,7 +16,7 @@ from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axes_of,
     broadcasted,
     check_flag,
@@ -26,11 +26,11 @@ from weft.numpy.arguments import (
     operands,
     refuse_out,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.creation import full
 from weft.numpy.nan_reductions import is_nan
 from weft.numpy.promotion import number_for
-from weft.numpy.repeated import repeated
 from weft.numpy.taking import take_axis
 from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, ne, sub
 from weft.ops.elementwise.arithmetic import max as larger

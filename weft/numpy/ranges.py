@@ -19,7 +19,7 @@ from weft.arrays.rounded_values import made_in_32_bits
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axis_of,
     broadcast_shape,
     broadcasted,
@@ -29,11 +29,11 @@ from weft.numpy.arguments import (
     inexact,
     promoted,
 )
-from weft.numpy.compiled_functions import compiled, is_eager
+from weft.kinds.compiled_functions import compiled, is_eager
+from weft.kinds.repeated import repeated
 from weft.numpy.creation import _SMALL, _placed
 from weft.numpy.elementwise import constant, filled
 from weft.numpy.promotion import as_operand, canonical_type, meeting
-from weft.numpy.repeated import repeated
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import powers, rounding
 from weft.ops.elementwise.convert import convert_element_type

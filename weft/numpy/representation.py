@@ -16,8 +16,9 @@ from weft.argument_errors import invalid_type, not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
-from weft.numpy.arguments import broadcasted, check_flag, inexact, refuse_out
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import broadcasted, check_flag, inexact, refuse_out
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.elementwise import constant, filled, same, together
 from weft.numpy.promotion import (
     BinaryUfunc,
@@ -28,7 +29,6 @@ from weft.numpy.promotion import (
     unary,
     unary_ufunc,
 )
-from weft.numpy.repeated import repeated
 from weft.numpy.ufuncs import ufunc_of
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits, elementary, rounding

@@ -12,7 +12,7 @@ from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axis_of,
     broadcasted,
     check_choice,
@@ -26,11 +26,11 @@ from weft.numpy.arguments import (
     promoted,
     refuse_out,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.nan_reductions import is_nan, without_nan
 from weft.numpy.promotion import meeting, number_for
 from weft.numpy.reductions import kept
-from weft.numpy.repeated import repeated
 from weft.numpy.taking import take_axis
 from weft.ops.elementwise.arithmetic import abs as absolute
 from weft.ops.elementwise.arithmetic import add, div, eq, le, lt, mul, rem, sub

@@ -17,8 +17,8 @@ from weft.control_flow.associative_scan import associative_scan
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.numpy.arguments import check_flags, operands
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import check_flags, operands
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.joining import static_array
 from weft.numpy.sorting import argsort
 from weft.numpy.taking import take

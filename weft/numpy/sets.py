@@ -16,7 +16,7 @@ from weft.arrays.conversion import as_array
 from weft.base.marked_lists import marked
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axis_of,
     broadcasted,
     check_fill,
@@ -27,8 +27,8 @@ from weft.numpy.arguments import (
     operand,
     promoted,
 )
+from weft.kinds.compiled_functions import compiled, is_eager
 from weft.numpy.choosing import compress, flat_nonzero, known
-from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.joining import concatenate
 from weft.numpy.nan_reductions import is_nan
 from weft.numpy.promotion import meeting, number_for

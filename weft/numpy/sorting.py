@@ -6,31 +6,22 @@ NaN is the greatest number, and of complex numbers the real parts are compared f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, not_taken, refusal
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.numpy.arguments import (
-    along,
-    axis_of,
-    check_choice,
-    check_flag,
-    check_flags,
-    convert,
-    operand,
-    operands,
-    refuse_out,
-)
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.arguments import Axis, DType, Flag, Integer, Operand, Out, choice, refused
+from weft.kinds.array_function import array_function
+from weft.kinds.checks import axis_of, convert, operand, operands
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.nan_reductions import without_nan
 from weft.numpy.reductions import boolean
-from weft.numpy.repeated import repeated
 from weft.ops.indexing import slicing
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.reductions import cumulative
@@ -38,36 +29,55 @@ from weft.ops.reductions import sorting as ordering
 from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reshape
-from weft.typing import ArrayLike
 
 __all__ = [
     "argpartition", "argsort", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "lexsort",
     "nancumprod", "nancumsum", "partition", "sort", "sort_complex",
 ]  # fmt: skip
 
-
-def _check_kind(name: str, kind: Any, order: Any) -> None:
-    if order is not None:
-        why = "it is for structured dtypes, which there are not"
-        raise not_taken(name, "order", order, why, "leave it out")
-    check_choice(kind, (None, "quicksort", "mergesort", "heapsort", "stable"), name, "kind")
-
-
-@compiled
-def _sort(a: Any, *, axis: int, stable: bool, descending: bool) -> Any:
-    found = ordering.sort(a, axis, is_stable=stable)
-    return rev(found, (axis,)) if descending else found
+Order = Annotated[None, refused("it is for structured dtypes, which there are not", "leave it out")]
+Algorithm = Annotated[
+    Any,
+    choice(
+        None, "quicksort", "mergesort", "heapsort", "stable",
+        means="a name of one of NumPy's algorithms, without effect",
+    ),
+]  # fmt: skip
 
 
-@repeated
+def line(a: Any, axis: int | None) -> tuple[Any, int]:
+    """An array and one of its axes; without one, the flattened array and its axis 0."""
+    return (a, axis) if axis is not None else (reshape(a, (type_of(a).size,)), 0)
+
+
+# ---- sorting -------------------------------------------------------------------------------------
+
+
+def sorted_along(a: Any, axis: int, stable: bool = True, descending: bool = False) -> Any:
+    """The elements in order."""
+    out = ordering.sort(a, axis, is_stable=stable)
+    return rev(out, (axis,)) if descending else out
+
+
+def order_along(a: Any, axis: int, stable: bool = True, descending: bool = False) -> Any:
+    """The positions of the elements in order."""
+    # Equal elements keep their order also when descending: sort the reversed array, count back.
+    x = rev(a, (axis,)) if descending else a
+    index = broadcasted_iota(dtypes.default_int(), type_of(a).shape, axis)
+    index = rev(index, (axis,)) if descending else index
+    out = ordering.sort((x, index), axis, is_stable=stable, num_keys=1)[1]
+    return rev(out, (axis,)) if descending else out
+
+
+@array_function
 def sort(
-    a: ArrayLike,
-    axis: int | None = -1,
+    a: Operand,
+    axis: Axis = -1,
     *,
-    kind: None = None,
-    order: None = None,
-    stable: bool = True,
-    descending: bool = False,
+    kind: Algorithm = None,
+    order: Order = None,
+    stable: Flag = True,
+    descending: Flag = False,
 ) -> Array:
     """The elements in increasing order along `axis` (None: of the flattened array).
 
@@ -78,32 +88,19 @@ def sort(
     >>> jnp.sort(jnp.array([3, 1, 2]))
     Array([1, 2, 3], dtype=int32)
     """
-    check_flags("sort", stable=stable, descending=descending)
-    _check_kind("sort", kind, order)
-    a, place = along("sort", a, axis)
-    return _sort(a, axis=place, stable=bool(stable), descending=bool(descending))
+    return sorted_along(*line(a, axis), stable, descending)
 
 
-@compiled
-def _argsort(a: Any, *, axis: int, stable: bool, descending: bool) -> Any:
-    # Equal elements keep their order also when descending: sort the reversed array, count back.
-    x = rev(a, (axis,)) if descending else a
-    index = broadcasted_iota(dtypes.default_int(), type_of(a).shape, axis)
-    index = rev(index, (axis,)) if descending else index
-    found = ordering.sort((x, index), axis, is_stable=stable, num_keys=1)[1]
-    return rev(found, (axis,)) if descending else found
-
-
-@repeated
+@array_function
 def argsort(
-    a: ArrayLike,
-    axis: int | None = -1,
+    a: Operand,
+    axis: Axis = -1,
     *,
-    kind: None = None,
-    order: None = None,
-    stable: bool = True,
-    descending: bool = False,
-    dtype: Any = None,
+    kind: Algorithm = None,
+    order: Order = None,
+    stable: Flag = True,
+    descending: Flag = False,
+    dtype: DType = None,
 ) -> Array:
     """The positions that put the elements in increasing order along `axis`.
 
@@ -114,21 +111,19 @@ def argsort(
     >>> jnp.argsort(jnp.array([3, 1, 2]))
     Array([1, 2, 0], dtype=int32)
     """
-    check_flags("argsort", stable=stable, descending=descending)
-    _check_kind("argsort", kind, order)
-    a, place = along("argsort", a, axis)
-    found = _argsort(a, axis=place, stable=bool(stable), descending=bool(descending))
-    return found if dtype is None else convert(found, dtypes.requested(dtype))
+    out = order_along(*line(a, axis), stable, descending)
+    return out if dtype is None else convert(out, dtype)
 
 
-def sort_complex(a: ArrayLike) -> Array:
+@array_function
+def sort_complex(a: Operand) -> Array:
     """The elements along the last axis in increasing order, as complex numbers.
 
     >>> jnp.sort_complex(jnp.array([2.0, 1.0 + 1j, 1.0]))
     Array([1.+0.j, 1.+1.j, 2.+0.j], dtype=complex64)
     """
-    a = operand("sort_complex", a)
-    return sort(convert(a, dtypes.to_complex(type_of(a).dtype)))
+    x = convert(a, dtypes.to_complex(type_of(a).dtype))
+    return sorted_along(x, axis_of(-1, type_of(x).ndim, "sort_complex"))
 
 
 @compiled
@@ -172,18 +167,15 @@ def _rows(keys: Any) -> Sequence[Any]:
     ]
 
 
-def _checked(name: str, a: Any, kth: Any, axis: Any) -> tuple[Any, int]:
-    """The operand and the axis of a partition. Raises WeftValueError for kth out of range."""
-    a = operand(name, a)
-    place = axis_of(axis, type_of(a).ndim, name)
-    k, length = integer_of(kth, name, "kth"), type_of(a).shape[place]
-    if not -length <= k < length:
-        got = f"kth={k} of {length} elements"
-        raise refusal(WeftValueError, f"{name}: kth is out of range", name, got)
-    return a, place
+def _check_kth(a: Any, kth: int, axis: int) -> None:
+    """Raises WeftValueError for a position that is not one along the axis."""
+    length = type_of(a).shape[axis]
+    if not -length <= kth < length:
+        raise WeftValueError("kth is out of range", got=f"kth={kth} of {length} elements")
 
 
-def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
+@array_function
+def partition(a: Operand, kth: Integer, axis: Axis = -1) -> Array:
     """The elements along `axis` with the one at `kth` where sorting would put it.
 
     Smaller ones come before it, others behind. The order within the two parts is that of sorting.
@@ -191,11 +183,13 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     >>> jnp.partition(jnp.array([3, 1, 2]), 0)[0]
     Array(1, dtype=int32)
     """
-    a, place = _checked("partition", a, kth, axis)
-    return _sort(a, axis=place, stable=True, descending=False)
+    a, axis = line(a, axis)
+    _check_kth(a, kth, axis)
+    return sorted_along(a, axis)
 
 
-def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
+@array_function
+def argpartition(a: Operand, kth: Integer, axis: Axis = -1) -> Array:
     """The positions that put the elements along `axis` in the order of `partition`.
 
     kth: the position for which sorting decides which element comes there.
@@ -203,102 +197,89 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     >>> jnp.argpartition(jnp.array([3, 1, 2]), 1)[1]
     Array(2, dtype=int32)
     """
-    a, place = _checked("argpartition", a, kth, axis)
-    return _argsort(a, axis=place, stable=True, descending=False)
+    a, axis = line(a, axis)
+    _check_kth(a, kth, axis)
+    return order_along(a, axis)
 
 
-@compiled
-def _cumulative(a: Any, *, name: str, axis: int, dtype: Any, initial: bool) -> Any:
-    source = type_of(a).dtype
-    fill = 1 if name.endswith("prod") else 0
-    if name.startswith("nan"):
-        a = without_nan(a, fill)
-    target = dtype if dtype is not None else source
-    if dtype is None and target == dtypes.bool_:
-        target = dtypes.default_int()
-    # Sums and products of booleans are "any" and "all", which no integer counts wrongly.
-    x = (
-        convert(a, accumulator(target))
-        if target != dtypes.bool_
-        else convert(boolean(a), dtypes.int32)
-    )
-    function = cumulative.cumprod if fill else cumulative.cumsum
+# ---- cumulative sums and products ----------------------------------------------------------------
+
+
+def accumulated(unit: int, a: Any, axis: int, dtype: Any, initial: bool = False) -> Any:
+    """The sums (with the unit 0) or products (1) of the elements up to each one."""
+    own = type_of(a).dtype
+    target = dtype or (dtypes.default_int() if own == dtypes.bool_ else own)
     if target == dtypes.bool_:
-        function = cumulative.cummin if fill else cumulative.cummax
-    out = convert(function(x, axis), target)
+        # Sums and products of booleans are "any" and "all", which no integer counts wrongly.
+        x = convert(boolean(a), dtypes.int32)
+        out = (cumulative.cummin if unit else cumulative.cummax)(x, axis)
+    else:
+        x = convert(a, accumulator(target))
+        out = (cumulative.cumprod if unit else cumulative.cumsum)(x, axis)
+    out = convert(out, target)
     if initial:
         shape = tuple(1 if d == axis else n for d, n in enumerate(type_of(a).shape))
-        out = concatenate([broadcast_in_dim(target.type(fill), shape, ()), out], axis)
+        out = concatenate([broadcast_in_dim(target.type(unit), shape, ()), out], axis)
     return out
 
 
-def _accumulate(name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
-    refuse_out(name, out)
-    a, place = along(name, a, axis)
-    target = None if dtype is None else dtypes.requested(dtype)
-    return _cumulative(a, name=name, axis=place, dtype=target, initial=False)
-
-
-@repeated
-def cumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+@array_function
+def cumsum(a: Operand, axis: Axis = None, dtype: DType = None, out: Out = None) -> Array:
     """The sums of the elements up to each one along `axis` (None: of the flattened array).
 
     >>> jnp.cumsum(jnp.array([1, 2, 3]))
     Array([1, 3, 6], dtype=int32)
     """
-    return _accumulate("cumsum", a, axis, dtype, out)
+    return accumulated(0, *line(a, axis), dtype)
 
 
-@repeated
-def cumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+@array_function
+def cumprod(a: Operand, axis: Axis = None, dtype: DType = None, out: Out = None) -> Array:
     """The products of the elements up to each one along `axis`.
 
     >>> jnp.cumprod(jnp.array([1, 2, 3]))
     Array([1, 2, 6], dtype=int32)
     """
-    return _accumulate("cumprod", a, axis, dtype, out)
+    return accumulated(1, *line(a, axis), dtype)
 
 
-def nancumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+@array_function
+def nancumsum(a: Operand, axis: Axis = None, dtype: DType = None, out: Out = None) -> Array:
     """The sums of the elements up to each one along `axis`, NaN counted as 0.
 
     >>> jnp.nancumsum(jnp.array([2.0, jnp.nan, 3.0]))
     Array([2., 2., 5.], dtype=float32)
     """
-    return _accumulate("nancumsum", a, axis, dtype, out)
+    return accumulated(0, *line(without_nan(a, 0), axis), dtype)
 
 
-def nancumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+@array_function
+def nancumprod(a: Operand, axis: Axis = None, dtype: DType = None, out: Out = None) -> Array:
     """The products of the elements up to each one along `axis`, NaN counted as 1.
 
     >>> jnp.nancumprod(jnp.array([2.0, jnp.nan, 3.0]))
     Array([2., 2., 6.], dtype=float32)
     """
-    return _accumulate("nancumprod", a, axis, dtype, out)
+    return accumulated(1, *line(without_nan(a, 1), axis), dtype)
 
 
-def _cumulative_standard(
-    name: str, short: str, x: Any, axis: int | None, dtype: Any, include_initial: bool
-) -> Any:
-    check_flag(include_initial, name, "include_initial")
-    x = operand(name, x)
+def _standard(unit: int, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Any:
+    """`accumulated` as the array API standard has it: narrow integers are widened."""
     of = type_of(x)
     if of.ndim == 0:
-        raise ShapeError(f"{name} takes an array with dimensions", operation=name, got=str(of))
-    if axis is None:
-        if of.ndim > 1:
-            message = f"{name}: an array of several dimensions needs axis="
-            raise refusal(WeftValueError, message, name, str(of), "axis")
-        axis = 0
-    place, target = axis_of(axis, of.ndim, name), None if dtype is None else dtypes.requested(dtype)
-    if target is None and of.dtype in dtypes.INTEGER:  # the standard widens narrow ones
+        raise ShapeError("it takes an array with dimensions", got=str(of))
+    if axis is None and of.ndim > 1:
+        message = "an array of several dimensions needs axis="
+        raise WeftValueError(message, got=str(of), wanted="axis")
+    if dtype is None and of.dtype in dtypes.INTEGER:
         default = dtypes.default_int() if of.dtype in dtypes.SIGNED else dtypes.default_uint()
-        target = dtypes.promote_types(of.dtype, default)
-    return _cumulative(x, name=short, axis=place, dtype=target, initial=bool(include_initial))
+        dtype = dtypes.promote_types(of.dtype, default)
+    return accumulated(unit, x, axis or 0, dtype, include_initial)
 
 
+@array_function
 def cumulative_sum(
-    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Operand, /, *, axis: Axis = None, dtype: DType = None, include_initial: Flag = False
 ) -> Array:
     """The sums of the elements up to each one along `axis`.
 
@@ -307,11 +288,12 @@ def cumulative_sum(
     >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
     Array([0, 1, 3, 6], dtype=int32)
     """
-    return _cumulative_standard("cumulative_sum", "cumsum", x, axis, dtype, include_initial)
+    return _standard(0, x, axis, dtype, include_initial)
 
 
+@array_function
 def cumulative_prod(
-    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Operand, /, *, axis: Axis = None, dtype: DType = None, include_initial: Flag = False
 ) -> Array:
     """The products of the elements up to each one along `axis`.
 
@@ -320,4 +302,4 @@ def cumulative_prod(
     >>> jnp.cumulative_prod(jnp.array([1, 2, 3]), include_initial=True)
     Array([1, 1, 2, 6], dtype=int32)
     """
-    return _cumulative_standard("cumulative_prod", "cumprod", x, axis, dtype, include_initial)
+    return _standard(1, x, axis, dtype, include_initial)

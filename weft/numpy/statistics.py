@@ -15,7 +15,7 @@ from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftValueError
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     broadcasted,
     check_flag,
     check_flags,
@@ -28,8 +28,8 @@ from weft.numpy.arguments import (
     promoted,
     sequence_of,
 )
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.choosing import known
-from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import asarray
 from weft.numpy.joining import concatenate, static_array
 from weft.numpy.nan_reductions import is_nan

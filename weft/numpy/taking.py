@@ -22,7 +22,7 @@ from weft.errors import (
     WeftNotImplementedError,
     WeftValueError,
 )
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axis_of,
     broadcast_shape,
     broadcasted,
@@ -36,12 +36,12 @@ from weft.numpy.arguments import (
     refuse_out,
     strong,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.creation import asarray
 from weft.numpy.indexing import counted_from_start
 from weft.numpy.promotion import number_for
 from weft.numpy.reductions import boolean
-from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import add, lt, rem, sub
 from weft.ops.elementwise.selection import select as choose_elements
 from weft.ops.indexing import slicing

@@ -18,7 +18,7 @@ from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
-from weft.numpy.arguments import axes_of, axis_of, check_arrays, operand
+from weft.kinds.checks import axes_of, axis_of, check_arrays, operand
 from weft.numpy.creation import asarray, unlisted
 from weft.numpy.manipulation import expand_dims
 from weft.ops.structural.shape import move_dim, reshape

@@ -15,8 +15,8 @@ from weft.argument_errors import integer_of, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, ShapeError
-from weft.numpy.arguments import computing_dtype, convert, inexact, operand
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import computing_dtype, convert, inexact, operand
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.creation import asarray
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import div, exp, mul, sub

@@ -22,25 +22,9 @@ from weft.control_flow.loops import scan
 from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
-from weft.ops.elementwise.arithmetic import (
-    abs,
-    add,
-    div,
-    eq,
-    ge,
-    gt,
-    le,
-    log,
-    lt,
-    mul,
-    ne,
-    neg,
-    sqrt,
-    sub,
-)
+from weft.ops.elementwise.arithmetic import log, sqrt
 from weft.ops.elementwise.arithmetic import max as maximum
 from weft.ops.elementwise.arithmetic import min as minimum
-from weft.ops.elementwise.bits import bitwise_and, bitwise_not, bitwise_or
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.elementary import log1p
 from weft.ops.elementwise.rounding import ceil, floor
@@ -78,17 +62,6 @@ def _some(condition: Any) -> Any:
     return reduce_or(condition, tuple(range(type_of(condition).ndim)))
 
 
-def _plus(*terms: Any) -> Any:
-    total = terms[0]
-    for term in terms[1:]:
-        total = add(total, term)
-    return total
-
-
-def _linear(constant: float, factor: float, x: Any) -> Any:
-    return add(np.float64(constant), mul(np.float64(factor), x))
-
-
 def _until_accepted(stream: Stream, needed: Any, uniforms: Any, attempt: Any) -> Any:
     """Repeats `attempt(u, v)`, with u uniform in [-1/2, 1/2) and v in [0, 1), until each element
     has been accepted once, or never if none is needed. `attempt` returns a number and whether it is
@@ -98,12 +71,12 @@ def _until_accepted(stream: Stream, needed: Any, uniforms: Any, attempt: Any) ->
     def step(state: Arrays) -> Arrays:
         bits, k, done = state
         following, first, second = Stream(generator, bits).split(3)
-        u = sub(_doubled(first.unit(shape, uniforms)), np.float64(0.5))
+        u = _doubled(first.unit(shape, uniforms)) - 0.5
         drawn, accepted = attempt(u, _doubled(second.unit(shape, uniforms)))
-        return following.bits, select(accepted, drawn, k), bitwise_or(done, accepted)
+        return following.bits, select(accepted, drawn, k), done | accepted
 
-    start = (stream.bits, filled(-1, shape, _double), repeated(bitwise_not(_some(needed)), shape))
-    return while_loop(lambda state: _some(bitwise_not(state[2])), step, start)[1]
+    start = (stream.bits, filled(-1, shape, _double), repeated(~_some(needed), shape))
+    return while_loop(lambda state: _some(~state[2]), step, start)[1]
 
 
 # log(k!) minus Stirling's formula for k = 0 … 9, where the series is not precise enough.
@@ -115,19 +88,18 @@ _RESTS = tuple(
 
 def _stirling_rest(k: Any) -> Any:
     """log(k!) - ((k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2), for whole k >= 0."""
-    inverse = div(np.float64(1), add(k, np.float64(1)))
-    squared = mul(inverse, inverse)
-    rest = mul(_linear(1 / 12, -1.0, mul(squared, _linear(1 / 360, -1 / 1260, squared))), inverse)
+    inverse = 1 / (k + 1)
+    squared = inverse * inverse
+    rest = (1 / 12 - squared * (1 / 360 - squared / 1260)) * inverse
     for value, exact in enumerate(_RESTS):
-        rest = _where(ne(k, np.float64(value)), rest, exact)
+        rest = _where(k != value, rest, exact)
     return rest
 
 
 def _log_factorial(k: Any) -> Any:
     """log(k!) for whole k >= 0: many times faster than `lgamma`."""
-    x = add(k, np.float64(1))
-    main = sub(mul(sub(x, np.float64(0.5)), log(x)), x)
-    return _plus(main, np.float64(math.log(2 * math.pi) / 2), _stirling_rest(k))
+    x = k + 1
+    return (x - 0.5) * log(x) - x + math.log(2 * math.pi) / 2 + _stirling_rest(k)
 
 
 # ---- Poisson -----------------------------------------------------------------------------------
@@ -157,37 +129,34 @@ def poisson(
 
 def _arrivals(stream: Stream, lam: Any, shape: Shape) -> Any:
     """The number of exponentially distributed times that fit in `lam`; -1 where it is negative."""
-    generator, enough = stream.generator, neg(lam)
+    generator, enough = stream.generator, -lam
 
     def step(state: Arrays) -> Arrays:
         bits, k, logs = state
         following, own = Stream(generator, bits).split()
-        k = select(gt(logs, enough), add(k, np.float64(1)), k)
-        return following.bits, k, add(logs, log(own.unit(shape, _single)))
+        k = select(logs > enough, k + 1, k)
+        return following.bits, k, logs + log(own.unit(shape, _single))
 
     start = (stream.bits, filled(-1, shape, _double), filled(0, shape, _single))
-    return while_loop(lambda state: _some(gt(state[2], enough)), step, start)[1]
+    return while_loop(lambda state: _some(state[2] > enough), step, start)[1]
 
 
 def _poisson_by_rejection(stream: Stream, lam: Any, needed: Any) -> Any:
     """The algorithm PTRS of Hörmann, for means from 10 on, where it is needed."""
-    b = _linear(0.931, 2.53, sqrt(lam))
-    a = _linear(-0.059, 0.02483, b)
-    scale = _linear(1.1239, 1.1328, div(np.float64(1), sub(b, np.float64(3.4))))
-    squeeze = _linear(0.9277, -3.6224, div(np.float64(1), sub(b, np.float64(2))))
+    b = 0.931 + 2.53 * sqrt(lam)
+    a = -0.059 + 0.02483 * b
+    scale = 1.1239 + 1.1328 / (b - 3.4)
+    squeeze = 0.9277 - 3.6224 / (b - 2)
     log_lam = log(lam)
 
     def attempt(u: Any, v: Any) -> tuple[Any, Any]:
-        us = sub(np.float64(0.5), abs(u))
-        slope = add(div(mul(np.float64(2), a), us), b)
-        k = floor(_plus(mul(slope, u), lam, np.float64(0.43)))
-        quick = bitwise_and(ge(us, np.float64(0.07)), le(v, squeeze))
-        far = bitwise_and(lt(us, np.float64(0.013)), gt(v, us))
-        outside = bitwise_or(lt(k, np.float64(0)), far)
-        height = log(div(mul(v, scale), add(div(a, mul(us, us)), b)))
-        density = sub(sub(mul(k, log_lam), lam), _log_factorial(maximum(k, np.float64(0))))
-        slow = bitwise_and(bitwise_not(outside), le(height, density))
-        return k, bitwise_or(quick, slow)
+        us = 0.5 - abs(u)
+        k = floor((2 * a / us + b) * u + lam + 0.43)
+        quick = (us >= 0.07) & (v <= squeeze)
+        outside = (k < 0) | (us < 0.013) & (v > us)
+        height = log(v * scale / (a / (us * us) + b))
+        density = k * log_lam - lam - _log_factorial(_where(k > 0, k, 0.0))
+        return k, quick | ~outside & (height <= density)
 
     return _until_accepted(stream, needed, _single, attempt)
 
@@ -195,14 +164,14 @@ def _poisson_by_rejection(stream: Stream, lam: Any, needed: Any) -> Any:
 def _draw_poisson(key: Any, lam: Any, shape: Shape, dtype: Any) -> Any:
     stream = stream_of(key)
     lam = _doubled(stop_gradient(repeated(full_operand(lam, shape, _double), shape)))
-    few = bitwise_or(lt(lam, np.float64(_MANY)), ne(lam, lam))
-    infinite = eq(lam, np.float64(np.inf))
-    many = bitwise_not(bitwise_or(few, infinite))
+    few = (lam < _MANY) | (lam != lam)
+    infinite = lam == np.inf
+    many = ~(few | infinite)
     large = _where(many, lam, 1e5)
     counted = _arrivals(stream, convert_element_type(_where(few, lam, 0.0), _single), shape)
     k = select(few, counted, _poisson_by_rejection(stream, large, many))
-    k = _where(bitwise_not(eq(lam, np.float64(0))), k, 0.0)
-    return _as_integers(_where(bitwise_not(infinite), k, np.inf), dtype)
+    k = _where(lam != 0, k, 0.0)
+    return _as_integers(_where(~infinite, k, np.inf), dtype)
 
 
 def _as_integers(x: Any, dtype: Any) -> Any:
@@ -210,8 +179,8 @@ def _as_integers(x: Any, dtype: Any) -> Any:
     info = dtypes.iinfo(dtype)
     last = int(info.max)
     # 2**63 - 1 is no double; numbers from 2**63 on are replaced after the conversion.
-    over = ge(x, np.float64(last))
-    x = maximum(_where(bitwise_not(over), x, 0.0), np.float64(int(info.min)))
+    over = x >= np.float64(last)
+    x = maximum(_where(~over, x, 0.0), np.float64(int(info.min)))
     whole = convert_element_type(x, dtype)
     return select(over, filled(last, type_of(whole).shape, dtype), whole)
 
@@ -246,53 +215,43 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
 
 def _failures_between(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
     """The number of geometrically distributed waiting times that fit in `n` trials."""
-    generator, dtype, rate = stream.generator, type_of(p).dtype, log1p(neg(p))
+    generator, dtype, rate = stream.generator, type_of(p).dtype, log1p(-p)
 
     def step(state: Arrays) -> Arrays:
         bits, k, trials = state
         own, following = Stream(generator, bits).split()
-        k = select(le(trials, n), add(k, np.float64(1)), k)
-        wait = ceil(div(log(own.unit(shape, dtype)), rate))
-        return following.bits, k, add(trials, wait)
+        k = select(trials <= n, k + 1, k)
+        return following.bits, k, trials + ceil(log(own.unit(shape, dtype)) / rate)
 
     start = (stream.bits, filled(-1, shape, _double), filled(0, shape, dtype))
-    return while_loop(lambda state: _some(le(state[2], n)), step, start)[1]
+    return while_loop(lambda state: _some(state[2] <= n), step, start)[1]
 
 
 def _binomial_by_rejection(stream: Stream, n: Any, p: Any, needed: Any, uniforms: Any) -> Any:
     """The algorithm BTRS of Hörmann, for n p from 10 on and p up to 1/2, where it is needed."""
-    one, half = np.float64(1), np.float64(0.5)
-    deviation = sqrt(mul(mul(n, p), sub(one, p)))
-    b = _linear(1.15, 2.53, deviation)
-    a = add(_linear(-0.0873, 0.0248, b), mul(np.float64(0.01), p))
-    middle = add(mul(n, p), half)
-    squeeze = _linear(0.92, -4.2, div(one, b))
-    scale = mul(_linear(2.83, 5.1, div(one, b)), deviation)
-    odds = div(p, sub(one, p))
-    mode = floor(mul(add(n, one), p))
-    beyond = add(sub(n, mode), one)
-    fixed = _plus(
-        mul(add(mode, half), log(div(add(mode, one), mul(odds, beyond)))),
-        _stirling_rest(mode),
-        _stirling_rest(sub(n, mode)),
-    )
+    deviation = sqrt(n * p * (1 - p))
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    middle = n * p + 0.5
+    squeeze = 0.92 - 4.2 / b
+    scale = (2.83 + 5.1 / b) * deviation
+    odds = p / (1 - p)
+    mode = floor((n + 1) * p)
+    beyond = n - mode + 1
+    fixed = (mode + 0.5) * log((mode + 1) / (odds * beyond))
+    fixed = fixed + _stirling_rest(mode) + _stirling_rest(n - mode)
 
     def attempt(u: Any, v: Any) -> tuple[Any, Any]:
-        us = sub(half, abs(u))
-        k = floor(add(mul(add(div(mul(np.float64(2), a), us), b), u), middle))
-        quick = bitwise_and(ge(us, np.float64(0.07)), le(v, squeeze))
-        outside = bitwise_or(lt(k, np.float64(0)), gt(k, n))
-        height = log(div(mul(v, scale), add(div(a, mul(us, us)), b)))
-        failures = add(sub(n, k), one)
-        density = _plus(
-            fixed,
-            mul(add(n, one), log(div(beyond, failures))),
-            mul(add(k, half), log(div(mul(odds, failures), add(k, one)))),
-            neg(_stirling_rest(k)),
-            neg(_stirling_rest(sub(n, k))),
-        )
-        slow = bitwise_and(bitwise_not(outside), le(height, density))
-        return k, bitwise_or(quick, slow)
+        us = 0.5 - abs(u)
+        k = floor((2 * a / us + b) * u + middle)
+        quick = (us >= 0.07) & (v <= squeeze)
+        outside = (k < 0) | (k > n)
+        height = log(v * scale / (a / (us * us) + b))
+        failures = n - k + 1
+        density = fixed + (n + 1) * log(beyond / failures)
+        density = density + (k + 0.5) * log(odds * failures / (k + 1))
+        density = density - _stirling_rest(k) - _stirling_rest(n - k)
+        return k, quick | ~outside & (height <= density)
 
     return _until_accepted(stream, needed, uniforms, attempt)
 
@@ -300,28 +259,26 @@ def _binomial_by_rejection(stream: Stream, n: Any, p: Any, needed: Any, uniforms
 def _binomial_of(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
     """Binomially distributed doubles; n has doubles, and n and p have the shape."""
     real = type_of(p).dtype
-    zero, one = real.type(0), real.type(1)
-    wrong = bitwise_or(bitwise_or(ne(n, n), lt(n, np.float64(0))), ne(p, p))
-    wrong = bitwise_or(wrong, bitwise_or(lt(p, zero), gt(p, one)))
-    infinite = eq(n, np.float64(np.inf))
+    wrong = (n != n) | (n < 0) | (p != p) | (p < 0) | (p > 1)
+    infinite = n == np.inf
     n = floor(n)
-    rare = lt(p, real.type(0.5))
-    q = select(rare, p, sub(one, p))
+    rare = p < 0.5
+    q = select(rare, p, 1 - p)
     # The less frequent of success and failure is drawn; the other is the rest.
-    known = bitwise_not(bitwise_or(wrong, infinite))
+    known = ~(wrong | infinite)
     q = _where(known, q, 0.01)
     trials = _where(known, n, 0.0)
     short = convert_element_type(trials, real)
-    few = le(mul(short, q), real.type(_MANY))
+    few = short * q <= _MANY
     counted = _failures_between(stream, _where(few, short, 0.0), q, shape)
-    many = bitwise_not(few)
+    many = ~few
     drawn = _binomial_by_rejection(
         stream, _where(many, trials, 1e4), _doubled(_where(many, q, 0.5)), many, real
     )
     k = select(few, counted, drawn)
-    k = select(rare, k, sub(trials, k))
-    k = _where(bitwise_not(infinite), k, np.inf)
-    return _where(bitwise_not(wrong), k, np.nan)
+    k = select(rare, k, trials - k)
+    k = _where(~infinite, k, np.inf)
+    return _where(~wrong, k, np.nan)
 
 
 def _probability(p: Any, shape: Shape) -> Any:
@@ -379,8 +336,7 @@ def _draw_multinomial(key: Any, n: Any, p: Any, shape: Shape, dtype: Any, unroll
     if outcomes == 0:
         return move_dim(convert_element_type(p, dtype), 0, len(rows), 0)
     rest = cumsum(p, 0, reverse=True)
-    nothing = eq(rest, type_of(rest).dtype.type(0))
-    share = div(p, _where(bitwise_not(nothing), rest, 1.0))
+    share = p / _where(rest != 0, rest, 1.0)
     real = type_of(p).dtype
     share = minimum(maximum(share, real.type(0)), real.type(1))
     keys = stream.generator.split(stream.bits, (outcomes,))
@@ -388,7 +344,7 @@ def _draw_multinomial(key: Any, n: Any, p: Any, shape: Shape, dtype: Any, unroll
     def outcome(remaining: Any, own: Arrays) -> tuple[Any, Any]:
         bits, chance = own
         k = _binomial_of(Stream(stream.generator, bits), remaining, chance, rows)
-        return sub(remaining, k), k
+        return remaining - k, k
 
     counts = scan(outcome, n, (keys, share), unroll=unroll)[1]
     return move_dim(convert_element_type(counts, dtype), 0, len(rows), outcomes)

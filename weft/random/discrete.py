@@ -10,7 +10,7 @@ from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.numpy.arguments import check_flag
+from weft.kinds.checks import check_flag
 from weft.ops.elementwise.arithmetic import add, div, eq, log, neg
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.elementary import log1p

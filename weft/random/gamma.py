@@ -24,7 +24,7 @@ from weft.core.types import type_of
 from weft.define.define_primitive import define_primitive
 from weft.errors import Fix
 from weft.interpreters.vmap import vmap_flat
-from weft.numpy.arguments import computing_dtype
+from weft.kinds.checks import computing_dtype
 from weft.ops.elementwise.arithmetic import add, div, eq, exp, ge, le, log, lt, mul, neg, sqrt, sub
 from weft.ops.elementwise.arithmetic import max as maximum
 from weft.ops.elementwise.bits import bitwise_and

@@ -15,7 +15,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.control_flow.cond import cond
 from weft.core.types import type_of
-from weft.numpy.arguments import computing_dtype
+from weft.kinds.checks import computing_dtype
 from weft.ops.elementwise.arithmetic import add, div, exp, le, mul, neg, sqrt, square, sub
 from weft.ops.elementwise.arithmetic import max as maximum
 from weft.ops.elementwise.arithmetic import min as minimum

@@ -15,7 +15,7 @@ from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError
-from weft.numpy.arguments import check_flag
+from weft.kinds.checks import check_flag
 from weft.ops.elementwise.arithmetic import add, le, log, lt, mul, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.convert import convert_element_type

@@ -20,9 +20,9 @@ from weft.control_flow.jit_primitive import eager_program, jit_p, jit_program
 from weft.core.jaxpr import Jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import type_of
+from weft.kinds.compiled_functions import CompiledFunction
 from weft.lowering.executable_cache import ExecutableCache
 from weft.lowering.executables import Program
-from weft.numpy.compiled_functions import CompiledFunction
 from weft.ops.structural.extended_dtypes import KeyDType, use_key
 from weft.ops.structural.sharding_constraint import constrain
 

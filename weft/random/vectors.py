@@ -20,7 +20,7 @@ from weft.argument_errors import invalid_class, invalid_value, negative_value, u
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError
-from weft.numpy.arguments import computing_dtype
+from weft.kinds.checks import computing_dtype
 from weft.ops.elementwise.arithmetic import abs, add, div, eq, exp, gt, log, mul, sign, sqrt, sub
 from weft.ops.elementwise.arithmetic import min as minimum
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient

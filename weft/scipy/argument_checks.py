@@ -11,7 +11,7 @@ from weft import dtypes
 from weft.argument_errors import close_name, integer_of, unknown_option
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, WeftValueError
-from weft.numpy.arguments import check_arrays
+from weft.kinds.checks import check_arrays
 from weft.ops.operand_errors import to_dtype
 
 __all__ = [

@@ -19,8 +19,8 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftValueError, api_boundary
-from weft.numpy.arguments import axis_of, check_flag, computing_dtype, convert, inexact
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import axis_of, check_flag, computing_dtype, convert, inexact
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.fft import (
     axes_and_sizes,
     check_operand,

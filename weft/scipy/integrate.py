@@ -8,7 +8,7 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import axis_of, broadcast_shape
+from weft.kinds.checks import axis_of, broadcast_shape
 from weft.numpy.differences import trapezoid as numpy_trapezoid
 from weft.scipy.argument_checks import check_dimensions, wrong_shape
 

@@ -16,7 +16,7 @@ from weft.base.facades import public_names
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     broadcast_shape,
     broadcasted,
     check_arrays,
@@ -27,7 +27,7 @@ from weft.numpy.arguments import (
     operands,
     promoted,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
 from weft.scipy.argument_checks import (
     check_dimensions,
     check_numbers,

@@ -18,8 +18,8 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError, api_boundary
-from weft.numpy.arguments import broadcast_shape, broadcasted, computing_dtype, convert, inexact
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import broadcast_shape, broadcasted, computing_dtype, convert, inexact
+from weft.kinds.compiled_functions import compiled
 from weft.scipy.argument_checks import (
     check_dimensions,
     check_numbers,

@@ -19,7 +19,7 @@ from weft.argument_errors import invalid_class, invalid_dtype
 from weft.arrays.conversion import scalar_array
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     broadcast_shape,
     broadcasted,
     check_ranks,
@@ -28,7 +28,7 @@ from weft.numpy.arguments import (
     inexact,
     promoted,
 )
-from weft.numpy.compiled_functions import compiled, is_eager
+from weft.kinds.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import canonical_type, meeting, number_of
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.formulas import kernel

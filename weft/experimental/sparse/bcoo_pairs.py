@@ -32,7 +32,7 @@ from weft.experimental.sparse.bcoo_storage import (
     check_operand,
     sparse_shape,
 )
-from weft.numpy.compiled_functions import is_eager
+from weft.kinds.compiled_functions import is_eager
 
 __all__ = ["bcoo_multiply_sparse", "bcoo_spdot_general"]
 

@@ -36,7 +36,7 @@ from weft.experimental.sparse.bcoo_storage import (
 from weft.experimental.sparse.bcsr_array import BCSR
 from weft.experimental.sparse.bcsr_operations import bcsr_dot_general
 from weft.experimental.sparse.single_matrices import COO, CSC, CSR, matrix_product
-from weft.numpy.arguments import axes_of
+from weft.kinds.checks import axes_of
 
 __all__ = [
     "absolute", "add", "astype", "divide", "elementwise", "getitem", "linear", "matmul", "multiply",

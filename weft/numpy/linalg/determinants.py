@@ -19,12 +19,12 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftNotImplementedError, api_boundary
-from weft.numpy.arguments import convert
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import convert
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.linalg.operands import check_square, is_complex, returned, widened
 from weft.numpy.linalg.results import SlogdetResult
 from weft.numpy.linalg.solving import identities, solved
-from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import add, div, eq, log, mul, ne, scalar, sign, sub
 from weft.ops.elementwise.complex import complex as complex_of

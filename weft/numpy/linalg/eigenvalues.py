@@ -8,8 +8,8 @@ from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import check_flag
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import check_flag
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_square, returned, widened
 from weft.numpy.linalg.results import EighResult, EigResult
 from weft.ops.linalg import eig as eig_operation

@@ -9,8 +9,8 @@ from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
-from weft.numpy.arguments import check_flags, convert
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import check_flags, convert
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.linalg.results import QRResult, SVDResult
 from weft.ops.elementwise.arithmetic import abs as abs_

@@ -12,7 +12,7 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, ShapeError, WeftValueError, api_boundary
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     broadcasted,
     check_arrays,
     check_flag,
@@ -20,7 +20,7 @@ from weft.numpy.arguments import (
     convert,
     promoted,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg.factorizations import hermitian_svd
 from weft.numpy.linalg.norms import check_order, matrix_norm_of
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened

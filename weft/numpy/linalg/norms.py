@@ -11,11 +11,11 @@ from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, ShapeError, api_boundary
-from weft.numpy.arguments import axes_of, check_flag, convert, inexact
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import axes_of, check_flag, convert, inexact
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.linalg.operands import check_matrices
 from weft.numpy.reductions import kept, squared_size
-from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import div, eq, exp, log, mul, ne
 from weft.ops.elementwise.flat import flat_sqrt_p

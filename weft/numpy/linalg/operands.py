@@ -12,7 +12,7 @@ from weft import dtypes
 from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
-from weft.numpy.arguments import check_arrays, computing_dtype, convert, inexact
+from weft.kinds.checks import check_arrays, computing_dtype, convert, inexact
 from weft.ops.operand_errors import to_dtype
 
 __all__ = ["check_matrices", "check_square", "is_complex", "returned", "widened"]

@@ -15,21 +15,9 @@ from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError, api_boundary
+from weft.numpy.elementwise import maximum
 from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import (
-    add,
-    div,
-    gt,
-    le,
-    lt,
-    max,
-    mul,
-    scalar,
-    sqrt,
-    square,
-    sub,
-)
-from weft.ops.elementwise.bits import bitwise_and, bitwise_not, bitwise_or
+from weft.ops.elementwise.arithmetic import sqrt
 from weft.ops.elementwise.powers import cbrt
 from weft.ops.elementwise.selection import select
 from weft.ops.flags import check_flags
@@ -117,11 +105,10 @@ def _within(of: Any, rows: Any, columns: Any) -> Any:
     counts = [type_of(n).dtype for n in (rows, columns)]
     if any(dtype not in dtypes.INTEGER for dtype in counts):
         raise _bad_option("dynamic_shape", (rows, columns), "two integers", WeftTypeError)
-    found = [
-        lt(broadcasted_iota(type_of(n).dtype, of.shape, axis), n)
-        for axis, n in enumerate((rows, columns))
-    ]
-    return bitwise_and(*found)
+    row, column = (
+        broadcasted_iota(type_of(n).dtype, of.shape, axis) for axis, n in enumerate((rows, columns))
+    )
+    return (row < rows) & (column < columns)
 
 
 # ---- the iteration -----------------------------------------------------------------------------
@@ -138,77 +125,68 @@ def _iterated(x: Any, limit: int, least: float) -> tuple[Any, Any, Any]:
     sizes = abs_(x)
     row_sums, column_sums = reduce_sum(sizes, (1,)), reduce_sum(sizes, (0,))
     # A bound of the largest singular value, so that all are at most one.
-    bound = sqrt(mul(reduce_max(row_sums, (0,)), reduce_max(column_sums, (0,))))
-    bound = select(gt(bound, real.type(0)), bound, full_like(bound, 1))
-    start = times_real(x, div(full_like(bound, 1), bound))
+    bound = sqrt(reduce_max(row_sums, (0,)) * reduce_max(column_sums, (0,)))
+    bound = select(bound > 0, bound, full_like(bound, 1))
+    start = times_real(x, 1 / bound)
 
     def going_on(state: tuple[Any, ...]) -> Any:
         _, _, count, changing = state
-        return bitwise_and(changing, lt(count, np.int32(limit)))
+        return changing & (count < limit)
 
     def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
         u, low, count, _ = state
         a, b, c = _weights(low)
-        following = cond(gt(c, real.type(100)), _by_qr, _by_cholesky, u, a, b, c)
-        change, size = _norm(sub(following, u)), _norm(following)
-        top = mul(low, add(a, mul(b, square(low))))
-        low = div(top, add(mul(c, square(low)), real.type(1)))
-        low = select(lt(low, real.type(1)), low, full_like(low, 1))
+        following = cond(c > 100, _by_qr, _by_cholesky, u, a, b, c)
+        low = low * (a + b * low * low) / (1 + c * low * low)
+        low = select(low < 1, low, full_like(low, 1))
         # While the bound of the smallest singular value is tiny, larger ones hardly move.
-        moving = bitwise_or(gt(change, mul(size, tolerance)), lt(low, near_one))
-        return following, low, add(count, np.int32(1)), moving
+        moving = (_norm(following - u) > tolerance * _norm(following)) | (low < near_one)
+        return following, low, count + 1, moving
 
     # Singular values below eps times the largest count as that.
     low = full_like(bound, float(np.finfo(real).eps))
     u, _, count, moving = while_loop(going_on, step, (start, low, np.int32(0), np.bool_(True)))
     # One step of Newton and Schulz removes the rounding errors.
-    square_of = matmul(adjoint(u), u)
-    correction = sub(mul(u, scalar(3, u)), matmul(u, square_of))
-    return mul(correction, scalar(0.5, u)), count, bitwise_not(moving)
+    return (3 * u - matmul(u, matmul(adjoint(u), u))) / 2, count, ~moving
 
 
 def _norm(x: Any) -> Any:
     """The square root of the sum of squares."""
-    return sqrt(reduce_sum(square(abs_(x)), (0, 1)))
+    return sqrt(reduce_sum(abs_(x) ** 2, (0, 1)))
 
 
 def _weights(low: Any) -> tuple[Any, Any, Any]:
     """The weights a, b, c of an iteration whose singular values lie between `low` and one."""
-    one = full_like(low, 1)
-    squared = square(low)
-    rest = max(sub(one, squared), zeros_like_array(low))
-    d = cbrt(div(mul(rest, scalar(4, low)), square(squared)))
-    root = sqrt(add(one, d))
-    inner = div(mul(sub(scalar(2, low), squared), scalar(8, low)), mul(squared, root))
-    under = add(sub(scalar(8, low), mul(d, scalar(4, low))), inner)
-    under = max(under, zeros_like_array(low))
-    a = add(root, mul(sqrt(under), scalar(0.5, low)))
-    b = mul(square(sub(a, one)), scalar(0.25, low))
-    return a, b, sub(add(a, b), one)
+    squared = low * low
+    d = cbrt(4 * maximum(1 - squared, 0) / (squared * squared))
+    root = sqrt(1 + d)
+    a = root + sqrt(maximum(8 - 4 * d + 8 * (2 - squared) / (squared * root), 0)) / 2
+    b = (a - 1) ** 2 / 4
+    return a, b, a + b - 1
 
 
 def _by_qr(u: Any, a: Any, b: Any, c: Any) -> Any:
     """One iteration from a QR factorization, for weights that are large."""
     of = type_of(u)
     m, n = of.shape
-    ratio, root = div(b, c), sqrt(c)
+    ratio, root = b / c, sqrt(c)
     stacked = concatenate([times_real(u, root), eye(of.dtype, (n, n))], 0)
     q = qr(stacked, full_matrices=False)[0]
     product = matmul(part(q, (0, m)), adjoint(part(q, (m, m + n))))
-    return add(times_real(u, ratio), times_real(product, div(sub(a, ratio), root)))
+    return times_real(u, ratio) + times_real(product, (a - ratio) / root)
 
 
 def _by_cholesky(u: Any, a: Any, b: Any, c: Any) -> Any:
     """One iteration from a Cholesky factorization, which is enough for weights that are small."""
     of = type_of(u)
-    ratio = div(b, c)
-    gram = add(times_real(matmul(adjoint(u), u), c), eye(of.dtype, (of.shape[1],) * 2))
+    ratio = b / c
+    gram = times_real(matmul(adjoint(u), u), c) + eye(of.dtype, (of.shape[1],) * 2)
     factor = cholesky(gram)
     solved = triangular_solve(
         factor, u, left_side=False, lower=True, transpose_a=True, conjugate_a=True
     )
     solved = triangular_solve(factor, solved, left_side=False, lower=True)
-    return add(times_real(u, ratio), times_real(solved, sub(a, ratio)))
+    return times_real(u, ratio) + times_real(solved, a - ratio)
 
 
 # ---- derivatives -------------------------------------------------------------------------------
@@ -226,15 +204,15 @@ def _unitary_jvp(
     u, count, converged = outs = _unitary_factor(x, limit, least)
     h = symmetrized(matmul(adjoint(u), x))
     # Zero rows and columns, such as padding, must change nothing.
-    empty = le(reduce_sum(abs_(h), (1,)), scalar(0, abs_(h)))
-    padded = bitwise_and(on_diagonal(type_of(h)), both_ways(empty)[0])
-    h = add(h, select(padded, full_like(h, 1), zeros_like_array(h)))
+    empty = reduce_sum(abs_(h), (1,)) <= 0
+    padded = on_diagonal(type_of(h)) & both_ways(empty)[0]
+    h = h + select(padded, full_like(h, 1), zeros_like_array(h))
     projected = matmul(adjoint(u), dx)
-    du = matmul(u, _sylvester(h, sub(projected, adjoint(projected))))
+    du = matmul(u, _sylvester(h, projected - adjoint(projected)))
     m, n = type_of(x).shape
     if m > n:
-        further = sub(dx, matmul(u, projected))
-        du = add(du, adjoint(solve(h, adjoint(further))))
+        further = dx - matmul(u, projected)
+        du = du + adjoint(solve(h, adjoint(further)))
     nothing = np.zeros((), dtypes.float0)
     return outs, (du, nothing, nothing)
 
@@ -244,7 +222,7 @@ def _sylvester(h: Any, b: Any) -> Any:
     h also where eigenvalues are equal."""
 
     def product(y: Any) -> Any:
-        return add(matmul(y, h), matmul(h, y))
+        return matmul(y, h) + matmul(h, y)
 
     def solved(_: Any, b: Any) -> Any:
         return in_basis(*eigh(h), b)
@@ -254,9 +232,7 @@ def _sylvester(h: Any, b: Any) -> Any:
 
     def in_basis(v: Any, w: Any, b: Any) -> Any:
         columns, rows = both_ways(w)
-        total = add(columns, rows)
-        turned = matmul(adjoint(v), matmul(b, v))
-        turned = times_real(turned, div(full_like(total, 1), total))
+        turned = times_real(matmul(adjoint(v), matmul(b, v)), 1 / (columns + rows))
         return matmul(v, matmul(turned, adjoint(v)))
 
     return custom_linear_solve(product, b, solved, transpose_solve=solved_back)

@@ -12,9 +12,9 @@ from weft.argument_errors import integer_of, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.kinds.checks import axis_of, check_arrays
+from weft.kinds.compiled_functions import compiled
 from weft.numpy import diagonals, linear_algebra
-from weft.numpy.arguments import axis_of, check_arrays
-from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.linalg.solving import identities, solved
 from weft.numpy.linear_algebra import matmul

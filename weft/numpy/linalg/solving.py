@@ -18,11 +18,11 @@ from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, api_boundary
-from weft.numpy.arguments import axes_of, broadcast_shape, broadcasted, promoted
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import axes_of, broadcast_shape, broadcasted, promoted
+from weft.kinds.compiled_functions import compiled
+from weft.kinds.repeated import repeated
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.promotion import meeting
-from weft.numpy.repeated import repeated
 from weft.ops.collectives.all_reduce import pbroadcast
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.indexing.creation import broadcasted_iota, eye

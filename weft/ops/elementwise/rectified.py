@@ -134,7 +134,7 @@ def _with_zero(x: Term, found: Term, zero: tuple[float, tuple[float, ...]]) -> T
     return where(abs(distance) < 0.125, polynomial(distance, kept), found)
 
 
-class _Part:
+class _Decay:
     """exp(-|u|) as `term`, which may be too small; `times` is its product with a number, which is
     not where the whole is not. `positive` says whether u >= 0."""
 
@@ -153,7 +153,7 @@ class _Part:
 
 def _times_logistic(x: Term, u: Term) -> Term:
     """x / (1 + exp(-u))."""
-    part = _Part(u)
+    part = _Decay(u)
     return where(part.positive, x, part.times(x)) / (part.term + 1.0)
 
 
@@ -164,7 +164,7 @@ def silu_formula(x: Term) -> Term:
 def silu_slope_formula(x: Term) -> Term:
     # Of the logistic function s(x): s(x) (1 + x s(-x)), a sum over (1 + exp(-|x|))^2.
     x = _at_most(_at_least(x, -SILU_END), SILU_END)
-    part = _Part(x)
+    part = _Decay(x)
     below = _with_zero(x, x + 1.0 + part.term, _SILU_ZERO)
     above = 1.0 + part.term * (x + 1.0)
     return where(part.positive, above, part.times(below)) / part.square()
@@ -192,7 +192,7 @@ def gelu_formula(x: Term) -> Term:
 
 def gelu_slope_formula(x: Term) -> Term:
     x = _at_most(_at_least(x, -GELU_END), GELU_END)
-    part = _Part(_gelu_argument(x))
+    part = _Decay(_gelu_argument(x))
     bent = x * (x * x * (3 * GELU_SCALE * GELU_CUBE) + GELU_SCALE)
     below = _with_zero(x, bent + (part.term + 1.0), _GELU_ZERO)
     above = 1.0 + part.term * (bent + 1.0)
@@ -219,7 +219,7 @@ gelu_p: Primitive = kernel("gelu", gelu_formula, lambda t, ans, x: mul(t, gelu_s
 def mish_formula(x: Term) -> Term:
     # tanh(log(1 + e)) is e (e + 2) / (e (e + 2) + 2) with e = exp(x).
     x = _at_least(x, -SILU_END)
-    part = _Part(x)
+    part = _Decay(x)
     twice, both = 2.0 * part.term, part.term * (part.term + 2.0)
     above = x * (1.0 + twice)
     below = part.times(x * (part.term + 2.0))
@@ -231,7 +231,7 @@ def mish_slope_formula(x: Term) -> Term:
     # e w / d^2 with d = e (e + 2) + 2 and w = 4 (x + 1) + e (4 x + 6) + 4 e^2 + e^3; above 0 both
     # over the highest power of e.
     x = _at_most(_at_least(x, -SILU_END), SILU_END)
-    part = _Part(x)
+    part = _Decay(x)
     e, once, twice = part.term, 4.0 * x + 4.0, 4.0 * x + 6.0
     below = _with_zero(x, once + e * (twice + e * (e + 4.0)), _MISH_ZERO)
     above = 1.0 + e * (4.0 + e * (twice + e * once))

@@ -10,8 +10,8 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import computing_dtype, convert, inexact, promoted
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import computing_dtype, convert, inexact, promoted
+from weft.kinds.compiled_functions import compiled
 from weft.scipy.argument_checks import check_dimensions, wrong_shape
 
 __all__ = ["vq"]

@@ -18,8 +18,8 @@ from weft.control_flow.loops import scan
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.interpreters.jvp import jvp_flat
-from weft.numpy.arguments import check_flag, computing_dtype, convert
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import check_flag, computing_dtype, convert
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_square, returned, widened
 from weft.numpy.linalg.solving import solved
 from weft.ops.elementwise.convert import stop_gradient

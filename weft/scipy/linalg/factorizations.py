@@ -8,8 +8,8 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import check_flag, computing_dtype, convert
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import check_flag, computing_dtype, convert
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg import factorizations as numpy_factorizations
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.linalg.polar import qdwh

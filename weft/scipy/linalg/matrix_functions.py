@@ -18,8 +18,8 @@ from weft.control_flow.loops import map as map_
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, api_boundary
-from weft.numpy.arguments import check_arrays, check_flag, convert
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import check_arrays, check_flag, convert
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_square, widened
 from weft.ops.linalg.matrices import adjoint, matmul
 from weft.ops.linalg.triangular_solve import triangular_solve

@@ -10,8 +10,8 @@ from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import convert, promoted
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import convert, promoted
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_square, returned, widened
 from weft.numpy.vectorizing import over
 from weft.ops.linalg import schur as schur_operation

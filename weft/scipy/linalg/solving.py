@@ -11,8 +11,8 @@ from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, api_boundary
-from weft.numpy.arguments import broadcast_shape, broadcasted, check_flag, computing_dtype, convert
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import broadcast_shape, broadcasted, check_flag, computing_dtype, convert
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg import determinants
 from weft.numpy.linalg import solving as numpy_solving
 from weft.numpy.linalg.operands import check_matrices, check_square, returned

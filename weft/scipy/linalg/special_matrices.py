@@ -17,15 +17,8 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import api_boundary
-from weft.numpy.arguments import (
-    broadcast_shape,
-    broadcasted,
-    check_flag,
-    convert,
-    inexact,
-    promoted,
-)
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import broadcast_shape, broadcasted, check_flag, convert, inexact, promoted
+from weft.kinds.compiled_functions import compiled
 from weft.scipy.argument_checks import at_least, check_dimensions, one_of, wrong_shape, wrong_value
 
 __all__ = [

@@ -16,8 +16,8 @@ from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import computing_dtype, convert
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import computing_dtype, convert
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_matrices, check_square, returned
 from weft.numpy.linalg.solving import solved
 from weft.numpy.vectorizing import over

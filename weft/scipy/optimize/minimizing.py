@@ -20,7 +20,7 @@ from weft.control_flow.while_loop import while_loop
 from weft.core.axes import mesh_axes
 from weft.core.types import type_of
 from weft.errors import Fix, api_boundary
-from weft.numpy.arguments import convert, inexact
+from weft.kinds.checks import convert, inexact
 from weft.ops.collectives.all_reduce import pbroadcast
 from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape, wrong_value
 from weft.scipy.optimize.line_search import line_search

@@ -11,16 +11,9 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
+from weft.kinds.checks import axes_of, broadcast_shape, computing_dtype, convert, inexact, promoted
+from weft.kinds.compiled_functions import compiled
 from weft.numpy import fft
-from weft.numpy.arguments import (
-    axes_of,
-    broadcast_shape,
-    computing_dtype,
-    convert,
-    inexact,
-    promoted,
-)
-from weft.numpy.compiled_functions import compiled
 from weft.ops.products.convolution import conv_general_dilated
 from weft.ops.products.dot import canonical_precision
 from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape, wrong_value

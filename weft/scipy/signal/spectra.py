@@ -20,8 +20,7 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftValueError, api_boundary
-from weft.numpy import fft
-from weft.numpy.arguments import (
+from weft.kinds.checks import (
     axis_of,
     broadcast_shape,
     check_flag,
@@ -30,7 +29,8 @@ from weft.numpy.arguments import (
     inexact,
     promoted,
 )
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
+from weft.numpy import fft
 from weft.numpy.linalg.operands import widened
 from weft.ops.indexing.gather import GatherDimensionNumbers, gather
 from weft.scipy.argument_checks import at_least, check_dimensions, one_of, wrong_shape, wrong_value

@@ -11,8 +11,8 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import axis_of, computing_dtype, convert, inexact
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import axis_of, computing_dtype, convert, inexact
+from weft.kinds.compiled_functions import compiled
 from weft.scipy.argument_checks import check_dimensions, one_of, refuse, wrong_value
 
 __all__ = ["detrend", "without_trend"]

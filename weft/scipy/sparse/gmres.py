@@ -15,7 +15,7 @@ from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import convert
+from weft.kinds.checks import convert
 from weft.numpy.linalg.factorizations import qr
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.scipy.argument_checks import at_least, one_of

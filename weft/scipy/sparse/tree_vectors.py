@@ -13,8 +13,8 @@ from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, TreeError
-from weft.numpy.arguments import check_arrays, convert, inexact
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import check_arrays, convert, inexact
+from weft.kinds.compiled_functions import compiled
 from weft.ops.elementwise.convert import stop_gradient
 from weft.scipy.argument_checks import check_numbers, wrong_shape, wrong_value
 

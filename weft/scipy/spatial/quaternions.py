@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.compiled_functions import compiled
 
 __all__ = [
     "applied", "canonical", "composed", "conjugated", "euler", "euler_quaternion", "from_matrix",

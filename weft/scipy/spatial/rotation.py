@@ -10,7 +10,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
-from weft.numpy.arguments import broadcast_shape, check_flag, convert, inexact, length_of, promoted
+from weft.kinds.checks import broadcast_shape, check_flag, convert, inexact, length_of, promoted
 from weft.numpy.linalg.eigenvalues import eigh
 from weft.random.gaussian import normal
 from weft.random.sampler_arguments import check_key

@@ -8,7 +8,7 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import convert, inexact
+from weft.kinds.checks import convert, inexact
 from weft.scipy.argument_checks import check_dimensions, check_numbers, wrong_shape
 from weft.scipy.spatial.rotation import Rotation, check_rotation
 

@@ -21,8 +21,8 @@ from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftTypeError, api_boundary
-from weft.numpy.arguments import broadcast_shape, computing_dtype, convert
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import broadcast_shape, computing_dtype, convert
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise import special
 from weft.ops.elementwise.complex import complex as complex_of

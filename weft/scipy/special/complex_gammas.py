@@ -12,7 +12,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.numpy.arguments import convert
+from weft.kinds.checks import convert
 
 __all__ = ["gamma_of_complex", "loggamma_of_complex"]
 

@@ -20,8 +20,8 @@ from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, api_boundary
-from weft.numpy.arguments import inexact
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import inexact
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise import special
 from weft.ops.elementwise.complex import complex as complex_of

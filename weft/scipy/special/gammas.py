@@ -21,7 +21,7 @@ from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import check_flag
+from weft.kinds.checks import check_flag
 from weft.ops.elementwise import regularized, special
 from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, where
 from weft.runtime import stablehlo

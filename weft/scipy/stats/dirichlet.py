@@ -12,8 +12,8 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, api_boundary
-from weft.numpy.arguments import computing_dtype
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import computing_dtype
+from weft.kinds.compiled_functions import compiled
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.densities import log_gamma_density_p
 from weft.scipy.real_functions import real_operands

@@ -15,8 +15,8 @@ from weft.argument_errors import invalid_shape, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
-from weft.numpy.arguments import computing_dtype
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import computing_dtype
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg import inv
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.linalg.cholesky import cholesky

@@ -14,8 +14,8 @@ from weft.argument_errors import integer_of, invalid_dtype
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import axis_of, check_arrays, check_flag, computing_dtype, inexact
-from weft.numpy.compiled_functions import compiled
+from weft.kinds.checks import axis_of, check_arrays, check_flag, computing_dtype, inexact
+from weft.kinds.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.flat import flat_sqrt_p

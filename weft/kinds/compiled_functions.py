@@ -25,13 +25,13 @@ from weft.core.trace import Tracer, bottom_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
 from weft.interpreters.rounded_inputs import rounded_inputs, warn_of_rounded_inputs
 from weft.interpreters.staging import trace_to_jaxpr
+from weft.kinds.repeated import WatchedTrace
 from weft.lowering.eval_trace import EvalTrace
 from weft.lowering.executable_cache import ExecutableCache
 from weft.lowering.executables import Program, Run, running
-from weft.numpy.repeated import WatchedTrace
 from weft.ops.structural.constants import inline_consts
 
-__all__ = ["CompiledFunction", "compiled", "is_eager"]
+__all__ = ["CompiledFunction", "compiled", "is_eager", "records"]
 
 _trace = current_variable.get
 _settings = config.settings
@@ -45,11 +45,12 @@ def is_eager() -> bool:
     return trace is None or isinstance(trace, EvalTrace)
 
 
-def _evaluates(trace: Any) -> bool:
-    """Whether the trace at the bottom of the parents evaluates primitives, and records none."""
+def records(trace: Any) -> bool:
+    """Whether a function is called as it is under a trace: where a jaxpr is being recorded, and
+    where the user writes the casts, since it matters there which operands are constants."""
     while trace.parent is not None:
         trace = trace.parent
-    return isinstance(trace, EvalTrace)
+    return not isinstance(trace, EvalTrace) or any(axis.explicit for axis in mesh_axes())
 
 
 class Body(NamedTuple):
@@ -88,9 +89,11 @@ class CompiledFunction:
         self,
         function: Callable[..., Any],
         compile: Callable[[Jaxpr, str, Sequence[Array]], Program] = eager_program,
+        name: str | None = None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
+        self.name = name or function.__name__
         self.compile = compile
         self.exact = False
         self.calls = ExecutableCache()
@@ -122,18 +125,17 @@ class CompiledFunction:
         trace = _trace(None)
         if isinstance(trace, EvalTrace):
             return self.first_time(arrays, static)
-        if not _evaluates(trace) or any(axis.explicit for axis in mesh_axes()):
-            # Where the user writes the casts, it matters which operands are constants.
+        if records(trace):
             return self.function(*arrays, **static)
         body = self.body([type_of(x) for x in arrays], static)
-        warn_of_rounded_inputs(self.function.__name__.strip("_"), body.jaxpr, arrays, False)
+        warn_of_rounded_inputs(self.name.strip("_"), body.jaxpr, arrays, False)
         if len(body.jaxpr.eqns) <= _FEW:
             return self.function(*arrays, **static)
         return self.bound(body, arrays)
 
     def bound(self, body: Body, arrays: Sequence[Any]) -> Any:
         """The call as one equation."""
-        outs = jit_p.bind(*arrays, jaxpr=body.jaxpr, name=self.function.__name__, donated=())
+        outs = jit_p.bind(*arrays, jaxpr=body.jaxpr, name=self.name, donated=())
         return outs[0] if body.single else tuple(outs)
 
     def body(self, types: Sequence[ArrayType], static: dict[str, Any]) -> Body:
@@ -148,7 +150,7 @@ class CompiledFunction:
                 form.append(not isinstance(out, tuple))
                 return out if isinstance(out, tuple) else (out,)
 
-            name = self.function.__name__
+            name = self.name
             jaxpr, consts = trace_to_jaxpr(flat, types, transformation="jit", name=name)
             found = self.bodies[key] = Body(inline_consts(jaxpr, consts), form[0])
         return found
@@ -156,7 +158,7 @@ class CompiledFunction:
     def program(self, arrays: Sequence[Array], static: dict[str, Any]) -> Program:
         """The executable for operands of these types and shardings."""
         jaxpr = self.body([x.type for x in arrays], static).jaxpr
-        return self.compile(jaxpr, self.function.__name__, arrays)
+        return self.compile(jaxpr, self.name, arrays)
 
     def prepared(self, arrays: Sequence[Array], static: dict[str, Any]) -> Run:
         """The cached `Run` of the executable for operands of these signatures."""
@@ -166,7 +168,7 @@ class CompiledFunction:
             body = self.body([x.type for x in arrays], static)
             run = running(self.program(arrays, static), 0 if body.single else tuple)
             if rounded_inputs(body.jaxpr).inputs:
-                run = _watched(run, self.function.__name__.strip("_"), body.jaxpr)
+                run = _watched(run, self.name.strip("_"), body.jaxpr)
             found = self.calls.remember(parts, arrays, run)
         return found
 

@@ -1,0 +1,209 @@
+"""Functions declared by kinds: how calls are bound, taken, known again, and refused."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import warnings
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import weft
+import weft.numpy as jnp
+from compilations import counted_compilations
+from weft.errors import WeftError
+from weft.kinds.arguments import Axes, Flag, Number, Operand
+from weft.kinds.array_function import ArrayFunction, array_function
+from weft.kinds.kind import Arguments, Kind
+from weft.native.optional import calls as calls_module
+from weft.numpy import nan_reductions, reductions, sorting
+
+FUNCTIONS = {
+    name: value
+    for module in (reductions, nan_reductions, sorting)
+    for name, value in vars(module).items()
+    if isinstance(value, ArrayFunction) and value.operation == name
+}
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+# ---- calls that are known ------------------------------------------------------------------------
+
+# Values that are equal to others or nearly so, and that may not be taken for them.
+AXES = [None, 0, 1, -1, (0,), (1,), (0, 1), (), [0]]
+FLAGS = [True, False, 1, 0, np.True_]
+NUMBERS = [0, 1, 1.0, True, 0.0, -0.0, 2, -1, np.float32(1), np.int32(2)]
+
+
+@st.composite
+def calls(draw):
+    """A function's name, an operand, and arguments by position or by name."""
+    name = draw(st.sampled_from(["sum", "mean", "max", "var", "nansum"]))
+    dtype = draw(st.sampled_from(["float32", "int32", "float16"]))
+    kwargs = {"axis": draw(st.sampled_from(AXES)), "keepdims": draw(st.sampled_from(FLAGS))}
+    if name in ("sum", "max", "nansum") and draw(st.booleans()):
+        kwargs["initial"] = draw(st.sampled_from(NUMBERS))
+    if name == "var":
+        kwargs["ddof"] = draw(st.sampled_from([0, 1, 1.0, True, 0.0, False]))
+    if draw(st.booleans()):
+        kwargs["where"] = draw(st.sampled_from([X % 3 != 0, np.ones((3, 4), bool)]))
+        if name == "max":
+            kwargs["initial"] = 1
+    return name, dtype, kwargs, draw(st.booleans()), draw(st.booleans())
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(calls(), min_size=4, max_size=8))
+def test_calls_that_nearly_match_are_told_apart(sequence):
+    for name, dtype, kwargs, by_position, of_numpy in sequence:
+        x = X.astype(dtype)
+        a = x if of_numpy else jnp.asarray(x)
+        given_ = dict(kwargs)
+        if "where" in kwargs:
+            given_["where"] = jnp.asarray(kwargs["where"])
+        args = (given_.pop("axis"),) if by_position else ()
+        found = getattr(jnp, name)(a, *args, **given_)
+        plain = {**kwargs, "keepdims": bool(kwargs["keepdims"])}
+        if isinstance(plain["axis"], list):
+            plain["axis"] = tuple(plain["axis"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy's, of means of nothing
+            wanted = getattr(np, name)(x.astype(np.float64), **plain)
+        assert found.shape == np.shape(wanted)
+        np.testing.assert_allclose(np.asarray(found, np.float64), wanted, rtol=2e-3)
+        if "initial" in kwargs and np.size(wanted) == 1 and not np.any(wanted):
+            assert np.signbit(found) == np.signbit(wanted)
+
+
+def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
+    x, mask = jnp.asarray(X), jnp.asarray(X > 3)
+    ways = [
+        lambda: jnp.sum(x),
+        lambda: jnp.sum(x, axis=1),
+        lambda: jnp.var(x, 0, ddof=1),
+        lambda: jnp.sum(x, where=mask, initial=2.5),
+        lambda: x.mean(),
+    ]
+    for way in ways:
+        way()
+    compiled = counted_compilations(monkeypatch)
+    # Numbers with a point stay with Python, where there is no compiled module.
+    monkeypatch.setattr(ArrayFunction, "_unknown_call", None)
+    for way in ways if calls_module is not None else ways[:3]:
+        way()
+    assert compiled == []
+
+
+def test_one_array_for_two_operands():
+    x = jnp.asarray(X > 3)
+    for _ in range(3):
+        assert jnp.sum(x, where=x) == (X > 3).sum()
+        assert jnp.sum(x, where=~x) == 0
+
+
+def test_caches_are_cleared_and_bounded(monkeypatch):
+    monkeypatch.setattr("weft.kinds.array_function._MOST_CALLS", 5)
+    x = jnp.asarray(X)
+    for i in range(12):
+        assert jnp.sum(x, initial=float(i)) == X.sum() + i
+    weft.clear_caches()
+    assert jnp.sum(x, initial=3.0) == X.sum() + 3
+
+
+# ---- binding -------------------------------------------------------------------------------------
+
+
+@array_function
+def combined(a: Operand, /, axis: Axes = None, *, scale: Number = 2, flip: Flag = False) -> Any:
+    """A function with every sort of parameter."""
+    total = jnp.sum(a, axis) * scale
+    return -total if flip else total
+
+
+def test_python_binds_the_arguments():
+    assert str(inspect.signature(combined)).startswith("(a: 'Operand', /, axis")
+    assert combined(X, 0, flip=True).shape == (4,)
+    assert combined(X, scale=3) == 3 * X.sum()
+    for args, kwargs in (((), {}), ((X, 0, 1), {}), ((X,), {"wrong": 1}), ((), {"a": X})):
+        with pytest.raises(TypeError, match=r"combined\(\)"):
+            combined(*args, **kwargs)
+
+
+def test_transformations_see_the_primitives_of_the_body():
+    text = str(weft.make_jaxpr(lambda x: combined(x, 1))(X))
+    assert "reduce_sum[axes=(1,)]" in text and "jit" not in text
+    np.testing.assert_allclose(weft.grad(lambda x: combined(x))(X), np.full_like(X, 2))
+    np.testing.assert_allclose(weft.vmap(combined)(X), 2 * X.sum(1))
+
+
+def test_a_late_kind_sees_arguments_that_stand_behind_it():
+    def take(value: Any, call: Arguments) -> Any:
+        return value if call["flip"] else 0
+
+    late = Annotated[Any, Kind(take, "a number", late=True)]
+    namespace = {"late": late}
+
+    def body(a, number=1, flip=False):
+        return a + number
+
+    body.__annotations__ = {"a": Operand, "number": late, "flip": Flag}
+    function = array_function(body)
+    assert namespace and function(X[0, 1], 5) == 1 and function(X[0, 1], 5, flip=True) == 6
+
+
+def test_it_is_pickled_by_its_name():
+    assert pickle.loads(pickle.dumps(jnp.sum)) is jnp.sum
+    assert copy.deepcopy(jnp.sum) is jnp.sum and copy.copy(jnp.sum) is jnp.sum
+
+
+def test_it_is_a_method_where_a_function_is_one():
+    class Array(np.ndarray):
+        total = combined
+
+    x = X.view(Array)
+    assert x.total(scale=3) == 3 * X.sum() and Array.total is combined
+    assert inspect.unwrap(combined).__name__ == "combined" and callable(combined)
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+
+def wrong_arguments():
+    for name, function in FUNCTIONS.items():
+        for parameter, kind in function.kinds.items():
+            for value in kind.wrong:
+                yield name, parameter, value
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value"),
+    [pytest.param(*row, id="-".join(map(str, row))) for row in wrong_arguments()],
+)
+def test_wrong_values_are_refused_by_name(name, parameter, value):
+    function = FUNCTIONS[name]
+    arguments = dict.fromkeys(function.kinds, inspect.Parameter.empty)
+    first = next(iter(arguments))
+    given_ = {first: jnp.asarray(X), "kth": 1} | {parameter: value}
+    given_ = {name: x for name, x in given_.items() if name in arguments}
+    with pytest.raises((WeftError, OverflowError)) as caught:
+        function(given_.pop(first), **given_)
+    text = str(caught.value)
+    assert name in text
+    assert parameter in text or repr(value) in text or str(value) in text
+
+
+def test_every_parameter_has_a_kind_with_a_meaning():
+    for function in FUNCTIONS.values():
+        assert [*inspect.signature(function).parameters] == [*function.kinds]
+        assert all(kind.means for kind in function.kinds.values())
+
+
+def test_an_error_of_the_body_is_named_after_the_function():
+    with pytest.raises(WeftError, match="^nanmax: no elements to choose from") as caught:
+        jnp.nanmax(jnp.zeros((0, 3)), axis=0)
+    assert caught.value.operation == "nanmax"

@@ -1,0 +1,136 @@
+"""The kinds of arguments that functions of arrays take.
+
+Each is a name for annotations: a parameter that is `axis: Axes = None` gets a tuple of axes of the
+first operand.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from weft import dtypes
+from weft.argument_errors import integer_of, not_taken, refusal
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix
+from weft.kinds.checks import (
+    axes_of,
+    axis_of,
+    check_choice,
+    check_flag,
+    check_number,
+    operand,
+    refuse_out,
+)
+from weft.kinds.kind import Arguments, Kind
+from weft.typing import ArrayLike
+
+__all__ = [
+    "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Integer", "Mask", "NamedAxes", "Number",
+    "Operand", "Out", "choice", "refused", "take_dtype", "take_number",
+]  # fmt: skip
+
+__all__ = [
+    "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Integer", "Mask", "NamedAxes", "Number",
+    "Operand", "Out", "choice", "refused", "take_dtype", "take_number",
+]  # fmt: skip
+
+
+def _operand(value: Any, call: Arguments) -> Any:
+    return operand(call.operation, value)
+
+
+def _axes(value: Any, call: Arguments) -> tuple[int, ...]:
+    return axes_of(value, call.type.ndim, call.operation)
+
+
+def _named_axes(value: Any, call: Arguments) -> tuple[Any, ...]:
+    if value is None or type(value) is int:
+        return axes_of(value, call.type.ndim, call.operation)
+    axes = (value,) if isinstance(value, str) else value
+    if not isinstance(axes, (tuple, list)):
+        return _axes(value, call)
+    names = tuple(axis for axis in axes if isinstance(axis, str))
+    return (*_axes(tuple(axis for axis in axes if not isinstance(axis, str)), call), *names)
+
+
+def _axis(value: Any, call: Arguments) -> int:
+    return axis_of(value, call.type.ndim, call.operation)
+
+
+def _integer(value: Any, call: Arguments) -> int:
+    return integer_of(value, call.operation, call.name)
+
+
+def choice(*options: Any, means: str = "") -> Kind:
+    """The kind of an argument that is one of some options."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        check_choice(value, options, call.operation, call.name)
+        return value
+
+    return Kind(take, means or f"one of {', '.join(map(repr, options))}", ("?", 0.5))
+
+
+def _flag(value: Any, call: Arguments) -> bool:
+    check_flag(value, call.operation, call.name)
+    return bool(value)
+
+
+def take_dtype(value: Any, call: Arguments) -> Any:
+    found = dtypes.requested(value)
+    if found not in dtypes.ANY:
+        message = f"{call.operation} does not compute in this dtype"
+        raise DTypeError(message, operation=call.operation, got=str(found))
+    return found
+
+
+def _mask(value: Any, call: Arguments) -> Any:
+    value = operand(call.operation, value)
+    if hasattr(value, "dtype") and value.dtype != dtypes.bool_:
+        message = f"{call.operation}: {call.name} is a mask"
+        fix = Fix("mask", f"pass {call.name}=mask.astype(bool)", {"where": value.astype(bool)})
+        got = f"{call.name} of type {type_of(value)}"
+        raise refusal(DTypeError, message, call.operation, got, "booleans", fix)
+    return value
+
+
+def take_number(value: Any, call: Arguments) -> Any:
+    check_number(value, call.operation, call.name)
+    return value
+
+
+def _out(value: Any, call: Arguments) -> None:
+    refuse_out(call.operation, value)
+
+
+def refused(why: str, fix: str) -> Kind:
+    """The kind of an argument that NumPy or SciPy takes and weft does not, but for None."""
+
+    def take(value: Any, call: Arguments) -> None:
+        raise not_taken(call.operation, call.name, value, why, fix)
+
+    return Kind(take, "None; NumPy takes more", (1,))
+
+
+NEVER: frozenset[Any] = frozenset()
+BOTH = frozenset((True, False))
+
+_AXES = "an axis, a tuple of axes, or None for all"
+_NAMES = "; names of axes of `vmap` or of a manual mesh may be among them"
+_WRONG_AXES = (99, 0.5, (0, 0))
+
+Operand = Annotated[
+    ArrayLike,
+    Kind(
+        _operand, "an array or a number", ([1, 2], "text"), static=False, plain=NEVER, arrays=True
+    ),
+]
+Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), plain=NEVER)]
+NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, plain=NEVER)]
+Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5))]
+Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), plain=NEVER)]
+DType = Annotated[Any, Kind(take_dtype, "a dtype, or None for that of the operand", ("text", 5))]
+Flag = Annotated[bool, Kind(_flag, "True or False", ("no", 2, 0.5), plain=BOTH)]
+Mask = Annotated[Any, Kind(_mask, "booleans: which elements count", ("text", [True]), static=False)]
+Number = Annotated[Any, Kind(take_number, "a number", ("text", [1]), static=False)]
+Out = Annotated[None, Kind(_out, "None: arrays do not change in place", (1,))]

@@ -1,0 +1,63 @@
+"""What a kind of argument is: how a value becomes one form, or an error.
+
+The signature of a function of arrays is its specification. Each parameter is annotated with a kind,
+and `array_function` reads nothing else: which arguments are operands and which are part of the
+program, how each is converted, and what is wrong with a value that is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from weft.core.types import ArrayType
+
+__all__ = ["NONE", "Arguments", "Kind"]
+
+
+class Arguments(dict[str, Any]):
+    """The arguments of one call that were taken so far, by name, for the kinds that depend on them.
+
+    Args:
+        operation: The name of the function, for errors.
+        name: The name of the argument that is taken now.
+        type: The type of the first argument, if that is an operand.
+    """
+
+    __slots__ = ("name", "operation", "type")
+
+    operation: str
+    name: str
+    type: ArrayType
+
+
+NONE: frozenset[Any] = frozenset((None,))
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """One kind of argument.
+
+    Args:
+        take: Returns the one form of a value, given the `Arguments` before it, or raises.
+        means: The meaning of an argument, for the pages of the reference.
+        wrong: Values that are refused, for tests.
+        static: Whether the form is part of the program. Other arguments are operands.
+        plain: Constants of Python's, such as None, that are their own form: taken without a call.
+        arrays: Whether arrays and tracers are, too.
+        late: Whether it depends on arguments that stand behind it.
+    """
+
+    take: Callable[[Any, Arguments], Any]
+    means: str
+    wrong: tuple[Any, ...] = ()
+    static: bool = True
+    plain: frozenset[Any] = NONE
+    arrays: bool = False
+    late: bool = False
+
+    @property
+    def plain_ids(self) -> frozenset[int]:
+        """The identities of the plain values."""
+        return frozenset(map(id, self.plain))
