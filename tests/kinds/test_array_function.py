@@ -106,6 +106,18 @@ def test_one_array_for_two_operands():
         assert jnp.sum(x, where=~x) == 0
 
 
+def test_numbers_beside_float64_keep_their_digits():
+    x = np.array([1 / 3, 2 / 3, 1.7])
+    a = jnp.array(x, "float64")
+    for _ in range(2):
+        assert float(jnp.sum(a, initial=1 / 3)) == np.sum(x, initial=1 / 3)
+        assert float(jnp.max(a, initial=np.float64(1.9))) == 1.9
+        for ddof in (0, 1, 0.1, np.float64(0.3)):
+            for name in ("var", "std", "nanvar", "nanstd"):
+                found = float(getattr(jnp, name)(a, ddof=ddof))
+                assert abs(found - getattr(np, name)(x, ddof=ddof)) < 1e-15
+
+
 def test_caches_are_cleared_and_bounded(monkeypatch):
     monkeypatch.setattr("weft.kinds.array_function._MOST_CALLS", 5)
     x = jnp.asarray(X)

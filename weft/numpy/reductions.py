@@ -25,7 +25,6 @@ from weft.kinds.arguments import (
     Flag,
     Mask,
     NamedAxes,
-    Number,
     Operand,
     Out,
     refused,
@@ -415,10 +414,18 @@ def _no_other_name(value: Any, call: Arguments) -> Any:
         name, got = call.operation, f"ddof={ddof}, correction={value}"
         message = f"{name}: ddof and correction are two names of one thing"
         raise refusal(WeftValueError, message, name, got, "one of the two")
-    return take_number(value, call)
+    return _degrees(value, call)
+
+
+def _degrees(value: Any, call: Arguments) -> Any:
+    value = take_number(value, call)
+    dtype = dtypes.to_real(inexact(call["dtype"] or call.type.dtype))
+    # An integer is exact in any width; a number with a point takes that of the result.
+    return value if type(value) is int else number_for(call.operation, value, dtype)
 
 
 InexactDType = Annotated[Any, Kind(_real_or_complex, "a floating-point dtype", ("int32",))]
+Degrees = Annotated[Any, Kind(_degrees, "a number", ("text", [1]), static=False)]
 Correction = Annotated[
     Any, Kind(_no_other_name, "another name of ddof", ("text", [1]), static=False)
 ]
@@ -432,7 +439,7 @@ OwnMean = Annotated[
 
 @array_function
 def var(
-    a: Operand, axis: NamedAxes = None, dtype: InexactDType = None, out: Out = None, ddof: Number =
+    a: Operand, axis: NamedAxes = None, dtype: InexactDType = None, out: Out = None, ddof: Degrees =
     0, keepdims: Flag = False, *, where: Mask = None, mean: OwnMean = None, correction: Correction =
     None,
 ) -> Array:  # fmt: skip
@@ -450,7 +457,7 @@ def var(
 
 @array_function
 def std(
-    a: Operand, axis: NamedAxes = None, dtype: InexactDType = None, out: Out = None, ddof: Number =
+    a: Operand, axis: NamedAxes = None, dtype: InexactDType = None, out: Out = None, ddof: Degrees =
     0, keepdims: Flag = False, *, where: Mask = None, mean: OwnMean = None, correction: Correction =
     None,
 ) -> Array:  # fmt: skip
