@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
+
 from weft import dtypes
 from weft.argument_errors import integer_of, not_taken, refusal
 from weft.core.types import type_of
@@ -96,7 +98,7 @@ def _mask(value: Any, call: Arguments) -> Any:
 
 def take_number(value: Any, call: Arguments) -> Any:
     check_number(value, call.operation, call.name)
-    return value
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _out(value: Any, call: Arguments) -> None:
@@ -132,5 +134,5 @@ Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), plain=NEVER
 DType = Annotated[Any, Kind(take_dtype, "a dtype, or None for that of the operand", ("text", 5))]
 Flag = Annotated[bool, Kind(_flag, "True or False", ("no", 2, 0.5), plain=BOTH)]
 Mask = Annotated[Any, Kind(_mask, "booleans: which elements count", ("text", [True]), static=False)]
-Number = Annotated[Any, Kind(take_number, "a number", ("text", [1]), static=False)]
+Number = Annotated[Any, Kind(take_number, "a number", ("text", [1]), static=False, fixed=True)]
 Out = Annotated[None, Kind(_out, "None: arrays do not change in place", (1,))]

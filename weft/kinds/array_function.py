@@ -159,9 +159,14 @@ class ArrayFunction(KnownCalls):
         self, args: tuple[Any, ...], kwargs: dict[str, Any], taken: dict[str, Any]
     ) -> Any:
         """A call outside of traces that record: one executable, or one equation. An operand that is
-        None is left out."""
-        operands = {name: taken.pop(name) for name in self.operand_names}
-        operands = {name: x for name, x in operands.items() if x is not None}
+        None is left out, and a number that is part of the program is none."""
+        operands = {}
+        for name in self.operand_names:
+            value = taken[name]
+            if not (self.kinds[name].fixed and type(value) in _NUMBERS):
+                del taken[name]
+                if value is not None:
+                    operands[name] = value
         # Numbers first, as the constants of a known call are.
         operands = {n: x for n, x in operands.items() if type(x) in _NUMBERS} | operands
         out = self.program(*operands.values(), names=(*operands,), **taken)
@@ -171,8 +176,8 @@ class ArrayFunction(KnownCalls):
 
     def _apply(self, *operands: Any, names: tuple[str, ...], **static: Any) -> Any:
         """The body, given its operands in order."""
-        given = dict.fromkeys(self.operand_names) | dict(zip(names, operands, strict=True))
-        return self.body(**given, **static)
+        missing = dict.fromkeys(self.operand_names)
+        return self.body(**missing | dict(zip(names, operands, strict=True)) | static)
 
     # ---- known calls -----------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ class Kind:
         means: The meaning of an argument, for the pages of the reference.
         wrong: Values that are refused, for tests.
         static: Whether the form is part of the program. Other arguments are operands.
+        fixed: Whether a Python number is part of the program, too: then it keeps all its digits.
         plain: Constants of Python's, such as None, that are their own form: taken without a call.
         arrays: Whether arrays and tracers are, too.
         late: Whether it depends on arguments that stand behind it.
@@ -53,6 +54,7 @@ class Kind:
     means: str
     wrong: tuple[Any, ...] = ()
     static: bool = True
+    fixed: bool = False
     plain: frozenset[Any] = NONE
     arrays: bool = False
     late: bool = False

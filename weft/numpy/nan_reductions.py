@@ -12,12 +12,11 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.kinds.arguments import Axes, DType, Flag, Mask, NamedAxes, Operand, Out
+from weft.kinds.arguments import Axes, DType, Flag, Mask, NamedAxes, Number, Operand, Out
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted
 from weft.numpy.reductions import (
     Bound,
-    Degrees,
     InexactDType,
     OwnMean,
     Term,
@@ -155,7 +154,7 @@ def nanmean(
 
 @array_function
 def nanvar(
-    a: Operand, axis: NamedAxes = None, dtype: InexactDType = None, out: Out = None, ddof: Degrees =
+    a: Operand, axis: NamedAxes = None, dtype: InexactDType = None, out: Out = None, ddof: Number =
     0, keepdims: Flag = False, where: Mask = None, mean: OwnMean = None,
 ) -> Array:  # fmt: skip
     """The variance along `axis` of the elements that are not NaN.
@@ -171,7 +170,7 @@ def nanvar(
 
 @array_function
 def nanstd(
-    a: Operand, axis: NamedAxes = None, dtype: InexactDType = None, out: Out = None, ddof: Degrees =
+    a: Operand, axis: NamedAxes = None, dtype: InexactDType = None, out: Out = None, ddof: Number =
     0, keepdims: Flag = False, where: Mask = None, mean: OwnMean = None,
 ) -> Array:  # fmt: skip
     """The standard deviation along `axis` of the elements that are not NaN.

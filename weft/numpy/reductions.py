@@ -25,6 +25,7 @@ from weft.kinds.arguments import (
     Flag,
     Mask,
     NamedAxes,
+    Number,
     Operand,
     Out,
     refused,
@@ -414,20 +415,12 @@ def _no_other_name(value: Any, call: Arguments) -> Any:
         name, got = call.operation, f"ddof={ddof}, correction={value}"
         message = f"{name}: ddof and correction are two names of one thing"
         raise refusal(WeftValueError, message, name, got, "one of the two")
-    return _degrees(value, call)
-
-
-def _degrees(value: Any, call: Arguments) -> Any:
-    value = take_number(value, call)
-    dtype = dtypes.to_real(inexact(call["dtype"] or call.type.dtype))
-    # An integer is exact in any width; a number with a point takes that of the result.
-    return value if type(value) is int else number_for(call.operation, value, dtype)
+    return take_number(value, call)
 
 
 InexactDType = Annotated[Any, Kind(_real_or_complex, "a floating-point dtype", ("int32",))]
-Degrees = Annotated[Any, Kind(_degrees, "a number", ("text", [1]), static=False)]
 Correction = Annotated[
-    Any, Kind(_no_other_name, "another name of ddof", ("text", [1]), static=False)
+    Any, Kind(_no_other_name, "another name of ddof", ("text", [1]), static=False, fixed=True)
 ]
 OwnMean = Annotated[
     Any,
@@ -439,7 +432,7 @@ OwnMean = Annotated[
 
 @array_function
 def var(
-    a: Operand, axis: NamedAxes = None, dtype: InexactDType = None, out: Out = None, ddof: Degrees =
+    a: Operand, axis: NamedAxes = None, dtype: InexactDType = None, out: Out = None, ddof: Number =
     0, keepdims: Flag = False, *, where: Mask = None, mean: OwnMean = None, correction: Correction =
     None,
 ) -> Array:  # fmt: skip
@@ -457,7 +450,7 @@ def var(
 
 @array_function
 def std(
-    a: Operand, axis: NamedAxes = None, dtype: InexactDType = None, out: Out = None, ddof: Degrees =
+    a: Operand, axis: NamedAxes = None, dtype: InexactDType = None, out: Out = None, ddof: Number =
     0, keepdims: Flag = False, *, where: Mask = None, mean: OwnMean = None, correction: Correction =
     None,
 ) -> Array:  # fmt: skip
