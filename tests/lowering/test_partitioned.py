@@ -600,3 +600,60 @@ def test_updates_whose_number_the_devices_do_not_divide(axis, kind, count):
     found = weft.jit(lambda v: update(v, lambda x, i, u: getattr(x.at[i], kind)(u)))(v)
     for out, wanted in zip(found, update(x, in_place), strict=True):
         np.testing.assert_array_equal(np.asarray(out), wanted)
+
+
+BLOCKS = [(first, size) for first in (-20, -1, 0, 5, 9) for size in ((1, 1), (3, 2))]
+
+
+@pytest.mark.parametrize("spec", [P("i"), P("j"), P("i", "j")])
+def test_blocks_are_moved_inside_of_an_array_that_is_split(spec):
+    x = np.arange(1, 17, dtype=np.float32).reshape(8, 2)
+    v = on(NamedSharding(MESH, spec), x)
+
+    def every(v):
+        return [
+            (
+                lax.dynamic_update_slice(v, 10 * v[: size[0], : size[1]], (first, 5)),
+                lax.dynamic_slice(v, (first, 5), size),
+            )
+            for first, size in BLOCKS
+        ]
+
+    for (first, size), (updated, block) in zip(BLOCKS, weft.jit(every)(v), strict=True):
+        start = min(max(first + 8 if first < 0 else first, 0), 8 - size[0])
+        where = slice(start, start + size[0]), slice(2 - size[1], 2)
+        want = x.copy()
+        want[where] = 10 * x[: size[0], : size[1]]
+        np.testing.assert_array_equal(np.asarray(updated), want)
+        np.testing.assert_array_equal(np.asarray(block), x[where])
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_an_array_that_is_split_is_shifted_by_an_update(count):
+    x = np.arange(1, 9, dtype=np.float32)
+    v = on(NamedSharding(MESH, P("i")), x)
+    shifts = weft.jit(lambda v: (v.at[count:].set(v[:-count]), v.at[:-count].set(v[count:])))(v)
+    np.testing.assert_array_equal(np.asarray(shifts[0]), np.r_[x[:count], x[:-count]])
+    np.testing.assert_array_equal(np.asarray(shifts[1]), np.r_[x[count:], x[-count:]])
+
+
+CUT = {
+    "an element": lambda x: lax.pad(x, 1.0, [(0, 3, 0)])[-1],
+    "the end": lambda x: lax.pad(x, 1.0, [(-2, 3, 0)])[-2:],
+    "over the edge": lambda x: lax.pad(x, 1.0, [(3, 3, 0)])[2:4],
+    "rolled": lambda x: wnp.roll(lax.pad(x, 1.0, [(0, 3, 0)]), 1)[0],
+    "at a position": lambda x: lax.dynamic_slice(lax.pad(x, 1.0, [(0, 3, 0)]), (34,), (1,)),
+    "of numpy's pad": lambda x: wnp.pad(x[2:], (0, 3))[-1],
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_parts_of_what_is_padded(name):
+    """XLA's partitioner ends the process at most of them, and gives wrong numbers at the second."""
+    x = np.arange(1, 33, dtype=np.float32)
+    want = {
+        "an element": 1.0, "the end": [1.0, 1.0], "over the edge": [1.0, 1.0], "rolled": 1.0,
+        "at a position": [1.0], "of numpy's pad": 0.0,
+    }[name]  # fmt: skip
+    found = weft.jit(CUT[name])(on(NamedSharding(MESH, P("i")), x))
+    np.testing.assert_array_equal(np.asarray(found), want)

@@ -24,6 +24,7 @@ from weft.ops.declare import linear_primitive, primitive, result_type
 from weft.ops.elementwise.arithmetic import add, lt
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
+from weft.ops.indexing.blocks import moved_inside, moving, write_block
 from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather, gather_vmap
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter_p, scatter_vmap
 from weft.ops.indexing.slicing import slice_in_dim
@@ -112,15 +113,20 @@ def _common_dtype(types: Sequence[ArrayType]) -> Any:
     return dtypes.int64 if wide else dtypes.int32
 
 
-def _stored_positions(context: Any, starts: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
-    """Converts the positions to one dtype that holds them all, as XLA requires."""
+def _stored_positions(
+    context: Any,
+    starts: Sequence[Any],
+    types: Sequence[ArrayType],
+    shape: Sequence[int],
+    sizes: Sequence[int],
+) -> list[Any]:
+    """Converts the positions of a block to one dtype that holds them all, as XLA requires. Over
+    several devices they are moved inside the array: XLA's partitioner drops a block that is not."""
     dtype = _common_dtype(types)
-    return [stablehlo.convert(start, dtype) for start in starts]
-
-
-def _moving(shape: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
-    """Returns the dimensions in which a block has room to move."""
-    return tuple(d for d, (n, s) in enumerate(zip(shape, sizes, strict=True)) if s < n)
+    positions = [stablehlo.convert(start, dtype) for start in starts]
+    if context.module.devices_to_split_over() <= 1:
+        return positions
+    return moved_inside(positions, shape, sizes, dtype)
 
 
 def _index_vectors(axis: AxisData, starts: Sequence[Any], dims: Dims, moving: Sequence[int]) -> Any:
@@ -197,11 +203,11 @@ def dynamic_slice_vmap(
         sizes = (*slice_sizes[:dim], axis.size, *slice_sizes[dim:])
         return dynamic_slice_p.bind(operand, *starts, slice_sizes=sizes), dim
     shape = [n for d, n in enumerate(type_of(operand).shape) if d != dim]
-    moving = _moving(shape, slice_sizes)
-    numbers = GatherDimensionNumbers(tuple(range(len(shape))), (), moving)
+    room = moving(shape, slice_sizes)
+    numbers = GatherDimensionNumbers(tuple(range(len(shape))), (), room)
     return gather_vmap(
         axis,
-        [operand, _index_vectors(axis, starts, dims[1:], moving)],
+        [operand, _index_vectors(axis, starts, dims[1:], room)],
         [dim, 0],
         dimension_numbers=numbers,
         slice_sizes=slice_sizes,
@@ -215,7 +221,8 @@ def dynamic_slice_vmap(
 def dynamic_slice_lower(
     context: Any, operand: Any, *starts: Any, slice_sizes: tuple[int, ...]
 ) -> Any:
-    positions = _stored_positions(context, starts, context.in_types[1:])
+    of, *types = context.in_types
+    positions = _stored_positions(context, starts, types, of.shape, slice_sizes)
     return stablehlo.dynamic_slice(operand, positions, slice_sizes) if positions else operand
 
 
@@ -326,11 +333,11 @@ def dynamic_update_slice_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple
         [n for d, n in enumerate(type_of(x).shape) if d != mapped]
         for x, mapped in zip(args[:2], dims[:2], strict=True)
     ]
-    moving = _moving(*shapes)
-    numbers = ScatterDimensionNumbers(tuple(range(len(shapes[0]))), (), moving)
+    room = moving(*shapes)
+    numbers = ScatterDimensionNumbers(tuple(range(len(shapes[0]))), (), room)
     return scatter_vmap(scatter_p)(
         axis,
-        [operand, _index_vectors(axis, starts, dims[2:], moving), update],
+        [operand, _index_vectors(axis, starts, dims[2:], room), update],
         [dims[0], 0, dims[1]],
         dimension_numbers=numbers,
         indices_are_sorted=True,
@@ -340,8 +347,11 @@ def dynamic_update_slice_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple
 
 
 def dynamic_update_slice_lower(context: Any, operand: Any, update: Any, *starts: Any) -> Any:
-    positions = _stored_positions(context, starts, context.in_types[2:])
-    return stablehlo.dynamic_update_slice(operand, update, positions) if positions else update
+    of, block, *types = context.in_types
+    positions = _stored_positions(context, starts, types, of.shape, block.shape)
+    if not positions:
+        return update
+    return write_block(context, operand, update, positions, of.shape, block.shape)
 
 
 def dynamic_update_slice_numpy_impl(

@@ -10,6 +10,7 @@ way, and that of `scatter_min` and `scatter_max` is shared equally among the val
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import add, div, eq, mul, neg, sub
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
+from weft.ops.indexing.blocks import moved_inside, write_block
 from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.gather import (
     GatherDimensionNumbers,
@@ -312,15 +314,16 @@ def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
             shape = indices_type.shape
             bound = stablehlo.broadcast_in_dim(stablehlo.constant(last), shape, (len(shape) - 1,))
             indices = stablehlo.clamp(stablehlo.full(0, shape, dtype), indices, bound)
-        if mode is not GatherScatterMode.FILL_OR_DROP and indices_type.ndim == 1 and index_map:
-            # One block: XLA would look whether it is inside.
+        alone = indices_type.size == indices_type.shape[-1]
+        if alone and index_map and not numbers.operand_batching_dims:
             sizes = window_sizes(operand_type.shape, updates_type.shape, numbers)
+            vector = stablehlo.reshape(indices, (len(index_map),))
             starts: list[Any] = [stablehlo.constant(0, (), dtype)] * operand_type.ndim
             for k, dim in enumerate(index_map):
-                starts[dim] = stablehlo.reshape(stablehlo.slice_(indices, (k,), (k + 1,)), ())
-            old = stablehlo.dynamic_slice(operand, starts, sizes)
-            new = combine(old, stablehlo.reshape(updates, sizes))
-            return stablehlo.dynamic_update_slice(operand, new, starts)
+                starts[dim] = stablehlo.reshape(stablehlo.slice_(vector, (k,), (k + 1,)), ())
+            block = stablehlo.reshape(updates, sizes)
+            drops = mode is GatherScatterMode.FILL_OR_DROP
+            return _one_block(context, combine, operand, block, starts, operand_type, dtype, drops)
         free = [d for d in range(operand_type.ndim) if d not in numbers.operand_batching_dims]
         if not index_map and free:
             # XLA takes a scatter without positions for an elementwise operation where the shapes
@@ -347,6 +350,33 @@ def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         )[0]
 
     return lower
+
+
+def _one_block(
+    context: Any,
+    combine: Callable[[Any, Any], Any],
+    operand: Any,
+    block: Any,
+    starts: list[Any],
+    of: ArrayType,
+    dtype: Any,
+    drops: bool,
+) -> Any:
+    """The operand with one block combined at positions in a dtype; one that `drops` changes nothing
+    where it is not inside.
+
+    XLA makes the same of a scatter of one block, but adds the position to that of a slice that the
+    operand is of before it looks whether it is inside (`docs/compiler_faults.md`).
+    """
+    sizes = block.type.shape
+    inside = moved_inside(starts, of.shape, sizes, dtype)
+    old = stablehlo.dynamic_slice(operand, inside, sizes)
+    new = combine(old, block)
+    if drops:
+        same = [stablehlo.compare(x, y, "EQ") for x, y in zip(starts, inside, strict=True)]
+        chosen = functools.reduce(stablehlo.and_, same)
+        new = stablehlo.select(stablehlo.broadcast_in_dim(chosen, sizes, ()), new, old)
+    return write_block(context, operand, new, inside, of.shape, sizes)
 
 
 def whole_updates(

@@ -135,6 +135,8 @@ def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend
             faults.append((found, _as_ordered_integers))
     update = _by_selection if version < _REPAIRED else _with_block_before
     faults += [(x, update) for x in named("stablehlo.dynamic_update_slice") if _overwrites(x)]
+    if partitions > 1:
+        faults += [(x, _padded_before) for x in named("stablehlo.pad") if _is_cut(x)]
     if version < _REPAIRED:
         slices = [*named("stablehlo.dynamic_slice"), *named("stablehlo.gather")]
         if any(map(_slices_a_slice, slices)):
@@ -443,6 +445,18 @@ def _by_selection(update: ir.Operation) -> ir.Value:
 def _with_block_before(update: ir.Operation) -> ir.Value:
     """With a block that is computed before."""
     return _with_operands(update, {1: _behind_barrier(update.operands[1])})
+
+
+def _is_cut(pad: ir.Operation) -> bool:
+    """Whether a part may be taken of what is padded. The compiler makes one pad with negative edges
+    of both, and its partitioner gives wrong numbers or ends the process at these."""
+    users = (use.owner for use in pad.results[0].uses)
+    return any(_name(user) not in _ELEMENTWISE | _WITH_BUFFER | {"reduce"} for user in users)
+
+
+def _padded_before(pad: ir.Operation) -> ir.Value:
+    """With a result that is computed before what is made of it."""
+    return _behind_barrier(_with_operands(pad, {}))
 
 
 def _slices_a_slice(found: ir.Operation) -> bool:
