@@ -24,7 +24,7 @@ from weft.ops.declare import linear_primitive, primitive, result_type
 from weft.ops.elementwise.arithmetic import add, lt
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
-from weft.ops.indexing.blocks import moved_inside, moving, write_block
+from weft.ops.indexing.block_positions import moved_inside, moving, write_block
 from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather, gather_vmap
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter_p, scatter_vmap
 from weft.ops.indexing.slicing import slice_in_dim

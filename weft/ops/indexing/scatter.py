@@ -28,7 +28,7 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import add, div, eq, mul, neg, sub
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
-from weft.ops.indexing.blocks import moved_inside, write_block
+from weft.ops.indexing.block_positions import moved_inside, write_block
 from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.gather import (
     GatherDimensionNumbers,
