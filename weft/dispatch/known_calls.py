@@ -55,6 +55,17 @@ def _is_plain(value: Any) -> bool:
     return cls in _PLAIN or (cls is tuple and all(type(x) is int for x in value))
 
 
+def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call as `PythonCalls` knows it by them, those by name in order of their
+    names. None stands for one that it does not know."""
+    named = sorted(kwargs)
+    passed = (*args, *map(kwargs.__getitem__, named)) if kwargs else args
+    parts = [
+        x.signature if type(x) is Array else (type(x), x) if _is_plain(x) else None for x in passed
+    ]
+    return (_settings(), in_force(), *named, *parts)
+
+
 class PythonCalls:
     """Runs calls that were made before, of arrays and plain static arguments."""
 
@@ -69,14 +80,9 @@ class PythonCalls:
         # so none is made.
         runs = self._runs  # once: another thread may make the function forget its calls
         if runs and _trace(None) is None:
-            named = sorted(kwargs)
-            passed = (*args, *map(kwargs.__getitem__, named)) if kwargs else args
-            parts = [
-                x.signature if type(x) is Array else (type(x), x) if _is_plain(x) else None
-                for x in passed
-            ]
-            run = runs.get((_settings(), in_force(), *named, *parts))
+            run = runs.get(_key(args, kwargs))
             if run is not None:
+                passed = (*args, *(kwargs[name] for name in sorted(kwargs)))
                 try:
                     return run([x for x in passed if type(x) is Array])
                 except Exception as error:
@@ -87,22 +93,18 @@ class PythonCalls:
     def learn_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> None:
         """Remembers a call of arrays and plain static arguments; others are left to
         `_unknown_call`."""
-        named = sorted(kwargs)
-        passed = (*args, *map(kwargs.__getitem__, named))
+        passed = (*args, *kwargs.values())
         # One token for each argument: none of them is a container of arrays, or a number that is an
         # operand.
         tokens = [token for token in spec[0] if token[0] in (ARRAY, STATIC)]
         if len(tokens) < len(passed) or len(spec[0]) > len(passed) + 2:
             return
-        parts = []
-        for x in passed:
-            if type(x) is not Array and not _is_plain(x):
-                return
-            parts.append(x.signature if type(x) is Array else (type(x), x))
+        if not all(type(x) is Array or _is_plain(x) for x in passed):
+            return
         runs = self._runs
         if runs is None:
             runs = self._runs = {}
-        runs[(_settings(), in_force(), *named, *parts)] = spec[2]
+        runs[_key(args, kwargs)] = spec[2]
 
     def forget_calls(self) -> None:
         """Forgets all calls."""

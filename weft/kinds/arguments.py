@@ -31,11 +31,6 @@ __all__ = [
     "Operand", "Out", "choice", "refused", "take_dtype", "take_number",
 ]  # fmt: skip
 
-__all__ = [
-    "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Integer", "Mask", "NamedAxes", "Number",
-    "Operand", "Out", "choice", "refused", "take_dtype", "take_number",
-]  # fmt: skip
-
 
 def _operand(value: Any, call: Arguments) -> Any:
     return operand(call.operation, value)

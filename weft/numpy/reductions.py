@@ -385,8 +385,7 @@ def variance(
     count = count_over(shape, axis, where, real_dtype)
     center = div(sum_over(masked(x, where, 0), axis), convert(count, working))
     center = expanded(center, shape, tuple(d for d in axis if not isinstance(d, str)))
-    squares = _squared_distance(x, center)
-    squares = squares if where is None else masked(squares, where, 0)
+    squares = masked(_squared_distance(x, center), where, 0)
     # Without a degree of freedom there is no estimate.
     if where is None and isinstance(ddof, (int, float)):
         degrees = count - ddof
