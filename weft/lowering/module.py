@@ -57,6 +57,11 @@ class ManualMesh(NamedTuple):
         """A key that is unique in a module."""
         return self.mesh, self.axes
 
+    @property
+    def has_all_axes(self) -> bool:
+        """Whether all axes of the mesh are manual, so that the compiler splits nothing."""
+        return self.axes.issuperset(self.mesh.axis_names)
+
 
 class ModuleContext:
     """The state of the lowering of one module.
@@ -175,7 +180,7 @@ class ModuleContext:
             return value
         if manual is None:
             symbol = self.meshes.some_symbol()
-        elif manual.axes.issuperset(manual.mesh.axis_names):
+        elif manual.has_all_axes:
             return value
         else:
             symbol = self.mesh_symbol(manual.mesh)

@@ -388,7 +388,7 @@ def whole_updates(
     applies what lies in the padding to the first position (`docs/compiler_faults.md`).
     """
     manual = context.module.manual
-    if manual is not None and manual.axes.issuperset(manual.mesh.axis_names):
+    if manual is not None and manual.has_all_axes:
         return updates
     devices = max(1, len(context.module.devices))
     uneven = [

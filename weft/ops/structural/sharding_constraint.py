@@ -281,7 +281,7 @@ def constraint_lower(context: Any, x: Any, *, sharding: Sharding) -> Any:
     if len(context.module.devices) <= 1 and not is_abstract(sharding):
         return x
     manual = context.module.manual
-    if manual is not None and manual.axes.issuperset(manual.mesh.axis_names):
+    if manual is not None and manual.has_all_axes:
         return x
     how = context.module.sharding(sharding, context.in_types[0])
     return stablehlo.sharding_constraint(x, how)

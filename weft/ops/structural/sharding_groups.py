@@ -50,7 +50,7 @@ def alike_type(x: ArrayType, y: ArrayType) -> list[ArrayType]:
 
 def alike_lower(context: Any, x: Any, y: Any) -> list[Any]:
     manual = context.module.manual
-    split = manual is not None and manual.axes.issuperset(manual.mesh.axis_names)
+    split = manual is not None and manual.has_all_axes
     if len(context.module.devices) > 1 and not split:
         # Any number that no other pair of the module has.
         stablehlo.sharding_group((x, y), context.module.new_channel())
