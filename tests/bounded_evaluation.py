@@ -79,8 +79,8 @@ def in_steps(jaxpr: Jaxpr, operands: Sequence[Bounded], seed: int | None) -> lis
         drawn = out.known & np.isfinite(out.value) & (seed is not None)
         step = np.where(drawn, share * out.error, 0.0)
         value = np.where(step > 0, out.value + rng.integers(-1, 2, out.shape) * step, out.value)
-        # Rounding may cancel all of it.
-        vanishes = drawn & (abs(out.value) <= step) & (rng.random(out.shape) < 0.3)
+        # Rounding may cancel all of it: in the first draw it does wherever it can.
+        vanishes = drawn & (abs(out.value) <= step) & (rng.random(out.shape) < (0.3 if seed else 1))
         value = np.where(vanishes, 0, value).astype(out.dtype).astype(out.value.dtype)
         return Bounded(value, error, out.dtype, True)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import inspect
 import pickle
+import pkgutil
+import sys
 import warnings
 from typing import Annotated, Any
 
@@ -21,13 +24,19 @@ from weft.kinds.arguments import Axes, Flag, Number, Operand
 from weft.kinds.array_function import ArrayFunction, array_function
 from weft.kinds.kind import Arguments, Kind
 from weft.native.optional import calls as calls_module
-from weft.numpy import nan_reductions, reductions, sorting
 
+for _module in pkgutil.walk_packages(weft.__path__, "weft."):
+    if _module.name.startswith(
+        ("weft.numpy", "weft.scipy", "weft.random", "weft.nn", "weft.image")
+    ):
+        importlib.import_module(_module.name)
+# Every public function that is declared by kinds, by its module and its name.
 FUNCTIONS = {
-    name: value
-    for module in (reductions, nan_reductions, sorting)
-    for name, value in vars(module).items()
-    if isinstance(value, ArrayFunction) and value.operation == name
+    f"{name}.{key}": value
+    for name, module in sorted(sys.modules.items())
+    if name.startswith("weft.")
+    for key, value in sorted(vars(module).items())
+    if isinstance(value, ArrayFunction) and (value.__module__, value.operation) == (name, key)
 }
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -198,14 +207,21 @@ def wrong_arguments():
 )
 def test_wrong_values_are_refused_by_name(name, parameter, value):
     function = FUNCTIONS[name]
-    arguments = dict.fromkeys(function.kinds, inspect.Parameter.empty)
-    first = next(iter(arguments))
-    given_ = {first: jnp.asarray(X), "kth": 1} | {parameter: value}
-    given_ = {name: x for name, x in given_.items() if name in arguments}
+    given_ = {parameter: value}
+    for other in inspect.signature(function).parameters.values():
+        if other.default is other.empty and other.kind is not other.VAR_POSITIONAL:
+            given_.setdefault(other.name, function.kinds[other.name].right)
+    by_position = []
+    for other in inspect.signature(function).parameters.values():
+        if other.name in given_ and other.kind is other.VAR_POSITIONAL:
+            by_position += [given_.pop(other.name)]
+        elif other.name in given_ and other.kind is not other.KEYWORD_ONLY:
+            if other.kind is other.POSITIONAL_ONLY or len(given_) == 1:
+                by_position.append(given_.pop(other.name))
     with pytest.raises((WeftError, OverflowError)) as caught:
-        function(given_.pop(first), **given_)
+        function(*by_position, **given_)
     text = str(caught.value)
-    assert name in text
+    assert function.operation in text
     assert parameter in text or repr(value) in text or str(value) in text
 
 

@@ -24,7 +24,7 @@ __all__ = [
     "entered_scope", "here", "in_backward_pass", "inserted_cast", "is_library_file", "joined",
     "locate", "made_by", "new_program", "override", "placed", "register_internal",
     "register_internal_file", "scope_of", "tangent_of", "user_frames", "warn", "warn_at",
-    "with_metadata", "without_scope",
+    "warnings_so_far", "with_metadata", "without_scope",
 ]  # fmt: skip
 
 
@@ -62,6 +62,7 @@ Source = tuple[CodeType, int] | tuple[CodeType, int, Scope]
 _active: contextvars.ContextVar[Source | Scope | None] = contextvars.ContextVar(
     "weft_source", default=None
 )
+_warnings = 0
 # The scope around the jaxpr that is being recorded; its equations do not carry that one.
 _around: contextvars.ContextVar[Scope | None] = contextvars.ContextVar("weft_scope", default=None)
 _internal_prefixes: list[str] = [
@@ -492,6 +493,11 @@ def warn(text: str) -> None:
     warn_at(text, current())
 
 
+def warnings_so_far() -> int:
+    """How many warnings this process has given or suppressed."""
+    return _warnings
+
+
 def warn_at(text: str, source: Source | None) -> None:
     """Warns (UserWarning) at a line of the user's.
 
@@ -501,6 +507,8 @@ def warn_at(text: str, source: Source | None) -> None:
     """
     place = locate(source)
     file, line = (place.file, place.line) if place is not None else ("<unknown>", 1)
+    global _warnings
+    _warnings += 1
     warnings.warn_explicit(text, UserWarning, file, line)
 
 

@@ -48,10 +48,10 @@ _current_source = sources.current
 
 
 class StagingTracer(Tracer):
-    """A value of the jaxpr being recorded; `_var` is its variable there.
+    """A value of the jaxpr being recorded; `_var` is its variable there, or a literal.
 
     Args:
-        var: The variable of the jaxpr that the tracer stands for.
+        var: The variable of the jaxpr that the tracer stands for, or a literal.
         created: The user's line that made it, as `weft.extend.source.current()` gives it; None if
             not known.
     """
@@ -59,9 +59,9 @@ class StagingTracer(Tracer):
     __slots__ = ("_var",)
 
     _trace: StagingTrace
-    _var: Var
+    _var: Atom
 
-    def __init__(self, trace: StagingTrace, var: Var, created: Any) -> None:
+    def __init__(self, trace: StagingTrace, var: Atom, created: Any) -> None:
         self._trace = trace
         self._var = var
         self.type = var.type
@@ -135,6 +135,10 @@ class StagingTrace(Trace):
         var = Var(type_of(value))
         self.consts[id(value)] = (var, value)
         return var
+
+    def constant_tracer(self, value: Any) -> StagingTracer:
+        """A tracer of a value from outside; of a number, one that stands for a literal."""
+        return StagingTracer(self, self.constant(value), None)
 
     def capture(self, value: np.ndarray[Any, Any]) -> Array:
         """A copy of a NumPy array, which the user's program may change before it is used again."""
@@ -270,12 +274,12 @@ class StagingTrace(Trace):
             self.casts[var, axes] = known
         return known
 
-    def maker(self, var: Var) -> Equation | None:
-        """The equation that computes a variable; None for an input."""
+    def maker(self, var: Atom) -> Equation | None:
+        """The equation that computes a variable; None for an input and a literal."""
         for eqn in self.eqns[self.sorted_eqns :]:
             self.makers.update(dict.fromkeys(eqn.outputs, eqn))
         self.sorted_eqns = len(self.eqns)
-        return self.makers.get(var)
+        return self.makers.get(var)  # type: ignore[arg-type]
 
     def is_constant(self, var: Var) -> bool:
         """Whether no derivative goes through a value: it is computed from numbers, from arrays that

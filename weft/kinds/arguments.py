@@ -6,34 +6,68 @@ first operand.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, not_taken, refusal
-from weft.core.types import type_of
-from weft.errors import DTypeError, Fix
+from weft.argument_errors import integer_of, invalid_type, not_taken, refusal
+from weft.core.types import type_of, user_value
+from weft.errors import DTypeError, Fix, ShapeError
 from weft.kinds.checks import (
     axes_of,
     axis_of,
+    check_arrays,
     check_choice,
     check_flag,
     check_number,
+    inexact,
+    length_of,
     operand,
+    promoted,
     refuse_out,
+    shape_of,
 )
 from weft.kinds.kind import Arguments, Kind
+from weft.ops.elementwise.convert import convert_element_type
 from weft.typing import ArrayLike
 
 __all__ = [
-    "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Integer", "Mask", "NamedAxes", "Number",
-    "Operand", "Out", "choice", "refused", "take_dtype", "take_number",
+    "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Inexact", "Integer", "Length", "Mask",
+    "NamedAxes", "Number", "Operand", "Operands", "Out", "Promoted", "PromotedOperands", "Shape",
+    "choice", "refused", "take_dtype", "take_number",
 ]  # fmt: skip
 
 
 def _operand(value: Any, call: Arguments) -> Any:
-    return operand(call.operation, value)
+    check_arrays(call.operation, value, first=call.position)
+    return user_value(value) if isinstance(value, np.generic) else value
+
+
+def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
+    if isinstance(value, (tuple, list)):
+        check_arrays(call.operation, *value)
+        return (*value,)
+    if hasattr(value, "ndim"):
+        if not value.ndim:
+            message = f"{call.operation}: {call.name} has no dimensions"
+            got, wanted = str(type_of(value)), "a sequence of arrays, or an array of them"
+            raise refusal(ShapeError, message, call.operation, got, wanted)
+        return (*value,)
+    message = f"{call.operation}: {call.name} is a sequence"
+    raise invalid_type(message, call.operation, call.name, value, "a tuple or list of arrays")
+
+
+def _common(operation: str, values: list[Any]) -> Sequence[Any]:
+    return promoted(operation, *values)
+
+
+def _common_inexact(operation: str, values: list[Any]) -> Sequence[Any]:
+    values = promoted(operation, *values)
+    dtype = inexact(type_of(values[0]).dtype)
+    return [x if type_of(x).dtype == dtype else convert_element_type(x, dtype) for x in values]
 
 
 def _axes(value: Any, call: Arguments) -> tuple[int, ...]:
@@ -66,6 +100,14 @@ def choice(*options: Any, means: str = "") -> Kind:
         return value
 
     return Kind(take, means or f"one of {', '.join(map(repr, options))}", ("?", 0.5))
+
+
+def _shape(value: Any, call: Arguments) -> tuple[int, ...]:
+    return shape_of(value, call.operation)
+
+
+def _length(value: Any, call: Arguments) -> int:
+    return length_of(value, call.operation, call.name)
 
 
 def _flag(value: Any, call: Arguments) -> bool:
@@ -116,16 +158,37 @@ _AXES = "an axis, a tuple of axes, or None for all"
 _NAMES = "; names of axes of `vmap` or of a manual mesh may be among them"
 _WRONG_AXES = (99, 0.5, (0, 0))
 
-Operand = Annotated[
-    ArrayLike,
-    Kind(
-        _operand, "an array or a number", ([1, 2], "text"), static=False, plain=NEVER, arrays=True
-    ),
-]
-Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), plain=NEVER)]
-NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, plain=NEVER)]
-Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5))]
-Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), plain=NEVER)]
+_matrix = np.arange(12, dtype=np.float32).reshape(3, 4)
+_operand_kind = Kind(
+    _operand,
+    "an array or a number",
+    ([1, 2], "text"),
+    _matrix,
+    static=False,
+    plain=NEVER,
+    arrays=True,
+)
+Operand = Annotated[ArrayLike, _operand_kind]
+# Those of one call get the dtype that they promote to.
+Promoted = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=_common)]
+# Those of one call get the real or complex dtype that they promote to.
+Inexact = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=_common_inexact)]
+_sequence_kind = Kind(
+    _one_or_several,
+    "a sequence of arrays",
+    (1, "text"),
+    (_matrix, _matrix),
+    static=False,
+    plain=NEVER,
+)
+Operands = Annotated[Any, _sequence_kind]
+PromotedOperands = Annotated[Any, dataclasses.replace(_sequence_kind, together=_common)]
+Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), 0, plain=NEVER)]
+NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, plain=NEVER)]
+Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5), 0)]
+Shape = Annotated[Any, Kind(_shape, "an integer or a sequence of integers", ("text", 0.5), (3,))]
+Length = Annotated[int, Kind(_length, "an integer of 0 or more", ("text", 0.5, -1), 3)]
+Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), 1, plain=NEVER)]
 DType = Annotated[Any, Kind(take_dtype, "a dtype, or None for that of the operand", ("text", 5))]
 Flag = Annotated[bool, Kind(_flag, "True or False", ("no", 2, 0.5), plain=BOTH)]
 Mask = Annotated[Any, Kind(_mask, "booleans: which elements count", ("text", [True]), static=False)]

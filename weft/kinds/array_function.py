@@ -3,7 +3,8 @@
 A call binds its arguments and takes each by its kind (`weft.kinds.kind`). What is left are operands
 and static values. Called eagerly the body runs as one executable, which is found by the static
 values and the signatures of the operands. While a jaxpr is recorded the body is simply called, so
-that its primitives stand in the jaxpr; under an eager transformation it becomes one equation.
+that its primitives stand in the jaxpr, and its equations are copied at the next call like it
+(`weft.kinds.recordings`); under an eager transformation it becomes one equation.
 
 A call that was made before is known by its arguments as they are passed (`KnownCalls`): arrays by
 their signatures, anything else by class and value. That is safe, because a kind is a function of
@@ -12,7 +13,10 @@ these alone, and so is everything that the body reads.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import inspect
+import itertools
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -21,7 +25,9 @@ from typing import Any, NamedTuple, TypeVar
 from weft import config, tree
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
-from weft.base.program_caches import holds_programs
+from weft.base.program_caches import BoundedCache, holds_programs
+from weft.base.source import warnings_so_far
+from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer, current_variable
 from weft.core.types import type_of
 from weft.dispatch.executable_calls import CompiledCall
@@ -30,26 +36,33 @@ from weft.errors import WeftError, trim
 from weft.interpreters.rounded_inputs import rounded_inputs
 from weft.interpreters.staging import StagingTrace
 from weft.kinds.compiled_functions import CompiledFunction, records
-from weft.kinds.kind import Arguments, Kind
+from weft.kinds.kind import NONE, Arguments, Kind
+from weft.kinds.numbers import promote_operands
+from weft.kinds.recordings import Recording, recording_key
 
-__all__ = ["ArrayFunction", "array_function"]
+__all__ = ["ArrayFunction", "array_function", "python_function"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
 _trace = current_variable.get
 _ARRAYS = (Array, Tracer)
 _NUMBERS = frozenset({bool, int, float, complex})
+_SEQUENCES = (tuple, list)
+_UNIONS = (typing.Union, types.UnionType)
 # Calls that are known, of one function. With an argument that is new at each call they would fill
 # the memory.
 _MOST_CALLS = 4096
+_MOST_RECORDINGS = 512
 
 
 class ArgumentStep(NamedTuple):
-    """How one argument is taken: its position if it is passed by that, its name, what its kind
-    says, and whether it is the first operand."""
+    """How one argument is taken: its position if it is passed by that, or the slice of positions,
+    its name, its position in the signature, what its kind says, and whether it is the first
+    operand."""
 
-    place: int | None
+    place: int | slice | None
     name: str
+    position: int
     take: Callable[[Any, Arguments], Any]
     plain: frozenset[int]
     arrays: bool
@@ -65,15 +78,16 @@ class CallForm(NamedTuple):
 
 
 class ArrayFunction(KnownCalls):
-    """A function of arrays; made by `array_function`."""
+    """A function of arrays; made by `array_function`, or by `python_function` without a program."""
 
-    def __init__(self, body: Callable[..., Any]) -> None:
+    def __init__(self, body: Callable[..., Any], has_program: bool = True) -> None:
         functools.update_wrapper(self, body)
         self.function = body
         self.body = _by_name(body)
         self.operation = body.__name__
-        self.program = CompiledFunction(self._apply, name=self.operation)
+        self.program = CompiledFunction(self._apply, name=self.operation) if has_program else None
         self.forms: dict[tuple[Any, ...], CallForm] = {}
+        self.recordings = BoundedCache(_MOST_RECORDINGS)
         self._learnt = 0
         holds_programs(self)
 
@@ -102,13 +116,24 @@ class ArrayFunction(KnownCalls):
         """The names of the parameters that are operands."""
         return tuple(name for name, kind in self.kinds.items() if not kind.static)
 
+    @functools.cached_property
+    def groups(self) -> list[tuple[Callable[..., Any], list[str]]]:
+        """The operands that are brought together: by what function, and their names."""
+        found: dict[Callable[..., Any], list[str]] = {}
+        for name, kind in self.kinds.items():
+            if kind.together is not None:
+                found.setdefault(kind.together, []).append(name)
+        return [*found.items()]
+
     def _unknown_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
-            taken = self._taken(args, kwargs)
             trace = _trace(None)
-            if trace is not None and (type(trace) is StagingTrace or records(trace)):
-                return self.body(**taken)
-            return self._evaluated(args, kwargs, taken)
+            if type(trace) is StagingTrace:
+                return self._recorded(trace, args, kwargs)
+            taken = self._taken(args, kwargs)
+            if self.program is None or (trace is not None and records(trace)):
+                return self._run(taken)
+            return self._evaluated(self.program, args, kwargs, taken)
         except Exception as error:
             if isinstance(error, WeftError) and error.operation is None:
                 error.operation = self.operation
@@ -116,23 +141,47 @@ class ArrayFunction(KnownCalls):
             trim(error)
             raise
 
+    def _recorded(self, trace: StagingTrace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call while a jaxpr is recorded: copies the equations of an earlier one like it."""
+        found = recording_key(trace, args, kwargs)
+        if found is None:
+            return self._run(self._taken(args, kwargs))
+        key, operands = found
+        recording = self.recordings.get(key)
+        if recording:
+            return recording.copy(trace, operands)
+        start, warned = len(trace.eqns), warnings_so_far()
+        out = self._run(self._taken(args, kwargs))
+        if recording is None and warnings_so_far() == warned:
+            self.recordings[key] = Recording.of(trace, start, operands, out) or False
+        return out
+
     def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by name, each taken by its kind."""
         form = self.forms.get((len(args), *kwargs)) or self._form(args, kwargs)
         taken = Arguments(form.defaults)
         taken.operation = self.operation
-        for i, name, take, plain, arrays, first in form.steps:
-            value = args[i] if i is not None else kwargs[name] if name in kwargs else taken[name]
+        for place, name, position, take, plain, arrays, first in form.steps:
+            if place is not None:
+                value = args[place]
+            else:
+                value = kwargs[name] if name in kwargs else taken[name]
             if arrays and isinstance(value, _ARRAYS):
                 if first:
                     taken.type = value.type
             else:
                 if id(value) not in plain:
-                    taken.name = name
+                    taken.name, taken.position = name, position
                     value = take(value, taken)
-                if first:
+                if first and type(value) is not tuple:
                     taken.type = type_of(value)
+                elif first and value:
+                    taken.type = type_of(value[0])
             taken[name] = value
+        for _, names in self.groups:
+            values = _values(taken, names)
+            if not all(isinstance(x, _ARRAYS) for x in values):
+                _replace(taken, names, promote_operands(self.operation, *values))
         return taken
 
     def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallForm:
@@ -141,58 +190,99 @@ class ArrayFunction(KnownCalls):
         values = self.bind(*args, **kwargs)
         names = tuple(self.kinds)
         given = {*names[: len(args)], *kwargs}
+        rest = _rest_name(self.function)
         defaults = dict(zip(names, values, strict=True))
         steps = []
         for i, (name, kind) in enumerate(sorted(self.kinds.items(), key=lambda row: row[1].late)):
             if name in given or id(defaults[name]) not in kind.plain_ids:
-                place = names.index(name) if name in names[: len(args)] else None
+                position = names.index(name)
+                place: int | slice | None = position if position < len(args) else None
+                if name == rest:
+                    place = slice(position, None)
                 first = not i and not kind.static
-                steps.append(
-                    ArgumentStep(place, name, kind.take, kind.plain_ids, kind.arrays, first)
-                )
+                how = kind.take, kind.plain_ids, kind.arrays and name != rest, first
+                steps.append(ArgumentStep(place, name, position, *how))
         # None holds the place of what is passed.
         form = CallForm(defaults | dict.fromkeys(given), steps)
         self.forms[len(args), *kwargs] = form
         return form
 
+    def _run(self, taken: dict[str, Any]) -> Any:
+        """The body on arguments that are taken, its operands as arrays and brought together."""
+        for name in self.operand_names:
+            value = taken[name]
+            if type(value) is tuple:
+                taken[name] = tuple([x if isinstance(x, _ARRAYS) else constant(x) for x in value])
+            elif value is not None and not isinstance(value, _ARRAYS):
+                if not (self.kinds[name].fixed and type(value) in _NUMBERS):
+                    taken[name] = constant(value)
+        for together, names in self.groups:
+            values = _values(taken, names)
+            if values:
+                _replace(taken, names, together(self.operation, values))
+        return self.body(**taken)
+
     def _evaluated(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], taken: dict[str, Any]
+        self,
+        program: CompiledFunction,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        taken: dict[str, Any],
     ) -> Any:
         """A call outside of traces that record: one executable, or one equation. An operand that is
         None is left out, and a number that is part of the program is none."""
-        operands = {}
+        rows: list[tuple[Any, int | None, tuple[Any, ...]]] = []
         for name in self.operand_names:
             value = taken[name]
-            if not (self.kinds[name].fixed and type(value) in _NUMBERS):
+            if type(value) is tuple:
+                rows.append((name, len(value), value))
+                del taken[name]
+            elif not (self.kinds[name].fixed and type(value) in _NUMBERS):
                 del taken[name]
                 if value is not None:
-                    operands[name] = value
-        # Numbers first, as the constants of a known call are.
-        operands = {n: x for n, x in operands.items() if type(x) in _NUMBERS} | operands
-        out = self.program(*operands.values(), names=(*operands,), **taken)
+                    # Numbers come first, as the constants of a known call do.
+                    at = 0 if type(value) in _NUMBERS else len(rows)
+                    rows.insert(at, (name, None, (value,)))
+        operands = [x for _, _, values in rows for x in values]
+        static = {"names": tuple([(name, count) for name, count, _ in rows]), **taken}
+        out = program(*operands, **static)
         if _trace(None) is None and not _settings().looks_at_results:
-            self._learn(args, kwargs, operands, taken)
+            self._learn(program, args, kwargs, operands, static)
         return out
 
-    def _apply(self, *operands: Any, names: tuple[str, ...], **static: Any) -> Any:
+    def _apply(self, *operands: Any, names: tuple[Any, ...], **static: Any) -> Any:
         """The body, given its operands in order."""
-        missing = dict.fromkeys(self.operand_names)
-        return self.body(**missing | dict(zip(names, operands, strict=True)) | static)
+        taken = dict.fromkeys(self.operand_names) | static
+        rest = iter(operands)
+        for name, count in names:
+            several = count is not None
+            taken[name] = tuple(itertools.islice(rest, count)) if several else next(rest)
+        return self._run(taken)
 
     # ---- known calls -----------------------------------------------------------------------------
 
     def _learn(
         self,
+        program: CompiledFunction,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        operands: dict[str, Any],
+        operands: list[Any],
         static: dict[str, Any],
     ) -> None:
         """Remembers a call whose operands are arrays, or numbers that are part of it."""
-        passed = [*args, *(kwargs[name] for name in sorted(kwargs))]
-        leaves = [x for x in passed if type(x) is Array]
+        named = sorted(kwargs)
+        leaves: list[Any] = []
+        fixed: list[int | str] = []
+        passed: list[tuple[int | str, Any]] = [*enumerate(args)]
+        passed += [(name, kwargs[name]) for name in named]
+        for place, value in passed:
+            own = [value] if type(value) is Array else value if type(value) in _SEQUENCES else ()
+            if own and all(type(x) is Array for x in own):
+                leaves += own
+            else:
+                fixed.append(place)
         consts, kept = [], []
-        for value in operands.values():
+        for value in operands:
             if type(value) in _NUMBERS:
                 consts.append(as_array(value))
                 continue
@@ -203,32 +293,33 @@ class ArrayFunction(KnownCalls):
         # One that is passed twice, or is no operand, is not told apart.
         if sorted(kept) != list(range(len(leaves))):
             return
+        if any(type(x) in _NUMBERS for x in operands[len(consts) :]):
+            return
         if self._learnt >= _MOST_CALLS:
             self.forget_calls()
             self._learnt = 0
         self._learnt += 1
-        fixed: list[int | str] = [i for i, x in enumerate(args) if type(x) is not Array]
-        fixed += [name for name, x in kwargs.items() if type(x) is not Array]
         types = [x.type for x in leaves]
-        learn(self, args, kwargs, fixed, leaves, self._call(operands, static, consts, kept, types))
+        call = self._call(program, operands, static, consts, kept, types)
+        learn(self, args, kwargs, fixed, leaves, call)
 
     def _call(
         self,
-        operands: dict[str, Any],
+        program: CompiledFunction,
+        operands: list[Any],
         static: dict[str, Any],
         consts: list[Array],
         kept: list[int],
         types: Sequence[Any],
     ) -> CompiledCall:
-        static = {"names": (*operands,), **static}
-        arrays = [as_array(x) for x in operands.values()]
-        program = self.program.program(arrays, static)
-        body = self.program.body([x.type for x in arrays], static)
+        arrays = [as_array(x) for x in operands]
+        body = program.body([x.type for x in arrays], static)
+        executable = program.program(arrays, static)
         as_passed = not consts and kept == list(range(len(kept)))
-        out_tree = tree.structure(0 if body.single else (0,) * len(body.jaxpr.outputs))
-        call = CompiledCall(program, consts, None if as_passed else kept, list(types), out_tree)
+        out_tree = tree.structure(body.result([0] * len(body.jaxpr.outputs)))
+        call = CompiledCall(executable, consts, None if as_passed else kept, list(types), out_tree)
         if rounded_inputs(body.jaxpr).inputs:
-            run = self.program.prepared(arrays, static)
+            run = program.prepared(arrays, static)
 
             def watched(leaves: Sequence[Any]) -> Any:
                 given = [*consts, *(leaves[i] for i in kept)]
@@ -240,6 +331,7 @@ class ArrayFunction(KnownCalls):
     def forget_programs(self) -> None:
         """Drops all calls and executables."""
         self.forget_calls()
+        self.recordings.clear()
         self._learnt = 0
 
 
@@ -248,31 +340,96 @@ def array_function(body: F) -> F:
     return ArrayFunction(body)  # type: ignore[return-value]
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+def python_function(body: F) -> F:
+    """Makes a public function whose arguments are taken by their kinds and whose body runs as
+    Python: it reads values, or hands on to other functions of arrays."""
+    return ArrayFunction(body, has_program=False)  # type: ignore[return-value]
+
+
+def constant(value: Any) -> Any:
+    """A number or a NumPy array as an array: a constant of the jaxpr that is recorded, if one is.
+    So bodies use operators and methods on all operands."""
+    if value.__class__ in array_values:
+        return array_of_value(value)
+    trace = _trace(None)
+    while trace is not None and trace.parent is not None:
+        trace = trace.parent
+    if type(trace) is StagingTrace:
+        return trace.constant_tracer(value)
+    return as_array(value)
+
+
+def _values(taken: dict[str, Any], names: Sequence[str]) -> list[Any]:
+    """The operands of these names in a row."""
+    values: list[Any] = []
+    for name in names:
+        value = taken[name]
+        values += value if type(value) is tuple else () if value is None else (value,)
+    return values
+
+
+def _replace(taken: dict[str, Any], names: Sequence[str], values: Sequence[Any]) -> None:
+    """Puts other values in the place of the operands of these names."""
+    rest = iter(values)
+    for name in names:
+        value = taken[name]
+        if type(value) is tuple:
+            taken[name] = tuple(itertools.islice(rest, len(value)))
+        elif value is not None:
+            taken[name] = next(rest)
+
+
+def _rest_name(function: Callable[..., Any]) -> str | None:
+    """The name of the parameter `*name`."""
     code = function.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    several = code.co_flags & inspect.CO_VARARGS
+    return code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if several else None
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the parameters as they are written."""
+    code = function.__code__
+    by_position, count = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    rest = _rest_name(function)
+    several = () if rest is None else (rest,)
+    return (*code.co_varnames[:by_position], *several, *code.co_varnames[by_position:count])
 
 
 def _by_name(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which takes all its arguments by name."""
-    first = _parameters(function)[: function.__code__.co_posonlyargcount]
-    if not first:
+    code, rest = function.__code__, _rest_name(function)
+    first = code.co_varnames[: code.co_argcount if rest else code.co_posonlyargcount]
+    if not first and rest is None:
         return function
-    return lambda **given: function(*[given.pop(name) for name in first], **given)
+
+    def named(**given: Any) -> Any:
+        several = () if rest is None else given.pop(rest)
+        return function(*[given.pop(name) for name in first], *several, **given)
+
+    return named
 
 
 def _kind(hint: Any) -> Kind:
-    return next(x for x in hint.__metadata__ if isinstance(x, Kind))
+    """The kind in an annotation; `Operand | None` takes None besides."""
+    options = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+    for option in options:
+        for note in getattr(option, "__metadata__", ()):
+            if isinstance(note, Kind):
+                optional = type(None) in options
+                return dataclasses.replace(note, plain=note.plain | NONE) if optional else note
+    raise TypeError(f"no kind in the annotation {hint}")
 
 
 def _binder(function: Any) -> Callable[..., tuple[Any, ...]]:
     """A function of the same signature that returns its arguments as a tuple. Binding is Python's
     own then, with its errors and its speed."""
-    code = function.__code__
-    names = _parameters(function)
+    code, names, rest = function.__code__, _parameters(function), _rest_name(function)
     first, by_position = code.co_posonlyargcount, code.co_argcount
     parts = [*names[:first], *["/"] * bool(first), *names[first:by_position]]
-    parts += ["*", *names[by_position:]] if code.co_kwonlyargcount else []
+    if rest is not None:
+        parts += [f"*{rest}", *names[by_position + 1 :]]
+    elif code.co_kwonlyargcount:
+        parts += ["*", *names[by_position:]]
     made = eval(f"lambda {', '.join(parts)}: ({', '.join(names)},)")
     named = made.__code__.replace(co_name=code.co_name, co_qualname=code.co_qualname)
     binder = types.FunctionType(named, {}, code.co_name, function.__defaults__)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from weft.argument_errors import (
     refusal,
     unknown_option,
 )
+from weft.base import source as sources
 from weft.core.trace import Tracer
 from weft.core.types import check_unmasked, type_of, user_value
 from weft.errors import (
@@ -48,12 +48,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
+def check_arrays(operation: str, *values: Any, argument: str = "", first: int = 0) -> None:
     """Raises WeftTypeError naming the first argument that is neither an array nor a number.
 
-    argument: the name of the one value, where its position says little to the user.
+    argument: the name of the one value, where its position says little to the user; first: the
+    position of the first value among the arguments.
     """
-    for position, value in enumerate(values):
+    for position, value in enumerate(values, first):
         if getattr(value, "type", None) is not None:
             continue
         if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
@@ -322,7 +323,7 @@ def check_ranks(operation: str, shapes: Sequence[Sequence[int]]) -> None:
     message = f"{operation}: the operands have different ranks"
     got = ", ".join(str(tuple(shape)) for shape in shapes)
     if setting == "warn":
-        warnings.warn(f"{message}, {got}, and are broadcast", UserWarning, stacklevel=3)
+        sources.warn(f"{message}, {got}, and are broadcast")
         return
     wanted = "equal ranks, because the setting numpy_rank_promotion is 'raise'"
     which = min(range(len(shapes)), key=lambda i: len(shapes[i]) or max(ranks))

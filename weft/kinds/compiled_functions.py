@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from weft import config
+from weft import config, tree
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base.exact_keys import exact_key, is_plain
@@ -54,10 +54,15 @@ def records(trace: Any) -> bool:
 
 
 class Body(NamedTuple):
-    """A function's jaxpr for given operand types, and whether it returns one array alone."""
+    """A function's jaxpr for given operand types, and how its result is made of the outputs: 0 for
+    one array alone, or a function of their list."""
 
     jaxpr: Jaxpr
-    single: bool
+    form: Any
+
+    def result(self, outs: Sequence[Any]) -> Any:
+        """The function's result, made of the outputs of the jaxpr."""
+        return self.form(outs) if self.form else outs[0]
 
 
 def _exact(static: dict[str, Any]) -> tuple[Any, ...]:
@@ -136,19 +141,26 @@ class CompiledFunction:
     def bound(self, body: Body, arrays: Sequence[Any]) -> Any:
         """The call as one equation."""
         outs = jit_p.bind(*arrays, jaxpr=body.jaxpr, name=self.name, donated=())
-        return outs[0] if body.single else tuple(outs)
+        return body.result(outs)
 
     def body(self, types: Sequence[ArrayType], static: dict[str, Any]) -> Body:
         """The function's jaxpr for operands of the given types, with closed-over arrays inlined."""
         key = (_settings(), *types, *self.key(static))
         found = self.bodies.get(key)
         if found is None:
-            form: list[bool] = []
+            form: list[Any] = []
 
             def flat(*values: Any) -> Sequence[Any]:
                 out = self.function(*values, **static)
-                form.append(not isinstance(out, tuple))
-                return out if isinstance(out, tuple) else (out,)
+                if type(out) is tuple:
+                    form.append(tuple)
+                    return out
+                if not isinstance(out, (tuple, list, dict)):
+                    form.append(0)
+                    return (out,)
+                leaves, structure = tree.flatten(out)
+                form.append(structure.unflatten)
+                return leaves
 
             name = self.name
             jaxpr, consts = trace_to_jaxpr(flat, types, transformation="jit", name=name)
@@ -166,7 +178,7 @@ class CompiledFunction:
         found = self.calls.find(parts, arrays)
         if found is None:
             body = self.body([x.type for x in arrays], static)
-            run = running(self.program(arrays, static), 0 if body.single else tuple)
+            run = running(self.program(arrays, static), body.form)
             if rounded_inputs(body.jaxpr).inputs:
                 run = _watched(run, self.name.strip("_"), body.jaxpr)
             found = self.calls.remember(parts, arrays, run)

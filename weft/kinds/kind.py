@@ -8,7 +8,7 @@ program, how each is converted, and what is wrong with a value that is refused.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.types import ArrayType
@@ -22,13 +22,15 @@ class Arguments(dict[str, Any]):
     Args:
         operation: The name of the function, for errors.
         name: The name of the argument that is taken now.
+        position: Its position in the signature.
         type: The type of the first argument, if that is an operand.
     """
 
-    __slots__ = ("name", "operation", "type")
+    __slots__ = ("name", "operation", "position", "type")
 
     operation: str
     name: str
+    position: int
     type: ArrayType
 
 
@@ -43,21 +45,26 @@ class Kind:
         take: Returns the one form of a value, given the `Arguments` before it, or raises.
         means: The meaning of an argument, for the pages of the reference.
         wrong: Values that are refused, for tests.
+        right: A value that is taken, for tests of functions that need one.
         static: Whether the form is part of the program. Other arguments are operands.
         fixed: Whether a Python number is part of the program, too: then it keeps all its digits.
         plain: Constants of Python's, such as None, that are their own form: taken without a call.
         arrays: Whether arrays and tracers are, too.
-        late: Whether it depends on arguments that stand behind it.
+        late: Whether it depends on arguments that come after it.
+        together: How operands of this kind are brought together, given the name of the function and
+            their values: to a common dtype, for instance. It runs as a part of the program.
     """
 
     take: Callable[[Any, Arguments], Any]
     means: str
     wrong: tuple[Any, ...] = ()
+    right: Any = None
     static: bool = True
     fixed: bool = False
     plain: frozenset[Any] = NONE
     arrays: bool = False
     late: bool = False
+    together: Callable[[str, list[Any]], Sequence[Any]] | None = None
 
     @property
     def plain_ids(self) -> frozenset[int]:

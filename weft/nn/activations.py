@@ -17,10 +17,11 @@ from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.kinds.checks import axis_of, broadcast_shape, broadcasted, check_flag, inexact, promoted
 from weft.kinds.compiled_functions import CompiledFunction, compiled
+from weft.kinds.numbers import as_operand
 from weft.numpy.choosing import where
 from weft.numpy.elementary import logaddexp, tanh
 from weft.numpy.elementwise import constant, filled, multiply, same, true_divide
-from weft.numpy.promotion import Unary, as_operand, unary
+from weft.numpy.promotion import Unary, unary
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import elementary, special
 from weft.ops.elementwise.convert import convert_element_type

@@ -23,10 +23,10 @@ from weft.core.types import type_of
 from weft.dtype_kinds import is_boolean
 from weft.errors import AxisError, Fix, ShapeError, WeftValueError, api_boundary
 from weft.kinds.checks import check_arrays, check_flags, convert
+from weft.kinds.numbers import promote_operands
 from weft.nn.collective_product_steps import ProductTerm, Ring, gathering, lengths_of, scattering
 from weft.numpy.einsum import parse, sum_out, without_repeats
 from weft.numpy.linear_algebra import preferred_dtype
-from weft.numpy.promotion import meeting
 from weft.ops.collectives.all_reduce import made_varying
 from weft.ops.collectives.named_axes import Names, axis_names, axis_sizes_of, same_along
 from weft.typing import ArrayLike, DTypeLike
@@ -145,7 +145,7 @@ def _read(
     check_arrays(operation, x, w)
     names = axis_names(operation, axis_name)
     count = prod(axis_sizes_of(names))
-    values, dtype = _one_kind(operation, meeting(operation, x, w), preferred)
+    values, dtype = _one_kind(operation, promote_operands(operation, x, w), preferred)
     is_gathered = operation == "gathered_product"
     _check_letter(operation, spec, letter)
     left, right, out = _labels(operation, spec, letter, values, count if is_gathered else 1)

@@ -28,10 +28,10 @@ from weft.kinds.checks import (
     promoted,
 )
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import as_operand
 from weft.numpy.axis_names import has_names, split_axes
 from weft.numpy.creation import unlisted
 from weft.numpy.elementwise import add, constant, filled, maximum, multiply, subtract
-from weft.numpy.promotion import as_operand
 from weft.numpy.reductions import kept
 from weft.numpy.reductions import mean as mean_over
 from weft.numpy.reductions import sum as sum_over

@@ -29,6 +29,7 @@ from weft.kinds.checks import (
     promoted,
 )
 from weft.kinds.compiled_functions import compiled, is_eager
+from weft.kinds.numbers import canonical_type, number_for, promote_operands
 from weft.numpy.creation import array as array_from
 from weft.numpy.elementwise import power
 from weft.numpy.getitem import start_array
@@ -42,7 +43,6 @@ from weft.numpy.indexing import (
     start_indices,
     take_static,
 )
-from weft.numpy.promotion import canonical_type, meeting, number_for
 from weft.numpy.taking import INT32, take_axis
 from weft.ops.elementwise.arithmetic import add as add_
 from weft.ops.elementwise.arithmetic import div, lt, mul, neg
@@ -470,7 +470,7 @@ class AtIndex:
     def _through_ones(self, values: Any, operation: str, **options: Unpack[UpdateOptions]) -> Any:
         """Division and power by the product of all values for an element: `multiply` into ones."""
         values = _value(values, operation)
-        x, y = promoted(operation, *meeting(f".at[...].{operation}", self.array, values))
+        x, y = promoted(operation, *promote_operands(f".at[...].{operation}", self.array, values))
         aval = type_of(self.array)
         dtype = type_of(x).dtype
         if operation == "divide" and dtype not in dtypes.INEXACT:

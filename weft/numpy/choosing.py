@@ -36,8 +36,8 @@ from weft.kinds.checks import (
     refuse_out,
 )
 from weft.kinds.compiled_functions import compiled, is_eager
+from weft.kinds.numbers import number_for, promote_operands
 from weft.numpy.joining import static_array
-from weft.numpy.promotion import meeting, number_for
 from weft.numpy.reductions import boolean
 from weft.numpy.taking import _take, take_axis, wrapped
 from weft.ops.elementwise.arithmetic import div, eq, ge, rem, sub
@@ -140,7 +140,7 @@ def where(
         wanted = "where(condition, x, y) or where(condition, size=..., fill_value=...)"
         raise refusal(WeftValueError, message, "where", got, wanted)
     condition = operand("where", condition)
-    x, y = meeting("where", x, y)
+    x, y = promote_operands("where", x, y)
     return _where(condition, x, y)
 
 
@@ -348,7 +348,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         message = f"select got {len(condlist)} conditions and {len(choicelist)} choices"
         raise WeftValueError(message, operation="select", wanted="as many, and at least one")
     conditions = operands("select", *condlist)
-    return _select(*conditions, *meeting("select", *choicelist, default))
+    return _select(*conditions, *promote_operands("select", *choicelist, default))
 
 
 @compiled
@@ -372,7 +372,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     """
     refuse_out("choose", out)
     a = operand("choose", a)
-    values = meeting("choose", *choices)
+    values = promote_operands("choose", *choices)
     if mode == "raise":
         number = static_array(a, "choose", "a (with mode 'raise'; use 'clip' or 'wrap')")
         if number.size and (number.min() < 0 or number.max() >= len(values)):

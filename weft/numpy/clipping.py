@@ -12,9 +12,9 @@ from weft.dtypes import COMPLEX, FLOATING
 from weft.errors import DTypeError, Fix
 from weft.kinds.checks import check_arrays
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import as_operand, canonical_type
 from weft.kinds.repeated import repeated
 from weft.numpy.elementwise import maximum, minimum, same
-from weft.numpy.promotion import as_operand, canonical_type
 from weft.ops.elementwise import arithmetic as lax
 from weft.typing import ArrayLike
 

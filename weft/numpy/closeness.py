@@ -19,11 +19,11 @@ from weft.kinds.checks import (
     promoted,
 )
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import as_operand, promote_operands
 from weft.kinds.repeated import repeated
 from weft.numpy.creation import unlisted
 from weft.numpy.elementwise import constant, equal, together
 from weft.numpy.logic import logical_and, logical_or
-from weft.numpy.promotion import as_operand, meeting
 from weft.numpy.representation import is_finite, isnan
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits
@@ -54,7 +54,7 @@ def isclose(
     if _are_keys(a, b):
         return equal(a, b)
     if type(rtol) in (int, float) and type(atol) in (int, float):
-        a, b = meeting("isclose", a, b)
+        a, b = promote_operands("isclose", a, b)
         return _close_static(a, b, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
     a, b = _together_inexact("isclose", a, b)
     real = dtypes.to_real(type_of(a).dtype)
@@ -69,7 +69,7 @@ def _are_keys(*values: Any) -> bool:
 
 def _together_inexact(operation: str, a: Any, b: Any) -> tuple[Any, Any]:
     """Two arguments as real or complex numbers of one dtype and one shape."""
-    a, b = promoted(operation, *meeting(operation, a, b))
+    a, b = promoted(operation, *promote_operands(operation, a, b))
     dtype = inexact(type_of(a).dtype)
     check_ranks(operation, [type_of(a).shape, type_of(b).shape])
     shape = broadcast_shape(operation, type_of(a).shape, type_of(b).shape)
@@ -119,7 +119,7 @@ def allclose(
     if _are_keys(a, b):
         return _every(equal(a, b))
     if type(rtol) in (int, float) and type(atol) in (int, float):
-        a, b = meeting("allclose", a, b)
+        a, b = promote_operands("allclose", a, b)
         return _all_close(a, b, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
     return _every(isclose(a, b, rtol, atol, equal_nan))
 

@@ -32,7 +32,7 @@ from weft.errors import (
 )  # fmt: skip
 from weft.kinds.checks import broadcasted, check_arrays, check_fits, check_flag, shape_of
 from weft.kinds.compiled_functions import compiled, is_eager
-from weft.numpy.promotion import as_operand
+from weft.kinds.numbers import as_operand
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import place_of
 from weft.ops.structural.extended_dtypes import wrap_key_bits

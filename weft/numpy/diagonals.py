@@ -27,11 +27,11 @@ from weft.kinds.checks import (
     shape_of,
 )
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import number_for
 from weft.kinds.repeated import repeated
 from weft.numpy.choosing import known, nonzero
 from weft.numpy.joining import static_array
 from weft.numpy.manipulation import cycled
-from weft.numpy.promotion import number_for
 from weft.numpy.reductions import sum as sum_
 from weft.numpy.taking import refuse_inplace, wrapped
 from weft.ops.elementwise.arithmetic import add, div, eq, lt, mul, rem

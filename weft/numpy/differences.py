@@ -26,12 +26,12 @@ from weft.kinds.checks import (
     promoted,
 )
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import canonical_type, number_for, promote_operands
 from weft.kinds.repeated import repeated
 from weft.numpy.creation import asarray, full
 from weft.numpy.elementwise import floor_divide, less, remainder
 from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import preferred_dtype
-from weft.numpy.promotion import canonical_type, meeting, number_for
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import add, div, eq, mul, ne, neg, sub
 from weft.ops.elementwise.bits import bitwise_and
@@ -133,7 +133,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     """
     given = [period] if discont is None else [period, discont]
     check_arrays("unwrap", p, *given)
-    p, period = meeting("unwrap", p, period)
+    p, period = promote_operands("unwrap", p, period)
     of = type_of(p)
     types = [canonical_type(x) for x in (p, *given)]
     if any(t.dtype in dtypes.COMPLEX for t in types):
@@ -298,12 +298,12 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     y = operand("trapezoid", y)
     step = dx
     if x is not None:
-        y, step = promoted("trapezoid", *meeting("trapezoid", y, x))
+        y, step = promoted("trapezoid", *promote_operands("trapezoid", y, x))
         if type_of(step).dtype not in dtypes.INEXACT:
             step = convert(step, inexact(type_of(step).dtype))
     if type_of(y).dtype not in dtypes.INEXACT:
         y = convert(y, inexact(type_of(y).dtype))
-    y, step = meeting("trapezoid", y, step)
+    y, step = promote_operands("trapezoid", y, step)
     of = type_of(y)
     place = axis_of(axis, of.ndim, "trapezoid")
     if x is not None and type_of(x).ndim == 1 and type_of(x).shape[0] != of.shape[place]:
@@ -345,7 +345,7 @@ def _convolve(a: Any, v: Any, *, mode: str, turned: bool, precision: Any, prefer
 
 
 def _line(name: str, a: Any, v: Any, mode: str, precision: Any, preferred_element_type: Any) -> Any:
-    a, v = meeting(name, a, v)
+    a, v = promote_operands(name, a, v)
     left, right = type_of(a), type_of(v)
     if left.ndim != 1 or right.ndim != 1 or not left.size or not right.size:
         message = f"{name} takes two arrays of one dimension that are not empty"

@@ -20,8 +20,8 @@ from weft.core.types import type_of, user_value
 from weft.errors import ShapeError, WeftValueError
 from weft.kinds.checks import check_arrays, check_choice, convert, promoted, refuse_out
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import promote_operands
 from weft.numpy.linear_algebra import preferred_dtype
-from weft.numpy.promotion import meeting
 from weft.ops.elementwise.arithmetic import eq
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota
@@ -306,7 +306,7 @@ def einsum(
     refuse_sharding("einsum", out_sharding)
     refuse_out("einsum", out)
     subscripts, values = _read("einsum", subscripts, operands)
-    values = [user_value(x) for x in meeting("einsum", *values)]
+    values = [user_value(x) for x in promote_operands("einsum", *values)]
     if not values:
         raise _wrong("there are no operands", subscripts)
     shapes = tuple(type_of(x).shape for x in values)

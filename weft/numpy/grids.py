@@ -14,7 +14,7 @@ from weft.errors import ShapeError
 from weft.interpreters.staging import function_name
 from weft.kinds.checks import check_choice, check_flags, shape_of
 from weft.kinds.compiled_functions import compiled
-from weft.numpy.promotion import as_operand
+from weft.kinds.numbers import as_operand
 from weft.numpy.vectorizing import mapped
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.structural.shape import broadcast_in_dim

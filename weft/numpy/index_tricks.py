@@ -13,12 +13,12 @@ from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.kinds.checks import axis_of, promoted
+from weft.kinds.numbers import promote_operands
 from weft.numpy.creation import array, asarray
 from weft.numpy.dtypes import result_type
 from weft.numpy.grids import meshgrid
 from weft.numpy.joining import concatenate, stack
 from weft.numpy.manipulation import moveaxis
-from weft.numpy.promotion import meeting
 from weft.numpy.ranges import arange, linspace
 from weft.ops.structural.shape import reshape
 
@@ -97,7 +97,7 @@ class _Joined:
             wanted = "at least one array, number or slice"
             raise refusal(WeftValueError, message, self._name, repr(key), wanted)
         # Python numbers and NumPy arrays become a common wide dtype without rounding first.
-        values = meeting(self._name, *map(self._value, parts))
+        values = promote_operands(self._name, *map(self._value, parts))
         made = [
             (self._spread(value, ndmin, place), _is_number(part))
             for value, part in zip(values, parts, strict=True)

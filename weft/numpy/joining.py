@@ -41,10 +41,10 @@ from weft.kinds.checks import (
     refuse_out,
 )
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import number_for, promote_operands
 from weft.kinds.repeated import repeated
 from weft.numpy.getitem import getitem
 from weft.numpy.manipulation import as_operand, atleast_1d, atleast_2d, atleast_3d, reshape
-from weft.numpy.promotion import meeting, number_for
 from weft.numpy.taking import take_axis
 from weft.ops.elementwise.arithmetic import add, eq, lt, mul
 from weft.ops.elementwise.convert import convert_element_type
@@ -97,7 +97,7 @@ def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
         message = f"{operation} takes at least one array"
         raise refusal(WeftValueError, message, operation, "no arrays")
     if dtype is None:
-        return list(meeting(operation, *values))
+        return list(promote_operands(operation, *values))
     target = dtypes.requested(dtype)
     check_arrays(operation, *values)
     return [
@@ -270,7 +270,7 @@ def append(arr: ArrayLike, values: Any, axis: int | None = None) -> Array:
     >>> jnp.append(jnp.array([1, 2]), 3)
     Array([1, 2, 3], dtype=int32)
     """
-    arr, values = meeting("append", arr, values)
+    arr, values = promote_operands("append", arr, values)
     if axis is None:
         return concatenate([reshape(x, (type_of(x).size,)) for x in (arr, values)])
     return concatenate([arr, values], axis)
@@ -292,7 +292,7 @@ def block(arrays: Any) -> Array:
     depth = _depth(arrays)
     leaves = _leaves(arrays)
     check_arrays("block", *leaves)
-    met = meeting("block", *leaves)
+    met = promote_operands("block", *leaves)
     rank = max([depth, *(type_of(x).ndim for x in met)])
     return _blocks(arrays, depth, rank, iter(met))
 

@@ -25,8 +25,8 @@ from weft.kinds.checks import (
     refuse_out,
 )
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import promote_operands
 from weft.kinds.repeated import repeated
-from weft.numpy.promotion import meeting
 from weft.ops.elementwise.arithmetic import mul, rounded, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.complex import conj
@@ -147,7 +147,7 @@ def dot(
         numbers = _matmul_numbers.get((x, y))
         if numbers is not None and not numbers[1][0]:
             return dot_general(a, b, numbers)
-    a, b = meeting("dot", a, b)
+    a, b = promote_operands("dot", a, b)
     left, right = type_of(a).shape, type_of(b).shape
     if left and right and left[-1] != right[max(len(right) - 2, 0)]:
         raise mismatch("dot", a, b, len(left) - 1, max(len(right) - 2, 0))
@@ -236,7 +236,7 @@ def matmul(
         if numbers is not None:
             return dot_general(a, b, numbers)
     refuse_sharding("matmul", out_sharding)
-    a, b = meeting("matmul", a, b)
+    a, b = promote_operands("matmul", a, b)
     left, right = type_of(a).shape, type_of(b).shape
     if not left or not right:
         message = "matmul takes operands with dimensions"
@@ -269,7 +269,7 @@ def vdot(
     >>> jnp.vdot(jnp.array([1j, 2.0]), jnp.array([1j, 3.0]))
     Array(7.+0.j, dtype=complex64)
     """
-    a, b = meeting("vdot", a, b)
+    a, b = promote_operands("vdot", a, b)
     x, y = reshape(a, (type_of(a).size,)), reshape(b, (type_of(b).size,))
     if type_of(x).dtype in dtypes.COMPLEX:
         x = conj(x)
@@ -305,7 +305,7 @@ def vecdot(
     >>> jnp.vecdot(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
     Array(11., dtype=float32)
     """
-    x1, x2 = meeting("vecdot", x1, x2)
+    x1, x2 = promote_operands("vecdot", x1, x2)
     left, right = type_of(x1), type_of(x2)
     if not left.ndim or not right.ndim:
         raise ShapeError("vecdot takes operands with dimensions", operation="vecdot")
@@ -322,7 +322,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     >>> jnp.matvec(jnp.array([[1.0, 2.0], [3.0, 4.0]]), jnp.array([1.0, 1.0]))
     Array([3., 7.], dtype=float32)
     """
-    x1, x2 = meeting("matvec", x1, x2)
+    x1, x2 = promote_operands("matvec", x1, x2)
     out = matmul(x1, expand_dims(x2, (type_of(x2).ndim,)))
     return reshape(out, type_of(out).shape[:-1])
 
@@ -333,7 +333,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     >>> jnp.vecmat(jnp.array([1.0, 1.0]), jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array([4., 6.], dtype=float32)
     """
-    x1, x2 = meeting("vecmat", x1, x2)
+    x1, x2 = promote_operands("vecmat", x1, x2)
     x = conj(x1) if type_of(x1).dtype in dtypes.COMPLEX else x1
     out = matmul(expand_dims(x, (type_of(x).ndim - 1,)), x2)
     shape = type_of(out).shape
@@ -357,7 +357,7 @@ def inner(
     >>> jnp.inner(jnp.array([[1.0, 2.0]]), jnp.array([3.0, 4.0]))
     Array([11.], dtype=float32)
     """
-    a, b = meeting("inner", a, b)
+    a, b = promote_operands("inner", a, b)
     left, right = type_of(a).shape, type_of(b).shape
     if left and right and left[-1] != right[-1]:
         raise mismatch("inner", a, b, len(left) - 1, len(right) - 1)
@@ -384,7 +384,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
            [6, 8]], dtype=int32)
     """
     refuse_out("outer", out)
-    a, b = meeting("outer", a, b)
+    a, b = promote_operands("outer", a, b)
     return _outer(a, b)
 
 
@@ -407,7 +407,7 @@ def tensordot(
            [3., 3.]], dtype=float32)
     """
     refuse_sharding("tensordot", out_sharding)
-    a, b = meeting("tensordot", a, b)
+    a, b = promote_operands("tensordot", a, b)
     left, right = type_of(a), type_of(b)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
@@ -462,7 +462,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     >>> jnp.kron(jnp.array([1, 10]), jnp.array([1, 2]))
     Array([ 1,  2, 10, 20], dtype=int32)
     """
-    a, b = meeting("kron", a, b)
+    a, b = promote_operands("kron", a, b)
     return _kron(a, b)
 
 
@@ -482,7 +482,7 @@ def cross(
     >>> jnp.cross(jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0]))
     Array([0., 0., 1.], dtype=float32)
     """
-    a, b = meeting("cross", a, b)
+    a, b = promote_operands("cross", a, b)
     if axis is not None:
         axisa = axisb = axisc = axis
     left, right = type_of(a), type_of(b)

@@ -18,8 +18,8 @@ from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
 from weft.kinds.checks import broadcasted, check_arrays, convert, inexact, operand
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import number_for
 from weft.numpy.manipulation import as_operand
-from weft.numpy.promotion import number_for
 from weft.numpy.quantiles import median as median_
 from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import mean as mean_

@@ -29,11 +29,11 @@ from weft.kinds.checks import (
     promoted,
 )
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import promote_operands
 from weft.numpy.creation import asarray, unlisted
 from weft.numpy.differences import convolve
 from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import matmul
-from weft.numpy.promotion import meeting
 from weft.numpy.ranges import eye
 from weft.numpy.reductions import squared_size
 from weft.ops.elementwise.arithmetic import abs as abs_
@@ -82,7 +82,7 @@ def _vector(operation: str, p: Any, argument: str) -> Any:
 
 def _vectors(operation: str, **polynomials: Any) -> list[Any]:
     """The coefficient vectors of several arguments, promoted to a common dtype."""
-    met = meeting(operation, *map(unlisted, polynomials.values()))
+    met = promote_operands(operation, *map(unlisted, polynomials.values()))
     return [_vector(operation, p, argument) for argument, p in zip(polynomials, met, strict=True)]
 
 
@@ -222,7 +222,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     >>> jnp.polyval(jnp.array([3, 0, 1]), 5)
     Array(76, dtype=int32)
     """
-    p, x = meeting("polyval", unlisted(p), unlisted(x))
+    p, x = promote_operands("polyval", unlisted(p), unlisted(x))
     if not type_of(p).ndim:
         message = "polyval: p has one dimension or more"
         got = str(type_of(p))
@@ -493,7 +493,7 @@ def polyfit(
     order = integer_of(deg, "polyfit", "deg") + 1
     x = _vector("polyfit", x, "x")
     given = (y,) if w is None else (y, w)
-    x, y, *more = meeting("polyfit", x, *map(unlisted, given))
+    x, y, *more = promote_operands("polyfit", x, *map(unlisted, given))
     _check_points(order, type_of(x), type_of(y), type_of(more[0]) if more else None)
     x, y, *more = promoted("polyfit", x, y, *more)
     dtype = inexact(type_of(x).dtype)

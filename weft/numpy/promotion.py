@@ -19,18 +19,11 @@ from weft.arrays.conversion import as_array, scalar_array
 from weft.arrays.rounded_values import made_in_32_bits
 from weft.core.array_value import array_values, as_operands
 from weft.core.trace import current_variable
-from weft.core.types import ArrayType, check_unmasked, type_of, user_value
+from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, WeftTypeError
-from weft.kinds.checks import (
-    check_arrays,
-    check_fits,
-    check_ranks,
-    does_not_fit,
-    inexact,
-    no_common_shape,
-    operands,
-)
+from weft.kinds.checks import check_arrays, check_ranks, inexact, no_common_shape
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import NUMBERS, RANK, WIDE, canonical_type, is_number, number_of
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.elementwise.convert import convert_element_type_p
 from weft.ops.elementwise.families import refused_dtype
@@ -39,9 +32,8 @@ from weft.ops.structural.shape import broadcast_in_dim
 from weft.typing import ArrayLike
 
 __all__ = [
-    "Binary", "CONTAINERS", "BinaryUfunc", "Unary", "UnaryUfunc", "as_operand", "binary",
-    "binary_ufunc", "canonical_type", "number_for", "number_of", "operator_of", "unary",
-    "unary_ufunc",
+    "Binary", "CONTAINERS", "BinaryUfunc", "Unary", "UnaryUfunc", "binary", "binary_ufunc",
+    "operator_of", "unary", "unary_ufunc",
 ]  # fmt: skip
 
 Unary = Callable[[ArrayLike], Array]
@@ -51,114 +43,8 @@ Cases = Mapping[frozenset[np.dtype[Any]], Apply]
 
 _trace = current_variable.get
 _settings = config.settings
-_NUMBERS = (bool, int, float, complex)
-_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 _PYTHON = {"b": bool, "i": int, "u": int, "f": float, "V": float, "c": complex}
 CONTAINERS = frozenset({list, tuple, set, dict})
-_WIDE = frozenset({dtypes.int64, dtypes.uint64, dtypes.float64, dtypes.complex128})
-
-
-def canonical_type(value: Any) -> ArrayType:
-    """The type of an operand; NumPy scalars and arrays get the default width."""
-    if _is_number(value):
-        # By class alone: the plan checks whether an integer fits when it runs.
-        return type_of(next(cls for cls in _NUMBERS if isinstance(value, cls))(0))
-    of = type_of(value)
-    if isinstance(value, np.generic):
-        return ArrayType((), dtypes.canonical(of.dtype))
-    return of
-
-
-def as_operand(operation: str, value: Any) -> Any:
-    """An argument as an operand of primitives: a 64-bit NumPy scalar takes the default width.
-
-    Raises WeftTypeError naming the operation where it is no array and no number.
-    """
-    if getattr(value, "type", None) is not None:
-        return value
-    check_arrays(operation, value)
-    if isinstance(value, np.generic):
-        dtype = dtypes.canonical(value.dtype)
-        if dtype != value.dtype:
-            return number_of(value, dtype, operation)
-    return value
-
-
-def meeting(operation: str, *values: Any) -> tuple[Any, ...]:
-    """Operands that share a common dtype. Where that has 64 bits, numbers and NumPy arrays are
-    converted directly, not to the default width first, which would round them.
-
-    Raises as `as_operand`, DTypeError if there is no common dtype, and OverflowError for a
-    Python integer beyond it.
-    """
-    given = operands(operation, *values)
-    if all(hasattr(x, "type") for x in given):
-        return given
-    types = [canonical_type(x) if _is_number(x) else type_of(x) for x in given]
-    try:
-        dtype, weak = dtypes.promote(*[(of.dtype, of.weak_type) for of in types])
-    except DTypeError as error:
-        error.operation = error.operation or operation
-        raise
-    if weak:
-        return given
-    if dtype not in _WIDE:
-        return tuple([number_for(operation, x, dtype) for x in given])
-    return tuple([_made(x, dtype, operation) for x in values])
-
-
-def number_for(operation: str, value: Any, dtype: Any) -> Any:
-    """Converts a Python number, NumPy scalar or NumPy array to `dtype` where the default width
-    would round it or not hold it; anything else is returned as it is.
-
-    Raises OverflowError for an integer beyond an integer dtype.
-    """
-    if isinstance(value, (np.ndarray, np.generic)):
-        given = value.dtype
-        if dtype in _WIDE and given in dtypes.ANY and _RANK[given.kind] <= _RANK[dtype.kind]:
-            return _made(value, dtype, operation)
-        return user_value(value)
-    if type(value) not in _NUMBERS or dtype not in dtypes.NUMERIC:
-        return value
-    check_fits(operation, value, dtype)
-    large = type(value) is int and not dtypes.fits(value, dtypes.default_int())
-    if (dtype in _WIDE or large) and _RANK[dtypes.of_scalar(value).kind] <= _RANK[dtype.kind]:
-        return _made(value, dtype, operation)
-    return value
-
-
-def _made(value: Any, dtype: Any, operation: str) -> Any:
-    if hasattr(value, "type"):
-        return value
-    if not isinstance(value, np.ndarray):
-        number = number_of(value, dtype, operation)
-        if _trace(None) is None:
-            return put(np.asarray(number), ArrayType((), dtype))
-        if dtypes.canonical(dtype) == dtype:
-            return number  # A literal of the jaxpr.
-        # Passed as an argument again, a NumPy scalar would take the default width.
-        return convert_element_type_p.bind(number, new_dtype=dtype, weak_type=False)
-    return put(value.astype(dtype), ArrayType(value.shape, dtype))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, _NUMBERS) and not isinstance(value, np.generic)
-
-
-# ---- numbers as scalars of a dtype -----------------------------------------------------------
-
-
-def number_of(value: Any, dtype: Any, operation: str) -> Any:
-    """A Python number as a NumPy scalar of `dtype`, which a jaxpr keeps as a literal.
-
-    Raises OverflowError for an integer that does not fit.
-    """
-    if dtypes.is_integer(dtype) and not dtypes.fits(value, dtype):
-        if dtypes.keeps_low_bits(*(() if isinstance(value, np.generic) else (value,))):
-            return dtypes.low_bits(int(value), dtype)
-        raise does_not_fit(operation, value, dtype)
-    with np.errstate(all="ignore"):  # 1e300 in float32 is infinity, as it is for an array
-        return dtype.type(value)
 
 
 def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
@@ -270,13 +156,13 @@ class Operation:
     ) -> Callable[[Any], Any] | None:
         """The conversion of an operand that is not an array yet, or None."""
         if isinstance(value, np.ndarray) and of.shape:
-            if dtype in _WIDE and value.dtype != of.dtype:
+            if dtype in WIDE and value.dtype != of.dtype:
                 wide = ArrayType(of.shape, dtype)
                 return lambda x: put(np.asarray(x, dtype), wide)
             if value.dtype == of.dtype:
                 return lambda x: x if _trace(None) is not None else put(x, of)
             return lambda x: x if _trace(None) is not None else as_array(x)
-        if _is_number(value):
+        if is_number(value):
             cls = _PYTHON[dtype.kind]
             if weak and dtype == dtypes.of_scalar(cls(0)):
                 return _number_step(cls, ArrayType((), dtype, True))
@@ -292,7 +178,7 @@ class Operation:
         """The conversion and broadcast of one array before the operation, or None."""
         if not hasattr(value, "type") and not of.shape:
             return None
-        wide = isinstance(value, np.ndarray) and dtype in _WIDE and value.dtype != of.dtype
+        wide = isinstance(value, np.ndarray) and dtype in WIDE and value.dtype != of.dtype
         converts = of.dtype != dtype and not wide
         spreads = of.shape not in ((), shape)
         if not converts and not spreads:
@@ -308,7 +194,7 @@ class Operation:
 
     def stable(self, values: tuple[Any, ...]) -> bool:
         """Whether the plan is the same under all settings, which set the default widths."""
-        types = [type_of(x) for x in values if not _is_number(x)]
+        types = [type_of(x) for x in values if not is_number(x)]
         if not types or any(isinstance(x, (np.generic, np.ndarray)) for x in values):
             return False
         if len({of.ndim for of in types if of.shape}) > 1:
@@ -318,13 +204,13 @@ class Operation:
             return False
         if self._is_of_booleans(dtype):
             return False
-        numbers = [x for x in values if _is_number(x)]
+        numbers = [x for x in values if is_number(x)]
         if self.inexact and dtype not in dtypes.INEXACT:
             return not numbers and dtype.itemsize < 8
         if not numbers:
             return True
-        top = max(_RANK[dtypes.of_scalar(x).kind] for x in numbers)
-        return top <= _RANK[dtype.kind] and not all(of.weak_type for of in types)
+        top = max(RANK[dtypes.of_scalar(x).kind] for x in numbers)
+        return top <= RANK[dtype.kind] and not all(of.weak_type for of in types)
 
 
 def _item(value: Any, dtype: Any) -> Any:
@@ -361,7 +247,7 @@ def _is_narrowed(values: tuple[Any, ...]) -> bool:
     if any(hasattr(x, "type") for x in values) or _settings().enable_x64:
         return False
     dtypes_of = [x.dtype for x in values if isinstance(x, (np.ndarray, np.generic))]
-    return all(dtype in _WIDE for dtype in dtypes_of)
+    return all(dtype in WIDE for dtype in dtypes_of)
 
 
 def _marking(apply: Apply) -> Apply:
@@ -447,7 +333,7 @@ class _Plans(dict[Any, Apply]):
     def _stand_for_arrays(self, values: Sequence[Any]) -> bool:
         """Whether the class of an operand does not tell its type: its objects stand for arrays."""
         for value in values:
-            if value.__class__ not in _NUMBERS:
+            if value.__class__ not in NUMBERS:
                 type_of(value)  # Learns the class where it is new.
         classes = [value.__class__ for value in values if type(_key(value)) is not ArrayType]
         return not array_values.isdisjoint(classes)

@@ -27,10 +27,10 @@ from weft.kinds.checks import (
     refuse_out,
 )
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import number_for
 from weft.kinds.repeated import repeated
 from weft.numpy.creation import full
 from weft.numpy.nan_reductions import is_nan
-from weft.numpy.promotion import number_for
 from weft.numpy.taking import take_axis
 from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, ne, sub
 from weft.ops.elementwise.arithmetic import max as larger

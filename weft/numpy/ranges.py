@@ -30,10 +30,10 @@ from weft.kinds.checks import (
     promoted,
 )
 from weft.kinds.compiled_functions import compiled, is_eager
+from weft.kinds.numbers import as_operand, canonical_type, promote_operands
 from weft.kinds.repeated import repeated
 from weft.numpy.creation import _SMALL, _placed
 from weft.numpy.elementwise import constant, filled
-from weft.numpy.promotion import as_operand, canonical_type, meeting
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import powers, rounding
 from weft.ops.elementwise.convert import convert_element_type
@@ -338,9 +338,9 @@ def _given(operation: str, dtype: Any, *values: Any) -> tuple[Any, ...]:
     an array or the requested dtype is wider."""
     if dtype is not None and dtype in (dtypes.float64, dtypes.complex128):
         wide = [np.float64(x) if type(x) in _REAL else None for x in values]
-        given = meeting(operation, *values)
+        given = promote_operands(operation, *values)
         return tuple([x if w is None else w for x, w in zip(given, wide, strict=True)])
-    return meeting(operation, *values)
+    return promote_operands(operation, *values)
 
 
 def _ends(operation: str, start: Any, stop: Any, dtype: Any) -> tuple[list[Any], Any, Any]:

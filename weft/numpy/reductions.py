@@ -35,8 +35,8 @@ from weft.kinds.arguments import (
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, convert, expanded, inexact, operand
 from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import number_for
 from weft.numpy.elementwise import maximum, minimum
-from weft.numpy.promotion import number_for
 from weft.ops.collectives.all_reduce import pmax, pmin, psum
 from weft.ops.collectives.named_axes import axis_size
 from weft.ops.elementwise.arithmetic import add, div, le, mul, ne, sqrt, square, sub

@@ -18,17 +18,10 @@ from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
 from weft.kinds.checks import broadcasted, check_flag, inexact, refuse_out
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import as_operand
 from weft.kinds.repeated import repeated
 from weft.numpy.elementwise import constant, filled, same, together
-from weft.numpy.promotion import (
-    BinaryUfunc,
-    Unary,
-    UnaryUfunc,
-    as_operand,
-    binary_ufunc,
-    unary,
-    unary_ufunc,
-)
+from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
 from weft.numpy.ufuncs import ufunc_of
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits, elementary, rounding

@@ -27,9 +27,9 @@ from weft.kinds.checks import (
     refuse_out,
 )
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import number_for, promote_operands
 from weft.kinds.repeated import repeated
 from weft.numpy.nan_reductions import is_nan, without_nan
-from weft.numpy.promotion import meeting, number_for
 from weft.numpy.reductions import kept
 from weft.numpy.taking import take_axis
 from weft.ops.elementwise.arithmetic import abs as absolute
@@ -201,7 +201,7 @@ def searchsorted(
     >>> jnp.searchsorted(jnp.array([1.0, 2.0, 4.0]), jnp.array([2.0, 3.0]))
     Array([1, 2], dtype=int32)
     """
-    a, v = meeting("searchsorted", a, v)
+    a, v = promote_operands("searchsorted", a, v)
     if side not in ("left", "right"):
         raise invalid_value("searchsorted: side is 'left' or 'right'", "searchsorted", "side", side)
     if method not in ("scan", "scan_unrolled", "sort", "compare_all", "default"):
@@ -242,7 +242,7 @@ def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None
     Array([1, 3], dtype=int32)
     """
     check_flag(right, "digitize", "right")
-    x, bins = meeting("digitize", x, bins)
+    x, bins = promote_operands("digitize", x, bins)
     if type_of(bins).ndim != 1:
         message = "digitize takes bins of one dimension"
         raise refusal(ShapeError, message, "digitize", str(type_of(bins)))
@@ -293,7 +293,7 @@ def isin(
     Array([ True, False,  True], dtype=bool)
     """
     check_flags("isin", assume_unique=assume_unique, invert=invert)
-    element, test_elements = meeting("isin", element, test_elements)
+    element, test_elements = promote_operands("isin", element, test_elements)
     check_choice(method, ("auto", "compare_all", "binary_search", "sort"), "isin", "method")
     return _isin(element, test_elements, invert=bool(invert), method=method)
 
@@ -367,7 +367,7 @@ def interp(
     """
     given_values = fp
     *_, fp = operands("interp", x, xp, fp)
-    x, xp = meeting("interp", x, xp)
+    x, xp = promote_operands("interp", x, xp)
     if type_of(xp).shape != type_of(fp).shape or type_of(xp).ndim != 1 or not type_of(xp).size:
         message = "interp takes xp and fp of one dimension and of one length, which is not 0"
         raise refusal(ShapeError, message, "interp", f"xp {type_of(xp)} and fp {type_of(fp)}")

@@ -28,10 +28,10 @@ from weft.kinds.checks import (
     promoted,
 )
 from weft.kinds.compiled_functions import compiled, is_eager
+from weft.kinds.numbers import number_for, promote_operands
 from weft.numpy.choosing import compress, flat_nonzero, known
 from weft.numpy.joining import concatenate
 from weft.numpy.nan_reductions import is_nan
-from weft.numpy.promotion import meeting, number_for
 from weft.numpy.searching import isin
 from weft.numpy.taking import take_axis
 from weft.ops.elementwise.arithmetic import eq, ge, ne, sub
@@ -392,7 +392,7 @@ def union1d(
     >>> jnp.union1d(jnp.array([3, 1]), jnp.array([1, 2]))
     Array([1, 2, 3], dtype=int32)
     """
-    ar1, ar2 = meeting("union1d", ar1, ar2)
+    ar1, ar2 = promote_operands("union1d", ar1, ar2)
     both = concatenate([_flat(ar1), _flat(ar2)])
     return unique(both, size=size, fill_value=fill_value)
 
@@ -417,7 +417,7 @@ def setdiff1d(
     Array([1, 3], dtype=int32)
     """
     check_flag(assume_unique, "setdiff1d", "assume_unique")
-    ar1, ar2 = meeting("setdiff1d", ar1, ar2)
+    ar1, ar2 = promote_operands("setdiff1d", ar1, ar2)
     check_fill(fill_value, size, "setdiff1d")
     values = _flat(ar1) if assume_unique or size is not None else unique(ar1)
     mask = isin(values, ar2, invert=True)
@@ -511,7 +511,7 @@ def intersect1d(
     Array([2, 3], dtype=int32)
     """
     check_flags("intersect1d", assume_unique=assume_unique, return_indices=return_indices)
-    ar1, ar2 = meeting("intersect1d", ar1, ar2)
+    ar1, ar2 = promote_operands("intersect1d", ar1, ar2)
     check_fill(fill_value, size, "intersect1d")
     if size is not None:
         return _intersect_traced(ar1, ar2, size, fill_value, return_indices)
@@ -562,7 +562,7 @@ def setxor1d(
     Array([1, 3], dtype=int32)
     """
     check_flag(assume_unique, "setxor1d", "assume_unique")
-    ar1, ar2 = meeting("setxor1d", ar1, ar2)
+    ar1, ar2 = promote_operands("setxor1d", ar1, ar2)
     check_fill(fill_value, size, "setxor1d")
     a, b = _flat(ar1), _flat(ar2)
     if size is not None and not assume_unique:

@@ -29,11 +29,11 @@ from weft.kinds.checks import (
     sequence_of,
 )
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import promote_operands
 from weft.numpy.choosing import known
 from weft.numpy.creation import asarray
 from weft.numpy.joining import concatenate, static_array
 from weft.numpy.nan_reductions import is_nan
-from weft.numpy.promotion import meeting
 from weft.numpy.searching import searchsorted
 from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, sqrt, sub
 from weft.ops.elementwise.arithmetic import max as larger
@@ -483,7 +483,7 @@ def histogram2d(
            [0., 1.]], dtype=float32)
     """
     check_flag(density, "histogram2d", "density", none=True)
-    x, y = meeting("histogram2d", x, y)
+    x, y = promote_operands("histogram2d", x, y)
     if type_of(x).ndim != 1 or type_of(x).shape != type_of(y).shape:
         raise ShapeError(
             "histogram2d takes x and y of one dimension and length", operation="histogram2d"

@@ -37,10 +37,10 @@ from weft.kinds.checks import (
     strong,
 )
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import number_for
 from weft.kinds.repeated import repeated
 from weft.numpy.creation import asarray
 from weft.numpy.indexing import counted_from_start
-from weft.numpy.promotion import number_for
 from weft.numpy.reductions import boolean
 from weft.ops.elementwise.arithmetic import add, lt, rem, sub
 from weft.ops.elementwise.selection import select as choose_elements

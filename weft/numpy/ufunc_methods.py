@@ -32,8 +32,8 @@ from weft.errors import (
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.kinds.checks import axes_of, axis_of, broadcasted, convert, promoted, refuse_out
 from weft.kinds.compiled_functions import CompiledFunction, compiled
+from weft.kinds.numbers import as_operand
 from weft.numpy.creation import asarray, unlisted
-from weft.numpy.promotion import as_operand
 from weft.numpy.reductions import all, any, boolean, kept, max, min, prod, sum, summed_dtype
 from weft.numpy.sorting import cumprod, cumsum
 from weft.numpy.ufuncs import ufunc

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.argument_errors import invalid_class, invalid_dtype, invalid_shape, invalid_type
 from weft.arrays.conversion import as_array
+from weft.base import source as sources
 from weft.core.array_value import array_of_value
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
@@ -67,7 +67,7 @@ def _speak_of_bits(operation: str, said: str, of: Any) -> None:
     type."""
     message = f"{operation} takes a random key first, not the bits of one"
     if said == "warn":
-        warnings.warn(f"{message}; make it by weft.random.key", UserWarning, stacklevel=4)
+        sources.warn(f"{message}; make it by weft.random.key")
         return
     wanted = "a typed key, because the setting legacy_prng_key is 'error'"
     text = "make it by weft.random.key, or wrap the bits: weft.random.wrap_key_data(key)"

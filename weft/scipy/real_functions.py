@@ -29,7 +29,7 @@ from weft.kinds.checks import (
     promoted,
 )
 from weft.kinds.compiled_functions import compiled, is_eager
-from weft.numpy.promotion import canonical_type, meeting, number_of
+from weft.kinds.numbers import canonical_type, number_of, promote_operands
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.formulas import kernel
 from weft.ops.operand_errors import to_dtype
@@ -153,7 +153,7 @@ def elementwise(
             types = [operand_type(operation, n, x) for n, x in zip(names, args, strict=True)]
             if any(of.dtype in dtypes.COMPLEX for of in types):
                 broadcast_shape(operation, *[of.shape for of in types])
-                return run_complex(*promoted(operation, *meeting(operation, *args)))
+                return run_complex(*promoted(operation, *promote_operands(operation, *args)))
         operands, dtype = real_operands(operation, names, args)
         return run(*operands, dtype=dtype)
 

@@ -21,11 +21,11 @@ from weft.kinds.checks import (
     promoted,
 )
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import promote_operands
 from weft.numpy.linalg.factorizations import hermitian_svd
 from weft.numpy.linalg.norms import check_order, matrix_norm_of
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.linalg.solving import identities, solved
-from weft.numpy.promotion import meeting
 from weft.numpy.reductions import any as any_
 from weft.numpy.reductions import squared_size
 from weft.ops.elementwise.arithmetic import abs as abs_
@@ -204,7 +204,7 @@ def lstsq(
     check_flag(numpy_resid, "linalg.lstsq", "numpy_resid")
     check_matrices("linalg.lstsq", "a", a)
     check_matrices("linalg.lstsq", "b", b, least=1)
-    a, b = meeting("linalg.lstsq", a, b)
+    a, b = promote_operands("linalg.lstsq", a, b)
     left, right = type_of(a), type_of(b)
     if left.ndim != 2 or right.ndim > 2 or left.shape[0] != right.shape[0]:
         message = "linalg.lstsq: the operands are no system of equations"

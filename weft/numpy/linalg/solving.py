@@ -20,9 +20,9 @@ from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, api_boundary
 from weft.kinds.checks import axes_of, broadcast_shape, broadcasted, promoted
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.numbers import promote_operands
 from weft.kinds.repeated import repeated
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
-from weft.numpy.promotion import meeting
 from weft.ops.collectives.all_reduce import pbroadcast
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.indexing.creation import broadcasted_iota, eye
@@ -123,7 +123,7 @@ def solve(a: Any, b: Any) -> Array:
     """
     check_square("linalg.solve", "a", a)
     check_matrices("linalg.solve", "b", b, least=1)
-    a, b = meeting("linalg.solve", a, b)
+    a, b = promote_operands("linalg.solve", a, b)
     left, right = type_of(a), type_of(b)
     if right.shape[-1 if right.ndim == 1 else -2] != left.shape[-1]:
         message = "linalg.solve: b has not as many rows as a"
@@ -207,7 +207,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     """
     check_matrices("linalg.tensorsolve", "a", a, least=1)
     check_matrices("linalg.tensorsolve", "b", b, least=0)
-    a, b = meeting("linalg.tensorsolve", a, b)
+    a, b = promote_operands("linalg.tensorsolve", a, b)
     given = type_of(a).shape
     if axes is not None:
         last = axes_of(axes, type_of(a).ndim, "linalg.tensorsolve")

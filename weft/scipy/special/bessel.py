@@ -23,7 +23,7 @@ from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.kinds.checks import broadcast_shape, computing_dtype, convert
 from weft.kinds.compiled_functions import compiled
-from weft.numpy.promotion import as_operand
+from weft.kinds.numbers import as_operand
 from weft.ops.elementwise import special
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.convert import convert_element_type

@@ -22,7 +22,7 @@ from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, api_boundary
 from weft.kinds.checks import inexact
 from weft.kinds.compiled_functions import compiled
-from weft.numpy.promotion import as_operand
+from weft.kinds.numbers import as_operand
 from weft.ops.elementwise import special
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real

@@ -16,7 +16,7 @@ from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.kinds.checks import axis_of, check_arrays, check_flag, computing_dtype, inexact
 from weft.kinds.compiled_functions import compiled
-from weft.numpy.promotion import as_operand
+from weft.kinds.numbers import as_operand
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.flat import flat_sqrt_p
 from weft.ops.indexing.creation import broadcasted_iota
