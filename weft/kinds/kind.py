@@ -37,7 +37,7 @@ class Arguments(dict[str, Any]):
 NONE: frozenset[Any] = frozenset((None,))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Kind:
     """One kind of argument.
 
