@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 from weft.arrays.array import Array
-from weft.core.types import type_of
 from weft.errors import WeftValueError
 from weft.kinds.arguments import Axes, Flag, Inexact
 from weft.kinds.array_function import array_function
