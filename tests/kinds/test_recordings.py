@@ -87,7 +87,7 @@ def test_copied_equations_are_those_of_the_body(sequence, wide):
     with config.override(enable_x64=wide), pytest.MonkeyPatch.context() as patch:
         program(sequence)
         copied = program(sequence)
-        patch.setattr(array_function, "recording_key", lambda trace, args, kwargs: None)
+        patch.setattr(array_function, "recording_key", lambda *args: None)
         assert copied == program(sequence)
 
 

@@ -15,7 +15,7 @@ from weft.argument_errors import invalid_value, not_a_function
 from weft.arrays.array import Array
 from weft.arrays.transfers import explicit_transfers
 from weft.core.axes import extend_axis
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.core.shape_struct import ShapeDtypeStruct, described_type
 from weft.core.types import type_of, user_value
 from weft.dispatch.jit_shardings import JitShardings
@@ -284,30 +284,43 @@ def make_jaxpr(
 
     @api_boundary
     def traced(*args: Any, **kwargs: Any) -> Any:
-        dynamic = tuple(None if i in numbers else x for i, x in enumerate(args))
+        dynamic: Any = args
+        if numbers:
+            dynamic = tuple([None if i in numbers else x for i, x in enumerate(args)])
         leaves, in_tree = tree.flatten((dynamic, kwargs))
         leaves = list(beside_float64(leaves))
         out_trees: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:
             given, given_kwargs = in_tree.unflatten(with_staged(values))
-            full = [args[i] if i in numbers else x for i, x in enumerate(given)]
-            out = fun(*full, **given_kwargs)
+            if numbers:
+                given = [args[i] if i in numbers else x for i, x in enumerate(given)]
+            out = fun(*given, **given_kwargs)
             outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
             return check_results(out, outs, f"make_jaxpr of {name}")
 
-        with contextlib.ExitStack() as bound:
-            for axis, size in axis_env or ():
-                bound.enter_context(extend_axis(axis, int(size)))
-            jaxpr, consts = trace_to_jaxpr(
+        types: list[Any] = []
+        for x in leaves:  # an argument may only describe an array
+            types.append(x.type if type(x) in (Array, Ref) else described_type(x))
+
+        def record() -> tuple[Jaxpr, list[Any]]:
+            return trace_to_jaxpr(
                 flat,
-                list(map(_argument_type, leaves)),
+                types,
                 transformation="make_jaxpr",
                 name=name,
                 input_names=lambda: argument_names(fun, in_tree),
                 references=True,
             )
+
+        if axis_env:
+            with contextlib.ExitStack() as bound:
+                for axis, size in axis_env:
+                    bound.enter_context(extend_axis(axis, int(size)))
+                jaxpr, consts = record()
+        else:
+            jaxpr, consts = record()
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:
             return closed
@@ -320,11 +333,6 @@ def make_jaxpr(
         return closed, out_trees[0].unflatten(shapes)
 
     return traced
-
-
-def _argument_type(value: Any) -> Any:
-    """The type of an argument, which may only describe an array."""
-    return value.type if type(value) is Ref else described_type(value)
 
 
 def _place(value: Any) -> tuple[Any, Any]:

@@ -401,6 +401,8 @@ class new_program(_Activation):
 
     def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
         self._outer_token = None
+        if active is None:
+            return None
         scope = scope_of(active)
         if scope is None:
             return active

@@ -19,8 +19,9 @@ from weft.sharding import NamedSharding, PartitionSpec
 from weft.sharding.context import mesh_in_force
 
 __all__ = [
-    "BoundAxis", "axis_environment", "axis_length", "bound_axis", "extend_axis", "extend_mesh",
-    "mesh_axes", "names_axis", "on_devices_in_force", "over_mesh_in_force", "with_environment",
+    "BoundAxis", "axes_variable", "axis_environment", "axis_length", "bound_axis", "extend_axis",
+    "extend_mesh", "mesh_axes", "names_axis", "on_devices_in_force", "over_mesh_in_force",
+    "with_environment",
 ]  # fmt: skip
 
 
@@ -48,19 +49,19 @@ class BoundAxis(NamedTuple):
     bucket_bytes: int | None = None
 
 
-_environment: contextvars.ContextVar[tuple[BoundAxis, ...]] = contextvars.ContextVar(
+axes_variable: contextvars.ContextVar[tuple[BoundAxis, ...]] = contextvars.ContextVar(
     "weft_axes", default=()
 )
 
 
 def axis_environment() -> tuple[BoundAxis, ...]:
     """The bound axes, outermost first."""
-    return _environment.get()
+    return axes_variable.get()
 
 
 def mesh_axes() -> tuple[BoundAxis, ...]:
     """The bound axes that are axes of a mesh, outermost first."""
-    return tuple(axis for axis in _environment.get() if axis.mesh is not None)
+    return tuple(axis for axis in axes_variable.get() if axis.mesh is not None)
 
 
 def extend_axis(name: Any, size: int) -> contextlib.AbstractContextManager[None]:
@@ -80,7 +81,7 @@ def extend_axis(name: Any, size: int) -> contextlib.AbstractContextManager[None]
         wanted = "a name that no mesh axis has"
         fix = Fix("rename", "give the axis of the vmap another name", {"axis_name": name})
         raise AxisError(message, operation="vmap", got=got, wanted=wanted, fix=fix)
-    return with_environment((*_environment.get(), BoundAxis(name, size)))
+    return with_environment((*axes_variable.get(), BoundAxis(name, size)))
 
 
 def extend_mesh(
@@ -102,7 +103,7 @@ def extend_mesh(
             sums.
         mesh: The mesh of devices.
     """
-    for axis in _environment.get():
+    for axis in axes_variable.get():
         if axis.mesh is None and axis.name in names:
             message = f"the axis name {axis.name!r} is that of a vmap here"
             got = f"a mesh axis {axis.name!r} inside a vmap with axis_name={axis.name!r}"
@@ -111,7 +112,7 @@ def extend_mesh(
             raise AxisError(message, operation="shard_map", got=got, wanted=wanted, fix=fix)
     how = (mesh, explicit, untyped, bucket_bytes)
     own = tuple(BoundAxis(name, mesh.shape[name], *how) for name in names)
-    return with_environment((*_environment.get(), *own))
+    return with_environment((*axes_variable.get(), *own))
 
 
 @contextlib.contextmanager
@@ -121,11 +122,11 @@ def with_environment(axes: tuple[BoundAxis, ...]) -> Iterator[None]:
     Args:
         axes: The bound axes; others count as not bound.
     """
-    token = _environment.set(axes)
+    token = axes_variable.set(axes)
     try:
         yield
     finally:
-        _environment.reset(token)
+        axes_variable.reset(token)
 
 
 def bound_axis(name: Any) -> BoundAxis:
@@ -135,10 +136,10 @@ def bound_axis(name: Any) -> BoundAxis:
         name: The name of an axis of a vmap or of a mesh.
     """
     axis: BoundAxis
-    for axis in reversed(_environment.get()):
+    for axis in reversed(axes_variable.get()):
         if axis.name == name:
             return axis
-    names = ", ".join(repr(axis.name) for axis in _environment.get()) or "none"
+    names = ", ".join(repr(axis.name) for axis in axes_variable.get()) or "none"
     message = f"the axis name {name!r} is not bound here"
     wanted = f"one of the bound axis names ({names})"
     fix = Fix(

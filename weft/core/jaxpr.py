@@ -237,7 +237,10 @@ class Jaxpr(ShownInNotebooks):
         self.num_consts = num_consts
         self.name = name
         if effects is None:
-            effects = NO_EFFECTS.union(*(eqn.effects for eqn in self.eqns if eqn.effects))
+            effects = NO_EFFECTS
+            for eqn in self.eqns:
+                if eqn.effects:
+                    effects |= eqn.effects
         self.effects = effects
         self.memo: dict[Any, Any] = {}
 

@@ -11,7 +11,7 @@ from weft.base import source as sources
 from weft.core.references import RefType
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError
-from weft.interpreters.staging import function_name
+from weft.interpreters.staging import StagingTracer, function_name
 
 __all__ = ["check_function", "check_results", "leaf_paths"]
 
@@ -38,7 +38,11 @@ def check_function(
 def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
     """The leaves of a function's result. Raises WeftTypeError naming the one that is not an
     array."""
+    checked: list[Any] = []
     for i, leaf in enumerate(leaves):
+        if type(leaf) is StagingTracer:
+            checked.append(leaf)
+            continue
         try:
             type_of(leaf)
         except WeftTypeError:
@@ -50,7 +54,8 @@ def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
             )
             got, wanted = described(leaf), "arrays, numbers, or a tree of those"
             raise WeftTypeError(message, operation=what, got=got, wanted=wanted) from None
-    return [user_value(leaf) for leaf in leaves]
+        checked.append(user_value(leaf))
+    return checked
 
 
 def _returned_reference(what: str, ref: Any, path: Any) -> WeftValueError:

@@ -337,6 +337,8 @@ class StagingTrace(Trace):
         WeftNotImplementedError for a reference among these, unless `references`."""
         if self.references and not references:
             raise no_references(self)
+        if not self.consts:
+            return checked(Jaxpr(self.inputs, self.eqns, outputs, 0, name)), []
         consts = list(self.consts.values())
         inputs = [var for var, _ in consts] + self.inputs
         jaxpr = checked(Jaxpr(inputs, self.eqns, outputs, len(consts), name))
@@ -421,7 +423,9 @@ def trace_to_jaxpr(
         raise _no_tracing(transformation, name)
     trace = StagingTrace(None, transformation, name)
     created = sources.current()
-    tracers = [trace.new_input(type, created) for type in in_types]
+    tracers = []
+    for type in in_types:
+        tracers.append(trace.new_input(type, created))
     with running(trace), collection_paused(), sources.new_program():
         try:
             outs = function(*tracers)
@@ -429,7 +433,7 @@ def trace_to_jaxpr(
             if error._tracer is not None and input_names is not None:
                 trace.name_origins(error, input_names())
             raise
-        return trace.build([trace.atom(out) for out in outs], name, references)
+        return trace.build([*map(trace.atom, outs)], name, references)
 
 
 def no_references(trace: StagingTrace) -> WeftNotImplementedError:

@@ -32,9 +32,9 @@ from weft.core.trace import Tracer, current_variable
 from weft.core.types import type_of
 from weft.dispatch.executable_calls import CompiledCall
 from weft.dispatch.known_calls import KnownCalls, learn
-from weft.errors import WeftError, trim
+from weft.errors import WeftError, WeftTypeError, trim
 from weft.interpreters.rounded_inputs import rounded_inputs
-from weft.interpreters.staging import StagingTrace
+from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.kinds.compiled_functions import CompiledFunction, records
 from weft.kinds.kind import NONE, Arguments, Kind
 from weft.kinds.numbers import promote_operands
@@ -143,10 +143,10 @@ class ArrayFunction(KnownCalls):
 
     def _recorded(self, trace: StagingTrace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call while a jaxpr is recorded: copies the equations of an earlier one like it."""
-        found = recording_key(trace, args, kwargs)
-        if found is None:
+        operands: list[StagingTracer] = []
+        key = recording_key(trace, args, kwargs, operands)
+        if key is None:
             return self._run(self._taken(args, kwargs))
-        key, operands = found
         recording = self.recordings.get(key)
         if recording:
             return recording.copy(trace, operands)
@@ -417,7 +417,7 @@ def _kind(hint: Any) -> Kind:
             if isinstance(note, Kind):
                 optional = type(None) in options
                 return dataclasses.replace(note, plain=note.plain | NONE) if optional else note
-    raise TypeError(f"no kind in the annotation {hint}")
+    raise WeftTypeError("a parameter of a function of arrays has a kind", got=f"{hint}")
 
 
 def _binder(function: Any) -> Callable[..., tuple[Any, ...]]:

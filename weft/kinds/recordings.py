@@ -24,7 +24,7 @@ import numpy as np
 from weft import config, tree
 from weft.base import source as sources
 from weft.base.exact_keys import exact_key
-from weft.core.axes import axis_environment
+from weft.core.axes import axes_variable
 from weft.core.jaxpr import Equation, Literal, Var
 from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.sharding.current import in_force
@@ -32,6 +32,7 @@ from weft.sharding.current import in_force
 __all__ = ["Recording", "recording_key"]
 
 _settings = config.settings
+_axes = axes_variable
 # Classes whose objects never change and have no parts: the key has their class and the object.
 _CONSTANTS = frozenset({bool, int, str, bytes, type(None)})
 # Others whose objects never change.
@@ -43,12 +44,11 @@ class _NoKeyError(Exception):
 
 
 def recording_key(
-    trace: StagingTrace, args: Sequence[Any], kwargs: dict[str, Any]
-) -> tuple[Any, list[StagingTracer]] | None:
-    """The key of the recording of a call and the operands in order, or None if there is none."""
-    if axis_environment():
+    trace: StagingTrace, args: Sequence[Any], kwargs: dict[str, Any], operands: list[StagingTracer]
+) -> Any:
+    """The key of the recording of a call, or None if there is none; appends its operands."""
+    if _axes.get():
         return None
-    operands: list[StagingTracer] = []
     parts: list[Any] = [_settings(), in_force(), len(args), *kwargs]
     for value in (*args, *kwargs.values()) if kwargs else args:
         cls = type(value)
@@ -62,7 +62,7 @@ def recording_key(
                 parts.append(_part(value, trace, operands))
             except _NoKeyError:
                 return None
-    return tuple(parts), operands
+    return tuple(parts)
 
 
 def _part(value: Any, trace: StagingTrace, operands: list[StagingTracer]) -> Any:
@@ -126,16 +126,19 @@ class Recording(NamedTuple):
     def copy(self, trace: StagingTrace, operands: Sequence[StagingTracer]) -> Any:
         """Records the equations again on other operands of the same types; returns the result."""
         source = sources.current()
-        values: list[Any] = [*[x._var for x in operands], *self.literals]
+        values: list[Any] = []
+        for x in operands:
+            values.append(x._var)
+        values += self.literals
         value = values.__getitem__
         record = trace.eqns.append
         for primitive, inputs, params, types in self.steps:
             outs = [Var(types[0])] if len(types) == 1 else [*map(Var, types)]
             record(Equation(primitive, [*map(value, inputs)], params, outs, source))
             values += outs
-        count = len(operands)
-        out = [
-            operands[i] if i < count else StagingTracer(trace, values[i], source)
-            for i in self.outputs
-        ]
+        out: list[Any] = []
+        for i in self.outputs:
+            out.append(
+                operands[i] if i < len(operands) else StagingTracer(trace, values[i], source)
+            )
         return out[0] if self.structure is None else tree.unflatten(self.structure, out)

@@ -299,7 +299,10 @@ def staged(tracer: StagingTracer) -> Ref:
 def with_staged(values: Sequence[Any]) -> list[Any]:
     """The inputs of a program being recorded as its function gets them: references where their
     type says so."""
-    return [staged(x) if type(x.type) is RefType else x for x in values]
+    for x in values:
+        if type(x.type) is RefType:
+            return [staged(x) if type(x.type) is RefType else x for x in values]
+    return [*values]
 
 
 def contents(ref: Ref) -> Any:

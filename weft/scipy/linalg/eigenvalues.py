@@ -224,5 +224,5 @@ def eigh_tridiagonal(
     if select != "v":
         return found
     w = found if eigvals_only else found[0]
-    inside = (w > select_range[0]) & (w <= select_range[1])  # type: ignore[index]
+    inside = (w > select_range[0]) & (w <= select_range[1])
     return w[inside] if eigvals_only else (w[inside], found[1][:, inside])
