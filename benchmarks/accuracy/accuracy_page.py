@@ -34,7 +34,8 @@ How it is counted:
 - Numbers below the smallest normal one are left out as inputs, and such a result counts as right if
   it is 0: XLA's code for CPUs has no smaller numbers.
 - Infinity counts as the number that would follow the largest one. `wrong` is NaN in place of a
-  number, or the other way around, or infinity of the wrong sign.
+  number, or the other way around, or infinity of the wrong sign. `endless` is a function that had
+  not ended after two minutes.
 - A derivative is compared where it is finite. Functions are jitted and optimized as users' programs
   are, on a CPU.
 - A dash means that the library has no such function, none of this dtype, or that the row is not
@@ -47,6 +48,8 @@ def shown(error):
     """An error as people read it."""
     if error is None:
         return "–"
+    if error != error:
+        return "endless"
     if error == float("inf"):
         return "wrong"
     if error < 0.005:

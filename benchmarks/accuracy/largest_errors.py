@@ -16,7 +16,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import pathlib
+import select
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,8 @@ from float_references import Double, exact_namespace
 
 HERE = pathlib.Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
+# A library that takes longer for one batch of numbers, in seconds, is taken not to end.
+PATIENCE = 120.0
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 # Bits of the significand, the exponent of the smallest normal number, and that of the number that
 # would follow the largest one.
@@ -44,21 +48,34 @@ def dtype_of(name):
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
+class EndlessError(Exception):
+    """A function did not end within `PATIENCE` seconds."""
+
+
 class Evaluator:
     """A process that evaluates functions of one library."""
 
     def __init__(self, python, library, folder):
         self.folder, self.library = folder, library
+        self.command = [python, str(HERE / "evaluate.py"), library]
+        self.start()
+
+    def start(self):
         self.process = subprocess.Popen(
-            [python, str(HERE / "evaluate.py"), library],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def __call__(self, name, by, dtype, inputs):
-        """The results as float64; None if the library has no such function."""
+        """The results as float64; None if the library has no such function. Raises EndlessError."""
         out = str(self.folder / f"{self.library}.npy")
         task = {"name": name, "by": by, "dtype": dtype, "inputs": inputs, "out": out}
         print(json.dumps(task), file=self.process.stdin, flush=True)
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        if not ready:
+            self.process.kill()
+            self.process.wait()
+            self.start()
+            raise EndlessError
         answer = self.process.stdout.readline().strip()
         if answer != "done":
             return None if answer else sys.exit(f"the process of {self.library} ended at {task}")
@@ -126,7 +143,13 @@ def measured(row, by, dtype, evaluators, stride, folder):
             np.save(files[-1], x.view(f"u{x.dtype.itemsize}"))
         want = Reference(expression, xs, dtype, by)
         for library, evaluate in evaluators.items():
-            got = evaluate(row.name, by, dtype, files)
+            if library in worst and math.isnan(worst[library][0]):
+                continue
+            try:
+                got = evaluate(row.name, by, dtype, files)
+            except EndlessError:
+                worst[library] = [math.nan, [], math.nan, math.nan]
+                continue
             if got is None:
                 continue
             found = want.errors(got)
