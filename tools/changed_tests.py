@@ -4,10 +4,11 @@ python tools/changed_tests.py                 # files that differ from HEAD, or 
 python tools/changed_tests.py --base main     # files that differ from another revision
 python tools/changed_tests.py weft/nn/init.py # these files
 
-It prints one file of tests a line. The graph is read from the source, by what tests/layers.py knows
-of imports, and nothing is run. What a package hands out lazily is needed by a file that names it
-(`weft.scipy.stats`), not by all that import the package. Code and names of files in a test's texts
-count as if they stood in the test. Where the source does not tell, more tests are printed.
+It prints one file of tests a line. The graph is read from the source, by what
+tests/support/layers.py knows of imports, and nothing is run. What a package hands out lazily is
+needed by a file that names it (`weft.scipy.stats`), not by all that import the package. Code and
+names of files in a test's texts count as if they stood in the test. Where the source does not
+tell, more tests are printed.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "tests" / "support")]
 
-import layers  # noqa: E402  (tests/ is no package)
+import layers  # noqa: E402  (tests/support is no package)
 
 # A change of these reaches every test: settings of all tests, and what is installed.
 REACHES_ALL = re.compile(r"tests/conftest\.py|pyproject\.toml|requirements/.*")
@@ -248,6 +249,8 @@ def module_of(path: str) -> str:
     since pytest and the programs have their folders on the path."""
     parts = path.removesuffix(".py").split("/")
     parts = parts[:-1] if parts[-1] == "__init__" else parts
+    if parts[:2] == ("tests", "support"):
+        return ".".join(parts[2:])
     return ".".join(parts[1:] if parts[0] in ("tests", "examples", "benchmarks") else parts)
 
 

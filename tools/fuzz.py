@@ -10,7 +10,7 @@ A round is `ROUND` programs drawn from one seed. Hypothesis makes what fails sma
 printed with the command that runs it again. Each test runs in a process of its own, with a limit of
 memory: a program that ends the process, or that does not end, is printed too, as it was drawn. The
 last lines say how many programs ran. Continuous integration runs the rounds of
-tests/fuzz_corpus.txt.
+tests/support/fuzz_corpus.txt.
 
 A test with a function `from_seed` draws its programs itself, the k-th one from the number k, makes
 a failing one smaller itself, and goes on. With --ledger its rounds are counted in a file: those of
@@ -51,7 +51,7 @@ FAMILIES = {
     "crafted-exports": "tests/export/test_crafted_exports.py",
     "crafted-checkpoints": "tests/checkpoints/test_crafted_checkpoints.py",
 }
-CORPUS = ROOT / "tests" / "fuzz_corpus.txt"
+CORPUS = ROOT / "tests" / "support" / "fuzz_corpus.txt"
 # How many programs are drawn from one seed.
 ROUND = 50
 MEMORY = 16 * 2**30
@@ -62,7 +62,8 @@ PATIENCE = 180.0
 def tests_of(family: str) -> dict[str, Callable[[], None]]:
     """The tests of a family that draw programs, by name."""
     path = ROOT / FAMILIES[family]
-    sys.path[:0] = {str(ROOT / "tests"), str(path.parent)} - {*sys.path}
+    own = {str(ROOT / "tests"), str(ROOT / "tests" / "support"), str(path.parent)}
+    sys.path[:0] = own - {*sys.path}
     if "weft" not in sys.modules:
         importlib.import_module("conftest")  # the settings of tests, before weft is imported
     module = importlib.import_module(path.stem)

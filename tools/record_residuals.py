@@ -4,8 +4,8 @@ Run by the environment that has JAX, from the root of the project:
 
     .venv-bench-jax/bin/python tools/record_residuals.py jax
 
-It writes tools/data/residual_bytes.json: for each layer of tests/residual_layers.py, and for each
-elementwise function, the bytes of what the forward loop stacks for the backward one.
+It writes tools/data/residual_bytes.json: for each layer of tests/support/residual_layers.py, and
+for each elementwise function, the bytes of what the forward loop stacks for the backward one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "tools" / "data" / "residual_bytes.json"
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests")]
 
 from residual_layers import LENGTH, Layer, all_layers, loss_of  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""Writes the golden texts: the jaxprs and StableHLO modules of tests/golden_programs.py.
+"""Writes the golden texts: the jaxprs and StableHLO modules of tests/support/golden_programs.py.
 
 A change of meaning in tracing, a transformation or lowering then shows as a change of those files,
 where a reviewer sees it.
@@ -17,7 +17,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")  # as for the tests
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support"), str(ROOT / "tests")]
 
 import golden_programs  # noqa: E402  (the path to it has to be set first)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
 __all__ = ["CHUNK", "dense", "dense_pairs", "all_halves", "strided", "strided_chunks"]
@@ -46,7 +47,7 @@ def _neighbours(centres, dtype, count):
 
 def dense(dtype, near, each, random, seed=0):
     """Neighbours of powers of two, of 0 and of the points `near`, and random numbers."""
-    info = np.finfo(dtype)
+    info = ml_dtypes.finfo(dtype)
     powers = np.ldexp(1.0, np.arange(info.minexp, info.maxexp))
     centres = np.concatenate([powers, -powers, near, [0.0, -0.0]]).astype(dtype)
     draw = np.random.default_rng(seed)
@@ -62,17 +63,17 @@ def dense(dtype, near, each, random, seed=0):
 
 def dense_pairs(dtype, count, seed=0):
     """Pairs of special numbers with one another, random ones, and ones that nearly cancel."""
-    info = np.finfo(dtype)
+    info = ml_dtypes.finfo(dtype)
     powers = np.ldexp(1.0, np.arange(info.minexp, info.maxexp, max(1, info.maxexp // 40)))
     small = np.concatenate([np.arange(0.5, 12, 0.5), [1 / 3, 0.1, np.e, np.pi, 20, 88, 100, 710]])
     centres = np.concatenate([powers, small, -powers, -small]).astype(dtype)
-    special = _usable(np.concatenate([_neighbours(centres, dtype, 1), _SPECIAL], dtype=dtype))
+    special = _usable(np.concatenate([_neighbours(centres, dtype, 1), np.array(_SPECIAL, dtype)]))
     draw = np.random.default_rng(seed)
     if special.size**2 > count:
         special = draw.choice(special, int(count**0.5), replace=False)
     first, second = (grid.ravel() for grid in np.meshgrid(special, special))
     usual = draw.normal(size=(2, count)) * draw.choice([0.3, 3.0, 30.0], (2, count))
     near = usual[0] * (1 + draw.normal(size=count) * 1e-5)
-    x = np.concatenate([first, usual[0], usual[0]], dtype=dtype, casting="same_kind")
-    y = np.concatenate([second, usual[1], near], dtype=dtype, casting="same_kind")
+    x = np.concatenate([part.astype(dtype) for part in (first, usual[0], usual[0])])
+    y = np.concatenate([part.astype(dtype) for part in (second, usual[1], near)])
     return x, y

@@ -1,4 +1,4 @@
-"""JAX's rule for dtypes, against what JAX 0.10.2 answers: see tests/dtype_rule_cases.py."""
+"""JAX's rule for dtypes, against what JAX 0.10.2 answers: see tests/support/dtype_rule_cases.py."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from weft.native import optional
 compiled_only = pytest.mark.skipif(optional.calls is None, reason="they are not built")
 # Settings with which the compiled module leaves nothing to Python.
 FULL = {"WEFT_COMPILE_EFFORT": "full"}
-TREES = pathlib.Path(__file__).parents[1] / "argument_trees.py"
+TREES = pathlib.Path(__file__).parents[1] / "support" / "argument_trees.py"
 X = jnp.ones(3)
 
 

@@ -1,6 +1,6 @@
 """A call leaves no memory behind, whoever runs it and whether anything waits for its result or not.
 
-`tests/memory_of_calls.py` measures each way to run something in a process of its own.
+`tests/support/memory_of_calls.py` measures each way to run something in a process of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from weft.native import optional
 
-MEASURING = pathlib.Path(__file__).parents[1] / "memory_of_calls.py"
+MEASURING = pathlib.Path(__file__).parents[1] / "support" / "memory_of_calls.py"
 PATHS = [
     pytest.param({"WEFT_COMPILED_CALLS": "1"}, id="compiled module"),
     pytest.param({"WEFT_COMPILED_CALLS": "0"}, id="Python"),

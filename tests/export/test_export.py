@@ -35,7 +35,7 @@ from weft.errors import TreeError, WeftValueError
 from weft.sharding import NamedSharding, P
 from weft.sharding.mesh import AbstractMesh
 
-RUNNER = ROOT / "tests" / "export_runner.py"
+RUNNER = ROOT / "tests" / "support" / "export_runner.py"
 
 # ---- in another process ------------------------------------------------------------------------
 

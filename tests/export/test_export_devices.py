@@ -127,7 +127,7 @@ def test_too_few_devices_and_the_fix(tmp_path):
     (tmp_path / "sin.weft").write_bytes(made.serialize())
     (tmp_path / "sin.how").write_text("call")
     (tmp_path / "sin.in").write_bytes(Y.tobytes())
-    runner = ROOT / "tests" / "export_runner.py"
+    runner = ROOT / "tests" / "support" / "export_runner.py"
 
     def run(count):
         environment = os.environ | {"WEFT_NUM_CPU_DEVICES": str(count)}

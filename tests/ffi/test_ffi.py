@@ -651,7 +651,8 @@ print(np.asarray(f(np.arange(4, dtype=np.float32))).tolist())
 
 def test_a_program_from_the_cache_calls_what_is_registered_now(tmp_path):
     code = CACHED.format(
-        paths=[str(ROOT / "tests"), str(ROOT)], source=str(ROOT / "tests" / "ffi_kernels.c")
+        paths=[str(ROOT / "tests" / "support"), str(ROOT)],
+        source=str(ROOT / "tests" / "support" / "ffi_kernels.c"),
     )
     environment = {**os.environ, "WEFT_CACHE_DIR": str(tmp_path / "programs")}
 

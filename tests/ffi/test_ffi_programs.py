@@ -71,7 +71,8 @@ x = np.array([4, 9], np.float32)
 
 def in_another_process(code, *arguments, cache=None):
     beginning = BEGINNING.format(
-        paths=[str(ROOT / "tests"), str(ROOT)], source=str(ROOT / "tests" / "ffi_kernels.c")
+        paths=[str(ROOT / "tests" / "support"), str(ROOT)],
+        source=str(ROOT / "tests" / "support" / "ffi_kernels.c"),
     )
     environment = dict(os.environ) | ({} if cache is None else {"WEFT_CACHE_DIR": str(cache)})
     done = subprocess.run(

@@ -96,7 +96,7 @@ def test_stages_that_the_cpu_does_not_run_can_be_registered():
 
 def test_a_handler_in_cpp_with_a_state():
     ffi_cases.needs(".cc")
-    library = ffi_cases.example("build").load(ROOT / "tests" / "ffi_states.cc")
+    library = ffi_cases.example("build").load(ROOT / "tests" / "support" / "ffi_states.cc")
     stages = {
         "instantiate": library.PowersInstantiate,
         "prepare": library.PowersPrepare,
@@ -277,7 +277,7 @@ def test_versions_that_do_not_fit(old):
 def plugin(request):
     """A library that takes handlers and types as the plugin of a platform does, and its path."""
     build = ffi_cases.example("build")
-    path = str(build.build(ROOT / "tests" / "ffi_plugin.c"))
+    path = str(build.build(ROOT / "tests" / "support" / "ffi_plugin.c"))
     library = ctypes.CDLL(path)
     library.last_type_id.restype = ctypes.c_int64
     library.stage_given.restype = library.deleter_given.restype = ctypes.c_void_p

@@ -112,7 +112,7 @@ class Powers:
 
     def __init__(self):
         needs(".cc")
-        made = example("build").load(ROOT / "tests" / "ffi_states.cc")
+        made = example("build").load(ROOT / "tests" / "support" / "ffi_states.cc")
         copy = pathlib.Path(tempfile.mkdtemp(), "powers.so")
         self.library = ctypes.CDLL(shutil.copy(made._name, copy))
 

@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("optimized")]
 
 F4, F8 = np.float32, np.float64
 INFINITE, NAN = np.float32(np.inf), np.float32(np.nan)
+CHOSEN = (0, 1, 1, 0, 1)
 random = np.random.default_rng(0)
 
 
@@ -67,6 +68,7 @@ def faults() -> list[Fault]:
     long = with_nan(64, 8750)
     frames = np.arange(20, dtype=F4).reshape(5, 4)
     ten = np.arange(10, dtype=F4)
+    huge = np.array([[3e38, -1e38, 2e37], [-2e38, 1.5e38, 0]], F4)
     wide, points, rows = normal(3, 40_003), normal(40_000, 3), normal(2, 3)
     double = normal(20_000, 3, dtype=F8)
     half = line.astype(np.float16)
@@ -142,6 +144,18 @@ def faults() -> list[Fault]:
             (frames,),
             np.concatenate([frames[:1], frames[:-1] + frames[1:]])[None],
         ),
+        Fault(
+            "part of a maximum over one",
+            lambda x: (lambda b: lax.dynamic_update_slice(b, b[:2], (1,)))(jnp.max(x, 0)),
+            (frames[:1],),
+            frames[0, [0, 0, 1, 3]],
+        ),
+        Fault(
+            "part of chosen elements",
+            lambda x: (lambda b: lax.dynamic_update_slice(b, b[:2], (1,)))(x[jnp.array(CHOSEN)]),
+            (ten[:2],),
+            ten[[0, 0, 1, 0, 1]],
+        ),
         # The starts of two slices are added before they are clamped.
         Fault(
             "slice of a slice",
@@ -162,6 +176,17 @@ def faults() -> list[Fault]:
         Fault(
             "exp of zero by zero", lambda x: jnp.exp((x / F4(0)) * F4(0)), (top,), all_nan, (0, 12)
         ),
+        Fault(
+            "exp of NaN around",
+            # Some of what nobody has written may happen to be NaN.
+            lambda x: [jnp.exp(x.at[k].set(NAN)) for k in range(4)],
+            (ten[:4],),
+            np.where(np.eye(4), NAN, np.exp(ten[:4])),
+        ),
+        # Multiplied by an inverse that is 0.
+        Fault("row by its maximum", lambda x: x / x.max(), (huge,), huge / huge.max()),
+        Fault("by a large number", lambda x: x / 3e38, (huge,), huge / F4(3e38)),
+        Fault("by a large column", lambda x, y: x / y, (huge, huge[:, :1]), huge / huge[:, :1]),
         # A fused multiply-add does not round the product.
         Fault(
             "softmax", lambda x: nn.softmax(x * large), (top,), (top == top.max(1)[:, None]) * F4(1)

@@ -89,7 +89,7 @@ def test_a_wrong_reference_is_found():
     assert not list(wrong_references(f"`{here}::test_every_row_is_there`, `{here}`"))
     assert list(wrong_references(f"`{here}::test_that_is_not_there`"))
     assert list(wrong_references("`tests/no_such_file.py`"))
-    assert list(wrong_references("`tests/source_files.py`"))
+    assert list(wrong_references("`tests/support/source_files.py`"))
 
 
 def test_a_double_row_is_found():

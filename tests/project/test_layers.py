@@ -63,7 +63,7 @@ def test_there_is_a_package_to_look_at():
 
 def test_every_module_has_a_layer():
     unknown = [name for name in sorted(KNOWN) if layers.layer_of(name) is None]
-    report([f"{name}: give it a place in tests/layers.py" for name in unknown])
+    report([f"{name}: give it a place in tests/support/layers.py" for name in unknown])
 
 
 def test_every_layer_is_used_in_the_table():

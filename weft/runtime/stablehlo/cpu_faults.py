@@ -23,6 +23,7 @@ import numpy as np
 
 from weft.base.source import NAN_ELSEWHERE
 from weft.runtime.jaxlib.native import version
+from weft.runtime.stablehlo.cpu_divisions import multiplies_by_inverse, scaled
 from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.elementwise import (
     add,
@@ -36,6 +37,19 @@ from weft.runtime.stablehlo.elementwise import (
     xor,
 )
 from weft.runtime.stablehlo.mlir import bytecode, dtype_of, ir, op, op1, parse, ranked
+from weft.runtime.stablehlo.module_walks import (
+    ELEMENTWISE,
+    MOST_LOOKED_AT,
+    WITH_BUFFER,
+    above,
+    attributes_of,
+    is_constant,
+    is_entry,
+    is_float,
+    may_be_anything,
+    name_of,
+    shape_of,
+)
 from weft.runtime.stablehlo.regions import reduce
 from weft.runtime.stablehlo.structural import (
     bitcast_convert,
@@ -58,7 +72,6 @@ _EXPONENTIALS = (
     "chlo.sinh",
     "chlo.cosh",
 )
-_FLOATS = tuple(getattr(ir, name) for name in ("F16Type", "BF16Type", "F32Type", "F64Type"))
 _INTEGERS: dict[int, np.dtype[Any]] = {
     2: np.dtype(np.int16),
     4: np.dtype(np.int32),
@@ -66,20 +79,10 @@ _INTEGERS: dict[int, np.dtype[Any]] = {
 }
 # What may become a change of the shape alone, which the compiler moves past other operations.
 _RESHAPES = frozenset({"reshape", "broadcast_in_dim", "transpose", "bitcast_convert"})
-# What has a buffer of its own in any case.
-_WITH_BUFFER = frozenset({"dot_general", "convolution", "while", "sort", "fft", "custom_call"})
 _SLICES = frozenset({"dynamic_slice", "gather"})
-_ELEMENTWISE = frozenset(
-    "abs add and cbrt ceil compare convert cosine divide exponential exponential_minus_one floor "
-    "is_finite log log_plus_one logistic multiply negate not or power round_nearest_afz "
-    "round_nearest_even rsqrt select sign sine sqrt subtract tan tanh xor".split()
-)
 # Where one operand is NaN everywhere, so is the result.
-_PASSING_NAN = (_ELEMENTWISE - {"select"}) | _RESHAPES | {"slice", "reverse"}
-# How many values a walk looks at before it takes the answer that is safe.
-_MOST_LOOKED_AT = 64
-# From this release on sums are fused rightly, slices of slices merged rightly, and exponentials of
-# a known NaN are NaN.
+_PASSING_NAN = (ELEMENTWISE - {"select"}) | _RESHAPES | {"slice", "reverse"}
+# From this release on sums are fused rightly, and slices of slices merged rightly.
 _REPAIRED = (0, 12)
 
 
@@ -117,10 +120,10 @@ def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend
     faults: list[tuple[ir.Operation, Mend]] = []
     faults += [(x, _from_rounded) for x in named("stablehlo.subtract") if _leaves_extremum(x)]
     windows = named("stablehlo.reduce", "stablehlo.reduce_window")
-    reductions = [r for r in windows if len(r.results) == 1 and _is_float(r.operands[0])]
+    reductions = [r for r in windows if len(r.results) == 1 and is_float(r.operands[0])]
     if reductions:
         faults += [
-            (x, _compared) for x in named(*_EXTREMA) if prod(_shape(x)) > 1 and _of_floats(x)
+            (x, _compared) for x in named(*_EXTREMA) if prod(shape_of(x)) > 1 and _of_floats(x)
         ]
     for reduction in reductions:
         if _may_lose_nan(reduction):
@@ -141,7 +144,8 @@ def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend
         slices = [*named("stablehlo.dynamic_slice"), *named("stablehlo.gather")]
         if any(map(_slices_a_slice, slices)):
             faults += [(x, _with_start_inside) for x in slices]
-        faults += [(x, _keeping_nan) for x in named(*_EXPONENTIALS) if _sees_nan(x)]
+    faults += [(x, _keeping_nan) for x in named(*_EXPONENTIALS) if _sees_nan(x)]
+    faults += [(x, scaled) for x in named("stablehlo.divide") if multiplies_by_inverse(x)]
     return faults
 
 
@@ -155,63 +159,14 @@ def _may_lose_nan(operation: ir.Operation) -> bool:
     return any(own.name == NAN_ELSEWHERE for own in there)
 
 
-def _is_float(value: ir.Value) -> bool:
-    return isinstance(value.type.element_type, _FLOATS)
-
-
 def _of_floats(operation: ir.Operation) -> bool:
-    return _is_float(operation.results[0])
-
-
-def _shape(operation: ir.Operation) -> tuple[int, ...]:
-    return tuple(operation.results[0].type.shape)
-
-
-def _name(operation: ir.Operation) -> str:
-    """An operation's name without its dialect."""
-    return str(operation.operation.name).partition(".")[2]
+    return is_float(operation.results[0])
 
 
 def _body(reduction: ir.Operation) -> str | None:
     """The name of the operation that combines two elements, if it is only one."""
     inner = list(reduction.regions[0].blocks[0].operations)
     return str(inner[0].operation.name) if len(inner) == 2 else None
-
-
-def _above(value: ir.Value, over: Callable[[str], bool]) -> Iterator[ir.Value | None]:
-    """A value and those that it is computed from, through operations that `over` passes by name.
-    After many, None, which stands for any value."""
-    waiting, seen = [value], {value}
-    while waiting:
-        if len(seen) > _MOST_LOOKED_AT:
-            yield None
-            return
-        current = waiting.pop()
-        yield current
-        owner = current.owner
-        if not isinstance(owner, ir.Block) and over(_name(owner)):
-            fresh = [x for x in owner.operands if x not in seen]
-            seen.update(fresh)
-            waiting += fresh
-
-
-def _may_be_anything(value: ir.Value | None) -> bool:
-    """Whether what a value is computed from is not in sight: it comes in or out of a function."""
-    if value is None:
-        return True
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        around = owner.owner
-        return _name(around) != "while" and not _is_entry(around)
-    return _name(owner) in ("call", "case", "if", "composite", "optimization_barrier")
-
-
-def _is_entry(function: ir.Operation) -> bool:
-    """Whether an operation is a function that nothing in the module calls."""
-    hidden = "sym_visibility" in function.attributes and "public" not in str(
-        function.attributes["sym_visibility"]
-    )
-    return _name(function) == "func" and not hidden
 
 
 # ---- maximum and minimum -------------------------------------------------------------------------
@@ -252,14 +207,10 @@ def _beside_signs(reduction: ir.Operation) -> ir.Value:
         region = ([reduction.operands[1].type] * 2, lambda pair: [add(*pair)])
         operands = (sign(x), constant(0, (), kind))
         types = [result.type for result in reduction.results]
-        total = op("stablehlo.reduce_window", operands, types, _attributes(reduction), [region])[0]
-    nan = constant(np.nan, _shape(reduction), kind)
+        attributes = attributes_of(reduction)
+        total = op("stablehlo.reduce_window", operands, types, attributes, [region])[0]
+    nan = constant(np.nan, shape_of(reduction), kind)
     return select(compare(total, total, "NE"), nan, found.results[0])
-
-
-def _attributes(operation: ir.Operation) -> dict[str, ir.Attribute]:
-    names = [getattr(entry, "name", entry) for entry in operation.attributes]
-    return {name: operation.attributes[name] for name in names}
 
 
 def _as_bits(reduction: ir.Operation) -> ir.Value:
@@ -275,9 +226,9 @@ def _as_bits(reduction: ir.Operation) -> ir.Value:
         return [bitcast_convert(op1(name, (a, b), a.type), bits)]
 
     operands = [bitcast_convert(x, bits), bitcast_convert(init, bits)]
-    type = ranked(_shape(reduction), operands[0].type.element_type)
+    type = ranked(shape_of(reduction), operands[0].type.element_type)
     region = ([operands[1].type] * 2, combine)
-    out = op(reduction.name, operands, [type], _attributes(reduction), [region])[0]
+    out = op(reduction.name, operands, [type], attributes_of(reduction), [region])[0]
     return bitcast_convert(out, kind)
 
 
@@ -296,7 +247,7 @@ def _as_ordered_integers(reduction: ir.Operation) -> ir.Value:
     keys = select(compare(x, x, "NE"), nan, _ordered(bitcast_convert(x, bits)))
     scalar = constant(0, (), bits).type
     region = ([scalar] * 2, lambda pair: [op1(name, pair, scalar)])
-    out = op("stablehlo.all_reduce", [keys], [keys.type], _attributes(reduction), [region])[0]
+    out = op("stablehlo.all_reduce", [keys], [keys.type], attributes_of(reduction), [region])[0]
     return convert(bitcast_convert(_ordered(out), wide), kind)
 
 
@@ -320,20 +271,20 @@ def _is_sum_at_risk(reduction: ir.Operation) -> bool:
     x = reduction.operands[0]
     window = reduction.name != "stablehlo.reduce"
     count = len(reduction.attributes["window_dimensions" if window else "dimensions"])
-    size = prod(_shape(reduction)) * dtype_of(x.type.element_type).itemsize
+    size = prod(shape_of(reduction)) * dtype_of(x.type.element_type).itemsize
     if size <= 131072 and len(x.type.shape) < 7:
         return size >= 4096 and _sums_repeated(x, count)
-    for value in _above(x, lambda name: name in _ELEMENTWISE):
-        if value is None or _may_be_anything(value):
+    for value in above(x, lambda name: name in ELEMENTWISE):
+        if value is None or may_be_anything(value):
             return True
         owner = value.owner
         if isinstance(owner, ir.Block):
             continue
-        name = _name(owner)
+        name = name_of(owner)
         if name in ("broadcast_in_dim", "reshape"):
             if _sums_repeated(value, count):
                 return True
-        elif name not in _ELEMENTWISE | _WITH_BUFFER - {"dot_general"} and name != "constant":
+        elif name not in ELEMENTWISE | WITH_BUFFER - {"dot_general"} and name != "constant":
             return True
     return len(x.type.shape) >= 7
 
@@ -341,14 +292,14 @@ def _is_sum_at_risk(reduction: ir.Operation) -> bool:
 def _sums_repeated(x: ir.Value, count: int) -> bool:
     """Whether a value that is summed along `count` dimensions is computed from a repeated one,
     along several or by a change of its shape; or from what is not in sight."""
-    for value in _above(x, lambda name: name in _ELEMENTWISE | _RESHAPES):
-        if value is None or _may_be_anything(value):
+    for value in above(x, lambda name: name in ELEMENTWISE | _RESHAPES):
+        if value is None or may_be_anything(value):
             return True
         owner = value.owner
-        if isinstance(owner, ir.Block) or _name(owner) != "broadcast_in_dim":
+        if isinstance(owner, ir.Block) or name_of(owner) != "broadcast_in_dim":
             continue
         number = prod(owner.operands[0].type.shape) == 1
-        if not number and (count > 1 or any(_name(use.owner) == "reshape" for use in value.uses)):
+        if not number and (count > 1 or any(name_of(use.owner) == "reshape" for use in value.uses)):
             return True
     return False
 
@@ -382,35 +333,36 @@ def _overwrites(update: ir.Operation) -> bool:
     operand, block = update.operands[:2]
 
     def over(name: str) -> bool:
-        return name not in _WITH_BUFFER and name not in ("constant", "iota")
+        return name not in WITH_BUFFER and name not in ("constant", "iota")
 
-    sources = set(_above(operand, over))
-    others = set(_above(block, over))
-    shared = {x for x in sources & others if x is not None and not _is_constant(x)}
+    sources = set(above(operand, over))
+    others = set(above(block, over))
+    shared = {x for x in sources & others if x is not None and not is_constant(x)}
     if not shared and None not in sources | others:
         return False
     return _is_reshaped_before(operand) or _is_reshaped_after(update)
 
 
-def _is_constant(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and _name(value.owner) in ("constant", "iota")
-
-
 def _changes_shape(operation: ir.Operation) -> bool:
-    return _name(operation) in _RESHAPES and bool(operation.operands[0].type.shape)
+    return name_of(operation) in _RESHAPES and bool(operation.operands[0].type.shape)
 
 
 def _keeps_buffer(name: str) -> bool:
     """Whether the compiler moves changes of the shape past an operation."""
-    return name in _ELEMENTWISE or name == "dynamic_update_slice"
+    return name in ELEMENTWISE or name == "dynamic_update_slice"
 
 
 def _is_reshaped_before(value: ir.Value) -> bool:
-    for x in _above(value, _keeps_buffer):
-        if x is None or _may_be_anything(x):
+    """Whether a value may be made by a change of the shape. It is not if it is made, elementwise,
+    of arguments of the program or of a loop, and of results of operations with a buffer of their
+    own: the compiler makes changes of the shape of many others, such as a maximum over one."""
+    for x in above(value, _keeps_buffer):
+        if x is None or may_be_anything(x):
             return True
-        if not isinstance(x.owner, ir.Block) and _changes_shape(x.owner):
-            return True
+        if not isinstance(x.owner, ir.Block) and not is_constant(x):
+            name = name_of(x.owner)
+            if not (_keeps_buffer(name) or name in WITH_BUFFER):
+                return True
     return False
 
 
@@ -419,12 +371,12 @@ def _is_reshaped_after(operation: ir.Operation) -> bool:
     while waiting:
         for use in waiting.pop().uses:
             user, seen = use.owner, seen + 1
-            name = _name(user)
-            if seen > _MOST_LOOKED_AT or _changes_shape(user) or name in ("call", "composite"):
+            name = name_of(user)
+            if seen > MOST_LOOKED_AT or _changes_shape(user) or name in ("call", "composite"):
                 return True
             if name == "return":
                 around = user.operation.parent
-                if _name(around) != "while" and not _is_entry(around):
+                if name_of(around) != "while" and not is_entry(around):
                     return True
             elif _keeps_buffer(name):
                 waiting += user.results
@@ -451,7 +403,7 @@ def _is_cut(pad: ir.Operation) -> bool:
     """Whether a part may be taken of what is padded. The compiler makes one pad with negative edges
     of both, and its partitioner gives wrong numbers or ends the process at these."""
     users = (use.owner for use in pad.results[0].uses)
-    return any(_name(user) not in _ELEMENTWISE | _WITH_BUFFER | {"reduce"} for user in users)
+    return any(name_of(user) not in ELEMENTWISE | WITH_BUFFER | {"reduce"} for user in users)
 
 
 def _padded_before(pad: ir.Operation) -> ir.Value:
@@ -461,10 +413,10 @@ def _padded_before(pad: ir.Operation) -> ir.Value:
 
 def _slices_a_slice(found: ir.Operation) -> bool:
     """Whether what a slice is taken from may be a slice itself."""
-    for value in _above(found.operands[0], lambda name: name not in _WITH_BUFFER):
-        if value is None or _may_be_anything(value):
+    for value in above(found.operands[0], lambda name: name not in WITH_BUFFER):
+        if value is None or may_be_anything(value):
             return True
-        if not isinstance(value.owner, ir.Block) and _name(value.owner) in _SLICES:
+        if not isinstance(value.owner, ir.Block) and name_of(value.owner) in _SLICES:
             return True
     return False
 
@@ -474,7 +426,7 @@ def _with_start_inside(found: ir.Operation) -> ir.Value:
     lengths = found.operands[0].type.shape
     last = [n - size for n, size in zip(lengths, found.attributes["slice_sizes"], strict=True)]
     inside: dict[int, ir.Value] = {}
-    if _name(found) == "dynamic_slice":
+    if name_of(found) == "dynamic_slice":
         for axis, (start, limit) in enumerate(zip(list(found.operands)[1:], last, strict=True)):
             number = known_integer(start)
             if number is None or not 0 <= number <= limit:
@@ -506,10 +458,10 @@ def _leaves_extremum(difference: ir.Operation) -> bool:
     the difference from the largest may be far from zero, and its exponential infinite or zero."""
     if not _of_floats(difference) or _extremum_below(difference) is None:
         return False
-    for x in _above(difference.operands[0], lambda name: name in _ELEMENTWISE | _RESHAPES):
-        if x is None or _may_be_anything(x):
+    for x in above(difference.operands[0], lambda name: name in ELEMENTWISE | _RESHAPES):
+        if x is None or may_be_anything(x):
             return True
-        if not isinstance(x.owner, ir.Block) and _name(x.owner) == "multiply":
+        if not isinstance(x.owner, ir.Block) and name_of(x.owner) == "multiply":
             return True
     return False
 
@@ -522,12 +474,12 @@ def _extremum_below(difference: ir.Operation) -> tuple[ir.Operation, list[ir.Ope
     chosen = False
     while not isinstance(value.owner, ir.Block):
         owner = value.owner
-        if _name(owner) == "reduce":
+        if name_of(owner) == "reduce":
             same = owner.operands[0] == x and _body(owner) in _EXTREMA
             return (owner, repeated) if same else None
-        if _name(owner) == "select" and not chosen:
+        if name_of(owner) == "select" and not chosen:
             chosen, value = True, owner.operands[1 if _is_reduced(owner.operands[1]) else 2]
-        elif _name(owner) in ("broadcast_in_dim", "reshape"):
+        elif name_of(owner) in ("broadcast_in_dim", "reshape"):
             repeated.append(owner)
             value = owner.operands[0]
         else:
@@ -537,9 +489,9 @@ def _extremum_below(difference: ir.Operation) -> tuple[ir.Operation, list[ir.Ope
 
 def _is_reduced(value: ir.Value) -> bool:
     owner = value.owner
-    while not isinstance(owner, ir.Block) and _name(owner) in ("broadcast_in_dim", "reshape"):
+    while not isinstance(owner, ir.Block) and name_of(owner) in ("broadcast_in_dim", "reshape"):
         owner = owner.operands[0].owner
-    return not isinstance(owner, ir.Block) and _name(owner) == "reduce"
+    return not isinstance(owner, ir.Block) and name_of(owner) == "reduce"
 
 
 def _from_rounded(difference: ir.Operation) -> ir.Value:
@@ -550,7 +502,7 @@ def _from_rounded(difference: ir.Operation) -> ir.Value:
     reduction, repeated = below
     value = reduction.results[0]
     for one in reversed(repeated):
-        value = op1(str(one.operation.name), (value,), one.results[0].type, _attributes(one))
+        value = op1(str(one.operation.name), (value,), one.results[0].type, attributes_of(one))
     x, y = difference.operands
     beyond = compare(x, y, "GT" if _body(reduction) == "stablehlo.maximum" else "LT")
     within = select(and_(beyond, compare(value, y, "EQ")), y, x)
@@ -561,15 +513,22 @@ def _from_rounded(difference: ir.Operation) -> ir.Value:
 
 
 def _sees_nan(exponential: ir.Operation) -> bool:
-    """Whether the compiler may find that all elements of an operand are NaN: they are computed with
-    constants that are not finite, or with a division by zero."""
-    for value in _above(exponential.operands[0], lambda name: name in _PASSING_NAN):
-        if value is None or _may_be_anything(value):
+    """Whether the compiler may find that elements of an operand are NaN: they are computed with
+    constants that are not finite, or with a division by zero, or chosen from a constant NaN."""
+
+    def over(name: str) -> bool:
+        return name not in WITH_BUFFER
+
+    for value in above(exponential.operands[0], over):
+        if value is None or (is_constant(value) and _has_nan(value.owner)):
+            return True
+    for value in above(exponential.operands[0], lambda name: name in _PASSING_NAN):
+        if value is None or may_be_anything(value):
             return True
         if isinstance(value.owner, ir.Block):
             continue
-        name = _name(value.owner)
-        if name == "constant" and _is_float(value) and not _is_finite(value.owner):
+        name = name_of(value.owner)
+        if name == "constant" and is_float(value) and not _is_finite(value.owner):
             return True
         if name == "divide" and _is_zero(value.owner.operands[1]):
             return True
@@ -578,12 +537,22 @@ def _sees_nan(exponential: ir.Operation) -> bool:
 
 def _is_zero(value: ir.Value) -> bool:
     """Whether a value is not sure to be other than a constant zero."""
-    for x in _above(value, lambda name: name in ("broadcast_in_dim", "reshape", "convert")):
-        if x is None or not _is_constant(x):
+    for x in above(value, lambda name: name in ("broadcast_in_dim", "reshape", "convert")):
+        if x is None or not is_constant(x):
             continue
         numbers = np.array(ir.DenseElementsAttr(x.owner.attributes["value"]))
         return not numbers.all()
     return False
+
+
+def _has_nan(made: ir.Operation) -> bool:
+    """Whether a constant has a NaN; False for a range of integers."""
+    if name_of(made) != "constant" or not is_float(made.results[0]):
+        return False
+    numbers = ir.DenseElementsAttr(made.attributes["value"])
+    if numbers.is_splat:
+        return math.isnan(ir.FloatAttr(numbers.get_splat_value()).value)
+    return True  # its values would have to be read
 
 
 def _is_finite(made: ir.Operation) -> bool:
@@ -596,5 +565,5 @@ def _is_finite(made: ir.Operation) -> bool:
 def _keeping_nan(exponential: ir.Operation) -> ir.Value:
     """NaN where the operand is, chosen and not computed."""
     x = exponential.operands[0]
-    nan = constant(np.nan, _shape(exponential), dtype_of(x.type.element_type))
+    nan = constant(np.nan, shape_of(exponential), dtype_of(x.type.element_type))
     return select(compare(x, x, "NE"), nan, exponential.clone().results[0])

@@ -1,6 +1,6 @@
 """Small calls that name 64-bit dtypes, and what they give: dtypes, warnings or errors.
 
-`python tests/dtype_rule_cases.py jax` prints what the module of that name answers, as
+`python tests/support/dtype_rule_cases.py jax` prints what the module of that name answers, as
 `tests/data/dtype_rule.json` holds it (recorded with JAX 0.10.2).
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-GOLDEN = Path(__file__).parent / "golden" / "random.json"
+GOLDEN = Path(__file__).parent.parent / "golden" / "random.json"
 
 SEEDS = (0, 42, -3, 2**31 + 7, 2**40 + 5)
 SHAPES = ((), (1,), (5,), (3, 4), (2, 0, 3), (2, 3, 4))

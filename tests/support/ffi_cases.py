@@ -36,7 +36,7 @@ def needs(suffix):
 @functools.cache
 def kernels():
     """The library with the handlers, each registered under its own name."""
-    library = example("build").load(ROOT / "tests" / "ffi_kernels.c")
+    library = example("build").load(ROOT / "tests" / "support" / "ffi_kernels.c")
     library.note_at.restype = ctypes.c_double
     for name in HANDLERS:
         ffi.register_ffi_target(name, getattr(library, name))

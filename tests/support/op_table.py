@@ -59,7 +59,7 @@ from weft.testing import exact_array
 
 Draw = Callable[[np.random.Generator, tuple[int, ...], Any], np.ndarray]
 SHAPE = (2, 3)
-ROWS_FOLDER = pathlib.Path(__file__).parent / "op_rows"
+ROWS_FOLDER = pathlib.Path(__file__).parent.parent / "op_rows"
 
 
 # ---- drawing operands --------------------------------------------------------------------------

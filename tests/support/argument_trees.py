@@ -1,6 +1,6 @@
 """Random calls with random trees of arguments, some of them hostile, and what each call gives.
 
-    python tests/argument_trees.py 1 1000    the seed, and the number of calls
+    python tests/support/argument_trees.py 1 1000    the seed, and the number of calls
 
 Each line of the output is the digest of one call: of the types, places and bits of its results, or
 of its error. The compiled module must not change a line, so the output with WEFT_COMPILED_CALLS=0

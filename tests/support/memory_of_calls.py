@@ -1,7 +1,7 @@
 """Ways to run something, in loops that wait for no result, and the memory that a call leaves.
 
-    python tests/memory_of_calls.py in-use 1000       bytes that are allocated, after few calls
-    python tests/memory_of_calls.py resident 1000000  pages of the process, after many
+    python tests/support/memory_of_calls.py in-use 1000       bytes allocated, after few calls
+    python tests/support/memory_of_calls.py resident 1000000  pages of the process, after many
 
 It runs in a process of its own, which nothing else allocates in. Each line of the output has a way
 and the bytes that one call left.
