@@ -36,7 +36,7 @@ FUNCTIONS = {
     for name, module in sorted(sys.modules.items())
     if name.startswith("weft.")
     for key, value in sorted(vars(module).items())
-    if isinstance(value, ArrayFunction) and (value.__module__, value.operation) == (name, key)
+    if isinstance(value, ArrayFunction) and (value.__module__, value.__name__) == (name, key)
 }
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -223,6 +223,17 @@ def test_wrong_values_are_refused_by_name(name, parameter, value):
     text = str(caught.value)
     assert function.operation in text
     assert parameter in text or repr(value) in text or str(value) in text
+
+
+def test_errors_name_the_room_where_names_are_used_twice():
+    def norm(x: Operand) -> Any:
+        return x
+
+    assert array_function(norm).operation == "norm"
+    norm.__module__ = "weft.numpy.linalg.norms"
+    assert array_function(norm).operation == "linalg.norm"
+    with pytest.raises(WeftError, match=r"^linalg\.norm takes arrays"):
+        array_function(norm)([1.0])
 
 
 def test_every_parameter_has_a_kind_with_a_meaning():

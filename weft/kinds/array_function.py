@@ -49,6 +49,8 @@ _ARRAYS = (Array, Tracer)
 _NUMBERS = frozenset({bool, int, float, complex})
 _SEQUENCES = (tuple, list)
 _UNIONS = (typing.Union, types.UnionType)
+# The rooms whose functions have the names of others: errors say `linalg.norm` and `fft.fft`.
+_ROOMS = frozenset({"linalg", "fft"})
 # Calls that are known, of one function. With an argument that is new at each call they would fill
 # the memory.
 _MOST_CALLS = 4096
@@ -84,8 +86,8 @@ class ArrayFunction(KnownCalls):
         functools.update_wrapper(self, body)
         self.function = body
         self.body = _by_name(body)
-        self.operation = body.__name__
-        self.program = CompiledFunction(self._apply, name=self.operation) if has_program else None
+        self.operation = _operation(body)
+        self.program = CompiledFunction(self._apply, name=body.__name__) if has_program else None
         self.forms: dict[tuple[Any, ...], CallForm] = {}
         self.recordings = BoundedCache(_MOST_RECORDINGS)
         self._learnt = 0
@@ -357,6 +359,12 @@ def constant(value: Any) -> Any:
     if type(trace) is StagingTrace:
         return trace.constant_tracer(value)
     return as_array(value)
+
+
+def _operation(function: Callable[..., Any]) -> str:
+    """The name of a function in errors."""
+    rooms = [part for part in function.__module__.split(".") if part in _ROOMS]
+    return ".".join([*rooms, function.__name__])
 
 
 def _values(taken: dict[str, Any], names: Sequence[str]) -> list[Any]:
