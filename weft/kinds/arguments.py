@@ -37,7 +37,7 @@ from weft.typing import ArrayLike
 __all__ = [
     "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Inexact", "Integer", "Length", "Mask",
     "NamedAxes", "Number", "Operand", "Operands", "Out", "Promoted", "PromotedOperands", "Shape",
-    "choice", "refused", "take_dtype", "take_number",
+    "choice", "common", "refused", "take_dtype", "take_number",
 ]  # fmt: skip
 
 
@@ -60,7 +60,8 @@ def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
     raise invalid_type(message, call.operation, call.name, value, "a tuple or list of arrays")
 
 
-def _common(operation: str, values: list[Any]) -> Sequence[Any]:
+def common(operation: str, values: list[Any]) -> Sequence[Any]:
+    """Brings operands to the dtype that they promote to."""
     return promoted(operation, *values)
 
 
@@ -170,7 +171,7 @@ _operand_kind = Kind(
 )
 Operand = Annotated[ArrayLike, _operand_kind]
 # Those of one call get the dtype that they promote to.
-Promoted = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=_common)]
+Promoted = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=common)]
 # Those of one call get the real or complex dtype that they promote to.
 Inexact = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=_common_inexact)]
 _sequence_kind = Kind(
@@ -182,7 +183,7 @@ _sequence_kind = Kind(
     plain=NEVER,
 )
 Operands = Annotated[Any, _sequence_kind]
-PromotedOperands = Annotated[Any, dataclasses.replace(_sequence_kind, together=_common)]
+PromotedOperands = Annotated[Any, dataclasses.replace(_sequence_kind, together=common)]
 Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), 0, plain=NEVER)]
 NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, plain=NEVER)]
 Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5), 0)]
