@@ -36,7 +36,7 @@ from weft.ops.linalg.lu import lu
 from weft.ops.linalg.matrices import matmul, reordered
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.ops.reductions.sorting import sort_key_val
-from weft.ops.structural.shape import broadcast_in_dim
+from weft.ops.structural.shape import broadcast_in_dim, transpose
 
 __all__ = ["identities", "inv", "solve", "solved", "tensorinv", "tensorsolve"]
 
@@ -196,7 +196,7 @@ def tensorsolve(a: PromotedVector, b: PromotedNumbers, axes: Axes | None = None)
     """
     given = a.shape
     if axes is not None:
-        a = a.transpose(*[d for d in range(a.ndim) if d not in axes], *axes)
+        a = transpose(a, [*(d for d in range(a.ndim) if d not in axes), *axes])
     rest = a.shape[b.ndim :]
     if a.shape[: b.ndim] != b.shape or prod(rest) != b.size:
         raise ShapeError(
