@@ -149,9 +149,9 @@ def pinv(
 
 @compiled
 def _lstsq(a: Any, b: Any, *rcond: Any) -> Any:
-    dtype, rcond = a.dtype, rcond or (_default(a),)
+    dtype, [tolerance] = a.dtype, rcond or [_default(a)]
     a, b = widened(a), widened(b)
-    p, s, counted = _pseudoinverse(a, *rcond, False)
+    p, s, counted = _pseudoinverse(a, tolerance, False)
     columns = b[:, None] if b.ndim == 1 else b
     x = matmul(p, columns)
     residuals = squared_size(columns - matmul(a, x)).sum(0)

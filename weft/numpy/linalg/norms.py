@@ -177,7 +177,7 @@ def norm(x: Numbers, ord: Order = None, axis: Axes | None = None, keepdims: Flag
     >>> jnp.linalg.norm(jnp.array([3.0, 4.0]))
     Array(5., dtype=float32)
     """
-    axes = tuple(range(x.ndim)) if axis is None else axis
+    axes: Any = tuple(range(x.ndim)) if axis is None else axis
     return (_matrix_norm if len(axes) == 2 else _vector_norm)(x, axes, ord, keepdims)
 
 
