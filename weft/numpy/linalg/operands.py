@@ -18,6 +18,7 @@ from weft.errors import DTypeError, Fix, ShapeError
 from weft.kinds.arguments import NEVER, common
 from weft.kinds.checks import check_arrays, check_flag, computing_dtype, convert, inexact
 from weft.kinds.kind import Arguments, Kind
+from weft.ops.linalg.matrices import ACCEPTED
 from weft.ops.operand_errors import to_dtype
 from weft.typing import ArrayLike
 
@@ -119,15 +120,16 @@ Hermitian = Annotated[
 
 def widened(x: Any) -> Any:
     """The operand in the dtype in which it is computed."""
-    return convert(x, computing_dtype(type_of(x).dtype))
+    of = type_of(x)
+    return x if of.dtype in ACCEPTED and not of.weak_type else convert(x, computing_dtype(of.dtype))
 
 
 def returned(x: Any, given: Any) -> Any:
     """A result in the dtype that belongs to operands of the dtype `given`; real if it is real."""
-    wanted, found = inexact(given), type_of(x).dtype
-    if found in dtypes.COMPLEX:
+    found = type_of(x).dtype
+    if found == given or found in dtypes.COMPLEX:
         return x
-    return convert(x, dtypes.to_real(wanted) if wanted in dtypes.COMPLEX else wanted)
+    return convert(x, dtypes.to_real(inexact(given)))
 
 
 def is_complex(x: Any) -> bool:

@@ -84,8 +84,9 @@ def solved(a: Any, b: Any) -> Any:
 
 def identities(a: Any) -> Any:
     """Identity matrices of the type of the given square matrices."""
-    one = eye(a.dtype, a.shape[-2:])
-    return broadcast_in_dim(one, a.shape, (a.ndim - 2, a.ndim - 1))
+    of = type_of(a)
+    one = eye(of.dtype, of.shape[-2:])
+    return broadcast_in_dim(one, of.shape, (of.ndim - 2, of.ndim - 1))
 
 
 def _solved(a: Any, b: Any) -> Any:
