@@ -20,7 +20,7 @@ import weft
 import weft.numpy as jnp
 from compilations import counted_compilations
 from weft.errors import WeftError
-from weft.kinds.arguments import Axes, Flag, Number, Operand
+from weft.kinds.arguments import Axes, Flag, Number, Operand, Operands
 from weft.kinds.array_function import ArrayFunction, array_function
 from weft.kinds.kind import Arguments, Kind
 from weft.native.optional import calls as calls_module
@@ -36,7 +36,7 @@ FUNCTIONS = {
     for name, module in sorted(sys.modules.items())
     if name.startswith("weft.")
     for key, value in sorted(vars(module).items())
-    if isinstance(value, ArrayFunction) and (value.__module__, value.operation) == (name, key)
+    if isinstance(value, ArrayFunction) and (value.__module__, value.__name__) == (name, key)
 }
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -108,11 +108,38 @@ def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
     assert compiled == []
 
 
+@array_function
+def difference(a: Operand, b: Operand) -> Any:
+    """Two operands that may not be exchanged."""
+    return a - b
+
+
+@array_function
+def chained(a: Operand, arrays: Operands) -> Any:
+    """An operand and a sequence of them."""
+    return a - 2 * arrays[0] - 3 * arrays[1]
+
+
 def test_one_array_for_two_operands():
     x = jnp.asarray(X > 3)
     for _ in range(3):
         assert jnp.sum(x, where=x) == (X > 3).sum()
         assert jnp.sum(x, where=~x) == 0
+    y = jnp.asarray(X)
+    for _ in range(3):
+        assert float(difference(b=y, a=y).sum()) == 0
+    for _ in range(2):
+        assert float(difference(b=y, a=y + 1).sum()) == X.size
+
+
+def test_a_call_that_passes_one_array_twice_is_known(monkeypatch):
+    x = jnp.asarray(X[0])
+    calls = [lambda: difference(x, x), lambda: difference(b=x, a=x), lambda: chained(x, [x, x])]
+    calls = calls if calls_module is not None else calls[:2]  # Python knows no sequences.
+    found = [call() for call in calls]
+    monkeypatch.setattr(ArrayFunction, "_unknown_call", None)
+    for call, value in zip(calls, found, strict=True):
+        np.testing.assert_array_equal(call(), value)
 
 
 def test_numbers_beside_float64_keep_their_digits():
@@ -223,6 +250,17 @@ def test_wrong_values_are_refused_by_name(name, parameter, value):
     text = str(caught.value)
     assert function.operation in text
     assert parameter in text or repr(value) in text or str(value) in text
+
+
+def test_errors_name_the_room_where_names_are_used_twice():
+    def norm(x: Operand) -> Any:
+        return x
+
+    assert array_function(norm).operation == "norm"
+    norm.__module__ = "weft.numpy.linalg.norms"
+    assert array_function(norm).operation == "linalg.norm"
+    with pytest.raises(WeftError, match=r"^linalg\.norm takes arrays"):
+        array_function(norm)([1.0])
 
 
 def test_every_parameter_has_a_kind_with_a_meaning():

@@ -32,12 +32,13 @@ from weft.kinds.checks import (
 )
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.products.dot import canonical_precision
 from weft.typing import ArrayLike
 
 __all__ = [
     "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Inexact", "Integer", "Length", "Mask",
-    "NamedAxes", "Number", "Operand", "Operands", "Out", "Promoted", "PromotedOperands", "Shape",
-    "choice", "refused", "take_dtype", "take_number",
+    "NamedAxes", "Number", "Operand", "Operands", "Out", "Precision", "Promoted",
+    "PromotedOperands", "Shape", "choice", "common", "refused", "take_dtype", "take_number",
 ]  # fmt: skip
 
 
@@ -60,7 +61,8 @@ def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
     raise invalid_type(message, call.operation, call.name, value, "a tuple or list of arrays")
 
 
-def _common(operation: str, values: list[Any]) -> Sequence[Any]:
+def common(operation: str, values: list[Any]) -> Sequence[Any]:
+    """Brings operands to the dtype that they promote to."""
     return promoted(operation, *values)
 
 
@@ -123,6 +125,11 @@ def take_dtype(value: Any, call: Arguments) -> Any:
     return found
 
 
+def _precision(value: Any, call: Arguments) -> Any:
+    canonical_precision(value, call.operation)
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _mask(value: Any, call: Arguments) -> Any:
     value = operand(call.operation, value)
     if hasattr(value, "dtype") and value.dtype != dtypes.bool_:
@@ -170,7 +177,7 @@ _operand_kind = Kind(
 )
 Operand = Annotated[ArrayLike, _operand_kind]
 # Those of one call get the dtype that they promote to.
-Promoted = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=_common)]
+Promoted = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=common)]
 # Those of one call get the real or complex dtype that they promote to.
 Inexact = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=_common_inexact)]
 _sequence_kind = Kind(
@@ -182,7 +189,7 @@ _sequence_kind = Kind(
     plain=NEVER,
 )
 Operands = Annotated[Any, _sequence_kind]
-PromotedOperands = Annotated[Any, dataclasses.replace(_sequence_kind, together=_common)]
+PromotedOperands = Annotated[Any, dataclasses.replace(_sequence_kind, together=common)]
 Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), 0, plain=NEVER)]
 NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, plain=NEVER)]
 Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5), 0)]
@@ -191,6 +198,9 @@ Length = Annotated[int, Kind(_length, "an integer of 0 or more", ("text", 0.5, -
 Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), 1, plain=NEVER)]
 DType = Annotated[Any, Kind(take_dtype, "a dtype, or None for that of the operand", ("text", 5))]
 Flag = Annotated[bool, Kind(_flag, "True or False", ("no", 2, 0.5), plain=BOTH)]
+Precision = Annotated[
+    Any, Kind(_precision, '"default", "high" or "highest", or one for each operand', ("?", 0.5))
+]
 Mask = Annotated[Any, Kind(_mask, "booleans: which elements count", ("text", [True]), static=False)]
 Number = Annotated[Any, Kind(take_number, "a number", ("text", [1]), static=False, fixed=True)]
 Out = Annotated[None, Kind(_out, "None: arrays do not change in place", (1,))]

@@ -49,6 +49,8 @@ _ARRAYS = (Array, Tracer)
 _NUMBERS = frozenset({bool, int, float, complex})
 _SEQUENCES = (tuple, list)
 _UNIONS = (typing.Union, types.UnionType)
+# The rooms whose functions have the names of others: errors say `linalg.norm` and `fft.fft`.
+_ROOMS = frozenset({"linalg", "fft"})
 # Calls that are known, of one function. With an argument that is new at each call they would fill
 # the memory.
 _MOST_CALLS = 4096
@@ -84,8 +86,8 @@ class ArrayFunction(KnownCalls):
         functools.update_wrapper(self, body)
         self.function = body
         self.body = _by_name(body)
-        self.operation = body.__name__
-        self.program = CompiledFunction(self._apply, name=self.operation) if has_program else None
+        self.operation = _operation(body)
+        self.program = CompiledFunction(self._apply, name=body.__name__) if has_program else None
         self.forms: dict[tuple[Any, ...], CallForm] = {}
         self.recordings = BoundedCache(_MOST_RECORDINGS)
         self._learnt = 0
@@ -271,27 +273,35 @@ class ArrayFunction(KnownCalls):
     ) -> None:
         """Remembers a call whose operands are arrays, or numbers that are part of it."""
         named = sorted(kwargs)
+        # The arrays that are passed, and the parameters that they are passed for.
         leaves: list[Any] = []
+        owners: list[str | None] = []
         fixed: list[int | str] = []
+        code, rest = self.function.__code__, _rest_name(self.function)
+        by_position = (*code.co_varnames[: code.co_argcount], *(rest,) * len(args))
         passed: list[tuple[int | str, Any]] = [*enumerate(args)]
         passed += [(name, kwargs[name]) for name in named]
         for place, value in passed:
             own = [value] if type(value) is Array else value if type(value) in _SEQUENCES else ()
             if own and all(type(x) is Array for x in own):
                 leaves += own
+                owners += [by_position[place] if isinstance(place, int) else place] * len(own)
             else:
                 fixed.append(place)
         consts, kept = [], []
-        for value in operands:
+        names = [x for x, count in static["names"] for _ in range(1 if count is None else count)]
+        for name, value in zip(names, operands, strict=True):
             if type(value) in _NUMBERS:
                 consts.append(as_array(value))
                 continue
-            number = next((i for i, x in enumerate(leaves) if x is value), None)
-            if number is None:
+            for i, x in enumerate(leaves):
+                if x is value and owners[i] == name and i not in kept:
+                    kept.append(i)
+                    break
+            else:
                 return
-            kept.append(number)
-        # One that is passed twice, or is no operand, is not told apart.
-        if sorted(kept) != list(range(len(leaves))):
+        # There is an array that is no operand.
+        if len(kept) < len(leaves):
             return
         if any(type(x) in _NUMBERS for x in operands[len(consts) :]):
             return
@@ -357,6 +367,12 @@ def constant(value: Any) -> Any:
     if type(trace) is StagingTrace:
         return trace.constant_tracer(value)
     return as_array(value)
+
+
+def _operation(function: Callable[..., Any]) -> str:
+    """The name of a function in errors."""
+    rooms = [part for part in function.__module__.split(".") if part in _ROOMS]
+    return ".".join([*rooms, function.__name__])
 
 
 def _values(taken: dict[str, Any], names: Sequence[str]) -> list[Any]:

@@ -215,7 +215,7 @@ def check_fill_is_read(fill_value: Any, mode: Any, operation: str) -> None:
 
 def one_or_several(value: Any) -> Sequence[Any]:
     """The elements of a sequence or of an array of one dimension; any other value alone."""
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return value
     return tuple(value) if getattr(value, "ndim", 0) == 1 else (value,)
 

@@ -11,22 +11,19 @@ zero.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from weft import dtypes
 from weft.argument_errors import refusal
 from weft.arrays.array import Array
-from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
-from weft.errors import Fix, WeftNotImplementedError, api_boundary
-from weft.kinds.checks import convert
-from weft.kinds.compiled_functions import compiled
-from weft.kinds.repeated import repeated
-from weft.numpy.linalg.operands import check_square, is_complex, returned, widened
+from weft.errors import Fix, WeftNotImplementedError
+from weft.kinds.array_function import array_function
+from weft.kinds.kind import Arguments, Kind
+from weft.numpy.linalg.operands import SquareMatrix, is_complex, returned, widened
 from weft.numpy.linalg.results import SlogdetResult
 from weft.numpy.linalg.solving import identities, solved
-from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, eq, log, mul, ne, scalar, sign, sub
+from weft.ops.elementwise.arithmetic import log, sign
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
 from weft.ops.elementwise.convert import stop_gradient
@@ -34,11 +31,10 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, full_like, zeros_like_array
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.linalg.lu import lu
-from weft.ops.linalg.matrices import diagonal, matmul, part, swapped
+from weft.ops.linalg.matrices import diagonal, matmul, part
 from weft.ops.linalg.qr import qr
-from weft.ops.reductions.reduce import reduce_or, reduce_prod
 from weft.ops.structural.joining import concatenate
-from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
+from weft.ops.structural.shape import broadcast_in_dim
 
 __all__ = ["det", "slogdet"]
 
@@ -49,26 +45,26 @@ _BORDER = 3
 
 
 def _element(a: Any, i: int, j: int) -> Any:
-    return reshape(part(a, (i, i + 1), (j, j + 1)), type_of(a).shape[:-2])
+    return part(a, (i, i + 1), (j, j + 1)).reshape(a.shape[:-2])
 
 
 def _minor(a: Any, rows: tuple[int, int], columns: tuple[int, int]) -> Any:
     """The determinant of the 2 by 2 matrix of two rows and columns."""
     (i, k), (j, m) = rows, columns
-    return sub(mul(_element(a, i, j), _element(a, k, m)), mul(_element(a, i, m), _element(a, k, j)))
+    return _element(a, i, j) * _element(a, k, m) - _element(a, i, m) * _element(a, k, j)
 
 
 def _small_det(a: Any) -> Any:
     """The determinant of 3 by 3 and smaller matrices."""
-    n = type_of(a).shape[-1]
+    n = a.shape[-1]
     if n == 0:
-        return full_like(a, 1, shape=type_of(a).shape[:-2])
+        return full_like(a, 1, shape=a.shape[:-2])
     if n == 1:
         return _element(a, 0, 0)
     if n == 2:
         return _minor(a, (0, 1), (0, 1))
-    terms = [mul(_element(a, 0, j), _minor(a, (1, 2), _others(j))) for j in range(3)]
-    return add(sub(terms[0], terms[1]), terms[2])
+    first, second, third = (_element(a, 0, j) * _minor(a, (1, 2), _others(j)) for j in range(3))
+    return first - second + third
 
 
 def _others(i: int) -> tuple[int, int]:
@@ -78,14 +74,10 @@ def _others(i: int) -> tuple[int, int]:
 
 def _small_adjugate(a: Any) -> Any:
     """The adjugates of 3 by 3 matrices: element (i, j) is the cofactor of (j, i)."""
-    batch = type_of(a).shape[:-2]
-    cofactors = []
-    for i in range(3):
-        for j in range(3):
-            found = _minor(a, _others(j), _others(i))
-            cofactors.append(mul(found, scalar((-1) ** (i + j), found)))
-    flat = [reshape(x, (*batch, 1)) for x in cofactors]
-    return reshape(concatenate(flat, len(batch)), (*batch, 3, 3))
+    batch = a.shape[:-2]
+    minors = [_minor(a, _others(j), _others(i)) for i in range(3) for j in range(3)]
+    cofactors = [-x if i % 2 else x for i, x in enumerate(minors)]
+    return concatenate([x[..., None] for x in cofactors], len(batch)).reshape(*batch, 3, 3)
 
 
 # ---- by factors ----------------------------------------------------------------------------------
@@ -93,24 +85,21 @@ def _small_adjugate(a: Any) -> Any:
 
 def _parity(pivots: Any, like: Any) -> Any:
     """The sign of the row exchanges, 1 or -1, in the dtype of `like`."""
-    of = type_of(pivots)
-    own = broadcasted_iota(dtypes.int32, of.shape, of.ndim - 1)
-    odd = convert(ne(pivots, own), type_of(like).dtype)
-    factors = sub(full_like(odd, 1), add(odd, odd))
-    return reduce_prod(factors, (of.ndim - 1,))
+    own = broadcasted_iota(dtypes.int32, pivots.shape, pivots.ndim - 1)
+    odd = (pivots != own).astype(like.dtype)
+    return (1 - 2 * odd).prod(-1)
 
 
 def _product(a: Any) -> Any:
     """The determinant from an LU factorization."""
     packed, pivots, _ = lu(a)
     values = diagonal(packed)
-    return mul(reduce_prod(values, (type_of(values).ndim - 1,)), _parity(pivots, values))
+    return values.prod(-1) * _parity(pivots, values)
 
 
 def _traced_product(a: Any, b: Any) -> Any:
     """The trace of the matrix product a b."""
-    ndim = type_of(a).ndim
-    return reduce_sum(mul(a, swapped(b)), (ndim - 2, ndim - 1))
+    return (a * b.mT).sum((-2, -1))
 
 
 @custom_jvp
@@ -123,7 +112,7 @@ def _regular_det(a: Any) -> Any:
 def _regular_det_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     (a,), (da,) = primals, tangents
     value = _regular_det(a)
-    return value, mul(value, _traced_product(solved(a, identities(a)), da))
+    return value, value * _traced_product(solved(a, identities(a)), da)
 
 
 @custom_jvp
@@ -139,8 +128,7 @@ def _det_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 def _adjugate(a: Any) -> Any:
     """The adjugates, which are det(A) times the inverse of A where that is regular."""
-    of = type_of(a)
-    n, batch = of.shape[-1], of.shape[:-2]
+    n, batch = a.shape[-1], a.shape[:-2]
     inner, border = (0, n), (n, n + _BORDER)
     completed, hopeless = _bordered(a)
     inverse = solved(completed, identities(completed))
@@ -148,48 +136,38 @@ def _adjugate(a: Any) -> Any:
     beside, below = part(inverse, inner, border), part(inverse, border, inner)
     # The derivative of det(K) det(X), with dX = -below dA beside.
     own = _scaled(part(inverse, inner, inner), _small_det(corner))
-    found = sub(own, matmul(beside, matmul(_small_adjugate(corner), below)))
-    found = _scaled(found, _regular_det(completed))
-    hopeless = broadcast_in_dim(hopeless, of.shape, tuple(range(len(batch))))
-    return select(hopeless, zeros_like_array(found), found)
+    out = own - matmul(beside, matmul(_small_adjugate(corner), below))
+    out = _scaled(out, _regular_det(completed))
+    hopeless = broadcast_in_dim(hopeless, a.shape, tuple(range(len(batch))))
+    return select(hopeless, zeros_like_array(out), out)
 
 
 def _scaled(matrices: Any, factors: Any) -> Any:
-    shape = type_of(matrices).shape
-    return mul(matrices, broadcast_in_dim(factors, shape, tuple(range(len(shape) - 2))))
+    return matrices * factors[..., None, None]
 
 
 def _bordered(a: Any) -> tuple[Any, Any]:
     """The bordered matrices, and which of them are singular still and replaced by identities."""
-    of = type_of(a)
-    n, batch = of.shape[-1], of.shape[:-2]
+    n, batch = a.shape[-1], a.shape[:-2]
     q, r, order = qr(stop_gradient(a), pivoting=True)
     last = slice_in_dim(order, n - _BORDER, n, axis=-1)
     dims = tuple(range(len(batch)))
     wide = (*batch, _BORDER, n)
     which = broadcast_in_dim(last, wide, (*dims, len(batch)))
-    rows = convert(eq(which, broadcasted_iota(dtypes.int32, wide, len(wide) - 1)), of.dtype)
+    rows = (which == broadcasted_iota(dtypes.int32, wide, len(wide) - 1)).astype(a.dtype)
     columns = part(q, None, (n - _BORDER, n))
     corner = full_like(a, 0, shape=(*batch, _BORDER, _BORDER))
     upper = concatenate([a, columns], len(batch) + 1)
     lower = concatenate([rows, corner], len(batch) + 1)
     whole = concatenate([upper, lower], len(batch))
     kept = slice_in_dim(diagonal(r), 0, n - _BORDER, axis=-1)
-    hopeless = reduce_or(eq(kept, zeros_like_array(kept)), (len(batch),))
-    spread = broadcast_in_dim(hopeless, type_of(whole).shape, dims)
+    hopeless = (kept == 0).any(-1)
+    spread = broadcast_in_dim(hopeless, whole.shape, dims)
     return select(spread, identities(whole), whole), hopeless
 
 
-@compiled
-def _determinant(a: Any) -> Any:
-    x = widened(a)
-    found = _small_det(x) if type_of(x).shape[-1] <= _BORDER else _det(x)
-    return returned(found, type_of(a).dtype)
-
-
-@api_boundary
-@repeated
-def det(a: Any) -> Array:
+@array_function
+def det(a: SquareMatrix) -> Array:
     """The determinants of square matrices, shape (..., n, n); of an empty one it is 1.
 
     By LAPACK's getrf, and up to 3 by 3 written out. Singular matrices have derivatives too: up to
@@ -202,50 +180,46 @@ def det(a: Any) -> Array:
     Array([[ 4., -2.],
            [-2.,  1.]], dtype=float32)
     """
-    check_square("linalg.det", "a", a)
-    return _determinant(a)
+    x = widened(a)
+    return returned(_small_det(x) if x.shape[-1] <= _BORDER else _det(x), a.dtype)
 
 
 @custom_jvp
 def _slogdet(a: Any) -> tuple[Any, Any]:
     packed, pivots, _ = lu(a)
     values = diagonal(packed)
-    last = (type_of(values).ndim - 1,)
-    size = abs_(values)
+    size = abs(values)
     if is_complex(values):
-        zero = eq(size, zeros_like_array(size))
-        whole = convert(select(zero, full_like(size, 1), size), type_of(values).dtype)
-        signs = div(values, whole)
+        signs = values / select(size == 0, full_like(size, 1), size).astype(values.dtype)
     else:
         signs = sign(values)
-    return mul(reduce_prod(signs, last), _parity(pivots, values)), reduce_sum(log(size), last)
+    return signs.prod(-1) * _parity(pivots, values), log(size).sum(-1)
 
 
 @_slogdet.defjvp
 def _slogdet_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     (a,), (da,) = primals, tangents
     value = _slogdet(a)
-    shape = type_of(a).shape
-    found = _trace(solved(a, da)) if shape[-1] else full_like(da, 0, shape=shape[:-2])
+    traces = diagonal(solved(a, da)).sum(-1) if a.size else full_like(da, 0, shape=a.shape[:-2])
     if not is_complex(a):
-        return value, (zeros_like_array(value[0]), found)
-    turn = complex_of(zeros_like_array(imag(found)), imag(found))
-    return value, (mul(value[0], turn), real(found))
+        return value, (zeros_like_array(value[0]), traces)
+    turn = complex_of(zeros_like_array(imag(traces)), imag(traces))
+    return value, (value[0] * turn, real(traces))
 
 
-def _trace(x: Any) -> Any:
-    """The trace of each square matrix."""
-    found = diagonal(x)
-    return reduce_sum(found, (type_of(found).ndim - 1,))
+def _by_lu(value: Any, call: Arguments) -> None:
+    if value != "lu":
+        message = f"{call.operation}: there is no method {value!r}"
+        fix = Fix("method", "leave method out", {"method": None})
+        got, wanted = f"method={value!r:.80}", 'None or "lu"'
+        raise refusal(WeftNotImplementedError, message, call.operation, got, wanted, fix)
 
 
-@compiled
-def _sign_and_logarithm(a: Any) -> Any:
-    return tuple(returned(x, type_of(a).dtype) for x in _slogdet(widened(a)))
+Method = Annotated[str | None, Kind(_by_lu, 'None or "lu", the only method', ("qr", 1))]
 
 
-@api_boundary
-def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
+@array_function
+def slogdet(a: SquareMatrix, *, method: Method = None) -> SlogdetResult:
     """The sign and the logarithm of the magnitude of determinants: sign exp(logabsdet).
 
     a: shape (..., n, n). For complex matrices the sign is a number of magnitude 1. A singular
@@ -257,10 +231,4 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     >>> sign, logabsdet
     (Array(-1., dtype=float32), Array(0., dtype=float32))
     """
-    check_square("linalg.slogdet", "a", a)
-    if method not in (None, "lu"):
-        message = f"linalg.slogdet: there is no method {method!r}"
-        got = f"method={method!r:.80}"
-        fix = Fix("method", "leave method out", {"method": None})
-        raise refusal(WeftNotImplementedError, message, "linalg.slogdet", got, 'None or "lu"', fix)
-    return SlogdetResult(*_sign_and_logarithm(a))
+    return SlogdetResult(*[returned(x, a.dtype) for x in _slogdet(widened(a))])

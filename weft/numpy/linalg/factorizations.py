@@ -2,44 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Annotated, Any, Literal, overload
 
 from weft import dtypes
 from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
-from weft.core.types import type_of
-from weft.errors import Fix, WeftValueError, api_boundary
-from weft.kinds.checks import check_flags, convert
-from weft.kinds.compiled_functions import compiled
-from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
+from weft.errors import Fix, WeftValueError
+from weft.kinds.arguments import NEVER, Flag
+from weft.kinds.array_function import array_function
+from weft.kinds.kind import Arguments, Kind
+from weft.numpy.linalg.operands import Hermitian, Matrix, SquareMatrix, returned, widened
 from weft.numpy.linalg.results import QRResult, SVDResult
-from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import ge, neg
 from weft.ops.elementwise.selection import select
-from weft.ops.indexing.creation import broadcasted_iota, full_like, zeros_like_array
-from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.indexing.creation import broadcasted_iota, full_like
 from weft.ops.linalg import cholesky as cholesky_operation
 from weft.ops.linalg import eigh as eigh_operation
 from weft.ops.linalg import qr as qr_operation
 from weft.ops.linalg import svd as svd_operation
-from weft.ops.linalg.matrices import adjoint, part, reordered, scaled_rows, swapped
+from weft.ops.linalg.matrices import adjoint, part, reordered, scaled_rows
 from weft.ops.reductions.sorting import sort
 
 __all__ = ["cholesky", "hermitian_svd", "qr", "svd", "svdvals"]
 
 
-@compiled
-def _cholesky(a: Any, *, upper: bool, symmetrize: bool) -> Any:
-    x = widened(a)
-    if upper and not symmetrize:
-        # Only the upper triangle is read, which is the lower one of the adjoint.
-        x = adjoint(x)
-    factor = cholesky_operation.cholesky(x, symmetrize_input=symmetrize)
-    return returned(adjoint(factor) if upper else factor, type_of(a).dtype)
+def _mode(value: Any, call: Arguments) -> str:
+    if value not in ("reduced", "complete", "r", "raw"):
+        wanted = '"reduced", "complete", "r" or "raw"'
+        raise unknown_option(call.operation, call.name, value, wanted, use="reduced")
+    return str(value)
 
 
-@api_boundary
-def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
+def _subset(value: Any, call: Arguments) -> tuple[int, int]:
+    count = min(call.type.shape[-2:])
+    bounds = tuple(value) if isinstance(value, (tuple, list)) else ()
+    fine = len(bounds) == 2 and all(type(i) is int for i in bounds)
+    fine = fine and 0 <= bounds[0] <= bounds[1] <= count
+    full = call["full_matrices"] and call["compute_uv"]
+    if full or not fine:
+        what = "subset_by_index is a range of singular values of a reduced decomposition"
+        got = f"subset_by_index={value!r:.80}" + (" and full_matrices=True" if full else "")
+        wanted = f"(first, end) with 0 <= first <= end <= {count}, and full_matrices=False"
+        right = ["full_matrices=False"] * full + [f"subset_by_index=(0, {count})"] * (not fine)
+        fix = Fix("subset", f"pass {' and '.join(right)}")
+        message = f"{call.operation}: {what}"
+        raise refusal(WeftValueError, message, call.operation, got, wanted, fix)
+    return bounds
+
+
+Mode = Annotated[
+    str, Kind(_mode, '"reduced", "complete", "r" or "raw"', ("full", None), plain=NEVER)
+]
+Subset = Annotated[
+    tuple[int, int] | None, Kind(_subset, "the range (first, end) of what is returned", (2, "ab"))
+]
+
+
+@array_function
+def cholesky(a: SquareMatrix, *, upper: Flag = False, symmetrize_input: Flag = True) -> Array:
     """The lower triangular L with positive diagonal for which L times its adjoint is a.
 
     a: shape (..., n, n), Hermitian and positive definite; one that is not gives NaN. upper: gives
@@ -53,19 +72,12 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
-    check_flags("linalg.cholesky", upper=upper, symmetrize_input=symmetrize_input)
-    check_square("linalg.cholesky", "a", a)
-    return _cholesky(a, upper=bool(upper), symmetrize=bool(symmetrize_input))
-
-
-@compiled
-def _qr(a: Any, *, mode: str) -> Any:
-    dtype, x = type_of(a).dtype, widened(a)
-    if mode == "raw":
-        packed, taus = qr_operation.geqrf(x)
-        return returned(swapped(packed), dtype), returned(taus, dtype)
-    q, r = qr_operation.qr(x, full_matrices=mode == "complete")
-    return returned(r, dtype) if mode == "r" else (returned(q, dtype), returned(r, dtype))
+    x = widened(a)
+    if upper and not symmetrize_input:
+        # Only the upper triangle is read, which is the lower one of the adjoint.
+        x = adjoint(x)
+    factor = cholesky_operation.cholesky(x, symmetrize_input=symmetrize_input)
+    return returned(adjoint(factor) if upper else factor, a.dtype)
 
 
 @overload
@@ -76,8 +88,8 @@ def qr(a: Any, *, mode: Literal["r"]) -> Array: ...
 def qr(a: Any, *, mode: Literal["raw"]) -> tuple[Array, Array]: ...
 @overload
 def qr(a: Any, mode: str = ...) -> Any: ...
-@api_boundary
-def qr(a: Any, mode: str = "reduced") -> Any:
+@array_function
+def qr(a: Matrix, mode: Mode = "reduced") -> Any:
     """The factors of a = Q R, where Q has orthonormal columns and R is upper triangular.
 
     a: shape (..., m, n), k the smaller of m and n. mode: "reduced" gives Q (..., m, k) and
@@ -92,41 +104,26 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     Array([[1., 0.],
            [0., 2.]], dtype=float32)
     """
-    check_matrices("linalg.qr", "a", a)
-    if mode not in ("reduced", "complete", "r", "raw"):
-        wanted = '"reduced", "complete", "r" or "raw"'
-        raise unknown_option("linalg.qr", "mode", mode, wanted, use="reduced")
-    found = _qr(a, mode=mode)
-    return QRResult(*found) if mode in ("reduced", "complete") else found
+    x = widened(a)
+    if mode == "raw":
+        packed, taus = qr_operation.geqrf(x)
+        return returned(packed.mT, a.dtype), returned(taus, a.dtype)
+    q, r = qr_operation.qr(x, full_matrices=mode == "complete")
+    r = returned(r, a.dtype)
+    return r if mode == "r" else QRResult(returned(q, a.dtype), r)
 
 
 def hermitian_svd(x: Any) -> tuple[Any, Any, Any]:
     """The singular value decomposition of Hermitian matrices, from their eigenvalues."""
     v, w = eigh_operation.eigh(x)
-    last = type_of(w).ndim - 1
-    places = broadcasted_iota(dtypes.int32, type_of(w).shape, last)
-    below, w, order = sort((neg(abs_(w)), w, places), last, num_keys=1)
+    last = w.ndim - 1
+    places = broadcasted_iota(dtypes.int32, w.shape, last)
+    below, w, order = sort((-abs(w), w, places), last, num_keys=1)
     u = reordered(v, order, -1)
     # An eigenvalue below zero changes the sign of one of its two vectors.
     one = full_like(w, 1)
-    sign = select(ge(w, zeros_like_array(w)), one, neg(one))
-    return u, neg(below), scaled_rows(adjoint(u), convert(sign, type_of(x).dtype))
-
-
-@compiled
-def _svd(a: Any, *, full: bool, vectors: bool, hermitian: bool, subset: Any) -> Any:
-    dtype, x = type_of(a).dtype, widened(a)
-    if not hermitian:
-        found = svd_operation.svd(x, full_matrices=full, compute_uv=vectors, subset_by_index=subset)
-        parts = found if vectors else (found,)
-    else:
-        u, s, vh = hermitian_svd(x)
-        if subset is not None:
-            u, vh = part(u, None, subset), part(vh, subset)
-            s = slice_in_dim(s, subset[0], subset[1], axis=-1)
-        parts = (u, s, vh) if vectors else (s,)
-    out = tuple(returned(y, dtype) for y in parts)
-    return out if vectors else out[0]
+    sign = select(w >= 0, one, -one)
+    return u, -below, scaled_rows(adjoint(u), sign.astype(x.dtype))
 
 
 @overload
@@ -154,13 +151,13 @@ def svd(
     hermitian: bool = ...,
     subset_by_index: tuple[int, int] | None = ...,
 ) -> Any: ...
-@api_boundary
+@array_function
 def svd(
-    a: Any,
-    full_matrices: bool = True,
-    compute_uv: bool = True,
-    hermitian: bool = False,
-    subset_by_index: tuple[int, int] | None = None,
+    a: Matrix,
+    full_matrices: Flag = True,
+    compute_uv: Flag = True,
+    hermitian: Hermitian = False,
+    subset_by_index: Subset = None,
 ) -> Any:
     """The factors of a = U diag(S) Vh, where U and the adjoint of Vh have orthonormal columns.
 
@@ -178,42 +175,24 @@ def svd(
     >>> s
     Array([2., 1.], dtype=float32)
     """
-    flags = {"full_matrices": full_matrices, "compute_uv": compute_uv, "hermitian": hermitian}
-    check_flags("linalg.svd", **flags)
-    check_matrices("linalg.svd", "a", a)
+    x, subset = widened(a), subset_by_index
     if hermitian:
-        check_square("linalg.svd", "a", a)
-    full, vectors = bool(full_matrices), bool(compute_uv)
-    subset = subset_of(subset_by_index, a, full and vectors)
-    found = _svd(a, full=full, vectors=vectors, hermitian=bool(hermitian), subset=subset)
-    return SVDResult(*found) if vectors else found
+        u, s, vh = hermitian_svd(x)
+        if subset is not None:
+            u, s, vh = part(u, None, subset), s[..., slice(*subset)], part(vh, subset)
+    elif compute_uv:
+        u, s, vh = svd_operation.svd(x, full_matrices=full_matrices, subset_by_index=subset)
+    else:
+        s = svd_operation.svd(x, compute_uv=False, subset_by_index=subset)
+    s = returned(s, a.dtype)
+    return SVDResult(returned(u, a.dtype), s, returned(vh, a.dtype)) if compute_uv else s
 
 
-def subset_of(given: Any, a: Any, full: bool) -> tuple[int, int] | None:
-    """The range of singular values to return, or None for all. Raises WeftValueError."""
-    if given is None:
-        return None
-    count = min(type_of(a).shape[-2:])
-    found = tuple(given) if isinstance(given, (tuple, list)) else ()
-    fine = len(found) == 2 and all(type(i) is int for i in found)
-    if full or not fine or not 0 <= found[0] <= found[1] <= count:
-        what = "subset_by_index is a range of singular values of a reduced decomposition"
-        got = f"subset_by_index={given!r:.80}" + (" and full_matrices=True" if full else "")
-        wanted = f"(first, end) with 0 <= first <= end <= {count}, and full_matrices=False"
-        right = ["full_matrices=False"] * full
-        if not fine or not 0 <= found[0] <= found[1] <= count:
-            right.append(f"subset_by_index=(0, {count})")
-        fix = Fix("subset", f"pass {' and '.join(right)}")
-        raise refusal(WeftValueError, f"linalg.svd: {what}", "linalg.svd", got, wanted, fix)
-    return found
-
-
-@api_boundary
-def svdvals(x: Any, /) -> Array:
+@array_function
+def svdvals(x: Matrix, /) -> Array:
     """The singular values of matrices, falling: shape (..., k) for x of shape (..., m, n).
 
     >>> jnp.linalg.svdvals(jnp.array([[0.0, 2.0], [1.0, 0.0]]))
     Array([2., 1.], dtype=float32)
     """
-    check_matrices("linalg.svdvals", "x", x)
-    return _svd(x, full=False, vectors=False, hermitian=False, subset=None)
+    return returned(svd_operation.svd(widened(x), compute_uv=False), x.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -11,36 +11,34 @@ from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
-from weft.errors import Fix, ShapeError, WeftValueError, api_boundary
-from weft.kinds.checks import (
-    broadcasted,
-    check_arrays,
-    check_flag,
-    computing_dtype,
-    convert,
-    promoted,
-)
+from weft.errors import Fix, ShapeError, WeftValueError
+from weft.kinds.arguments import Flag
+from weft.kinds.array_function import array_function, python_function
+from weft.kinds.checks import broadcasted, check_arrays, computing_dtype
 from weft.kinds.compiled_functions import compiled
-from weft.kinds.numbers import promote_operands
+from weft.kinds.kind import Arguments, Kind
 from weft.numpy.linalg.factorizations import hermitian_svd
-from weft.numpy.linalg.norms import check_order, matrix_norm_of
-from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
+from weft.numpy.linalg.norms import matrix_norm_of, matrix_order
+from weft.numpy.linalg.operands import (
+    Hermitian,
+    Matrix,
+    Numbers,
+    PromotedMatrix,
+    PromotedVector,
+    check_square,
+    returned,
+    widened,
+)
 from weft.numpy.linalg.solving import identities, solved
-from weft.numpy.reductions import any as any_
 from weft.numpy.reductions import squared_size
-from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, gt, mul, ne, sub
-from weft.ops.elementwise.bits import bitwise_and, bitwise_not
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.selection import select
-from weft.ops.indexing.creation import full_like, zeros_like_array
-from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.indexing.creation import full_like
 from weft.ops.linalg.cholesky import symmetrized
 from weft.ops.linalg.eigh import eigh
 from weft.ops.linalg.matrices import adjoint, matmul, scaled_rows
-from weft.ops.linalg.svd import svd as svd_operation
-from weft.ops.reductions.reduce import reduce_max, reduce_or
-from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reduce_sum, squeeze
+from weft.ops.linalg.svd import svd
+from weft.ops.structural.shape import broadcast_in_dim
 
 __all__ = ["cond", "lstsq", "matrix_rank", "pinv"]
 
@@ -48,49 +46,51 @@ __all__ = ["cond", "lstsq", "matrix_rank", "pinv"]
 # ---- which singular values count -----------------------------------------------------------------
 
 
-def _least(s: Any, greatest: Any, rtol: Any) -> Any:
-    """The bound above which singular values count, per matrix: `rtol` times the greatest."""
-    of = type_of(s)
-    batch = of.shape[:-1]
-    rtol = broadcasted(convert(rtol, of.dtype), batch, "rtol")
-    bound = mul(greatest, rtol)
-    return broadcast_in_dim(bound, of.shape, tuple(range(of.ndim - 1)))
-
-
-def _singular(s: Any, place: int) -> Any:
-    """A singular value of each matrix, by its place: the first is the greatest."""
-    last = type_of(s).ndim - 1
-    return squeeze(slice_in_dim(s, place, place + 1, axis=last), (last,))
-
-
-def _tolerance(operation: str, argument: str, value: Any, a: Any) -> None:
-    """Raises unless a tolerance is real, with dimensions that broadcast to the batch dimensions."""
-    check_arrays(operation, value)
-    of, batch = type_of(value), type_of(a).shape[:-2]
+def _tolerance(value: Any, call: Arguments) -> Any:
+    name, argument = call.operation, call.name
+    other = call["rtol"] if argument in ("rcond", "tol") and "rtol" in call else None
+    if other is not None:
+        message = f"{name}: rtol and {argument} are two tolerances for one thing"
+        got = f"rtol={other!r:.40} and {argument}={value!r:.40}"
+        fix = Fix("one", f"leave {argument} out", {argument: None})
+        raise refusal(WeftValueError, message, name, got, "one of them", fix)
+    check_arrays(name, value, argument=argument)
+    of, batch = type_of(value), call.type.shape[:-2]
     fits = of.ndim <= len(batch) and all(
         n in (1, m) for n, m in zip(of.shape[::-1], batch[::-1], strict=False)
     )
     if of.dtype in dtypes.COMPLEX or not fits:
-        message = f"{operation}: {argument} is a real number for each matrix, or one for all"
-        got = f"{argument}: {of}, for matrices {type_of(a)}"
+        message = f"{name}: {argument} is a real number for each matrix, or one for all"
+        got = f"{argument}: {of}, for matrices {call.type}"
         wanted = f"real numbers of a shape that broadcasts to {batch}"
         fix = Fix(argument, f"leave {argument} out", {argument: None})
-        raise refusal(WeftValueError, message, operation, got, wanted, fix)
+        raise refusal(WeftValueError, message, name, got, wanted, fix)
+    return value
 
 
-def _both(operation: str, one: str, first: Any, other: str, second: Any) -> None:
-    if first is not None and second is not None:
-        message = f"{operation}: {one} and {other} are two tolerances for one thing"
-        got = f"{one}={first!r:.40} and {other}={second!r:.40}"
-        fix = Fix("one", f"leave {other} out", {other: None})
-        raise refusal(WeftValueError, message, operation, got, "one of them", fix)
+def _unless_negative(value: Any, call: Arguments) -> Any:
+    return None if isinstance(value, (int, float)) and value < 0 else _tolerance(value, call)
 
 
-def _default(a: Any, factor: float = 1.0) -> float:
+_REAL = "a real number for each matrix, or one for all"
+Tolerance = Annotated[Any, Kind(_tolerance, _REAL, ("text", 1j), static=False)]
+UnlessNegative = Annotated[Any, Kind(_unless_negative, _REAL, ("text", 1j), static=False)]
+
+
+def _default(a: Any, factor: float = 1.0) -> Any:
     """The default tolerance: the longer side times the machine epsilon."""
-    of = type_of(a)
-    dtype = dtypes.to_real(computing_dtype(of.dtype))
-    return factor * float(max(of.shape[-2:])) * float(dtypes.finfo(dtype).eps)
+    dtype = dtypes.to_real(computing_dtype(a.dtype))
+    return dtype.type(factor * max(a.shape[-2:]) * float(dtypes.finfo(dtype).eps))
+
+
+def _exceeds(s: Any, tolerance: Any, greatest: Any = None) -> Any:
+    """Whether singular values exceed the tolerance of their matrix, or that times the greatest."""
+    bound = broadcasted(tolerance.astype(s.dtype), s.shape[:-1])
+    bound = bound if greatest is None else greatest * bound
+    return s > broadcast_in_dim(bound, s.shape, tuple(range(s.ndim - 1)))
+
+
+# ---- pseudoinverses ------------------------------------------------------------------------------
 
 
 @custom_jvp
@@ -106,32 +106,28 @@ def _assembled_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     a, da = primals[0], tangents[0]
     p = _assembled(*primals)
     ph, dah = adjoint(p), adjoint(da)
-    found = sub(zeros_like_array(p), matmul(p, matmul(da, p)))
-    outside = sub(dah, matmul(matmul(dah, a), p))
-    found = add(found, matmul(p, matmul(ph, outside)))
-    inside = sub(dah, matmul(p, matmul(a, dah)))
-    return p, add(found, matmul(matmul(inside, ph), p))
+    outside = dah - matmul(matmul(dah, a), p)
+    inside = dah - matmul(p, matmul(a, dah))
+    dp = matmul(p, matmul(ph, outside)) - matmul(p, matmul(da, p))
+    return p, dp + matmul(matmul(inside, ph), p)
 
 
 def _pseudoinverse(a: Any, rtol: Any, hermitian: bool) -> tuple[Any, Any, Any]:
     """The pseudoinverse, the singular values, and which of them count."""
-    a = symmetrized(a) if hermitian else a
-    u, s, vh = hermitian_svd(a) if hermitian else svd_operation(a, full_matrices=False)
-    some = type_of(s).shape[-1] > 0
-    counted = gt(s, _least(s, _singular(s, 0), stop_gradient(rtol)) if some else s)
-    inverse = div(full_like(s, 1), select(counted, s, full_like(s, np.inf)))
-    inverse = convert(inverse, type_of(a).dtype)
+    if hermitian:
+        a = symmetrized(a)
+        u, s, vh = hermitian_svd(a)
+    else:
+        u, s, vh = svd(a, full_matrices=False)
+    counted = _exceeds(s, stop_gradient(rtol), s[..., 0]) if s.shape[-1] else s > s
+    inverse = (1 / select(counted, s, full_like(s, np.inf))).astype(a.dtype)
     return _assembled(a, *[stop_gradient(x) for x in (u, inverse, vh)]), s, counted
 
 
-@compiled
-def _pinv(a: Any, rtol: Any, *, hermitian: bool) -> Any:
-    p, _, _ = _pseudoinverse(widened(a), rtol, hermitian)
-    return returned(p, type_of(a).dtype)
-
-
-@api_boundary
-def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
+@array_function
+def pinv(
+    a: Matrix, rtol: Tolerance = None, hermitian: Hermitian = False, *, rcond: Tolerance = None
+) -> Array:
     """The pseudoinverses of matrices: (..., n, m) for shape (..., m, n).
 
     Singular values up to `rtol` (or `rcond`, its older name) times the greatest count as zero; by
@@ -146,30 +142,21 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     Array([[0.5 , 0.  , 0.  ],
            [0.  , 0.  , 0.25]], dtype=float32)
     """
-    check_flag(hermitian, "linalg.pinv", "hermitian")
-    check_matrices("linalg.pinv", "a", a)
-    if hermitian:
-        check_square("linalg.pinv", "a", a)
-    _both("linalg.pinv", "rtol", rtol, "rcond", rcond)
-    given = rcond if rtol is None else rtol
-    given = _default(a, 10.0) if given is None else given
-    _tolerance("linalg.pinv", "rtol" if rcond is None else "rcond", given, a)
-    return _pinv(a, given, hermitian=bool(hermitian))
+    rtol = rcond if rtol is None else rtol
+    rtol = _default(a, 10.0) if rtol is None else rtol
+    return returned(_pseudoinverse(widened(a), rtol, hermitian)[0], a.dtype)
 
 
 @compiled
-def _lstsq(a: Any, b: Any, rcond: Any) -> Any:
-    given = promoted("linalg.lstsq", a, b)
-    dtype = type_of(given[0]).dtype
-    a, b = map(widened, given)
-    p, s, counted = _pseudoinverse(a, rcond, False)
-    single = type_of(b).ndim == 1
-    b = expand_dims(b, (1,)) if single else b
-    x = matmul(p, b)
-    squares = squared_size(sub(b, matmul(a, x)))
-    rank = reduce_sum(convert(counted, dtypes.default_int()), (0,))
-    found = squeeze(x, (1,)) if single else x
-    return returned(found, dtype), returned(reduce_sum(squares, (0,)), dtype), rank, s
+def _lstsq(a: Any, b: Any, *rcond: Any) -> Any:
+    dtype, [tolerance] = a.dtype, rcond or [_default(a)]
+    a, b = widened(a), widened(b)
+    p, s, counted = _pseudoinverse(a, tolerance, False)
+    columns = b[:, None] if b.ndim == 1 else b
+    x = matmul(p, columns)
+    residuals = squared_size(columns - matmul(a, x)).sum(0)
+    x = x[:, 0] if b.ndim == 1 else x
+    return returned(x, dtype), returned(residuals, dtype), counted.sum(0), s
 
 
 def _system(a: tuple[int, ...], b: tuple[int, ...]) -> Fix:
@@ -181,9 +168,9 @@ def _system(a: tuple[int, ...], b: tuple[int, ...]) -> Fix:
     return Fix("vmap", text, {"in_axes": axes})
 
 
-@api_boundary
+@python_function
 def lstsq(
-    a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = False
+    a: PromotedMatrix, b: PromotedVector, rcond: UnlessNegative = None, *, numpy_resid: Flag = False
 ) -> tuple[Array, Array, Array, Array]:
     """The x of least norm among those for which the norm of a x - b is least.
 
@@ -201,43 +188,26 @@ def lstsq(
     >>> x, residuals
     (Array([1. , 0.5], dtype=float32), Array([9.], dtype=float32))
     """
-    check_flag(numpy_resid, "linalg.lstsq", "numpy_resid")
-    check_matrices("linalg.lstsq", "a", a)
-    check_matrices("linalg.lstsq", "b", b, least=1)
-    a, b = promote_operands("linalg.lstsq", a, b)
-    left, right = type_of(a), type_of(b)
-    if left.ndim != 2 or right.ndim > 2 or left.shape[0] != right.shape[0]:
-        message = "linalg.lstsq: the operands are no system of equations"
-        wanted = "a of shape (m, n), b of shape (m,) or (m, k)"
-        fix = _system(left.shape, right.shape)
-        raise refusal(ShapeError, message, "linalg.lstsq", f"a: {left}, b: {right}", wanted, fix)
-    if isinstance(rcond, (int, float)) and rcond < 0:
-        rcond = None
-    bound = _default(a) if rcond is None else rcond
-    _tolerance("linalg.lstsq", "rcond", bound, a)
-    x, residuals, rank, s = _lstsq(a, b, bound)
-    if numpy_resid and (left.shape[0] <= left.shape[1] or int(rank) < left.shape[1]):
+    if a.ndim != 2 or b.ndim > 2 or a.shape[0] != b.shape[0]:
+        raise ShapeError(
+            "the operands are no system of equations",
+            got=f"a: {type_of(a)}, b: {type_of(b)}",
+            wanted="a of shape (m, n), b of shape (m,) or (m, k)",
+            fix=_system(a.shape, b.shape),
+        )
+    x, residuals, rank, s = _lstsq(a, b, *([] if rcond is None else [rcond]))
+    if numpy_resid and (a.shape[0] <= a.shape[1] or int(rank) < a.shape[1]):
         residuals = residuals[:0]
     return x, residuals, rank, s
 
 
-@compiled
-def _rank(a: Any, *tolerance: Any, hermitian: bool, relative: bool) -> Any:
-    x = widened(a)
-    s = abs_(eigh(x)[1]) if hermitian else svd_operation(x, compute_uv=False)
-    batch = type_of(s).shape[:-1]
-    if relative and type_of(s).shape[-1]:
-        last = type_of(s).ndim - 1
-        greatest = reduce_max(s, (last,)) if hermitian else _singular(s, 0)
-        bound = _least(s, greatest, *tolerance)
-    else:
-        given = broadcasted(convert(tolerance[0], type_of(s).dtype), batch, "tol")
-        bound = broadcast_in_dim(given, type_of(s).shape, tuple(range(len(batch))))
-    return reduce_sum(convert(gt(s, bound), dtypes.default_int()), (type_of(s).ndim - 1,))
+# ---- ranks and condition numbers -----------------------------------------------------------------
 
 
-@api_boundary
-def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Array:
+@array_function
+def matrix_rank(
+    M: Numbers, rtol: Tolerance = None, *, hermitian: Hermitian = False, tol: Tolerance = None
+) -> Array:
     """The number of singular values greater than `rtol` times the greatest, or than `tol`.
 
     M: shape (..., m, n); the result has the batch dimensions, and the default integer dtype. By
@@ -250,49 +220,29 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     >>> jnp.linalg.matrix_rank(jnp.ones((3, 3)))
     Array(1, dtype=int32)
     """
-    check_flag(hermitian, "linalg.matrix_rank", "hermitian")
-    _both("linalg.matrix_rank", "rtol", rtol, "tol", tol)
-    check_matrices("linalg.matrix_rank", "M", M, least=0)
-    if type_of(M).ndim < 2:
-        return any_(M).astype(dtypes.default_int())
-    if hermitian:
-        check_square("linalg.matrix_rank", "M", M)
-    given = rtol if tol is None else tol
-    given = _default(M) if given is None else given
-    _tolerance("linalg.matrix_rank", "rtol" if tol is None else "tol", given, M)
-    return _rank(M, given, hermitian=bool(hermitian), relative=tol is None)
+    if M.ndim < 2:
+        return M.any().astype(dtypes.default_int())
+    x = widened(M)
+    s = abs(eigh(x)[1]) if hermitian else svd(x, compute_uv=False)
+    if tol is not None or not s.shape[-1]:
+        return _exceeds(s, _default(M) if tol is None else tol).sum(-1)
+    greatest = s.max(-1) if hermitian else s[..., 0]
+    return _exceeds(s, _default(M) if rtol is None else rtol, greatest).sum(-1)
 
 
-@compiled
-def _ratio(x: Any, *, greatest_first: bool) -> Any:
-    wide = widened(x)
-    s = svd_operation(wide, compute_uv=False)
-    first, end = _singular(s, 0), _singular(s, type_of(s).shape[-1] - 1)
-    found = div(first, end) if greatest_first else div(end, first)
-    return returned(_infinite_unless_nan(found, wide), type_of(x).dtype)
+def _cond_order(value: Any, call: Arguments) -> Any:
+    if not isinstance(value, str) and value in (2, -2):
+        return 2 if value == 2 else -2
+    order = matrix_order(value, call)
+    check_square(call.operation, "x", call["x"])
+    return order
 
 
-@compiled
-def _product_of_norms(x: Any, *, order: Any) -> Any:
-    wide = widened(x)
-    ndim = type_of(x).ndim
-    both = [
-        matrix_norm_of(y, axes=(ndim - 2, ndim - 1), order=order)
-        for y in (wide, solved(wide, identities(wide)))
-    ]
-    return returned(_infinite_unless_nan(mul(*both), wide), type_of(x).dtype)
+CondOrder = Annotated[Any, Kind(_cond_order, "an order of norms of matrices", ("?", 3))]
 
 
-def _infinite_unless_nan(found: Any, x: Any) -> Any:
-    """NaN replaced by infinity, for matrices that have no NaN themselves: they are singular."""
-    ndim = type_of(x).ndim
-    given = reduce_or(ne(x, x), (ndim - 2, ndim - 1))
-    singular = bitwise_and(ne(found, found), bitwise_not(given))
-    return select(singular, full_like(found, np.inf), found)
-
-
-@api_boundary
-def cond(x: Any, p: Any = None) -> Array:
+@array_function
+def cond(x: Matrix, p: CondOrder = None) -> Array:
     """The condition numbers of matrices: the norm times that of the inverse.
 
     x: shape (..., m, n), square unless p is None, 2 or -2. p: an order as in `matrix_norm`; None
@@ -305,13 +255,17 @@ def cond(x: Any, p: Any = None) -> Array:
     >>> jnp.linalg.cond(jnp.array([[4.0, 0.0], [0.0, 0.5]]))
     Array(8., dtype=float32)
     """
-    check_matrices("linalg.cond", "x", x)
-    if 0 in type_of(x).shape[-2:]:
-        message = "linalg.cond takes matrices with elements"
-        got = f"x: {type_of(x)}"
-        raise refusal(ShapeError, message, "linalg.cond", got, "one row and one column or more")
-    if p is None or (not isinstance(p, str) and p in (2, -2)):
-        return _ratio(x, greatest_first=p != -2)
-    check_order("linalg.cond", p, "p")
-    check_square("linalg.cond", "x", x)
-    return _product_of_norms(x, order=p)
+    if 0 in x.shape[-2:]:
+        message, wanted = "it takes matrices with elements", "one row and one column or more"
+        raise ShapeError(message, got=f"x: {type_of(x)}", wanted=wanted)
+    wide = widened(x)
+    if p in (None, 2, -2):
+        s = svd(wide, compute_uv=False)
+        first, last = s[..., 0], s[..., -1]
+        out = last / first if p == -2 else first / last
+    else:
+        axes, inverse = (x.ndim - 2, x.ndim - 1), solved(wide, identities(wide))
+        out = matrix_norm_of(wide, axes, p) * matrix_norm_of(inverse, axes, p)
+    # NaN without one in the matrix: it is singular.
+    singular = (out != out) & ~(wide != wide).any((-2, -1))
+    return returned(select(singular, full_like(out, np.inf), out), x.dtype)

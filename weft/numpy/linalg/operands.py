@@ -6,16 +6,27 @@ LAPACK has no routines, are computed in float32, and results are returned in the
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import refusal
-from weft.core.types import type_of
+from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError
-from weft.kinds.checks import check_arrays, computing_dtype, convert, inexact
+from weft.kinds.arguments import NEVER, common
+from weft.kinds.checks import check_arrays, check_flag, computing_dtype, convert, inexact
+from weft.kinds.kind import Arguments, Kind
+from weft.ops.linalg.matrices import ACCEPTED
 from weft.ops.operand_errors import to_dtype
+from weft.typing import ArrayLike
 
-__all__ = ["check_matrices", "check_square", "is_complex", "returned", "widened"]
+__all__ = [
+    "Hermitian", "Matrix", "Numbers", "PromotedMatrix", "PromotedNumbers", "PromotedSquare",
+    "PromotedVector", "SquareMatrix", "Vector", "check_matrices", "check_square", "is_complex",
+    "returned", "widened",
+]  # fmt: skip
 
 
 def check_matrices(
@@ -63,17 +74,62 @@ def check_square(
         raise refusal(ShapeError, message, operation, got, wanted, Fix("square", instead, {}))
 
 
+def _hermitian(value: Any, call: Arguments) -> bool:
+    check_flag(value, call.operation, call.name)
+    if value and call.type.ndim > 1:
+        check_square(call.operation, *next(iter(call.items())))
+    return bool(value)
+
+
+def _kind(
+    means: str,
+    least: int,
+    square: bool = False,
+    together: Callable[[str, list[Any]], Any] | None = None,
+) -> Kind:
+    def take(value: Any, call: Arguments) -> Any:
+        if square:
+            check_square(call.operation, call.name, value)
+        else:
+            check_matrices(call.operation, call.name, value, least)
+        return user_value(value) if isinstance(value, np.generic) else value
+
+    rows = np.arange(12, dtype=np.float32).reshape(3, 4)
+    wrong = ([1, 2], "text", *[np.float32(2)] * (least > 0), *[rows] * square)
+    right = rows[:, :3] if square else rows
+    return Kind(take, means, wrong, right, static=False, plain=NEVER, together=together)
+
+
+_MATRICES = "matrices, shape (..., m, n)"
+_SQUARE = "square matrices, shape (..., n, n)"
+_VECTORS = "vectors or matrices"
+Numbers = Annotated[ArrayLike, _kind("numbers", 0)]
+Vector = Annotated[ArrayLike, _kind(_VECTORS, 1)]
+Matrix = Annotated[ArrayLike, _kind(_MATRICES, 2)]
+SquareMatrix = Annotated[ArrayLike, _kind(_SQUARE, 2, square=True)]
+# Those of one call get the dtype that they promote to.
+PromotedNumbers = Annotated[ArrayLike, _kind("numbers", 0, together=common)]
+PromotedVector = Annotated[ArrayLike, _kind(_VECTORS, 1, together=common)]
+PromotedMatrix = Annotated[ArrayLike, _kind(_MATRICES, 2, together=common)]
+PromotedSquare = Annotated[ArrayLike, _kind(_SQUARE, 2, square=True, together=common)]
+# Whether the first operand equals its adjoint: then it has to be square.
+Hermitian = Annotated[
+    bool, Kind(_hermitian, "whether the matrices equal their adjoints", ("no", 2), plain=NEVER)
+]
+
+
 def widened(x: Any) -> Any:
     """The operand in the dtype in which it is computed."""
-    return convert(x, computing_dtype(type_of(x).dtype))
+    of = type_of(x)
+    return x if of.dtype in ACCEPTED and not of.weak_type else convert(x, computing_dtype(of.dtype))
 
 
 def returned(x: Any, given: Any) -> Any:
     """A result in the dtype that belongs to operands of the dtype `given`; real if it is real."""
-    wanted, found = inexact(given), type_of(x).dtype
-    if found in dtypes.COMPLEX:
+    found = type_of(x).dtype
+    if found == given or found in dtypes.COMPLEX:
         return x
-    return convert(x, dtypes.to_real(wanted) if wanted in dtypes.COMPLEX else wanted)
+    return convert(x, dtypes.to_real(inexact(given)))
 
 
 def is_complex(x: Any) -> bool:

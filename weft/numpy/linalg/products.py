@@ -5,22 +5,63 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from weft.argument_errors import integer_of, refusal
+import numpy as np
+
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.kinds.arguments import NEVER, DType, Integer, Precision, Promoted
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import axis_of, check_arrays
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.kind import Arguments, Kind
 from weft.numpy import diagonals, linear_algebra
-from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
+from weft.numpy.linalg.operands import Matrix, SquareMatrix, returned, widened
 from weft.numpy.linalg.solving import identities, solved
 from weft.numpy.linear_algebra import matmul
-from weft.ops.structural.shape import reshape
 
 __all__ = ["cross", "diagonal", "matrix_power", "multi_dot", "outer", "trace"]
+
+
+# ---- chains and powers ---------------------------------------------------------------------------
+
+
+def _chain(value: Any, call: Arguments) -> tuple[Any, ...]:
+    name = call.operation
+    if not isinstance(value, (tuple, list)):
+        message = f"{name} takes a sequence of arrays"
+        got = f"arrays of class {type(value).__name__}"
+        wanted = "a list or tuple of two or more arrays"
+        listed = Fix("list", "pass them as a list: multi_dot([a, b, c])", {})
+        raise refusal(WeftTypeError, message, name, got, wanted, listed)
+    check_arrays(name, *value)
+    if len(value) < 2:
+        message = f"{name} takes two or more arrays"
+        fix = Fix("single", "use it as it is: arrays[0]") if value else None
+        raise refusal(WeftValueError, message, name, f"{len(value)} arrays", "two or more", fix)
+    ranks = [type_of(x).ndim for x in value]
+    if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
+        message = f"{name} takes matrices, and vectors at the ends"
+        got = ", ".join(str(type_of(x)) for x in value)
+        wanted = "two dimensions each, or one for the first and the last"
+        text = "use weft.numpy.matmul, which takes other dimensions, for two at a time: a @ b @ c"
+        fix = Fix("matmul", text if min(ranks) else "multiply by a number with *")
+        raise refusal(ShapeError, message, name, got, wanted, fix)
+    return tuple(value)
+
+
+_rows = np.ones((3, 4), np.float32)
+_chain_kind = Kind(
+    _chain,
+    "two or more matrices, of which the first and the last may be vectors",
+    (_rows, [], [_rows]),
+    (_rows, _rows.T),
+    static=False,
+    plain=NEVER,
+)
+Chain = Annotated[Any, _chain_kind]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -43,8 +84,8 @@ def _best_order(sizes: tuple[int, ...]) -> Any:
     return bracket(0, n - 1)
 
 
-@api_boundary
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
+@array_function
+def multi_dot(arrays: Chain, *, precision: Precision = None) -> Array:
     """The product of two or more matrices, bracketed for the fewest multiplications.
 
     arrays: a list or tuple of two or more matrices, of which the first and the last may be vectors.
@@ -54,55 +95,26 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)])
     Array([12., 12.], dtype=float32)
     """
-    if not isinstance(arrays, (tuple, list)):
-        message = "linalg.multi_dot takes a sequence of arrays"
-        got = f"arrays of class {type(arrays).__name__}"
-        wanted = "a list or tuple of two or more arrays"
-        listed = Fix("list", "pass them as a list: multi_dot([a, b, c])", {})
-        raise refusal(WeftTypeError, message, "linalg.multi_dot", got, wanted, listed)
     values = list(arrays)
-    check_arrays("linalg.multi_dot", *values)
-    if len(values) < 2:
-        message = "linalg.multi_dot takes two or more arrays"
-        got = f"{len(values)} arrays"
-        fix = Fix("single", "use it as it is: arrays[0]") if values else None
-        raise refusal(WeftValueError, message, "linalg.multi_dot", got, "two or more", fix)
-    ranks = [type_of(x).ndim for x in values]
-    if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
-        message = "linalg.multi_dot takes matrices, and vectors at the ends"
-        got = ", ".join(str(type_of(x)) for x in values)
-        wanted = "two dimensions each, or one for the first and the last"
-        text = "use weft.numpy.matmul, which takes other dimensions, for two at a time: a @ b @ c"
-        fix = Fix("matmul", text if min(ranks) else "multiply by a number with *")
-        raise refusal(ShapeError, message, "linalg.multi_dot", got, wanted, fix)
-    return _bracketed(values, ranks, precision)
-
-
-def _bracketed(values: list[Any], ranks: list[int], precision: Any) -> Any:
-    shapes = [type_of(x).shape for x in values]
-    if ranks[0] == 1:
-        values[0] = reshape(values[0], (1, shapes[0][0]))
-    if ranks[-1] == 1:
-        values[-1] = reshape(values[-1], (shapes[-1][0], 1))
+    row, column = values[0].ndim == 1, values[-1].ndim == 1
+    values[0] = values[0][None] if row else values[0]
+    values[-1] = values[-1][:, None] if column else values[-1]
     for a, b in itertools.pairwise(values):
-        if type_of(a).shape[1] != type_of(b).shape[0]:
-            raise linear_algebra.mismatch("linalg.multi_dot", a, b, 1, 0)
-    sizes = (*(type_of(x).shape[0] for x in values), type_of(values[-1]).shape[1])
-    out = _multi_dot(*values, order=_best_order(sizes), precision=precision)
-    shape = type_of(out).shape
-    return reshape(out, shape[ranks[0] == 1 : 1 if ranks[-1] == 1 else 2])
+        if a.shape[1] != b.shape[0]:
+            raise linear_algebra.mismatch(a, b, 1, 0)
+
+    def product(order: Any) -> Any:
+        if isinstance(order, int):
+            return values[order]
+        left, right = map(product, order)
+        return matmul(left, right, precision=precision)
+
+    out = product(_best_order((*(x.shape[0] for x in values), values[-1].shape[1])))
+    return out.reshape(out.shape[row : 1 if column else 2])
 
 
-@compiled
-def _multi_dot(*values: Any, order: Any, precision: Any) -> Any:
-    if isinstance(order, int):
-        return values[order]
-    left, right = (_multi_dot.function(*values, order=o, precision=precision) for o in order)
-    return matmul(left, right, precision=precision)
-
-
-@api_boundary
-def matrix_power(a: Any, n: int) -> Array:
+@array_function
+def matrix_power(a: SquareMatrix, n: Integer) -> Array:
     """The n-th powers of square matrices; for negative n, the powers of their inverses.
 
     a: shape (..., n, n); n: an integer that is known while tracing. Integers stay integers for
@@ -113,30 +125,27 @@ def matrix_power(a: Any, n: int) -> Array:
     Array([[ 1., -3.],
            [ 0.,  1.]], dtype=float32)
     """
-    check_square("linalg.matrix_power", "a", a)
-    return _matrix_power(a, n=integer_of(n, "linalg.matrix_power", "n"))
-
-
-@compiled
-def _matrix_power(a: Any, *, n: int) -> Any:
     if n == 0:
         return identities(a)
+    x, power = a, abs(n)
     if n < 0:
-        wide = widened(a)
-        inverse = solved(wide, identities(wide))
-        return returned(_matrix_power.function(inverse, n=-n), type_of(a).dtype)
-    out = None
-    while n:
-        if n % 2:
-            out = a if out is None else matmul(out, a)
-        n //= 2
-        if n:
-            a = matmul(a, a)
-    return out
+        x = widened(a)
+        x = solved(x, identities(x))
+    out: Any = None
+    while power:
+        if power % 2:
+            out = x if out is None else matmul(out, x)
+        power //= 2
+        if power:
+            x = matmul(x, x)
+    return returned(out, a.dtype) if n < 0 else out
 
 
-@api_boundary
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
+# ---- functions of `weft.numpy` in the standard's form --------------------------------------------
+
+
+@array_function
+def cross(x1: Promoted, x2: Promoted, /, *, axis: Integer = -1) -> Array:
     """The cross product of vectors of 3 numbers along `axis`; other dimensions broadcast.
 
     Raises ShapeError for vectors of another length, AxisError, WeftTypeError.
@@ -144,24 +153,22 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     >>> jnp.linalg.cross(jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0]))
     Array([0., 0., 1.], dtype=float32)
     """
-    check_arrays("linalg.cross", x1, x2)
     for x in (x1, x2):
-        of = type_of(x)
-        if of.ndim == 0 or of.shape[axis_of(axis, of.ndim, "linalg.cross")] != 3:
-            message = "linalg.cross takes vectors of 3 numbers"
-            got = f"{type_of(x1)} and {type_of(x2)}, axis={axis}"
-            wanted = "3 elements along the axis"
-            shapes = type_of(x1).shape, type_of(x2).shape
-            along = [d for d in range(-min(map(len, shapes)), 0) if shapes[0][d] == shapes[1][d]]
-            texts = [f"pass axis={d}" for d in along if shapes[0][d] == 3]
-            texts += ["use weft.numpy.cross, which takes vectors of 2"] * (of.shape[-1:] == (2,))
-            fix = Fix("axis", texts[0]) if texts else None
-            raise refusal(ShapeError, message, "linalg.cross", got, wanted, fix)
+        if x.ndim == 0 or x.shape[axis_of(axis, x.ndim, "linalg.cross")] != 3:
+            along = range(-min(x1.ndim, x2.ndim), 0)
+            texts = [f"pass axis={d}" for d in along if x1.shape[d] == x2.shape[d] == 3]
+            texts += ["use weft.numpy.cross, which takes vectors of 2"] * (x.shape[-1:] == (2,))
+            raise ShapeError(
+                "it takes vectors of 3 numbers",
+                got=f"{type_of(x1)} and {type_of(x2)}, axis={axis}",
+                wanted="3 elements along the axis",
+                fix=Fix("axis", texts[0]) if texts else None,
+            )
     return linear_algebra.cross(x1, x2, axis=axis)
 
 
-@api_boundary
-def outer(x1: Any, x2: Any, /) -> Array:
+@array_function
+def outer(x1: Promoted, x2: Promoted, /) -> Array:
     """The products of every element of one vector with every one of another, as a matrix.
 
     Raises ShapeError for operands that are not vectors, WeftTypeError.
@@ -170,17 +177,18 @@ def outer(x1: Any, x2: Any, /) -> Array:
     Array([[3., 4.],
            [6., 8.]], dtype=float32)
     """
-    check_arrays("linalg.outer", x1, x2)
-    if type_of(x1).ndim != 1 or type_of(x2).ndim != 1:
-        message = "linalg.outer takes two vectors"
-        got = f"{type_of(x1)} and {type_of(x2)}"
-        fix = Fix("outer", "use weft.numpy.outer, which flattens its operands")
-        raise refusal(ShapeError, message, "linalg.outer", got, "one dimension each", fix)
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ShapeError(
+            "it takes two vectors",
+            got=f"{type_of(x1)} and {type_of(x2)}",
+            wanted="one dimension each",
+            fix=Fix("outer", "use weft.numpy.outer, which flattens its operands"),
+        )
     return linear_algebra.outer(x1, x2)
 
 
-@api_boundary
-def diagonal(x: Any, /, *, offset: int = 0) -> Array:
+@array_function
+def diagonal(x: Matrix, /, *, offset: Integer = 0) -> Array:
     """The diagonals of the matrices in the last two dimensions, `offset` above the main one.
 
     Raises ShapeError, DTypeError, WeftTypeError.
@@ -188,12 +196,11 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     >>> jnp.linalg.diagonal(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array([1., 4.], dtype=float32)
     """
-    check_matrices("linalg.diagonal", "x", x)
-    return diagonals.diagonal(x, integer_of(offset, "linalg.diagonal", "offset"), -2, -1)
+    return diagonals.diagonal(x, offset, -2, -1)
 
 
-@api_boundary
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
+@array_function
+def trace(x: Matrix, /, *, offset: Integer = 0, dtype: DType = None) -> Array:
     """The sums of the diagonals of the matrices in the last two dimensions.
 
     offset: how far above the main diagonal. dtype: that of the result, by default as in
@@ -202,5 +209,4 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
     >>> jnp.linalg.trace(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array(5., dtype=float32)
     """
-    check_matrices("linalg.trace", "x", x)
-    return diagonals.trace(x, integer_of(offset, "linalg.trace", "offset"), -2, -1, dtype)
+    return diagonals.trace(x, offset, -2, -1, dtype)

@@ -13,16 +13,22 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, api_boundary
-from weft.kinds.checks import axes_of, broadcast_shape, broadcasted, promoted
-from weft.kinds.compiled_functions import compiled
-from weft.kinds.numbers import promote_operands
-from weft.kinds.repeated import repeated
-from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
+from weft.errors import Fix, ShapeError, WeftValueError
+from weft.kinds.arguments import Axes, Integer
+from weft.kinds.array_function import array_function
+from weft.kinds.checks import broadcast_shape, broadcasted
+from weft.numpy.linalg.operands import (
+    PromotedNumbers,
+    PromotedSquare,
+    PromotedVector,
+    SquareMatrix,
+    Vector,
+    returned,
+    widened,
+)
 from weft.ops.collectives.all_reduce import pbroadcast
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.indexing.creation import broadcasted_iota, eye
@@ -30,7 +36,7 @@ from weft.ops.linalg.lu import lu
 from weft.ops.linalg.matrices import matmul, reordered
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.ops.reductions.sorting import sort_key_val
-from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reshape, squeeze, transpose
+from weft.ops.structural.shape import broadcast_in_dim, transpose
 
 __all__ = ["identities", "inv", "solve", "solved", "tensorinv", "tensorsolve"]
 
@@ -51,9 +57,9 @@ def _substituted_transposed(packed: Any, permutation: Any, b: Any) -> Any:
     x = triangular_solve(
         packed, x, left_side=True, lower=True, transpose_a=True, unit_diagonal=True
     )
-    of = type_of(permutation)
-    places = broadcasted_iota(dtypes.int32, of.shape, of.ndim - 1)
-    return reordered(x, sort_key_val(permutation, places, of.ndim - 1)[1], -2)
+    last = permutation.ndim - 1
+    places = broadcasted_iota(dtypes.int32, permutation.shape, last)
+    return reordered(x, sort_key_val(permutation, places, last)[1], -2)
 
 
 def solved(a: Any, b: Any) -> Any:
@@ -64,7 +70,7 @@ def solved(a: Any, b: Any) -> Any:
     differs = type_of(packed).varying - type_of(b).varying
     if differs:
         b = pbroadcast(b, tuple(sorted(differs)))
-    batch, n = type_of(b).shape[:-2], type_of(a).shape[-1]
+    batch, n = b.shape[:-2], a.shape[-1]
     # Matrices that are broadcast are factored once.
     a, packed = broadcasted(a, (*batch, n, n)), broadcasted(packed, (*batch, n, n))
     permutation = broadcasted(permutation, (*batch, n))
@@ -83,32 +89,24 @@ def identities(a: Any) -> Any:
     return broadcast_in_dim(one, of.shape, (of.ndim - 2, of.ndim - 1))
 
 
-@compiled
-def _solve(a: Any, b: Any) -> Any:
-    given = promoted("linalg.solve", a, b)
-    dtype = type_of(given[0]).dtype
-    a, b = map(widened, given)
-    left, right = type_of(a), type_of(b)
-    if right.ndim == 1:
-        batch = left.shape[:-2]
-        b = broadcasted(expand_dims(b, (1,)), (*batch, left.shape[-1], 1), "linalg.solve")
-        return returned(squeeze(solved(a, b), (left.ndim - 1,)), dtype)
-    if left.ndim == 2 and right.ndim > 2:
+def _solved(a: Any, b: Any) -> Any:
+    """The x for which a x = b: of a vector for all matrices, or of matrices that broadcast."""
+    dtype = a.dtype
+    a, b = widened(a), widened(b)
+    if b.ndim == 1:
+        b = broadcasted(b[:, None], (*a.shape[:-1], 1))
+        return returned(solved(a, b)[..., 0], dtype)
+    if a.ndim == 2 and b.ndim > 2:
         # One matrix for all: the right-hand sides become columns of one.
-        order = (right.ndim - 2, *range(right.ndim - 2), right.ndim - 1)
-        beside = transpose(b, order)
-        shape = type_of(beside).shape
-        found = solved(a, reshape(beside, (shape[0], prod(shape[1:]))))
-        back = (*range(1, right.ndim - 1), 0, right.ndim - 1)
-        return returned(transpose(reshape(found, shape), back), dtype)
-    batch = broadcast_shape("linalg.solve", left.shape[:-2], right.shape[:-2])
-    b = broadcasted(b, (*batch, *right.shape[-2:]), "linalg.solve")
-    return returned(solved(a, b), dtype)
+        beside = b.transpose(b.ndim - 2, *range(b.ndim - 2), b.ndim - 1)
+        x = solved(a, beside.reshape(a.shape[0], -1)).reshape(beside.shape)
+        return returned(x.transpose(*range(1, b.ndim - 1), 0, b.ndim - 1), dtype)
+    batch = broadcast_shape("linalg.solve", a.shape[:-2], b.shape[:-2])
+    return returned(solved(a, broadcasted(b, (*batch, *b.shape[-2:]))), dtype)
 
 
-@api_boundary
-@repeated
-def solve(a: Any, b: Any) -> Array:
+@array_function
+def solve(a: PromotedSquare, b: PromotedVector) -> Array:
     """The x for which a x = b.
 
     a: shape (..., n, n); b: shape (n,), one right-hand side for all matrices, or (..., n, k), with
@@ -121,31 +119,23 @@ def solve(a: Any, b: Any) -> Array:
     >>> jnp.linalg.solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 2.0]))
     Array([1. , 0.5], dtype=float32)
     """
-    check_square("linalg.solve", "a", a)
-    check_matrices("linalg.solve", "b", b, least=1)
-    a, b = promote_operands("linalg.solve", a, b)
-    left, right = type_of(a), type_of(b)
-    if right.shape[-1 if right.ndim == 1 else -2] != left.shape[-1]:
-        message = "linalg.solve: b has not as many rows as a"
-        wanted = f"b of shape ({left.shape[-1]},) or (..., {left.shape[-1]}, k)"
+    n = a.shape[-1]
+    if b.shape[-1 if b.ndim == 1 else -2] != n:
+        wanted = f"b of shape ({n},) or (..., {n}, k)"
         text = f"pass a {wanted}"
-        if right.shape[-1] == left.shape[-1]:
+        if b.shape[-1] == n:
             text = "several vectors are columns: b[..., None] for one each"
-        fix = Fix("expand_dims", text)
-        raise refusal(ShapeError, message, "linalg.solve", f"a: {left}, b: {right}", wanted, fix)
-    broadcast_shape("linalg.solve", left.shape[:-2], right.shape[:-2])
-    return _solve(a, b)
+        raise ShapeError(
+            "b has not as many rows as a",
+            got=f"a: {type_of(a)}, b: {type_of(b)}",
+            wanted=wanted,
+            fix=Fix("expand_dims", text),
+        )
+    return _solved(a, b)
 
 
-@compiled
-def _inverse(a: Any) -> Any:
-    x = widened(a)
-    return returned(solved(x, identities(x)), type_of(a).dtype)
-
-
-@api_boundary
-@repeated
-def inv(a: Any) -> Array:
+@array_function
+def inv(a: SquareMatrix) -> Array:
     """The inverses of square matrices, shape (..., n, n).
 
     A singular matrix gives infinities or NaN. By LAPACK's getrf and trsm; to apply an inverse,
@@ -155,12 +145,12 @@ def inv(a: Any) -> Array:
     Array([[0.5 , 0.  ],
            [0.  , 0.25]], dtype=float32)
     """
-    check_square("linalg.inv", "a", a)
-    return _inverse(a)
+    x = widened(a)
+    return returned(solved(x, identities(x)), a.dtype)
 
 
-@api_boundary
-def tensorinv(a: Any, ind: int = 2) -> Array:
+@array_function
+def tensorinv(a: Vector, ind: Integer = 2) -> Array:
     """The inverse of a tensor as a linear map from its last dimensions to its first `ind`.
 
     The first `ind` dimensions have as many elements together as the others. In the result, the
@@ -169,21 +159,21 @@ def tensorinv(a: Any, ind: int = 2) -> Array:
     >>> jnp.linalg.tensorinv(2 * jnp.eye(6).reshape(2, 3, 6), ind=2).shape
     (6, 2, 3)
     """
-    check_matrices("linalg.tensorinv", "a", a, least=1)
-    count, of = integer_of(ind, "linalg.tensorinv", "ind"), type_of(a)
-    fitting = [i for i in range(1, of.ndim) if prod(of.shape[:i]) == prod(of.shape[i:])]
+    fitting = [i for i in range(1, a.ndim) if prod(a.shape[:i]) == prod(a.shape[i:])]
     fix = Fix("ind", f"pass ind={fitting[0]}") if fitting else None
-    if count < 1:
-        message = "linalg.tensorinv: ind is at least 1"
-        raise invalid_value(message, "linalg.tensorinv", "ind", count, "1 or more", fix=fix)
-    first, rest = of.shape[:count], of.shape[count:]
-    if prod(first) != prod(rest):
-        message = "linalg.tensorinv takes tensors that are square"
-        got = f"a: {of}, ind={count}: {prod(first)} by {prod(rest)} elements"
-        wanted = "as many elements in the first dimensions as in the others"
-        raise refusal(ShapeError, message, "linalg.tensorinv", got, wanted, fix)
+    if ind < 1:
+        message = "ind is at least 1"
+        raise WeftValueError(message, got=f"ind={ind}", wanted="1 or more", fix=fix)
+    first, rest = a.shape[:ind], a.shape[ind:]
     n = prod(first)
-    return reshape(_inverse(reshape(a, (n, n))), (*rest, *first))
+    if n != prod(rest):
+        raise ShapeError(
+            "it takes tensors that are square",
+            got=f"a: {type_of(a)}, ind={ind}: {n} by {prod(rest)} elements",
+            wanted="as many elements in the first dimensions as in the others",
+            fix=fix,
+        )
+    return inv(a.reshape(n, n)).reshape(*rest, *first)
 
 
 def _moved(a: tuple[int, ...], b: tuple[int, ...]) -> Fix | None:
@@ -195,8 +185,8 @@ def _moved(a: tuple[int, ...], b: tuple[int, ...]) -> Fix | None:
     return None
 
 
-@api_boundary
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
+@array_function
+def tensorsolve(a: PromotedVector, b: PromotedNumbers, axes: Axes | None = None) -> Array:
     """The x for which the sums of a x over the last dimensions of a are b.
 
     a: shape b.shape + x.shape, of as many elements as both; axes: the dimensions of a to move to
@@ -205,21 +195,15 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     >>> jnp.linalg.tensorsolve(2 * jnp.eye(6).reshape(2, 3, 6), jnp.ones((2, 3)))
     Array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5], dtype=float32)
     """
-    check_matrices("linalg.tensorsolve", "a", a, least=1)
-    check_matrices("linalg.tensorsolve", "b", b, least=0)
-    a, b = promote_operands("linalg.tensorsolve", a, b)
-    given = type_of(a).shape
+    given = a.shape
     if axes is not None:
-        last = axes_of(axes, type_of(a).ndim, "linalg.tensorsolve")
-        order = [d for d in range(type_of(a).ndim) if d not in last]
-        a = transpose(a, (*order, *last))
-    left, right = type_of(a), type_of(b)
-    rest = left.shape[right.ndim :]
-    if left.shape[: right.ndim] != right.shape or prod(rest) != right.size:
-        message = "linalg.tensorsolve: the shapes do not fit together"
-        got = f"a: {left}, b: {right}"
-        wanted = "a of the dimensions of b, and after them as many elements as b has"
-        fix = _moved(given, right.shape)
-        raise refusal(ShapeError, message, "linalg.tensorsolve", got, wanted, fix)
-    flat = _solve(reshape(a, (right.size, right.size)), reshape(b, (right.size,)))
-    return reshape(flat, rest)
+        a = transpose(a, [*(d for d in range(a.ndim) if d not in axes), *axes])
+    rest = a.shape[b.ndim :]
+    if a.shape[: b.ndim] != b.shape or prod(rest) != b.size:
+        raise ShapeError(
+            "the shapes do not fit together",
+            got=f"a: {type_of(a)}, b: {type_of(b)}",
+            wanted="a of the dimensions of b, and after them as many elements as b has",
+            fix=_moved(given, b.shape),
+        )
+    return _solved(a.reshape(b.size, b.size), b.reshape(b.size)).reshape(rest)
