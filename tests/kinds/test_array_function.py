@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 import weft
 import weft.numpy as jnp
 from compilations import counted_compilations
+from weft.base import source as sources
 from weft.errors import WeftError
-from weft.kinds.arguments import Axes, Flag, Number, Operand
+from weft.kinds.arguments import Axes, Flag, Number, Operand, Promoted
 from weft.kinds.array_function import ArrayFunction, array_function
 from weft.kinds.kind import Arguments, Kind
 from weft.native.optional import calls as calls_module
@@ -36,7 +37,7 @@ FUNCTIONS = {
     for name, module in sorted(sys.modules.items())
     if name.startswith("weft.")
     for key, value in sorted(vars(module).items())
-    if isinstance(value, ArrayFunction) and (value.__module__, value.operation) == (name, key)
+    if isinstance(value, ArrayFunction) and (value.__module__, value.__name__) == (name, key)
 }
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -106,6 +107,36 @@ def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
     for way in ways if calls_module is not None else ways[:3]:
         way()
     assert compiled == []
+
+
+@array_function
+def moved(x: Promoted, by: Promoted = 0.1) -> Any:
+    """A function with a number that takes the dtype of an array."""
+    return x + by
+
+
+@pytest.mark.skipif(calls_module is None, reason="numbers with a point stay with Python")
+def test_a_call_with_a_number_beside_float64_is_known(monkeypatch):
+    x = jnp.array([1 / 3, 2 / 3], "float64")
+    first = [moved(x), moved(x, 0.3), moved(x, by=np.float64(0.3))]
+    monkeypatch.setattr(ArrayFunction, "_unknown_call", None)
+    np.testing.assert_array_equal([moved(x), moved(x, 0.3)], first[:2])
+    np.testing.assert_array_equal(first[1:], [np.asarray(x) + 0.3] * 2)
+
+
+def test_a_call_whose_arguments_warn_warns_again():
+    def take(value: Any, call: Arguments) -> Any:
+        sources.warn("once more")
+        return value
+
+    def body(a, count):
+        return a
+
+    body.__annotations__ = {"a": Operand, "count": Annotated[Any, Kind(take, "a number")]}
+    function = array_function(body)
+    for _ in range(3):
+        with pytest.warns(UserWarning, match="once more"):
+            function(jnp.asarray(X), 1)
 
 
 def test_one_array_for_two_operands():

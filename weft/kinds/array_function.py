@@ -47,6 +47,7 @@ _settings = config.settings
 _trace = current_variable.get
 _ARRAYS = (Array, Tracer)
 _NUMBERS = frozenset({bool, int, float, complex})
+_CONSTANTS = _NUMBERS | {str, type(None)}
 _SEQUENCES = (tuple, list)
 _UNIONS = (typing.Union, types.UnionType)
 # Calls that are known, of one function. With an argument that is new at each call they would fill
@@ -130,10 +131,13 @@ class ArrayFunction(KnownCalls):
             trace = _trace(None)
             if type(trace) is StagingTrace:
                 return self._recorded(trace, args, kwargs)
+            warned = warnings_so_far()
             taken = self._taken(args, kwargs)
             if self.program is None or (trace is not None and records(trace)):
                 return self._run(taken)
-            return self._evaluated(self.program, args, kwargs, taken)
+            # A call that warns is not known, so that it warns again.
+            known = warned == warnings_so_far()
+            return self._evaluated(self.program, args, kwargs, taken, known)
         except Exception as error:
             if isinstance(error, WeftError) and error.operation is None:
                 error.operation = self.operation
@@ -228,10 +232,13 @@ class ArrayFunction(KnownCalls):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         taken: dict[str, Any],
+        known: bool,
     ) -> Any:
         """A call outside of traces that record: one executable, or one equation. An operand that is
-        None is left out, and a number that is part of the program is none."""
+        None is left out, and a number that is part of the program is none. `known`: whether the
+        call is remembered."""
         rows: list[tuple[Any, int | None, tuple[Any, ...]]] = []
+        passed = {*map(id, args), *map(id, kwargs.values())}
         for name in self.operand_names:
             value = taken[name]
             if type(value) is tuple:
@@ -241,12 +248,13 @@ class ArrayFunction(KnownCalls):
                 del taken[name]
                 if value is not None:
                     # Numbers come first, as the constants of a known call do.
-                    at = 0 if type(value) in _NUMBERS else len(rows)
+                    made = type(value) is Array and id(value) not in passed
+                    at = 0 if made or type(value) in _NUMBERS else len(rows)
                     rows.insert(at, (name, None, (value,)))
         operands = [x for _, _, values in rows for x in values]
         static = {"names": tuple([(name, count) for name, count, _ in rows]), **taken}
         out = program(*operands, **static)
-        if _trace(None) is None and not _settings().looks_at_results:
+        if known and _trace(None) is None and not _settings().looks_at_results:
             self._learn(program, args, kwargs, operands, static)
         return out
 
@@ -281,19 +289,19 @@ class ArrayFunction(KnownCalls):
                 leaves += own
             else:
                 fixed.append(place)
+        # An array that was not passed is a number in the dtype of the others.
+        plain = all(type(x) is Array or type(x) in _CONSTANTS for _, x in passed)
         consts, kept = [], []
         for value in operands:
-            if type(value) in _NUMBERS:
-                consts.append(as_array(value))
-                continue
             number = next((i for i, x in enumerate(leaves) if x is value), None)
-            if number is None:
+            if number is not None:
+                kept.append(number)
+            elif not kept and (type(value) in _NUMBERS or (plain and type(value) is Array)):
+                consts.append(as_array(value))
+            else:
                 return
-            kept.append(number)
         # One that is passed twice, or is no operand, is not told apart.
         if sorted(kept) != list(range(len(leaves))):
-            return
-        if any(type(x) in _NUMBERS for x in operands[len(consts) :]):
             return
         if self._learnt >= _MOST_CALLS:
             self.forget_calls()
