@@ -40,7 +40,7 @@ from weft.kinds.kind import NONE, Arguments, Kind
 from weft.kinds.numbers import promote_operands
 from weft.kinds.recordings import Recording, recording_key
 
-__all__ = ["ArrayFunction", "array_function", "python_function"]
+__all__ = ["ArrayFunction", "array_function", "array_function_of", "python_function"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
@@ -79,14 +79,20 @@ class CallForm(NamedTuple):
 
 
 class ArrayFunction(KnownCalls):
-    """A function of arrays; made by `array_function`, or by `python_function` without a program."""
+    """A function of arrays; made by `array_function`, or by `python_function` without a program.
 
-    def __init__(self, body: Callable[..., Any], has_program: bool = True) -> None:
+    chapter: what stands before its name in errors.
+    """
+
+    def __init__(
+        self, body: Callable[..., Any], has_program: bool = True, chapter: str = ""
+    ) -> None:
         functools.update_wrapper(self, body)
         self.function = body
         self.body = _by_name(body)
-        self.operation = body.__name__
-        self.program = CompiledFunction(self._apply, name=self.operation) if has_program else None
+        name = body.__name__
+        self.operation = f"{chapter}.{name}" if chapter else name
+        self.program = CompiledFunction(self._apply, name=name) if has_program else None
         self.forms: dict[tuple[Any, ...], CallForm] = {}
         self.recordings = BoundedCache(_MOST_RECORDINGS)
         self._learnt = 0
@@ -346,6 +352,11 @@ class ArrayFunction(KnownCalls):
 def array_function(body: F) -> F:
     """Makes a public function of arrays from a body whose parameters are annotated with kinds."""
     return ArrayFunction(body)  # type: ignore[return-value]
+
+
+def array_function_of(chapter: str) -> Callable[[F], F]:
+    """`array_function` for a chapter whose name stands before those of its functions in errors."""
+    return lambda body: ArrayFunction(body, chapter=chapter)  # type: ignore[return-value]
 
 
 def python_function(body: F) -> F:

@@ -174,9 +174,8 @@ class RealFunction(ArrayFunction):
     of_complex: Callable[..., Any] | None = None
 
     def __init__(self, body: Callable[..., Any], chapter: str) -> None:
-        super().__init__(body)
+        super().__init__(body, chapter=chapter)
         self.seen = BoundedCache()
-        self.operation = f"{chapter}.{self.operation}" if chapter else self.operation
 
     def given(self, taken: dict[str, Any]) -> dict[str, Any]:
         """The operands by name, without those that are None."""
