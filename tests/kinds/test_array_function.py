@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 import weft
 import weft.numpy as jnp
 from compilations import counted_compilations
+from weft.base import source as sources
 from weft.errors import WeftError
-from weft.kinds.arguments import Axes, Flag, Number, Operand, Operands
-from weft.kinds.array_function import ArrayFunction, array_function
+from weft.kinds.arguments import Axes, Flag, Number, Operand, Operands, Promoted
+from weft.kinds.array_function import ArrayFunction, array_function, array_function_of
 from weft.kinds.kind import Arguments, Kind
 from weft.native.optional import calls as calls_module
 
@@ -118,6 +119,36 @@ def difference(a: Operand, b: Operand) -> Any:
 def chained(a: Operand, arrays: Operands) -> Any:
     """An operand and a sequence of them."""
     return a - 2 * arrays[0] - 3 * arrays[1]
+
+
+@array_function
+def moved(x: Promoted, by: Promoted = 0.1) -> Any:
+    """A function with a number that takes the dtype of an array."""
+    return x + by
+
+
+@pytest.mark.skipif(calls_module is None, reason="numbers with a point stay with Python")
+def test_a_call_with_a_number_beside_float64_is_known(monkeypatch):
+    x = jnp.array([1 / 3, 2 / 3], "float64")
+    first = [moved(x), moved(x, 0.3), moved(x, by=np.float64(0.3))]
+    monkeypatch.setattr(ArrayFunction, "_unknown_call", None)
+    np.testing.assert_array_equal([moved(x), moved(x, 0.3)], first[:2])
+    np.testing.assert_array_equal(first[1:], [np.asarray(x) + 0.3] * 2)
+
+
+def test_a_call_whose_arguments_warn_warns_again():
+    def take(value: Any, call: Arguments) -> Any:
+        sources.warn("once more")
+        return value
+
+    def body(a, count):
+        return a
+
+    body.__annotations__ = {"a": Operand, "count": Annotated[Any, Kind(take, "a number")]}
+    function = array_function(body)
+    for _ in range(3):
+        with pytest.warns(UserWarning, match="once more"):
+            function(jnp.asarray(X), 1)
 
 
 def test_one_array_for_two_operands():
@@ -267,6 +298,13 @@ def test_every_parameter_has_a_kind_with_a_meaning():
     for function in FUNCTIONS.values():
         assert [*inspect.signature(function).parameters] == [*function.kinds]
         assert all(kind.means for kind in function.kinds.values())
+
+
+def test_the_name_in_errors_has_the_chapter():
+    function = array_function_of("chapter")(combined.function)
+    with pytest.raises(WeftError, match=r"^chapter\.combined: flip is True or False"):
+        function(X, flip="no")
+    assert function.__name__ == "combined"
 
 
 def test_an_error_of_the_body_is_named_after_the_function():

@@ -47,6 +47,12 @@ def _operand(value: Any, call: Arguments) -> Any:
     return user_value(value) if isinstance(value, np.generic) else value
 
 
+def _unrounded(value: Any, call: Arguments) -> Any:
+    # `promote_operands` converts a NumPy scalar: the default width would round it.
+    check_arrays(call.operation, value, first=call.position)
+    return value
+
+
 def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
     if isinstance(value, (tuple, list)):
         check_arrays(call.operation, *value)
@@ -177,9 +183,10 @@ _operand_kind = Kind(
 )
 Operand = Annotated[ArrayLike, _operand_kind]
 # Those of one call get the dtype that they promote to.
-Promoted = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=common)]
+_promoted = dataclasses.replace(_operand_kind, take=_unrounded, together=common)
+Promoted = Annotated[ArrayLike, _promoted]
 # Those of one call get the real or complex dtype that they promote to.
-Inexact = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=_common_inexact)]
+Inexact = Annotated[ArrayLike, dataclasses.replace(_promoted, together=_common_inexact)]
 _sequence_kind = Kind(
     _one_or_several,
     "a sequence of arrays",

@@ -40,13 +40,14 @@ from weft.kinds.kind import NONE, Arguments, Kind
 from weft.kinds.numbers import promote_operands
 from weft.kinds.recordings import Recording, recording_key
 
-__all__ = ["ArrayFunction", "array_function", "python_function"]
+__all__ = ["ArrayFunction", "array_function", "array_function_of", "python_function"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
 _trace = current_variable.get
 _ARRAYS = (Array, Tracer)
 _NUMBERS = frozenset({bool, int, float, complex})
+_CONSTANTS = _NUMBERS | {str, type(None)}
 _SEQUENCES = (tuple, list)
 _UNIONS = (typing.Union, types.UnionType)
 # The rooms whose functions have the names of others: errors say `linalg.norm` and `fft.fft`.
@@ -80,14 +81,20 @@ class CallForm(NamedTuple):
 
 
 class ArrayFunction(KnownCalls):
-    """A function of arrays; made by `array_function`, or by `python_function` without a program."""
+    """A function of arrays; made by `array_function`, or by `python_function` without a program.
 
-    def __init__(self, body: Callable[..., Any], has_program: bool = True) -> None:
+    chapter: what stands before its name in errors.
+    """
+
+    def __init__(
+        self, body: Callable[..., Any], has_program: bool = True, chapter: str = ""
+    ) -> None:
         functools.update_wrapper(self, body)
         self.function = body
         self.body = _by_name(body)
-        self.operation = _operation(body)
-        self.program = CompiledFunction(self._apply, name=body.__name__) if has_program else None
+        name = body.__name__
+        self.operation = f"{chapter}.{name}" if chapter else _operation(body)
+        self.program = CompiledFunction(self._apply, name=name) if has_program else None
         self.forms: dict[tuple[Any, ...], CallForm] = {}
         self.recordings = BoundedCache(_MOST_RECORDINGS)
         self._learnt = 0
@@ -132,10 +139,13 @@ class ArrayFunction(KnownCalls):
             trace = _trace(None)
             if type(trace) is StagingTrace:
                 return self._recorded(trace, args, kwargs)
+            warned = warnings_so_far()
             taken = self._taken(args, kwargs)
             if self.program is None or (trace is not None and records(trace)):
                 return self._run(taken)
-            return self._evaluated(self.program, args, kwargs, taken)
+            # A call that warns is not known, so that it warns again.
+            known = warned == warnings_so_far()
+            return self._evaluated(self.program, args, kwargs, taken, known)
         except Exception as error:
             if isinstance(error, WeftError) and error.operation is None:
                 error.operation = self.operation
@@ -230,10 +240,13 @@ class ArrayFunction(KnownCalls):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         taken: dict[str, Any],
+        known: bool,
     ) -> Any:
         """A call outside of traces that record: one executable, or one equation. An operand that is
-        None is left out, and a number that is part of the program is none."""
+        None is left out, and a number that is part of the program is none. `known`: whether the
+        call is remembered."""
         rows: list[tuple[Any, int | None, tuple[Any, ...]]] = []
+        passed = {*map(id, args), *map(id, kwargs.values())}
         for name in self.operand_names:
             value = taken[name]
             if type(value) is tuple:
@@ -243,12 +256,13 @@ class ArrayFunction(KnownCalls):
                 del taken[name]
                 if value is not None:
                     # Numbers come first, as the constants of a known call do.
-                    at = 0 if type(value) in _NUMBERS else len(rows)
+                    made = type(value) is Array and id(value) not in passed
+                    at = 0 if made or type(value) in _NUMBERS else len(rows)
                     rows.insert(at, (name, None, (value,)))
         operands = [x for _, _, values in rows for x in values]
         static = {"names": tuple([(name, count) for name, count, _ in rows]), **taken}
         out = program(*operands, **static)
-        if _trace(None) is None and not _settings().looks_at_results:
+        if known and _trace(None) is None and not _settings().looks_at_results:
             self._learn(program, args, kwargs, operands, static)
         return out
 
@@ -288,22 +302,21 @@ class ArrayFunction(KnownCalls):
                 owners += [by_position[place] if isinstance(place, int) else place] * len(own)
             else:
                 fixed.append(place)
+        # An array that was not passed is a number in the dtype of the others.
+        plain = all(type(x) is Array or type(x) in _CONSTANTS for _, x in passed)
         consts, kept = [], []
         names = [x for x, count in static["names"] for _ in range(1 if count is None else count)]
         for name, value in zip(names, operands, strict=True):
-            if type(value) in _NUMBERS:
-                consts.append(as_array(value))
-                continue
             for i, x in enumerate(leaves):
                 if x is value and owners[i] == name and i not in kept:
                     kept.append(i)
                     break
             else:
-                return
+                if kept or not (type(value) in _NUMBERS or (plain and type(value) is Array)):
+                    return
+                consts.append(as_array(value))
         # There is an array that is no operand.
         if len(kept) < len(leaves):
-            return
-        if any(type(x) in _NUMBERS for x in operands[len(consts) :]):
             return
         if self._learnt >= _MOST_CALLS:
             self.forget_calls()
@@ -348,6 +361,11 @@ class ArrayFunction(KnownCalls):
 def array_function(body: F) -> F:
     """Makes a public function of arrays from a body whose parameters are annotated with kinds."""
     return ArrayFunction(body)  # type: ignore[return-value]
+
+
+def array_function_of(chapter: str) -> Callable[[F], F]:
+    """`array_function` for a chapter whose name stands before those of its functions in errors."""
+    return lambda body: ArrayFunction(body, chapter=chapter)  # type: ignore[return-value]
 
 
 def python_function(body: F) -> F:

@@ -302,9 +302,10 @@ def common_shape(*shapes: Sequence[int]) -> tuple[int, ...] | None:
 
 
 def broadcast_shape(
-    operation: str, *shapes: Sequence[int], what: str = "shapes"
+    operation: str | None, *shapes: Sequence[int], what: str = "shapes"
 ) -> tuple[int, ...]:
-    """The shape to which all the shapes broadcast. Raises ShapeError if there is none."""
+    """The shape to which all the shapes broadcast. Raises ShapeError if there is none; bodies of
+    array functions pass None as its name."""
     out = common_shape(*shapes)
     if out is None:
         raise no_common_shape(operation, shapes, ", ".join(str(tuple(s)) for s in shapes), what)
@@ -337,14 +338,14 @@ _ORDINALS = ("first", "second", "third", "fourth")
 
 
 def no_common_shape(
-    operation: str, shapes: Sequence[Sequence[int]], got: str, what: str = "shapes"
+    operation: str | None, shapes: Sequence[Sequence[int]], got: str, what: str = "shapes"
 ) -> ShapeError:
     """The error for operands whose shapes do not broadcast together.
 
     Its fix inserts dimensions into one operand, where that alone gives the shape of the largest: a
     fix that makes a larger result would compute something else.
     """
-    message = f"{operation}: the {what} do not broadcast together"
+    message = f"{operation}: " * bool(operation) + f"the {what} do not broadcast together"
     wanted = "lengths that are equal or 1, dimension by dimension from the last"
     whole = max(shapes, key=len)
     wrong = [i for i, s in enumerate(shapes) if common_shape(s, whole) != tuple(whole)]
@@ -361,7 +362,7 @@ def no_common_shape(
             text = " or ".join(f"y[{form}]" for form in forms)
             text = f"write {text}, where y is the {_ORDINALS[i]} operand"
             fix = Fix("reshape", text, {"operand": i, "forms": forms})
-    return refusal(ShapeError, message, operation, got, wanted, fix)
+    return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "broadcast_to") -> Any:

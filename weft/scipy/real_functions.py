@@ -1,24 +1,28 @@
 """SciPy's functions of real arrays: promotion, broadcasting, and one executable per call.
 
-A formula is written for arrays of one floating-point dtype. `elementwise` makes a public function
-of it: integers become real numbers, half precision is computed in float32 and returned in its own
-dtype, and called eagerly the whole formula runs as one executable.
+A formula is written for arrays of one floating-point dtype, its parameters annotated with `Real`.
+`elementwise` makes a public function of it: integers become real numbers, and half precision is
+computed in float32 and returned in its own dtype.
 """
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_class, invalid_dtype
+from weft.argument_errors import integer_of, invalid_class, invalid_dtype, invalid_value
 from weft.arrays.conversion import scalar_array
+from weft.base.program_caches import BoundedCache
+from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of
-from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
+from weft.errors import DTypeError, Fix, WeftTypeError
+from weft.kinds.arguments import NEVER
+from weft.kinds.array_function import ArrayFunction
 from weft.kinds.checks import (
     broadcast_shape,
     broadcasted,
@@ -28,16 +32,20 @@ from weft.kinds.checks import (
     inexact,
     promoted,
 )
-from weft.kinds.compiled_functions import compiled, is_eager
-from weft.kinds.numbers import canonical_type, number_of, promote_operands
+from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import canonical_type, in_dtype, promote_operands
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.formulas import kernel
 from weft.ops.operand_errors import to_dtype
 
-__all__ = ["elementwise", "kernel", "operand_type", "real_operands"]
+__all__ = [
+    "Natural", "Real", "RealOrComplex", "elementwise", "in_working", "kernel", "natural",
+    "natural_of", "operand_type", "real", "real_function", "real_operands",
+]  # fmt: skip
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+_trace = current_variable.get
 
 
 def operand_type(operation: str, name: str, value: Any) -> ArrayType:
@@ -55,14 +63,67 @@ def operand_type(operation: str, name: str, value: Any) -> ArrayType:
     raise invalid_class(message, operation, name, value, wanted, fix=fix)
 
 
-def _real_dtype(operation: str, names: Sequence[str], types: Sequence[ArrayType]) -> Any:
+def _take_real(value: Any, call: Arguments) -> Any:
+    of = operand_type(call.operation, call.name, value)
+    if of.dtype not in dtypes.REAL and of.dtype not in dtypes.BOOLEAN:
+        message = f"{call.operation} takes real numbers as {call.name}"
+        wanted = "an integer or floating-point dtype"
+        fix = to_dtype(call.name, of.dtype, dtypes.float32)
+        raise invalid_dtype(message, call.operation, call.name, of, wanted, fix=fix)
+    # No array of integers holds a large number, and a real one does.
+    large = type(value) is int and not dtypes.fits(value, dtypes.default_int())
+    return float(value) if large else value
+
+
+def _take_numbers(value: Any, call: Arguments) -> Any:
+    of = operand_type(call.operation, call.name, value)
+    return value if of.dtype in dtypes.COMPLEX else _take_real(value, call)
+
+
+_real_kind = Kind(
+    _take_real, "real numbers", ([1.0], "text", np.complex64(1j)), 0.5, False, plain=NEVER
+)
+Real = Annotated[Any, _real_kind]
+RealOrComplex = Annotated[
+    Any, dataclasses.replace(_real_kind, take=_take_numbers, means="numbers", wrong=([1.0], "text"))
+]
+
+
+def real(means: str, right: Any, check: Callable[[ArrayType, Arguments], None]) -> Kind:
+    """The kind of real numbers whose type `check` accepts, or raises."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        value = _take_real(value, call)
+        check(type_of(value), call)
+        return value
+
+    return dataclasses.replace(_real_kind, take=take, means=means, right=right)
+
+
+def natural_of(value: Any, operation: str, argument: str, use: int | None = 0) -> int:
+    """A static integer from 0 on; the error advises to pass `use`."""
+    found = integer_of(value, operation, argument)
+    if found < 0:
+        message = f"{operation} takes {argument} from 0 on"
+        raise invalid_value(message, operation, argument, value, "an integer from 0 on", use)
+    return found
+
+
+def natural(use: int) -> Kind:
+    """The kind of a static integer from 0 on; errors advise to pass `use`."""
+
+    def take(value: Any, call: Arguments) -> int:
+        return natural_of(value, call.operation, call.name, use)
+
+    return Kind(take, "an integer from 0 on", (-1, 1.5, None), 2, plain=NEVER)
+
+
+Natural = Annotated[int, natural(0)]
+
+
+def real_dtype(operation: str, values: Sequence[Any]) -> tuple[Any, bool]:
     """The floating-point dtype that operands promote to, and whether it is weak."""
-    for name, of in zip(names, types, strict=True):
-        if of.dtype not in dtypes.REAL and of.dtype not in dtypes.BOOLEAN:
-            message = f"{operation} takes real numbers as {name}"
-            wanted = "an integer or floating-point dtype"
-            fix = to_dtype(name, of.dtype, dtypes.float32)
-            raise invalid_dtype(message, operation, name, of, wanted, fix=fix)
+    types = [canonical_type(x) for x in values]
     try:
         dtype, weak = dtypes.promote(*[(of.dtype, of.weak_type) for of in types])
     except DTypeError as error:
@@ -71,98 +132,145 @@ def _real_dtype(operation: str, names: Sequence[str], types: Sequence[ArrayType]
     return inexact(dtype), weak
 
 
+def in_working(*values: Any) -> tuple[Any, ...]:
+    """Real arrays in the dtype in which they are computed, and the dtype of the result."""
+    dtype, _ = real_dtype("", values)
+    return *[convert_element_type(x, computing_dtype(dtype)) for x in values], dtype
+
+
+_NUMBERS = (bool, int, float, complex, np.generic, np.ndarray)
+
+
+def _scalar(value: Any, dtype: Any, weak: bool, operation: str) -> Any:
+    """A number in a dtype, to which it is converted at once; an array as it is."""
+    if not isinstance(value, _NUMBERS) or np.ndim(value):
+        return value
+    value = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
+    if _trace(None) is None:
+        return scalar_array(value, ArrayType((), dtype, weak))
+    return float(value) if weak else in_dtype(value, dtype, operation)
+
+
 def real_operands(
-    operation: str, names: Sequence[str], values: Sequence[Any], *, broadcast: bool = True
+    operation: str, names: Sequence[str], values: Sequence[Any]
 ) -> tuple[list[Any], Any]:
-    """Arguments as arrays (or literals of a jaxpr), and the real dtype that they promote to.
+    """Arguments, numbers among them in the real dtype that all promote to, and this dtype."""
+    call = Arguments()
+    call.operation = operation
+    taken = []
+    for name, value in zip(names, values, strict=True):
+        call.name = name
+        taken.append(_take_real(value, call))
+    dtype, weak = real_dtype(operation, taken)
+    return [_scalar(x, dtype, weak, operation) for x in taken], dtype
 
-    broadcast: whether their shapes have to broadcast together.
 
-    Raises WeftTypeError, DTypeError and ShapeError naming the argument.
+class RealFunction(ArrayFunction):
+    """A function of real arrays. Numbers come in the dtype that all operands promote to.
+
+    chapter: what stands before the name in errors.
     """
-    types = [operand_type(operation, n, v) for n, v in zip(names, values, strict=True)]
-    dtype, weak = _real_dtype(operation, names, types)
-    if broadcast and len({of.shape for of in types}) > 1:
-        check_ranks(operation, [of.shape for of in types])
-        broadcast_shape(operation, *[of.shape for of in types])
-    arrays = is_eager() or not any(hasattr(value, "type") or np.ndim(value) for value in values)
-    operands = []
-    for value, of in zip(values, types, strict=True):
-        if hasattr(value, "type") or of.shape:
-            operands.append(value)
-            continue
-        number = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
-        scalar = ArrayType((), dtype, weak)
-        if not weak:
-            number = number_of(number, dtype, operation)
-        operands.append(scalar_array(number, scalar) if arrays else number_of(number, dtype, ""))
-    return operands, dtype
+
+    of_complex: Callable[..., Any] | None = None
+
+    def __init__(self, body: Callable[..., Any], chapter: str) -> None:
+        super().__init__(body, chapter=chapter)
+        self.seen = BoundedCache()
+
+    def given(self, taken: dict[str, Any]) -> dict[str, Any]:
+        """The operands by name, without those that are None."""
+        return {name: taken[name] for name in self.operand_names if taken[name] is not None}
+
+    def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            inspect.signature(self.function).bind(*args, **kwargs)
+        except TypeError as error:
+            message = f"{self.operation}: {error}"
+            got = f"{len(args)} arguments and the keywords {sorted(kwargs)}"
+            wanted = f"the arguments {', '.join(self.kinds)}"
+            raise WeftTypeError(message, operation=self.operation, got=got, wanted=wanted) from None
+        return super()._form(args, kwargs)
+
+    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        taken = super()._taken(args, kwargs)
+        given = self.given(taken)
+        values: Sequence[Any] = [*given.values()]
+        if self.of_complex and any(type_of(x).dtype in dtypes.COMPLEX for x in values):
+            values = promote_operands(self.operation, *values)
+        else:
+            dtype, weak = real_dtype(self.operation, values)
+            values = [_scalar(x, dtype, weak, self.operation) for x in values]
+        taken.update(zip(given, values, strict=True))
+        return taken
+
+    def _learn(
+        self, program: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *call: Any
+    ) -> None:
+        # A call with numbers is remembered when it comes again: they may be new at each call.
+        passed = (*args, *kwargs.values())
+        numbers = tuple([(type(x), x) for x in passed if type(x) in (bool, int, float, complex)])
+        if numbers and numbers not in self.seen:
+            self.seen[numbers] = True
+        else:
+            super()._learn(program, args, kwargs, *call)
 
 
-def _bound(
-    operation: str, signature: inspect.Signature, args: Sequence[Any], keywords: dict[str, Any]
-) -> Sequence[Any]:
-    """All arguments in order, with defaults."""
-    try:
-        bound = signature.bind(*args, **keywords)
-    except TypeError as error:
-        names = ", ".join(signature.parameters)
-        message = f"{operation}: {error}"
-        got = f"{len(args)} arguments and the keywords {sorted(keywords)}"
-        wanted = f"the arguments {names}"
-        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted) from None
-    bound.apply_defaults()
-    return list(bound.arguments.values())
+class ElementwiseFunction(RealFunction):
+    """A function of real arrays that broadcast: its formula gets them in one dtype and shape, and
+    numbers among them without dimensions."""
 
+    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        taken = super()._taken(args, kwargs)
+        shapes = [type_of(x).shape for x in self.given(taken).values()]
+        if len({*shapes}) > 1:
+            check_ranks(self.operation, shapes)
+            broadcast_shape(self.operation, *shapes)
+        return taken
 
-def elementwise(
-    function: Callable[P, Result],
-    name: str | None = None,
-    of_complex: Callable[..., Any] | None = None,
-) -> Callable[P, Result]:
-    """Makes a function of arrays and numbers from a formula of real arrays of one dtype.
+    def __init__(
+        self, formula: Callable[..., Any], chapter: str, of_complex: Any, then: Any
+    ) -> None:
+        super().__init__(formula, chapter)
+        self.of_complex, self.then = of_complex, then
+        self.formula, self.body = self.body, self.applied
 
-    The formula gets arrays of one shape, and scalars among them. name: the name in errors, by
-    default that of the function. of_complex: the formula for complex arrays, with functions of
-    `weft.numpy`; without one they are refused.
-    """
-    chapter = function.__module__.rpartition(".stats.")
-    name = name or function.__name__.strip("_")
-    operation = f"{chapter[2]}.{name}" if chapter[1] else name
-    signature = inspect.signature(function)
-    names = tuple(signature.parameters)
-    formula = cast(Any, function)
-
-    def program(*values: Any, dtype: Any) -> Any:
-        working = computing_dtype(dtype)
-        shape = broadcast_shape(operation, *[type_of(x).shape for x in values])
-        out = formula(*[_in(x, working, shape) for x in values])
+    def applied(self, **taken: Any) -> Any:
+        """The formula on arrays that are brought together; its result in their dtype."""
+        given = self.given(taken)
+        arrays = given.values()
+        if self.of_complex and any(x.dtype in dtypes.COMPLEX for x in arrays):
+            return self.of_complex(*promoted(self.operation, *arrays))
+        dtype, _ = real_dtype(self.operation, [*arrays])
+        shape = broadcast_shape(self.operation, *[x.shape for x in arrays])
+        operands = {name: _in(x, computing_dtype(dtype), shape) for name, x in given.items()}
+        out = self.formula(**{**taken, **operands})
+        out = self.then(out) if self.then else out
         if isinstance(out, tuple):
             return tuple(convert(x, dtype) for x in out)
-        return convert_element_type(out, dtype) if type_of(out).dtype != dtype else out
-
-    program.__name__ = function.__name__
-    run = compiled(program)
-    run_complex = None if of_complex is None else compiled(of_complex)
-
-    @functools.wraps(function)
-    def public(*args: Any, **keywords: Any) -> Any:
-        if keywords or len(args) != len(names):
-            args = tuple(_bound(operation, signature, args, keywords))
-        if run_complex is not None:
-            types = [operand_type(operation, n, x) for n, x in zip(names, args, strict=True)]
-            if any(of.dtype in dtypes.COMPLEX for of in types):
-                broadcast_shape(operation, *[of.shape for of in types])
-                return run_complex(*promoted(operation, *promote_operands(operation, *args)))
-        operands, dtype = real_operands(operation, names, args)
-        return run(*operands, dtype=dtype)
-
-    return cast(Callable[P, Result], api_boundary(public))
+        return convert_element_type(out, dtype) if out.dtype != dtype else out
 
 
 def _in(x: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
     """An operand of a formula: of the dtype, and of the shape or without dimensions."""
-    of = type_of(x)
-    if of.dtype != dtype:
-        x = convert_element_type(x, dtype, of.weak_type)
-    return x if of.shape in ((), shape) else broadcasted(x, shape)
+    x = x if x.dtype == dtype else convert_element_type(x, dtype, type_of(x).weak_type)
+    return x if x.shape in ((), shape) else broadcasted(x, shape)
+
+
+def elementwise(
+    formula: Callable[P, Result],
+    chapter: str = "",
+    of_complex: Callable[..., Any] | None = None,
+    then: Callable[[Any], Any] | None = None,
+) -> Callable[P, Result]:
+    """Makes a function of arrays and numbers from a formula of real arrays of one dtype.
+
+    The formula gets arrays of one shape, and scalars among them. chapter: what stands before the
+    name in errors. of_complex: the formula for complex arrays, with functions of `weft.numpy`;
+    parameters of `RealOrComplex` need it. then: applied to the result of the formula.
+    """
+    return cast(Any, ElementwiseFunction(formula, chapter, of_complex, then))
+
+
+def real_function(chapter: str) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+    """Makes a function of real arrays of any shapes from a body, as `array_function` does."""
+    return lambda body: cast(Any, RealFunction(body, chapter))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_dtype, invalid_value, not_taken
+from weft.argument_errors import invalid_dtype, not_taken
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.core.trace import Tracer
@@ -29,13 +29,21 @@ from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.operand_errors import to_dtype
-from weft.scipy.real_functions import elementwise, operand_type, real_operands
+from weft.scipy.real_functions import (
+    Natural,
+    Real,
+    elementwise,
+    natural,
+    natural_of,
+    operand_type,
+    real_operands,
+)
 
 __all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e", "sph_harm_y"]
 
 
 @elementwise
-def i0e(x: Any) -> Array:
+def i0e(x: Real) -> Array:
     """exp(-|x|) I0(x), which does not overflow.
 
     >>> i0e(np.array([0.0, 1000.0]))
@@ -45,7 +53,7 @@ def i0e(x: Any) -> Array:
 
 
 @elementwise
-def i1e(x: Any) -> Array:
+def i1e(x: Real) -> Array:
     """exp(-|x|) I1(x), which does not overflow.
 
     >>> i1e(np.array([0.0, 1000.0]))
@@ -55,7 +63,7 @@ def i1e(x: Any) -> Array:
 
 
 @elementwise
-def i0(x: Any) -> Array:
+def i0(x: Real) -> Array:
     """The modified Bessel function of the first kind of order 0 (DLMF 10.25.2).
 
     >>> i0(np.array([0.0, 1.0]))
@@ -65,7 +73,7 @@ def i0(x: Any) -> Array:
 
 
 @elementwise
-def i1(x: Any) -> Array:
+def i1(x: Real) -> Array:
     """The modified Bessel function of the first kind of order 1 (DLMF 10.25.2).
 
     >>> i1(np.array([0.0, 1.0]))
@@ -115,15 +123,8 @@ def bessel_jvp(highest: int, start: int, primals: Any, tangents: Any) -> Any:
     return values[:-1], 0.5 * (below - values[1:]) * t
 
 
-@compiled
-def _bessel_jn(z: Any, *, highest: int, start: int, dtype: Any) -> Any:
-    working = computing_dtype(dtype)
-    out = _bessel(convert_element_type(z, working), highest, start)
-    return convert_element_type(out, dtype)
-
-
-@api_boundary
-def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
+@elementwise
+def bessel_jn(z: Real, *, v: Natural, n_iter: Annotated[int, natural(50)] = 50) -> Array:
     """Bessel functions of the first kind of orders 0 … v, along a new first dimension.
 
     v, n_iter: integers from 0, known while tracing. The recurrence descends from order n_iter (or
@@ -136,19 +137,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
     Array([[1.        , 0.76519775],
            [0.        , 0.44005063]], dtype=float32)
     """
-    (z,), dtype = real_operands("bessel_jn", ("z",), (z,))
-    highest = _natural("bessel_jn", "v", v)
-    start = max(_natural("bessel_jn", "n_iter", n_iter, 50), highest + 16)
-    return _bessel_jn(z, highest=highest, start=start, dtype=dtype)
-
-
-def _natural(operation: str, name: str, value: Any, use: int | None = 0) -> int:
-    """Checks a static integer >= 0."""
-    found = integer_of(value, operation, name)
-    if found < 0:
-        message = f"{operation} takes {name} from 0 on"
-        raise invalid_value(message, operation, name, value, "an integer from 0 on", use)
-    return found
+    return _bessel(z, v, max(n_iter, v + 16))
 
 
 def _legendre(n: Any, m: Any, theta: Any, highest: int) -> Any:
@@ -238,6 +227,6 @@ def sph_harm_y(
                 fix=Fix("argument", "pass the largest degree there can be, such as n_max=10"),
             )
         n_max = max(int(np.max(np.asarray(n), initial=0)), 0)
-    highest = _natural("sph_harm_y", "n_max", n_max, None)
+    highest = natural_of(n_max, "sph_harm_y", "n_max", None)
     n, m = (convert(x, dtypes.int32) for x in (n, m))
     return _harmonic(n, m, theta, phi, highest=highest, dtype=dtype)

@@ -18,7 +18,7 @@ from weft.ops.elementwise.deviances import deviance, log_ratio
 from weft.ops.elementwise.elementary import logistic_p
 from weft.ops.elementwise.formulas import Term, log1p, where
 from weft.runtime import stablehlo
-from weft.scipy.real_functions import elementwise, kernel
+from weft.scipy.real_functions import Real, RealOrComplex, elementwise, kernel
 
 __all__ = [
     "boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_softmax", "logit", "logsumexp",
@@ -51,7 +51,7 @@ def _product(function: Callable[[Any], Any], x: Any, y: Any) -> Any:
 
 
 @functools.partial(elementwise, of_complex=lambda x, y: _product(jnp.log, x, y))
-def xlogy(x: Any, y: Any) -> Array:
+def xlogy(x: RealOrComplex, y: RealOrComplex) -> Array:
     """x log(y), which is 0 where x is 0; of complex numbers too.
 
     >>> xlogy(np.array([0.0, 2.0]), np.array([0.0, 1.0]))
@@ -74,7 +74,7 @@ xlog1py_p = kernel(
 
 
 @functools.partial(elementwise, of_complex=lambda x, y: _product(jnp.log1p, x, y))
-def xlog1py(x: Any, y: Any) -> Array:
+def xlog1py(x: RealOrComplex, y: RealOrComplex) -> Array:
     """x log(1 + y), which is 0 where x is 0; precise for small y. Of complex numbers too.
 
     >>> xlog1py(np.array([0.0, 2.0]), np.array([-1.0, 0.0]))
@@ -110,7 +110,7 @@ entr_p = kernel("entr", entr_formula, lambda t, ans, x: t * entr_slope_p.bind(x)
 
 
 @elementwise
-def entr(x: Any) -> Array:
+def entr(x: Real) -> Array:
     """-x log(x): 0 at 0, minus infinity below.
 
     >>> entr(np.array([0.0, 1.0, -1.0]))
@@ -157,7 +157,7 @@ kl_div_p = kernel(
 
 
 @elementwise
-def rel_entr(p: Any, q: Any) -> Array:
+def rel_entr(p: Real, q: Real) -> Array:
     """p log(p / q): 0 where p is 0, infinite where a number is negative or only q is 0.
 
     p: the first numbers, not negative; q: the second numbers, not negative.
@@ -169,7 +169,7 @@ def rel_entr(p: Any, q: Any) -> Array:
 
 
 @elementwise
-def kl_div(p: Any, q: Any) -> Array:
+def kl_div(p: Real, q: Real) -> Array:
     """p log(p / q) - p + q: q where p is 0, infinite where a number is negative or only q is 0.
 
     p: the first numbers, not negative; q: the second numbers, not negative.
@@ -191,7 +191,7 @@ logit_p = kernel("logit", logit_formula, lambda t, ans, p: t / (p * (1.0 - p)))
 
 
 @elementwise
-def logit(x: Any) -> Array:
+def logit(x: Real) -> Array:
     """log(x / (1 - x)), the inverse of `expit`; NaN outside of 0 to 1.
 
     >>> logit(np.array([0.0, 0.5, 1.0]))
@@ -201,7 +201,7 @@ def logit(x: Any) -> Array:
 
 
 @elementwise
-def expit(x: Any) -> Array:
+def expit(x: Real) -> Array:
     """The logistic function 1 / (1 + exp(-x)).
 
     >>> expit(np.array([0.0, 100.0]))
@@ -257,7 +257,7 @@ boxcox1p_p = kernel(
 
 
 @elementwise
-def boxcox(x: Any, lmbda: Any) -> Array:
+def boxcox(x: Real, lmbda: Real) -> Array:
     """(x^lmbda - 1) / lmbda, and log(x) where lmbda is 0: Box and Cox (1964).
 
     lmbda: the power of the transformation.
@@ -269,7 +269,7 @@ def boxcox(x: Any, lmbda: Any) -> Array:
 
 
 @elementwise
-def boxcox1p(x: Any, lmbda: Any) -> Array:
+def boxcox1p(x: Real, lmbda: Real) -> Array:
     """((1 + x)^lmbda - 1) / lmbda, and log(1 + x) where lmbda is 0; precise for small x.
 
     lmbda: the power of the transformation.

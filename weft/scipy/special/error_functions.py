@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -19,14 +19,15 @@ from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
-from weft.errors import Fix, api_boundary
+from weft.errors import Fix
+from weft.kinds.arguments import NEVER
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import inexact
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
 from weft.ops.elementwise import special
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
-from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.formulas import Term, chebyshev, polynomial, where
 from weft.ops.elementwise.gaussians import (
     erf_inv_slope_p,
@@ -41,7 +42,7 @@ from weft.ops.elementwise.gaussians import (
 )
 from weft.ops.operand_errors import to_dtype
 from weft.runtime import stablehlo
-from weft.scipy.real_functions import elementwise, kernel
+from weft.scipy.real_functions import Real, RealOrComplex, elementwise, kernel
 from weft.scipy.special.coefficients import (
     DAWSON_FAR,
     DAWSON_NEAR,
@@ -59,7 +60,7 @@ _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 
 @elementwise
-def erf(x: Any) -> Array:
+def erf(x: Real) -> Array:
     """The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x (DLMF 7.2.1).
 
     >>> erf(0.5)
@@ -69,7 +70,7 @@ def erf(x: Any) -> Array:
 
 
 @elementwise
-def erfc(x: Any) -> Array:
+def erfc(x: Real) -> Array:
     """1 - erf(x), precise where that is small (DLMF 7.2.2).
 
     >>> erfc(np.array([0.0, 9.0]))
@@ -95,7 +96,7 @@ erfinv_p = kernel("erfinv", erfinv_formula, lambda t, y, x: t * erf_inv_slope_p.
 
 
 @elementwise
-def erfinv(x: Any) -> Array:
+def erfinv(x: Real) -> Array:
     """The inverse of `erf`, between -1 and 1; NaN outside.
 
     >>> erfinv(np.array([0.0, 1.0]))
@@ -109,7 +110,7 @@ def _complex_erfcx(x: Any) -> Any:
 
 
 @functools.partial(elementwise, of_complex=_complex_erfcx)
-def erfcx(x: Any) -> Array:
+def erfcx(x: RealOrComplex) -> Array:
     """exp(x^2) erfc(x), which neither overflows nor vanishes for large x (DLMF 7.2.3).
 
     Of complex numbers too.
@@ -156,7 +157,7 @@ dawsn_p: Primitive = kernel("dawsn", dawsn_formula, lambda t, y, x: t * dawsn_sl
 
 
 @elementwise
-def dawsn(x: Any) -> Array:
+def dawsn(x: Real) -> Array:
     """Dawson's integral: exp(-x^2) times the integral of exp(t^2) from 0 to x (DLMF 7.2.5).
 
     >>> dawsn(np.array([0.0, 1.0]))
@@ -166,7 +167,7 @@ def dawsn(x: Any) -> Array:
 
 
 @elementwise
-def ndtr(x: Any) -> Array:
+def ndtr(x: Real) -> Array:
     """The distribution function of the standard normal distribution.
 
     >>> ndtr(np.array([0.0, -10.0]))
@@ -175,13 +176,21 @@ def ndtr(x: Any) -> Array:
     return ndtr_p.bind(x)
 
 
+def _order(value: Any, call: Arguments) -> int:
+    order = integer_of(value, call.operation, call.name)
+    if not 1 <= order <= 30:
+        message = f"{call.operation} takes a series_order from 1 to 30"
+        wanted = "an integer from 1 to 30"
+        fix = Fix("argument", "leave series_order out", {"series_order": 3})
+        raise invalid_value(message, call.operation, call.name, value, wanted, fix=fix)
+    return order
+
+
+SeriesOrder = Annotated[int, Kind(_order, "an integer from 1 to 30", (0, 31, None), plain=NEVER)]
+
+
 @elementwise
-def _log_ndtr(x: Any) -> Any:
-    return log_ndtr_p.bind(x)
-
-
-@api_boundary
-def log_ndtr(x: Any, series_order: int = 3) -> Array:
+def log_ndtr(x: Real, series_order: SeriesOrder = 3) -> Array:
     """The logarithm of `ndtr`, precise in both tails.
 
     series_order: a positive integer, for callers that choose a length of the asymptotic series;
@@ -191,13 +200,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Array:
     >>> log_ndtr(np.array([0.0, -100.0]))
     Array([-6.9314718e-01, -5.0055244e+03], dtype=float32)
     """
-    order = integer_of(series_order, "log_ndtr", "series_order")
-    if not 1 <= order <= 30:
-        message = "log_ndtr takes a series_order from 1 to 30"
-        wanted = "an integer from 1 to 30"
-        fix = Fix("argument", "leave series_order out", {"series_order": 3})
-        raise invalid_value(message, "log_ndtr", "series_order", series_order, wanted, fix=fix)
-    return _log_ndtr(x)
+    return log_ndtr_p.bind(x)
 
 
 # Cephes, ndtri.c (S. L. Moshier): between exp(-2) and 1 - exp(-2), and in 1/z with
@@ -252,7 +255,7 @@ ndtri_p = kernel("ndtri", ndtri_formula, lambda t, y, p: t * ndtri_slope_p.bind(
 
 
 @elementwise
-def ndtri(p: Any) -> Array:
+def ndtri(p: Real) -> Array:
     """The inverse of `ndtr`, between 0 and 1; NaN outside.
 
     S. L. Moshier's rational approximations (Cephes).
@@ -306,7 +309,7 @@ owens_t_p = kernel("owens_t", owens_t_formula, owens_t_jvp_h, owens_t_jvp_a)
 
 
 @elementwise
-def owens_t(h: Any, a: Any) -> Array:
+def owens_t(h: Real, a: Real) -> Array:
     """Owen's T: 1/(2 pi) times the integral of exp(-h^2 (1 + x^2)/2) / (1 + x^2) from 0 to a.
 
     That is the probability that X > h and 0 < Y < a X for independent standard normal X and Y.
@@ -371,13 +374,21 @@ def faddeeva_jvp(primals: Any, tangents: Any) -> Any:
     return w, t * (-2.0 * z * w + _TWO_OVER_ROOT_PI * 1j)
 
 
-@compiled
-def _wofz(z: Any) -> Any:
-    return _faddeeva(z)
+def _numeric(value: Any, call: Arguments) -> Any:
+    value = as_operand(call.operation, value)
+    of = type_of(value)
+    if of.dtype not in dtypes.NUMERIC and of.dtype not in dtypes.BOOLEAN:
+        message = f"{call.operation} takes real or complex numbers as {call.name}"
+        fix = to_dtype(call.name, of.dtype, dtypes.complex64)
+        raise invalid_dtype(message, call.operation, call.name, of, "a numeric dtype", fix=fix)
+    return value
 
 
-@api_boundary
-def wofz(z: Any) -> Array:
+Numeric = Annotated[Any, Kind(_numeric, "numbers", ([1.0], "text"), 0.5, static=False, plain=NEVER)]
+
+
+@array_function
+def wofz(z: Numeric) -> Array:
     """The Faddeeva function exp(-z^2) erfc(-i z) of complex (or real) numbers, a complex array.
 
     By Weideman's expansion (1994) above the real axis and reflection below it (DLMF 7.4.3). Raises
@@ -388,11 +399,5 @@ def wofz(z: Any) -> Array:
     >>> wofz(0.0)
     Array(1.+0.j, dtype=complex64)
     """
-    z = as_operand("wofz", z)
-    dtype = type_of(z).dtype
-    if dtype not in dtypes.NUMERIC and dtype not in dtypes.BOOLEAN:
-        message = "wofz takes real or complex numbers as z"
-        fix = to_dtype("z", dtype, dtypes.complex64)
-        raise invalid_dtype(message, "wofz", "z", type_of(z), "a numeric dtype", fix=fix)
-    wide = inexact(dtype) in (dtypes.float64, dtypes.complex128)
-    return _wofz(convert_element_type(z, dtypes.complex128 if wide else dtypes.complex64))
+    wide = inexact(z.dtype) in (dtypes.float64, dtypes.complex128)
+    return _faddeeva(z.astype(dtypes.complex128 if wide else dtypes.complex64))

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -19,13 +18,14 @@ from weft import dtypes
 from weft.argument_errors import integer_of, invalid_value, not_taken
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
-from weft.core.types import type_of
-from weft.errors import api_boundary
+from weft.kinds.arguments import NEVER, Flag
+from weft.kinds.array_function import python_function
 from weft.kinds.checks import check_flag
+from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise import regularized, special
 from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, where
 from weft.runtime import stablehlo
-from weft.scipy.real_functions import elementwise, kernel
+from weft.scipy.real_functions import Natural, Real, RealOrComplex, elementwise, kernel
 from weft.scipy.special.coefficients import LGAMMA
 from weft.scipy.special.complex_gammas import gamma_of_complex, loggamma_of_complex
 
@@ -103,7 +103,7 @@ gamma_p = kernel("gamma", gamma_formula, lambda t, y, x: t * (y * special.digamm
 
 
 @functools.partial(elementwise, of_complex=gamma_of_complex)
-def gamma(x: Any) -> Array:
+def gamma(x: RealOrComplex) -> Array:
     """The gamma function; NaN at negative integers, an infinity at 0 (DLMF 5.2.1).
 
     Of complex numbers too, and then NaN at 0.
@@ -118,7 +118,7 @@ gammaln_p = kernel("gammaln", lgamma, lambda t, y, x: t * special.digamma_p.bind
 
 
 @elementwise
-def gammaln(x: Any) -> Array:
+def gammaln(x: Real) -> Array:
     """The logarithm of the absolute value of the gamma function (DLMF 5.2.1).
 
     >>> gammaln(np.array([0.5, 100.0]))
@@ -128,7 +128,7 @@ def gammaln(x: Any) -> Array:
 
 
 @functools.partial(elementwise, of_complex=loggamma_of_complex)
-def loggamma(x: Any) -> Array:
+def loggamma(x: RealOrComplex) -> Array:
     """The logarithm of the gamma function; of real numbers NaN below 0, infinite at the poles.
 
     Of complex numbers it is continuous off the negative real axis, and NaN at the poles.
@@ -152,7 +152,7 @@ gammasgn_p = kernel("gammasgn", gammasgn_formula, None)
 
 
 @elementwise
-def gammasgn(x: Any) -> Array:
+def gammasgn(x: Real) -> Array:
     """The sign of the gamma function; NaN at negative integers. Its derivative is 0.
 
     >>> gammasgn(np.array([0.5, -0.5]))
@@ -173,7 +173,7 @@ digamma_p = kernel(
 
 
 @elementwise
-def digamma(x: Any) -> Array:
+def digamma(x: Real) -> Array:
     """The derivative of the logarithm of the gamma function (DLMF 5.2.2).
 
     >>> digamma(1.0)
@@ -183,7 +183,7 @@ def digamma(x: Any) -> Array:
 
 
 @elementwise
-def polygamma(n: Any, x: Any) -> Array:
+def polygamma(n: Real, x: Real) -> Array:
     """The n-th derivative of `digamma` at x (DLMF 5.15.1); n holds integers from 0.
 
     It has no derivative in n: taking one raises WeftNotImplementedError.
@@ -204,7 +204,7 @@ def polygamma(n: Any, x: Any) -> Array:
 
 
 @elementwise
-def gammainc(a: Any, x: Any) -> Array:
+def gammainc(a: Real, x: Real) -> Array:
     """The regularised lower incomplete gamma function P(a, x) (DLMF 8.2.4), for a, x >= 0.
 
     >>> gammainc(1.0, np.array([0.0, 1.0]))
@@ -214,7 +214,7 @@ def gammainc(a: Any, x: Any) -> Array:
 
 
 @elementwise
-def gammaincc(a: Any, x: Any) -> Array:
+def gammaincc(a: Real, x: Real) -> Array:
     """The regularised upper incomplete gamma function Q(a, x) (DLMF 8.2.4), for a, x >= 0.
 
     >>> gammaincc(1.0, np.array([0.0, 1.0]))
@@ -224,7 +224,7 @@ def gammaincc(a: Any, x: Any) -> Array:
 
 
 @elementwise
-def betainc(a: Any, b: Any, x: Any) -> Array:
+def betainc(a: Real, b: Real, x: Real) -> Array:
     """The regularised incomplete beta function I_x(a, b) (DLMF 8.17.2), for x from 0 to 1.
 
     Derivatives are available in x; those in a and b raise WeftNotImplementedError.
@@ -299,7 +299,7 @@ betaln_p = kernel(
 
 
 @elementwise
-def betaln(a: Any, b: Any) -> Array:
+def betaln(a: Real, b: Real) -> Array:
     """The logarithm of the absolute value of the beta function.
 
     >>> betaln(1.0, np.array([1.0, 2.0]))
@@ -331,7 +331,7 @@ beta_p = kernel(
 
 
 @elementwise
-def beta(a: Any, b: Any) -> Array:
+def beta(a: Real, b: Real) -> Array:
     """The beta function, gamma(a) gamma(b) / gamma(a + b) (DLMF 5.12.1).
 
     >>> beta(2.0, np.array([1.0, 3.0]))
@@ -343,13 +343,19 @@ def beta(a: Any, b: Any) -> Array:
 _STEPS = 20
 
 
+def _inexact(value: Any, call: Arguments) -> bool:
+    check_flag(value, call.operation, call.name)
+    if value:
+        why = "arrays hold no integers of any size"
+        raise not_taken(call.operation, call.name, value, why, "use math.factorial(n)", False)
+    return False
+
+
+NotExact = Annotated[bool, Kind(_inexact, "False", ("no", True, None), plain=NEVER)]
+
+
 @elementwise
-def _factorial(n: Any) -> Any:
-    return jnp.where(n < 0, 0.0, gamma_p.bind(jnp.where(n < 0, 0.0, n) + 1.0))
-
-
-@api_boundary
-def factorial(n: Any, exact: bool = False) -> Array:
+def factorial(n: Real, exact: NotExact = False) -> Array:
     """gamma(n + 1); 0 for negative numbers.
 
     n: the numbers, which need not be whole; exact: must be False.
@@ -359,11 +365,7 @@ def factorial(n: Any, exact: bool = False) -> Array:
     >>> factorial(np.array([0, 5, -1]))
     Array([  0.9999998, 120.       ,   0.       ], dtype=float32)
     """
-    check_flag(exact, "factorial", "exact")
-    if exact:
-        why = "arrays hold no integers of any size"
-        raise not_taken("factorial", "exact", exact, why, "use math.factorial(n)", False)
-    return _factorial(n)
+    return jnp.where(n < 0, 0.0, gamma_p.bind(jnp.where(n < 0, 0.0, n) + 1.0))
 
 
 def comb_formula(n: Term, k: Term) -> Term:
@@ -395,18 +397,7 @@ comb_p = kernel(
 
 
 @elementwise
-def _comb(N: Any, k: Any) -> Any:
-    return comb_p.bind(N, k)
-
-
-@functools.partial(elementwise, name="comb")
-def _comb_repeated(N: Any, k: Any) -> Any:
-    found = comb_p.bind(N + k - 1.0, k)
-    return jnp.where((N == 0) & (k == 0), 1.0, jnp.where((N < 0) | (k < 0), 0.0, found))
-
-
-@api_boundary
-def comb(N: Any, k: Any, *, repetition: bool = False) -> Array:
+def comb(N: Real, k: Real, *, repetition: Flag = False) -> Array:
     """The number of ways to take k of N things; 0 where k < 0, N < 0 or k > N.
 
     repetition: whether a thing may be taken again.
@@ -416,8 +407,10 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Array:
     >>> comb(5, np.array([0, 2, 6]))
     Array([ 1., 10.,  0.], dtype=float32)
     """
-    check_flag(repetition, "special.comb", "repetition")
-    return _comb_repeated(N, k) if repetition else _comb(N, k)
+    if not repetition:
+        return comb_p.bind(N, k)
+    found = comb_p.bind(N + k - 1.0, k)
+    return jnp.where((N == 0) & (k == 0), 1.0, jnp.where((N < 0) | (k < 0), 0.0, found))
 
 
 def poch_formula(z: Term, m: Term) -> Term:
@@ -454,7 +447,7 @@ poch_p = kernel(
 
 
 @elementwise
-def poch(z: Any, m: Any) -> Array:
+def poch(z: Real, m: Real) -> Array:
     """Pochhammer's symbol gamma(z + m) / gamma(z), the rising factorial (DLMF 5.2.5).
 
     z: the number at which the product begins; m: the number of factors, which need not be whole.
@@ -465,8 +458,21 @@ def poch(z: Any, m: Any) -> Array:
     return poch_p.bind(z, m)
 
 
-@api_boundary
-def multigammaln(a: Any, d: Any) -> Array:
+def _dimension(value: Any, call: Arguments) -> int:
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    count = integer_of(whole, call.operation, call.name)
+    if count < 1:
+        message = f"{call.operation} takes a positive dimension"
+        wanted = "an integer from 1 on"
+        raise invalid_value(message, call.operation, call.name, whole, wanted, 1)
+    return count
+
+
+Dimension = Annotated[int, Kind(_dimension, "a positive integer", (0, 1.5, None), 2, plain=NEVER)]
+
+
+@elementwise
+def multigammaln(a: Real, d: Dimension) -> Array:
     """The logarithm of the multivariate gamma function of dimension d (DLMF 35.3.4).
 
     d: a positive integer, known while tracing; NaN where a <= (d - 1) / 2. Raises WeftTypeError and
@@ -475,26 +481,10 @@ def multigammaln(a: Any, d: Any) -> Array:
     >>> multigammaln(np.array([3.0]), 2)
     Array([1.5501952], dtype=float32)
     """
-    if isinstance(d, float) and d.is_integer():
-        d = int(d)
-    count = integer_of(d, "multigammaln", "d")
-    if count < 1:
-        message = "multigammaln takes a positive dimension"
-        raise invalid_value(message, "multigammaln", "d", d, "an integer from 1 on", 1)
-    return _multigammaln(count)(a)
-
-
-@functools.lru_cache(maxsize=256)
-def _multigammaln(count: int) -> Callable[..., Any]:
-    """The function for one dimension."""
-
-    def multigammaln(a: Any) -> Any:
-        halves = jnp.arange(count, dtype=type_of(a).dtype) / 2
-        total = jnp.sum(gammaln_p.bind(jnp.expand_dims(a, -1) - halves), -1)
-        total = total + count * (count - 1) / 4 * math.log(math.pi)
-        return jnp.where(a <= (count - 1) / 2, math.nan, total)
-
-    return elementwise(multigammaln)
+    halves = jnp.arange(d, dtype=a.dtype) / 2
+    total = jnp.sum(gammaln_p.bind(jnp.expand_dims(a, -1) - halves), -1)
+    total = total + d * (d - 1) / 4 * math.log(math.pi)
+    return jnp.where(a <= (d - 1) / 2, math.nan, total)
 
 
 def tangent_numbers(count: int) -> list[int]:
@@ -514,8 +504,8 @@ def even_bernoulli_numbers(count: int) -> list[Fraction]:
     ]
 
 
-@api_boundary
-def bernoulli(n: int) -> Array:
+@python_function
+def bernoulli(n: Natural) -> Array:
     """The Bernoulli numbers B(0) … B(n), in the default float dtype; B(1) is -1/2 (DLMF 24.2.1).
 
     n: an integer from 0, known while tracing. Raises WeftTypeError and WeftValueError for others.
@@ -524,20 +514,15 @@ def bernoulli(n: int) -> Array:
     >>> bernoulli(4)
     Array([ 1.        , -0.5       ,  0.16666667,  0.        , -0.03333334], dtype=float32)
     """
-    count = integer_of(n, "bernoulli", "n")
-    if count < 0:
-        message = "bernoulli takes a number from 0 on"
-        raise invalid_value(message, "bernoulli", "n", n, "an integer from 0 on", 0)
-    values = np.zeros(count + 1)
-    values[:2] = [1.0, -0.5][: count + 1]
+    values = np.zeros(n + 1)
+    values[:2] = [1.0, -0.5][: n + 1]
     # From B(260) on they overflow float64.
-    for i, number in enumerate(even_bernoulli_numbers(min(count, 258) // 2), 1):
+    for i, number in enumerate(even_bernoulli_numbers(min(n, 258) // 2), 1):
         values[2 * i] = float(number)
-    for i in range(260, count + 1, 2):
+    for i in range(260, n + 1, 2):
         values[i] = math.inf if i % 4 == 2 else -math.inf
-    dtype = dtypes.default_float()
     with np.errstate(over="ignore"):
-        return jnp.asarray(values.astype(dtype))
+        return jnp.asarray(values.astype(dtypes.default_float()))
 
 
 _TERMS = 10
@@ -623,17 +608,7 @@ hurwitz_p: Primitive = kernel(
 
 
 @elementwise
-def _zeta(x: Any, q: Any) -> Any:
-    return hurwitz_p.bind(x, q)
-
-
-@functools.partial(elementwise, name="zeta")
-def _riemann(x: Any) -> Any:
-    return riemann_p.bind(x)
-
-
-@api_boundary
-def zeta(x: Any, q: Any = None) -> Array:
+def zeta(x: Real, q: Real | None = None) -> Array:
     """The sum of (k + q)^(-x) over k = 0, 1, …: Hurwitz' zeta function (DLMF 25.11.1), for x > 1.
 
     Without q: Riemann's zeta function of all real numbers (DLMF 25.2.1), whose derivatives raise
@@ -644,4 +619,4 @@ def zeta(x: Any, q: Any = None) -> Array:
     >>> zeta(np.array([2.0, -1.0]))
     Array([ 1.644934  , -0.08333334], dtype=float32)
     """
-    return _riemann(x) if q is None else _zeta(x, q)
+    return riemann_p.bind(x) if q is None else hurwitz_p.bind(x, q)

@@ -13,7 +13,7 @@ from weft.core.primitive import Primitive
 from weft.ops.elementwise.formulas import Term, repeat_while, where
 from weft.ops.elementwise.special import no_derivative
 from weft.runtime import stablehlo
-from weft.scipy.real_functions import elementwise, kernel
+from weft.scipy.real_functions import Real, elementwise, kernel
 from weft.scipy.special.gammas import gammasgn_formula, is_whole, lgamma
 
 __all__ = ["hyp1f1", "hyp2f1"]
@@ -144,7 +144,7 @@ hyp1f1_p: Primitive = kernel(
 
 
 @elementwise
-def hyp1f1(a: Any, b: Any, x: Any) -> Array:
+def hyp1f1(a: Real, b: Real, x: Real) -> Array:
     """Kummer's confluent hypergeometric function (DLMF 13.2.2), by its series, for |x| below 10000.
 
     The terms of the series change sign and cancel where a and x have different signs and |a x| is
@@ -260,7 +260,7 @@ hyp2f1_p: Primitive = kernel(
 
 
 @elementwise
-def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Array:
+def hyp2f1(a: Real, b: Real, c: Real, x: Real) -> Array:
     """Gauss' hypergeometric function (DLMF 15.2.1) of real x up to 1; infinite above, except for
     polynomials.
 

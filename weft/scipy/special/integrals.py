@@ -14,7 +14,7 @@ from weft.arrays.array import Array
 from weft.ops.elementwise.formulas import Term, chebyshev, repeat_while, where
 from weft.ops.elementwise.special import no_derivative
 from weft.runtime import stablehlo
-from weft.scipy.real_functions import elementwise, kernel
+from weft.scipy.real_functions import Real, elementwise, kernel
 from weft.scipy.special import coefficients as table
 
 __all__ = ["exp1", "expi", "expn", "fresnel", "sici", "spence"]
@@ -48,7 +48,7 @@ exp1_p = kernel("exp1", exp1_formula, lambda t, y, x: -(t * (jnp.exp(-x) / x)))
 
 
 @elementwise
-def exp1(x: Any) -> Array:
+def exp1(x: Real) -> Array:
     """The integral of exp(-t) / t from x on (DLMF 6.2.1), for x > 0; NaN below, infinite at 0.
 
     >>> exp1(np.array([1.0, 0.0]))
@@ -77,7 +77,7 @@ expi_p = kernel("expi", expi_formula, lambda t, y, x: t * (jnp.exp(x) / x))
 
 
 @elementwise
-def expi(x: Any) -> Array:
+def expi(x: Real) -> Array:
     """Ei(x), the principal value of the integral of exp(t) / t up to x (DLMF 6.2.5).
 
     >>> expi(np.array([1.0, -1.0]))
@@ -156,7 +156,7 @@ expn_p = kernel("expn", expn_formula, no_derivative("expn", "n"), expn_jvp_x)
 
 
 @elementwise
-def expn(n: Any, x: Any) -> Array:
+def expn(n: Real, x: Real) -> Array:
     """The integral of exp(-x t) / t^n from 1 on (DLMF 8.19.3), for integers n >= 0 and x >= 0.
 
     NaN elsewhere. Derivatives are available in x; in n they raise WeftNotImplementedError.
@@ -204,7 +204,7 @@ ci_p = kernel("cosine_integral", ci_formula, lambda t, y, x: t * (jnp.cos(x) / x
 
 
 @elementwise
-def sici(x: Any) -> tuple[Array, Array]:
+def sici(x: Real) -> tuple[Array, Array]:
     """The sine and the cosine integral, Si(x) and Ci(x) (DLMF 6.2.9, 6.2.13), a pair of arrays.
 
     For negative x the second is the real part, that of |x|; at minus infinity it is NaN.
@@ -276,7 +276,7 @@ fresnel_c_p = kernel(
 
 
 @elementwise
-def fresnel(x: Any) -> tuple[Array, Array]:
+def fresnel(x: Real) -> tuple[Array, Array]:
     """The Fresnel integrals S(x) and C(x) (DLMF 7.2.8, 7.2.7), a pair of arrays.
 
     They integrate the sine and the cosine of pi t^2 / 2 from 0 to x.
@@ -317,7 +317,7 @@ spence_p = kernel("spence", spence_formula, spence_jvp)
 
 
 @elementwise
-def spence(x: Any) -> Array:
+def spence(x: Real) -> Array:
     """The integral of log(t) / (1 - t) from 1 to x, for x >= 0: Li2(1 - x) (DLMF 25.12.2).
 
     NaN for negative numbers.

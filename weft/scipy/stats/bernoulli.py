@@ -5,11 +5,10 @@ NaN where p is not from 0 to 1.
 
 from __future__ import annotations
 
-from typing import Any
-
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, is_probability, valid
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
@@ -28,7 +27,7 @@ _family = Family(__name__).examples("""
     """)
 
 
-def _log_probability(k: Any, p: Any, loc: Any = 0) -> Array:
+def _log_probability(k: Real, p: Real, loc: Real = 0) -> Array:
     x = k - loc
     nothing = jnp.where(jnp.isnan(x), x, -jnp.inf)
     found = jnp.where(x == 0, jnp.log1p(-p), jnp.where(x == 1, jnp.log(p), nothing))
@@ -39,12 +38,12 @@ logpmf, pmf = _family.pair("logpmf", _log_probability)
 
 
 @_family.formula
-def cdf(k: Any, p: Any) -> Array:
+def cdf(k: Real, p: Real) -> Array:
     whole = jnp.where(jnp.isnan(k), k, 1.0)
     return valid(is_probability(p), jnp.where(k < 0, 0.0, jnp.where(k < 1, 1.0 - p, whole)))
 
 
 @_family.formula
-def ppf(q: Any, p: Any) -> Array:
+def ppf(q: Real, p: Real) -> Array:
     found = valid(is_probability(p), jnp.where(q <= 1.0 - p, 0.0, 1.0))
     return valid(is_probability(q), found)

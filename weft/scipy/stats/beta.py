@@ -14,6 +14,7 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.ops.elementwise.densities import beta_density_p, log_beta_density_p
 from weft.ops.elementwise.regularized import betainc_p
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, inside, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
@@ -59,17 +60,17 @@ def _nearer(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
 
 
 @_family.formula
-def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logpdf(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return _density(log_beta_density_p, -math.inf, x, a, b, loc, scale) - jnp.log(scale)
 
 
 @_family.formula
-def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def pdf(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return _density(beta_density_p, 0.0, x, a, b, loc, scale) / scale
 
 
 @_family.formula
-def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def cdf(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     y = standard(x, loc, scale)
     safe = jnp.where(y < 0, 0.0, jnp.where(y > 1, 1.0, y))
     found = betainc_p.bind(a, b, safe)
@@ -77,20 +78,20 @@ def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 @_family.formula
-def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logcdf(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     low, side = _nearer(x, a, b, loc, scale)
     logarithm = jnp.log(jnp.where(low, side, 1.0))
     return jnp.where(low, logarithm, jnp.log1p(-jnp.where(low, 0.0, side)))
 
 
 @_family.formula
-def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def sf(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     low, side = _nearer(x, a, b, loc, scale)
     return jnp.where(low, 1.0 - side, side)
 
 
 @_family.formula
-def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logsf(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     low, side = _nearer(x, a, b, loc, scale)
     logarithm = jnp.log(jnp.where(low, 1.0, side))
     return jnp.where(low, jnp.log1p(-jnp.where(low, side, 0.0)), logarithm)

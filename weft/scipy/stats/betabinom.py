@@ -13,6 +13,7 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.densities import log_binomial_p
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
@@ -41,7 +42,7 @@ def _log_quotient(x: Any, rest: Any, a: Any, b: Any) -> Any:
     return found + jnp.log((after_a + after_b) / (a + b))
 
 
-def _log_probability(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
+def _log_probability(k: Real, n: Real, a: Real, b: Real, loc: Real = 0) -> Array:
     x = k - loc
     good = (n >= 0) & ~not_whole(n) & (a > 0) & (b > 0)
     out = (x < 0) | (x > n) | not_whole(x) | ~good

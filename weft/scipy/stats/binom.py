@@ -13,6 +13,7 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.ops.elementwise.densities import binomial_p, log_binomial_p
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
@@ -38,10 +39,10 @@ def _probability(form: Any, nothing: float, k: Any, n: Any, p: Any, loc: Any) ->
 
 
 @_family.formula
-def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
+def logpmf(k: Real, n: Real, p: Real, loc: Real = 0) -> Array:
     return _probability(log_binomial_p, -math.inf, k, n, p, loc)
 
 
 @_family.formula
-def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
+def pmf(k: Real, n: Real, p: Real, loc: Real = 0) -> Array:
     return _probability(binomial_p, 0.0, k, n, p, loc)

@@ -7,13 +7,13 @@ positive.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.ops.elementwise.densities import gamma_density_p, log_gamma_density_p
 from weft.ops.elementwise.regularized import igamma_p, igammac_p
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family
 from weft.scipy.stats.gamma import density_in, tail_in
 
@@ -37,22 +37,22 @@ _family = Family(__name__).examples("""
     """)
 
 
-def _below(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def _below(x: Real, df: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return tail_in(igamma_p, 0.0, x, 0.5 * df, loc, 2.0 * scale)
 
 
-def _above(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def _above(x: Real, df: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return tail_in(igammac_p, 1.0, x, 0.5 * df, loc, 2.0 * scale)
 
 
 @_family.formula
-def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logpdf(x: Real, df: Real, loc: Real = 0, scale: Real = 1) -> Array:
     found = density_in(log_gamma_density_p, -math.inf, x, 0.5 * df, loc, 2.0 * scale)
     return found - jnp.log(scale) - math.log(2)
 
 
 @_family.formula
-def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def pdf(x: Real, df: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return density_in(gamma_density_p, 0.0, x, 0.5 * df, loc, 2.0 * scale) * (0.5 / scale)
 
 

@@ -10,15 +10,15 @@ result.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
+import types
 from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, Self
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.real_functions import elementwise
+from weft.scipy.real_functions import Real, elementwise
 from weft.scipy.special.entropies import xlog1py_p, xlogy_p
 from weft.scipy.special.gammas import betaln_p, gammaln_p
 
@@ -79,16 +79,16 @@ class Family:
     ) -> Callable[P, Array]:
         """Makes the public function `name`: a formula, or `then` of its result."""
 
-        @functools.wraps(formula)
-        def program(*values: P.args, **keywords: P.kwargs) -> Any:
-            found = formula(*values, **keywords)
-            return found if then is None else then(found)
-
-        (first, *_) = inspect.signature(formula).parameters
-        program.__name__ = program.__qualname__ = name
+        given: Any = formula
+        code = given.__code__.replace(co_name=name, co_qualname=name)
+        program = types.FunctionType(
+            code, given.__globals__, name, given.__defaults__, given.__closure__
+        )
+        program.__annotations__ = given.__annotations__
         program.__module__ = self._module
-        program.__doc__ = f"{_SUMMARIES[name].format(first)}\n\n{self._examples[name]}\n"
-        return elementwise(program)
+        summary = _SUMMARIES[name].format(code.co_varnames[0])
+        program.__doc__ = f"{summary}\n\n{self._examples[name]}\n"
+        return elementwise(program, self._module.rpartition(".")[2], then=then)
 
     def formula(self, formula: Callable[P, Any]) -> Callable[P, Array]:
         """Makes the public function with the name and the result of a formula."""
@@ -112,14 +112,14 @@ class Family:
         of_variable: a formula of the density itself, for one that costs less than the exponential.
         """
 
-        def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+        def logpdf(x: Real, loc: Real = 0, scale: Real = 1) -> Array:
             return valid(scale > 0, formula(standard(x, loc, scale)) - jnp.log(scale))
 
         if of_variable is None:
             return self.pair("logpdf", logpdf)
         direct = of_variable
 
-        def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+        def pdf(x: Real, loc: Real = 0, scale: Real = 1) -> Array:
             return valid(scale > 0, direct(standard(x, loc, scale)) / scale)
 
         return self.function("logpdf", logpdf), self.function("pdf", pdf)
@@ -127,7 +127,7 @@ class Family:
     def quantile(self, name: str, formula: Callable[[Any], Any]) -> _OfProbability:
         """Makes a public function of a probability from the quantile of the standard variable."""
 
-        def quantile(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
+        def quantile(q: Real, loc: Real = 0, scale: Real = 1) -> Array:
             return valid(scale > 0, formula(q) * scale + loc)
 
         return self.function(name, quantile)
@@ -153,7 +153,7 @@ def in_standard(formula: Callable[[Any], Any]) -> _OfPoint:
     NaN where the scale is not positive.
     """
 
-    def of_point(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    def of_point(x: Real, loc: Real = 0, scale: Real = 1) -> Array:
         return valid(scale > 0, formula(standard(x, loc, scale)))
 
     return of_point

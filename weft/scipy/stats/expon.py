@@ -11,6 +11,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, inside, log1mexp, probability, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
@@ -35,7 +36,7 @@ _family = Family(__name__).examples("""
     """)
 
 
-def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def _log_density(x: Real, loc: Real = 0, scale: Real = 1) -> Array:
     y = standard(x, loc, scale)
     return valid(scale > 0, jnp.where(y < 0, -jnp.inf, -y - jnp.log(scale)))
 
@@ -57,5 +58,5 @@ logsf = _family.standard("logsf", lambda y: -_from_zero(y))
 
 
 @_family.formula
-def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def ppf(q: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return valid(scale > 0, probability(q, -jnp.log1p(-q) * scale + loc))

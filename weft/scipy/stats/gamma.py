@@ -14,6 +14,7 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.ops.elementwise.densities import gamma_density_p, log_gamma_density_p
 from weft.ops.elementwise.regularized import igamma_p, igammac_p
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, inside, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
@@ -51,21 +52,21 @@ def tail_in(form: Any, outside: float, x: Any, a: Any, loc: Any, scale: Any) -> 
     return valid((a > 0) & (scale > 0), jnp.where(y < 0, outside, found))
 
 
-def _below(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def _below(x: Real, a: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return tail_in(igamma_p, 0.0, x, a, loc, scale)
 
 
-def _above(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def _above(x: Real, a: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return tail_in(igammac_p, 1.0, x, a, loc, scale)
 
 
 @_family.formula
-def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logpdf(x: Real, a: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return density_in(log_gamma_density_p, -math.inf, x, a, loc, scale) - jnp.log(scale)
 
 
 @_family.formula
-def pdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def pdf(x: Real, a: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return density_in(gamma_density_p, 0.0, x, a, loc, scale) / scale
 
 

@@ -12,6 +12,7 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.ops.elementwise.regularized import igammac_p
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, gammaln, inside, valid
 
 __all__ = ["cdf", "logpdf", "pdf"]
@@ -34,7 +35,7 @@ def _power(x: Any, beta: Any) -> Any:
     return jnp.where(x == 0, 0.0, jnp.power(inside(x == 0, size, 1.0), beta))
 
 
-def _log_density(x: Any, beta: Any) -> Array:
+def _log_density(x: Real, beta: Real) -> Array:
     return valid(beta > 0, jnp.log(beta) - math.log(2) - gammaln(1.0 / beta) - _power(x, beta))
 
 
@@ -42,6 +43,6 @@ logpdf, pdf = _family.pair("logpdf", _log_density)
 
 
 @_family.formula
-def cdf(x: Any, beta: Any) -> Array:
+def cdf(x: Real, beta: Real) -> Array:
     tail = 0.5 * igammac_p.bind(1.0 / inside(beta <= 0, beta, 1.0), _power(x, beta))
     return valid(beta > 0, jnp.where(x > 0, 1.0 - tail, tail))

@@ -6,11 +6,10 @@ and 1.
 
 from __future__ import annotations
 
-from typing import Any
-
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, inside, not_whole, valid, xlog1py
 
 __all__ = ["logpmf", "pmf"]
@@ -25,7 +24,7 @@ _family = Family(__name__).examples("""
     """)
 
 
-def _log_probability(k: Any, p: Any, loc: Any = 0) -> Array:
+def _log_probability(k: Real, p: Real, loc: Real = 0) -> Array:
     x = k - loc
     out = (x < 1) | not_whole(x)
     found = xlog1py(inside(out, x, 1.0) - 1.0, -p) + jnp.log(p)

@@ -13,7 +13,7 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.ops.elementwise.formulas import Term
 from weft.runtime import stablehlo
-from weft.scipy.real_functions import kernel
+from weft.scipy.real_functions import Real, kernel
 from weft.scipy.stats.distributions import Family, in_standard, probability, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
@@ -66,5 +66,5 @@ logsf, sf, logcdf, cdf = _family.sides("logsf", in_standard(lambda y: -jnp.exp(y
 
 
 @_family.formula
-def ppf(p: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def ppf(p: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return valid(scale > 0, probability(p, loc + jnp.log(-jnp.log1p(-p)) * scale))

@@ -6,11 +6,10 @@ positive.
 
 from __future__ import annotations
 
-from typing import Any
-
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, in_standard, probability, valid
 from weft.scipy.stats.gumbel_l import density_p, log_density_p
 
@@ -40,5 +39,5 @@ logcdf, cdf, logsf, sf = _family.sides("logcdf", in_standard(lambda y: -jnp.exp(
 
 
 @_family.formula
-def ppf(p: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def ppf(p: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return valid(scale > 0, probability(p, loc - jnp.log(-jnp.log(p)) * scale))

@@ -15,7 +15,7 @@ from weft.argument_errors import invalid_shape, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
-from weft.kinds.checks import computing_dtype
+from weft.kinds.checks import broadcast_shape, computing_dtype
 from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg import inv
 from weft.ops.elementwise.convert import convert_element_type
@@ -97,9 +97,7 @@ class gaussian_kde:
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
         name = "gaussian_kde"
         given = (dataset,) if weights is None else (dataset, weights)
-        operands, dtype = real_operands(
-            name, ("dataset", "weights")[: len(given)], given, broadcast=False
-        )
+        operands, dtype = real_operands(name, ("dataset", "weights")[: len(given)], given)
         working = computing_dtype(dtype)
         points = jnp.atleast_2d(convert_element_type(operands[0], working))
         shape = type_of(points).shape
@@ -206,7 +204,7 @@ class gaussian_kde:
     def integrate_gaussian(self, mean: Any, cov: Any) -> Array:
         """The integral of the density times a normal one with this mean (d,) and cov (d, d)."""
         name = "gaussian_kde.integrate_gaussian"
-        (mean, cov), _ = real_operands(name, ("mean", "cov"), (mean, cov), broadcast=False)
+        (mean, cov), _ = real_operands(name, ("mean", "cov"), (mean, cov))
         mean, cov = (convert_element_type(v, self.dataset.dtype) for v in (mean, cov))
         mean, cov = jnp.atleast_1d(mean), jnp.atleast_2d(cov)
         if mean.shape != (self.d,) or cov.shape != (self.d, self.d):
@@ -226,6 +224,7 @@ class gaussian_kde:
             got = f"a dataset of {self.d} dimensions"
             raise ShapeError(message, operation=name, got=got, wanted="one dimension")
         (low, high), _ = real_operands(name, ("low", "high"), (low, high))
+        broadcast_shape(name, type_of(low).shape, type_of(high).shape)
         low, high = (jnp.asarray(convert_element_type(v, self.dataset.dtype)) for v in (low, high))
         return _between(self.dataset, self.weights, self.covariance, low, high)
 

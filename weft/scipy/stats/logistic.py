@@ -6,14 +6,12 @@ positive.
 
 from __future__ import annotations
 
-from typing import Any
-
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.ops.elementwise.elementary import logistic_p
 from weft.ops.elementwise.formulas import Term, log1p
-from weft.scipy.real_functions import kernel
+from weft.scipy.real_functions import Real, kernel
 from weft.scipy.special.entropies import logit_p
 from weft.scipy.stats.distributions import Family, probability, valid
 
@@ -59,10 +57,10 @@ sf = _family.standard("sf", lambda y: logistic_p.bind(-y))
 
 
 @_family.formula
-def ppf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def ppf(x: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return valid(scale > 0, probability(x, logit_p.bind(x) * scale + loc))
 
 
 @_family.formula
-def isf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def isf(x: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return valid(scale > 0, probability(x, loc - logit_p.bind(x) * scale))

@@ -5,18 +5,19 @@ Outcomes are along the last dimension of x and p.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+import numpy as np
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
-from weft.core.types import type_of
-from weft.errors import ShapeError, api_boundary
-from weft.kinds.checks import broadcast_shape, computing_dtype
-from weft.kinds.compiled_functions import compiled
-from weft.ops.elementwise.convert import convert_element_type
+from weft.core.types import ArrayType
+from weft.errors import ShapeError
+from weft.kinds.checks import broadcast_shape
+from weft.kinds.kind import Arguments
 from weft.ops.elementwise.densities import log_poisson_p
-from weft.scipy.real_functions import real_operands
+from weft.scipy.real_functions import Real, in_working, real, real_function
 from weft.scipy.stats.distributions import not_whole
 
 __all__ = ["logpmf", "pmf"]
@@ -24,35 +25,32 @@ __all__ = ["logpmf", "pmf"]
 __dir__ = public_names(globals())
 
 
-@compiled
-def _log_probability(x: Any, n: Any, p: Any, *, dtype: Any) -> Any:
-    x, n, p = (convert_element_type(value, computing_dtype(dtype)) for value in (x, n, p))
-    out = jnp.any((x < 0) | not_whole(x), axis=-1) | (jnp.sum(x, axis=-1) != n)
+def _check_outcomes(of: ArrayType, call: Arguments) -> None:
+    if not of.ndim:
+        message = f"{call.operation} takes {call.name} with the outcomes along its last dimension"
+        got, wanted = f"{call.name} without dimensions", "one dimension or more"
+        raise ShapeError(message, operation=call.operation, got=got, wanted=wanted)
+
+
+Outcomes = Annotated[Any, real("a number for each outcome", np.ones(2), _check_outcomes)]
+
+
+def _log_probability(x: Any, n: Any, p: Any) -> Any:
+    joint = broadcast_shape(None, x.shape, p.shape)
+    broadcast_shape(None, joint[:-1], n.shape)
+    x, n, p, dtype = in_working(x, n, p)
+    out = ((x < 0) | not_whole(x)).any(-1) | (x.sum(-1) != n)
     safe = jnp.where(x < 0, 0.0, x)
-    counts, shares, total = jnp.broadcast_arrays(safe, p, jnp.expand_dims(n, -1))
+    counts, shares, total = jnp.broadcast_arrays(safe, p, n[..., None])
     # Given their sum, independent Poisson variables are multinomial. The last term is 0 but for
     # the rounding of the probabilities, which counts as often as there are trials.
     terms = log_poisson_p.bind(counts, total * shares)
-    found = jnp.sum(terms, axis=-1) - log_poisson_p.bind(n, n)
-    found = found + n * (jnp.sum(p, axis=-1) - 1.0)
-    return convert_element_type(jnp.where(out, -jnp.inf, found), dtype)
+    found = terms.sum(-1) - log_poisson_p.bind(n, n) + n * (p.sum(-1) - 1.0)
+    return jnp.where(out, -jnp.inf, found).astype(dtype)
 
 
-def _checked(operation: str, x: Any, n: Any, p: Any) -> Any:
-    operands, dtype = real_operands(operation, ("x", "n", "p"), (x, n, p), broadcast=False)
-    shapes = [type_of(value).shape for value in operands]
-    for name, shape in (("x", shapes[0]), ("p", shapes[2])):
-        if not shape:
-            message = f"{operation} takes {name} with the outcomes along its last dimension"
-            got = f"{name} without dimensions"
-            raise ShapeError(message, operation=operation, got=got, wanted="one dimension or more")
-    joint = broadcast_shape(operation, shapes[0], shapes[2])
-    broadcast_shape(operation, joint[:-1], shapes[1])
-    return _log_probability(*operands, dtype=dtype)
-
-
-@api_boundary
-def logpmf(x: Any, n: Any, p: Any) -> Array:
+@real_function("multinomial")
+def logpmf(x: Outcomes, n: Real, p: Outcomes) -> Array:
     """The logarithm of the probability of the counts x in n trials with probabilities p.
 
     Shapes (..., k), (...) and (..., k). Minus infinity where counts are negative, no integers, or
@@ -61,14 +59,14 @@ def logpmf(x: Any, n: Any, p: Any) -> Array:
     >>> logpmf(np.array([1, 1]), 2, np.array([0.5, 0.5]))
     Array(-0.6931472, dtype=float32)
     """
-    return _checked("multinomial.logpmf", x, n, p)
+    return _log_probability(x, n, p)
 
 
-@api_boundary
-def pmf(x: Any, n: Any, p: Any) -> Array:
+@real_function("multinomial")
+def pmf(x: Outcomes, n: Real, p: Outcomes) -> Array:
     """The probability of the counts x in n trials with probabilities p. See `logpmf`.
 
     >>> pmf(jnp.array([1, 2]), 3, jnp.array([0.4, 0.6]))
     Array(0.43199998, dtype=float32)
     """
-    return jnp.exp(_checked("multinomial.pmf", x, n, p))
+    return jnp.exp(_log_probability(x, n, p))

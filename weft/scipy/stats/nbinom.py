@@ -13,6 +13,7 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.ops.elementwise.densities import binomial_p, log_binomial_p
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
@@ -36,14 +37,14 @@ def _operands(k: Any, n: Any, p: Any, loc: Any) -> tuple[Any, ...]:
 
 
 @_family.formula
-def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
+def logpmf(k: Real, n: Real, p: Real, loc: Real = 0) -> Array:
     good, out, count, x, p = _operands(k, n, p, loc)
     found = log_binomial_p.bind(count, x, p) + jnp.log(count / (count + x))
     return valid(good, jnp.where(out, -jnp.inf, found))
 
 
 @_family.formula
-def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
+def pmf(k: Real, n: Real, p: Real, loc: Real = 0) -> Array:
     good, out, count, x, p = _operands(k, n, p, loc)
     found = binomial_p.bind(count, x, p) * (count / (count + x))
     return valid(good, jnp.where(out, 0.0, found))

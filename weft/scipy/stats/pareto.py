@@ -11,6 +11,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, inside, log1mexp, probability, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
@@ -41,13 +42,13 @@ def _log_distance(x: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
     return jnp.log(inside(y < 1, y, 1.0)), y < 1
 
 
-def _log_density(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def _log_density(x: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     log_y, out = _log_distance(x, loc, scale)
     found = jnp.log(b) - (b + 1.0) * log_y - jnp.log(scale)
     return valid((b > 0) & (scale > 0), jnp.where(out, -jnp.inf, found))
 
 
-def _log_above(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def _log_above(x: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     """The logarithm of the probability of more than x."""
     log_y, out = _log_distance(x, loc, scale)
     return valid((b > 0) & (scale > 0), jnp.where(out, 0.0, -b * log_y))
@@ -63,5 +64,5 @@ logsf, sf, logcdf, cdf = _family.sides("logsf", _log_above, _log_complement)
 
 
 @_family.formula
-def ppf(q: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def ppf(q: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return valid((b > 0) & (scale > 0), probability(q, jnp.exp(-jnp.log1p(-q) / b) * scale + loc))

@@ -5,6 +5,7 @@ Probability exp(-mu) mu^k / k! of the integers k = 0, 1, … NaN where mu is neg
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -15,7 +16,7 @@ from weft.core.types import type_of
 from weft.ops.elementwise.densities import log_poisson_p, poisson_p
 from weft.ops.elementwise.regularized import igammac_p
 from weft.ops.indexing.creation import broadcasted_iota
-from weft.scipy.real_functions import elementwise
+from weft.scipy.real_functions import Real, elementwise
 from weft.scipy.stats.distributions import Family, gammaln, inside, not_whole, valid, xlogy
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
@@ -64,24 +65,24 @@ def _asymptotic_entropy(mu: Any) -> Any:
 
 
 @_family.formula
-def logpmf(k: Any, mu: Any, loc: Any = 0) -> Array:
+def logpmf(k: Real, mu: Real, loc: Real = 0) -> Array:
     return _probability(log_poisson_p, -math.inf, k, mu, loc)
 
 
 @_family.formula
-def pmf(k: Any, mu: Any, loc: Any = 0) -> Array:
+def pmf(k: Real, mu: Real, loc: Real = 0) -> Array:
     return _probability(poisson_p, 0.0, k, mu, loc)
 
 
 @_family.formula
-def cdf(k: Any, mu: Any, loc: Any = 0) -> Array:
+def cdf(k: Real, mu: Real, loc: Real = 0) -> Array:
     x = jnp.floor(k - loc)
     found = igammac_p.bind(inside(x < 0, x, 0.0) + 1.0, inside(mu < 0, mu, 1.0))
     return valid(mu >= 0, jnp.where(x < 0, 0.0, found))
 
 
-@elementwise
-def entropy(mu: Any, loc: Any = 0) -> Array:
+@functools.partial(elementwise, chapter="poisson")
+def entropy(mu: Real, loc: Real = 0) -> Array:
     """The entropy, which the location does not change.
 
     mu: the mean of the distribution, not negative.

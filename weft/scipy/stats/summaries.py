@@ -6,23 +6,26 @@ All go through one sort, in which equal elements are neighbours.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_dtype
+from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import api_boundary
-from weft.kinds.checks import axis_of, check_arrays, check_flag, computing_dtype, inexact
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.arguments import NEVER, Axis, Flag, Integer
+from weft.kinds.array_function import array_function
+from weft.kinds.checks import check_arrays, computing_dtype, inexact
+from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
-from weft.ops.elementwise.convert import convert_element_type
+from weft.numpy.sorting import line
 from weft.ops.elementwise.flat import flat_sqrt_p
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.operand_errors import to_dtype
 from weft.ops.reductions.cumulative import cummax, cummin
-from weft.scipy.argument_checks import one_of, refuse
+from weft.scipy.argument_checks import one_of, option, refuse
 
 __all__ = ["ModeResult", "mode", "rankdata", "sem"]
 
@@ -34,27 +37,47 @@ class ModeResult(NamedTuple):
     count: Any  # an array; Any, since tuples have a method of this name
 
 
-def _sample(operation: str, a: Any) -> Any:
-    """The argument as an array of real numbers or booleans."""
-    check_arrays(operation, a)
-    a = as_operand(operation, a)
-    of = type_of(a)
+def _sample(value: Any, call: Arguments) -> Any:
+    check_arrays(call.operation, value)
+    value = as_operand(call.operation, value)
+    of = type_of(value)
     if of.dtype not in dtypes.ORDERED:
-        message = f"{operation} takes real numbers as a"
+        message = f"{call.operation} takes real numbers as {call.name}"
         wanted = "an integer or floating-point dtype"
-        fix = to_dtype("a", of.dtype, dtypes.float32)
-        raise invalid_dtype(message, operation, "a", of, wanted, fix=fix)
-    return a
+        fix = to_dtype(call.name, of.dtype, dtypes.float32)
+        raise invalid_dtype(message, call.operation, call.name, of, wanted, fix=fix)
+    return value
 
 
-def _policy(operation: str, policy: Any, *known: str) -> None:
-    if policy in known:
-        return
-    if policy == "omit":
-        refuse(operation, "nan_policy", policy, known[0], "leave NaN out: a[~weft.numpy.isnan(a)]")
-    if policy == "raise":
-        refuse(operation, "nan_policy", policy, known[0], "look for NaN: weft.numpy.isnan(a).any()")
-    one_of(operation, "nan_policy", policy, known)
+_INSTEAD = {
+    "omit": "leave NaN out: a[~weft.numpy.isnan(a)]",
+    "raise": "look for NaN: weft.numpy.isnan(a).any()",
+}
+
+
+def _policy(*known: str) -> Kind:
+    """The kind of a `nan_policy` that is one of those that are known."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        if value not in known and isinstance(value, str) and value in _INSTEAD:
+            refuse(call.operation, call.name, value, known[0], _INSTEAD[value])
+        one_of(call.operation, call.name, value, known)
+        return value
+
+    return Kind(take, "what becomes of NaN", ("raise", "skip", 0.5, None), plain=NEVER)
+
+
+Sample = Annotated[
+    Any, Kind(_sample, "real numbers", ([1.0], "text"), np.ones(3), False, plain=NEVER)
+]
+Propagate = Annotated[str, _policy("propagate")]
+PropagateOrOmit = Annotated[str, _policy("propagate", "omit")]
+Method = Annotated[str, option("average", "min", "max", "dense", "ordinal")]
+
+
+def _kept(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
+    """A shape with the axis of length 1; with all axes for None."""
+    return tuple(1 if axis in (None, d) else n for d, n in enumerate(shape))
 
 
 def _runs(ordered: Any) -> tuple[Any, Any, Any]:
@@ -74,19 +97,9 @@ def _runs(ordered: Any) -> tuple[Any, Any, Any]:
     return begins, first, last
 
 
-@compiled
-def _mode(a: Any) -> Any:
-    ordered = jnp.sort(a, axis=0)
-    _, first, last = _runs(ordered)
-    found = jnp.argmax(last - first, axis=0)[None]
-    value = jnp.take_along_axis(ordered, found, axis=0)[0]
-    count = jnp.take_along_axis(last - first, found, axis=0)[0]
-    return value, count
-
-
-@api_boundary
+@array_function
 def mode(
-    a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
+    a: Sample, axis: Axis = 0, nan_policy: Propagate = "propagate", keepdims: Flag = False
 ) -> ModeResult:
     """The most frequent elements along an axis (None: of all), the smallest of equally frequent.
 
@@ -100,57 +113,43 @@ def mode(
     >>> mode(np.array([1, 2, 2, 1, 3]))
     ModeResult(mode=Array(1, dtype=int32), count=Array(2, dtype=int32))
     """
-    check_flag(keepdims, "stats.mode", "keepdims")
-    _policy("mode", nan_policy, "propagate")
-    a = jnp.asarray(_sample("mode", a))
-    shape = a.shape
-    if axis is None:
-        a, place, kept = a.reshape(-1), 0, (1,) * len(shape)
+    shape = _kept(a.shape, axis)
+    a, place = line(a, axis)
+    ordered = jnp.sort(jnp.moveaxis(a, place, 0), axis=0)
+    if ordered.shape[0]:
+        _, first, last = _runs(ordered)
+        found = jnp.argmax(last - first, axis=0)[None]
+        value = jnp.take_along_axis(ordered, found, axis=0)[0]
+        count = jnp.take_along_axis(last - first, found, axis=0)[0]
     else:
-        place = axis_of(axis, len(shape), "mode")
-        kept = (*shape[:place], 1, *shape[place + 1 :])
-    moved = jnp.moveaxis(a, place, 0)
-    if moved.shape[0]:
-        value, count = _mode(moved)
-    else:
-        dtype = inexact(a.dtype)
-        value = jnp.full(moved.shape[1:], math.nan, dtype)
-        count = jnp.zeros(moved.shape[1:], dtypes.int32)
+        value = jnp.full(ordered.shape[1:], math.nan, inexact(a.dtype))
+        count = jnp.zeros(ordered.shape[1:], dtypes.int32)
     if keepdims:
-        value, count = value.reshape(kept), count.reshape(kept)
+        value, count = value.reshape(shape), count.reshape(shape)
     return ModeResult(value, count)
 
 
-_METHODS = ("average", "min", "max", "dense", "ordinal")
-
-
-@compiled
-def _rank(a: Any, *, method: str, dtype: Any) -> Any:
+def _ranks(a: Any, method: str, dtype: Any) -> Any:
+    """The ranks along the first dimension."""
     order = jnp.argsort(a, axis=0, stable=True)
     back = jnp.argsort(order, axis=0)
     if method == "ordinal":
-        ranks = convert_element_type(back + 1, dtype)
+        return (back + 1).astype(dtype)
+    begins, first, last = _runs(jnp.take_along_axis(a, order, axis=0))
+    if method == "min":
+        ranks = first + 1
+    elif method == "max":
+        ranks = last
+    elif method == "dense":
+        ranks = jnp.cumsum(begins.astype(dtypes.int32), axis=0)
     else:
-        begins, first, last = _runs(jnp.take_along_axis(a, order, axis=0))
-        if method == "min":
-            sorted_ranks = first + 1
-        elif method == "max":
-            sorted_ranks = last
-        elif method == "dense":
-            sorted_ranks = jnp.cumsum(convert_element_type(begins, dtypes.int32), axis=0)
-        else:
-            total = convert_element_type(first + 1, dtype) + convert_element_type(last, dtype)
-            sorted_ranks = 0.5 * total
-        ranks = convert_element_type(jnp.take_along_axis(sorted_ranks, back, axis=0), dtype)
-    if type_of(a).dtype in dtypes.FLOATING:
-        unknown = jnp.any(jnp.isnan(a), axis=0, keepdims=True)
-        ranks = jnp.where(unknown, math.nan, convert_element_type(ranks, inexact(dtype)))
-    return ranks
+        ranks = 0.5 * ((first + 1).astype(dtype) + last.astype(dtype))
+    return jnp.take_along_axis(ranks, back, axis=0).astype(dtype)
 
 
-@api_boundary
+@array_function
 def rankdata(
-    a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
+    a: Sample, method: Method = "average", *, axis: Axis = None, nan_policy: Propagate = "propagate"
 ) -> Array:
     """The ranks of the elements along an axis, from 1; of all elements, flattened, for None.
 
@@ -165,42 +164,26 @@ def rankdata(
     >>> rankdata(np.array([0, 2, 3, 2]))
     Array([1. , 2.5, 4. , 2.5], dtype=float32)
     """
-    _policy("rankdata", nan_policy, "propagate")
-    one_of("rankdata", "method", method, _METHODS)
-    a = jnp.asarray(_sample("rankdata", a))
-    if axis is None:
-        a, axis = a.reshape(-1), 0
-    place = axis_of(axis, a.ndim, "rankdata")
-    whole = method != "average" and a.dtype not in dtypes.FLOATING
-    dtype = dtypes.int32 if whole else dtypes.default_float()
+    floating = a.dtype in dtypes.FLOATING
+    a, axis = line(a, axis)
+    dtype = dtypes.default_float() if method == "average" or floating else dtypes.int32
     if not a.size:
         return jnp.zeros(a.shape, dtype)
-    return jnp.moveaxis(_rank(jnp.moveaxis(a, place, 0), method=method, dtype=dtype), 0, place)
+    ranks = _ranks(jnp.moveaxis(a, axis, 0), method, dtype)
+    if floating:
+        unknown = jnp.isnan(a).any(axis, keepdims=True)
+        ranks = jnp.where(jnp.moveaxis(unknown, axis, 0), math.nan, ranks)
+    return jnp.moveaxis(ranks, 0, axis)
 
 
-@compiled
-def _sem(a: Any, *, axis: int, ddof: int, omit: bool, keepdims: bool, dtype: Any) -> Any:
-    a = convert_element_type(a, computing_dtype(dtype))
-    known = ~jnp.isnan(a) if omit else jnp.ones_like(a, dtype=bool)
-    count = jnp.sum(known, axis=axis, keepdims=True, dtype=computing_dtype(dtype))
-    mean = jnp.sum(jnp.where(known, a, 0.0), axis=axis, keepdims=True) / count
-    away = jnp.where(known, a - mean, 0.0)
-    square = jnp.sum(away * away, axis=axis, keepdims=True)
-    rest = count - ddof
-    square = square / jnp.where(rest > 0, rest, math.nan) / count
-    found = flat_sqrt_p.bind(square)  # the error of equal elements is stationary
-    found = found if keepdims else jnp.squeeze(found, axis)
-    return convert_element_type(found, dtype)
-
-
-@api_boundary
+@array_function
 def sem(
-    a: Any,
-    axis: int | None = 0,
-    ddof: int = 1,
-    nan_policy: str = "propagate",
+    a: Sample,
+    axis: Axis = 0,
+    ddof: Integer = 1,
+    nan_policy: PropagateOrOmit = "propagate",
     *,
-    keepdims: bool = False,
+    keepdims: Flag = False,
 ) -> Array:
     """The standard error of the mean along an axis (None: of all): the deviation over sqrt(n).
 
@@ -213,13 +196,15 @@ def sem(
     >>> sem(np.array([1.0, 2.0, 3.0]))
     Array(0.57735026, dtype=float32)
     """
-    check_flag(keepdims, "stats.sem", "keepdims")
-    _policy("sem", nan_policy, "propagate", "omit")
-    freedom = integer_of(ddof, "sem", "ddof")
-    a = jnp.asarray(_sample("sem", a))
-    dtype = inexact(a.dtype)
-    shape = a.shape
-    a, place = (a.reshape(-1), 0) if axis is None else (a, axis_of(axis, len(shape), "sem"))
+    dtype, shape = inexact(a.dtype), _kept(a.shape, axis)
     omit = nan_policy == "omit" and a.dtype in dtypes.FLOATING
-    out = _sem(a, axis=place, ddof=freedom, omit=omit, keepdims=bool(keepdims), dtype=dtype)
-    return out.reshape((1,) * len(shape)) if axis is None and keepdims else out
+    a, axis = line(a.astype(computing_dtype(dtype)), axis)
+    known = ~jnp.isnan(a) if omit else jnp.ones_like(a, dtype=bool)
+    count = known.sum(axis, dtype=a.dtype, keepdims=True)
+    mean = jnp.where(known, a, 0.0).sum(axis, keepdims=True) / count
+    away = jnp.where(known, a - mean, 0.0)
+    square = (away * away).sum(axis, keepdims=True)
+    rest = count - ddof
+    square = square / jnp.where(rest > 0, rest, math.nan) / count
+    out = flat_sqrt_p.bind(square)  # the error of equal elements is stationary
+    return (out.reshape(shape) if keepdims else out.squeeze(axis)).astype(dtype)

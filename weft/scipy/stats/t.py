@@ -8,11 +8,11 @@ not positive.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, betaln, inside, standard, valid
 
 __all__ = ["logpdf", "pdf"]
@@ -27,7 +27,7 @@ _family = Family(__name__).examples("""
     """)
 
 
-def _log_density(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def _log_density(x: Real, df: Real, loc: Real = 0, scale: Real = 1) -> Array:
     y = standard(x, loc, scale)
     normal = df == jnp.inf
     finite = inside(normal, df, 1.0)

@@ -12,6 +12,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
+from weft.scipy.real_functions import Real
 from weft.scipy.special.error_functions import log_ndtr_p, ndtr_p
 from weft.scipy.stats.distributions import Family, inside, log1mexp, standard, valid
 
@@ -55,7 +56,7 @@ def _log_mass(low: Any, high: Any) -> Any:
     return jnp.where(tail, same_side, around)
 
 
-def _log_density(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def _log_density(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     y = standard(x, loc, scale)
     out = (y < a) | (y > b)
     safe = inside(out, y, 0.0)
@@ -63,7 +64,7 @@ def _log_density(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return valid((a < b) & (scale > 0), jnp.where(out, -jnp.inf, found))
 
 
-def _log_below(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def _log_below(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     """The logarithm of the probability of at most x."""
     y = standard(x, loc, scale)
     low, high = y <= a, y >= b
@@ -78,7 +79,7 @@ def _log_below(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return valid((a < b) & (scale > 0), found)
 
 
-def _log_above(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def _log_above(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     """The logarithm of the probability of more than x."""
     return _log_below(-standard(x, loc, scale), -b, -a, jnp.zeros_like(loc), jnp.sign(scale))
 

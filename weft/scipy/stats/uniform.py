@@ -11,6 +11,7 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.ops.elementwise.convert import stop_gradient
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, probability, standard, valid
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]
@@ -37,12 +38,12 @@ def _density(outside: float, value: Any, x: Any, loc: Any, scale: Any) -> Array:
 
 
 @_family.formula
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logpdf(x: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return _density(-jnp.inf, -jnp.log(scale), x, loc, scale)
 
 
 @_family.formula
-def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def pdf(x: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return _density(0.0, 1.0 / scale, x, loc, scale)
 
 
@@ -50,5 +51,5 @@ cdf = _family.standard("cdf", lambda y: jnp.clip(y, 0.0, 1.0))
 
 
 @_family.formula
-def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def ppf(q: Real, loc: Real = 0, scale: Real = 1) -> Array:
     return valid(scale > 0, probability(q, q * scale + loc))

@@ -6,12 +6,12 @@ Density exp(kappa cos x) / (2 pi I0(kappa)). NaN where kappa is negative.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.ops.elementwise.special import bessel_i0e_p
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, valid
 
 __all__ = ["logpdf", "pdf"]
@@ -26,7 +26,7 @@ _family = Family(__name__).examples("""
     """)
 
 
-def _log_density(x: Any, kappa: Any) -> Array:
+def _log_density(x: Real, kappa: Real) -> Array:
     # cos(x) - 1 as the square of a sine, which loses no digits near 0.
     half = jnp.sin(0.5 * x)
     log_norm = jnp.log(bessel_i0e_p.bind(kappa)) + math.log(2 * math.pi)

@@ -6,11 +6,11 @@ Density (1 - c^2) / (2 pi (1 + c^2 - 2 c cos x)). NaN where c is not between 0 a
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
+from weft.scipy.real_functions import Real
 from weft.scipy.stats.distributions import Family, valid
 
 __all__ = ["logpdf", "pdf"]
@@ -25,7 +25,7 @@ _family = Family(__name__).examples("""
     """)
 
 
-def _log_density(x: Any, c: Any) -> Array:
+def _log_density(x: Real, c: Real) -> Array:
     out = (x < 0) | (x > 2 * math.pi)
     # 1 + c^2 - 2 c cos x as a sum of squares.
     half = jnp.sin(0.5 * x)
