@@ -15,7 +15,9 @@ from weft import config
 from weft.base import source as sources
 from weft.kinds import array_function, recordings
 from weft.kinds.arguments import Flag, Operand, Operands, Promoted
+from weft.kinds.array_function import ArrayFunction
 from weft.kinds.array_function import array_function as declare
+from weft.kinds.compiled_functions import OneEquation
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 # Arguments that are equal to others or nearly so, and that may not be taken for them.
@@ -179,3 +181,16 @@ def test_equations_that_hold_jaxprs_are_recorded_anew(copies):
 
     assert len(traced(lambda x: (looped(x), looped(x)), X).eqns) >= 2
     assert not copies
+
+
+def test_a_function_of_one_equation_is_copied_with_its_jaxpr(copies):
+    single = ArrayFunction(joined.function, program=OneEquation)
+
+    def f(x, y):
+        return [single([x], y, 1.0, z, twice=True) for z in (y + 1, y + 2)]
+
+    eqns = [eqn for eqn in traced(f, X, X).eqns if eqn.primitive.name == "jit"]
+    assert len(eqns) == 2 and eqns[0].params["jaxpr"] is eqns[1].params["jaxpr"]
+    assert copies == [1]
+    for way in (weft.jit(f), f):
+        np.testing.assert_array_equal(way(X, X + 1)[1][0], X + X + 1 + X + 3)
