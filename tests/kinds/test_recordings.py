@@ -23,7 +23,7 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 # Arguments that are equal to others or nearly so, and that may not be taken for them.
 AXES = [None, 0, 1, -1, (0,), (0, 1), (), True, np.int64(1)]
 NUMBERS = [0, 1, 1.0, True, 0.0, -0.0, np.float32(1), np.int8(1), np.float64(1), float("nan")]
-DTYPES = [None, "float32", np.float32, np.dtype("float16"), float, int, "int32", bool]
+DTYPES = [None, "float32", np.float32, jnp.float_, np.dtype("float16"), float, int, "int32", bool]
 OPERANDS = ["x", "y", "i", "h", "w", "x_again", "outside", 2.0, 1, np.float32(2)]
 
 

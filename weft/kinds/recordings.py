@@ -24,7 +24,7 @@ import numpy as np
 
 from weft import config, tree
 from weft.base import source as sources
-from weft.base.exact_keys import exact_key
+from weft.base.exact_keys import ConstantClass, exact_key
 from weft.core.axes import axes_variable
 from weft.core.jaxpr import Equation, Literal, Var
 from weft.interpreters.staging import StagingTrace, StagingTracer
@@ -78,6 +78,8 @@ def _part(value: Any, trace: StagingTrace, operands: list[StagingTracer]) -> Any
     if isinstance(value, _IMMUTABLE) and not isinstance(value, np.void):
         return exact_key(value)
     if isinstance(value, type) and issubclass(value, (np.generic, bool, int, float, complex)):
+        return value
+    if isinstance(value, ConstantClass):
         return value
     raise _NoKeyError
 
