@@ -15,13 +15,15 @@ from weft import config
 from weft.base import source as sources
 from weft.kinds import array_function, recordings
 from weft.kinds.arguments import Flag, Operand, Operands, Promoted
+from weft.kinds.array_function import ArrayFunction
 from weft.kinds.array_function import array_function as declare
+from weft.kinds.compiled_functions import OneEquation
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 # Arguments that are equal to others or nearly so, and that may not be taken for them.
 AXES = [None, 0, 1, -1, (0,), (0, 1), (), True, np.int64(1)]
 NUMBERS = [0, 1, 1.0, True, 0.0, -0.0, np.float32(1), np.int8(1), np.float64(1), float("nan")]
-DTYPES = [None, "float32", np.float32, np.dtype("float16"), float, int, "int32", bool]
+DTYPES = [None, "float32", np.float32, jnp.float_, np.dtype("float16"), float, int, "int32", bool]
 OPERANDS = ["x", "y", "i", "h", "w", "x_again", "outside", 2.0, 1, np.float32(2)]
 
 
@@ -179,3 +181,16 @@ def test_equations_that_hold_jaxprs_are_recorded_anew(copies):
 
     assert len(traced(lambda x: (looped(x), looped(x)), X).eqns) >= 2
     assert not copies
+
+
+def test_a_function_of_one_equation_is_copied_with_its_jaxpr(copies):
+    single = ArrayFunction(joined.function, program=OneEquation)
+
+    def f(x, y):
+        return [single([x], y, 1.0, z, twice=True) for z in (y + 1, y + 2)]
+
+    eqns = [eqn for eqn in traced(f, X, X).eqns if eqn.primitive.name == "jit"]
+    assert len(eqns) == 2 and eqns[0].params["jaxpr"] is eqns[1].params["jaxpr"]
+    assert copies == [1]
+    for way in (weft.jit(f), f):
+        np.testing.assert_array_equal(way(X, X + 1)[1][0], X + X + 1 + X + 3)

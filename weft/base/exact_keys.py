@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["exact_key", "is_plain"]
+__all__ = ["ConstantClass", "exact_key", "is_plain"]
 
 _bits = struct.Struct("d").pack
 # The classes whose equal values are the same value.
@@ -59,6 +59,11 @@ def exact_key(value: Any) -> Any:
     if dataclasses.is_dataclass(cls) and cls.__hash__ is not object.__hash__:
         return _of_dataclass(cls, value)
     return cls, value
+
+
+class ConstantClass(type):
+    """The class of classes that stand for a constant, such as a dtype: the same one, under the same
+    settings, is the same argument."""
 
 
 def is_plain(value: Any) -> bool:

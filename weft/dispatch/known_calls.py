@@ -20,6 +20,7 @@ import numpy as np
 
 from weft import config
 from weft.arrays.array import Array, host_values, put
+from weft.base.exact_keys import ConstantClass
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType
 from weft.dispatch.executable_calls import CompiledCall
@@ -230,7 +231,7 @@ def _is_constant(value: Any) -> bool:
         return all(map(_is_constant, value))
     if cls.__eq__ is object.__eq__ and cls.__hash__ is object.__hash__:
         return True
-    return cls in _CONSTANTS or isinstance(value, np.dtype)
+    return cls in _CONSTANTS or isinstance(value, (np.dtype, ConstantClass))
 
 
 def _leaf_token(value: Any, number: int, of: ArrayType) -> Token:

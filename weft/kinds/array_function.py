@@ -83,18 +83,22 @@ class CallForm(NamedTuple):
 class ArrayFunction(KnownCalls):
     """A function of arrays; made by `array_function`, or by `python_function` without a program.
 
-    chapter: what stands before its name in errors.
+    program: makes what runs the body as one executable; chapter: what stands before its name in
+    errors.
     """
 
     def __init__(
-        self, body: Callable[..., Any], has_program: bool = True, chapter: str = ""
+        self,
+        body: Callable[..., Any],
+        program: Callable[..., CompiledFunction] | None = CompiledFunction,
+        chapter: str = "",
     ) -> None:
         functools.update_wrapper(self, body)
         self.function = body
         self.body = _by_name(body)
         name = body.__name__
         self.operation = f"{chapter}.{name}" if chapter else _operation(body)
-        self.program = CompiledFunction(self._apply, name=name) if has_program else None
+        self.program = program(self._apply, name=name) if program else None
         self.forms: dict[tuple[Any, ...], CallForm] = {}
         self.recordings = BoundedCache(_MOST_RECORDINGS)
         self._learnt = 0
@@ -139,13 +143,7 @@ class ArrayFunction(KnownCalls):
             trace = _trace(None)
             if type(trace) is StagingTrace:
                 return self._recorded(trace, args, kwargs)
-            warned = warnings_so_far()
-            taken = self._taken(args, kwargs)
-            if self.program is None or (trace is not None and records(trace)):
-                return self._run(taken)
-            # A call that warns is not known, so that it warns again.
-            known = warned == warnings_so_far()
-            return self._evaluated(self.program, args, kwargs, taken, known)
+            return self._called(trace, args, kwargs)
         except Exception as error:
             if isinstance(error, WeftError) and error.operation is None:
                 error.operation = self.operation
@@ -153,19 +151,29 @@ class ArrayFunction(KnownCalls):
             trim(error)
             raise
 
+    def _called(self, trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call, of which nothing is known, under a trace or none."""
+        warned = warnings_so_far()
+        taken, program = self._taken(args, kwargs), self.program
+        if program is None or (program.inlined and trace is not None and records(trace)):
+            return self._run(taken)
+        # A call that warns is not known, so that it warns again.
+        return self._evaluated(program, args, kwargs, taken, warned == warnings_so_far())
+
     def _recorded(self, trace: StagingTrace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call while a jaxpr is recorded: copies the equations of an earlier one like it."""
         operands: list[StagingTracer] = []
         key = recording_key(trace, args, kwargs, operands)
         if key is None:
-            return self._run(self._taken(args, kwargs))
+            return self._called(trace, args, kwargs)
         recording = self.recordings.get(key)
         if recording:
             return recording.copy(trace, operands)
         start, warned = len(trace.eqns), warnings_so_far()
-        out = self._run(self._taken(args, kwargs))
+        out = self._called(trace, args, kwargs)
         if recording is None and warnings_so_far() == warned:
-            self.recordings[key] = Recording.of(trace, start, operands, out) or False
+            single = self.program is not None and not self.program.inlined
+            self.recordings[key] = Recording.of(trace, start, operands, out, single) or False
         return out
 
     def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -371,7 +379,7 @@ def array_function_of(chapter: str) -> Callable[[F], F]:
 def python_function(body: F) -> F:
     """Makes a public function whose arguments are taken by their kinds and whose body runs as
     Python: it reads values, or hands on to other functions of arrays."""
-    return ArrayFunction(body, has_program=False)  # type: ignore[return-value]
+    return ArrayFunction(body, program=None)  # type: ignore[return-value]
 
 
 def constant(value: Any) -> Any:

@@ -31,7 +31,7 @@ from weft.lowering.executable_cache import ExecutableCache
 from weft.lowering.executables import Program, Run, running
 from weft.ops.structural.constants import inline_consts
 
-__all__ = ["CompiledFunction", "compiled", "is_eager", "records"]
+__all__ = ["CompiledFunction", "OneEquation", "compiled", "is_eager", "records"]
 
 _trace = current_variable.get
 _settings = config.settings
@@ -87,8 +87,11 @@ class CompiledFunction:
     flags; numbers that may be of several classes are operands. Equal parameters of one class are
     the same unless they are numbers with bits that equality does not see (0.0 and -0.0): from the
     first such parameter on, the keys of the function's caches are exact. `compile` makes an
-    executable from a jaxpr, a name and the operands.
+    executable from a jaxpr, a name and the operands. While a jaxpr is recorded an `inlined` one is
+    simply called.
     """
+
+    inlined = True
 
     def __init__(
         self,
@@ -203,6 +206,19 @@ class CompiledFunction:
             rounded = rounded_inputs(self.body([x.type for x in values], static).jaxpr).inputs
             watched.note(None if rounded else self.program(values, static), values, out)
         return out
+
+
+class OneEquation(CompiledFunction):
+    """A compiled function that is one equation under a transformation, also while a jaxpr is
+    recorded: a program that calls it a hundred times traces and lowers it once."""
+
+    inlined = False
+
+    def under_trace(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
+        """The call while a transformation is active."""
+        if isinstance(_trace(None), EvalTrace):
+            return self.first_time(arrays, static)
+        return self.bound(self.body([type_of(x) for x in arrays], static), arrays)
 
 
 def compiled(function: Callable[..., Any]) -> CompiledFunction:

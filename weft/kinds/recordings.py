@@ -11,7 +11,8 @@ of operands, and other arguments by class and bits; those are of classes whose o
 so no function of the user's runs inside. There is no recording where axes have names (of a mesh,
 where a cast depends on what an operand was computed from), where an operand is passed twice, where
 an equation reads anything but operands and results of the same recording, or holds jaxprs, whose
-equations have lines of the user's, and where the call has warned, so that it warns again.
+equations have lines of the user's, and where the call has warned, so that it warns again. Functions
+that are one equation keep its jaxpr, so that is recorded, too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 
 from weft import config, tree
 from weft.base import source as sources
-from weft.base.exact_keys import exact_key
+from weft.base.exact_keys import ConstantClass, exact_key
 from weft.core.axes import axes_variable
 from weft.core.jaxpr import Equation, Literal, Var
 from weft.interpreters.staging import StagingTrace, StagingTracer
@@ -78,6 +79,8 @@ def _part(value: Any, trace: StagingTrace, operands: list[StagingTracer]) -> Any
         return exact_key(value)
     if isinstance(value, type) and issubclass(value, (np.generic, bool, int, float, complex)):
         return value
+    if isinstance(value, ConstantClass):
+        return value
     raise _NoKeyError
 
 
@@ -97,16 +100,20 @@ class Recording(NamedTuple):
 
     @staticmethod
     def of(
-        trace: StagingTrace, start: int, operands: Sequence[StagingTracer], out: Any
+        trace: StagingTrace,
+        start: int,
+        operands: Sequence[StagingTracer],
+        out: Any,
+        jaxprs: bool = False,
     ) -> Recording | None:
         """The recording of the equations from the position `start` on; None if they depend on more
-        than the operands."""
+        than the operands. jaxprs: whether equations may hold some."""
         eqns = trace.eqns[start:]
         literals = [x for eqn in eqns for x in eqn.inputs if type(x) is Literal]
         single = type(out) is StagingTracer
         leaves, structure = ([out], None) if single else tree.flatten(out)
         known = all(type(x) is StagingTracer and x._trace is trace for x in leaves)
-        if not known or not all(eqn.primitive.memoise for eqn in eqns):
+        if not known or not (jaxprs or all(eqn.primitive.memoise for eqn in eqns)):
             return None
         values = [*(x._var for x in operands), *literals]
         values += [var for eqn in eqns for var in eqn.outputs]

@@ -14,6 +14,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
+from weft.base.exact_keys import ConstantClass
 from weft.dtypes import finfo, iinfo, issubdtype, result_type
 from weft.errors import DTypeError
 from weft.numpy.creation import array
@@ -48,7 +49,7 @@ def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     return dtypes.promote(*pairs)[0]
 
 
-class ScalarType(type):
+class ScalarType(ConstantClass):
     """The class of the dtypes under their public names, which are classes themselves: as those of
     NumPy they may be called, and make an array, and classes may derive from them.
 

@@ -7,12 +7,14 @@ See L. Devroye, "Non-Uniform Random Variate Generation", Springer 1986, chapter 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.array import Array
+from weft.kinds.arguments import NEVER
+from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise.arithmetic import abs, exp, log, lt, mul, sign, sqrt, sub
 from weft.ops.elementwise.bits import bitwise_or, clz, shift_left, shift_right_logical
 from weft.ops.elementwise.convert import bitcast_convert_type, convert_element_type
@@ -22,8 +24,8 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full_like
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.shape import reshape
-from weft.random.sampler import sampler
-from weft.random.sampler_arguments import Arrays, Shape, Static, parametric
+from weft.random.arguments import Joined, Key, Parameter, Reals, Shape, Sharding
+from weft.random.draws import draw_function
 from weft.random.streams import Stream, full_operand, repeated, stream_of
 from weft.random.uniforms import GUMBEL_MODES, check_mode
 
@@ -33,78 +35,81 @@ __all__ = [
 ]  # fmt: skip
 
 
-def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def _mode(value: Any, call: Arguments) -> str:
+    if value is None:
+        value = "high" if config.settings().high_dynamic_range_gumbel else "low"
+    return str(check_mode(call.operation, value, GUMBEL_MODES))
+
+
+_MODES = f"one of {', '.join(GUMBEL_MODES)}, or None for that of the settings"
+GumbelMode = Annotated[Any, Kind(_mode, _MODES, ("?", 0.5), plain=NEVER)]
+
+
+@draw_function
+def exponential(
+    key: Key, shape: Shape = (), dtype: Reals = None, *, out_sharding: Sharding = None
+) -> Array:
     """Exponentially distributed numbers of mean 1: density exp(-x) for x >= 0.
 
     >>> import weft
     >>> print(weft.random.exponential(weft.random.key(0)))
     2.950128
     """
-    return _exponential((key,), (shape, dtype), out_sharding)
+    return exponential_of(stream_of(key), shape, dtype)
 
 
 def exponential_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
     return -log1p(-stream.unit(shape, dtype))
 
 
-@sampler(parametric("real numbers"))
-def _exponential(key: Any, shape: Shape, dtype: Any) -> Any:
-    return exponential_of(stream_of(key), shape, dtype)
-
-
-def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+@draw_function
+def laplace(
+    key: Key, shape: Shape = (), dtype: Reals = None, *, out_sharding: Sharding = None
+) -> Array:
     """Laplace distributed numbers: density exp(-|x|) / 2.
 
     >>> weft.random.laplace(weft.random.key(0), (2,)).round(3)
     Array([-2.2570002, -3.15     ], dtype=float32)
     """
-    return _laplace((key,), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("real numbers"))
-def _laplace(key: Any, shape: Shape, dtype: Any) -> Any:
     low = dtype.type(-1 + float(dtypes.finfo(dtype).epsneg))
     x = stream_of(key).uniform(shape, dtype, low, dtype.type(1))
     return sign(x) * log1p(-abs(x))
 
 
-def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+@draw_function
+def logistic(
+    key: Key, shape: Shape = (), dtype: Reals = None, *, out_sharding: Sharding = None
+) -> Array:
     """Logistically distributed numbers: density exp(-x) / (1 + exp(-x))**2.
 
     >>> weft.random.logistic(weft.random.key(0), (2,)).round(3)
     Array([2.8960001, 3.8220003], dtype=float32)
     """
-    return _logistic((key,), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("real numbers"))
-def _logistic(key: Any, shape: Shape, dtype: Any) -> Any:
     x = stream_of(key).uniform(shape, dtype, dtypes.finfo(dtype).tiny, dtype.type(1))
     return log(x) - log1p(-x)
 
 
-def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+@draw_function
+def cauchy(
+    key: Key, shape: Shape = (), dtype: Reals = None, *, out_sharding: Sharding = None
+) -> Array:
     """Cauchy distributed numbers: density 1 / (pi (1 + x**2)).
 
     >>> weft.random.cauchy(weft.random.key(0), (2,)).round(3)
     Array([ 6.0270004, 14.838    ], dtype=float32)
     """
-    return _cauchy((key,), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("real numbers"))
-def _cauchy(key: Any, shape: Shape, dtype: Any) -> Any:
     x = stream_of(key).uniform(shape, dtype, dtypes.finfo(dtype).eps, dtype.type(1))
     return tan(math.pi * (x - 0.5))
 
 
+@draw_function
 def gumbel(
-    key: Any,
-    shape: Any = (),
-    dtype: Any = None,
-    mode: str | None = None,
+    key: Key,
+    shape: Shape = (),
+    dtype: Reals = None,
+    mode: GumbelMode = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: Sharding = None,
 ) -> Array:
     """Gumbel distributed numbers: density exp(-(x + exp(-x))).
 
@@ -114,7 +119,7 @@ def gumbel(
     >>> weft.random.gumbel(weft.random.key(0), (2,)).round(3)
     Array([2.923    , 3.8330002], dtype=float32)
     """
-    return _gumbel((key,), (shape, dtype, mode), out_sharding)
+    return gumbel_of(stream_of(key), shape, dtype, mode)
 
 
 def gumbel_of(stream: Stream, shape: Shape, dtype: Any, mode: str) -> Any:
@@ -149,25 +154,14 @@ def _gumbel_of_words(words: Any, shape: Shape) -> Any:
     return -log(-select(near_zero, log1p(-x), log(x)))
 
 
-_check_real = parametric("real numbers")
-
-
-def _check_gumbel(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
-    *rest, mode = static
-    if mode is None:
-        mode = "high" if config.settings().high_dynamic_range_gumbel else "low"
-    mode = check_mode(operation, mode, GUMBEL_MODES)
-    arrays, (shape, dtype) = _check_real(operation, arrays, tuple(rest))
-    return arrays, (shape, dtype, mode)
-
-
-@sampler(_check_gumbel)
-def _gumbel(key: Any, shape: Shape, dtype: Any, mode: str) -> Any:
-    return gumbel_of(stream_of(key), shape, dtype, mode)
-
-
+@draw_function
 def pareto(
-    key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Key,
+    b: Parameter,
+    shape: Joined = None,
+    dtype: Reals = None,
+    *,
+    out_sharding: Sharding = None,
 ) -> Array:
     """Pareto distributed numbers: density b / x**(b + 1) for x >= 1.
 
@@ -179,17 +173,18 @@ def pareto(
     >>> weft.random.pareto(weft.random.key(0), 2.0, (2,)).round(3)
     Array([4.3710003, 6.833    ], dtype=float32)
     """
-    return _pareto((key, b), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("real numbers", "b"))
-def _pareto(key: Any, b: Any, shape: Shape, dtype: Any) -> Any:
     drawn = exponential_of(stream_of(key), shape, dtype)
     return exp(drawn / full_operand(b, shape, dtype))
 
 
+@draw_function
 def rayleigh(
-    key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Key,
+    scale: Parameter,
+    shape: Joined = None,
+    dtype: Reals = None,
+    *,
+    out_sharding: Sharding = None,
 ) -> Array:
     """Rayleigh distributed numbers: density x / scale**2 exp(-x**2 / (2 scale**2)) for x >= 0.
 
@@ -201,17 +196,13 @@ def rayleigh(
     >>> weft.random.rayleigh(weft.random.key(0), 1.0, (2,)).round(3)
     Array([0.328, 0.208], dtype=float32)
     """
-    return _rayleigh((key, scale), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("real numbers", "scale"))
-def _rayleigh(key: Any, scale: Any, shape: Shape, dtype: Any) -> Any:
     root = sqrt(log(stream_of(key).unit(shape, dtype)) * -2)
     return root * full_operand(scale, shape, dtype)
 
 
+@draw_function
 def weibull_min(
-    key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
+    key: Key, scale: Parameter, concentration: Parameter, shape: Joined = (), dtype: Reals = None
 ) -> Array:
     """Weibull distributed numbers: density c / s (x / s)**(c - 1) exp(-(x / s)**c) for x >= 0.
 
@@ -225,25 +216,21 @@ def weibull_min(
     >>> weft.random.weibull_min(weft.random.key(0), 1.0, 2.0, (2,)).round(3)
     Array([1.718, 1.96 ], dtype=float32)
     """
-    return _weibull_min((key, scale, concentration), (shape, dtype))
-
-
-@sampler(parametric("real numbers", "scale", "concentration"))
-def _weibull_min(key: Any, scale: Any, power: Any, shape: Shape, dtype: Any) -> Any:
     drawn = exponential_of(stream_of(key), shape, dtype)
-    power = 1 / full_operand(power, shape, dtype)
+    power = 1 / full_operand(concentration, shape, dtype)
     return pow(drawn, power) * full_operand(scale, shape, dtype)
 
 
+@draw_function
 def triangular(
-    key: Any,
-    left: Any,
-    mode: Any,
-    right: Any,
-    shape: Any = None,
-    dtype: Any = None,
+    key: Key,
+    left: Parameter,
+    mode: Parameter,
+    right: Parameter,
+    shape: Joined = None,
+    dtype: Reals = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: Sharding = None,
 ) -> Array:
     """Numbers between `left` and `right`, whose density rises to `mode` and falls from there.
 
@@ -259,11 +246,6 @@ def triangular(
     >>> weft.random.triangular(weft.random.key(0), 0.0, 0.5, 1.0, (2,)).round(3)
     Array([0.83800006, 0.897     ], dtype=float32)
     """
-    return _triangular((key, left, mode, right), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("real numbers", "left", "mode", "right"))
-def _triangular(key: Any, left: Any, mode: Any, right: Any, shape: Shape, dtype: Any) -> Any:
     left, mode, right = (
         repeated(full_operand(x, shape, dtype), shape) for x in (left, mode, right)
     )

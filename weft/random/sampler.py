@@ -26,7 +26,7 @@ from weft.lowering.executables import Program
 from weft.ops.structural.extended_dtypes import KeyDType, use_key
 from weft.ops.structural.sharding_constraint import constrain
 
-__all__ = ["Sampler", "sampler"]
+__all__ = ["Sampler", "compile_exactly", "sampler"]
 
 Arrays = tuple[Any, ...]
 Static = tuple[Any, ...]
@@ -61,7 +61,7 @@ class Sampler:
 
         sample.__name__ = name
         # `function` is keyed by checked arguments, the caches by arguments as users gave them.
-        self.function = CompiledFunction(sample, _compile)
+        self.function = CompiledFunction(sample, compile_exactly)
         self.calls = ExecutableCache()
         self.jaxprs = BoundedCache()
 
@@ -128,7 +128,7 @@ def sampler(
     return lambda draw: Sampler(name or draw.__name__.strip("_"), draw, check, uses_key)
 
 
-def _compile(jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> Program:
+def compile_exactly(jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> Program:
     """Compiles a sampler, fast if it computes with integers alone.
 
     A fast compilation of floating-point arithmetic rounds twice where others fuse multiply and add,

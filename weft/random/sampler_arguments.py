@@ -19,7 +19,7 @@ from weft.ops.structural.extended_dtypes import KeyDType
 from weft.random.threefry import default_generator
 
 __all__ = [
-    "check_dtype", "check_key", "check_keys", "check_parameter", "check_shape",
+    "DTYPES", "check_dtype", "check_key", "check_keys", "check_parameter", "check_shape",
     "check_shape_of_parameters", "parametric",
 ]  # fmt: skip
 
@@ -194,7 +194,7 @@ _SHORT = frozenset(
     if dtype.name not in ("float8_e8m0fnu", "float4_e2m1fn")
 )
 
-_KINDS: dict[str, tuple[frozenset[Any], Callable[[], Any]]] = {
+DTYPES: dict[str, tuple[frozenset[Any], Callable[[], Any]]] = {
     "real numbers": (dtypes.FLOATING | _SHORT, dtypes.default_float),
     "real or complex numbers": (dtypes.INEXACT | _SHORT, dtypes.default_float),
     "integers": (dtypes.INTEGER, dtypes.default_int),
@@ -207,7 +207,7 @@ def parametric(
     kind: str, *names: str
 ) -> Callable[[str, Arrays, Static], tuple[Arrays, tuple[Shape, Any]]]:
     """The check of a sampler of (key, *parameters) with the static parameters (shape, dtype)."""
-    accepts, default = _KINDS[kind]
+    accepts, default = DTYPES[kind]
 
     def check(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, tuple[Shape, Any]]:
         key = check_key(operation, arrays[0])

@@ -1,0 +1,94 @@
+"""The kinds of arguments of functions that draw: keys, parameters of a distribution, shapes …"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+from weft import config, dtypes
+from weft.core.types import type_of
+from weft.kinds.arguments import NEVER
+from weft.kinds.kind import Arguments, Kind
+from weft.ops.structural.extended_dtypes import KeyDType, use_key
+from weft.random.sampler_arguments import (
+    DTYPES,
+    check_dtype,
+    check_key,
+    check_parameter,
+    check_shape,
+    check_shape_of_parameters,
+)
+
+__all__ = ["Integers", "Joined", "Key", "Parameter", "Reals", "Shape", "Sharding"]
+
+_WRONG_SHAPES = ("text", 0.5, -1)
+
+
+def _key(value: Any, call: Arguments) -> Any:
+    return check_key(call.operation, value)
+
+
+def _used(operation: str, keys: Sequence[Any]) -> Sequence[Any]:
+    """The keys, marked as used under `debug_key_reuse`. Bits without a type may be used for
+    anything."""
+    if not config.settings().debug_key_reuse:
+        return keys
+    typed = [isinstance(type_of(key).dtype, KeyDType) for key in keys]
+    return [use_key(key, operation) if t else key for key, t in zip(keys, typed, strict=True)]
+
+
+def _parameter(value: Any, call: Arguments) -> Any:
+    value = check_parameter(call.operation, call.name, value)
+    # A Python number is as exact as the result.
+    wide = call.get("dtype") == dtypes.float64 != dtypes.default_float()
+    return np.float64(value) if wide and type(value) in (int, float) else value
+
+
+def _shape(value: Any, call: Arguments) -> tuple[int, ...]:
+    return check_shape(call.operation, value)
+
+
+def _joined(value: Any, call: Arguments) -> tuple[int, ...]:
+    # The parameters of a distribution stand between the key and the shape.
+    names = tuple(call)[1 : call.position]
+    values = tuple([call[name] for name in names])
+    return check_shape_of_parameters(call.operation, value, names, values)
+
+
+def _dtype(numbers: str) -> Kind:
+    """The kind of a dtype that holds these numbers."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        return check_dtype(call.operation, value, *DTYPES[numbers], numbers)
+
+    return Kind(take, f"a dtype of {numbers}, or None for the default", ("text",), plain=NEVER)
+
+
+def _sharding(value: Any, call: Arguments) -> Any:
+    return value
+
+
+_BITS = np.array([0, 1], np.uint32)
+_key_kind = Kind(
+    _key, "a random key", (0, 0.5, "text"), _BITS, static=False, plain=NEVER, together=_used
+)
+Key = Annotated[Any, _key_kind]
+_parameter_kind = Kind(
+    _parameter,
+    "a real number or an array of them",
+    ("text", [1.0], 1j),
+    0.5,
+    static=False,
+    plain=NEVER,
+    late=True,
+)
+Parameter = Annotated[Any, _parameter_kind]
+Shape = Annotated[Any, Kind(_shape, "the lengths of the result", _WRONG_SHAPES, plain=NEVER)]
+# The parameters broadcast to it.
+_OF_PARAMETERS = "the lengths of the result; None for those to which the parameters broadcast"
+Joined = Annotated[Any, Kind(_joined, _OF_PARAMETERS, _WRONG_SHAPES, plain=NEVER, late=True)]
+Reals = Annotated[Any, _dtype("real numbers")]
+Integers = Annotated[Any, _dtype("integers")]
+Sharding = Annotated[Any, Kind(_sharding, "how the result is split over devices", ("text",))]

@@ -1,0 +1,41 @@
+"""Draws: functions of keys and arrays that run as one executable and trace as one equation.
+
+A distribution is Python over primitives. Drawing a hundred arrays of parameters in one program
+traces and lowers it once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from weft.kinds.array_function import ArrayFunction
+from weft.kinds.compiled_functions import OneEquation
+from weft.ops.structural.sharding_constraint import constrain
+from weft.random.sampler import compile_exactly
+
+__all__ = ["Draw", "draw_function"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_program = functools.partial(OneEquation, compile=compile_exactly)
+
+
+class Draw(ArrayFunction):
+    """An array function with one result; with an `out_sharding` that is split like it."""
+
+    def __init__(self, body: Callable[..., Any]) -> None:
+        super().__init__(body, _program)
+
+    def _unknown_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        how = kwargs.get("out_sharding")
+        if how is None:
+            return super()._unknown_call(args, kwargs)
+        # The constraint is an equation of the caller's program, which has the devices.
+        out = self(*args, **{**kwargs, "out_sharding": None})
+        return constrain(out, how, self.operation, "the result")
+
+
+def draw_function(body: F) -> F:
+    """Makes a public function that draws from a body whose parameters are annotated with kinds."""
+    return Draw(body)  # type: ignore[return-value]
