@@ -37,7 +37,7 @@ from weft.typing import ArrayLike
 __all__ = [
     "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Inexact", "Integer", "Length", "Mask",
     "NamedAxes", "Number", "Operand", "Operands", "Out", "Promoted", "PromotedOperands", "Shape",
-    "choice", "refused", "take_dtype", "take_number",
+    "choice", "operand_kind", "promoted_kind", "refused", "take_dtype", "take_number",
 ]  # fmt: skip
 
 
@@ -159,7 +159,7 @@ _NAMES = "; names of axes of `vmap` or of a manual mesh may be among them"
 _WRONG_AXES = (99, 0.5, (0, 0))
 
 _matrix = np.arange(12, dtype=np.float32).reshape(3, 4)
-_operand_kind = Kind(
+operand_kind = Kind(
     _operand,
     "an array or a number",
     ([1, 2], "text"),
@@ -168,11 +168,12 @@ _operand_kind = Kind(
     plain=NEVER,
     arrays=True,
 )
-Operand = Annotated[ArrayLike, _operand_kind]
+Operand = Annotated[ArrayLike, operand_kind]
 # Those of one call get the dtype that they promote to.
-Promoted = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=_common)]
+promoted_kind = dataclasses.replace(operand_kind, together=_common)
+Promoted = Annotated[ArrayLike, promoted_kind]
 # Those of one call get the real or complex dtype that they promote to.
-Inexact = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=_common_inexact)]
+Inexact = Annotated[ArrayLike, dataclasses.replace(operand_kind, together=_common_inexact)]
 _sequence_kind = Kind(
     _one_or_several,
     "a sequence of arrays",
