@@ -20,7 +20,7 @@ import weft
 import weft.numpy as jnp
 from compilations import counted_compilations
 from weft.errors import WeftError
-from weft.kinds.arguments import Axes, Flag, Number, Operand
+from weft.kinds.arguments import Axes, Flag, Number, Operand, Operands
 from weft.kinds.array_function import ArrayFunction, array_function
 from weft.kinds.kind import Arguments, Kind
 from weft.native.optional import calls as calls_module
@@ -160,6 +160,20 @@ def test_transformations_see_the_primitives_of_the_body():
     assert "reduce_sum[axes=(1,)]" in text and "jit" not in text
     np.testing.assert_allclose(weft.grad(lambda x: combined(x))(X), np.full_like(X, 2))
     np.testing.assert_allclose(weft.vmap(combined)(X), 2 * X.sum(1))
+
+
+@array_function
+def total_of(a: Operand, *others: Operands, axis: Axes = None, flip: Flag = False) -> Any:
+    """A function of any number of operands."""
+    total = sum((jnp.sum(x, axis) for x in others), jnp.sum(a, axis))
+    return -total if flip else total
+
+
+def test_what_follows_a_rest_is_passed_by_name_alone():
+    for count in range(5):
+        assert total_of(*[X] * (count + 1)) == (count + 1) * X.sum()
+        found = total_of(*[X] * (count + 1), axis=0, flip=True)
+        np.testing.assert_allclose(found, -(count + 1) * X.sum(0))
 
 
 def test_a_late_kind_sees_arguments_that_stand_behind_it():
