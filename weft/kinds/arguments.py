@@ -36,8 +36,8 @@ from weft.typing import ArrayLike
 
 __all__ = [
     "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Inexact", "Integer", "Length", "Mask",
-    "NamedAxes", "Number", "Operand", "Operands", "Out", "Promoted", "PromotedOperands", "Shape",
-    "choice", "operand_kind", "promoted_kind", "refused", "take_dtype", "take_number",
+    "NamedAxes", "Number", "OneAxis", "Operand", "Operands", "Out", "Promoted", "PromotedOperands",
+    "Shape", "choice", "operand_kind", "promoted_kind", "refused", "take_dtype", "take_number",
 ]  # fmt: skip
 
 
@@ -187,6 +187,7 @@ PromotedOperands = Annotated[Any, dataclasses.replace(_sequence_kind, together=_
 Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), 0, plain=NEVER)]
 NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, plain=NEVER)]
 Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5), 0)]
+OneAxis = Annotated[int, Kind(_axis, "an axis", (99, 0.5, None), 0, plain=NEVER)]
 Shape = Annotated[Any, Kind(_shape, "an integer or a sequence of integers", ("text", 0.5), (3,))]
 Length = Annotated[int, Kind(_length, "an integer of 0 or more", ("text", 0.5, -1), 3)]
 Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), 1, plain=NEVER)]
