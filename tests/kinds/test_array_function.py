@@ -221,6 +221,20 @@ def test_transformations_see_the_primitives_of_the_body():
     np.testing.assert_allclose(weft.vmap(combined)(X), 2 * X.sum(1))
 
 
+@array_function
+def total_of(a: Operand, *others: Operands, axis: Axes = None, flip: Flag = False) -> Any:
+    """A function of any number of operands."""
+    total = sum((jnp.sum(x, axis) for x in others), jnp.sum(a, axis))
+    return -total if flip else total
+
+
+def test_what_follows_a_rest_is_passed_by_name_alone():
+    for count in range(5):
+        assert total_of(*[X] * (count + 1)) == (count + 1) * X.sum()
+        found = total_of(*[X] * (count + 1), axis=0, flip=True)
+        np.testing.assert_allclose(found, -(count + 1) * X.sum(0))
+
+
 def test_a_late_kind_sees_arguments_that_stand_behind_it():
     def take(value: Any, call: Arguments) -> Any:
         return value if call["flip"] else 0

@@ -37,8 +37,9 @@ from weft.typing import ArrayLike
 
 __all__ = [
     "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Inexact", "Integer", "Length", "Mask",
-    "NamedAxes", "Number", "Operand", "Operands", "Out", "Precision", "Promoted",
-    "PromotedOperands", "Shape", "choice", "common", "refused", "take_dtype", "take_number",
+    "NamedAxes", "Number", "OneAxis", "Operand", "Operands", "Out", "Precision", "Promoted",
+    "PromotedOperands", "Shape", "choice", "common", "operand_kind", "promoted_kind", "refused",
+    "take_dtype", "take_number",
 ]  # fmt: skip
 
 
@@ -172,7 +173,7 @@ _NAMES = "; names of axes of `vmap` or of a manual mesh may be among them"
 _WRONG_AXES = (99, 0.5, (0, 0))
 
 _matrix = np.arange(12, dtype=np.float32).reshape(3, 4)
-_operand_kind = Kind(
+operand_kind = Kind(
     _operand,
     "an array or a number",
     ([1, 2], "text"),
@@ -181,12 +182,12 @@ _operand_kind = Kind(
     plain=NEVER,
     arrays=True,
 )
-Operand = Annotated[ArrayLike, _operand_kind]
+Operand = Annotated[ArrayLike, operand_kind]
 # Those of one call get the dtype that they promote to.
-_promoted = dataclasses.replace(_operand_kind, take=_unrounded, together=common)
-Promoted = Annotated[ArrayLike, _promoted]
+promoted_kind = dataclasses.replace(operand_kind, take=_unrounded, together=common)
+Promoted = Annotated[ArrayLike, promoted_kind]
 # Those of one call get the real or complex dtype that they promote to.
-Inexact = Annotated[ArrayLike, dataclasses.replace(_promoted, together=_common_inexact)]
+Inexact = Annotated[ArrayLike, dataclasses.replace(promoted_kind, together=_common_inexact)]
 _sequence_kind = Kind(
     _one_or_several,
     "a sequence of arrays",
@@ -200,6 +201,7 @@ PromotedOperands = Annotated[Any, dataclasses.replace(_sequence_kind, together=c
 Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), 0, plain=NEVER)]
 NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, plain=NEVER)]
 Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5), 0)]
+OneAxis = Annotated[int, Kind(_axis, "an axis", (99, 0.5, None), 0, plain=NEVER)]
 Shape = Annotated[Any, Kind(_shape, "an integer or a sequence of integers", ("text", 0.5), (3,))]
 Length = Annotated[int, Kind(_length, "an integer of 0 or more", ("text", 0.5, -1), 3)]
 Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), 1, plain=NEVER)]

@@ -209,14 +209,16 @@ class ArrayFunction(KnownCalls):
         Python's own TypeError for arguments that the signature does not have."""
         values = self.bind(*args, **kwargs)
         names = tuple(self.kinds)
-        given = {*names[: len(args)], *kwargs}
         rest = _rest_name(self.function)
+        # What stands after `*rest` is passed by name alone.
+        count = len(args) if rest is None else min(len(args), names.index(rest) + 1)
+        given = {*names[:count], *kwargs}
         defaults = dict(zip(names, values, strict=True))
         steps = []
         for i, (name, kind) in enumerate(sorted(self.kinds.items(), key=lambda row: row[1].late)):
             if name in given or id(defaults[name]) not in kind.plain_ids:
                 position = names.index(name)
-                place: int | slice | None = position if position < len(args) else None
+                place: int | slice | None = position if position < count else None
                 if name == rest:
                     place = slice(position, None)
                 first = not i and not kind.static

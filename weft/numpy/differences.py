@@ -2,66 +2,154 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
-from typing import Any, overload
+from typing import Annotated, Any, overload
+
+import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, not_taken, refusal
+from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
-from weft.kinds.checks import (
-    axes_of,
-    axis_of,
-    broadcast_shape,
-    broadcasted,
-    check_arrays,
-    check_choice,
-    convert,
-    inexact,
-    operand,
-    operands,
-    promoted,
+from weft.kinds.arguments import (
+    Axes,
+    Length,
+    OneAxis,
+    Operand,
+    Promoted,
+    choice,
+    operand_kind,
+    promoted_kind,
 )
-from weft.kinds.compiled_functions import compiled
-from weft.kinds.numbers import canonical_type, number_for, promote_operands
-from weft.kinds.repeated import repeated
-from weft.numpy.creation import asarray, full
-from weft.numpy.elementwise import floor_divide, less, remainder
+from weft.kinds.array_function import array_function
+from weft.kinds.checks import broadcasted, check_arrays, inexact, promoted
+from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import number_for
 from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import preferred_dtype
-from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, eq, mul, ne, neg, sub
-from weft.ops.elementwise.bits import bitwise_and
-from weft.ops.elementwise.complex import conj
 from weft.ops.elementwise.rounding import is_finite
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import zeros_like_array
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.products.convolution import conv_general_dilated
-from weft.ops.reductions.cumulative import cumsum
 from weft.ops.structural.joining import concatenate as join
 from weft.ops.structural.joining import rev
 from weft.ops.structural.narrow import accumulator
-from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
+from weft.ops.structural.shape import broadcast_in_dim
 from weft.typing import ArrayLike
 
 __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid", "unwrap"]
 
 
-@compiled
-def _diff(a: Any, *, n: int, axis: int) -> Any:
+# ---- kinds ---------------------------------------------------------------------------------------
+
+
+def _with_dimensions(value: Any, call: Arguments) -> Any:
+    value = operand_kind.take(value, call)
+    if not type_of(value).ndim:
+        message = f"{call.operation} takes an array with dimensions"
+        raise refusal(ShapeError, message, call.operation, str(type_of(value)), "(n,)")
+    return value
+
+
+def _real(value: Any, call: Arguments) -> Any:
+    value = operand_kind.take(value, call)
+    if type_of(value).dtype in dtypes.COMPLEX:
+        first = not call.position
+        part = "take the angle first: weft.numpy.angle(p)" if first else f"pass {call.name}.real"
+        message, got = f"{call.operation} takes real numbers", f"{call.name}: {type_of(value)}"
+        raise refusal(DTypeError, message, call.operation, got, "a real dtype", Fix("part", part))
+    return value
+
+
+def _signal(value: Any, call: Arguments) -> Any:
+    return _with_dimensions(_real(value, call), call)
+
+
+def _beside(value: Any, call: Arguments) -> Any:
+    check_arrays(call.operation, value, first=call.position)
+    return number_for(call.operation, value, call.type.dtype)
+
+
+def _step(value: Any, call: Arguments) -> Any:
+    check_arrays(call.operation, value, first=call.position)
+    return number_for(call.operation, value, inexact(call.type.dtype))
+
+
+def _steps(values: tuple[Any, ...], call: Arguments) -> tuple[Any, ...]:
+    return tuple(_step(value, call) for value in values)
+
+
+def _line(value: Any, call: Arguments) -> Any:
+    value = operand_kind.take(value, call)
+    of, name = type_of(value), call.operation
+    got = f"{call.name}: {of}"
+    if of.ndim != 1 or not of.size:
+        message = f"{name} takes two arrays of one dimension that are not empty"
+        raise refusal(ShapeError, message, name, got)
+    if of.dtype == dtypes.bool_:
+        fix = Fix("convert", "convert the booleans: x.astype(int)", {"dtype": "int32"})
+        raise refusal(DTypeError, f"{name} takes numbers", name, got, fix=fix)
+    return value
+
+
+def _edge_order(value: Any, call: Arguments) -> None:
+    if value != 1:
+        why = "the slopes at the edges are those between two samples"
+        fix = "leave it out, or replace the first and last slopes by ones of higher order"
+        raise not_taken(call.operation, call.name, value, why, fix, 1)
+
+
+_vector = np.array([1.0, 2.0, 4.0])
+_array = dataclasses.replace(operand_kind, arrays=False)
+Dimensioned = Annotated[ArrayLike, dataclasses.replace(_array, take=_with_dimensions)]
+Signal = Annotated[
+    Any, dataclasses.replace(promoted_kind, take=_signal, arrays=False, wrong=(1j, 2.0))
+]
+Period = Annotated[
+    Any, dataclasses.replace(promoted_kind, take=_real, arrays=False, wrong=(1j, "text"))
+]
+Jump = Annotated[Any, dataclasses.replace(_array, take=_real, wrong=(1j, "text"))]
+# A number is converted to the dtype of the first operand, without rounding on the way.
+Beside = Annotated[Any, dataclasses.replace(operand_kind, take=_beside)]
+Step = Annotated[Any, dataclasses.replace(operand_kind, take=_step)]
+Steps = Annotated[Any, dataclasses.replace(operand_kind, take=_steps, arrays=False)]
+Line = Annotated[
+    ArrayLike, dataclasses.replace(promoted_kind, take=_line, arrays=False, right=_vector)
+]
+EdgeOrder = Annotated[Any, Kind(_edge_order, "1 or None: of the slopes at the edges", (2, "text"))]
+Overlap = Annotated[str, choice("full", "same", "valid")]
+Precision = Annotated[Any, Kind(lambda value, call: value, "as in `lax.conv_general_dilated`")]
+SumDType = Annotated[
+    Any, Kind(lambda value, call: preferred_dtype(value), "a dtype for the sums", ("text", 5))
+]
+
+
+# ---- differences ---------------------------------------------------------------------------------
+
+
+def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
+    """All elements along an axis but the first, and all but the last."""
+    return slice_in_dim(a, 1, None, axis=axis), slice_in_dim(a, 0, -1, axis=axis)
+
+
+def _differences(a: Any, axis: int, n: int) -> Any:
     for _ in range(n):
-        high, low = slice_in_dim(a, 1, None, axis=axis), slice_in_dim(a, 0, -1, axis=axis)
-        a = ne(high, low) if type_of(a).dtype == dtypes.bool_ else sub(high, low)
+        high, low = _neighbours(a, axis)
+        a = high != low if a.dtype == dtypes.bool_ else high - low
     return a
 
 
-@repeated
+@array_function
 def diff(
-    a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+    a: Dimensioned,
+    n: Length = 1,
+    axis: OneAxis = -1,
+    prepend: Beside | None = None,
+    append: Beside | None = None,
 ) -> Array:
     """The n-th differences of neighbours along `axis`; of booleans, whether they differ.
 
@@ -71,32 +159,16 @@ def diff(
     >>> jnp.diff(jnp.array([1, 4, 9]))
     Array([3, 5], dtype=int32)
     """
-    a = operand("diff", a)
-    of = type_of(a)
-    if not of.ndim:
-        raise ShapeError("diff takes an array with dimensions", operation="diff", got=str(of))
-    times = integer_of(n, "diff", "n")
-    if times < 0:
-        raise WeftValueError("diff: n is not negative", operation="diff", got=f"n={n}")
-    place = axis_of(axis, of.ndim, "diff")
-    if times == 0:
-        return asarray(a)
-    parts = [a]
-    for value, first in ((prepend, True), (append, False)):
-        if value is None:
-            continue
-        check_arrays("diff", value)
-        value = number_for("diff", value, of.dtype)
-        if not type_of(value).ndim:
-            one = tuple(1 if d == place else s for d, s in enumerate(of.shape))
-            value = broadcasted(value, one)
-        parts = [value, *parts] if first else [*parts, value]
-    if len(parts) > 1:
-        a = concatenate(parts, place)
-    return _diff(a, n=min(times, type_of(a).shape[place]), axis=place)
+    one = tuple(1 if d == axis else size for d, size in enumerate(a.shape))
+    ends = (x if x is None or x.ndim else broadcasted(x, one) for x in (prepend, append))
+    before, after = ([] if x is None else [x] for x in ends)
+    if n and (before or after):
+        a = concatenate([*before, a, *after], axis)
+    return _differences(a, axis, min(n, a.shape[axis]))
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
+@array_function
+def ediff1d(ary: Operand, to_end: Beside | None = None, to_begin: Beside | None = None) -> Array:
     """The differences of neighbours in the flattened array, between given values.
 
     to_end, to_begin: numbers or arrays, flattened, that are put behind and before the differences.
@@ -106,20 +178,17 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     >>> jnp.ediff1d(jnp.array([1, 4, 9]))
     Array([3, 5], dtype=int32)
     """
-    ary = operand("ediff1d", ary)
-    flat = reshape(ary, (type_of(ary).size,))
-    found = _diff(flat, n=1, axis=0) if type_of(ary).size else flat
-    parts = [found]
-    for value, first in ((to_begin, True), (to_end, False)):
-        if value is not None:
-            check_arrays("ediff1d", value)
-            value = number_for("ediff1d", value, type_of(ary).dtype)
-            flat = reshape(convert(value, type_of(ary).dtype), (type_of(value).size,))
-            parts = [flat, *parts] if first else [*parts, flat]
-    return concatenate(parts) if len(parts) > 1 else found
+    before, after = (
+        [] if x is None else [x.astype(ary.dtype).reshape(x.size)] for x in (to_begin, to_end)
+    )
+    out = _differences(ary.reshape(ary.size), 0, min(1, ary.size))
+    return concatenate([*before, out, *after]) if before or after else out
 
 
-def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Array:
+@array_function
+def unwrap(
+    p: Signal, discont: Jump | None = None, axis: OneAxis = -1, period: Period = 2 * math.pi
+) -> Array:
     """A signal that is known up to multiples of `period`, without jumps along `axis`.
 
     p: an array of real numbers, such as angles in radians.
@@ -131,86 +200,49 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     >>> jnp.unwrap(jnp.array([0.0, 1.0, 7.0, 8.0]), period=6.0)
     Array([0., 1., 1., 2.], dtype=float32)
     """
-    given = [period] if discont is None else [period, discont]
-    check_arrays("unwrap", p, *given)
-    p, period = promote_operands("unwrap", p, period)
-    of = type_of(p)
-    types = [canonical_type(x) for x in (p, *given)]
-    if any(t.dtype in dtypes.COMPLEX for t in types):
-        got = ", ".join(map(str, types))
-        phases = "take the angle first: weft.numpy.angle(p)"
-        fix = Fix("part", phases if types[0].dtype in dtypes.COMPLEX else "pass period.real")
-        raise refusal(DTypeError, "unwrap takes real numbers", "unwrap", got, "a real dtype", fix)
-    if not of.ndim:
-        message = "unwrap takes an array with dimensions"
-        raise refusal(ShapeError, message, "unwrap", str(of), "(n,)")
-    place = axis_of(axis, of.ndim, "unwrap")
-    if of.dtype == dtypes.bool_:
-        p = convert(p, dtypes.default_int())
-    p, period = promoted("unwrap", p, period)
-    if not of.shape[place]:
-        return asarray(p)
-    rest = [number_for("unwrap", x, type_of(p).dtype) for x in given[1:]]
-    return _unwrap(p, period, *rest, axis=place)
-
-
-@compiled
-def _unwrap(p: Any, period: Any, *discont: Any, axis: int) -> Any:
-    dtype = type_of(p).dtype
-    whole = dtype in dtypes.INTEGER
-    high, low = slice_in_dim(p, 1, None, axis=axis), slice_in_dim(p, 0, -1, axis=axis)
-    jumps = sub(high, low)
-    shape = type_of(jumps).shape
-    period = broadcasted(period, shape)
-    half = floor_divide(period, dtype.type(2)) if whole else mul(period, dtype.type(0.5))
-    odd = remainder(period, dtype.type(2)) if whole else mul(period, dtype.type(0))
-    least = neg(half)
-    wrapped = add(remainder(sub(jumps, least), period), least)
+    if p.dtype == dtypes.bool_:
+        p, period = (x.astype(dtypes.default_int()) for x in (p, period))
+    if not p.shape[axis]:
+        return p
+    whole = p.dtype in dtypes.INTEGER
+    high, low = _neighbours(p, axis)
+    jumps = high - low
+    period = broadcasted(period, jumps.shape)
+    half = period // 2 if whole else period * 0.5
+    odd = period % 2 if whole else period * 0
+    wrapped = (jumps + half) % period - half
     # A jump of exactly half a period keeps its sign; an odd whole period has no such jump.
-    turned = bitwise_and(eq(wrapped, least), less(dtype.type(0), jumps))
-    wrapped = select(bitwise_and(turned, eq(odd, mul(odd, dtype.type(0)))), half, wrapped)
-    correction = sub(wrapped, jumps)
-    small = less(abs_(jumps), discont[0] if discont else add(half, odd))
-    correction = select(small, mul(correction, dtype.type(0)), correction)
+    wrapped = select((wrapped == -half) & (jumps > 0) & (odd == 0), half, wrapped)
+    small = abs(jumps) < (half + odd if discont is None else discont)
+    correction = wrapped - jumps
+    correction = select(small, correction * 0, correction)
     first = slice_in_dim(p, 0, 1, axis=axis)
-    return join([first, add(high, cumsum(correction, axis))], axis)
+    return join([first, high + correction.cumsum(axis)], axis)
 
 
-@compiled
-def _gradient(f: Any, h: Any, *, axis: int) -> Any:
+def _slopes(f: Any, h: Any, axis: int) -> Any:
     """Central differences inside, one-sided ones at the ends; `h` is a step or the coordinates."""
-    dtype = inexact(type_of(f).dtype)
-    f, h = convert(f, dtype), convert(h, dtype)
-    shape = type_of(f).shape
-    n = shape[axis]
+    n = f.shape[axis]
 
-    def part(low: int, high: int) -> Any:
-        return slice_in_dim(f, low, high, axis=axis)
+    def part(x: Any, low: int, high: int) -> Any:
+        return slice_in_dim(x, low, high, axis=axis)
 
-    if type_of(h).ndim:
-        steps = sub(slice_in_dim(h, 1, None), slice_in_dim(h, 0, -1))
-        along = tuple(size - 1 if d == axis else size for d, size in enumerate(shape))
-        steps = broadcast_in_dim(steps, along, (axis,))
-        before = slice_in_dim(steps, 0, n - 2, axis=axis)
-        after = slice_in_dim(steps, 1, n - 1, axis=axis)
-        first = slice_in_dim(steps, 0, 1, axis=axis)
-        last = slice_in_dim(steps, n - 2, n - 1, axis=axis)
+    left, here, right = part(f, 0, n - 2), part(f, 1, n - 1), part(f, 2, n)
+    if h.ndim:
+        high, low = _neighbours(h, 0)
+        along = tuple(size - 1 if d == axis else size for d, size in enumerate(f.shape))
+        steps = broadcast_in_dim(high - low, along, (axis,))
+        before, after = part(steps, 0, n - 2), part(steps, 1, n - 1)
+        first, last = part(steps, 0, 1), part(steps, n - 2, n - 1)
         # The derivative of the parabola through three neighbours (Fornberg, 1988).
-        total = add(before, after)
-        middle = add(
-            add(
-                mul(neg(div(after, mul(before, total))), part(0, n - 2)),
-                mul(div(sub(after, before), mul(before, after)), part(1, n - 1)),
-            ),
-            mul(div(before, mul(after, total)), part(2, n)),
-        )
+        total = before + after
+        middle = -(after / (before * total)) * left + (after - before) / (before * after) * here
+        middle = middle + before / (after * total) * right
     else:
         first = last = h
-        middle = div(sub(part(2, n), part(0, n - 2)), mul(h, dtype.type(2)))
-    low, high = (
-        div(sub(part(1, 2), part(0, 1)), first),
-        div(sub(part(n - 1, n), part(n - 2, n - 1)), last),
-    )
+        middle = (right - left) / (h * 2)
+    low = (part(f, 1, 2) - part(f, 0, 1)) / first
+    high = (part(f, n - 1, n) - part(f, n - 2, n - 1)) / last
     return join([low, middle, high], axis)
 
 
@@ -218,7 +250,8 @@ def _gradient(f: Any, h: Any, *, axis: int) -> Any:
 def gradient(f: ArrayLike, *varargs: Any, axis: int, edge_order: int | None = ...) -> Array: ...
 @overload
 def gradient(f: ArrayLike, *varargs: Any, axis: Any = ..., edge_order: int | None = ...) -> Any: ...
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
+@array_function
+def gradient(f: Operand, *varargs: Steps, axis: Axes = None, edge_order: EdgeOrder = None) -> Any:
     """The slopes of samples along each axis (or `axis`): central differences inside the array.
 
     f: samples, an array of any number of dimensions. edge_order: 1 or None, because slopes at the
@@ -229,29 +262,26 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     >>> jnp.gradient(jnp.array([1.0, 4.0, 9.0]))
     Array([3., 4., 5.], dtype=float32)
     """
-    f, *_ = operands("gradient", f, *varargs)
-    given = [number_for("gradient", step, inexact(type_of(f).dtype)) for step in varargs]
-    if edge_order not in (None, 1):
-        why = "the slopes at the edges are those between two samples"
-        fix = "leave it out, or replace the first and last slopes by ones of higher order"
-        raise not_taken("gradient", "edge_order", edge_order, why, fix, 1)
-    of = type_of(f)
-    axes = axes_of(axis, of.ndim, "gradient")
-    if any(of.shape[d] < 2 for d in axes):
-        message = "gradient takes two or more samples along each axis"
-        raise refusal(ShapeError, message, "gradient", str(of))
-    steps: Sequence[Any] = given or (1.0,)
-    steps = list(steps) * len(axes) if len(steps) == 1 else list(steps)
-    if len(steps) != len(axes):
-        message = f"gradient got {len(varargs)} steps for {len(axes)} axes"
-        raise WeftValueError(message, operation="gradient", wanted="none, one, or one per axis")
-    for step, d in zip(steps, axes, strict=True):
-        if type_of(step).shape not in ((), (of.shape[d],)):
-            message = f"gradient: the coordinates do not fit axis {d}"
-            wanted = f"a number, or {of.shape[d]} coordinates"
-            raise refusal(ShapeError, message, "gradient", str(type_of(step)), wanted)
-    found = [_gradient(f, step, axis=d) for step, d in zip(steps, axes, strict=True)]
-    return found[0] if len(found) == 1 else found
+    if any(f.shape[d] < 2 for d in axis):
+        raise ShapeError("it takes two or more samples along each axis", got=str(f.type))
+    if len(varargs) not in (0, 1, len(axis)):
+        message = f"there are {len(varargs)} steps for {len(axis)} axes"
+        raise WeftValueError(message, wanted="none, one, or one per axis")
+    dtype = inexact(f.dtype)
+    steps = [step.astype(dtype) for step in varargs or (dtype.type(1),)]
+    steps = steps * len(axis) if len(steps) == 1 else steps
+    for step, d in zip(steps, axis, strict=True):
+        if step.shape not in ((), (f.shape[d],)):
+            wanted = f"a number, or {f.shape[d]} coordinates"
+            raise ShapeError(
+                f"the coordinates do not fit axis {d}", got=str(step.type), wanted=wanted
+            )
+    f = f.astype(dtype)
+    out = [_slopes(f, step, d) for step, d in zip(steps, axis, strict=True)]
+    return out[0] if len(out) == 1 else out
+
+
+# ---- sums and products ---------------------------------------------------------------------------
 
 
 @custom_jvp
@@ -265,108 +295,67 @@ def _finite_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return _finite(*primals), tangents[0]
 
 
-@compiled
-def _trapezoid(y: Any, step: Any, *, axis: int, coordinates: bool) -> Any:
-    y, step = promoted("trapezoid", y, step)
-    dtype = inexact(type_of(y).dtype)
-    working = accumulator(dtype)
-    y, step = convert(y, working), convert(step, working)
-    shape = type_of(y).shape
-    if not type_of(step).ndim and shape[axis] > 1 and working not in dtypes.COMPLEX:
-        # One sum, without arrays of neighbours: of the first and the last only half counts.
-        total = reduce_sum(y, (axis,))
-        ends = (slice_in_dim(y, 0, 1, axis=axis), slice_in_dim(y, -1, None, axis=axis))
-        halves = add(*(mul(end, working.type(0.5)) for end in ends))
-        total = sub(total, _finite(reshape(halves, type_of(total).shape)))
-        return convert(mul(total, step), dtype)
-    means = add(slice_in_dim(y, 1, None, axis=axis), slice_in_dim(y, 0, -1, axis=axis))
-    if coordinates:
-        if type_of(step).ndim == 1:
-            step = broadcast_in_dim(step, shape, (axis,))
-        step = broadcasted(step, shape)
-        step = sub(slice_in_dim(step, 1, None, axis=axis), slice_in_dim(step, 0, -1, axis=axis))
-    total = reduce_sum(mul(means, broadcasted(step, type_of(means).shape)), (axis,))
-    return convert(mul(total, working.type(0.5)), dtype)
-
-
-def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int = -1) -> Array:
+@array_function
+def trapezoid(y: Promoted, x: Promoted | None = None, dx: Step = 1.0, axis: OneAxis = -1) -> Array:
     """The integral along `axis` by the trapezoidal rule, of samples at `x` or at distance `dx`.
 
     >>> jnp.trapezoid(jnp.array([1.0, 2.0, 3.0]), dx=0.5)
     Array(2., dtype=float32)
     """
-    y = operand("trapezoid", y)
-    step = dx
-    if x is not None:
-        y, step = promoted("trapezoid", *promote_operands("trapezoid", y, x))
-        if type_of(step).dtype not in dtypes.INEXACT:
-            step = convert(step, inexact(type_of(step).dtype))
-    if type_of(y).dtype not in dtypes.INEXACT:
-        y = convert(y, inexact(type_of(y).dtype))
-    y, step = promote_operands("trapezoid", y, step)
-    of = type_of(y)
-    place = axis_of(axis, of.ndim, "trapezoid")
-    if x is not None and type_of(x).ndim == 1 and type_of(x).shape[0] != of.shape[place]:
-        message = f"trapezoid: {type_of(x).shape[0]} coordinates for {of.shape[place]} samples"
-        raise ShapeError(message, operation="trapezoid")
-    if x is not None:
-        broadcast_shape("trapezoid", of.shape, type_of(x).shape if type_of(x).ndim > 1 else ())
-    if not of.shape[place]:
-        # A sum over no intervals is 0.
-        shape = (*of.shape[:place], *of.shape[place + 1 :])
-        return full(shape, 0, inexact(of.dtype))
-    return _trapezoid(y, step, axis=place, coordinates=x is not None)
+    n = y.shape[axis]
+    if x is not None and x.ndim == 1 and x.size != n:
+        raise ShapeError(f"{x.size} coordinates for {n} samples")
+    y = y.astype(inexact(y.dtype))
+    y, step = promoted("trapezoid", y, dx if x is None else x.astype(y.dtype))
+    dtype = y.dtype
+    y, step = (v.astype(accumulator(dtype)) for v in (y, step))
+    if x is not None and step.ndim:
+        along = broadcast_in_dim(step, y.shape, (axis,)) if step.ndim == 1 else step
+        step = _differences(broadcasted(along, y.shape, "trapezoid"), axis, min(n, 1))
+    if not n:
+        return y.sum(axis).astype(dtype)
+    high, low = _neighbours(y, axis)
+    if not step.ndim and n > 1 and dtype not in dtypes.COMPLEX:
+        # One sum, without arrays of neighbours: of the first and the last only half counts.
+        first, last = (slice_in_dim(y, i, i + 1, axis=axis) for i in (0, n - 1))
+        total = y.sum(axis)
+        total = total - _finite((first * 0.5 + last * 0.5).reshape(total.shape))
+        return (total * step).astype(dtype)
+    total = ((high + low) * broadcasted(step, high.shape, "trapezoid")).sum(axis)
+    return (total * 0.5).astype(dtype)
 
 
-@compiled
-def _convolve(a: Any, v: Any, *, mode: str, turned: bool, precision: Any, preferred: Any) -> Any:
+def _convolution(a: Any, v: Any, mode: str, turned: bool, precision: Any, preferred: Any) -> Any:
     """One-dimensional convolution; a correlation has the second operand conjugated, not turned."""
-    a, v = promoted("convolve", a, v)
-    dtype = type_of(a).dtype
-    if turned and dtype in dtypes.COMPLEX:
-        v = conj(v)
-    swap = type_of(a).size < type_of(v).size
+    if turned and v.dtype in dtypes.COMPLEX:
+        v = v.conj()
+    swap = a.size < v.size
     if swap:
         a, v = v, a
-    n, m = type_of(a).size, type_of(v).size
+    n, m = a.size, v.size
     # XLA's convolution is a correlation: it does not turn the window.
     window = v if turned else rev(v, (0,))
     low, high = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}[mode]
     out = conv_general_dilated(
-        reshape(a, (1, 1, n)),
-        reshape(window, (1, 1, m)),
+        a.reshape(1, 1, n),
+        window.reshape(1, 1, m),
         (1,),
         [(low, high)],
         precision=precision,
         preferred_element_type=preferred,
     )
-    out = reshape(out, (type_of(out).shape[-1],))
+    out = out.reshape(out.size)
     return rev(out, (0,)) if turned and swap else out
 
 
-def _line(name: str, a: Any, v: Any, mode: str, precision: Any, preferred_element_type: Any) -> Any:
-    a, v = promote_operands(name, a, v)
-    left, right = type_of(a), type_of(v)
-    if left.ndim != 1 or right.ndim != 1 or not left.size or not right.size:
-        message = f"{name} takes two arrays of one dimension that are not empty"
-        raise refusal(ShapeError, message, name, f"{left} and {right}")
-    check_choice(mode, ("full", "same", "valid"), name, "mode")
-    if dtypes.bool_ in (left.dtype, right.dtype):
-        fix = Fix("convert", "convert the booleans: x.astype(int)", {"dtype": "int32"})
-        raise refusal(DTypeError, f"{name} takes numbers", name, f"{left} and {right}", fix=fix)
-    preferred = preferred_dtype(preferred_element_type)
-    return _convolve(
-        a, v, mode=mode, turned=name == "correlate", precision=precision, preferred=preferred
-    )
-
-
+@array_function
 def convolve(
-    a: ArrayLike,
-    v: ArrayLike,
-    mode: str = "full",
+    a: Line,
+    v: Line,
+    mode: Overlap = "full",
     *,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: Precision = None,
+    preferred_element_type: SumDType = None,
 ) -> Array:
     """The convolution of two arrays of one dimension.
 
@@ -376,16 +365,17 @@ def convolve(
     >>> jnp.convolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0]))
     Array([1., 3., 5., 3.], dtype=float32)
     """
-    return _line("convolve", a, v, mode, precision, preferred_element_type)
+    return _convolution(a, v, mode, False, precision, preferred_element_type)
 
 
+@array_function
 def correlate(
-    a: ArrayLike,
-    v: ArrayLike,
-    mode: str = "valid",
+    a: Line,
+    v: Line,
+    mode: Overlap = "valid",
     *,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: Precision = None,
+    preferred_element_type: SumDType = None,
 ) -> Array:
     """The correlation of two arrays of one dimension, the second conjugated.
 
@@ -394,4 +384,4 @@ def correlate(
     >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 0.0]))
     Array([1., 2.], dtype=float32)
     """
-    return _line("correlate", a, v, mode, precision, preferred_element_type)
+    return _convolution(a, v, mode, True, precision, preferred_element_type)
