@@ -108,6 +108,23 @@ def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
     assert compiled == []
 
 
+@array_function
+def reordered(a: Operand, b: Operand, swap: Flag = False) -> Any:
+    """A function that computes nothing."""
+    return (b, a) if swap else a
+
+
+def test_operands_that_are_the_result_are_not_copied(monkeypatch):
+    x, y = jnp.asarray(X), jnp.asarray(X + 1)
+    compiled = counted_compilations(monkeypatch)
+    for _ in range(3):
+        assert reordered(x, y) is x
+        one, two = reordered(x, y, swap=True)
+        assert one is y and two is x
+        assert reordered(2.0, x).weak_type and float(reordered(2.0, x)) == 2
+    assert compiled == []
+
+
 def test_one_array_for_two_operands():
     x = jnp.asarray(X > 3)
     for _ in range(3):

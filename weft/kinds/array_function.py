@@ -31,7 +31,7 @@ from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer, current_variable
 from weft.core.types import type_of
 from weft.dispatch.executable_calls import CompiledCall
-from weft.dispatch.known_calls import KnownCalls, learn
+from weft.dispatch.known_calls import KnownCalls, PythonRun, learn
 from weft.errors import WeftError, WeftTypeError, trim
 from weft.interpreters.rounded_inputs import rounded_inputs
 from weft.interpreters.staging import StagingTrace, StagingTracer
@@ -85,7 +85,8 @@ class ArrayFunction(KnownCalls):
         self.function = body
         self.body = _by_name(body)
         self.operation = body.__name__
-        self.program = CompiledFunction(self._apply, name=self.operation) if has_program else None
+        program = CompiledFunction(self._apply, name=self.operation, copies=False)
+        self.program = program if has_program else None
         self.forms: dict[tuple[Any, ...], CallForm] = {}
         self.recordings = BoundedCache(_MOST_RECORDINGS)
         self._learnt = 0
@@ -311,9 +312,12 @@ class ArrayFunction(KnownCalls):
         consts: list[Array],
         kept: list[int],
         types: Sequence[Any],
-    ) -> CompiledCall:
+    ) -> CompiledCall | PythonRun:
         arrays = [as_array(x) for x in operands]
         body = program.body([x.type for x in arrays], static)
+        select = body.selection()
+        if select is not None:
+            return PythonRun(types, lambda leaves: select([*consts, *(leaves[i] for i in kept)]))
         executable = program.program(arrays, static)
         as_passed = not consts and kept == list(range(len(kept)))
         out_tree = tree.structure(body.result([0] * len(body.jaxpr.outputs)))
