@@ -97,6 +97,7 @@ def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
         lambda: jnp.var(x, 0, ddof=1),
         lambda: jnp.sum(x, where=mask, initial=2.5),
         lambda: x.mean(),
+        lambda: jnp.sum(x, (*range(2),)),  # a tuple that is new at each call
     ]
     for way in ways:
         way()
