@@ -212,16 +212,25 @@ class ArrayFunction(KnownCalls):
         """The body on arguments that are taken, its operands as arrays and brought together."""
         for name in self.operand_names:
             value = taken[name]
+            if value is None or isinstance(value, _ARRAYS) or self._is_fixed(name, value):
+                continue
             if type(value) is tuple:
                 taken[name] = tuple([x if isinstance(x, _ARRAYS) else constant(x) for x in value])
-            elif value is not None and not isinstance(value, _ARRAYS):
-                if not (self.kinds[name].fixed and type(value) in _NUMBERS):
-                    taken[name] = constant(value)
+            else:
+                taken[name] = constant(value)
         for together, names in self.groups:
             values = _values(taken, names)
             if values:
                 _replace(taken, names, together(self.operation, values))
         return self.body(**taken)
+
+    def _is_fixed(self, name: str, value: Any) -> bool:
+        """Whether an operand is a number, or a tuple of them, that is part of the program."""
+        if not self.kinds[name].fixed:
+            return False
+        if type(value) is tuple:
+            return all(type(x) in _NUMBERS for x in value)
+        return type(value) in _NUMBERS
 
     def _evaluated(
         self,
@@ -235,10 +244,12 @@ class ArrayFunction(KnownCalls):
         rows: list[tuple[Any, int | None, tuple[Any, ...]]] = []
         for name in self.operand_names:
             value = taken[name]
+            if self._is_fixed(name, value):
+                continue
             if type(value) is tuple:
                 rows.append((name, len(value), value))
                 del taken[name]
-            elif not (self.kinds[name].fixed and type(value) in _NUMBERS):
+            else:
                 del taken[name]
                 if value is not None:
                     # Numbers come first, as the constants of a known call do.
