@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_type, not_taken, refusal
+from weft.argument_errors import integer_of, invalid_type, not_taken, refusal, refuse_sharding
 from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.kinds.checks import (
@@ -35,15 +35,34 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.typing import ArrayLike
 
 __all__ = [
-    "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Inexact", "Integer", "Length", "Mask",
-    "NamedAxes", "Number", "Operand", "Operands", "Out", "Promoted", "PromotedOperands", "Shape",
-    "choice", "refused", "take_dtype", "take_number",
+    "BOTH", "NEVER", "Axes", "Axis", "DType", "EachOperand", "Flag", "Inexact", "Integer",
+    "Length", "Mask", "NamedAxes", "NoSharding", "Number", "OneAxis", "Operand", "Operands",
+    "Out", "Promoted", "PromotedOperands", "Shape", "choice", "of_rank", "refused",
+    "take_dtype", "take_number",
 ]  # fmt: skip
 
 
 def _operand(value: Any, call: Arguments) -> Any:
     check_arrays(call.operation, value, first=call.position)
     return user_value(value) if isinstance(value, np.generic) else value
+
+
+def of_rank(least: int) -> Kind:
+    """The kind of an operand of so many dimensions or more."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        value = _operand(value, call)
+        of = type_of(value)
+        if of.ndim < least:
+            message = (
+                f"{call.operation} takes an array of {least} or more dimensions, not {of.ndim}"
+            )
+            got, wanted = f"{call.name} of type {of}", f"{least} or more dimensions"
+            raise refusal(ShapeError, message, call.operation, got, wanted)
+        return value
+
+    means, wrong = f"an array of {least} dimensions or more", (*_operand_kind.wrong, 1.5)
+    return dataclasses.replace(_operand_kind, take=take, means=means, wrong=wrong, arrays=False)
 
 
 def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
@@ -142,6 +161,10 @@ def _out(value: Any, call: Arguments) -> None:
     refuse_out(call.operation, value)
 
 
+def _no_sharding(value: Any, call: Arguments) -> None:
+    refuse_sharding(call.operation, value)
+
+
 def refused(why: str, fix: str) -> Kind:
     """The kind of an argument that NumPy or SciPy takes and weft does not, but for None."""
 
@@ -182,10 +205,13 @@ _sequence_kind = Kind(
     plain=NEVER,
 )
 Operands = Annotated[Any, _sequence_kind]
+# Those of `*name`.
+EachOperand = Annotated[Any, dataclasses.replace(_sequence_kind, wrong=_operand_kind.wrong)]
 PromotedOperands = Annotated[Any, dataclasses.replace(_sequence_kind, together=_common)]
 Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), 0, plain=NEVER)]
 NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, plain=NEVER)]
 Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5), 0)]
+OneAxis = Annotated[int, Kind(_axis, "an axis", (99, 0.5), 0, plain=NEVER)]
 Shape = Annotated[Any, Kind(_shape, "an integer or a sequence of integers", ("text", 0.5), (3,))]
 Length = Annotated[int, Kind(_length, "an integer of 0 or more", ("text", 0.5, -1), 3)]
 Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), 1, plain=NEVER)]
@@ -194,3 +220,4 @@ Flag = Annotated[bool, Kind(_flag, "True or False", ("no", 2, 0.5), plain=BOTH)]
 Mask = Annotated[Any, Kind(_mask, "booleans: which elements count", ("text", [True]), static=False)]
 Number = Annotated[Any, Kind(take_number, "a number", ("text", [1]), static=False, fixed=True)]
 Out = Annotated[None, Kind(_out, "None: arrays do not change in place", (1,))]
+NoSharding = Annotated[None, Kind(_no_sharding, "None: the result is constrained by itself", (1,))]
