@@ -31,13 +31,14 @@ from weft.kinds.checks import (
     shape_of,
 )
 from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import number_for
 from weft.ops.elementwise.convert import convert_element_type
 from weft.typing import ArrayLike
 
 __all__ = [
     "BOTH", "NEVER", "Axes", "Axis", "DType", "EachOperand", "Flag", "Inexact", "Integer",
     "Length", "Mask", "NamedAxes", "NoSharding", "Number", "OneAxis", "Operand", "Operands",
-    "Out", "Promoted", "PromotedOperands", "Shape", "choice", "of_rank", "refused",
+    "Out", "Promoted", "PromotedOperands", "Shape", "Stored", "choice", "of_rank", "refused",
     "take_dtype", "take_number",
 ]  # fmt: skip
 
@@ -45,6 +46,11 @@ __all__ = [
 def _operand(value: Any, call: Arguments) -> Any:
     check_arrays(call.operation, value, first=call.position)
     return user_value(value) if isinstance(value, np.generic) else value
+
+
+def _stored(value: Any, call: Arguments) -> Any:
+    check_arrays(call.operation, value, first=call.position)
+    return number_for(call.operation, value, call.type.dtype)
 
 
 def of_rank(least: int) -> Kind:
@@ -192,6 +198,8 @@ _operand_kind = Kind(
     arrays=True,
 )
 Operand = Annotated[ArrayLike, _operand_kind]
+# One that is put into the first operand: a number does not lose digits that this can hold.
+Stored = Annotated[ArrayLike, dataclasses.replace(_operand_kind, take=_stored)]
 # Those of one call get the dtype that they promote to.
 Promoted = Annotated[ArrayLike, dataclasses.replace(_operand_kind, together=_common)]
 # Those of one call get the real or complex dtype that they promote to.
