@@ -99,6 +99,7 @@ def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
         lambda: jnp.sum(x, where=mask, initial=2.5),
         lambda: x.mean(),
         lambda: jnp.sum(x, dtype=jnp.float16),
+        lambda: jnp.sum(x, (*range(2),)),  # a tuple that is new at each call
     ]
     for way in ways:
         way()
@@ -150,6 +151,23 @@ def test_a_call_whose_arguments_warn_warns_again():
     for _ in range(3):
         with pytest.warns(UserWarning, match="once more"):
             function(jnp.asarray(X), 1)
+
+
+@array_function
+def reordered(a: Operand, b: Operand, swap: Flag = False) -> Any:
+    """A function that computes nothing."""
+    return (b, a) if swap else a
+
+
+def test_operands_that_are_the_result_are_not_copied(monkeypatch):
+    x, y = jnp.asarray(X), jnp.asarray(X + 1)
+    compiled = counted_compilations(monkeypatch)
+    for _ in range(3):
+        assert reordered(x, y) is x
+        one, two = reordered(x, y, swap=True)
+        assert one is y and two is x
+        assert reordered(2.0, x).weak_type and float(reordered(2.0, x)) == 2
+    assert compiled == []
 
 
 def test_one_array_for_two_operands():

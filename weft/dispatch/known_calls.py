@@ -13,6 +13,7 @@ give equal programs. A call with anything else stays with Python.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from weft.native.optional import calls
 from weft.runtime import client, pytree
 from weft.sharding.current import in_force
 
-__all__ = ["MOST_FORMS", "KnownCalls", "PythonCalls", "learn", "pattern_of"]
+__all__ = ["MOST_FORMS", "KnownCalls", "PythonCalls", "PythonRun", "learn", "pattern_of"]
 
 # The kinds of tokens, in the order of `enum Kind` in weft/native/entry.c.
 ARRAY, NUMBER, NUMPY, NONE, DICT, LIST, TUPLE, STATIC = range(8)
@@ -112,13 +113,22 @@ class PythonCalls:
         self._runs = None
 
 
+@dataclasses.dataclass(eq=False, slots=True)
+class PythonRun:
+    """What a known call runs where it ends in no executable: a function of its leaves."""
+
+    in_types: Sequence[ArrayType]
+    run: Callable[[Sequence[Any]], Any]
+    forms: int = 0
+
+
 def learn(
     function: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     static: Sequence[int | str],
     leaves: Sequence[Any],
-    call: CompiledCall,
+    call: CompiledCall | PythonRun,
 ) -> None:
     """Makes a jitted function remember a call, if its arguments have a pattern. `static` has the
     positions and names of static arguments."""
@@ -134,7 +144,8 @@ def learn(
     if [*map(id, found)] != [*map(id, leaves)]:
         return
     call.forms += 1
-    if call.start is None or calls is None or type(call.start) is not calls.Run:
+    direct = isinstance(call, CompiledCall) and calls is not None and type(call.start) is calls.Run
+    if isinstance(call, PythonRun) or not direct:
         function.learn_call(args, kwargs, (tokens, len(leaves), call.run, (), ()))
         return
     kept = range(len(leaves)) if call.kept is None else call.kept

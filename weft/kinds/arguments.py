@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_type, not_taken, refusal
+from weft.argument_errors import integer_of, invalid_type, not_taken, refusal, refuse_sharding
 from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.kinds.checks import (
@@ -31,14 +31,16 @@ from weft.kinds.checks import (
     shape_of,
 )
 from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import number_for
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.products.dot import canonical_precision
 from weft.typing import ArrayLike
 
 __all__ = [
-    "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Inexact", "Integer", "Length", "Mask",
-    "NamedAxes", "Number", "OneAxis", "Operand", "Operands", "Out", "Precision", "Promoted",
-    "PromotedOperands", "Shape", "choice", "common", "operand_kind", "promoted_kind", "refused",
+    "BOTH", "NEVER", "Axes", "Axis", "DType", "EachOperand", "Flag", "Inexact", "Integer",
+    "Length", "Mask", "NamedAxes", "NoSharding", "Number", "OneAxis", "Operand", "Operands",
+    "Out", "Precision", "Promoted", "PromotedOperands", "Shape", "Stored", "choice", "common",
+    "of_rank", "operand_kind", "promoted_kind", "refused",
     "take_dtype", "take_number",
 ]  # fmt: skip
 
@@ -52,6 +54,29 @@ def _unrounded(value: Any, call: Arguments) -> Any:
     # `promote_operands` converts a NumPy scalar: the default width would round it.
     check_arrays(call.operation, value, first=call.position)
     return value
+
+
+def _stored(value: Any, call: Arguments) -> Any:
+    check_arrays(call.operation, value, first=call.position)
+    return number_for(call.operation, value, call.type.dtype)
+
+
+def of_rank(least: int) -> Kind:
+    """The kind of an operand of so many dimensions or more."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        value = _operand(value, call)
+        of = type_of(value)
+        if of.ndim < least:
+            message = (
+                f"{call.operation} takes an array of {least} or more dimensions, not {of.ndim}"
+            )
+            got, wanted = f"{call.name} of type {of}", f"{least} or more dimensions"
+            raise refusal(ShapeError, message, call.operation, got, wanted)
+        return value
+
+    means, wrong = f"an array of {least} dimensions or more", (*operand_kind.wrong, 1.5)
+    return dataclasses.replace(operand_kind, take=take, means=means, wrong=wrong, arrays=False)
 
 
 def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
@@ -156,6 +181,10 @@ def _out(value: Any, call: Arguments) -> None:
     refuse_out(call.operation, value)
 
 
+def _no_sharding(value: Any, call: Arguments) -> None:
+    refuse_sharding(call.operation, value)
+
+
 def refused(why: str, fix: str) -> Kind:
     """The kind of an argument that NumPy or SciPy takes and weft does not, but for None."""
 
@@ -183,6 +212,8 @@ operand_kind = Kind(
     arrays=True,
 )
 Operand = Annotated[ArrayLike, operand_kind]
+# One that is put into the first operand: a number does not lose digits that this can hold.
+Stored = Annotated[ArrayLike, dataclasses.replace(operand_kind, take=_stored)]
 # Those of one call get the dtype that they promote to.
 promoted_kind = dataclasses.replace(operand_kind, take=_unrounded, together=common)
 Promoted = Annotated[ArrayLike, promoted_kind]
@@ -197,6 +228,8 @@ _sequence_kind = Kind(
     plain=NEVER,
 )
 Operands = Annotated[Any, _sequence_kind]
+# Those of `*name`.
+EachOperand = Annotated[Any, dataclasses.replace(_sequence_kind, wrong=operand_kind.wrong)]
 PromotedOperands = Annotated[Any, dataclasses.replace(_sequence_kind, together=common)]
 Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), 0, plain=NEVER)]
 NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, plain=NEVER)]
@@ -213,3 +246,4 @@ Precision = Annotated[
 Mask = Annotated[Any, Kind(_mask, "booleans: which elements count", ("text", [True]), static=False)]
 Number = Annotated[Any, Kind(take_number, "a number", ("text", [1]), static=False, fixed=True)]
 Out = Annotated[None, Kind(_out, "None: arrays do not change in place", (1,))]
+NoSharding = Annotated[None, Kind(_no_sharding, "None: the result is constrained by itself", (1,))]

@@ -31,7 +31,7 @@ from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer, current_variable
 from weft.core.types import type_of
 from weft.dispatch.executable_calls import CompiledCall
-from weft.dispatch.known_calls import KnownCalls, learn
+from weft.dispatch.known_calls import KnownCalls, PythonRun, learn
 from weft.errors import WeftError, WeftTypeError, trim
 from weft.interpreters.rounded_inputs import rounded_inputs
 from weft.interpreters.staging import StagingTrace, StagingTracer
@@ -80,6 +80,10 @@ class CallForm(NamedTuple):
     steps: list[ArgumentStep]
 
 
+# Results that are operands are returned as they are.
+_uncopied = functools.partial(CompiledFunction, copies=False)
+
+
 class ArrayFunction(KnownCalls):
     """A function of arrays; made by `array_function`, or by `python_function` without a program.
 
@@ -90,7 +94,7 @@ class ArrayFunction(KnownCalls):
     def __init__(
         self,
         body: Callable[..., Any],
-        program: Callable[..., CompiledFunction] | None = CompiledFunction,
+        program: Callable[..., CompiledFunction] | None = _uncopied,
         chapter: str = "",
     ) -> None:
         functools.update_wrapper(self, body)
@@ -233,16 +237,25 @@ class ArrayFunction(KnownCalls):
         """The body on arguments that are taken, its operands as arrays and brought together."""
         for name in self.operand_names:
             value = taken[name]
+            if value is None or isinstance(value, _ARRAYS) or self._is_fixed(name, value):
+                continue
             if type(value) is tuple:
                 taken[name] = tuple([x if isinstance(x, _ARRAYS) else constant(x) for x in value])
-            elif value is not None and not isinstance(value, _ARRAYS):
-                if not (self.kinds[name].fixed and type(value) in _NUMBERS):
-                    taken[name] = constant(value)
+            else:
+                taken[name] = constant(value)
         for together, names in self.groups:
             values = _values(taken, names)
             if values:
                 _replace(taken, names, together(self.operation, values))
         return self.body(**taken)
+
+    def _is_fixed(self, name: str, value: Any) -> bool:
+        """Whether an operand is a number, or a tuple of them, that is part of the program."""
+        if not self.kinds[name].fixed:
+            return False
+        if type(value) is tuple:
+            return all(type(x) in _NUMBERS for x in value)
+        return type(value) in _NUMBERS
 
     def _evaluated(
         self,
@@ -259,10 +272,12 @@ class ArrayFunction(KnownCalls):
         passed = {*map(id, args), *map(id, kwargs.values())}
         for name in self.operand_names:
             value = taken[name]
+            if self._is_fixed(name, value):
+                continue
             if type(value) is tuple:
                 rows.append((name, len(value), value))
                 del taken[name]
-            elif not (self.kinds[name].fixed and type(value) in _NUMBERS):
+            else:
                 del taken[name]
                 if value is not None:
                     # Numbers come first, as the constants of a known call do.
@@ -344,9 +359,12 @@ class ArrayFunction(KnownCalls):
         consts: list[Array],
         kept: list[int],
         types: Sequence[Any],
-    ) -> CompiledCall:
+    ) -> CompiledCall | PythonRun:
         arrays = [as_array(x) for x in operands]
         body = program.body([x.type for x in arrays], static)
+        select = body.selection()
+        if select is not None:
+            return PythonRun(types, lambda leaves: select([*consts, *(leaves[i] for i in kept)]))
         executable = program.program(arrays, static)
         as_passed = not consts and kept == list(range(len(kept)))
         out_tree = tree.structure(body.result([0] * len(body.jaxpr.outputs)))

@@ -64,6 +64,15 @@ class Body(NamedTuple):
         """The function's result, made of the outputs of the jaxpr."""
         return self.form(outs) if self.form else outs[0]
 
+    def selection(self) -> Callable[[Sequence[Any]], Any] | None:
+        """If nothing is computed, a function of the operands that returns those that are the
+        result, as they are and not copied; None otherwise."""
+        numbers: dict[Any, int] = {x: i for i, x in enumerate(self.jaxpr.inputs)}
+        places = [numbers.get(x, -1) for x in self.jaxpr.outputs]
+        if self.jaxpr.eqns or -1 in places:
+            return None
+        return lambda operands: self.result([operands[i] for i in places])
+
 
 def _exact(static: dict[str, Any]) -> tuple[Any, ...]:
     return (*static, *map(exact_key, static.values()))
@@ -87,8 +96,8 @@ class CompiledFunction:
     flags; numbers that may be of several classes are operands. Equal parameters of one class are
     the same unless they are numbers with bits that equality does not see (0.0 and -0.0): from the
     first such parameter on, the keys of the function's caches are exact. `compile` makes an
-    executable from a jaxpr, a name and the operands. While a jaxpr is recorded an `inlined` one is
-    simply called.
+    executable from a jaxpr, a name and the operands; `copies` says that an operand that is the
+    result is copied. While a jaxpr is recorded an `inlined` one is simply called.
     """
 
     inlined = True
@@ -98,11 +107,13 @@ class CompiledFunction:
         function: Callable[..., Any],
         compile: Callable[[Jaxpr, str, Sequence[Array]], Program] = eager_program,
         name: str | None = None,
+        copies: bool = True,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.name = name or function.__name__
         self.compile = compile
+        self.copies = copies
         self.exact = False
         self.calls = ExecutableCache()
         self.bodies = BoundedCache()
@@ -181,6 +192,9 @@ class CompiledFunction:
         found = self.calls.find(parts, arrays)
         if found is None:
             body = self.body([x.type for x in arrays], static)
+            select = None if self.copies else body.selection()
+            if select is not None:
+                return self.calls.remember(parts, arrays, lambda buffers, given: select(given))
             run = running(self.program(arrays, static), body.form)
             if rounded_inputs(body.jaxpr).inputs:
                 run = _watched(run, self.name.strip("_"), body.jaxpr)
@@ -203,8 +217,10 @@ class CompiledFunction:
         finally:
             current_variable.reset(token)
         if type(watched) is WatchedTrace:
-            rounded = rounded_inputs(self.body([x.type for x in values], static).jaxpr).inputs
-            watched.note(None if rounded else self.program(values, static), values, out)
+            body = self.body([x.type for x in values], static)
+            if self.copies or body.selection() is None:
+                rounded = rounded_inputs(body.jaxpr).inputs
+                watched.note(None if rounded else self.program(values, static), values, out)
         return out
 
 

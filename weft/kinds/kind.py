@@ -47,7 +47,8 @@ class Kind:
         wrong: Values that are refused, for tests.
         right: A value that is taken, for tests of functions that need one.
         static: Whether the form is part of the program. Other arguments are operands.
-        fixed: Whether a Python number is part of the program, too: then it keeps all its digits.
+        fixed: Whether a Python number, or a tuple of them, is part of the program, too: then it
+            keeps all its digits.
         plain: Constants of Python's, such as None, that are their own form: taken without a call.
         arrays: Whether arrays and tracers are, too.
         late: Whether it depends on arguments that come after it.

@@ -342,7 +342,8 @@ static int in_range(Token *token, PyObject *value)
     return !overflow && token->low <= found && found <= token->high;
 }
 
-/* Static arguments are of immutable classes: equal and of one class, they stay so. */
+/* Static arguments are of immutable classes: equal and of one class, they stay so. A tuple is held
+   against the known one part by part; that is no deeper than Python could look into it. */
 static int same_static(PyObject *known, PyObject *value)
 {
     if (known == value)
@@ -351,7 +352,12 @@ static int same_static(PyObject *known, PyObject *value)
         return 0;
     if (PyLong_CheckExact(known) || PyUnicode_CheckExact(known))
         return PyObject_RichCompareBool(known, value, Py_EQ);
-    return 0;
+    if (!PyTuple_CheckExact(known) || PyTuple_GET_SIZE(known) != PyTuple_GET_SIZE(value))
+        return 0;
+    int same = 1;
+    for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(known); i++)
+        same = same_static(PyTuple_GET_ITEM(known, i), PyTuple_GET_ITEM(value, i));
+    return same;
 }
 
 static int matches(Entry *entry, Py_ssize_t *at, PyObject *value, PyObject **leaves);

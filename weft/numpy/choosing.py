@@ -39,7 +39,7 @@ from weft.kinds.compiled_functions import compiled, is_eager
 from weft.kinds.numbers import number_for, promote_operands
 from weft.numpy.joining import static_array
 from weft.numpy.reductions import boolean
-from weft.numpy.taking import _take, take_axis, wrapped
+from weft.numpy.taking import take, take_axis, wrapped
 from weft.ops.elementwise.arithmetic import div, eq, ge, rem, sub
 from weft.ops.elementwise.arithmetic import max as larger
 from weft.ops.elementwise.arithmetic import min as smaller
@@ -315,7 +315,7 @@ def compress(
             fix = Fix("cut", f"cut it off: condition[:{length}]", {"length": length})
             raise refusal(WeftIndexError, message, "compress", got, wanted, fix)
         index = np.nonzero(value[:length])[0].astype(np.int32)
-        return _take(a, index, axis=place_, mode="clip", fill=None)
+        return take(a, index, place_, mode="clip")
     return _compress(
         condition, a, fill_value, axis=place_, size=length_of(size, "compress", "size")
     )

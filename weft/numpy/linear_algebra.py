@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_value, refusal, refuse_sharding
+from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
-from weft.kinds.arguments import NEVER, Integer, Out, Precision, Promoted
+from weft.kinds.arguments import NEVER, Integer, NoSharding, Out, Precision, Promoted
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import axes_of, axis_of, broadcast_shape, broadcasted, common_shape
 from weft.kinds.kind import Arguments, Kind
@@ -40,10 +40,6 @@ Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], 
 def preferred_dtype(preferred: Any) -> Any:
     """The dtype in which a product is summed on the caller's request, or None."""
     return None if preferred is None else dtypes.requested(preferred)
-
-
-def _no_sharding(value: Any, call: Arguments) -> None:
-    refuse_sharding(call.operation, value)
 
 
 def _each_axis(value: Any, call: Arguments) -> tuple[int, ...]:
@@ -81,9 +77,6 @@ Preferred = Annotated[
         "the dtype of the sums and of the result, or None for that of the operands",
         ("text", 5),
     ),
-]
-NoSharding = Annotated[
-    Any, Kind(_no_sharding, "None: the placement of a result is asked for separately", (1,))
 ]
 EachAxis = Annotated[Any, Kind(_each_axis, "an axis of both operands", (99, 0.5), plain=NEVER)]
 ContractedAxes = Annotated[

@@ -5,7 +5,7 @@ The mode decides about positions out of bounds: fill, clamp to the bounds, or wr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from weft import dtypes
 from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.arrays.host_values import cast_values
-from weft.core.types import type_of
+from weft.core.types import type_of, user_value
 from weft.errors import (
     DTypeError,
     Fix,
@@ -22,27 +22,22 @@ from weft.errors import (
     WeftNotImplementedError,
     WeftValueError,
 )
+from weft.kinds.arguments import Axis, Flag, Operand, Out, Stored, take_number
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import (
-    axis_of,
     broadcast_shape,
     broadcasted,
+    check_arrays,
     check_fill_is_read,
     check_fits,
     check_flag,
-    check_flags,
-    check_number,
     convert,
-    operands,
-    refuse_out,
     strong,
 )
-from weft.kinds.compiled_functions import compiled
-from weft.kinds.numbers import number_for
-from weft.kinds.repeated import repeated
-from weft.numpy.creation import asarray
+from weft.kinds.kind import Arguments, Kind
 from weft.numpy.indexing import counted_from_start
 from weft.numpy.reductions import boolean
-from weft.ops.elementwise.arithmetic import add, lt, rem, sub
+from weft.ops.elementwise.arithmetic import add, lt, rem
 from weft.ops.elementwise.selection import select as choose_elements
 from weft.ops.indexing import slicing
 from weft.ops.indexing.gather import GatherDimensionNumbers, default_fill, gather
@@ -112,58 +107,74 @@ def index_in_mode(index: Any, size: int, mode: str | None, wrap: bool = True) ->
     return counted_from_start(index, size), mode or "fill"
 
 
-def _check_take(operation: str, a: Any, indices: Any, mode: Any, fill_value: Any) -> None:
-    if mode == "raise":
-        message = f"{operation}: mode 'raise' would have to know the values while tracing"
+def _positions(value: Any, call: Arguments) -> Any:
+    check_arrays(call.operation, value, first=call.position)
+    of = type_of(value)
+    if of.dtype not in dtypes.INTEGER:
+        message = f"{call.operation} takes integers as positions"
+        fix = to_dtype("indices", of.dtype, dtypes.default_int())
+        got = f"{call.name} of type {of}"
+        raise refusal(DTypeError, message, call.operation, got, "an integer dtype", fix)
+    return user_value(value) if isinstance(value, np.generic) else value
+
+
+def _mode(value: Any, call: Arguments) -> Any:
+    name = call.operation
+    if value == "raise":
+        message = f"{name}: mode 'raise' would have to know the values while tracing"
         wanted = "'fill' (NaN out of bounds), 'clip' or 'wrap'"
         fix = Fix("mode", "use mode='clip', 'wrap' or 'fill'", {"mode": "clip"})
-        raise refusal(WeftNotImplementedError, message, operation, "mode='raise'", wanted, fix)
-    if mode not in (None, "fill", "clip", "wrap", "promise_in_bounds"):
+        raise refusal(WeftNotImplementedError, message, name, "mode='raise'", wanted, fix)
+    if value not in ("fill", "clip", "wrap", "promise_in_bounds"):
         wanted = "'fill', 'clip', 'wrap' or 'promise_in_bounds'"
-        raise unknown_option(operation, "mode", mode, wanted)
-    _check_integers(operation, indices)
-    if fill_value is not None:
-        check_number(fill_value, operation, "fill_value")
-        check_fits(operation, fill_value, type_of(a).dtype)
-        if mode not in (None, "fill"):
-            check_fill_is_read(fill_value, mode, operation)
+        raise unknown_option(name, "mode", value, wanted)
+    return value
 
 
-def _check_integers(operation: str, index: Any) -> None:
-    of = type_of(index)
-    if of.dtype not in dtypes.INTEGER:
-        message = f"{operation} takes integers as positions"
-        fix = to_dtype("indices", of.dtype, dtypes.default_int())
-        raise refusal(DTypeError, message, operation, str(of), "an integer dtype", fix)
+def _fill(value: Any, call: Arguments) -> Any:
+    value = take_number(value, call)
+    check_fits(call.operation, value, call.type.dtype)
+    if call["mode"] not in (None, "fill"):
+        check_fill_is_read(value, call["mode"], call.operation)
+    return value if isinstance(value, (bool, int, float, complex)) else np.asarray(value).item()
 
 
-@compiled
-def _take(a: Any, indices: Any, *, axis: int | None, mode: Any, fill: Any) -> Any:
-    if axis is None:
-        a, axis = reshape(a, (type_of(a).size,)), 0
-    size = type_of(a).shape[axis]
-    index, how = index_in_mode(strong(indices), size, mode)
-    return take_axis(a, index, axis, how, fill[1] if fill else None)
+def refuse_inplace(operation: str, inplace: bool) -> None:
+    """Raises WeftValueError unless `inplace` is false."""
+    check_flag(inplace, operation, "inplace")
+    if inplace:
+        message = f"{operation}: arrays do not change in place"
+        fix = Fix("inplace", "pass inplace=False and use the result", {"inplace": False})
+        raise refusal(WeftValueError, message, operation, "inplace=True", "inplace=False", fix)
 
 
-def _static_fill(value: Any) -> Any:
-    """A fill value as a key that tells 1, 1.0 and True apart; None for none."""
-    if value is None:
-        return None
-    number = value if isinstance(value, (bool, int, float, complex)) else np.asarray(value).item()
-    return type(number), number  # 1, 1.0 and True are equal
+_positions_kind = Kind(
+    _positions, "integers", ("text", [0], 1.5), np.zeros((1, 1), np.int32), static=False
+)
+Positions = Annotated[ArrayLike, _positions_kind]
+Mode = Annotated[Any, Kind(_mode, "what becomes of positions out of bounds", ("raise", "no"))]
+FillValue = Annotated[Any, Kind(_fill, "a number", ("text", [1]), late=True)]
+# A scatter decides which modes there are.
+AnyMode = Annotated[Any, Kind(lambda value, call: value, "as in a scatter of `weft.lax`")]
+_inplace_kind = Kind(
+    lambda value, call: refuse_inplace(call.operation, value),
+    "False: arrays do not change in place",
+    (True, "no"),
+    plain=frozenset((False,)),
+)
+NotInplace = Annotated[bool, _inplace_kind]
 
 
-@repeated
+@array_function
 def take(
-    a: ArrayLike,
-    indices: Any,
-    axis: int | None = None,
-    out: None = None,
-    mode: str | None = None,
-    unique_indices: bool = False,
-    indices_are_sorted: bool = False,
-    fill_value: Any = None,
+    a: Operand,
+    indices: Positions,
+    axis: Axis = None,
+    out: Out = None,
+    mode: Mode = None,
+    unique_indices: Flag = False,
+    indices_are_sorted: Flag = False,
+    fill_value: FillValue = None,
 ) -> Array:
     """The slices of `a` along `axis` (None: of the flattened array) at positions `indices`.
 
@@ -175,25 +186,15 @@ def take(
     >>> jnp.take(jnp.array([10, 20, 30]), jnp.array([2, 0]))
     Array([30, 10], dtype=int32)
     """
-    refuse_out("take", out)
-    a, indices = operands("take", a, indices)
-    check_flags("take", unique_indices=unique_indices, indices_are_sorted=indices_are_sorted)
-    _check_take("take", a, indices, mode, fill_value)
-    place = None if axis is None else axis_of(axis, type_of(a).ndim, "take")
-    size = type_of(a).size if place is None else type_of(a).shape[place]
-    if not size and type_of(indices).size:
-        message = "take: there are no elements to take from an axis of length 0"
-        got = f"{type_of(a)}, positions {type_of(indices)}"
-        raise refusal(WeftIndexError, message, "take", got, "no positions")
-    return _take(a, indices, axis=place, mode=mode, fill=_static_fill(fill_value))
-
-
-@compiled
-def _take_along(arr: Any, indices: Any, *, axis: int, mode: Any, fill: Any, wrap: bool) -> Any:
-    arr, index, numbers, sizes, how = _aligned(arr, indices, axis, mode, wrap)
-    if not type_of(arr).size:
-        return _of_nothing(arr, type_of(index).shape[:-1], how, fill[1] if fill else None)
-    return gather(arr, index, numbers, sizes, mode=how, fill_value=fill[1] if fill else None)
+    size = a.size if axis is None else a.shape[axis]
+    if not size and indices.size:
+        message = "there are no elements to take from an axis of length 0"
+        got = f"{a.type}, positions {indices.type}"
+        raise WeftIndexError(message, got=got, wanted="no positions")
+    if axis is None:
+        a, axis = reshape(a, (size,)), 0
+    index, how = index_in_mode(strong(indices), size, mode)
+    return take_axis(a, index, axis, how, fill_value)
 
 
 def _common(operation: str, shape: Any, places: Any, axis: int) -> tuple[int, ...]:
@@ -218,15 +219,15 @@ def _aligned(arr: Any, indices: Any, axis: int, mode: Any, wrap: bool) -> Any:
     return arr, reshape(index, (*common, 1)), numbers, (1,) * len(shape), how
 
 
-@repeated
+@array_function
 def take_along_axis(
-    arr: ArrayLike,
-    indices: Any,
-    axis: int | None = -1,
-    mode: str | None = None,
-    fill_value: Any = None,
+    arr: Operand,
+    indices: Positions,
+    axis: Axis = -1,
+    mode: Mode = None,
+    fill_value: FillValue = None,
     *,
-    wrap_negative_indices: bool = True,
+    wrap_negative_indices: Flag = True,
 ) -> Array:
     """The elements at positions along `axis` that `indices` lists for every row.
 
@@ -238,42 +239,27 @@ def take_along_axis(
     Array([[2],
            [3]], dtype=int32)
     """
-    arr, indices = operands("take_along_axis", arr, indices)
-    _check_take("take_along_axis", arr, indices, mode, fill_value)
     if axis is None:
-        arr, axis = reshape(arr, (type_of(arr).size,)), 0
-    of, index = type_of(arr), type_of(indices)
-    if index.ndim != of.ndim:
-        counts = f"{index.ndim} dimensions and the array {of.ndim}"
-        message, got = f"take_along_axis: the positions have {counts}", f"{of} and indices {index}"
-        raise refusal(ShapeError, message, "take_along_axis", got, "as many dimensions")
-    place = axis_of(axis, of.ndim, "take_along_axis")
-    check_flags("take_along_axis", wrap_negative_indices=wrap_negative_indices)
-    fill, wrap = _static_fill(fill_value), bool(wrap_negative_indices)
-    return _take_along(arr, indices, axis=place, mode=mode, fill=fill, wrap=wrap)
+        arr, axis = reshape(arr, (arr.size,)), 0
+    if indices.ndim != arr.ndim:
+        counts = f"{indices.ndim} dimensions and the array {arr.ndim}"
+        got = f"{arr.type} and indices {indices.type}"
+        raise ShapeError(f"the positions have {counts}", got=got, wanted="as many dimensions")
+    arr, index, numbers, sizes, how = _aligned(arr, indices, axis, mode, wrap_negative_indices)
+    if not arr.size:
+        return _of_nothing(arr, index.shape[:-1], how, fill_value)
+    return gather(arr, index, numbers, sizes, mode=how, fill_value=fill_value)
 
 
-@compiled
-def _put_along(arr: Any, indices: Any, values: Any, *, axis: int, mode: Any) -> Any:
-    of, index = type_of(arr), type_of(indices)
-    if not of.size:
-        return arr
-    common = _common("put_along_axis", of.shape, index.shape, axis)
-    places, how = index_in_mode(strong(broadcasted(indices, common)), of.shape[axis], mode)
-    others = tuple(d for d in range(of.ndim) if d != axis)
-    updates = broadcasted(convert(values, of.dtype), common, "put_along_axis")
-    numbers = ScatterDimensionNumbers((), (axis,), (axis,), others, others)
-    return scatter(arr, reshape(places, (*common, 1)), updates, numbers, mode=how)
-
-
+@array_function
 def put_along_axis(
-    arr: ArrayLike,
-    indices: Any,
-    values: Any,
-    axis: int | None,
-    inplace: bool = True,
+    arr: Operand,
+    indices: Positions,
+    values: Stored,
+    axis: Axis,
+    inplace: NotInplace = True,
     *,
-    mode: Any = None,
+    mode: AnyMode = None,
 ) -> Array:
     """A new array with `values` at the positions along `axis` that `indices` lists for every row.
 
@@ -284,44 +270,21 @@ def put_along_axis(
     Array([[0., 5.],
            [5., 0.]], dtype=float32)
     """
-    refuse_inplace("put_along_axis", inplace)
-    arr, indices, _ = operands("put_along_axis", arr, indices, values)
-    _check_integers("put_along_axis", indices)
-    of = type_of(arr)
-    values = number_for("put_along_axis", values, of.dtype)
-    if axis is None:
-        flat = put_along_axis(reshape(arr, (of.size,)), indices, values, 0, False, mode=mode)
-        return reshape(flat, of.shape)
-    place = axis_of(axis, of.ndim, "put_along_axis")
-    return _put_along(arr, indices, values, axis=place, mode=mode)
+    x, axis = (arr, axis) if axis is not None else (reshape(arr, (arr.size,)), 0)
+    if not x.size:
+        return reshape(arr, arr.shape)
+    common = _common("put_along_axis", x.shape, indices.shape, axis)
+    places, how = index_in_mode(strong(broadcasted(indices, common)), x.shape[axis], mode)
+    others = tuple(d for d in range(x.ndim) if d != axis)
+    updates = broadcasted(convert(values, x.dtype), common, "put_along_axis")
+    numbers = ScatterDimensionNumbers((), (axis,), (axis,), others, others)
+    out = scatter(x, reshape(places, (*common, 1)), updates, numbers, mode=how)
+    return reshape(out, arr.shape)
 
 
-def refuse_inplace(operation: str, inplace: bool) -> None:
-    """Raises WeftValueError unless `inplace` is false."""
-    check_flag(inplace, operation, "inplace")
-    if inplace:
-        message = f"{operation}: arrays do not change in place"
-        fix = Fix("inplace", "pass inplace=False and use the result", {"inplace": False})
-        raise refusal(WeftValueError, message, operation, "inplace=True", "inplace=False", fix)
-
-
-@compiled
-def _put(a: Any, ind: Any, v: Any, *, mode: Any) -> Any:
-    of = type_of(a)
-    count = type_of(ind).size
-    places, how = index_in_mode(strong(reshape(ind, (count,))), of.size, mode)
-    size = type_of(v).size
-    values = reshape(convert(v, of.dtype), (size,))
-    if size < count and size:
-        values = concatenate([values] * -(-count // size), 0)
-    updates = slicing.slice(values, (0,), (count,))
-    numbers = ScatterDimensionNumbers((), (0,), (0,))
-    flat = scatter(reshape(a, (of.size,)), reshape(places, (count, 1)), updates, numbers, mode=how)
-    return reshape(flat, of.shape)
-
-
+@array_function
 def put(
-    a: ArrayLike, ind: Any, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
+    a: Operand, ind: Positions, v: Stored, mode: AnyMode = None, *, inplace: NotInplace = True
 ) -> Array:
     """A new array with values at positions of the flattened array; the values repeat if too few.
 
@@ -332,26 +295,20 @@ def put(
     >>> jnp.put(jnp.array([1, 2, 3]), jnp.array([0, 2]), jnp.array([7, 8]), inplace=False)
     Array([7, 2, 8], dtype=int32)
     """
-    refuse_inplace("put", inplace)
-    a, ind, _ = operands("put", a, ind, v)
-    v = number_for("put", v, type_of(a).dtype)
-    _check_integers("put", ind)
-    if not type_of(a).size or not type_of(v).size or not type_of(ind).size:
-        return asarray(a)
-    return _put(a, ind, v, mode=mode)
+    if not (a.size and v.size and ind.size):
+        return reshape(a, a.shape)
+    places, how = index_in_mode(strong(reshape(ind, (ind.size,))), a.size, mode)
+    values = reshape(convert(v, a.dtype), (v.size,))
+    if v.size < ind.size:
+        values = concatenate([values] * -(-ind.size // v.size), 0)
+    updates = slicing.slice(values, (0,), (ind.size,))
+    flat, places = reshape(a, (a.size,)), reshape(places, (ind.size, 1))
+    numbers = ScatterDimensionNumbers((), (0,), (0,))
+    return reshape(scatter(flat, places, updates, numbers, mode=how), a.shape)
 
 
-@compiled
-def _place(arr: Any, mask: Any, vals: Any) -> Any:
-    of = type_of(arr)
-    flat = reshape(boolean(mask), (of.size,))
-    counts = sub(cumsum(convert(flat, INT32), 0), np.int32(1))
-    values = reshape(convert(vals, of.dtype), (type_of(vals).size,))
-    chosen = take_axis(values, wrapped(counts, type_of(values).size), 0, "clip")
-    return reshape(choose_elements(flat, chosen, reshape(arr, (of.size,))), of.shape)
-
-
-def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
+@array_function
+def place(arr: Operand, mask: Operand, vals: Stored, *, inplace: NotInplace = True) -> Array:
     """A new array with the values put, one after the other, where the mask holds.
 
     arr: any shape, which the result and the mask have. mask: booleans. vals: the values, which
@@ -361,6 +318,8 @@ def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Arra
     >>> jnp.place(jnp.array([1, 2, 3]), jnp.array([True, False, True]), 7, inplace=False)
     Array([7, 2, 7], dtype=int32)
     """
-    refuse_inplace("place", inplace)
-    arr, mask, _ = operands("place", arr, mask, vals)
-    return _place(arr, mask, number_for("place", vals, type_of(arr).dtype))
+    flat = reshape(boolean(mask), (arr.size,))
+    counts = cumsum(convert(flat, INT32), 0) - np.int32(1)
+    values = reshape(convert(vals, arr.dtype), (vals.size,))
+    chosen = take_axis(values, wrapped(counts, vals.size), 0, "clip")
+    return reshape(choose_elements(flat, chosen, reshape(arr, (arr.size,))), arr.shape)
