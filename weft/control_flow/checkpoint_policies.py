@@ -320,4 +320,5 @@ name_p = primitive(
     vmap=name_vmap,
     reads=elementwise_reads,
     lower=lambda context, x, name: x,
+    linear=True,
 )

@@ -216,6 +216,7 @@ primitive(
     transpose=psum_transpose,
     vmap=reducing_vmap(psum_p, reduce_sum, lambda x, count: mul(x, type_of(x).dtype.type(count))),
     lower=reducing_lower("stablehlo.add"),
+    linear=True,
 )
 
 
@@ -330,6 +331,9 @@ pbroadcast_p = linear_primitive(
     reads=same_dims,
     moves=same_moves,
     lower=view_lower,
+    cheap=True,
+    linear=True,
+    makes_no_nan=True,
 )
 rules.layout.register(pbroadcast_p, lambda params: (0,))
 rules.rebind.register(pbroadcast_p, lambda x, *, axis_name: vary(x, axis_name))

@@ -202,6 +202,7 @@ all_gather_p = linear_collective(
     transpose=lambda ct, x, **params: [psum_scatter_p.bind(ct, **params)],
     vmap=all_gather_vmap,
     lower=all_gather_lower,
+    linear=True,
 )
 
 
@@ -305,6 +306,7 @@ psum_scatter_p: Primitive = linear_collective(
     transpose=lambda ct, x, **params: [all_gather_p.bind(ct, **params)],
     vmap=psum_scatter_vmap,
     lower=psum_scatter_lower,
+    linear=True,
 )
 
 
@@ -437,4 +439,5 @@ all_to_all_p = linear_collective(
     transpose=all_to_all_transpose,
     vmap=all_to_all_vmap,
     lower=all_to_all_lower,
+    linear=True,
 )

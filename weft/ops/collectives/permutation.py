@@ -192,4 +192,5 @@ ppermute_p = linear_collective(
     transpose=ppermute_transpose,
     vmap=ppermute_vmap,
     lower=ppermute_lower,
+    linear=True,
 )

@@ -27,7 +27,7 @@ def bitwise_not(x: ArrayLike) -> Array:
     return not_p.bind(x)
 
 
-not_p = unary("not", accepts=dtypes.BITS, lower="stablehlo.not")
+not_p = unary("not", accepts=dtypes.BITS, lower="stablehlo.not", cheap=True)
 
 
 def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
@@ -39,7 +39,7 @@ def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
     return applied(and_p, x, y)
 
 
-and_p = binary("and", accepts=dtypes.BITS, lower="stablehlo.and")
+and_p = binary("and", accepts=dtypes.BITS, lower="stablehlo.and", cheap=True)
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
@@ -51,7 +51,7 @@ def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
     return applied(or_p, x, y)
 
 
-or_p = binary("or", accepts=dtypes.BITS, lower="stablehlo.or")
+or_p = binary("or", accepts=dtypes.BITS, lower="stablehlo.or", cheap=True)
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
@@ -63,7 +63,7 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
     return applied(xor_p, x, y)
 
 
-xor_p = binary("xor", accepts=dtypes.BITS, lower="stablehlo.xor")
+xor_p = binary("xor", accepts=dtypes.BITS, lower="stablehlo.xor", cheap=True)
 
 
 def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:

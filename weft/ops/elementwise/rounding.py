@@ -32,7 +32,7 @@ def floor(x: ArrayLike) -> Array:
     return floor_p.bind(x)
 
 
-floor_p = floating("floor", lower="stablehlo.floor")
+floor_p = floating("floor", lower="stablehlo.floor", cheap=True, keeps_zero=True, makes_no_nan=True)
 
 
 def ceil(x: ArrayLike) -> Array:
@@ -44,7 +44,7 @@ def ceil(x: ArrayLike) -> Array:
     return ceil_p.bind(x)
 
 
-ceil_p = floating("ceil", lower="stablehlo.ceil")
+ceil_p = floating("ceil", lower="stablehlo.ceil", cheap=True, keeps_zero=True, makes_no_nan=True)
 
 
 def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
@@ -75,7 +75,7 @@ def round_lower(context: Any, x: Any, *, rounding_method: RoundingMethod) -> Any
     return stablehlo.round_nearest_even(x)
 
 
-round_p = floating("round", lower=round_lower)
+round_p = floating("round", lower=round_lower, keeps_zero=True, makes_no_nan=True)
 
 
 def is_finite(x: ArrayLike) -> Array:
@@ -88,7 +88,10 @@ def is_finite(x: ArrayLike) -> Array:
 
 
 is_finite_p = floating(
-    "is_finite", lower=emit_with(stablehlo.is_finite), result_dtype=lambda dtype: dtypes.bool_
+    "is_finite",
+    lower=emit_with(stablehlo.is_finite),
+    result_dtype=lambda dtype: dtypes.bool_,
+    cheap=True,
 )
 
 

@@ -252,6 +252,8 @@ dynamic_slice_p = linear_primitive(
     moves=same_moves,
     on_host=dynamic_slice_numpy_impl,
     lower=dynamic_slice_lower,
+    linear=True,
+    makes_no_nan=True,
 )
 
 
@@ -371,6 +373,8 @@ primitive(
     vmap=dynamic_update_slice_vmap,
     on_host=dynamic_update_slice_numpy_impl,
     lower=dynamic_update_slice_lower,
+    linear=True,
+    makes_no_nan=True,
 )
 
 

@@ -406,6 +406,7 @@ def _declared(
     transpose: Rule | None,
     accepts: frozenset[Any] = dtypes.NUMERIC,
     rounds: bool = True,
+    **facts: Any,
 ) -> Primitive:
     """A scatter; `jvp` makes its rule from the primitive. Where updates may meet in an element, a
     combination that `rounds` is computed in a wider dtype."""
@@ -425,6 +426,7 @@ def _declared(
         transpose=transpose,
         vmap=scatter_vmap(made),
         lower=lower_in_dtype,
+        **facts,
     )
 
 
@@ -487,13 +489,21 @@ def signed_scatter_transpose(negative: bool) -> Callable[..., list[Any]]:
 
 
 scatter_add_p = _declared(
-    "scatter_add", stablehlo.add, linear_scatter_jvp, signed_scatter_transpose(negative=False)
+    "scatter_add",
+    stablehlo.add,
+    linear_scatter_jvp,
+    signed_scatter_transpose(negative=False),
+    linear=True,
 )
 scatter_add = _combining(
     scatter_add_p, "The operand with updates added at the listed positions.", "[41.,  2.,  3.]"
 )
 scatter_sub_p = _declared(
-    "scatter_sub", stablehlo.subtract, linear_scatter_jvp, signed_scatter_transpose(negative=True)
+    "scatter_sub",
+    stablehlo.subtract,
+    linear_scatter_jvp,
+    signed_scatter_transpose(negative=True),
+    linear=True,
 )
 scatter_sub = _combining(
     scatter_sub_p,

@@ -155,6 +155,8 @@ slice_p = primitive(
     lower=lambda context, x, *, start_indices, limit_indices, strides: stablehlo.slice_(
         x, start_indices, limit_indices, strides
     ),
+    linear=True,
+    makes_no_nan=True,
 )
 
 
@@ -293,4 +295,6 @@ primitive(
     reads=same_dims,
     on_host=pad_numpy_impl,
     lower=pad_lower,
+    linear=True,
+    makes_no_nan=True,
 )

@@ -109,6 +109,7 @@ def reduction(
     jvp: Rule | None = None,
     both: Rule | None = None,
     rounds: bool = False,
+    **facts: Any,
 ) -> Primitive:
     """A primitive that combines the elements along `axes`, which are dropped.
 
@@ -147,6 +148,7 @@ def reduction(
         vmap=vmap,
         reads=reduction_access_pattern,
         lower=(in_accumulator if rounds else in_wide)(lower),
+        **facts,
     )
 
 
@@ -214,10 +216,20 @@ def extremum_jvp(t: Any, ans: Any, x: Any, axes: tuple[int, ...]) -> Any:
 
 
 reduce_max_p = reduction(
-    "reduce_max", accepts=dtypes.ANY, identity=lowest, combine=larger, jvp=extremum_jvp
+    "reduce_max",
+    accepts=dtypes.ANY,
+    identity=lowest,
+    combine=larger,
+    jvp=extremum_jvp,
+    makes_no_nan=True,
 )
 reduce_min_p = reduction(
-    "reduce_min", accepts=dtypes.ANY, identity=highest, combine=smaller, jvp=extremum_jvp
+    "reduce_min",
+    accepts=dtypes.ANY,
+    identity=highest,
+    combine=smaller,
+    jvp=extremum_jvp,
+    makes_no_nan=True,
 )
 
 
