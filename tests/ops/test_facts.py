@@ -9,6 +9,7 @@ import pytest
 
 from op_table import rows
 from weft import dtypes
+from weft.analysis.operation_costs import work_of
 from weft.api.autodiff import jvp
 from weft.api.jit import make_jaxpr
 from weft.core.facts import Facts
@@ -102,3 +103,25 @@ def test_what_is_computed_again_has_no_effects(fact):
 def test_an_unknown_fact_is_refused():
     with pytest.raises(TypeError, match="no_such_fact"):
         Facts(no_such_fact=True)
+
+
+def test_what_moves_nothing_returns_its_operand_in_another_shape():
+    for primitive, apply, (x,) in with_fact("moves_nothing"):
+        (out,) = leaves(apply(x))
+        np.testing.assert_array_equal(out.ravel(), x.ravel(), str(primitive))
+
+
+def test_what_updates_an_operand_returns_one_of_its_type():
+    for primitive, apply, operands in with_fact("updates"):
+        (out,) = leaves(apply(*operands))
+        first, update = operands[0], operands[primitive.facts.updates]
+        assert (out.shape, out.dtype) == (first.shape, first.dtype), primitive
+        assert update.dtype == first.dtype, primitive
+
+
+def test_flops_are_counted_for_each_element_of_the_result():
+    for primitive, apply, operands in with_fact("flops"):
+        (eqn,) = make_jaxpr(apply)(*operands).eqns
+        counted = sum(out.type.size for out in eqn.outputs if out.type.dtype in dtypes.INEXACT)
+        flops = 0 if primitive.facts.flops == "none" else counted
+        assert work_of(eqn) == (flops, 0, True), primitive

@@ -75,4 +75,5 @@ untaken_p = unary(
     lower=lambda context, x: x,
     transpose=lambda ct, x: None,
     linear=True,
+    flops="none",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 __all__ = ["Facts"]
 
@@ -27,6 +28,14 @@ class Facts:
         keeps_sums: It keeps zero, and of a sum it is the sum, up to rounding.
         makes_no_nan: Each element of its results is one of an operand, converted or with another
             sign at most, or a part of one.
+        flops: "none", or one "addition" or "product" of real numbers for each element of the
+            result; "" for something else. Additions count subtractions and extrema, products
+            divisions.
+        fusible: A compiler computes it within the operation that reads its result, as it does
+            elementwise operations.
+        moves_nothing: Its result is its operand under another type.
+        reads_part: It reads of its first operand only as much as it returns.
+        updates: The index of the operand that it writes into the first one, in place.
         wide_cotangents: Its transpose rule holds in any floating dtype, one result at a time or
             through a jaxpr: cotangents of 16-bit results may be given to it in float32.
         product: It is a product of matrices. A compiler fuses little into these, so a function
@@ -43,6 +52,11 @@ class Facts:
     keeps_zero: bool = False
     keeps_sums: bool = False
     makes_no_nan: bool = False
+    flops: Literal["", "none", "addition", "product"] = ""
+    fusible: bool = False
+    moves_nothing: bool = False
+    reads_part: bool = False
+    updates: int | None = None
     wide_cotangents: bool = False
     product: bool = False
     never_called: bool = False

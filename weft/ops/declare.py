@@ -69,7 +69,7 @@ def primitive(
     moves: Rule | None = None,
     on_host: Rule | None = None,
     multiple_results: bool = False,
-    **facts: bool,
+    **facts: Any,
 ) -> Primitive:
     """Returns a first-order primitive with its rules (see `core.rules` for their signatures).
 

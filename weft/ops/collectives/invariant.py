@@ -172,6 +172,7 @@ all_gather_invariant_p = linear_collective(
     vmap=all_gather_invariant_vmap,
     lower=functools.partial(all_gather_lower, axis_index_groups=None),
     linear=True,
+    flops="none",
 )
 
 
@@ -277,6 +278,7 @@ pscatter_p: Primitive = linear_collective(
     vmap=pscatter_vmap,
     lower=pscatter_lower,
     linear=True,
+    flops="none",
 )
 
 
@@ -337,5 +339,6 @@ assume_invariant_p = linear_primitive(
     vmap=assume_invariant_vmap,
     lower=view_lower,
     linear=True,
+    flops="none",
 )
 silent.update((pscatter_p, assume_invariant_p))

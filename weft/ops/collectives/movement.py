@@ -203,6 +203,7 @@ all_gather_p = linear_collective(
     vmap=all_gather_vmap,
     lower=all_gather_lower,
     linear=True,
+    flops="none",
 )
 
 
@@ -307,6 +308,7 @@ psum_scatter_p: Primitive = linear_collective(
     vmap=psum_scatter_vmap,
     lower=psum_scatter_lower,
     linear=True,
+    flops="none",
 )
 
 
@@ -440,4 +442,5 @@ all_to_all_p = linear_collective(
     vmap=all_to_all_vmap,
     lower=all_to_all_lower,
     linear=True,
+    flops="none",
 )

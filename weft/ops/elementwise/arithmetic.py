@@ -74,6 +74,7 @@ neg_p = unary(
     keeps_sums=True,
     makes_no_nan=True,
     wide_cotangents=True,
+    flops="addition",
 )
 
 
@@ -95,6 +96,7 @@ add_p = binary(
     cheap=True,
     linear=True,
     wide_cotangents=True,
+    flops="addition",
 )
 
 
@@ -116,6 +118,7 @@ sub_p = binary(
     cheap=True,
     linear=True,
     wide_cotangents=True,
+    flops="addition",
 )
 
 
@@ -149,6 +152,7 @@ mul_p = binary(
     cheap=True,
     bilinear=True,
     wide_cotangents=True,
+    flops="product",
 )
 
 
@@ -205,6 +209,7 @@ div_p = binary(
     lower=emit_with(stablehlo.divide),
     cheap=True,
     wide_cotangents=True,
+    flops="product",
 )
 
 
@@ -229,6 +234,7 @@ rem_p = binary(
     accepts=dtypes.REAL,
     jvp=(lambda t, ans, x, y: t, rem_jvp_y),
     lower=emit_with(stablehlo.remainder),
+    flops="addition",
 )
 
 
@@ -268,6 +274,7 @@ max_p = binary(
     lower="stablehlo.maximum",
     cheap=True,
     makes_no_nan=True,
+    flops="addition",
 )
 min_p = binary(
     "min",
@@ -279,6 +286,7 @@ min_p = binary(
     lower="stablehlo.minimum",
     cheap=True,
     makes_no_nan=True,
+    flops="addition",
 )
 
 
@@ -319,6 +327,7 @@ sign_p = unary(
     cheap=True,
     keeps_zero=True,
     makes_no_nan=True,
+    flops="none",
 )
 
 
@@ -355,6 +364,7 @@ abs_p = unary(
     cheap=True,
     keeps_zero=True,
     makes_no_nan=True,
+    flops="addition",
 )
 
 
@@ -374,6 +384,7 @@ square_p = unary(
     lower=emit_with(lambda x: stablehlo.multiply(x, x)),
     cheap=True,
     keeps_zero=True,
+    flops="product",
 )
 
 

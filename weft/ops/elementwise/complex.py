@@ -45,6 +45,7 @@ real_p = unary(
     keeps_zero=True,
     keeps_sums=True,
     makes_no_nan=True,
+    flops="none",
 )
 
 
@@ -69,6 +70,7 @@ imag_p = unary(
     keeps_zero=True,
     keeps_sums=True,
     makes_no_nan=True,
+    flops="none",
 )
 
 
@@ -91,6 +93,7 @@ complex_p = binary(
     cheap=True,
     linear=True,
     makes_no_nan=True,
+    flops="none",
 )
 
 
@@ -120,4 +123,5 @@ conj_p = unary(
     keeps_zero=True,
     keeps_sums=True,
     makes_no_nan=True,
+    flops="none",
 )

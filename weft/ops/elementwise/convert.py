@@ -188,6 +188,8 @@ convert_element_type_p: Primitive = primitive(
     keeps_zero=True,
     makes_no_nan=True,
     wide_cotangents=True,
+    flops="none",
+    fusible=True,
 )
 
 
@@ -257,6 +259,7 @@ bitcast_convert_type_p = primitive(
         x if context.in_types[0].dtype == new_dtype else stablehlo.bitcast_convert(x, new_dtype)
     ),
     makes_no_nan=True,
+    flops="none",
 )
 
 
@@ -296,6 +299,7 @@ reduce_precision_p = floating(
     keeps_zero=True,
     keeps_sums=True,
     makes_no_nan=True,
+    flops="none",
 )
 
 
@@ -320,6 +324,9 @@ stop_gradient_p = unary(
     lower=lambda context, x: x,
     cheap=True,
     makes_no_nan=True,
+    flops="none",
+    fusible=True,
+    moves_nothing=True,
 )
 
 convert_element_type_p.neutral = {"sharding": None}

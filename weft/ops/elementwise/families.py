@@ -486,5 +486,11 @@ def comparison(name: str, *, accepts: DTypes, direction: str) -> Primitive:
     """
     lower = emit_with(lambda x, y: stablehlo.compare(x, y, direction))
     return nary(
-        name, arity=2, accepts=accepts, lower=lower, result_dtype=lambda _: dtypes.bool_, cheap=True
+        name,
+        arity=2,
+        accepts=accepts,
+        lower=lower,
+        result_dtype=lambda _: dtypes.bool_,
+        cheap=True,
+        flops="none",
     )

@@ -155,6 +155,7 @@ primitive(
     linear=True,
     makes_no_nan=True,
     wide_cotangents=True,
+    flops="none",
 )
 
 

@@ -254,6 +254,9 @@ dynamic_slice_p = linear_primitive(
     lower=dynamic_slice_lower,
     linear=True,
     makes_no_nan=True,
+    flops="none",
+    fusible=True,
+    reads_part=True,
 )
 
 
@@ -375,6 +378,8 @@ primitive(
     lower=dynamic_update_slice_lower,
     linear=True,
     makes_no_nan=True,
+    flops="none",
+    updates=1,
 )
 
 

@@ -459,4 +459,7 @@ gather_p = primitive(
     lower=gather_lower,
     linear=True,
     makes_no_nan=True,
+    flops="none",
+    fusible=True,
+    reads_part=True,
 )

@@ -494,6 +494,7 @@ scatter_add_p = _declared(
     linear_scatter_jvp,
     signed_scatter_transpose(negative=False),
     linear=True,
+    updates=2,
 )
 scatter_add = _combining(
     scatter_add_p, "The operand with updates added at the listed positions.", "[41.,  2.,  3.]"
@@ -504,6 +505,7 @@ scatter_sub_p = _declared(
     linear_scatter_jvp,
     signed_scatter_transpose(negative=True),
     linear=True,
+    updates=2,
 )
 scatter_sub = _combining(
     scatter_sub_p,
@@ -566,7 +568,14 @@ def scatter_transpose(
 
 
 scatter_p = _declared(
-    "scatter", lambda old, new: new, lambda made: scatter_jvp, scatter_transpose, dtypes.ANY, False
+    "scatter",
+    lambda old, new: new,
+    lambda made: scatter_jvp,
+    scatter_transpose,
+    dtypes.ANY,
+    False,
+    flops="none",
+    updates=2,
 )
 
 
@@ -604,6 +613,7 @@ scatter_mul_p: Primitive = _declared(
         None,
         None,
     ],
+    updates=2,
 )
 scatter_mul = _combining(
     scatter_mul_p,
@@ -644,10 +654,10 @@ def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
 
 
 scatter_min_p = _declared(
-    "scatter_min", stablehlo.minimum, extremum_jvp, None, dtypes.ORDERED, False
+    "scatter_min", stablehlo.minimum, extremum_jvp, None, dtypes.ORDERED, False, updates=2
 )
 scatter_max_p = _declared(
-    "scatter_max", stablehlo.maximum, extremum_jvp, None, dtypes.ORDERED, False
+    "scatter_max", stablehlo.maximum, extremum_jvp, None, dtypes.ORDERED, False, updates=2
 )
 scatter_min = _combining(
     scatter_min_p, "The minimum of operand and updates at the listed positions.", "[1., 2., 0.]"

@@ -157,6 +157,9 @@ slice_p = primitive(
     ),
     linear=True,
     makes_no_nan=True,
+    flops="none",
+    fusible=True,
+    reads_part=True,
 )
 
 
@@ -297,4 +300,6 @@ primitive(
     lower=pad_lower,
     linear=True,
     makes_no_nan=True,
+    flops="none",
+    fusible=True,
 )

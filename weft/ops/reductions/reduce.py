@@ -318,11 +318,19 @@ def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
 
 
 reduce_and_p = reduction(
-    "reduce_and", accepts=dtypes.BITS, identity=all_ones, combine=stablehlo.and_
+    "reduce_and", accepts=dtypes.BITS, identity=all_ones, combine=stablehlo.and_, flops="none"
 )
 reduce_or_p = reduction(
-    "reduce_or", accepts=dtypes.BITS, identity=lambda dtype: dtype.type(0), combine=stablehlo.or_
+    "reduce_or",
+    accepts=dtypes.BITS,
+    identity=lambda dtype: dtype.type(0),
+    combine=stablehlo.or_,
+    flops="none",
 )
 reduce_xor_p = reduction(
-    "reduce_xor", accepts=dtypes.BITS, identity=lambda dtype: dtype.type(0), combine=stablehlo.xor
+    "reduce_xor",
+    accepts=dtypes.BITS,
+    identity=lambda dtype: dtype.type(0),
+    combine=stablehlo.xor,
+    flops="none",
 )

@@ -305,6 +305,7 @@ primitive(
     vmap=sort_vmap,
     lower=in_wide(sort_lower),
     makes_no_nan=True,
+    flops="none",
 )
 
 
@@ -384,6 +385,7 @@ primitive(
     vmap=top_k_vmap,
     lower=in_wide(top_k_lower),
     makes_no_nan=True,
+    flops="none",
 )
 
 

@@ -69,5 +69,7 @@ constant_p = primitive(
     type_rule=lambda *, value: value.array.type,
     lower=constant_lower,
     makes_no_nan=True,
+    flops="none",
+    fusible=True,
 )
 rules.impl.register(constant_p, lambda *, value: value.array)

@@ -124,6 +124,8 @@ primitive(
     lower=lambda context, *values, dimension: stablehlo.concatenate(values, dimension),
     linear=True,
     makes_no_nan=True,
+    flops="none",
+    fusible=True,
 )
 
 
@@ -246,6 +248,8 @@ split_p = primitive(
     lower=split_lower,
     linear=True,
     makes_no_nan=True,
+    flops="none",
+    reads_part=True,
 )
 
 
@@ -289,6 +293,8 @@ rev_p = primitive(
     lower=lambda context, x, *, dimensions: stablehlo.reverse(x, dimensions),
     linear=True,
     makes_no_nan=True,
+    flops="none",
+    fusible=True,
 )
 
 

@@ -192,6 +192,7 @@ layout_constraint_p = linear_primitive(
     vmap=layout_constraint_vmap,
     reads=layout_constraint_access_pattern,
     linear=True,
+    flops="none",
 )
 rules.impl.register(layout_constraint_p, lambda x, *, layout: to_layout(as_array(x), layout))
 rules.layout.register(layout_constraint_p, lambda params: (params["layout"],))

@@ -432,6 +432,8 @@ broadcast_in_dim_p = primitive(
     linear=True,
     wide_cotangents=True,
     makes_no_nan=True,
+    flops="none",
+    fusible=True,
 )
 reshape_p = primitive(
     "reshape",
@@ -448,6 +450,9 @@ reshape_p = primitive(
     linear=True,
     wide_cotangents=True,
     makes_no_nan=True,
+    flops="none",
+    fusible=True,
+    moves_nothing=True,
 )
 transpose_p = primitive(
     "transpose",
@@ -466,6 +471,8 @@ transpose_p = primitive(
     linear=True,
     wide_cotangents=True,
     makes_no_nan=True,
+    flops="none",
+    fusible=True,
 )
 reduce_sum_p = primitive(
     "reduce_sum",

@@ -90,4 +90,5 @@ add_tangents_p = primitive(
     lower=lower_to("stablehlo.add"),
     linear=True,
     wide_cotangents=True,
+    flops="addition",
 )
