@@ -114,9 +114,10 @@ types: $(VENV)/installed-test ## mypy: strict for the core, lenient elsewhere
 size: $(VENV)/installed-test ## files and lines per folder, and the longest files
 	$(PY) tools/size_report.py
 
-docs: $(VENV)/installed-run ## docs/api/ and docs/parity.md, from the package as it is
+docs: $(VENV)/installed-run ## docs/api/, docs/parity.md and the tables of settings, from the package as it is
 	$(PY) tools/api_reference.py
 	$(PY) tools/parity.py
+	$(PY) tools/settings_table.py
 
 site: $(VENV)/installed-site ## the documentation as web pages, in build/site: 3 minutes
 	$(PY) tools/build_site.py $(ARGS)

@@ -6,7 +6,7 @@ arrays; `weft.numpy` has the array functions, `weft.lax` the operations below th
 
 from typing import TYPE_CHECKING
 
-from weft import config, dtypes, numpy, sharding, tree
+from weft import config, dtypes, numpy, setting_blocks, sharding, tree
 from weft.analysis import notebook_pictures as _notebook_pictures  # noqa: F401
 from weft.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
 from weft.api.jacobian import hessian, jacfwd, jacobian, jacrev
@@ -30,6 +30,7 @@ from weft.runtime.client import (
     process_count,
     process_index,
 )
+from weft.setting_blocks import *
 from weft.sharding import NamedSharding, P, set_mesh, simulate, use_mesh
 from weft.version import __version__ as __version__
 
@@ -100,36 +101,6 @@ if TYPE_CHECKING:
     from weft.refs.ref_functions import empty_ref, free_ref, freeze
     from weft.runtime.client import host_count, host_id, host_ids, process_indices
     from weft.runtime.device_class import Device
-    from weft.setting_blocks import (
-        allow_f16_reductions,
-        array_garbage_collection_guard,
-        auto_pcast,
-        check_tracer_leaks,
-        checking_leaks,
-        default_device,
-        default_matmul_precision,
-        default_prng_impl,
-        disable_jit,
-        enable_checks,
-        enable_custom_prng,
-        explain_cache_misses,
-        jax2tf_associative_scan_reductions,
-        legacy_prng_key,
-        log_compiles,
-        make_user_context,
-        no_execution,
-        no_tracing,
-        numpy_dtype_promotion,
-        numpy_rank_promotion,
-        remove_size_one_mesh_axis_from_type,
-        softmax_custom_jvp,
-        thread_guard,
-        threefry_partitionable,
-        transfer_guard,
-        transfer_guard_device_to_device,
-        transfer_guard_device_to_host,
-        transfer_guard_host_to_device,
-    )
     from weft.spmd.shard_map import shard_map
     from weft.spmd.smap import smap
 
@@ -137,34 +108,26 @@ if TYPE_CHECKING:
 # fmt: off
 __all__ = [
     "ACCELERATORS", "Array", "Decoder", "Device", "Hardware", "NamedSharding", "P", "Ref",
-    "ShapeDtypeStruct", "Shard", "ad", "ad_checkpoint", "allow_f16_reductions", "analysis",
-    "array_garbage_collection_guard", "assert_comms", "auto_pcast", "block_until_ready",
-    "check_tracer_leaks", "checking_leaks", "checkpoint", "checkpoint_name", "checkpoint_policies",
-    "checkpoints",
+    "ShapeDtypeStruct", "Shard", "ad", "ad_checkpoint", "analysis", "assert_comms",
+    "block_until_ready", "checkpoint", "checkpoint_name", "checkpoint_policies", "checkpoints",
     "clear_caches", "closure_convert", "comms", "config", "copy_to_host_async", "cost",
     "custom_gradient", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_key_reuse",
-    "debug_nans", "default_backend", "default_device", "default_matmul_precision",
-    "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit",
-    "distributed", "dlpack", "ds", "dtypes", "effects_barrier", "empty_ref", "enable_checks",
-    "enable_custom_prng", "enable_x64", "ensure_compile_time_eval", "eval_shape",
-    "example_libraries", "experimental", "explain_cache_misses", "export", "extend", "ffi",
-    "float0", "free_ref", "freeze", "fwd_and_bwd", "grad", "hessian", "host_count", "host_id",
-    "host_ids", "image", "io_callback", "jacfwd", "jacobian", "jacrev",
-    "jax2tf_associative_scan_reductions", "jit", "jvp", "lax", "layout", "legacy_prng_key",
-    "linear_transpose", "linearize", "live_arrays", "local_device_count", "local_devices",
-    "log_compiles", "make_array_from_callback", "make_array_from_process_local_data",
-    "make_array_from_single_device_arrays", "make_jaxpr", "make_mesh", "make_user_context",
-    "memory", "monitoring", "named_call", "named_scope", "new_ref", "nn", "no_execution",
-    "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion", "ops", "plan", "plans",
-    "pmap", "print_environment_info", "process_count", "process_index", "process_indices",
-    "profiler", "propose", "pure_callback", "random", "ref", "remat",
-    "remove_size_one_mesh_axis_from_type", "reshard", "scaling", "scipy", "set_mesh", "shard_map",
-    "sharding", "show", "simulate", "smap", "softmax_custom_jvp", "stages", "thread_guard",
-    "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device",
-    "transfer_guard_device_to_host", "transfer_guard_host_to_device", "tree", "tree_util", "typeof",
+    "debug_nans", "default_backend", "device_count", "device_get", "device_put", "devices",
+    "distributed", "dlpack", "ds", "dtypes", "effects_barrier", "empty_ref", "enable_x64",
+    "ensure_compile_time_eval", "eval_shape", "example_libraries", "experimental", "export",
+    "extend", "ffi", "float0", "free_ref", "freeze", "fwd_and_bwd", "grad", "hessian", "host_count",
+    "host_id", "host_ids", "image", "io_callback", "jacfwd", "jacobian", "jacrev", "jit", "jvp",
+    "lax", "layout", "linear_transpose", "linearize", "live_arrays", "local_device_count",
+    "local_devices", "make_array_from_callback", "make_array_from_process_local_data",
+    "make_array_from_single_device_arrays", "make_jaxpr", "make_mesh", "memory", "monitoring",
+    "named_call", "named_scope", "new_ref", "nn", "numpy", "ops", "plan", "plans", "pmap",
+    "print_environment_info", "process_count", "process_index", "process_indices", "profiler",
+    "propose", "pure_callback", "random", "ref", "remat", "reshard", "scaling", "scipy", "set_mesh",
+    "shard_map", "sharding", "show", "simulate", "smap", "stages", "tree", "tree_util", "typeof",
     "use_mesh", "value_and_grad", "vjp", "vmap",
 ]
 # fmt: on
+__all__ += setting_blocks.__all__
 
 # Public modules that `from weft import *` leaves out: programs have names like these of their own.
 _BESIDE_STAR = ("__version__", "api_util", "errors", "testing", "typing")
@@ -234,17 +197,6 @@ _LAZY_NAMES = {
     "weft.custom_derivatives.custom_vjp_rules": "custom_vjp",
     "weft.info": "print_environment_info",
     "weft.profiler.session": "named_call named_scope",
-    "weft.setting_blocks": (
-        "allow_f16_reductions array_garbage_collection_guard auto_pcast "
-        "check_tracer_leaks checking_leaks default_device default_matmul_precision "
-        "default_prng_impl disable_jit enable_checks enable_custom_prng "
-        "explain_cache_misses jax2tf_associative_scan_reductions legacy_prng_key "
-        "log_compiles make_user_context no_execution no_tracing numpy_dtype_promotion "
-        "numpy_rank_promotion remove_size_one_mesh_axis_from_type softmax_custom_jvp "
-        "thread_guard threefry_partitionable transfer_guard "
-        "transfer_guard_device_to_device transfer_guard_device_to_host "
-        "transfer_guard_host_to_device"
-    ),
     "weft.refs.ref_functions": "empty_ref free_ref freeze",
     "weft.spmd.shard_map": "shard_map",
 }

@@ -14,7 +14,7 @@ from weft import config
 from weft.base.exact_keys import exact_key
 
 __all__ = [
-    "UserContext", "allow_f16_reductions", "array_garbage_collection_guard", "auto_pcast",
+    "allow_f16_reductions", "array_garbage_collection_guard", "auto_pcast",
     "check_tracer_leaks", "checking_leaks", "default_device", "default_matmul_precision",
     "default_prng_impl", "disable_jit", "enable_checks", "enable_custom_prng",
     "explain_cache_misses", "jax2tf_associative_scan_reductions", "legacy_prng_key",

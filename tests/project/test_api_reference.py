@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from source_files import ROOT
-from tools import api_reference, parity, update_surface
+from tools import api_reference, parity, settings_table, update_surface
 from weft.core.primitive import Primitive
 from weft.numpy.dtypes import ScalarType
 
@@ -48,6 +48,12 @@ def test_the_reference_is_up_to_date():
 
 def test_the_table_of_names_is_up_to_date():
     assert parity.PAGE.read_text(encoding="utf-8") == parity.text(), "run `make docs`"
+
+
+def test_the_tables_of_settings_are_up_to_date():
+    page = settings_table.PAGE.read_text(encoding="utf-8")
+    assert page == settings_table.text(), "run `make docs`"
+    assert "| `numpy_rank_promotion` | `'allow'` | `weft.numpy_rank_promotion` | same |" in page
 
 
 def test_every_missing_name_has_a_reason():

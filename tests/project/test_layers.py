@@ -361,7 +361,8 @@ def test_a_well_placed_import_is_allowed(text, in_runtime):
 
 def test_code_in_a_facade_is_found():
     text = "'''Doc.'''\nfrom a import b\n__all__ = ['b']\ndef f(): ...\nx = b()\nb()\n"
-    assert list(layers.facade_code(tree(text))) == [4, 5, 6]
+    text += "__all__ += b.__all__\n__all__ += b()\n"
+    assert list(layers.facade_code(tree(text))) == [4, 5, 6, 8]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import weft
 import weft.numpy as jnp
 from weft import config, lax
 from weft.errors import ShapeError, WeftIndexError, WeftValueError
+from weft.setting_kinds import MATMUL_PRECISIONS
 
 pytestmark = pytest.mark.fast
 
@@ -58,7 +59,7 @@ M = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
 EXACT = M.astype(np.float64) @ M.astype(np.float64)
 
 
-@pytest.mark.parametrize("name", config.MATMUL_PRECISIONS)
+@pytest.mark.parametrize("name", MATMUL_PRECISIONS)
 def test_precisions_of_products(name):
     with weft.default_matmul_precision(name):
         jaxpr = weft.make_jaxpr(jnp.dot)(M, M)

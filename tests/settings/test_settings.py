@@ -13,8 +13,9 @@ import pytest
 import weft
 import weft.numpy as jnp
 from compilations import counted_compilations
-from weft import config, jax_settings
+from weft import config, jax_settings, setting_blocks
 from weft.errors import GuardError
+from weft.setting_rows import HOST_ROWS, ROWS
 
 pytestmark = pytest.mark.fast
 
@@ -55,6 +56,35 @@ def test_settings_without_a_meaning_here_are_kept():
     with config.override(jax_include_full_tracebacks_in_locations=False):
         assert config.read("jax_include_full_tracebacks_in_locations") is False
     assert config.jax_include_full_tracebacks_in_locations is True
+
+
+def test_several_settings_without_a_meaning_change_at_once():
+    changes = {"jax_scan3": True, "jax_remat3": True, "jax_traceback_filtering": "tracebackhide"}
+    with config.override(**changes):
+        assert {name: config.read(name) for name in changes} == changes
+
+
+def test_values_of_users_have_no_environment_variable():
+    names = {"WEFT_USER_CONTEXTS": "a", "WEFT_OPERATION_METADATA": "a", "WEFT_OF_JAX": "a"}
+    lines = "import weft; print([weft.config.read(name) for name in NAMES])"
+    names_of = "['user_contexts', 'operation_metadata', 'of_jax']"
+    assert run(lines.replace("NAMES", names_of), **names) == ["[(),", "(),", "()]"]
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_has_a_meaning_and_takes_its_default(name):
+    row, table = ROWS[name], config.HostSettings if name in HOST_ROWS else config.Settings
+    row.kind.check(name, row.default)
+    assert row.meaning.endswith(".") and f"\n        {name}: {row.meaning}\n" in table.__doc__
+
+
+@pytest.mark.parametrize(
+    "name", sorted({*setting_blocks.__all__} - {"checking_leaks", "make_user_context"})
+)
+def test_a_block_changes_the_setting_of_its_name(name):
+    default = config.read(name)
+    with getattr(weft, name)(default):
+        assert config.read(name) == default
 
 
 def test_a_value_that_asks_for_what_is_missing_is_refused():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 import types
 from collections.abc import Iterator, Mapping
 
@@ -69,6 +70,8 @@ LAYER_OF = {
     "weft.dlpack": "api",
     "weft.jax_settings": "config",
     "weft.setting_blocks": "config",
+    "weft.setting_kinds": "config",
+    "weft.setting_rows": "config",
     "weft.errors": "errors",
     "weft.argument_errors": "errors",
     "weft.dtype_kinds": "dtypes",
@@ -177,9 +180,6 @@ PACKAGE_FACADES = dict.fromkeys(
 
 # Imports by name that close a cycle: (who asks, for what), with the reason.
 LAZY_CYCLES = {
-    ("weft.config", "weft.jax_settings"): (
-        "JAX's names of settings are loaded when one is used, and change weft's own"
-    ),
     ("weft.experimental.sparse.base", "weft.experimental.sparse.array_methods"): (
         "methods of sparse arrays are made of functions that make sparse arrays"
     ),
@@ -402,8 +402,8 @@ def _may_precede_imports(statement: ast.stmt, in_runtime: bool) -> bool:
     return in_runtime and ast.unparse(statement).startswith("os.environ.setdefault(")
 
 
-# What `dir` shows of a public module.
-_SHOWN_NAMES = "__dir__ = public_names(globals())"
+# What `dir` shows of a public module, and the names of a chapter in `__all__`.
+_NAMES_SHOWN = re.compile(r"__dir__ = public_names\(globals\(\)\)|__all__ \+= (\w+)\.__all__")
 
 
 def facade_code(tree: ast.Module) -> Iterator[int]:
@@ -419,7 +419,7 @@ def facade_code(tree: ast.Module) -> Iterator[int]:
             continue
         if _is_import(statement, in_runtime=False):  # imports for the type checker
             continue
-        if _is_hidden(statement) or ast.unparse(statement) == _SHOWN_NAMES:
+        if _is_hidden(statement) or _NAMES_SHOWN.fullmatch(ast.unparse(statement)):
             continue
         yield statement.lineno
 

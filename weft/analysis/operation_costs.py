@@ -37,26 +37,8 @@ class Work(NamedTuple):
 
 Rule = Callable[[Equation], Work]
 
-_ADDITIONS = "add sub add_tangents neg max min abs mul div rem square relu".split()
-_FREE = (
-    "and bitcast_convert_type ceil clone_key clz complex composite conj constant "
-    "convert_element_type copy eq floor ge gt imag in_memory inspect_sharding iota is_finite "
-    "key_bits layout_constraint "
-    "le lt name ne nextafter not optimization_barrier or pbroadcast population_count real "
-    "reduce_precision round select_n sharding_constraint shard_alike shift_left "
-    "shift_right_arithmetic shift_right_logical sign stop_gradient wrap_key_bits xor untaken "
-    "xla_metadata_value use_key "
-    # They move elements.
-    "all_gather all_gather_invariant all_to_all assume_invariant axis_index broadcast_in_dim "
-    "concatenate dynamic_slice dynamic_update_slice gather index_vector pad ppermute pscatter "
-    "diagonal reshape rev scatter slice split squeeze swap transpose get platform_index "
-    # They compare, count or work with integers.
-    "argmax argmin cummax_index lu_pivots_to_permutation philox4x32 rng_bit_generator sort "
-    "threefry2x32 top_k mulhi reduce_and reduce_or reduce_xor random_seed"
-).split()
 _REDUCTIONS = "reduce_sum reduce_prod reduce_max reduce_min".split()
 _CUMULATIVE = "cumsum cumprod cummax cummin linear_recurrence".split()
-_COMMUNICATING = "psum pmax pmin psum_scatter".split()
 
 
 # ---- flops -------------------------------------------------------------------------------------
@@ -76,8 +58,10 @@ def _real_flops(of: ArrayType, additions: float, products: float = 0.0) -> float
 
 
 def _elementwise(eqn: Equation) -> Work:
+    if eqn.primitive.facts.flops == "none":
+        return Work()
     (out,) = eqn.outputs
-    product = eqn.primitive.name in ("mul", "div", "square")
+    product = eqn.primitive.facts.flops == "product"
     count = float(out.type.size)
     return Work(_real_flops(out.type, 0 if product else count, count if product else 0))
 
@@ -242,11 +226,8 @@ def _formula(eqn: Equation) -> Work:
 
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(_FORMULAS, _formula),
-    **dict.fromkeys(_ADDITIONS, _elementwise),
-    **dict.fromkeys(_FREE, lambda eqn: Work()),
     **dict.fromkeys(_REDUCTIONS, _reduction),
     **dict.fromkeys(_CUMULATIVE, _cumulative),
-    **dict.fromkeys(_COMMUNICATING, lambda eqn: Work()),
     **dict.fromkeys(("reduce_window_sum", "reduce_window_max", "reduce_window_min"), _window),
     **dict.fromkeys(
         ("scatter_add", "scatter_sub", "scatter_mul", "scatter_max", "scatter_min", "addupdate"),
@@ -287,6 +268,8 @@ def work_of(eqn: Equation) -> Work:
     [(dot_general, 48.0, 0.0), (exp, 0.0, 8.0)]
     """
     primitive = eqn.primitive
+    if primitive.facts.flops:
+        return _elementwise(eqn)
     if primitives.get(primitive.name) is primitive:
         rule = _RULES.get(primitive.name)
         if rule is not None:
@@ -298,31 +281,18 @@ def work_of(eqn: Equation) -> Work:
 
 # ---- bytes -------------------------------------------------------------------------------------
 
-# What a compiler computes within the operation that reads it, so that nothing is stored between.
-_FUSIBLE = frozenset(
-    "broadcast_in_dim concatenate convert_element_type index_vector iota pad pbroadcast reshape "
-    "rev slice squeeze stop_gradient transpose dynamic_slice gather axis_index constant".split()
-)
-# What gives its operand another type and moves nothing.
-_VIEWS = frozenset("reshape squeeze pbroadcast stop_gradient optimization_barrier name".split())
-# What reads of an operand only as much as it returns, and what writes only its updates in place.
-_PARTS = frozenset("slice dynamic_slice gather get split".split())
-_UPDATES = {"dynamic_update_slice": 1, "scatter": 2, "swap": 1} | dict.fromkeys(
-    ("scatter_add", "scatter_sub", "scatter_mul", "scatter_max", "scatter_min"), 2
-)
-
 
 def is_fusible(eqn: Equation) -> bool:
     """Whether a compiler computes an operation within what reads its result."""
     primitive = eqn.primitive
-    return primitive.name in _FUSIBLE or (
+    return primitive.facts.fusible or (
         rules.access_pattern.get(primitive) is elementwise_reads and len(eqn.outputs) == 1
     )
 
 
 def is_view(eqn: Equation) -> bool:
     """Whether the result of an operation is its operand under another type."""
-    return eqn.primitive.name in _VIEWS
+    return eqn.primitive.facts.moves_nothing
 
 
 def moved_bytes(eqn: Equation) -> tuple[float, float]:
@@ -336,15 +306,15 @@ def moved_bytes(eqn: Equation) -> tuple[float, float]:
     >>> moved_bytes(eqn)
     (40.0, 40.0)
     """
-    name = eqn.primitive.name
-    if name in _VIEWS:
+    facts = eqn.primitive.facts
+    if facts.moves_nothing:
         return 0.0, 0.0
     operands = [float(size_in_bytes(x.type)) for x in eqn.inputs if type(x) is Var]
     results = float(sum(size_in_bytes(x.type) for x in eqn.outputs))
-    if name in _PARTS:
+    if facts.reads_part:
         return results + sum(operands[1:]), results
-    if name in _UPDATES:
-        updates = float(size_in_bytes(eqn.inputs[_UPDATES[name]].type))
-        again = updates if name.startswith("scatter_") else 0.0
+    if facts.updates is not None:
+        updates = float(size_in_bytes(eqn.inputs[facts.updates].type))
+        again = updates if eqn.primitive.name.startswith("scatter_") else 0.0
         return sum(operands[1:]) + again, updates
     return sum(operands), results

@@ -16,6 +16,7 @@ import numpy as np
 from weft import dtypes
 from weft.control_flow.body_tracing import run_as_one, trace_body
 from weft.control_flow.loops import typed_leaves
+from weft.core.facts import Facts
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Values
@@ -120,6 +121,7 @@ def _check_attribute(name: str, key: str, value: Any) -> None:
 
 
 composite_p = Primitive("composite", multiple_results=True, memoise=False)
+composite_p.facts = Facts(flops="none")  # What it holds is counted by itself.
 
 
 def inside(jaxpr: Jaxpr) -> Callable[..., list[Any]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from weft import config
-from weft.jax_settings import read_environment
+from weft.jax_settings import environment_changes
 
 __all__ = ["SETTINGS", "follow_jax"]
 
@@ -21,4 +22,5 @@ def follow_jax() -> None:
     """Makes JAX's rules those of this process."""
     for name, value in SETTINGS.items():
         config.update(name, value)
-    read_environment()
+    for name, value in environment_changes(os.environ).items():
+        config.update(name, value)

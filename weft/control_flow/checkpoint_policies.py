@@ -320,4 +320,7 @@ name_p = primitive(
     vmap=name_vmap,
     reads=elementwise_reads,
     lower=lambda context, x, name: x,
+    linear=True,
+    flops="none",
+    moves_nothing=True,
 )

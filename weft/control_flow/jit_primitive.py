@@ -15,7 +15,7 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base.marked_lists import marked
 from weft.control_flow.program_primitive import ProgramPrimitive
-from weft.core import rules
+from weft.core.facts import Facts
 from weft.core.jaxpr import Jaxpr
 from weft.core.rules import Hoisted, Params
 from weft.core.shared_jaxprs import emits_jaxprs, program_alone
@@ -136,4 +136,4 @@ holds_one_jaxpr(
     lower=jit_lower,
 )
 
-rules.wide_cotangents.add(jit_p)
+jit_p.facts = Facts(wide_cotangents=True)

@@ -70,5 +70,10 @@ def derived_where_taken(taken: Any, x: Any) -> Any:
 # the operation is transposed. Nobody reads a row that is not taken, so its cotangent is dropped:
 # the adjoint of a row that nobody reads, not of the identity.
 untaken_p = unary(
-    "untaken", accepts=dtypes.INEXACT, lower=lambda context, x: x, transpose=lambda ct, x: None
+    "untaken",
+    accepts=dtypes.INEXACT,
+    lower=lambda context, x: x,
+    transpose=lambda ct, x: None,
+    linear=True,
+    flops="none",
 )

@@ -81,5 +81,5 @@ def platform_index_lower(context: Any, *, platforms: tuple[str | None, ...]) -> 
 
 
 platform_index_p = primitive(
-    "platform_index", type_rule=platform_index_type, lower=platform_index_lower
+    "platform_index", type_rule=platform_index_type, lower=platform_index_lower, flops="none"
 )

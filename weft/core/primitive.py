@@ -10,6 +10,7 @@ from weft.base.program_caches import holds_programs
 from weft.base.util import Immutable
 from weft.core import rules
 from weft.core.array_value import array_values, as_operands
+from weft.core.facts import Facts
 from weft.core.parameter_keys import ParameterCache
 from weft.core.trace import bottom_trace, current_variable
 from weft.errors import Fix, WeftTypeError
@@ -18,6 +19,7 @@ __all__ = ["Primitive"]
 
 Rule = Callable[..., Any]
 _get = current_variable.get
+_NO_FACTS = Facts()
 
 
 class Primitive(Immutable):
@@ -29,7 +31,8 @@ class Primitive(Immutable):
     equality does not see: from the first such parameter on, the keys of executables are exact. A
     primitive that holds jaxprs turns `memoise` off, since the cache would keep them alive.
     `neutral` has parameters of JAX's primitive of this name that weft's has not, with the values
-    that ask for nothing: `bind` takes these, and interpreters written for JAX see them.
+    that ask for nothing: `bind` takes these, and interpreters written for JAX see them. `facts` has
+    what is true of the operation beside its rules.
 
     Args:
         name: What the operation is called in jaxprs and messages.
@@ -45,7 +48,7 @@ class Primitive(Immutable):
     """
 
     __slots__ = (
-        "__weakref__", "eager_cache", "memoise", "multiple_results", "name", "neutral",
+        "__weakref__", "eager_cache", "facts", "memoise", "multiple_results", "name", "neutral",
         "type_cache",
     )  # fmt: skip
 
@@ -59,6 +62,7 @@ class Primitive(Immutable):
         self.multiple_results = multiple_results
         self.memoise = memoise
         self.neutral: Mapping[str, Any] | None = None
+        self.facts = _NO_FACTS
         self.type_cache: dict[Any, Any] = {}
         self.eager_cache: dict[Any, Any] = {}
         holds_programs(self)

@@ -26,24 +26,12 @@ __all__ = [
     "Params", "Retyped",
     "Table", "Values", "Zero", "access_pattern", "data_movement", "dce", "effects", "hoist", "impl",
     "jvp",
-    "keep_layouts", "layout", "linearize", "lower", "lower_for_platform", "never_called",
-    "not_linear",
-    "numpy_impl", "partial_eval", "products", "rebind", "register_from_outside",
+    "keep_layouts", "layout", "linearize", "lower", "lower_for_platform", "not_linear",
+    "numpy_impl", "partial_eval", "rebind", "register_from_outside",
     "registered_twice", "retype", "runs", "stage", "stepwise", "transpose", "type_rule", "vmap",
-    "wide_cotangents",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
-
-# Products of matrices: a compiler fuses little into them, so a function that holds some loses
-# little by being called instead of inlined.
-products: set[Any] = set()
-# Primitives whose transpose rules hold in any floating dtype, one result at a time or through a
-# jaxpr: cotangents of 16-bit results may be given to them in float32.
-wide_cotangents: set[Any] = set()
-# What XLA has for CPUs in the entry function alone: derivatives of convolutions take six times as
-# long in a function that is called.
-never_called: set[Any] = set()
 
 # The types in the signatures of rules.
 Values = Sequence[Any]

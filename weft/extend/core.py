@@ -8,6 +8,7 @@ from weft.core.axes import *
 from weft.core.builder import JaxprBuilder
 from weft.core.check import check_jaxpr, checked, equally_varying, result_types
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect, any_ordered
+from weft.core.facts import Facts
 from weft.core.inner_programs import NO_PROGRAMS as no_programs
 from weft.core.inner_programs import InnerProgram, InnerPrograms, inner_programs
 from weft.core.jaxpr import NO_EFFECTS as no_effects
@@ -88,10 +89,10 @@ from weft.ops.structural.shape import canonical_axes, canonical_axis, reduced_sh
 __all__ = [
     "AbstractToken", "AbstractValue", "ArrayType", "ArrayValue", "Atom", "AxisData", "BoundAxis",
     "BuiltinPrimitives", "ClosedJaxpr", "DEBUG", "DebugInfo", "DropVar", "Effect", "Effects",
-    "Equation", "EvalTrace", "ForeignTrace", "IO", "InnerProgram", "InnerPrograms", "Jaxpr",
-    "JaxprBuilder", "JaxprEqn", "JaxprTypeError", "LinearOperand", "Literal", "ORDERED_DEBUG",
-    "ORDERED_IO", "OpaqueTraceState", "ParamDict", "Primitive", "ShapeDtypeStruct", "ShapedArray",
-    "StagingTrace", "StagingTracer", "Table", "Trace", "TraceTag", "Tracer", "Typed",
+    "Equation", "EvalTrace", "Facts", "ForeignTrace", "IO", "InnerProgram", "InnerPrograms",
+    "Jaxpr", "JaxprBuilder", "JaxprEqn", "JaxprTypeError", "LinearOperand", "Literal",
+    "ORDERED_DEBUG", "ORDERED_IO", "OpaqueTraceState", "ParamDict", "Primitive", "ShapeDtypeStruct",
+    "ShapedArray", "StagingTrace", "StagingTracer", "Table", "Trace", "TraceTag", "Tracer", "Typed",
     "UncheckedPrimitive", "Value", "Var", "Zero", "any_ordered", "array_types", "axis_environment",
     "axis_length", "axis_names_in_force", "bottom_trace", "bound_axis", "canonical_axes",
     "canonical_axis", "check_alive", "check_jaxpr", "check_silent", "checked", "communication",

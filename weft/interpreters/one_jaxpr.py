@@ -129,7 +129,7 @@ def one_transpose(kind: OneJaxpr, cotangents: Values, *operands: Any, **params: 
     linear, known = known_operands(operands)
     nonzero, given = nonzero_tangents(cotangents)
     jaxpr: Jaxpr = params["jaxpr"]
-    if kind.primitive in rules.wide_cotangents:
+    if kind.primitive.facts.wide_cotangents:
         pairs = zip(given, marked(nonzero, jaxpr.out_types), strict=True)
         wide = tuple([type_of(ct).dtype != of.dtype for ct, of in pairs])
         backward, reached = transpose_jaxpr(jaxpr, linear, nonzero, wide)

@@ -25,45 +25,8 @@ from weft.core.parameter_keys import parameters_key
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
 from weft.interpreters.linearize import Linearized, linearize_jaxpr
-from weft.ops.collectives import all_reduce
-from weft.ops.elementwise import (
-    arithmetic,
-    bits,
-    complex,
-    convert,
-    elementary,
-    powers,
-    rounding,
-    selection,
-)
-from weft.ops.indexing import creation
-from weft.ops.structural import shape
 
 __all__ = ["choose_residuals", "linearize_sparing"]
-
-# Elementwise operations that cost little more than reading their operands, and those that only say
-# where elements come from. Not among them: roots, powers and transcendental functions.
-_CHEAP = frozenset(
-    (
-        arithmetic.neg_p, arithmetic.add_p, arithmetic.sub_p, arithmetic.mul_p, arithmetic.div_p,
-        arithmetic.max_p, arithmetic.min_p, arithmetic.sign_p, arithmetic.abs_p,
-        arithmetic.square_p, arithmetic.eq_p, arithmetic.ne_p, arithmetic.lt_p, arithmetic.le_p,
-        arithmetic.gt_p, arithmetic.ge_p, bits.not_p, bits.and_p, bits.or_p, bits.xor_p,
-        complex.real_p, complex.imag_p, complex.complex_p, complex.conj_p,
-        convert.convert_element_type_p, convert.stop_gradient_p, powers.integer_pow_p,
-        rounding.floor_p, rounding.ceil_p, rounding.is_finite_p, selection.select_n_p,
-        selection.clamp_p, creation.iota_p, creation.index_vector_p, shape.broadcast_in_dim_p,
-        shape.reshape_p, shape.transpose_p, all_reduce.pbroadcast_p,
-    )
-)  # fmt: skip
-
-
-# Functions of one operand that are computed again where their operand is kept anyway, or where it
-# takes the place of two of them: a layer of a network wants a function and its derivative.
-_AGAIN_FROM_OPERAND = frozenset(
-    (arithmetic.tanh_p, arithmetic.sech_squared_p, elementary.logistic_p,
-     elementary.logistic_slope_p)
-)  # fmt: skip
 
 
 def linearize_sparing(
@@ -115,7 +78,7 @@ def choose_residuals(split: Linearized, free: Collection[Var], once: bool = True
     primal, same = _without_repeats(split.primal)
     wanted = split.residuals(primal.inputs, primal.outputs)
     free = {same.get(v, v) for v in free}
-    makers = {v: eqn for eqn in primal.eqns if eqn.primitive in _CHEAP for v in eqn.outputs}
+    makers = {v: eqn for eqn in primal.eqns if eqn.primitive.facts.cheap for v in eqn.outputs}
     costly = {x for x in _variables(wanted) if x not in free}
     # What cannot be computed again is kept, and so exists for the others.
     kept = {x for x in costly if x not in makers}
@@ -223,7 +186,7 @@ def _from_operands(
     the equations of these functions."""
     functions: dict[Var, list[Equation]] = {}
     for eqn in primal.eqns:
-        if eqn.primitive in _AGAIN_FROM_OPERAND and eqn.outputs[0] in kept:
+        if eqn.primitive.facts.again_from_operand and eqn.outputs[0] in kept:
             for operand in _variables(eqn.inputs):
                 functions.setdefault(operand, []).append(eqn)
     for operand, eqns in functions.items():

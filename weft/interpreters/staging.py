@@ -37,12 +37,9 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix, GuardError, WeftError, WeftNotImplementedError
 from weft.ops.collectives.all_reduce import pbroadcast_p
 from weft.ops.structural.constants import inline_consts
-from weft.ops.structural.shape import broadcast_in_dim_p, reshape_p, transpose_p
 
 __all__ = ["StagingTrace", "StagingTracer", "function_name", "rebuild", "trace_to_jaxpr"]
 
-# Operations that only reshape, permute or repeat an array: repeated on the cast of their operand.
-_VIEWS = frozenset((broadcast_in_dim_p, reshape_p, transpose_p))
 _SCALARS = (bool, int, float, complex, np.generic)
 _current_source = sources.current
 
@@ -260,7 +257,8 @@ class StagingTrace(Trace):
         known = self.casts.get((var, axes))
         if known is None:
             made = self.maker(var)
-            if made is not None and made.primitive in _VIEWS and type(made.inputs[0]) is Var:
+            # A view is repeated on the cast of its operand.
+            if made is not None and made.primitive.facts.view and type(made.inputs[0]) is Var:
                 source = self.cast(primitive, made.inputs[0], axes, operands, written)
                 eqn, params = made.primitive, made.params
             else:

@@ -160,7 +160,7 @@ class CotangentSums:
 
 def _cotangents(eqn: Equation, totals: CotangentSums) -> Any:
     """The cotangents that a transpose rule takes; None if no result has one."""
-    keep_wide = eqn.primitive in rules.wide_cotangents
+    keep_wide = eqn.primitive.facts.wide_cotangents
     if not eqn.primitive.multiple_results:
         return totals.pop(eqn.outputs[0], keep_wide)
     cts = [totals.pop(var, keep_wide) for var in eqn.outputs]
@@ -174,7 +174,7 @@ def _transposed(eqn: Equation, cts: Any, operands: Sequence[Any]) -> Any:
     result is or if they are sums."""
     primitive = eqn.primitive
     rule = functools.partial(rules.transpose[primitive], **eqn.params)
-    if primitive.multiple_results or primitive not in rules.wide_cotangents:
+    if primitive.multiple_results or not primitive.facts.wide_cotangents:
         return rule(cts, *operands)
     of = eqn.outputs[0].type
     if of.dtype not in SUMMED_IN_FLOAT32:

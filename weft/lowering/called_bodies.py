@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from weft import config
-from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 
 __all__ = [
@@ -69,7 +68,8 @@ def total(sizes: Iterable[Size]) -> Size:
 def size_of_equation(eqn: Equation) -> Size:
     """The size of an equation: 1 and what its jaxprs hold."""
     inner = jaxprs_in(eqn.params) if eqn.params else ()
-    own = Size(1, eqn.primitive in rules.products, eqn.primitive in rules.never_called)
+    facts = eqn.primitive.facts
+    own = Size(1, facts.product, facts.never_called)
     return total((own, *map(size_of, inner))) if inner else own
 
 

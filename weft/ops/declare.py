@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core import rules
+from weft.core.facts import Facts
 from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, Values, Zero
 from weft.core.types import ArrayType
@@ -68,6 +69,7 @@ def primitive(
     moves: Rule | None = None,
     on_host: Rule | None = None,
     multiple_results: bool = False,
+    **facts: Any,
 ) -> Primitive:
     """Returns a first-order primitive with its rules (see `core.rules` for their signatures).
 
@@ -86,6 +88,7 @@ def primitive(
         moves: Where an element of the result comes from, if it is only moved.
         on_host: Does the same to NumPy arrays.
         multiple_results: Whether the primitive has a list of results, and not one.
+        facts: What is true of the primitive: keywords of `Facts`, such as `cheap=True`.
 
     >>> from weft.extend import core
     >>> from weft.extend.interpreters import mlir
@@ -99,6 +102,8 @@ def primitive(
     Array([2., 2.], dtype=float32)
     """
     made = name if isinstance(name, Primitive) else Primitive(name, multiple_results)
+    if facts:
+        made.facts = Facts(**facts)
     rules.type_rule.register(made, type_rule)
     rules.lower.register(made, lower)
     for table, rule in (

@@ -56,4 +56,4 @@ def cipher(name: str, size: int, lower: Callable[..., Any]) -> Primitive:
         values, dim = align(axis, args, dims)
         return made.bind(*values), (dim,) * size
 
-    return primitive(made, type_rule=type_rule, jvp=jvp, vmap=vmap, lower=lower)
+    return primitive(made, type_rule=type_rule, jvp=jvp, vmap=vmap, lower=lower, flops="none")

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from weft import config
 from weft.argument_errors import close_name, invalid_class, invalid_type, invalid_value
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.extended_dtypes import KeyDType
+from weft.setting_kinds import generators
 
 __all__ = ["Generator", "define_generator", "generator_named", "register"]
 
@@ -90,7 +90,7 @@ def register(generator: Generator) -> Generator:
                 ),
             )
     _by_name[generator.name] = generator
-    config.generators.add(generator.name)
+    generators.add(generator.name)
     return generator
 
 

@@ -130,6 +130,7 @@ rng_bit_generator_p = primitive(
     type_rule=bit_generator_type,
     vmap=bit_generator_vmap,
     lower=bit_generator_lower,
+    flops="none",
 )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.core import rules
 from weft.core.effects import Effect
+from weft.core.facts import Facts
 from weft.core.primitive import Primitive
 from weft.core.references import ACCUMULATE, READ, WRITE, RefType
 from weft.core.trace import Tracer
@@ -62,6 +63,8 @@ WHOLE = IndexParameter((Ellipsis,))
 
 get_p = Primitive("get", memoise=False)
 swap_p = Primitive("swap", memoise=False)
+get_p.facts = Facts(flops="none", reads_part=True)
+swap_p.facts = Facts(flops="none", updates=1)
 addupdate_p = Primitive("addupdate", multiple_results=True, memoise=False)
 
 

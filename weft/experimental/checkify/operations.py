@@ -14,7 +14,6 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import source as sources
-from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.rules import Params, Values
 from weft.core.types import ArrayType, type_of
@@ -29,29 +28,10 @@ from weft.experimental.checkify.failures import (
     Site,
     at_site,
 )
-from weft.ops.elementwise.arithmetic import (
-    abs_p,
-    div_p,
-    eq,
-    gt,
-    lt,
-    max_p,
-    min_p,
-    ne,
-    neg_p,
-    sign_p,
-)
+from weft.ops.elementwise.arithmetic import div_p, eq, gt, lt, ne
 from weft.ops.elementwise.bits import bitwise_or
-from weft.ops.elementwise.complex import complex_p, conj_p, imag_p, real_p
-from weft.ops.elementwise.convert import (
-    bitcast_convert_type_p,
-    convert_element_type,
-    convert_element_type_p,
-    reduce_precision_p,
-    stop_gradient_p,
-)
-from weft.ops.elementwise.rounding import ceil_p, floor_p, round_p
-from weft.ops.elementwise.selection import clamp_p, select, select_n_p
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
 from weft.ops.indexing.dynamic_slicing import (
     dynamic_index_in_dim,
     dynamic_slice_p,
@@ -69,25 +49,10 @@ from weft.ops.indexing.scatter import (
 )
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.reductions.argreduce import argmax
-from weft.ops.reductions.reduce import reduce_max_p, reduce_min_p, reduce_or
-from weft.ops.reductions.sorting import sort_p, top_k_p
-from weft.ops.structural.constants import constant_p
+from weft.ops.reductions.reduce import reduce_or
 from weft.ops.structural.shape import reshape
 
 __all__: list[str] = []
-
-# They make no NaN: each element of their results is one of an operand, converted or with another
-# sign at most, or a part of one.
-PASSING_ON = frozenset(
-    {
-        *rules.data_movement,
-        *rules.numpy_impl,
-        abs_p, bitcast_convert_type_p, ceil_p, clamp_p, complex_p, conj_p, constant_p,
-        convert_element_type_p, floor_p, gather_p, imag_p, max_p, min_p, neg_p, real_p,
-        reduce_max_p, reduce_min_p, reduce_precision_p, round_p, select_n_p, sign_p, sort_p,
-        stop_gradient_p, top_k_p,
-    }
-)  # fmt: skip
 
 
 def check_operation(trace: CheckTrace, primitive: Primitive, args: Values, params: Params) -> Any:
@@ -101,7 +66,7 @@ def check_operation(trace: CheckTrace, primitive: Primitive, args: Values, param
     out = primitive.bind(*args, **params)
     if primitive in INDEXED and OOBError in categories:
         check_bounds(trace, primitive, args, params)
-    if NaNError in categories and primitive not in PASSING_ON:
+    if NaNError in categories and not primitive.facts.makes_no_nan:
         outs = out if primitive.multiple_results else [out]
         floats = [x for x in outs if type_of(x).dtype in dtypes.INEXACT]
         if floats:

@@ -12,20 +12,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from weft.control_flow.checkpoint_policies import name_p
-from weft.control_flow.mapped_choice import untaken_p
 from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.rules import Params, Values, Zero
 from weft.core.types import type_of
-from weft.experimental.jet.taylor_trace import Coefficients, JetTrace, scaled, series_rules
-from weft.ops.collectives.all_reduce import pbroadcast_p, psum_p
-from weft.ops.collectives.invariant import all_gather_invariant_p, assume_invariant_p, pscatter_p
-from weft.ops.collectives.movement import all_gather_p, all_to_all_p, psum_scatter_p
-from weft.ops.collectives.permutation import ppermute_p
+from weft.experimental.jet.taylor_trace import (
+    Coefficients,
+    JetTrace,
+    rules_by_fact,
+    scaled,
+    series_rules,
+)
 from weft.ops.elementwise.arithmetic import (
     add,
-    add_p,
     cos,
     cos_p,
     div,
@@ -33,55 +32,20 @@ from weft.ops.elementwise.arithmetic import (
     exp_p,
     log_p,
     mul,
-    mul_p,
     neg,
-    neg_p,
     sin,
     sin_p,
     sqrt_p,
     square_p,
     sub,
-    sub_p,
 )
-from weft.ops.elementwise.complex import complex_p, conj_p, imag_p, real_p
-from weft.ops.elementwise.convert import convert_element_type_p
 from weft.ops.elementwise.elementary import cosh, cosh_p, exp2_p, expm1_p, log1p_p, sinh, sinh_p
 from weft.ops.elementwise.powers import integer_pow_p
-from weft.ops.elementwise.selection import select_n_p
-from weft.ops.indexing.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
-from weft.ops.indexing.gather import gather_p
-from weft.ops.indexing.scatter import scatter_add_p, scatter_sub_p
-from weft.ops.indexing.slicing import pad_p, slice_p
-from weft.ops.products.convolution import conv_p
-from weft.ops.products.dot import dot_general_p
-from weft.ops.products.fft import fft_p
-from weft.ops.reductions.cumulative import cumsum_p
-from weft.ops.reductions.window import reduce_window_sum_p
-from weft.ops.structural.joining import concatenate_p, rev_p, split_p
-from weft.ops.structural.layout_constraint import layout_constraint_p
-from weft.ops.structural.shape import broadcast_in_dim_p, reduce_sum_p, reshape_p, transpose_p
-from weft.ops.structural.sharding_constraint import sharding_constraint_p
-from weft.ops.structural.tangents import add_tangents_p
 
 __all__: list[str] = []
 
 # The sum of what is not zero; None is zero.
 Sum = Any
-
-# Linear in the operands that can have coefficients, all together: the jvp rule maps those of each
-# power to those of the result.
-LINEAR = frozenset(
-    {
-        add_p, add_tangents_p, all_gather_invariant_p, all_gather_p, all_to_all_p,
-        assume_invariant_p, broadcast_in_dim_p, complex_p, concatenate_p, conj_p,
-        convert_element_type_p, cumsum_p, dynamic_slice_p, dynamic_update_slice_p, fft_p, gather_p,
-        imag_p, layout_constraint_p, name_p, neg_p, pad_p, pbroadcast_p, ppermute_p, pscatter_p,
-        psum_p, psum_scatter_p, real_p, reduce_sum_p, reduce_window_sum_p, reshape_p, rev_p,
-        scatter_add_p, scatter_sub_p, select_n_p, sharding_constraint_p, slice_p, split_p, sub_p,
-        transpose_p, untaken_p,
-    }
-)  # fmt: skip
-BILINEAR = (mul_p, dot_general_p, conv_p)
 
 
 def plus(x: Sum, y: Sum) -> Sum:
@@ -288,7 +252,7 @@ def square_series(y: Any, xs: list[Any]) -> list[Any]:
     return product(xs, xs)[1:]
 
 
-series_rules.update(dict.fromkeys(LINEAR, linear) | dict.fromkeys(BILINEAR, bilinear))
+rules_by_fact.update({"linear": linear, "bilinear": bilinear})
 series_rules.update(
     {
         cos_p: of_one(circular(1, (sin, cos), -1)),

@@ -37,6 +37,7 @@ from weft.ops.structural.tangents import zeros
 
 __all__ = [
     "Coefficients", "JetTrace", "JetTracer", "instantiated", "jet_flat", "jet_program", "scaled",
+    "rules_by_fact",
     "series_rules",
 ]  # fmt: skip
 
@@ -46,6 +47,8 @@ Coefficients = Sequence[Any]
 # Primitive -> rule(trace, primals, coefficients of each operand, params): the results and the
 # coefficients of each; where a primitive has one result, that and its coefficients.
 series_rules: dict[Primitive, Callable[..., Any]] = {}
+# The rules of the other primitives of which a fact is true, by its name in `Facts`.
+rules_by_fact: dict[str, Callable[..., Any]] = {}
 
 
 class JetTracer(Tracer):
@@ -110,7 +113,7 @@ class JetTrace(Trace):
         if not any(type(x) is JetTracer and x._trace is self for x in args):
             return self.parent.process_primitive(primitive, args, params)
         primals = [self.primal(x) for x in args]
-        rule = series_rules.get(primitive, derived)
+        rule = rule_of(primitive)
         with using_trace(self.parent):
             if rule is derived:
                 return self.later(primitive, primals, args, params)
@@ -181,6 +184,15 @@ def instantiated(terms: Coefficients, primal: Any) -> list[Any]:
     """The coefficients, with arrays of zeros for those that are None."""
     of = type_of(primal).tangent()
     return [zeros(of) if term is None else term for term in terms]
+
+
+def rule_of(primitive: Primitive) -> Callable[..., Any]:
+    """The rule of a primitive: its own, or that of a fact; otherwise the coefficients are derived
+    from its jvp rule."""
+    if primitive in series_rules:
+        return series_rules[primitive]
+    facts = primitive.facts
+    return next((rule for fact, rule in rules_by_fact.items() if getattr(facts, fact)), derived)
 
 
 def derived(

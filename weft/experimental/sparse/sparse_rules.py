@@ -66,10 +66,11 @@ def rule_for(primitive: Primitive) -> Rule | None:
     """The rule for sparse operands of a primitive; None if there is none."""
     if isinstance(primitive, DefinedPrimitive) and primitive is not todense_p:
         return None
-    name = primitive.name
-    if name in _zero_keeping:
-        return functools.partial(_keep_zero, primitive, _zero_keeping[name])
-    return _rules.get(name)
+    facts = primitive.facts
+    if facts.keeps_zero:
+        how = arithmetic.linear if facts.keeps_sums else arithmetic.elementwise
+        return functools.partial(_keep_zero, primitive, how)
+    return _rules.get(primitive.name)
 
 
 def _keep_zero(primitive: Primitive, how: Rule, x: Any, **params: Any) -> Any:
@@ -77,18 +78,6 @@ def _keep_zero(primitive: Primitive, how: Rule, x: Any, **params: Any) -> Any:
         what = "a power of zeros is dense unless its exponent is 1 or more"
         raise unsupported("pow", what, params["y"])
     return how(primitive.name, x, lambda data: primitive.bind(data, **params))
-
-
-# Elementwise functions that keep zero: those that are linear, and the others.
-_LINEAR = "neg real imag conj copy reduce_precision"
-_KEEP_ZERO = (
-    "abs asin asinh atan atanh cbrt ceil convert_element_type erf expm1 floor integer_pow log1p "
-    "round sign sin sinh sqrt square tan tanh trunc"
-)
-
-
-_zero_keeping = dict.fromkeys(_LINEAR.split(), arithmetic.linear)
-_zero_keeping |= dict.fromkeys(_KEEP_ZERO.split(), arithmetic.elementwise)
 
 
 def _by_bcoo(rule: Rule) -> Rule:

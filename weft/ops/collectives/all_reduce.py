@@ -216,6 +216,8 @@ primitive(
     transpose=psum_transpose,
     vmap=reducing_vmap(psum_p, reduce_sum, lambda x, count: mul(x, type_of(x).dtype.type(count))),
     lower=reducing_lower("stablehlo.add"),
+    linear=True,
+    flops="none",
 )
 
 
@@ -330,6 +332,12 @@ pbroadcast_p = linear_primitive(
     reads=same_dims,
     moves=same_moves,
     lower=view_lower,
+    cheap=True,
+    linear=True,
+    makes_no_nan=True,
+    flops="none",
+    fusible=True,
+    moves_nothing=True,
 )
 rules.layout.register(pbroadcast_p, lambda params: (0,))
 rules.rebind.register(pbroadcast_p, lambda x, *, axis_name: vary(x, axis_name))
@@ -395,6 +403,7 @@ def _declare_extremum(
         jvp=extremum_jvp(made),
         vmap=reducing_vmap(made, reduce),
         lower=reducing_lower(combine),
+        flops="none",
     )
 
 
@@ -436,5 +445,7 @@ axis_index_p = primitive(
     type_rule=axis_index_type,
     vmap=lambda axis, args, dims, **params: (iota(np.int32, axis.size), 0),
     lower=lambda context, axis_name, **params: mesh_position(context, axis_name),
+    flops="none",
+    fusible=True,
 )
 silent.update((pbroadcast_p, axis_index_p))

@@ -171,6 +171,8 @@ all_gather_invariant_p = linear_collective(
     transpose=lambda ct, x, **params: [pscatter_p.bind(ct, **params)],
     vmap=all_gather_invariant_vmap,
     lower=functools.partial(all_gather_lower, axis_index_groups=None),
+    linear=True,
+    flops="none",
 )
 
 
@@ -275,6 +277,8 @@ pscatter_p: Primitive = linear_collective(
     transpose=lambda ct, x, **params: [all_gather_invariant_p.bind(ct, **params)],
     vmap=pscatter_vmap,
     lower=pscatter_lower,
+    linear=True,
+    flops="none",
 )
 
 
@@ -334,5 +338,7 @@ assume_invariant_p = linear_primitive(
     transpose=assume_invariant_transpose,
     vmap=assume_invariant_vmap,
     lower=view_lower,
+    linear=True,
+    flops="none",
 )
 silent.update((pscatter_p, assume_invariant_p))

@@ -202,6 +202,8 @@ all_gather_p = linear_collective(
     transpose=lambda ct, x, **params: [psum_scatter_p.bind(ct, **params)],
     vmap=all_gather_vmap,
     lower=all_gather_lower,
+    linear=True,
+    flops="none",
 )
 
 
@@ -305,6 +307,8 @@ psum_scatter_p: Primitive = linear_collective(
     transpose=lambda ct, x, **params: [all_gather_p.bind(ct, **params)],
     vmap=psum_scatter_vmap,
     lower=psum_scatter_lower,
+    linear=True,
+    flops="none",
 )
 
 
@@ -437,4 +441,6 @@ all_to_all_p = linear_collective(
     transpose=all_to_all_transpose,
     vmap=all_to_all_vmap,
     lower=all_to_all_lower,
+    linear=True,
+    flops="none",
 )

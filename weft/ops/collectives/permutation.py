@@ -192,4 +192,6 @@ ppermute_p = linear_collective(
     transpose=ppermute_transpose,
     vmap=ppermute_vmap,
     lower=ppermute_lower,
+    linear=True,
+    flops="none",
 )

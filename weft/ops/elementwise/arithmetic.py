@@ -11,7 +11,6 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
 from weft.core.types import type_of
@@ -69,6 +68,13 @@ neg_p = unary(
     jvp=lambda t, ans, x: neg(t),
     transpose=lambda ct, x: neg(ct),
     lower="stablehlo.negate",
+    cheap=True,
+    linear=True,
+    keeps_zero=True,
+    keeps_sums=True,
+    makes_no_nan=True,
+    wide_cotangents=True,
+    flops="addition",
 )
 
 
@@ -87,6 +93,10 @@ add_p = binary(
     jvp=(lambda t, ans, x, y: t, lambda t, ans, x, y: t),
     transpose=(lambda ct, x, y: ct, lambda ct, x, y: ct),
     lower="stablehlo.add",
+    cheap=True,
+    linear=True,
+    wide_cotangents=True,
+    flops="addition",
 )
 
 
@@ -105,6 +115,10 @@ sub_p = binary(
     jvp=(lambda t, ans, x, y: t, lambda t, ans, x, y: neg(t)),
     transpose=(lambda ct, x, y: ct, lambda ct, x, y: neg(ct)),
     lower="stablehlo.subtract",
+    cheap=True,
+    linear=True,
+    wide_cotangents=True,
+    flops="addition",
 )
 
 
@@ -135,6 +149,10 @@ mul_p = binary(
     jvp=(lambda t, ans, x, y: mul(t, y), lambda t, ans, x, y: mul(x, t)),
     transpose=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)),
     lower="stablehlo.multiply",
+    cheap=True,
+    bilinear=True,
+    wide_cotangents=True,
+    flops="product",
 )
 
 
@@ -189,6 +207,9 @@ div_p = binary(
     jvp=div_jvp,
     transpose=(lambda ct, x, y: div(ct, y), None),
     lower=emit_with(stablehlo.divide),
+    cheap=True,
+    wide_cotangents=True,
+    flops="product",
 )
 
 
@@ -213,6 +234,7 @@ rem_p = binary(
     accepts=dtypes.REAL,
     jvp=(lambda t, ans, x, y: t, rem_jvp_y),
     lower=emit_with(stablehlo.remainder),
+    flops="addition",
 )
 
 
@@ -250,6 +272,9 @@ max_p = binary(
         lambda t, ans, x, y: mul(t, share(gt(y, x), ge(y, x), ans)),
     ),
     lower="stablehlo.maximum",
+    cheap=True,
+    makes_no_nan=True,
+    flops="addition",
 )
 min_p = binary(
     "min",
@@ -259,6 +284,9 @@ min_p = binary(
         lambda t, ans, x, y: mul(t, share(lt(y, x), le(y, x), ans)),
     ),
     lower="stablehlo.minimum",
+    cheap=True,
+    makes_no_nan=True,
+    flops="addition",
 )
 
 
@@ -291,7 +319,16 @@ def sign_lower(context: Any, x: Any) -> Any:
 
 
 _signed_sign = mended(stablehlo.sign, branch_cuts.sign_mended)
-sign_p = unary("sign", accepts=dtypes.NUMERIC, jvp=sign_jvp, lower=sign_lower)
+sign_p = unary(
+    "sign",
+    accepts=dtypes.NUMERIC,
+    jvp=sign_jvp,
+    lower=sign_lower,
+    cheap=True,
+    keeps_zero=True,
+    makes_no_nan=True,
+    flops="none",
+)
 
 
 def abs(x: ArrayLike) -> Array:
@@ -324,6 +361,10 @@ abs_p = unary(
     jvp=abs_jvp,
     lower=mended(stablehlo.abs_, branch_cuts.log_mended),
     result_dtype=dtypes.to_real,
+    cheap=True,
+    keeps_zero=True,
+    makes_no_nan=True,
+    flops="addition",
 )
 
 
@@ -341,6 +382,9 @@ square_p = unary(
     accepts=dtypes.NUMERIC,
     jvp=lambda t, ans, x: mul(t, mul(scalar(2, x), x)),
     lower=emit_with(lambda x: stablehlo.multiply(x, x)),
+    cheap=True,
+    keeps_zero=True,
+    flops="product",
 )
 
 
@@ -393,6 +437,7 @@ sin_p = inexact(
     "sin",
     jvp=lambda t, ans, x: mul(t, cos(x)),
     lower=by_parts(stablehlo.sine, complex_elementary.sin),
+    keeps_zero=True,
 )
 
 
@@ -432,7 +477,11 @@ def tanh_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 
 tanh_p: Primitive = inexact(
-    "tanh", jvp=tanh_jvp, lower=by_parts(stablehlo.tanh, complex_elementary.tanh)
+    "tanh",
+    jvp=tanh_jvp,
+    lower=by_parts(stablehlo.tanh, complex_elementary.tanh),
+    keeps_zero=True,
+    again_from_operand=True,
 )
 
 
@@ -454,7 +503,9 @@ def sech_squared_jvp(t: Any, ans: Any, x: Any) -> Any:
     return mul(t, mul(scalar(-2, x), mul(ans, tanh(x))))
 
 
-sech_squared_p: Primitive = kernel("sech_squared", sech_squared_formula, sech_squared_jvp)
+sech_squared_p: Primitive = kernel(
+    "sech_squared", sech_squared_formula, sech_squared_jvp, again_from_operand=True
+)
 
 
 def sqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
@@ -472,6 +523,7 @@ sqrt_p = inexact(
     "sqrt",
     jvp=lambda t, ans, x: div(mul(t, scalar(0.5, x)), ans),
     lower=signed(stablehlo.sqrt, "imag", branch_cuts.sqrt_mended),
+    keeps_zero=True,
 )
 
 
@@ -551,5 +603,3 @@ ge_p = comparison("ge", accepts=dtypes.ORDERED, direction="GE")
 for _primitive in (cos_p, exp_p, log_p, sin_p, sqrt_p, tanh_p):
     _primitive.neutral = {"accuracy": None}
 mul_p.neutral = {"out_dtype": None}
-
-rules.wide_cotangents.update((neg_p, add_p, sub_p, mul_p, div_p))

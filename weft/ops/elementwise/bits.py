@@ -27,7 +27,7 @@ def bitwise_not(x: ArrayLike) -> Array:
     return not_p.bind(x)
 
 
-not_p = unary("not", accepts=dtypes.BITS, lower="stablehlo.not")
+not_p = unary("not", accepts=dtypes.BITS, lower="stablehlo.not", cheap=True, flops="none")
 
 
 def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
@@ -39,7 +39,7 @@ def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
     return applied(and_p, x, y)
 
 
-and_p = binary("and", accepts=dtypes.BITS, lower="stablehlo.and")
+and_p = binary("and", accepts=dtypes.BITS, lower="stablehlo.and", cheap=True, flops="none")
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
@@ -51,7 +51,7 @@ def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
     return applied(or_p, x, y)
 
 
-or_p = binary("or", accepts=dtypes.BITS, lower="stablehlo.or")
+or_p = binary("or", accepts=dtypes.BITS, lower="stablehlo.or", cheap=True, flops="none")
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
@@ -63,7 +63,7 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
     return applied(xor_p, x, y)
 
 
-xor_p = binary("xor", accepts=dtypes.BITS, lower="stablehlo.xor")
+xor_p = binary("xor", accepts=dtypes.BITS, lower="stablehlo.xor", cheap=True, flops="none")
 
 
 def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -108,7 +108,7 @@ def shifted(x: Any, bits: int, dtype: Any) -> Any:
     return stablehlo.op1(f"stablehlo.shift_right_{name}", (x, by), x.type)
 
 
-mulhi_p = binary("mulhi", accepts=dtypes.INTEGER, lower=mulhi_lower)
+mulhi_p = binary("mulhi", accepts=dtypes.INTEGER, lower=mulhi_lower, flops="none")
 
 
 def population_count(x: ArrayLike) -> Array:
@@ -121,7 +121,7 @@ def population_count(x: ArrayLike) -> Array:
 
 
 population_count_p = unary(
-    "population_count", accepts=dtypes.INTEGER, lower="stablehlo.popcnt", narrow=False
+    "population_count", accepts=dtypes.INTEGER, lower="stablehlo.popcnt", narrow=False, flops="none"
 )
 
 
@@ -134,7 +134,9 @@ def clz(x: ArrayLike) -> Array:
     return clz_p.bind(x)
 
 
-clz_p = unary("clz", accepts=dtypes.INTEGER, lower="stablehlo.count_leading_zeros", narrow=False)
+clz_p = unary(
+    "clz", accepts=dtypes.INTEGER, lower="stablehlo.count_leading_zeros", narrow=False, flops="none"
+)
 
 
 def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
@@ -146,7 +148,9 @@ def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
     return applied(shift_left_p, x, y)
 
 
-shift_left_p = binary("shift_left", accepts=dtypes.INTEGER, lower="stablehlo.shift_left")
+shift_left_p = binary(
+    "shift_left", accepts=dtypes.INTEGER, lower="stablehlo.shift_left", flops="none"
+)
 
 
 def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
@@ -159,7 +163,10 @@ def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 shift_right_arithmetic_p = binary(
-    "shift_right_arithmetic", accepts=dtypes.INTEGER, lower="stablehlo.shift_right_arithmetic"
+    "shift_right_arithmetic",
+    accepts=dtypes.INTEGER,
+    lower="stablehlo.shift_right_arithmetic",
+    flops="none",
 )
 
 
@@ -177,4 +184,5 @@ shift_right_logical_p = binary(
     accepts=dtypes.INTEGER,
     lower="stablehlo.shift_right_logical",
     narrow=False,
+    flops="none",
 )

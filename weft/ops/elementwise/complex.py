@@ -40,6 +40,12 @@ real_p = unary(
     transpose=lambda ct, x: complex(ct, _zero(ct)),
     lower=emit_with(stablehlo.real),
     result_dtype=dtypes.to_real,
+    cheap=True,
+    linear=True,
+    keeps_zero=True,
+    keeps_sums=True,
+    makes_no_nan=True,
+    flops="none",
 )
 
 
@@ -59,6 +65,12 @@ imag_p = unary(
     transpose=lambda ct, x: conj(complex(_zero(ct), ct)),
     lower=emit_with(stablehlo.imag),
     result_dtype=dtypes.to_real,
+    cheap=True,
+    linear=True,
+    keeps_zero=True,
+    keeps_sums=True,
+    makes_no_nan=True,
+    flops="none",
 )
 
 
@@ -78,6 +90,10 @@ complex_p = binary(
     transpose=(lambda ct, x, y: real(ct), lambda ct, x, y: imag(conj(ct))),
     lower=emit_with(stablehlo.complex_),
     result_dtype=dtypes.to_complex,
+    cheap=True,
+    linear=True,
+    makes_no_nan=True,
+    flops="none",
 )
 
 
@@ -102,4 +118,10 @@ conj_p = unary(
     lower=emit_with(
         lambda x: stablehlo.complex_(stablehlo.real(x), stablehlo.negate(stablehlo.imag(x)))
     ),
+    cheap=True,
+    linear=True,
+    keeps_zero=True,
+    keeps_sums=True,
+    makes_no_nan=True,
+    flops="none",
 )

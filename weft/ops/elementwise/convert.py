@@ -15,7 +15,6 @@ from weft.arrays.array import Array, put
 from weft.arrays.conversion import scalar_array, unchanged
 from weft.arrays.host_values import cast_values
 from weft.arrays.rounded_values import WIDE
-from weft.core import rules
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
@@ -184,6 +183,13 @@ convert_element_type_p: Primitive = primitive(
     vmap=lambda axis, args, dims, **to: (convert_element_type_p.bind(*args, **to), dims[0]),
     reads=elementwise_reads,
     lower=convert_element_type_lower,
+    cheap=True,
+    linear=True,
+    keeps_zero=True,
+    makes_no_nan=True,
+    wide_cotangents=True,
+    flops="none",
+    fusible=True,
 )
 
 
@@ -252,6 +258,8 @@ bitcast_convert_type_p = primitive(
     lower=lambda context, x, *, new_dtype: (
         x if context.in_types[0].dtype == new_dtype else stablehlo.bitcast_convert(x, new_dtype)
     ),
+    makes_no_nan=True,
+    flops="none",
 )
 
 
@@ -288,6 +296,10 @@ reduce_precision_p = floating(
     jvp=lambda t, ans, x, **bits: reduce_precision(t, **bits),
     transpose=lambda ct, x, **bits: reduce_precision(ct, **bits),
     lower=reduce_precision_lower,
+    keeps_zero=True,
+    keeps_sums=True,
+    makes_no_nan=True,
+    flops="none",
 )
 
 
@@ -306,8 +318,15 @@ def stop_gradient(x: T) -> T:
     )
 
 
-stop_gradient_p = unary("stop_gradient", accepts=dtypes.INEXACT, lower=lambda context, x: x)
+stop_gradient_p = unary(
+    "stop_gradient",
+    accepts=dtypes.INEXACT,
+    lower=lambda context, x: x,
+    cheap=True,
+    makes_no_nan=True,
+    flops="none",
+    fusible=True,
+    moves_nothing=True,
+)
 
 convert_element_type_p.neutral = {"sharding": None}
-
-rules.wide_cotangents.add(convert_element_type_p)

@@ -97,6 +97,7 @@ expm1_p = inexact(
         lowered(exponentials.expm1),
         by_parts(stablehlo.exponential_minus_one, complex_elementary.expm1),
     ),
+    keeps_zero=True,
 )
 
 
@@ -115,6 +116,7 @@ log1p_p = inexact(
     "log1p",
     jvp=lambda t, ans, x: div(t, add(x, one(x))),
     lower=by_kind(lowered(formulas.log1p), mended(stablehlo.log_plus_one, branch_cuts.log_mended)),
+    keeps_zero=True,
 )
 
 
@@ -133,7 +135,9 @@ def logistic_jvp(t: Any, ans: Any, x: Any) -> Any:
     return mul(t, mul(ans, logistic(neg(x))) if is_complex(x) else logistic_slope(x))
 
 
-logistic_p = inexact("logistic", jvp=logistic_jvp, lower=emit_with(stablehlo.logistic))
+logistic_p = inexact(
+    "logistic", jvp=logistic_jvp, lower=emit_with(stablehlo.logistic), again_from_operand=True
+)
 
 
 def logistic_slope(x: Any) -> Any:
@@ -151,7 +155,9 @@ def logistic_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
     return neg(mul(t, mul(ans, tanh(mul(x, scalar(0.5, x))))))
 
 
-logistic_slope_p: Primitive = kernel("logistic_slope", logistic_slope_formula, logistic_slope_jvp)
+logistic_slope_p: Primitive = kernel(
+    "logistic_slope", logistic_slope_formula, logistic_slope_jvp, again_from_operand=True
+)
 
 
 # ---- trigonometric functions -------------------------------------------------------------------
@@ -172,6 +178,7 @@ tan_p = inexact(
     "tan",
     jvp=lambda t, ans, x: mul(t, add(one(ans), mul(ans, ans))),
     lower=by_parts(stablehlo.tan, complex_elementary.tan),
+    keeps_zero=True,
 )
 
 
@@ -230,6 +237,7 @@ asin_p = inexact(
     "asin",
     jvp=lambda t, ans, x: mul(t, root_of_one_minus_square(x)),
     lower=by_kind(lowered(asin_formula), signed(stablehlo.asin, "imag", branch_cuts.asin_mended)),
+    keeps_zero=True,
 )
 
 
@@ -265,7 +273,10 @@ def atan_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 
 atan_p = inexact(
-    "atan", jvp=atan_jvp, lower=signed(stablehlo.atan, "both", branch_cuts.atan_mended)
+    "atan",
+    jvp=atan_jvp,
+    lower=signed(stablehlo.atan, "both", branch_cuts.atan_mended),
+    keeps_zero=True,
 )
 
 
@@ -325,6 +336,7 @@ sinh_p = inexact(
     "sinh",
     jvp=lambda t, ans, x: mul(t, cosh(x)),
     lower=by_kind(lowered(exponentials.sinh), by_parts(stablehlo.sinh, complex_elementary.sinh)),
+    keeps_zero=True,
 )
 
 
@@ -357,6 +369,7 @@ asinh_p = inexact(
     "asinh",
     jvp=lambda t, ans, x: mul(t, root_of_one_plus_square(x)),
     lower=signed(stablehlo.asinh, "real", branch_cuts.asinh_mended),
+    keeps_zero=True,
 )
 
 
@@ -413,7 +426,7 @@ def atanh_jvp(t: Any, ans: Any, x: Any) -> Any:
     return div(t, mul(sub(one(x), x), add(one(x), x)) if is_complex(x) else one_minus_square(x))
 
 
-atanh_p = inexact("atanh", jvp=atanh_jvp, lower=atanh_lower)
+atanh_p = inexact("atanh", jvp=atanh_jvp, lower=atanh_lower, keeps_zero=True)
 
 for _primitive in (exp2_p, expm1_p, log1p_p, logistic_p, tan_p):
     _primitive.neutral = {"accuracy": None}

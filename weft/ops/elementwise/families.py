@@ -376,6 +376,7 @@ def nary(
     transpose: Sequence[Rule | None] | None = None,
     result_dtype: Rule | None = None,
     narrow: bool = True,
+    **facts: Any,
 ) -> Primitive:
     """An elementwise primitive of several operands of one dtype.
 
@@ -395,6 +396,7 @@ def nary(
         transpose: A rule for each operand; None for an operation that is not linear.
         result_dtype: From the operands' dtype to the result's; None for the same.
         narrow: Whether narrow dtypes of the accepted kinds are accepted too.
+        facts: What is true of the primitive: keywords of `Facts`, such as `cheap=True`.
 
     >>> from weft import dtypes
     >>> from weft.extend import elementwise
@@ -415,6 +417,7 @@ def nary(
         vmap=elementwise_vmap(bind),
         reads=elementwise_reads,
         lower=in_wide(rule) if narrow else rule,
+        **facts,
     )
 
 
@@ -427,6 +430,7 @@ def unary(
     transpose: Rule | None = None,
     result_dtype: Rule | None = None,
     narrow: bool = True,
+    **facts: Any,
 ) -> Primitive:
     """An elementwise primitive of one operand; `jvp(tangent, result, x)`, `transpose(ct, x)`.
 
@@ -441,6 +445,7 @@ def unary(
         transpose: The cotangent of the operand; None for an operation that is not linear.
         result_dtype: From the operand's dtype to the result's; None for the same.
         narrow: Whether narrow dtypes of the accepted kinds are accepted too.
+        facts: What is true of the primitive: keywords of `Facts`, such as `cheap=True`.
 
     >>> from weft import dtypes
     >>> from weft.extend import elementwise
@@ -462,6 +467,7 @@ def unary(
         transpose=(transpose,) if transpose else None,
         result_dtype=result_dtype,
         narrow=narrow,
+        **facts,
     )
 
 
@@ -479,4 +485,12 @@ def comparison(name: str, *, accepts: DTypes, direction: str) -> Primitive:
         direction: StableHLO's name of the comparison, such as "LT".
     """
     lower = emit_with(lambda x, y: stablehlo.compare(x, y, direction))
-    return nary(name, arity=2, accepts=accepts, lower=lower, result_dtype=lambda _: dtypes.bool_)
+    return nary(
+        name,
+        arity=2,
+        accepts=accepts,
+        lower=lower,
+        result_dtype=lambda _: dtypes.bool_,
+        cheap=True,
+        flops="none",
+    )

@@ -225,6 +225,8 @@ def lowered(formula: Callable[..., Term]) -> Callable[..., Any]:
     return lower
 
 
-def kernel(name: str, formula: Callable[..., Term], *jvp: Any) -> Any:
+def kernel(name: str, formula: Callable[..., Term], *jvp: Any, **facts: Any) -> Any:
     """An elementwise primitive of real operands from a formula, with a jvp rule per operand."""
-    return nary(name, arity=len(jvp), accepts=dtypes.FLOATING, jvp=jvp, lower=lowered(formula))
+    return nary(
+        name, arity=len(jvp), accepts=dtypes.FLOATING, jvp=jvp, lower=lowered(formula), **facts
+    )

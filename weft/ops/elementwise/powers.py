@@ -49,7 +49,10 @@ def cbrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 
 
 cbrt_p = floating(
-    "cbrt", jvp=lambda t, ans, x: div(t, mul(scalar(3, ans), mul(ans, ans))), lower="stablehlo.cbrt"
+    "cbrt",
+    jvp=lambda t, ans, x: div(t, mul(scalar(3, ans), mul(ans, ans))),
+    lower="stablehlo.cbrt",
+    keeps_zero=True,
 )
 
 
@@ -151,6 +154,8 @@ primitive(
     vmap=elementwise_vmap(integer_pow_p.bind),
     reads=elementwise_reads,
     lower=in_wide(integer_pow_lower),
+    cheap=True,
+    keeps_zero=True,
 )
 
 

@@ -71,7 +71,7 @@ def relu_jvp(t: Any, ans: Any, x: Any) -> Any:
     return select(le(ans, scalar(0, ans)), _constant(0, t), t)
 
 
-relu_p: Primitive = kernel("relu", lambda x: _at_least(x, 0.0), relu_jvp)
+relu_p: Primitive = kernel("relu", lambda x: _at_least(x, 0.0), relu_jvp, flops="addition")
 
 
 def relu6_jvp(t: Any, ans: Any, x: Any) -> Any:

@@ -32,7 +32,9 @@ def floor(x: ArrayLike) -> Array:
     return floor_p.bind(x)
 
 
-floor_p = floating("floor", lower="stablehlo.floor")
+floor_p = floating(
+    "floor", lower="stablehlo.floor", cheap=True, keeps_zero=True, makes_no_nan=True, flops="none"
+)
 
 
 def ceil(x: ArrayLike) -> Array:
@@ -44,7 +46,9 @@ def ceil(x: ArrayLike) -> Array:
     return ceil_p.bind(x)
 
 
-ceil_p = floating("ceil", lower="stablehlo.ceil")
+ceil_p = floating(
+    "ceil", lower="stablehlo.ceil", cheap=True, keeps_zero=True, makes_no_nan=True, flops="none"
+)
 
 
 def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
@@ -75,7 +79,7 @@ def round_lower(context: Any, x: Any, *, rounding_method: RoundingMethod) -> Any
     return stablehlo.round_nearest_even(x)
 
 
-round_p = floating("round", lower=round_lower)
+round_p = floating("round", lower=round_lower, keeps_zero=True, makes_no_nan=True, flops="none")
 
 
 def is_finite(x: ArrayLike) -> Array:
@@ -88,7 +92,11 @@ def is_finite(x: ArrayLike) -> Array:
 
 
 is_finite_p = floating(
-    "is_finite", lower=emit_with(stablehlo.is_finite), result_dtype=lambda dtype: dtypes.bool_
+    "is_finite",
+    lower=emit_with(stablehlo.is_finite),
+    result_dtype=lambda dtype: dtypes.bool_,
+    cheap=True,
+    flops="none",
 )
 
 
@@ -105,5 +113,9 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 
 nextafter_p = binary(
-    "nextafter", accepts=dtypes.FLOATING, lower=emit_with(stablehlo.next_after), narrow=False
+    "nextafter",
+    accepts=dtypes.FLOATING,
+    lower=emit_with(stablehlo.next_after),
+    narrow=False,
+    flops="none",
 )

@@ -8,7 +8,6 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.array import Array
-from weft.core import rules
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values
@@ -152,6 +151,11 @@ primitive(
     reads=elementwise_reads,
     on_host=select_n_on_host,
     lower=select_n_lower,
+    cheap=True,
+    linear=True,
+    makes_no_nan=True,
+    wide_cotangents=True,
+    flops="none",
 )
 
 
@@ -210,6 +214,6 @@ clamp_p = nary(
         lambda t, ans, low, x, high: where(lt(high, x), t, ans),
     ),
     lower=clamp_lower,
+    cheap=True,
+    makes_no_nan=True,
 )
-
-rules.wide_cotangents.add(select_n_p)

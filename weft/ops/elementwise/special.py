@@ -65,7 +65,10 @@ def erf(x: ArrayLike) -> Array:
 
 
 erf_p = floating(
-    "erf", jvp=lambda t, ans, x: mul(t, erf_slope_p.bind(x)), lower=emit_with(stablehlo.erf)
+    "erf",
+    jvp=lambda t, ans, x: mul(t, erf_slope_p.bind(x)),
+    lower=emit_with(stablehlo.erf),
+    keeps_zero=True,
 )
 
 

@@ -241,7 +241,9 @@ def iota_lower(context: Any, *, dtype: Any, shape: tuple[int, ...], dimension: i
     return stablehlo.iota(shape, dtype, dimension)
 
 
-iota_p = primitive("iota", type_rule=iota_type, lower=iota_lower)
+iota_p = primitive(
+    "iota", type_rule=iota_type, lower=iota_lower, cheap=True, flops="none", fusible=True
+)
 
 
 # ---- listed integers -------------------------------------------------------------------------
@@ -267,6 +269,9 @@ index_vector_p = primitive(
     "index_vector",
     type_rule=index_vector_type,
     lower=lambda context, *, values: stablehlo.constant(np.asarray(values, np.int32)),
+    cheap=True,
+    flops="none",
+    fusible=True,
 )
 # Evaluated without a compilation: every list would need one of its own.
 rules.impl.register(index_vector_p, lambda *, values: as_array(np.asarray(values, np.int32)))

@@ -252,6 +252,11 @@ dynamic_slice_p = linear_primitive(
     moves=same_moves,
     on_host=dynamic_slice_numpy_impl,
     lower=dynamic_slice_lower,
+    linear=True,
+    makes_no_nan=True,
+    flops="none",
+    fusible=True,
+    reads_part=True,
 )
 
 
@@ -371,6 +376,10 @@ primitive(
     vmap=dynamic_update_slice_vmap,
     on_host=dynamic_update_slice_numpy_impl,
     lower=dynamic_update_slice_lower,
+    linear=True,
+    makes_no_nan=True,
+    flops="none",
+    updates=1,
 )
 
 

@@ -457,4 +457,9 @@ gather_p = primitive(
     vmap=gather_vmap,
     reads=gather_access_pattern,
     lower=gather_lower,
+    linear=True,
+    makes_no_nan=True,
+    flops="none",
+    fusible=True,
+    reads_part=True,
 )

@@ -406,6 +406,7 @@ def _declared(
     transpose: Rule | None,
     accepts: frozenset[Any] = dtypes.NUMERIC,
     rounds: bool = True,
+    **facts: Any,
 ) -> Primitive:
     """A scatter; `jvp` makes its rule from the primitive. Where updates may meet in an element, a
     combination that `rounds` is computed in a wider dtype."""
@@ -425,6 +426,7 @@ def _declared(
         transpose=transpose,
         vmap=scatter_vmap(made),
         lower=lower_in_dtype,
+        **facts,
     )
 
 
@@ -487,13 +489,23 @@ def signed_scatter_transpose(negative: bool) -> Callable[..., list[Any]]:
 
 
 scatter_add_p = _declared(
-    "scatter_add", stablehlo.add, linear_scatter_jvp, signed_scatter_transpose(negative=False)
+    "scatter_add",
+    stablehlo.add,
+    linear_scatter_jvp,
+    signed_scatter_transpose(negative=False),
+    linear=True,
+    updates=2,
 )
 scatter_add = _combining(
     scatter_add_p, "The operand with updates added at the listed positions.", "[41.,  2.,  3.]"
 )
 scatter_sub_p = _declared(
-    "scatter_sub", stablehlo.subtract, linear_scatter_jvp, signed_scatter_transpose(negative=True)
+    "scatter_sub",
+    stablehlo.subtract,
+    linear_scatter_jvp,
+    signed_scatter_transpose(negative=True),
+    linear=True,
+    updates=2,
 )
 scatter_sub = _combining(
     scatter_sub_p,
@@ -556,7 +568,14 @@ def scatter_transpose(
 
 
 scatter_p = _declared(
-    "scatter", lambda old, new: new, lambda made: scatter_jvp, scatter_transpose, dtypes.ANY, False
+    "scatter",
+    lambda old, new: new,
+    lambda made: scatter_jvp,
+    scatter_transpose,
+    dtypes.ANY,
+    False,
+    flops="none",
+    updates=2,
 )
 
 
@@ -594,6 +613,7 @@ scatter_mul_p: Primitive = _declared(
         None,
         None,
     ],
+    updates=2,
 )
 scatter_mul = _combining(
     scatter_mul_p,
@@ -634,10 +654,10 @@ def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
 
 
 scatter_min_p = _declared(
-    "scatter_min", stablehlo.minimum, extremum_jvp, None, dtypes.ORDERED, False
+    "scatter_min", stablehlo.minimum, extremum_jvp, None, dtypes.ORDERED, False, updates=2
 )
 scatter_max_p = _declared(
-    "scatter_max", stablehlo.maximum, extremum_jvp, None, dtypes.ORDERED, False
+    "scatter_max", stablehlo.maximum, extremum_jvp, None, dtypes.ORDERED, False, updates=2
 )
 scatter_min = _combining(
     scatter_min_p, "The minimum of operand and updates at the listed positions.", "[1., 2., 0.]"

@@ -155,6 +155,11 @@ slice_p = primitive(
     lower=lambda context, x, *, start_indices, limit_indices, strides: stablehlo.slice_(
         x, start_indices, limit_indices, strides
     ),
+    linear=True,
+    makes_no_nan=True,
+    flops="none",
+    fusible=True,
+    reads_part=True,
 )
 
 
@@ -293,4 +298,8 @@ primitive(
     reads=same_dims,
     on_host=pad_numpy_impl,
     lower=pad_lower,
+    linear=True,
+    makes_no_nan=True,
+    flops="none",
+    fusible=True,
 )

@@ -209,4 +209,5 @@ lu_pivots_to_permutation_p: Primitive = matrix_primitive(
     "lu_pivots_to_permutation",
     type_rule=pivots_type,
     lower=lambda context, pivots, *, permutation_size: order_after(pivots, permutation_size),
+    flops="none",
 )

@@ -98,6 +98,7 @@ def matrix_primitive(
     transpose: Callable[..., Any] | None = None,
     vmap: Callable[..., Any] | None = None,
     multiple_results: bool = False,
+    **facts: Any,
 ) -> Primitive:
     """A primitive over matrices, which is mapped by one more batch dimension of all operands."""
     made = Primitive(name, multiple_results)
@@ -108,6 +109,7 @@ def matrix_primitive(
         jvp=jvp,
         transpose=transpose,
         vmap=functools.partial(batch_in_front, made) if vmap is None else vmap,
+        **facts,
     )
 
 
@@ -374,6 +376,7 @@ diagonal_p = matrix_primitive(
     jvp=diagonal_jvp,
     transpose=diagonal_transpose,
     lower=diagonal_lower,
+    flops="none",
 )
 
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 from weft import dtypes
 from weft.argument_errors import integer_of, integers_of, invalid_value, refuse_sharding
 from weft.arrays.array import Array
-from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
@@ -623,7 +622,8 @@ primitive(
     transpose=conv_transpose_rule,
     vmap=conv_vmap,
     lower=conv_lower,
+    bilinear=True,
+    never_called=True,
 )
 
-rules.never_called.add(conv_p)
 conv_p.neutral = {"out_sharding": None}

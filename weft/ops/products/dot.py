@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 from weft import config, dtypes
 from weft.argument_errors import refuse_sharding, unknown_option
 from weft.arrays.array import Array
-from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
@@ -435,8 +434,9 @@ primitive(
     vmap=dot_general_vmap,
     reads=dot_general_access_pattern,
     lower=dot_general_lower,
+    bilinear=True,
+    product=True,
 )
-rules.products.add(dot_general_p)
 
 
 # ---- the named products ------------------------------------------------------------------------

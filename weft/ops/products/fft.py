@@ -183,5 +183,5 @@ def fft_lower(context: Any, x: Any, *, kind: str, lengths: tuple[int, ...]) -> A
 
 
 fft_p = linear_primitive(
-    "fft", type_rule=fft_type, transpose=fft_transpose, vmap=fft_vmap, lower=fft_lower
+    "fft", type_rule=fft_type, transpose=fft_transpose, vmap=fft_vmap, lower=fft_lower, linear=True
 )

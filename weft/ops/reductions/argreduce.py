@@ -106,6 +106,7 @@ def arg_reduction(name: str, direction: str) -> Primitive:
         vmap=vmap,
         reads=reduction_access_pattern,
         lower=in_wide(lower),
+        flops="none",
     )
 
 

@@ -307,7 +307,13 @@ linear_recurrence_p = primitive(
 
 
 def cumulative(
-    name: str, *, accepts: frozenset[Any], scan: Scan, jvp: Rule, transpose: Rule | None = None
+    name: str,
+    *,
+    accepts: frozenset[Any],
+    scan: Scan,
+    jvp: Rule,
+    transpose: Rule | None = None,
+    **facts: Any,
 ) -> Primitive:
     """A primitive that combines each element with all before it along `axis`.
 
@@ -352,6 +358,7 @@ def cumulative(
         transpose=transpose,
         vmap=vmap,
         lower=in_wide(lower),
+        **facts,
     )
 
 
@@ -411,6 +418,7 @@ cumsum_p = cumulative(
     scan=of_values(stablehlo.add, rounds=True),
     jvp=lambda t, out, x, axis, reverse: cumsum(t, axis, reverse),
     transpose=cumsum_transpose,
+    linear=True,
 )
 cumprod_p = cumulative(
     "cumprod",

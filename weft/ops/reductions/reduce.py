@@ -109,6 +109,7 @@ def reduction(
     jvp: Rule | None = None,
     both: Rule | None = None,
     rounds: bool = False,
+    **facts: Any,
 ) -> Primitive:
     """A primitive that combines the elements along `axes`, which are dropped.
 
@@ -147,6 +148,7 @@ def reduction(
         vmap=vmap,
         reads=reduction_access_pattern,
         lower=(in_accumulator if rounds else in_wide)(lower),
+        **facts,
     )
 
 
@@ -214,10 +216,20 @@ def extremum_jvp(t: Any, ans: Any, x: Any, axes: tuple[int, ...]) -> Any:
 
 
 reduce_max_p = reduction(
-    "reduce_max", accepts=dtypes.ANY, identity=lowest, combine=larger, jvp=extremum_jvp
+    "reduce_max",
+    accepts=dtypes.ANY,
+    identity=lowest,
+    combine=larger,
+    jvp=extremum_jvp,
+    makes_no_nan=True,
 )
 reduce_min_p = reduction(
-    "reduce_min", accepts=dtypes.ANY, identity=highest, combine=smaller, jvp=extremum_jvp
+    "reduce_min",
+    accepts=dtypes.ANY,
+    identity=highest,
+    combine=smaller,
+    jvp=extremum_jvp,
+    makes_no_nan=True,
 )
 
 
@@ -306,11 +318,19 @@ def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
 
 
 reduce_and_p = reduction(
-    "reduce_and", accepts=dtypes.BITS, identity=all_ones, combine=stablehlo.and_
+    "reduce_and", accepts=dtypes.BITS, identity=all_ones, combine=stablehlo.and_, flops="none"
 )
 reduce_or_p = reduction(
-    "reduce_or", accepts=dtypes.BITS, identity=lambda dtype: dtype.type(0), combine=stablehlo.or_
+    "reduce_or",
+    accepts=dtypes.BITS,
+    identity=lambda dtype: dtype.type(0),
+    combine=stablehlo.or_,
+    flops="none",
 )
 reduce_xor_p = reduction(
-    "reduce_xor", accepts=dtypes.BITS, identity=lambda dtype: dtype.type(0), combine=stablehlo.xor
+    "reduce_xor",
+    accepts=dtypes.BITS,
+    identity=lambda dtype: dtype.type(0),
+    combine=stablehlo.xor,
+    flops="none",
 )

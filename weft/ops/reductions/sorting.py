@@ -298,7 +298,15 @@ def without_signs(x: Any, dtype: Any) -> Any:
 
 
 sort_p = Primitive("sort", multiple_results=True)
-primitive(sort_p, type_rule=sort_type, jvp=sort_jvp, vmap=sort_vmap, lower=in_wide(sort_lower))
+primitive(
+    sort_p,
+    type_rule=sort_type,
+    jvp=sort_jvp,
+    vmap=sort_vmap,
+    lower=in_wide(sort_lower),
+    makes_no_nan=True,
+    flops="none",
+)
 
 
 # ---- the largest elements ----------------------------------------------------------------------
@@ -370,7 +378,15 @@ def last_top_k(x: Any, k: int, dtype: Any) -> list[Any]:
 
 
 top_k_p = Primitive("top_k", multiple_results=True)
-primitive(top_k_p, type_rule=top_k_type, jvp=top_k_jvp, vmap=top_k_vmap, lower=in_wide(top_k_lower))
+primitive(
+    top_k_p,
+    type_rule=top_k_type,
+    jvp=top_k_jvp,
+    vmap=top_k_vmap,
+    lower=in_wide(top_k_lower),
+    makes_no_nan=True,
+    flops="none",
+)
 
 
 def approx_max_k(

@@ -153,6 +153,7 @@ def windowed(
     jvp: Callable[..., Any],
     transpose: Callable[..., Any] | None = None,
     rounds: bool = False,
+    **facts: Any,
 ) -> Primitive:
     """Makes a primitive one that combines the elements of each window, and padding the identity;
     in a wider dtype if the combination `rounds`."""
@@ -178,6 +179,7 @@ def windowed(
         transpose=transpose,
         vmap=vmap,
         lower=in_accumulator(lower) if rounds else lower,
+        **facts,
     )
 
 
@@ -230,6 +232,7 @@ windowed(
     jvp=linear_jvp(reduce_window_sum_p.bind),
     transpose=reduce_window_sum_transpose,
     rounds=True,
+    linear=True,
 )
 
 

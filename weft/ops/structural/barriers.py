@@ -58,6 +58,8 @@ optimization_barrier_p = primitive(
     transpose=barrier_transpose,
     vmap=barrier_vmap,
     lower=lambda context, *values: stablehlo.optimization_barrier(values),
+    flops="none",
+    moves_nothing=True,
 )
 
 

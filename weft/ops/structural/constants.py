@@ -68,5 +68,8 @@ constant_p = primitive(
     Primitive("constant", memoise=False),
     type_rule=lambda *, value: value.array.type,
     lower=constant_lower,
+    makes_no_nan=True,
+    flops="none",
+    fusible=True,
 )
 rules.impl.register(constant_p, lambda *, value: value.array)

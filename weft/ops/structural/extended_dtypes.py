@@ -132,13 +132,18 @@ def view_lower(context: Any, x: Any, **params: Any) -> Any:
 
 
 key_bits_p = primitive(
-    "key_bits", type_rule=key_bits_type, vmap=same_dim_vmap(key_bits), lower=view_lower
+    "key_bits",
+    type_rule=key_bits_type,
+    vmap=same_dim_vmap(key_bits),
+    lower=view_lower,
+    flops="none",
 )
 wrap_key_bits_p = primitive(
     "wrap_key_bits",
     type_rule=wrap_key_bits_type,
     vmap=same_dim_vmap(wrap_key_bits),
     lower=view_lower,
+    flops="none",
 )
 
 
@@ -156,8 +161,16 @@ def clone_key(key: Any) -> Any:
 
 
 use_key_p = primitive(
-    "use_key", type_rule=lambda key, operation: key, vmap=same_dim_vmap(use_key), lower=view_lower
+    "use_key",
+    type_rule=lambda key, operation: key,
+    vmap=same_dim_vmap(use_key),
+    lower=view_lower,
+    flops="none",
 )
 clone_key_p = primitive(
-    "clone_key", type_rule=lambda key: key, vmap=same_dim_vmap(clone_key), lower=view_lower
+    "clone_key",
+    type_rule=lambda key: key,
+    vmap=same_dim_vmap(clone_key),
+    lower=view_lower,
+    flops="none",
 )

@@ -122,6 +122,10 @@ primitive(
     ],
     on_host=lambda *values, dimension: np.concatenate(values, dimension),
     lower=lambda context, *values, dimension: stablehlo.concatenate(values, dimension),
+    linear=True,
+    makes_no_nan=True,
+    flops="none",
+    fusible=True,
 )
 
 
@@ -242,6 +246,10 @@ split_p = primitive(
     moves=same_moves,
     on_host=lambda x, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis),
     lower=split_lower,
+    linear=True,
+    makes_no_nan=True,
+    flops="none",
+    reads_part=True,
 )
 
 
@@ -283,6 +291,10 @@ rev_p = primitive(
     moves=same_moves,
     on_host=lambda x, dimensions: np.flip(x, dimensions),
     lower=lambda context, x, *, dimensions: stablehlo.reverse(x, dimensions),
+    linear=True,
+    makes_no_nan=True,
+    flops="none",
+    fusible=True,
 )
 
 

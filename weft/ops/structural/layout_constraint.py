@@ -191,6 +191,8 @@ layout_constraint_p = linear_primitive(
     transpose=layout_constraint_transpose,
     vmap=layout_constraint_vmap,
     reads=layout_constraint_access_pattern,
+    linear=True,
+    flops="none",
 )
 rules.impl.register(layout_constraint_p, lambda x, *, layout: to_layout(as_array(x), layout))
 rules.layout.register(layout_constraint_p, lambda params: (params["layout"],))

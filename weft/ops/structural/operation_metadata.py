@@ -34,4 +34,5 @@ metadata_value_p = linear_primitive(
     transpose=lambda ct, x, pairs: [ct],
     vmap=metadata_vmap,
     lower=metadata_lower,
+    flops="none",
 )

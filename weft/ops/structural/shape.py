@@ -16,7 +16,6 @@ from weft import config, dtypes
 from weft.argument_errors import integer_of, integers_of, refuse_sharding
 from weft.arrays.array import Array
 from weft.arrays.conversion import unchanged
-from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values
@@ -428,6 +427,13 @@ broadcast_in_dim_p = primitive(
     lower=lambda context, x, *, shape, broadcast_dimensions: stablehlo.broadcast_in_dim(
         x, shape, broadcast_dimensions
     ),
+    cheap=True,
+    view=True,
+    linear=True,
+    wide_cotangents=True,
+    makes_no_nan=True,
+    flops="none",
+    fusible=True,
 )
 reshape_p = primitive(
     "reshape",
@@ -439,6 +445,14 @@ reshape_p = primitive(
     moves=reshape_data_movement,
     on_host=lambda x, shape: x.reshape(shape),
     lower=lambda context, x, *, shape: stablehlo.reshape(x, shape),
+    cheap=True,
+    view=True,
+    linear=True,
+    wide_cotangents=True,
+    makes_no_nan=True,
+    flops="none",
+    fusible=True,
+    moves_nothing=True,
 )
 transpose_p = primitive(
     "transpose",
@@ -452,6 +466,13 @@ transpose_p = primitive(
     moves=lambda eqn, result: (0, eqn.params["permutation"]),
     on_host=lambda x, permutation: x.transpose(permutation),
     lower=lambda context, x, *, permutation: stablehlo.transpose(x, permutation),
+    cheap=True,
+    view=True,
+    linear=True,
+    wide_cotangents=True,
+    makes_no_nan=True,
+    flops="none",
+    fusible=True,
 )
 reduce_sum_p = primitive(
     "reduce_sum",
@@ -461,10 +482,9 @@ reduce_sum_p = primitive(
     vmap=reduce_sum_vmap,
     reads=reduction_access_pattern,
     lower=in_accumulator(reduce_sum_lower),
+    linear=True,
 )
 
 broadcast_in_dim_p.neutral = {"sharding": None}
 reshape_p.neutral = {"dimensions": None, "sharding": None}
 reduce_sum_p.neutral = {"out_sharding": None}
-
-rules.wide_cotangents.update((broadcast_in_dim_p, reshape_p, transpose_p))

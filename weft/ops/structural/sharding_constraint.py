@@ -300,6 +300,9 @@ sharding_constraint_p = linear_primitive(
     vmap=constraint_vmap,
     reads=same_dims,
     moves=same_moves,
+    linear=True,
+    makes_no_nan=True,
+    flops="none",
 )
 rules.impl.register(sharding_constraint_p, constraint_impl)
 rules.layout.register(sharding_constraint_p, lambda params: (0,))

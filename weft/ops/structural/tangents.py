@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.core import rules
 from weft.core.access_pattern import elementwise_reads
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
@@ -89,6 +88,7 @@ add_tangents_p = primitive(
     vmap=add_tangents_vmap,
     reads=elementwise_reads,
     lower=lower_to("stablehlo.add"),
+    linear=True,
+    wide_cotangents=True,
+    flops="addition",
 )
-
-rules.wide_cotangents.add(add_tangents_p)
