@@ -114,8 +114,7 @@ types: $(VENV)/installed-test ## mypy: strict for the core, lenient elsewhere
 size: $(VENV)/installed-test ## files and lines per folder, and the longest files
 	$(PY) tools/size_report.py
 
-docs: $(VENV)/installed-run ## docs/api/ and docs/parity.md, from the package as it is
-	$(PY) tools/api_reference.py
+docs: $(VENV)/installed-run ## docs/parity.md, from the package as it is
 	$(PY) tools/parity.py
 
 site: $(VENV)/installed-site ## the documentation as web pages, in build/site: 3 minutes
