@@ -131,7 +131,7 @@ bench: $(VENV)/installed-run $(BENCH_VENV)/installed ## weft against JAX, into b
 	  --vs weft --vs-python $(PY) --report benchmarks/results \
 	  $(if $(ONLY),--only $(ONLY)) $(if $(REPS),--reps $(REPS)) $(ARGS)
 
-sweep: $(VENV)/installed-run $(BENCH_VENV)/installed ## every function of arrays beside JAX: benchmarks/sweep/results.md
+sweep: $(VENV)/installed-run $(BENCH_VENV)/installed ## every function of arrays beside JAX: build/sweep/results.md
 	$(PY) benchmarks/sweep/run.py --python $(PY) --beside $(BENCH_VENV)/bin/python \
 	  $(if $(ONLY),--only "$(ONLY)") $(if $(REPS),--reps $(REPS)) $(ARGS)
 
