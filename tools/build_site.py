@@ -48,12 +48,12 @@ SECTIONS: dict[str, list[str]] = {
         "references", "export", "checkpoints", "pictures", "*",
     ],
     "Recipes": ["recipes/README"],
-    "Many devices": ["shard_map", "communication", "costs", "distributed"],
+    "Many devices": ["shard_map", "communication", "costs", "distributed", "faults"],
     "Extending": ["extending/README"],
     "Reference": ["api/README", "settings", "parity", "glossary"],
     "Project": [
         "features", "architecture", "day_in_the_source", "project/CHANGELOG",
-        "project/CONTRIBUTING", "project/versions",
+        "project/CONTRIBUTING", "site", "releasing", "project/versions",
     ],
 }  # fmt: skip
 # Pages whose folder's other pages stand below them; those of other folders stand for themselves.
