@@ -114,8 +114,9 @@ types: $(VENV)/installed-test ## mypy: strict for the core, lenient elsewhere
 size: $(VENV)/installed-test ## files and lines per folder, and the longest files
 	$(PY) tools/size_report.py
 
-docs: $(VENV)/installed-run ## docs/parity.md, from the package as it is
+docs: $(VENV)/installed-run ## docs/parity.md and the map in docs/architecture.md, from the package as it is
 	$(PY) tools/parity.py
+	$(PY) tools/architecture_map.py
 
 site: $(VENV)/installed-site ## the documentation as web pages, in build/site: 3 minutes
 	$(PY) tools/build_site.py $(ARGS)
