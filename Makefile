@@ -114,9 +114,9 @@ types: $(VENV)/installed-test ## mypy: strict for the core, lenient elsewhere
 size: $(VENV)/installed-test ## files and lines per folder, and the longest files
 	$(PY) tools/size_report.py
 
-docs: $(VENV)/installed-run ## docs/api/, docs/parity.md and the tables of settings, from the package as it is
-	$(PY) tools/api_reference.py
+docs: $(VENV)/installed-run ## docs/parity.md, the map of the tree and the tables of settings, from the package as it is
 	$(PY) tools/parity.py
+	$(PY) tools/architecture_map.py
 	$(PY) tools/settings_table.py
 
 site: $(VENV)/installed-site ## the documentation as web pages, in build/site: 3 minutes
@@ -133,7 +133,7 @@ bench: $(VENV)/installed-run $(BENCH_VENV)/installed ## weft against JAX, into b
 	  --vs weft --vs-python $(PY) --report benchmarks/results \
 	  $(if $(ONLY),--only $(ONLY)) $(if $(REPS),--reps $(REPS)) $(ARGS)
 
-sweep: $(VENV)/installed-run $(BENCH_VENV)/installed ## every function of arrays beside JAX: benchmarks/sweep/results.md
+sweep: $(VENV)/installed-run $(BENCH_VENV)/installed ## every function of arrays beside JAX: build/sweep/results.md
 	$(PY) benchmarks/sweep/run.py --python $(PY) --beside $(BENCH_VENV)/bin/python \
 	  $(if $(ONLY),--only "$(ONLY)") $(if $(REPS),--reps $(REPS)) $(ARGS)
 

@@ -1,13 +1,10 @@
-"""Writes docs/api/: a page per public module, made of its signatures and docstrings.
+"""What the reference is made of: the public names, their signatures and docstrings as Markdown.
 
-python tools/api_reference.py            # write the pages
-python tools/api_reference.py --check    # only say which are not up to date
+`tools/function_pages.py` makes the pages of it.
 """
 
 from __future__ import annotations
 
-import argparse
-import enum
 import importlib
 import inspect
 import pathlib
@@ -24,7 +21,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from tools import update_surface
 
-FOLDER = update_surface.ROOT / "docs" / "api"
 WIDTH = 100
 # How docstrings and examples call the modules that they do not name in full.
 SHORT_NAMES = {"jnp": "weft.numpy", "lax": "weft.lax", "random": "weft.random", "nn": "weft.nn"}
@@ -344,101 +340,3 @@ def value_text(entry: Entry) -> str:
     # Where a library keeps such an object inside is its own affair, and changes.
     library = str(getattr(value, "__module__", None) or type(value).__module__).split(".")[0]
     return f"From `{library.lstrip('_')}`."
-
-
-def described(entry: Entry, links: Links) -> Iterator[str]:
-    """The signature and the docstring of a function or class, and a class's members."""
-    value = entry.value
-    text = own_docstring(value) if is_ours(value) else ""
-    if not text:
-        yield value_text(entry)
-        return
-    closed = inspect.isclass(value) and issubclass(value, (enum.Enum, BaseException))
-    signature = "" if closed else signature_text(entry.path, value)
-    if signature:
-        yield f"```text\n{signature}\n```"
-    yield from markdown(text, links.on_page(entry.module, argument_names(value) | {entry.name}))
-    if has_members(value):
-        for name, member in class_members(value):
-            yield f"#### {entry.name}.{name}"
-            if inspect.isfunction(inspect.unwrap(member)):
-                yield f"```text\n{signature_text(f'{entry.name}.{name}', member)}\n```"
-            hidden = argument_names(member) | {name}
-            yield from markdown(own_docstring(member), links.on_page(entry.module, hidden))
-
-
-def page(module: str, content: list[Entry], links: Links, homes: dict[int, Entry]) -> str:
-    """The page of one module."""
-    link = links.on_page(module, frozenset())
-    parts = [f"# {module}", "[All modules](README.md)"]
-    parts += markdown(own_docstring(importlib.import_module(module)), link)
-    for entry in content:
-        parts.append(f"### {entry.name}")
-        home = homes.get(id(entry.value), entry)
-        if home == entry or not is_ours(entry.value):
-            parts += described(entry, links)
-        else:
-            where = f"#{home.anchor}" if home.module == module else home.link
-            parts.append(f"The same as [`{home.path}`]({where}).")
-    return "\n\n".join(parts) + "\n"
-
-
-def index(pages: dict[str, list[Entry]]) -> str:
-    """The list of all modules and names, a line each."""
-    parts = [
-        "# API reference",
-        "Every public name, with what it does. The pages are made from the source by `make docs`; "
-        "[parity.md](../parity.md) has the names of NumPy and JAX.",
-    ]
-    for module, content in pages.items():
-        parts.append(f"## [{module}]({module}.md)")
-        lines = []
-        for entry in content:
-            text = own_docstring(entry.value) if is_ours(entry.value) else ""
-            said = prose(first_sentence(text), lambda code: code) if text else ""
-            lines.append(f"- [`{entry.name}`]({entry.link})" + (f": {said}" if said else ""))
-        parts.append("\n".join(lines) or "Its parts are modules.")
-    return "\n\n".join(parts) + "\n"
-
-
-def reference() -> dict[str, str]:
-    """All pages by file name."""
-    pages = entries(public_modules())
-    links, homes = Links(pages), home_of(pages)
-    written = {f"{module}.md": page(module, pages[module], links, homes) for module in pages}
-    return {"README.md": index(pages), **written}
-
-
-def outdated(pages: dict[str, str], folder: pathlib.Path = FOLDER) -> list[str]:
-    """The names of the files in the folder that are not what they should be."""
-    there = {path.name for path in folder.glob("*.md")}
-    return sorted(
-        name
-        for name in there | pages.keys()
-        if name not in there
-        or name not in pages
-        or (folder / name).read_text(encoding="utf-8") != pages[name]
-    )
-
-
-def main() -> int:
-    """Writes the pages, or compares with them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page differs")
-    arguments = parser.parse_args()
-    pages = reference()
-    changed = outdated(pages)
-    print("\n".join(f"docs/api/{name}" for name in changed) or "docs/api is up to date")
-    if arguments.check:
-        return 1 if changed else 0
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in changed:
-        if name in pages:
-            (FOLDER / name).write_text(pages[name], encoding="utf-8")
-        else:
-            (FOLDER / name).unlink()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

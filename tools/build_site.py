@@ -48,12 +48,12 @@ SECTIONS: dict[str, list[str]] = {
         "references", "export", "checkpoints", "pictures", "*",
     ],
     "Recipes": ["recipes/README"],
-    "Many devices": ["shard_map", "communication", "costs", "distributed"],
+    "Many devices": ["shard_map", "communication", "costs", "distributed", "faults"],
     "Extending": ["extending/README"],
     "Reference": ["api/README", "settings", "parity", "glossary"],
     "Project": [
         "features", "architecture", "day_in_the_source", "project/CHANGELOG",
-        "project/CONTRIBUTING", "project/versions",
+        "project/CONTRIBUTING", "site", "releasing", "project/versions",
     ],
 }  # fmt: skip
 # Pages whose folder's other pages stand below them; those of other folders stand for themselves.
@@ -93,8 +93,7 @@ def staged_path(path: pathlib.Path) -> pathlib.PurePosixPath | None:
 class Pages:
     """The pages that are written, and the files that they lead to."""
 
-    def __init__(self, moved: dict[str, str]) -> None:
-        self.moved = moved
+    def __init__(self) -> None:
         self.wanted: list[pathlib.Path] = []
 
     def rewritten(self, text: str, source: pathlib.Path) -> str:
@@ -115,9 +114,6 @@ class Pages:
                 return f"`{shown}`" if same else f"{found['text']} (`{shown}`)"
             self.wanted.append(file)
             place = f"{there}#{anchor}" if anchor else str(there)
-            if there.parts[0] == "api":
-                inner = place.removeprefix("api/")
-                place = f"api/{self.moved.get(inner, inner)}"
             link = os.path.relpath(place, here.parent)
             return f"{found['image']}[{found['text']}]({link})"
 
@@ -137,9 +133,8 @@ def outside_fences(text: str, change: Callable[[str], str]) -> str:
 
 
 def guides() -> list[pathlib.Path]:
-    """The pages of docs/ but for those of docs/api/, which are written anew."""
-    found = [*DOCS.rglob("*.md"), *DOCS.glob("*/*.ipynb")]
-    return sorted(path for path in found if path.parent != DOCS / "api")
+    """The pages of docs/, notebooks among them."""
+    return sorted([*DOCS.rglob("*.md"), *DOCS.glob("*/*.ipynb")])
 
 
 def example_page(path: pathlib.Path) -> str:
@@ -198,7 +193,7 @@ def write(path: pathlib.Path, text: str) -> None:
 def write_sources(folder: pathlib.Path, only: list[str]) -> set[str]:
     """Writes all sources into a folder; returns their names."""
     reference = function_pages.read()
-    pages = Pages(reference.moved)
+    pages = Pages()
     written = set()
 
     def put(name: str, text: str) -> None:
@@ -212,7 +207,7 @@ def write_sources(folder: pathlib.Path, only: list[str]) -> set[str]:
     while waiting:
         source = waiting.pop(0)
         staged = staged_path(source)
-        if source in done or staged is None or staged.parts[0] == "api":
+        if source in done or staged is None:
             continue
         done.add(source)
         if source.suffix == ".py":

@@ -1,7 +1,7 @@
 """The reference of the site: a page per module, and one per public function and class.
 
-They are Markdown for Sphinx with MyST, made from signatures and docstrings when the site is
-built: what `docs/api/` shows on a page per module, by function. `tools/build_site.py` writes them.
+They are Markdown for Sphinx with MyST, made when the site is built from the signatures and
+docstrings that `tools/api_reference.py` finds. `tools/build_site.py` writes them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Reference(NamedTuple):
 
     modules: dict[str, list[Entry]]
     homes: dict[int, Entry]
-    # From the place in docs/api/ to the place on the site: "weft.lax.md#sort": "weft.lax.sort.md".
+    # From the place on a module's page to its own: "weft.lax.md#sort": "weft.lax.sort.md".
     moved: dict[str, str]
     shared: dict[str, dict[str, str]]
 

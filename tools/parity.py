@@ -130,55 +130,51 @@ def percentage(there: int, total: int) -> str:
 
 def summary(comparisons: list[Comparison]) -> str:
     lines = [
-        "| module | functions | in weft | share | other names | in weft |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| module | here | functions | in weft | share | other names | in weft |",
+        "|---|---|--:|--:|--:|--:|--:|",
     ]
     for one in comparisons:
         there = one.functions_present
         total = len(one.functions)
         other = len(one.present) - there
         lines.append(
-            f"| [{one.title}](#{api_reference.slug(one.title)}) | {total} | {there} | "
+            f"| {linked_title(one)} | `{one.ours}` | {total} | {there} | "
             f"{percentage(there, total)} | {len(one.others)} | {other} |"
         )
     return "\n".join(lines)
 
 
-def linked(one: Comparison, name: str, places: dict[str, api_reference.Entry]) -> str:
-    entry = places.get(f"{one.ours}.{name}")
-    return f"[{name}](api/{entry.link})" if entry else f"`{name}`"
+def linked_title(one: Comparison) -> str:
+    """The module's name; a link where a section below has its missing names."""
+    title = one.title
+    return f"[{title}](#{api_reference.slug(title)})" if one.missing else f"`{title}`"
 
 
-def section(one: Comparison, places: dict[str, api_reference.Entry]) -> Iterator[str]:
-    """What is there and what is missing of a module."""
+def section(one: Comparison) -> Iterator[str]:
+    """The missing names of a module, with reasons."""
     yield f"### {one.title}"
-    there = [n for n in (*one.functions, *one.others) if n in one.present]
-    if there:
-        yield f"In `{one.ours}`: " + ", ".join(linked(one, name, places) for name in there) + "."
     by_reason: dict[str, list[str]] = {}
     for name in one.missing:
         by_reason.setdefault(reason(one.module, name) or "(no reason given)", []).append(name)
-    if by_reason:
-        rows = [
-            f"| {', '.join(f'`{name}`' for name in names)} | {text} |"
-            for text, names in by_reason.items()
-        ]
-        yield "\n".join(["| missing | why, or what to use |", "|---|---|", *rows])
+    rows = [
+        f"| {', '.join(f'`{name}`' for name in names)} | {text} |"
+        for text, names in by_reason.items()
+    ]
+    yield "\n".join(["| missing | why, or what to use |", "|---|---|", *rows])
 
 
 INTRODUCTION = """# Names of NumPy and JAX
 
-This page lists which names of NumPy, the Array API standard and JAX weft has, and why the others
-are missing. Look here for what to use in place of a missing name. For functions of one name that
-behave differently, see [coming from NumPy](coming_from_numpy.md), [coming from
-JAX](coming_from_jax.md) and [differences from NumPy](numpy_differences.md). `make docs` makes this
-page from the package itself and from the lists of names in `tools/data/`."""
+This page counts the names of NumPy, the Array API standard and JAX that weft has, module by module,
+and lists those that are missing, with the reason. Look here for what to use in place of a missing
+name. For functions of one name that behave differently, see [coming from
+NumPy](coming_from_numpy.md), [coming from JAX](coming_from_jax.md) and [differences from
+NumPy](numpy_differences.md). `make docs` makes this page from the package itself and from the lists
+of names in `tools/data/`."""
 
 
 def text() -> str:
     """The page."""
-    pages = api_reference.entries(api_reference.public_modules())
-    places = {entry.path: entry for page in pages.values() for entry in page}
     found = {library: list(compare(library)) for library in LIBRARIES}
     (of_numpy,) = (one for one in found["jax"] if one.module == "jax.numpy")
     share = percentage(of_numpy.functions_present, len(of_numpy.functions))
@@ -188,7 +184,8 @@ def text() -> str:
         version = "" if library == "array_api_strict" else f" {recorded(library)['version']}"
         parts += [f"## {name}{version}", summary(comparisons)]
         for one in comparisons:
-            parts += section(one, places)
+            if one.missing:
+                parts += section(one)
     return "\n\n".join(parts) + "\n"
 
 

@@ -4,7 +4,7 @@
     python tools/release_notes.py 0.1.0
     python tools/release_notes.py --check    # print nothing; 1 where the places disagree
 
-CONTRIBUTING.md says what a release is made of. Tags are made by whoever releases, not from here.
+docs/releasing.md says what a release is made of. Tags are made by whoever releases, not from here.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
     python benchmarks/sweep/run.py --python .venv/bin/python --beside JAX/bin/python [--counts]
 
 Chunks of expressions run in fresh processes that take turns, `--reps` times; of each figure the
-least counts. Results stand in benchmarks/sweep/results.json and, in words, in results.md.
+least counts. Results go to build/sweep/results.json and, in words, to results.md
+beside it. The fusions and bytes of weft's programs, which a test holds, are recorded in
+benchmarks/sweep/counts.json.
 """
 
 import argparse
@@ -24,7 +26,9 @@ import processes  # noqa: E402
 from recorded import write_rows  # noqa: E402
 from timers import MARK  # noqa: E402
 
-RESULTS, TABLE, REASONS = HERE / "results.json", HERE / "results.md", HERE / "reasons.json"
+BUILD = HERE.parents[1] / "build" / "sweep"
+RESULTS, TABLE = BUILD / "results.json", BUILD / "results.md"
+COUNTS, REASONS = HERE / "counts.json", HERE / "reasons.json"
 LIMIT = 1.1
 # What may be slower by that many seconds is within what the clock of a busy machine shows.
 TICK = 1e-6
@@ -229,9 +233,25 @@ def main():
                 lib: updated(before.get(lib, {}), found, args) for lib, found in row.items()
             }
         kept = {"versions": {lib: processes.versions(lib, p) for lib, p in pythons.items()}}
+        BUILD.mkdir(parents=True, exist_ok=True)
         write_rows(RESULTS, kept["versions"], results)
+        record_counts(kept["versions"]["weft"], results)
+    if not results:
+        parser.error(f"there is no {RESULTS} yet: measure with --beside")
     machine = "; ".join(kept.get("versions", {}).values()) + "."
     TABLE.write_text(table(results, machine), encoding="utf-8")
+
+
+def record_counts(version, results):
+    """Records fusions and bytes of weft's programs, one a line; what was not measured stays."""
+    kept = json.loads(COUNTS.read_text(encoding="utf-8"))["rows"] if COUNTS.exists() else {}
+    for key, row in results.items():
+        found = row.get("weft", {})
+        if "bytes" in found:
+            kept[key] = [found["fusions"], float(f"{found['bytes']:.4g}")]
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(row)}" for key, row in sorted(kept.items()))
+    text = f'{{"version": {json.dumps(version)}, "rows": {{\n{lines}\n}}}}\n'
+    COUNTS.write_text(text, encoding="utf-8")
 
 
 def updated(before, found, args):

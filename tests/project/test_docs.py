@@ -26,11 +26,7 @@ pytestmark = pytest.mark.usefixtures("optimized")
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 BLOCK = re.compile(r"^```python[^\S\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
-# Those of docs/api/ are made of docstrings, and hold no other examples.
-PAGES = [
-    ROOT / "README.md",
-    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "api"),
-]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = [
     module_name(path) for path in python_files("weft") if ">>> " in path.read_text(encoding="utf-8")
 ]

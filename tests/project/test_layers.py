@@ -14,6 +14,7 @@ import pytest
 
 import layers
 from source_files import PACKAGE, module_name, parse, python_files, relative
+from tools import architecture_map
 
 pytestmark = pytest.mark.fast
 
@@ -64,6 +65,17 @@ def test_there_is_a_package_to_look_at():
 def test_every_module_has_a_layer():
     unknown = [name for name in sorted(KNOWN) if layers.layer_of(name) is None]
     report([f"{name}: give it a place in tests/support/layers.py" for name in unknown])
+
+
+def test_the_map_is_up_to_date():
+    page = architecture_map.PAGE.read_text(encoding="utf-8")
+    assert list(layers.WHAT) == list(layers.HEIGHT)
+    assert page == architecture_map.with_table(page), "run `make docs`"
+
+
+def test_a_map_without_its_lines_is_noticed():
+    with pytest.raises(ValueError, match="map: begin"):
+        architecture_map.with_table("# How weft is built\n")
 
 
 def test_every_layer_is_used_in_the_table():

@@ -16,7 +16,7 @@ from source_files import nodes
 
 # From the bottom up: the floors, each with its rooms. A module imports from floors below its own
 # and from its own room; the graph of all imports has no cycle. Rooms on one floor do not import one
-# another. docs/architecture.md says what each is.
+# another.
 FLOORS = (
     ("base", "jaxlib"),
     ("config",),
@@ -49,6 +49,108 @@ FLOORS = (
     ("facade",),
     ("as_jax",),
 )
+# What each room is, for the table in docs/architecture.md, which `make docs` writes.
+WHAT = {
+    "base": (
+        "`source` (the user's line, with its scope), `timing` (what a thread spends on tracing, "
+        "lowering and compiling), `program_caches` (who holds executables, and when they are "
+        "dropped), `exact_keys` (the keys of static values, by class and bits), `util`; "
+        "`native` is the compiled module for repeated calls, in C, and optional"
+    ),
+    "jaxlib": (
+        "modules of jaxlib that are loaded when they are first used, and the threads on which "
+        "they are loaded and compile"
+    ),
+    "config": "the settings, one immutable object, and the table that says all about each",
+    "errors": "errors with fixes, and errors about one argument by kind",
+    "pytree": "what pytrees need of jaxlib",
+    "dtypes": "dtypes and promotion",
+    "sharding": (
+        "the place of an array, as frozen data without jaxlib or tracers: meshes, specs, "
+        "shardings, layouts, the mesh in force"
+    ),
+    "tree": "pytrees: flattening, which classes are nodes, where two trees differ",
+    "stablehlo": "building modules with the MLIR bindings",
+    "backends": (
+        "what weft asks of a runtime (`backend`), implemented with jaxlib (`pjrt*`) and without "
+        "(`fake`); kernels of LAPACK and of the CUDA plugin, compiled handlers, executables on "
+        "disk"
+    ),
+    "core": (
+        "what a jaxpr is: types, primitives, traces, the tables of rules, the checker, the "
+        "printer. Names no operation, and knows nothing of the runtime"
+    ),
+    "runtime": (
+        "what weft calls of all this: `client`, whose `backend()` is the seam, and `profiler`"
+    ),
+    "ops": "how primitives are declared",
+    "arrays": "`weft.Array`, its shards and layouts",
+    "profiler": "profiles; the group of processes: meeting, faults, agreement",
+    "ops.structural": "shapes; users know the primitives of `ops/…/` as `weft.lax`",
+    "ops.elementwise": "primitives that treat each element by itself",
+    "lowering": (
+        "from a jaxpr to an executable: the module, devices and shardings, layouts, evaluation "
+        "of single operations"
+    ),
+    "ops.indexing": "`gather`, `scatter`, slices",
+    "ops.products": "products of arrays",
+    "ops.reductions": "sums, extrema, cumulative forms",
+    "ops.collectives": "operations over the axes of meshes and of `vmap`",
+    "ops.linalg": "factorizations and solvers",
+    "interpreters": (
+        "the transformations, on flat lists of arrays: `staging`, `jvp`, `linearize`, "
+        "`transpose`, `vmap`, `partial_eval`, `dce`, `retype`, `hoist`"
+    ),
+    "refs": "references: the box, its recorded equations, their discharge",
+    "tracing": "the traces of a function object, explained misses, closures over traced values",
+    "callbacks": "Python functions called by executables",
+    "control_flow": (
+        "operations with functions inside: `jit`'s primitive, `cond`, `scan`, `while_loop`, "
+        "`checkpoint`, reductions, `linear_solve`"
+    ),
+    "custom_derivatives": "`custom_jvp`, `custom_vjp`, their primitives and closures",
+    "spmd": (
+        "`shard_map`: the primitive, its types, eager evaluation on blocks, simulation on one "
+        "device, the user's function"
+    ),
+    "dispatch": (
+        "jitted callables: signatures, executables, shardings of arguments, donation, the "
+        "stages of compiling by hand, the search for a NaN"
+    ),
+    "define": "primitives from outside, checked",
+    "ffi": "compiled code of others as an operation",
+    "kinds": "functions of arrays that are declared by the kinds of their arguments",
+    "numpy": (
+        "`weft.numpy`, files named after the chapters of NumPy and of the Array API standard; "
+        "rarely used chapters are loaded on demand"
+    ),
+    "numpy.linalg": "linear algebra with NumPy's names",
+    "random": "random numbers as functions of keys",
+    "image": "resizing of pictures",
+    "api": (
+        "`jit`, `grad`, `vmap`, `hessian`, `pmap`, `device_put` … for users: pytrees on the "
+        "flat core"
+    ),
+    "nn": (
+        "networks; data that processes send each other, the launcher, the report of `python -m "
+        "weft.info`"
+    ),
+    "export": "jitted functions as bytes",
+    "debug": "looking into jaxprs",
+    "testing": "checks of functions and of primitives",
+    "scipy": "SciPy's chapters",
+    "solvers": "chapters of SciPy that use derivatives of the user's functions",
+    "builtin": "a list of all primitives, and functions that are composed of them",
+    "analysis": "reports of whole programs",
+    "checkpoints": (
+        "trees of arrays in files: the structure as JSON, chunks by TensorStore, the commit; "
+        "steps in a directory"
+    ),
+    "experimental": "libraries of JAX's that are written with everything below",
+    "facade": "names only. So are the `__init__` files that `PACKAGE_FACADES` lists",
+    "as_jax": "programs and libraries written for JAX, run on weft as they are",
+}
+
 HEIGHT = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 # Rooms that know nothing of one another though one stands below: what a jaxpr is, and what runs
