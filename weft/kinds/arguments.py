@@ -37,7 +37,7 @@ from weft.typing import ArrayLike
 
 __all__ = [
     "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Inexact", "Integer", "Length", "Mask",
-    "NamedAxes", "Number", "Operand", "Operands", "Out", "Precision", "Promoted",
+    "NamedAxes", "NoEffect", "Number", "Operand", "Operands", "Out", "Precision", "Promoted",
     "PromotedOperands", "Shape", "choice", "common", "refused", "take_dtype", "take_number",
 ]  # fmt: skip
 
@@ -203,4 +203,5 @@ Precision = Annotated[
 ]
 Mask = Annotated[Any, Kind(_mask, "booleans: which elements count", ("text", [True]), static=False)]
 Number = Annotated[Any, Kind(take_number, "a number", ("text", [1]), static=False, fixed=True)]
+NoEffect = Annotated[Any, Kind(lambda value, call: None, "without effect", plain=NEVER)]
 Out = Annotated[None, Kind(_out, "None: arrays do not change in place", (1,))]
