@@ -11,12 +11,14 @@ from weft import dtypes
 from weft.argument_errors import close_name, integer_of, unknown_option
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, WeftValueError
+from weft.kinds.arguments import NEVER
 from weft.kinds.checks import check_arrays
+from weft.kinds.kind import Arguments, Kind
 from weft.ops.operand_errors import to_dtype
 
 __all__ = [
-    "at_least", "check_dimensions", "check_numbers", "not_there", "one_of", "refuse", "wrong_shape",
-    "wrong_value",
+    "at_least", "check_dimensions", "check_numbers", "not_there", "one_of", "option", "refuse",
+    "wrong_shape", "wrong_value",
 ]  # fmt: skip
 
 
@@ -33,6 +35,16 @@ def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> N
     meant = " or ".join(map(repr, names if near is None else [near]))
     fix = Fix("option", f"pass {argument}={meant}")
     raise unknown_option(operation, argument, value, ", ".join(map(repr, names)), fix=fix)
+
+
+def option(*names: Any) -> Kind:
+    """The kind of an argument that is one of some words or integers."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        one_of(call.operation, call.name, value, names)
+        return value
+
+    return Kind(take, f"one of {', '.join(map(repr, names))}", ("?", 0.5), plain=NEVER)
 
 
 def refuse(operation: str, argument: str, value: Any, wanted: Any, instead: str) -> None:

@@ -9,15 +9,14 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.core.types import type_of
-from weft.kinds.arguments import NEVER, NoEffect
+from weft.kinds.arguments import NoEffect
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import convert
-from weft.kinds.kind import Arguments, Kind
 from weft.numpy.linalg.operands import SquareMatrix, is_complex, returned, widened
 from weft.numpy.vectorizing import over
 from weft.ops.linalg import schur as schur_operation
 from weft.ops.linalg.matrices import triangle
-from weft.scipy.argument_checks import one_of, wrong_shape
+from weft.scipy.argument_checks import option, wrong_shape
 
 __all__ = ["complex_schur", "rsf2csf", "schur", "triangular_schur"]
 
@@ -31,12 +30,7 @@ def complex_schur(a: Any) -> tuple[Any, Any]:
     return triangle(t, False), z
 
 
-def _form(value: Any, call: Arguments) -> str:
-    one_of(call.operation, call.name, value, ("real", "complex", "r", "c"))
-    return str(value)
-
-
-Form = Annotated[str, Kind(_form, '"real" or "complex", or "r" or "c"', ("x", 1), plain=NEVER)]
+Form = Annotated[str, option("real", "complex", "r", "c")]
 
 
 @array_function
