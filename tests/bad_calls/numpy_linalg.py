@@ -6,14 +6,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from bad_calls import BadCall
-from weft.errors import (
-    AxisError,
-    DTypeError,
-    ShapeError,
-    WeftNotImplementedError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import AxisError, DTypeError, ShapeError, WeftTypeError, WeftValueError
 from weft.testing import exact_array
 
 V = np.ones(3, np.float32)
@@ -31,12 +24,6 @@ def of_many(operand, error, says, *names):
 
 
 CALLS = [
-    *of_many(M, ShapeError, ("a: f32[3,4]", "square"),
-             "inv", "det", "slogdet", "cholesky", "eig", "eigh", "eigvals", "eigvalsh"),
-    *of_many(V, ShapeError, ("f32[3]", "2 dimensions"),
-             "inv", "det", "cholesky", "qr", "svd", "svdvals", "pinv", "cond", "matrix_norm"),
-    *of_many([[1.0]], WeftTypeError, ("list", "an array"),
-             "inv", "det", "eigh", "qr", "svd", "pinv", "norm", "matrix_rank", "trace"),
     *of_many(SMALL, DTypeError, ("f8_e4m3fn[3,3]", "numbers"),
              "inv", "det", "eigvals", "qr", "svdvals", "norm"),
     BadCall("linalg.solve", lambda: linalg.solve(M, V), ShapeError, ("square",)),
@@ -46,35 +33,24 @@ CALLS = [
     BadCall("linalg.solve", lambda: linalg.solve(np.ones((2, 3, 3)), np.ones((4, 3, 1))),
             ShapeError, ("broadcast", "(2,)")),
     BadCall("linalg.solve", lambda: linalg.solve(S, None), WeftTypeError, ("NoneType",)),
-    BadCall("linalg.slogdet", lambda: linalg.slogdet(S, method="qr"), WeftNotImplementedError,
-            ("method='qr'", "lu")),
-    BadCall("linalg.eigh", lambda: linalg.eigh(S, "X"), WeftValueError, ("UPLO='X'", '"L"')),
-    BadCall("linalg.eigvalsh", lambda: linalg.eigvalsh(S, 1), WeftValueError, ("UPLO=1",)),
-    BadCall("linalg.qr", lambda: linalg.qr(S, "full"), WeftValueError, ("mode='full'", "reduced")),
     BadCall("linalg.svd", lambda: linalg.svd(M, hermitian=True), ShapeError, ("square",)),
     BadCall("linalg.svd", lambda: linalg.svd(M, subset_by_index=(0, 1)), WeftValueError,
             ("full_matrices=True",)),
     BadCall("linalg.svd", lambda: linalg.svd(M, False, subset_by_index=(0, 4)), WeftValueError,
             ("(0, 4)", "<= 3")),
-    BadCall("linalg.svd", lambda: linalg.svd(M, False, subset_by_index=2), WeftValueError,
-            ("subset_by_index=2",)),
     BadCall("linalg.pinv", lambda: linalg.pinv(M, 0.1, rcond=0.1), WeftValueError,
             ("rtol=0.1 and rcond=0.1", "one of them")),
-    BadCall("linalg.pinv", lambda: linalg.pinv(M, 1j), WeftValueError, ("rtol", "real")),
     BadCall("linalg.pinv", lambda: linalg.pinv(M, V), WeftValueError, ("rtol: f32[3]", "()")),
     BadCall("linalg.pinv", lambda: linalg.pinv(M, hermitian=True), ShapeError, ("square",)),
     BadCall("linalg.lstsq", lambda: linalg.lstsq(T, V), ShapeError, ("a: f32[2,3,4]", "(m, n)")),
     BadCall("linalg.lstsq", lambda: linalg.lstsq(M, np.ones(4)), ShapeError, ("b: f32[4]",)),
-    BadCall("linalg.lstsq", lambda: linalg.lstsq(M, V, 1j), WeftValueError, ("rcond", "real")),
     BadCall("linalg.matrix_rank", lambda: linalg.matrix_rank(M, 0.1, tol=0.1), WeftValueError,
             ("rtol=0.1 and tol=0.1",)),
     BadCall("linalg.matrix_rank", lambda: linalg.matrix_rank(M, hermitian=True), ShapeError,
             ("M: f32[3,4]",)),
     BadCall("linalg.matrix_rank", lambda: linalg.matrix_rank(M, tol=V), WeftValueError, ("tol: ",)),
     BadCall("linalg.cond", lambda: linalg.cond(M, 1), ShapeError, ("square",)),
-    BadCall("linalg.cond", lambda: linalg.cond(S, 3), WeftValueError, ("p=3", "'nuc'")),
     BadCall("linalg.cond", lambda: linalg.cond(M[:0]), ShapeError, ("f32[0,4]", "one row")),
-    BadCall("linalg.norm", lambda: linalg.norm(M, "x"), WeftValueError, ("ord='x'", "'fro'")),
     BadCall("linalg.norm", lambda: linalg.norm(M, 3), WeftValueError, ("ord=3", "-2")),
     BadCall("linalg.norm", lambda: linalg.norm(V, "fro"), WeftValueError, ("ord='fro'", "number")),
     BadCall("linalg.norm", lambda: linalg.norm(T, 1), ShapeError, ("f32[2,3,4]", "axis")),
@@ -86,17 +62,11 @@ CALLS = [
             ("ord='nuc'",)),
     BadCall("linalg.vector_norm", lambda: linalg.vector_norm(V, axis=1), AxisError, ("1",)),
     BadCall("linalg.matrix_norm", lambda: linalg.matrix_norm(M, ord=0), WeftValueError, ("ord=0",)),
-    BadCall("linalg.matrix_power", lambda: linalg.matrix_power(M, 2), ShapeError, ("square",)),
-    BadCall("linalg.matrix_power", lambda: linalg.matrix_power(S, 0.5), WeftTypeError, ("n=0.5",)),
-    BadCall("linalg.multi_dot", lambda: linalg.multi_dot([M]), WeftValueError, ("1 array",)),
-    BadCall("linalg.multi_dot", lambda: linalg.multi_dot(M), WeftTypeError, ("sequence",)),
     BadCall("linalg.multi_dot", lambda: linalg.multi_dot([M, M]), ShapeError, ("f32[3,4]",)),
     BadCall("linalg.multi_dot", lambda: linalg.multi_dot([M, T]), ShapeError, ("f32[2,3,4]",)),
     BadCall("linalg.cross", lambda: linalg.cross(M, M), ShapeError, ("f32[3,4]", "3 elements")),
     BadCall("linalg.cross", lambda: linalg.cross(V, V, axis=1), AxisError, ("1",)),
     BadCall("linalg.outer", lambda: linalg.outer(M, V), ShapeError, ("f32[3,4]", "vectors")),
-    BadCall("linalg.diagonal", lambda: linalg.diagonal(V), ShapeError, ("x: f32[3]",)),
-    BadCall("linalg.trace", lambda: linalg.trace(S, offset=0.5), WeftTypeError, ("offset=0.5",)),
     BadCall("linalg.tensorinv", lambda: linalg.tensorinv(T), ShapeError, ("ind=2", "6 by 4")),
     BadCall("linalg.tensorinv", lambda: linalg.tensorinv(S, 0), WeftValueError, ("ind=0",)),
     BadCall("linalg.tensorsolve", lambda: linalg.tensorsolve(T, V), ShapeError, ("b: f32[3]",)),

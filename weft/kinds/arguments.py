@@ -38,10 +38,9 @@ from weft.typing import ArrayLike
 
 __all__ = [
     "BOTH", "NEVER", "Axes", "Axis", "DType", "EachOperand", "Flag", "Inexact", "Integer",
-    "Length", "Mask", "NamedAxes", "NoSharding", "Number", "OneAxis", "Operand", "Operands",
-    "Out", "Precision", "Promoted", "PromotedOperands", "Shape", "Stored", "choice", "common",
-    "of_rank", "operand_kind", "promoted_kind", "refused",
-    "take_dtype", "take_number",
+    "Length", "Mask", "NamedAxes", "NoEffect", "NoSharding", "Number", "OneAxis", "Operand",
+    "Operands", "Out", "Precision", "Promoted", "PromotedOperands", "Shape", "Stored", "choice",
+    "common", "of_rank", "operand_kind", "promoted_kind", "refused", "take_dtype", "take_number",
 ]  # fmt: skip
 
 
@@ -245,5 +244,6 @@ Precision = Annotated[
 ]
 Mask = Annotated[Any, Kind(_mask, "booleans: which elements count", ("text", [True]), static=False)]
 Number = Annotated[Any, Kind(take_number, "a number", ("text", [1]), static=False, fixed=True)]
+NoEffect = Annotated[Any, Kind(lambda value, call: None, "without effect", plain=NEVER)]
 Out = Annotated[None, Kind(_out, "None: arrays do not change in place", (1,))]
 NoSharding = Annotated[None, Kind(_no_sharding, "None: the result is constrained by itself", (1,))]

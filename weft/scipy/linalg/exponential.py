@@ -8,7 +8,7 @@ one computation: 13 in double precision, 7 in single.
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Annotated, Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
@@ -16,16 +16,17 @@ from weft.arrays.array import Array
 from weft.control_flow.cond import cond
 from weft.control_flow.loops import scan
 from weft.core.types import type_of
-from weft.errors import api_boundary
 from weft.interpreters.jvp import jvp_flat
-from weft.kinds.checks import check_flag, computing_dtype, convert
-from weft.kinds.compiled_functions import compiled
-from weft.numpy.linalg.operands import check_square, returned, widened
+from weft.kinds.arguments import NEVER, Flag
+from weft.kinds.array_function import array_function
+from weft.kinds.checks import convert
+from weft.kinds.kind import Arguments, Kind
+from weft.numpy.linalg.operands import PromotedSquare, SquareMatrix, returned, widened
 from weft.numpy.linalg.solving import solved
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.matrices import matmul, triangle
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import at_least, one_of, wrong_shape
+from weft.scipy.argument_checks import at_least, option, wrong_shape
 
 __all__ = ["expm", "expm_frechet"]
 
@@ -88,15 +89,16 @@ def _exponential(a: Any, *, upper: bool, squarings: int) -> Any:
     return jnp.where(beyond[..., None, None], jnp.nan, found)
 
 
-@compiled
-def _expm(a: Any, *, upper: bool, squarings: int) -> Any:
-    x = widened(a)
-    x = triangle(x, False) if upper else x
-    return returned(_exponential(x, upper=upper, squarings=squarings), type_of(a).dtype)
+def _count(value: Any, call: Arguments) -> int:
+    return at_least(call.operation, call.name, value, 0)
 
 
-@api_boundary
-def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
+Method = Annotated[str, option("SPS", "blockEnlarge")]
+Count = Annotated[int, Kind(_count, "an integer of 0 or more", ("text", -1), plain=NEVER)]
+
+
+@array_function
+def expm(A: SquareMatrix, *, upper_triangular: Flag = False, max_squarings: Count = 16) -> Array:
     """The exponential of square matrices: the sum of A^k / k! over all k.
 
     A: shape (..., n, n). upper_triangular: only the upper triangle is read, and a triangular system
@@ -110,30 +112,8 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    check_flag(upper_triangular, "linalg.expm", "upper_triangular")
-    check_square("linalg.expm", "A", A)
-    count = at_least("linalg.expm", "max_squarings", max_squarings, 0)
-    return _expm(A, upper=bool(upper_triangular), squarings=count)
-
-
-@compiled
-def _expm_frechet(a: Any, e: Any, *, enlarged: bool) -> Any:
-    given = jnp.result_type(a, e)
-    a, e = (convert(x, computing_dtype(given)) for x in (a, e))
-
-    def exponential(x: Any) -> Any:
-        return _exponential(x, upper=False, squarings=16)
-
-    if enlarged:
-        n = a.shape[-1]
-        upper = jnp.concatenate([a, e], axis=-1)
-        lower = jnp.concatenate([jnp.zeros_like(a), a], axis=-1)
-        whole = exponential(jnp.concatenate([upper, lower], axis=-2))
-        found = whole[..., :n, :n], whole[..., :n, n:]
-    else:
-        [value], [tangent] = jvp_flat(lambda x: [exponential(x)], [a], [e])
-        found = value, tangent
-    return tuple(returned(x, given) for x in found)
+    x = triangle(widened(A), False) if upper_triangular else widened(A)
+    return returned(_exponential(x, upper=upper_triangular, squarings=max_squarings), A.dtype)
 
 
 @overload
@@ -152,8 +132,10 @@ def expm_frechet(
 def expm_frechet(A: Any, E: Any, *, method: str | None = ..., compute_expm: bool = ...) -> Any: ...
 
 
-@api_boundary
-def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
+@array_function
+def expm_frechet(
+    A: PromotedSquare, E: PromotedSquare, *, method: Method | None = None, compute_expm: Flag = True
+) -> Any:
     """The exponential of A, and its derivative along E.
 
     A and E: shape (..., n, n), promoted to one dtype. method: "SPS" (or None) differentiates the
@@ -168,12 +150,21 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
     Array([[1., 1.],
            [1., 1.]], dtype=float32)
     """
-    check_flag(compute_expm, "linalg.expm_frechet", "compute_expm")
-    name = "linalg.expm_frechet"
-    check_square(name, "A", A)
-    check_square(name, "E", E)
-    if type_of(A).shape != type_of(E).shape:
-        raise wrong_shape(name, f"A: {type_of(A)}, E: {type_of(E)}", "an E of the shape of A")
-    one_of(name, "method", "SPS" if method is None else method, ("SPS", "blockEnlarge"))
-    found = _expm_frechet(A, E, enlarged=method == "blockEnlarge")
-    return found if compute_expm else found[1]
+    if A.shape != E.shape:
+        got = f"A: {type_of(A)}, E: {type_of(E)}"
+        raise wrong_shape("linalg.expm_frechet", got, "an E of the shape of A")
+
+    def exponential(x: Any) -> Any:
+        return _exponential(x, upper=False, squarings=16)
+
+    a, e = widened(A), widened(E)
+    if method == "blockEnlarge":
+        n = a.shape[-1]
+        upper = jnp.concatenate([a, e], axis=-1)
+        lower = jnp.concatenate([jnp.zeros_like(a), a], axis=-1)
+        whole = exponential(jnp.concatenate([upper, lower], axis=-2))
+        value, tangent = whole[..., :n, :n], whole[..., :n, n:]
+    else:
+        [value], [tangent] = jvp_flat(lambda x: [exponential(x)], [a], [e])
+    tangent = returned(tangent, A.dtype)
+    return (returned(value, A.dtype), tangent) if compute_expm else tangent

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import weft.numpy as jnp
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.core.types import type_of
-from weft.errors import api_boundary
-from weft.kinds.checks import convert, promoted
-from weft.kinds.compiled_functions import compiled
-from weft.numpy.linalg.operands import check_square, returned, widened
+from weft.kinds.arguments import NoEffect
+from weft.kinds.array_function import array_function
+from weft.kinds.checks import convert
+from weft.numpy.linalg.operands import SquareMatrix, is_complex, returned, widened
 from weft.numpy.vectorizing import over
 from weft.ops.linalg import schur as schur_operation
 from weft.ops.linalg.matrices import triangle
-from weft.scipy.argument_checks import one_of, wrong_shape
+from weft.scipy.argument_checks import option, wrong_shape
 
 __all__ = ["complex_schur", "rsf2csf", "schur", "triangular_schur"]
 
@@ -26,22 +26,15 @@ def complex_schur(a: Any) -> tuple[Any, Any]:
 
     A real matrix is converted first, so that LAPACK returns the complex form.
     """
-    wide = convert(a, dtypes.to_complex(type_of(a).dtype))
-    t, z = schur_operation.schur(wide)
+    t, z = schur_operation.schur(a.astype(dtypes.to_complex(a.dtype)))
     return triangle(t, False), z
 
 
-@compiled
-def _schur(a: Any, *, complex_form: bool) -> Any:
-    x = widened(a)
-    if complex_form:
-        return complex_schur(x)
-    t, z = schur_operation.schur(x)
-    return returned(t, type_of(a).dtype), returned(z, type_of(a).dtype)
+Form = Annotated[str, option("real", "complex", "r", "c")]
 
 
-@api_boundary
-def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
+@array_function
+def schur(a: SquareMatrix, output: Form = "real") -> tuple[Array, Array]:
     """T and Z of a = Z T adjoint(Z), Z unitary and T upper triangular.
 
     a: shape (..., n, n). output: "real" (or "r") keeps real matrices real; then T has a block of
@@ -56,9 +49,11 @@ def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
     Array([[2., 1.],
            [0., 3.]], dtype=float32)
     """
-    check_square("linalg.schur", "a", a)
-    one_of("linalg.schur", "output", output, ("real", "complex", "r", "c"))
-    return _schur(a, complex_form=output[0] == "c")
+    x = widened(a)
+    if output[0] == "c":
+        return complex_schur(x)
+    t, z = schur_operation.schur(x)
+    return returned(t, a.dtype), returned(z, a.dtype)
 
 
 def triangular_schur(a: Any) -> tuple[Any, Any]:
@@ -67,17 +62,16 @@ def triangular_schur(a: Any) -> tuple[Any, Any]:
     On a cut of a function of the eigenvalues, such as that of the root at negative numbers, the
     sign of an imaginary part that is rounding alone would choose between two results.
     """
-    if type_of(a).dtype in dtypes.COMPLEX:
+    if is_complex(a):
         return complex_schur(a)
-    wide = dtypes.to_complex(type_of(a).dtype)
-    t, z = (convert(x, wide) for x in schur_operation.schur(a))
-    found: tuple[Any, Any] = _triangular.function(t, z)
-    return found
+    t, z = schur_operation.schur(a)
+    return _triangular(t, z, dtypes.to_complex(a.dtype))
 
 
-@compiled
-def _triangular(t: Any, z: Any) -> Any:
-    return over(_triangular_matrix, (t, z), (2, 2), "linalg.rsf2csf")
+def _triangular(t: Any, z: Any, dtype: Any) -> Any:
+    """A complex Schur form, of this dtype, from a real one."""
+    operands = t.astype(dtype), z.astype(dtype)
+    return over(_triangular_matrix, operands, (2, 2), "linalg.rsf2csf")
 
 
 def _triangular_matrix(t: Any, z: Any) -> Any:
@@ -114,8 +108,8 @@ def _triangular_matrix(t: Any, z: Any) -> Any:
     return triangle(t, False), z
 
 
-@api_boundary
-def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
+@array_function
+def rsf2csf(T: SquareMatrix, Z: SquareMatrix, check_finite: NoEffect = True) -> tuple[Array, Array]:
     """The complex Schur form of a real one: an upper triangular T, and its Z.
 
     T and Z: shape (..., n, n), as `schur` gives them. `check_finite` has no effect. Each block of
@@ -128,11 +122,8 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    name = "linalg.rsf2csf"
-    for argument, x in (("T", T), ("Z", Z)):
-        check_square(name, argument, x)
-    if type_of(T).shape[-1] != type_of(Z).shape[-1]:
-        raise wrong_shape(name, f"T: {type_of(T)}, Z: {type_of(Z)}", "a T and a Z of one size")
-    t, z = promoted(name, widened(T), widened(Z))
-    dtype = dtypes.to_complex(type_of(t).dtype)
-    return _triangular(convert(t, dtype), convert(z, dtype))
+    if T.shape[-1] != Z.shape[-1]:
+        got = f"T: {type_of(T)}, Z: {type_of(Z)}"
+        raise wrong_shape("linalg.rsf2csf", got, "a T and a Z of one size")
+    t, z = widened(T), widened(Z)
+    return _triangular(t, z, dtypes.to_complex(jnp.promote_types(t.dtype, z.dtype)))

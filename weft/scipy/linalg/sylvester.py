@@ -7,7 +7,7 @@ its derivatives are solutions of such equations, and no step is differentiated.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import weft.numpy as jnp
 from weft import dtypes
@@ -15,17 +15,17 @@ from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
-from weft.errors import api_boundary
-from weft.kinds.checks import computing_dtype, convert
-from weft.kinds.compiled_functions import compiled
-from weft.numpy.linalg.operands import check_matrices, check_square, returned
+from weft.kinds.array_function import array_function
+from weft.kinds.checks import convert
+from weft.kinds.kind import Arguments, Kind
+from weft.numpy.linalg.operands import PromotedMatrix, PromotedSquare, returned, widened
 from weft.numpy.linalg.solving import solved
 from weft.numpy.vectorizing import over
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.eig import eig
 from weft.ops.linalg.matrices import adjoint, matmul, swapped
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import one_of, wrong_shape, wrong_value
+from weft.scipy.argument_checks import option, wrong_shape, wrong_value
 from weft.scipy.linalg.schur import complex_schur
 
 __all__ = ["solve_sylvester", "sylvester"]
@@ -94,19 +94,21 @@ def sylvester(a: Any, b: Any, c: Any, *, by_schur: bool = True, tol: float = 0.0
     return custom_linear_solve(lambda z: matmul(a, z) + matmul(z, b), c, forward, backward)
 
 
-@compiled
-def _solve_sylvester(a: Any, b: Any, c: Any, *, method: str, tol: float) -> Any:
-    given = jnp.result_type(a, b, c)
-    a, b, c = (convert(x, computing_dtype(given)) for x in (a, b, c))
-
-    def solve(a: Any, b: Any, c: Any) -> Any:
-        return c if 0 in c.shape else sylvester(a, b, c, by_schur=method == "schur", tol=tol)
-
-    return returned(over(solve, (a, b, c), (2, 2, 2), "linalg.solve_sylvester"), given)
+def _not_negative(value: Any, call: Arguments) -> float:
+    if not isinstance(value, (int, float)) or value < 0:
+        raise wrong_value(call.operation, f"tol={value!r:.80}", "a tol of 0 or more")
+    return float(value)
 
 
-@api_boundary
-def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Array:
+Method = Annotated[str, option("schur", "eigen")]
+NotNegative = Annotated[float, Kind(_not_negative, "a number of 0 or more", ("text", -1))]
+
+
+@array_function
+def solve_sylvester(
+    A: PromotedSquare, B: PromotedSquare, C: PromotedMatrix, *, method: Method = "schur", tol:
+    NotNegative = 1e-8,
+) -> Array:  # fmt: skip
     """The X for which A X + X B = C.
 
     A: shape (..., m, m), B: (..., n, n), C and X: (..., m, n), promoted to one dtype, with batch
@@ -126,15 +128,13 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
     Array([[2., 0.],
            [0., 2.]], dtype=float32)
     """
-    name = "linalg.solve_sylvester"
-    for argument, x in (("A", A), ("B", B)):
-        check_square(name, argument, x)
-    check_matrices(name, "C", C)
-    one_of(name, "method", method, ("schur", "eigen"))
-    if not isinstance(tol, (int, float)) or tol < 0:
-        raise wrong_value(name, f"tol={tol!r:.80}", "a tol of 0 or more")
-    a, b, c = (type_of(x) for x in (A, B, C))
-    if c.shape[-2:] != (a.shape[-1], b.shape[-1]):
-        fitting = f"a C of shape {(*c.shape[:-2], a.shape[-1], b.shape[-1])}"
-        raise wrong_shape(name, f"A: {a}, B: {b}, C: {c}", fitting)
-    return _solve_sylvester(A, B, C, method=method, tol=float(tol))
+    if C.shape[-2:] != (A.shape[-1], B.shape[-1]):
+        got = f"A: {type_of(A)}, B: {type_of(B)}, C: {type_of(C)}"
+        fitting = f"a C of shape {(*C.shape[:-2], A.shape[-1], B.shape[-1])}"
+        raise wrong_shape("linalg.solve_sylvester", got, fitting)
+
+    def solve(a: Any, b: Any, c: Any) -> Any:
+        return c if 0 in c.shape else sylvester(a, b, c, by_schur=method == "schur", tol=tol)
+
+    wide = widened(A), widened(B), widened(C)
+    return returned(over(solve, wide, (2, 2, 2), "linalg.solve_sylvester"), A.dtype)
