@@ -127,6 +127,14 @@ def test_numbers_beside_float64_keep_their_digits():
                 assert abs(found - getattr(np, name)(x, ddof=ddof)) < 1e-15
 
 
+def test_numpy_scalars_beside_float64_keep_their_digits():
+    a = jnp.full(2, 1 / 3, "float64")
+    for _ in range(2):
+        for value in (1 / 3, np.float64(1 / 3)):
+            assert jnp.isclose(a, value, 0, 0).all() and jnp.isclose(value, a, 0, 0).all()
+            assert float(jnp.average(value, weights=a[0])) == 1 / 3
+
+
 def test_caches_are_cleared_and_bounded(monkeypatch):
     monkeypatch.setattr("weft.kinds.array_function._MOST_CALLS", 5)
     x = jnp.asarray(X)

@@ -46,6 +46,12 @@ def _operand(value: Any, call: Arguments) -> Any:
     return user_value(value) if isinstance(value, np.generic) else value
 
 
+def _promotable(value: Any, call: Arguments) -> Any:
+    # A NumPy scalar keeps its digits until the dtype of the others is known (`promote_operands`).
+    check_arrays(call.operation, value, first=call.position)
+    return value
+
+
 def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
     if isinstance(value, (tuple, list)):
         check_arrays(call.operation, *value)
@@ -170,10 +176,10 @@ operand_kind = Kind(
 )
 Operand = Annotated[ArrayLike, operand_kind]
 # Those of one call get the dtype that they promote to.
-promoted_kind = dataclasses.replace(operand_kind, together=_common)
+promoted_kind = dataclasses.replace(operand_kind, take=_promotable, together=_common)
 Promoted = Annotated[ArrayLike, promoted_kind]
 # Those of one call get the real or complex dtype that they promote to.
-Inexact = Annotated[ArrayLike, dataclasses.replace(operand_kind, together=_common_inexact)]
+Inexact = Annotated[ArrayLike, dataclasses.replace(promoted_kind, together=_common_inexact)]
 _sequence_kind = Kind(
     _one_or_several,
     "a sequence of arrays",
