@@ -90,13 +90,14 @@ def test_calls_that_nearly_match_are_told_apart(sequence):
 
 
 def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
-    x, mask = jnp.asarray(X), jnp.asarray(X > 3)
+    x, mask, wide = jnp.asarray(X), jnp.asarray(X > 3), jnp.asarray(X, "float64")
     ways = [
         lambda: jnp.sum(x),
         lambda: jnp.sum(x, axis=1),
         lambda: jnp.var(x, 0, ddof=1),
         lambda: jnp.sum(x, where=mask, initial=2.5),
         lambda: x.mean(),
+        lambda: jnp.isclose(wide, 0.5),
     ]
     for way in ways:
         way()

@@ -19,7 +19,7 @@ import inspect
 import itertools
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, NamedTuple, TypeVar
 
 from weft import config, tree
@@ -234,6 +234,7 @@ class ArrayFunction(KnownCalls):
         """A call outside of traces that record: one executable, or one equation. An operand that is
         None is left out, and a number that is part of the program is none."""
         rows: list[tuple[Any, int | None, tuple[Any, ...]]] = []
+        passed = {id(x) for x in (*args, *kwargs.values())}
         for name in self.operand_names:
             value = taken[name]
             if type(value) is tuple:
@@ -243,7 +244,7 @@ class ArrayFunction(KnownCalls):
                 del taken[name]
                 if value is not None:
                     # Numbers come first, as the constants of a known call do.
-                    at = 0 if type(value) in _NUMBERS else len(rows)
+                    at = 0 if _is_constant(value, passed) else len(rows)
                     rows.insert(at, (name, None, (value,)))
         operands = [x for _, _, values in rows for x in values]
         static = {"names": tuple([(name, count) for name, count, _ in rows]), **taken}
@@ -283,9 +284,11 @@ class ArrayFunction(KnownCalls):
                 leaves += own
             else:
                 fixed.append(place)
-        consts, kept = [], []
+        consts: list[Array] = []
+        kept: list[int] = []
+        ids = {id(x) for x in leaves}
         for value in operands:
-            if type(value) in _NUMBERS:
+            if not kept and _is_constant(value, ids):
                 consts.append(as_array(value))
                 continue
             number = next((i for i, x in enumerate(leaves) if x is value), None)
@@ -359,6 +362,14 @@ def constant(value: Any) -> Any:
     if type(trace) is StagingTrace:
         return trace.constant_tracer(value)
     return as_array(value)
+
+
+def _is_constant(value: Any, passed: Set[int]) -> bool:
+    """Whether an operand is a number, or the array that one was converted to: it is none of those
+    that were passed, whose identities are given."""
+    return type(value) in _NUMBERS or (
+        type(value) is Array and not value.type.shape and id(value) not in passed
+    )
 
 
 def _values(taken: dict[str, Any], names: Sequence[str]) -> list[Any]:
