@@ -120,7 +120,7 @@ Jump = Annotated[Any, dataclasses.replace(_array, take=_jump, wrong=(1j, "text")
 # A number is converted to the dtype of the first operand, without rounding on the way.
 Beside = Annotated[Any, dataclasses.replace(operand_kind, take=_beside)]
 Step = Annotated[Any, dataclasses.replace(operand_kind, take=_step)]
-Steps = Annotated[Any, dataclasses.replace(operand_kind, take=_steps, arrays=False)]
+Steps = Annotated[Any, dataclasses.replace(operand_kind, take=_steps, arrays=False, wrong=())]
 Line = Annotated[
     ArrayLike, dataclasses.replace(promoted_kind, take=_line, arrays=False, right=_vector)
 ]
