@@ -91,7 +91,7 @@ def test_calls_that_nearly_match_are_told_apart(sequence):
 
 
 def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
-    x, mask = jnp.asarray(X), jnp.asarray(X > 3)
+    x, mask, wide = jnp.asarray(X), jnp.asarray(X > 3), jnp.asarray(X, "float64")
     ways = [
         lambda: jnp.sum(x),
         lambda: jnp.sum(x, axis=1),
@@ -100,6 +100,7 @@ def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
         lambda: x.mean(),
         lambda: jnp.sum(x, dtype=jnp.float16),
         lambda: jnp.sum(x, (*range(2),)),  # a tuple that is new at each call
+        lambda: jnp.isclose(wide, 0.5),
     ]
     for way in ways:
         way()
@@ -202,6 +203,14 @@ def test_numbers_beside_float64_keep_their_digits():
             for name in ("var", "std", "nanvar", "nanstd"):
                 found = float(getattr(jnp, name)(a, ddof=ddof))
                 assert abs(found - getattr(np, name)(x, ddof=ddof)) < 1e-15
+
+
+def test_numpy_scalars_beside_float64_keep_their_digits():
+    a = jnp.full(2, 1 / 3, "float64")
+    for _ in range(2):
+        for value in (1 / 3, np.float64(1 / 3)):
+            assert jnp.isclose(a, value, 0, 0).all() and jnp.isclose(value, a, 0, 0).all()
+            assert float(jnp.average(value, weights=a[0])) == 1 / 3
 
 
 def test_caches_are_cleared_and_bounded(monkeypatch):

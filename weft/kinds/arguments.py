@@ -50,7 +50,7 @@ def _operand(value: Any, call: Arguments) -> Any:
 
 
 def _unrounded(value: Any, call: Arguments) -> Any:
-    # `promote_operands` converts a NumPy scalar: the default width would round it.
+    # A NumPy scalar keeps its digits until the dtype of the others is known (`promote_operands`).
     check_arrays(call.operation, value, first=call.position)
     return value
 

@@ -36,11 +36,11 @@ def _of_one_shape(operation: str, values: list[Any]) -> list[Any]:
 
 
 def _operand_or_list(value: Any, call: Arguments) -> Any:
-    return operand_kind.take(unlisted(value), call)
+    return promoted_kind.take(unlisted(value), call)
 
 
 # Those of one call get the dtype that they promote to, and one shape.
-Compared = Annotated[ArrayLike, dataclasses.replace(operand_kind, together=_of_one_shape)]
+Compared = Annotated[ArrayLike, dataclasses.replace(promoted_kind, together=_of_one_shape)]
 Tolerance = Annotated[Any, dataclasses.replace(operand_kind, fixed=True)]
 ListOrArray = Annotated[
     Any,

@@ -48,7 +48,7 @@ __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid", 
 
 
 def _with_dimensions(value: Any, call: Arguments) -> Any:
-    value = operand_kind.take(value, call)
+    check_arrays(call.operation, value, first=call.position)
     if not type_of(value).ndim:
         message = f"{call.operation} takes an array with dimensions"
         raise refusal(ShapeError, message, call.operation, str(type_of(value)), "(n,)")
@@ -56,7 +56,7 @@ def _with_dimensions(value: Any, call: Arguments) -> Any:
 
 
 def _real(value: Any, call: Arguments) -> Any:
-    value = operand_kind.take(value, call)
+    value = promoted_kind.take(value, call)
     if type_of(value).dtype in dtypes.COMPLEX:
         first = not call.position
         part = "take the angle first: weft.numpy.angle(p)" if first else f"pass {call.name}.real"
@@ -74,6 +74,10 @@ def _beside(value: Any, call: Arguments) -> Any:
     return number_for(call.operation, value, call.type.dtype)
 
 
+def _jump(value: Any, call: Arguments) -> Any:
+    return number_for(call.operation, _real(value, call), call.type.dtype)
+
+
 def _step(value: Any, call: Arguments) -> Any:
     check_arrays(call.operation, value, first=call.position)
     return number_for(call.operation, value, inexact(call.type.dtype))
@@ -84,7 +88,7 @@ def _steps(values: tuple[Any, ...], call: Arguments) -> tuple[Any, ...]:
 
 
 def _line(value: Any, call: Arguments) -> Any:
-    value = operand_kind.take(value, call)
+    value = promoted_kind.take(value, call)
     of, name = type_of(value), call.operation
     got = f"{call.name}: {of}"
     if of.ndim != 1 or not of.size:
@@ -112,11 +116,11 @@ Signal = Annotated[
 Period = Annotated[
     Any, dataclasses.replace(promoted_kind, take=_real, arrays=False, wrong=(1j, "text"))
 ]
-Jump = Annotated[Any, dataclasses.replace(_array, take=_real, wrong=(1j, "text"))]
+Jump = Annotated[Any, dataclasses.replace(_array, take=_jump, wrong=(1j, "text"))]
 # A number is converted to the dtype of the first operand, without rounding on the way.
 Beside = Annotated[Any, dataclasses.replace(operand_kind, take=_beside)]
 Step = Annotated[Any, dataclasses.replace(operand_kind, take=_step)]
-Steps = Annotated[Any, dataclasses.replace(operand_kind, take=_steps, arrays=False)]
+Steps = Annotated[Any, dataclasses.replace(operand_kind, take=_steps, arrays=False, wrong=())]
 Line = Annotated[
     ArrayLike, dataclasses.replace(promoted_kind, take=_line, arrays=False, right=_vector)
 ]
