@@ -21,7 +21,7 @@ from weft.random.sampler_arguments import (
     check_shape_of_parameters,
 )
 
-__all__ = ["Integers", "Joined", "Key", "Parameter", "Reals", "Shape", "Sharding"]
+__all__ = ["Integers", "Joined", "Key", "Real", "Reals", "Shape", "Sharding", "real_kind"]
 
 _WRONG_SHAPES = ("text", 0.5, -1)
 
@@ -39,7 +39,7 @@ def _used(operation: str, keys: Sequence[Any]) -> Sequence[Any]:
     return [use_key(key, operation) if t else key for key, t in zip(keys, typed, strict=True)]
 
 
-def _parameter(value: Any, call: Arguments) -> Any:
+def _real(value: Any, call: Arguments) -> Any:
     value = check_parameter(call.operation, call.name, value)
     # A Python number is as exact as the result.
     wide = call.get("dtype") == dtypes.float64 != dtypes.default_float()
@@ -75,8 +75,8 @@ _key_kind = Kind(
     _key, "a random key", (0, 0.5, "text"), _BITS, static=False, plain=NEVER, together=_used
 )
 Key = Annotated[Any, _key_kind]
-_parameter_kind = Kind(
-    _parameter,
+real_kind = Kind(
+    _real,
     "a real number or an array of them",
     ("text", [1.0], 1j),
     0.5,
@@ -84,7 +84,7 @@ _parameter_kind = Kind(
     plain=NEVER,
     late=True,
 )
-Parameter = Annotated[Any, _parameter_kind]
+Real = Annotated[Any, real_kind]
 Shape = Annotated[Any, Kind(_shape, "the lengths of the result", _WRONG_SHAPES, plain=NEVER)]
 # The parameters broadcast to it.
 _OF_PARAMETERS = "the lengths of the result; None for those to which the parameters broadcast"

@@ -24,7 +24,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full_like
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.shape import reshape
-from weft.random.arguments import Joined, Key, Parameter, Reals, Shape, Sharding
+from weft.random.arguments import Joined, Key, Real, Reals, Shape, Sharding
 from weft.random.draws import draw_function
 from weft.random.streams import Stream, full_operand, repeated, stream_of
 from weft.random.uniforms import GUMBEL_MODES, check_mode
@@ -156,12 +156,7 @@ def _gumbel_of_words(words: Any, shape: Shape) -> Any:
 
 @draw_function
 def pareto(
-    key: Key,
-    b: Parameter,
-    shape: Joined = None,
-    dtype: Reals = None,
-    *,
-    out_sharding: Sharding = None,
+    key: Key, b: Real, shape: Joined = None, dtype: Reals = None, *, out_sharding: Sharding = None
 ) -> Array:
     """Pareto distributed numbers: density b / x**(b + 1) for x >= 1.
 
@@ -180,7 +175,7 @@ def pareto(
 @draw_function
 def rayleigh(
     key: Key,
-    scale: Parameter,
+    scale: Real,
     shape: Joined = None,
     dtype: Reals = None,
     *,
@@ -202,7 +197,7 @@ def rayleigh(
 
 @draw_function
 def weibull_min(
-    key: Key, scale: Parameter, concentration: Parameter, shape: Joined = (), dtype: Reals = None
+    key: Key, scale: Real, concentration: Real, shape: Joined = (), dtype: Reals = None
 ) -> Array:
     """Weibull distributed numbers: density c / s (x / s)**(c - 1) exp(-(x / s)**c) for x >= 0.
 
@@ -224,9 +219,9 @@ def weibull_min(
 @draw_function
 def triangular(
     key: Key,
-    left: Parameter,
-    mode: Parameter,
-    right: Parameter,
+    left: Real,
+    mode: Real,
+    right: Real,
     shape: Joined = None,
     dtype: Reals = None,
     *,

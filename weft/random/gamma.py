@@ -9,9 +9,10 @@ logarithms of such numbers, since small parameters give numbers too small for an
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -24,10 +25,11 @@ from weft.core.types import type_of
 from weft.define.define_primitive import define_primitive
 from weft.errors import Fix
 from weft.interpreters.vmap import vmap_flat
+from weft.kinds.arguments import NEVER
 from weft.kinds.checks import computing_dtype
-from weft.ops.elementwise.arithmetic import add, div, eq, exp, ge, le, log, lt, mul, neg, sqrt, sub
+from weft.kinds.kind import Arguments, Kind
+from weft.ops.elementwise.arithmetic import add, div, exp, log, lt, mul, sqrt, sub
 from weft.ops.elementwise.arithmetic import max as maximum
-from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.powers import pow
 from weft.ops.elementwise.regularized import random_gamma_grad
@@ -36,10 +38,11 @@ from weft.ops.elementwise.special import digamma
 from weft.ops.reductions.reduce import reduce_max
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape
+from weft.random.arguments import Joined, Key, Real, Reals, Sharding, real_kind
 from weft.random.continuous import exponential_of
+from weft.random.draws import draw_function
 from weft.random.gaussian import normal_of
-from weft.random.sampler import sampler
-from weft.random.sampler_arguments import check_key, check_parameter, check_shape, parametric
+from weft.random.sampler_arguments import check_shape, check_shape_of_parameters
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 
 __all__ = [
@@ -48,35 +51,64 @@ __all__ = [
 ]  # fmt: skip
 
 Arrays = tuple[Any, ...]
-Static = tuple[Any, ...]
 Shape = tuple[int, ...]
+
+
+def _vectors(value: Any, call: Arguments) -> Any:
+    value = real_kind.take(value, call)
+    if not type_of(value).shape:
+        message = (
+            f"{call.operation}: alpha has a dimension, along which a vector's parameters stand"
+        )
+        wanted = "an array of one dimension or more"
+        fix = Fix("dimension", "pass an array such as weft.numpy.array([1.0, 2.0])", {})
+        raise invalid_shape(message, call.operation, call.name, (), wanted, fix=fix)
+    return value
+
+
+def _without_last(value: Any, call: Arguments) -> Shape:
+    alpha = call["alpha"]
+    *own, n = type_of(alpha).shape
+    if value is None:
+        return (*own,)
+    shape = check_shape(call.operation, value)
+    check_shape_of_parameters(call.operation, (*shape, n), ("alpha",), (alpha,))
+    return shape
+
+
+_MEANS = "the lengths of the result without the last; None for those of the parameters"
+_TWO = np.ones(2, np.float32)
+Vectors = Annotated[
+    Any, dataclasses.replace(real_kind, take=_vectors, wrong=(2.0, [1.0]), right=_TWO)
+]
+WithoutLast = Annotated[Any, Kind(_without_last, _MEANS, ("text", -1), plain=NEVER, late=True)]
 
 
 def _accepted(stream: Stream, a: Any) -> Any:
     """The cube v that the method accepts: for a >= 1, (a - 1/3) v is gamma distributed."""
     dtype = type_of(a).dtype
-    zero, one = dtype.type(0), dtype.type(1)
     nothing, start, above = (filled(i, (), dtype) for i in (0, -1, 2))
-    d = sub(a, dtype.type(1.0 / 3.0))
-    c = div(dtype.type(1.0 / 3.0), sqrt(d))
+    third = dtype.type(1.0 / 3.0)
+    d = a - third
+    c = third / sqrt(d)
     generator = stream.generator
 
     def draw(state: Arrays) -> Arrays:
         following, own = Stream(generator, state[0]).split()
         x = normal_of(own, (), dtype)
-        return following.bits, x, add(one, mul(x, c))
+        return following.bits, x, 1 + x * c
 
     def rejected(state: Arrays) -> Any:
         _, squared, cube, u = state
         # The first test, which costs no logarithm, decides alone for most; both are needed for all.
-        beyond = ge(u, sub(one, mul(dtype.type(0.0331), mul(squared, squared))))
-        bound = add(mul(squared, dtype.type(0.5)), mul(d, add(sub(one, cube), log(cube))))
-        return bitwise_and(beyond, ge(log(u), bound))
+        beyond = u >= 1 - dtype.type(0.0331) * (squared * squared)
+        bound = squared * 0.5 + d * (1 - cube + log(cube))
+        return beyond & (log(u) >= bound)
 
     def attempt(state: Arrays) -> Arrays:
         following, normals, uniforms = Stream(generator, state[0]).split(3)
-        _, x, v = while_loop(lambda s: le(s[2], zero), draw, (normals.bits, nothing, start))
-        return following.bits, mul(x, x), mul(mul(v, v), v), uniforms.unit((), dtype)
+        _, x, v = while_loop(lambda s: s[2] <= 0, draw, (normals.bits, nothing, start))
+        return following.bits, x * x, v * v * v, uniforms.unit((), dtype)
 
     return while_loop(rejected, attempt, (stream.bits, nothing, above, above))[2]
 
@@ -85,24 +117,20 @@ def _one_gamma(stream: Stream, a: Any, log_space: bool) -> Any:
     """A gamma distributed number, or its logarithm, for a parameter without dimensions."""
     dtype = type_of(a).dtype
     zero, one = dtype.type(0), dtype.type(1)
-    large = ge(a, one)
+    large = a >= 1
     # A number for a + 1, times a uniform number to the power 1 / a, is one for a.
-    raised = select(large, a, add(a, one))
+    raised = select(large, a, a + 1)
     body, boost = stream.split()
     cube = _accepted(body, raised)
-    scale = sub(raised, dtype.type(1.0 / 3.0))
+    scale = raised - dtype.type(1.0 / 3.0)
     if log_space:
-        power = neg(exponential_of(boost, (), dtype))
-        power = select(le(a, zero), dtype.type(-1), power)
-        skipped = select(large, large, eq(power, zero))
-        factor = select(skipped, zero, mul(power, div(one, a)))
-        made = add(add(log(scale), log(cube)), factor)
+        power = select(a <= 0, dtype.type(-1), -exponential_of(boost, (), dtype))
+        skipped = select(large, large, power == 0)
+        out = log(scale) + log(cube) + select(skipped, zero, power * (1 / a))
     else:
-        chance = sub(one, boost.unit((), dtype))
-        factor = select(large, one, pow(chance, div(one, a)))
-        made = mul(mul(scale, cube), factor)
-        made = select(eq(a, zero), zero, made)
-    return select(lt(a, zero), dtype.type(np.nan), made)
+        factor = select(large, one, pow(1 - boost.unit((), dtype), 1 / a))
+        out = select(a == 0, zero, scale * cube * factor)
+    return select(a < 0, dtype.type(np.nan), out)
 
 
 def _each(stream: Stream, n: int, function: Callable[..., Any], *columns: Any) -> Any:
@@ -158,8 +186,9 @@ def log_gamma_of(stream: Stream, a: Any, shape: Shape, dtype: Any) -> Any:
     return random_gamma_p.bind(key_of(stream), a, log_space=True)
 
 
+@draw_function
 def gamma(
-    key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Key, a: Real, shape: Joined = None, dtype: Reals = None, *, out_sharding: Sharding = None
 ) -> Array:
     """Gamma distributed numbers: density x**(a - 1) exp(-x) / gamma(a) for x > 0.
 
@@ -175,17 +204,13 @@ def gamma(
     >>> bool(abs(drawn.mean() - 3.0) < 0.2)
     True
     """
-    return _gamma((key, a), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("real numbers", "a"))
-def _gamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
     a = repeated(full_operand(a, shape, dtype), shape)
     return random_gamma_p.bind(key, a, log_space=False)
 
 
+@draw_function
 def loggamma(
-    key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Key, a: Real, shape: Joined = None, dtype: Reals = None, *, out_sharding: Sharding = None
 ) -> Array:
     """Logarithms of gamma distributed numbers, exact where the numbers would be too small.
 
@@ -199,16 +224,18 @@ def loggamma(
     >>> bool(weft.random.loggamma(weft.random.key(0), 1e-5) < -1000)
     True
     """
-    return _loggamma((key, a), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("real numbers", "a"))
-def _loggamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
     return log_gamma_of(stream_of(key), a, shape, dtype)
 
 
+@draw_function
 def beta(
-    key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Key,
+    a: Real,
+    b: Real,
+    shape: Joined = None,
+    dtype: Reals = None,
+    *,
+    out_sharding: Sharding = None,
 ) -> Array:
     """Beta distributed numbers: density proportional to x**(a - 1) (1 - x)**(b - 1) for 0 < x < 1.
 
@@ -223,20 +250,21 @@ def beta(
     >>> bool(abs(drawn.mean() - 0.25) < 0.02)
     True
     """
-    return _beta((key, a, b), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("real numbers", "a", "b"))
-def _beta(key: Any, a: Any, b: Any, shape: Shape, dtype: Any) -> Any:
     first, second = stream_of(key).split()
     x, y = log_gamma_of(first, a, shape, dtype), log_gamma_of(second, b, shape, dtype)
     largest = stop_gradient(maximum(x, y))
-    x, y = exp(sub(x, largest)), exp(sub(y, largest))
-    return div(x, add(x, y))
+    x, y = exp(x - largest), exp(y - largest)
+    return x / (x + y)
 
 
+@draw_function
 def dirichlet(
-    key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Key,
+    alpha: Vectors,
+    shape: WithoutLast = None,
+    dtype: Reals = None,
+    *,
+    out_sharding: Sharding = None,
 ) -> Array:
     """Vectors of positive numbers that add up to 1, Dirichlet distributed: density proportional to
     the product of x[i]**(alpha[i] - 1).
@@ -253,44 +281,19 @@ def dirichlet(
     >>> drawn.shape, bool(abs(drawn.sum(-1) - 1).max() < 1e-6)
     ((4, 3), True)
     """
-    return _dirichlet((key, alpha), (shape, dtype), out_sharding)
+    n = type_of(alpha).shape[-1]
+    axis = len(shape)
+    x = log_gamma_of(stream_of(key), alpha, (*shape, n), dtype)
+    if n == 0:
+        return x
+    x = exp(x - _along(stop_gradient(reduce_max(x, (axis,))), axis, n))
+    return x / _along(total(x, axis), axis, n)
 
 
 def _along(x: Any, axis: int, n: int) -> Any:
     """A reduced array repeated along the dimension that it lost."""
     shape = type_of(x).shape
     return repeated(expand_dims(x, [axis]), (*shape[:axis], n, *shape[axis:]))
-
-
-_check_alpha = parametric("real numbers", "alpha")
-
-
-def _check_dirichlet(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
-    key, alpha = check_key(operation, arrays[0]), check_parameter(operation, "alpha", arrays[1])
-    own = type_of(alpha).shape
-    if not own:
-        message = f"{operation}: alpha has a dimension, along which a vector's parameters stand"
-        wanted = "an array of one dimension or more"
-        fix = Fix("dimension", "pass an array such as weft.numpy.array([1.0, 2.0])", {})
-        raise invalid_shape(message, operation, "alpha", own, wanted, fix=fix)
-    shape, dtype = static
-    _, (_, dtype) = _check_alpha(operation, (key, alpha), (own, dtype))
-    if shape is None:
-        return (key, alpha), (own[:-1], dtype)
-    shape = check_shape(operation, shape)
-    _check_alpha(operation, (key, alpha), ((*shape, own[-1]), dtype))
-    return (key, alpha), (shape, dtype)
-
-
-@sampler(_check_dirichlet)
-def _dirichlet(key: Any, alpha: Any, shape: Shape, dtype: Any) -> Any:
-    n = type_of(alpha).shape[-1]
-    axis = len(shape)
-    x = log_gamma_of(stream_of(key), alpha, (*shape, n), dtype)
-    if n == 0:
-        return x
-    x = exp(sub(x, _along(stop_gradient(reduce_max(x, (axis,))), axis, n)))
-    return div(x, _along(total(x, axis), axis, n))
 
 
 def is_narrow(dtype: Any) -> bool:
@@ -306,16 +309,13 @@ def total(x: Any, axis: int) -> Any:
     return convert_element_type(reduce_sum(convert_element_type(x, wide), (axis,)), dtype)
 
 
-def _half(x: Any, dtype: Any) -> Any:
-    return div(x, dtype.type(2))
-
-
 def _chi_square(stream: Stream, df: Any, shape: Shape, dtype: Any) -> Any:
-    return mul(exp(log_gamma_of(stream, _half(df, dtype), shape, dtype)), dtype.type(2))
+    return exp(log_gamma_of(stream, df / 2, shape, dtype)) * 2
 
 
+@draw_function
 def chisquare(
-    key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Key, df: Real, shape: Joined = None, dtype: Reals = None, *, out_sharding: Sharding = None
 ) -> Array:
     """Chi-square distributed numbers of `df` degrees of freedom: for a whole `df`, the sum of the
     squares of so many normal numbers.
@@ -330,16 +330,12 @@ def chisquare(
     >>> weft.random.chisquare(weft.random.key(0), 4.0, (2, 3)).shape
     (2, 3)
     """
-    return _chisquare((key, df), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("real numbers", "df"))
-def _chisquare(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
     return _chi_square(stream_of(key), full_operand(df, shape, dtype), shape, dtype)
 
 
+@draw_function
 def t(
-    key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Key, df: Real, shape: Joined = None, dtype: Reals = None, *, out_sharding: Sharding = None
 ) -> Array:
     """Student's t distributed numbers of `df` degrees of freedom: density proportional to
     (1 + x**2 / df)**(-(df + 1) / 2).
@@ -354,28 +350,24 @@ def t(
     >>> weft.random.t(weft.random.key(0), 4.0, (2, 3)).shape
     (2, 3)
     """
-    return _t((key, df), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("real numbers", "df"))
-def _t(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
     normals, gammas = stream_of(key).split()
-    half = repeated(_half(full_operand(df, shape, dtype), dtype), shape)
+    half = repeated(full_operand(df, shape, dtype) / 2, shape)
     if is_narrow(dtype):
-        scale = sqrt(div(half, random_gamma_p.bind(key_of(gammas), half, log_space=False)))
+        scale = sqrt(half / random_gamma_p.bind(key_of(gammas), half, log_space=False))
     else:
-        scale = exp(_half(sub(log(half), log_gamma_of(gammas, half, shape, dtype)), dtype))
-    return mul(normal_of(normals, shape, dtype), scale)
+        scale = exp((log(half) - log_gamma_of(gammas, half, shape, dtype)) / 2)
+    return normal_of(normals, shape, dtype) * scale
 
 
+@draw_function
 def f(
-    key: Any,
-    dfnum: Any,
-    dfden: Any,
-    shape: Any = None,
-    dtype: Any = None,
+    key: Key,
+    dfnum: Real,
+    dfden: Real,
+    shape: Joined = None,
+    dtype: Reals = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: Sharding = None,
 ) -> Array:
     """F distributed numbers: the quotient of two chi-square distributed numbers, each divided by
     its degrees of freedom, which are `dfnum` and `dfden`.
@@ -393,17 +385,12 @@ def f(
     >>> weft.random.f(weft.random.key(0), 4.0, 10.0, (2, 3)).shape
     (2, 3)
     """
-    return _f((key, dfnum, dfden), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("real numbers", "dfnum", "dfden"))
-def _f(key: Any, dfnum: Any, dfden: Any, shape: Shape, dtype: Any) -> Any:
     above, below = (repeated(full_operand(x, shape, dtype), shape) for x in (dfnum, dfden))
     second, first = stream_of(key).split()
     if is_narrow(dtype):
-        parts = ((first, above), (second, below))
-        return div(*(div(_chi_square(own, df, shape, dtype), df) for own, df in parts))
-    x = log_gamma_of(first, _half(above, dtype), shape, dtype)
-    y = log_gamma_of(second, _half(below, dtype), shape, dtype)
+        x, y = _chi_square(first, above, shape, dtype), _chi_square(second, below, shape, dtype)
+        return (x / above) / (y / below)
+    x = log_gamma_of(first, above / 2, shape, dtype)
+    y = log_gamma_of(second, below / 2, shape, dtype)
     # In logarithms, since both numbers may be too small while their quotient is not.
-    return exp(add(sub(x, y), log(div(below, above))))
+    return exp(x - y + log(below / above))
