@@ -14,6 +14,7 @@ import scipy.special as reference
 import weft
 import weft.numpy as jnp
 from weft.errors import WeftTypeError, WeftValueError
+from weft.kinds.array_function import ArrayFunction
 from weft.scipy import special
 from weft.testing import check_grads, exact_array
 
@@ -396,3 +397,19 @@ def test_the_derivative_of_zeta_in_its_exponent():
         got = slope(*(exact_array(v.astype(dtype)) for v in (x, q)))
         compared(got, want / (12 * h), bound)
     assert np.isnan(weft.grad(special.zeta)(3.0, -2.5))
+
+
+def test_a_call_with_a_number_is_known_when_it_has_come_twice(monkeypatch):
+    x = jnp.array([0.5, 2.0])
+    first = [special.beta(x, 2) for _ in range(2)]
+    monkeypatch.setattr(ArrayFunction, "_unknown_call", None)
+    np.testing.assert_array_equal(first, [special.beta(x, 2)] * 2)
+    with pytest.raises(TypeError):
+        special.beta(x, 3)
+
+
+def test_numbers_that_no_array_of_integers_holds_are_real():
+    for n in (2**40, 2**70):
+        np.testing.assert_allclose(special.gammaln(n), reference.gammaln(float(n)), rtol=1e-6)
+        found = special.beta(jnp.array([1.0, 2.0], "float64"), n)
+        np.testing.assert_allclose(found, reference.beta([1.0, 2.0], float(n)), rtol=1e-9)

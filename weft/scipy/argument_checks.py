@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import close_name, integer_of, unknown_option
-from weft.core.types import type_of
+from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, WeftValueError
 from weft.kinds.arguments import NEVER
-from weft.kinds.checks import check_arrays
+from weft.kinds.checks import axis_of, check_arrays
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.operand_errors import to_dtype
 
 __all__ = [
-    "at_least", "check_dimensions", "check_numbers", "not_there", "one_of", "option", "refuse",
-    "wrong_shape", "wrong_value",
+    "OneAxis", "at_least", "check_dimensions", "check_numbers", "common_dtype", "dimensions",
+    "not_here", "not_there", "one_of", "option", "refuse", "wrong_shape", "wrong_value",
 ]  # fmt: skip
 
 
@@ -65,16 +65,16 @@ def not_there(operation: str, got: str, wanted: str, instead: str) -> WeftNotImp
     return WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
-def wrong_value(operation: str, got: str, wanted: str) -> WeftValueError:
-    """The error for a value that a function does not take."""
-    message = f"{operation} cannot take these values"
+def wrong_value(operation: str | None, got: str, wanted: str) -> WeftValueError:
+    """The error for a value that a function does not take; bodies pass None as its name."""
+    message = f"{operation} cannot take these values" if operation else "cannot take these values"
     fix = Fix("values", f"pass {wanted}")
     return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
-def wrong_shape(operation: str, got: str, wanted: str) -> ShapeError:
-    """The error for shapes that do not fit."""
-    message = f"{operation}: the shapes do not fit"
+def wrong_shape(operation: str | None, got: str, wanted: str) -> ShapeError:
+    """The error for shapes that do not fit; bodies pass None as the name of the function."""
+    message = f"{operation}: the shapes do not fit" if operation else "the shapes do not fit"
     fix = Fix("shape", f"pass {wanted}")
     return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
@@ -119,6 +119,41 @@ def check_dimensions(
         fix = _of_dimensions(argument, aval.shape, least, most)
         raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     check_numbers(operation, argument, x, accepted)
+
+
+def common_dtype(*arrays: Any) -> Any:
+    """The dtype that arrays promote to. Raises DTypeError."""
+    return dtypes.promote(*[(x.dtype, type_of(x).weak_type) for x in arrays])[0]
+
+
+def dimensions(
+    least: int, most: int | None = None, accepted: Any = dtypes.ANY, fixed: bool = False
+) -> Kind:
+    """The kind of an array with so many dimensions; fixed: a number is a part of the program."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        check_dimensions(call.operation, call.name, value, least, most, accepted)
+        return user_value(value) if isinstance(value, np.generic) else value
+
+    right = np.ones((2,) * (least if most == 0 else max(least, 1)), np.float32)
+    means = f"an array of {least if most == least else f'{least} or more'} dimensions"
+    return Kind(take, means, ([1.0], "text"), right, False, fixed=fixed, plain=NEVER)
+
+
+def _one_axis(value: Any, call: Arguments) -> int:
+    return axis_of(value, call.type.ndim, call.operation)
+
+
+OneAxis = Annotated[int, Kind(_one_axis, "an axis", (99, 0.5, None), 0, plain=NEVER)]
+
+
+def not_here(why: str) -> Kind:
+    """The kind of an argument of SciPy's that must be None; `why` says what to do instead."""
+
+    def take(value: Any, call: Arguments) -> None:
+        refuse(call.operation, call.name, value, None, why)
+
+    return Kind(take, "None", (1,))
 
 
 def at_least(operation: str, argument: str, value: Any, least: int) -> int:

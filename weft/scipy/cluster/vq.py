@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import weft.numpy as jnp
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.base.facades import public_names
-from weft.core.types import type_of
-from weft.errors import api_boundary
-from weft.kinds.checks import computing_dtype, convert, inexact, promoted
-from weft.kinds.compiled_functions import compiled
-from weft.scipy.argument_checks import check_dimensions, wrong_shape
+from weft.kinds.arguments import NEVER
+from weft.kinds.array_function import array_function_of
+from weft.kinds.checks import computing_dtype, inexact
+from weft.kinds.kind import Kind
+from weft.scipy.argument_checks import common_dtype, dimensions, wrong_shape
 
 __all__ = ["vq"]
 
 __dir__ = public_names(globals())
 
-
-@compiled
-def _nearest(observations: Any, book: Any) -> Any:
-    a, b = promoted("cluster.vq.vq", observations, book)
-    given = inexact(a.dtype)
-    wide = computing_dtype(given)
-    a, b = convert(a, wide), convert(b, wide)
-    if a.ndim == 1:
-        a, b = a[:, None], b[:, None]
-    # Differences, not products: distances that are small beside the vectors stay exact.
-    squares = jnp.sum(jnp.square(a[:, None, :] - b[None, :, :]), axis=-1)
-    found = jnp.argmin(squares, axis=-1)
-    least = jnp.min(squares, axis=-1)
-    # The square root has no derivative at 0, where an observation equals a code.
-    safe = jnp.where(least > 0, least, 1)
-    distance = jnp.where(least > 0, jnp.sqrt(safe), 0)
-    return convert(found, dtypes.int32), convert(distance, given)
+Vectors = Annotated[Any, dimensions(1, 2, dtypes.ORDERED)]
+NoEffect = Annotated[bool, Kind(lambda value, call: None, "without effect", plain=NEVER)]
 
 
-@api_boundary
-def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Array]:
+@array_function_of("cluster.vq")
+def vq(obs: Vectors, code_book: Vectors, check_finite: NoEffect = True) -> tuple[Array, Array]:
     """For each observation the index of the nearest code, int32, and its distance, floating.
 
     obs: shape (m, n); code_book: (k, n); or (m,) and (k,) for numbers. Both results are (m,); of
@@ -49,11 +34,16 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
     >>> vq(jnp.array([[1.0, 1.0], [5.0, 4.0]]), jnp.array([[0.0, 1.0], [5.0, 5.0]]))[0]
     Array([0, 1], dtype=int32)
     """
-    name = "cluster.vq.vq"
-    for argument, x in (("obs", obs), ("code_book", code_book)):
-        check_dimensions(name, argument, x, 1, 2, dtypes.ORDERED)
-    a, b = type_of(obs), type_of(code_book)
-    if a.ndim != b.ndim or a.shape[1:] != b.shape[1:] or b.shape[0] == 0:
-        got = f"obs: {a}, code_book: {b}"
-        raise wrong_shape(name, got, "codes, of as many elements as observations have")
-    return _nearest(obs, code_book)
+    if obs.ndim != code_book.ndim or obs.shape[1:] != code_book.shape[1:] or not code_book.shape[0]:
+        got = f"obs: {obs.type}, code_book: {code_book.type}"
+        raise wrong_shape(None, got, "codes, of as many elements as observations have")
+    dtype = inexact(common_dtype(obs, code_book))
+    a, b = (x.astype(computing_dtype(dtype)) for x in (obs, code_book))
+    if a.ndim == 1:
+        a, b = a[:, None], b[:, None]
+    # Differences, not products: distances that are small beside the vectors stay exact.
+    squares = jnp.square(a[:, None, :] - b[None, :, :]).sum(-1)
+    least = squares.min(-1)
+    # The square root has no derivative at 0, where an observation equals a code.
+    distance = jnp.where(least > 0, jnp.sqrt(jnp.where(least > 0, least, 1)), 0)
+    return squares.argmin(-1).astype(dtypes.int32), distance.astype(dtype)

@@ -4,23 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Annotated, Any
 
 import weft.numpy as jnp
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.types import type_of
-from weft.errors import api_boundary
-from weft.kinds.checks import axes_of, broadcast_shape, computing_dtype, convert, inexact, promoted
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.arguments import NEVER
+from weft.kinds.array_function import array_function_of
+from weft.kinds.checks import axes_of, broadcast_shape, computing_dtype, convert, inexact
+from weft.kinds.kind import Arguments, Kind
 from weft.numpy import fft
 from weft.ops.products.convolution import conv_general_dilated
 from weft.ops.products.dot import canonical_precision
-from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape, wrong_value
+from weft.scipy.argument_checks import common_dtype, dimensions, option, wrong_shape, wrong_value
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
 
-_MODES = ("full", "same", "valid")
+
+def _precision(value: Any, call: Arguments) -> Any:
+    return canonical_precision(value, call.operation)
+
+
+def _axes(value: Any, call: Arguments) -> tuple[int, ...]:
+    return axes_of(value, call.type.ndim, call.operation)
+
+
+Axes = Annotated[Any, Kind(_axes, "some axes, or None for all", (99, 0.5, (0, 0)), plain=NEVER)]
+Numbers = Annotated[Any, dimensions(0)]
+Matrix = Annotated[Any, dimensions(2, 2)]
+Fill = Annotated[Any, dimensions(0, 0, fixed=True)]
+Mode = Annotated[str, option("full", "same", "valid")]
+Method = Annotated[str, option("auto", "direct", "fft")]
+Boundary = Annotated[str, option("fill", "wrap", "symm")]
+Precision = Annotated[Any, Kind(_precision, "the precision of products", ("?",), plain=NEVER)]
 
 
 def _slid(x: Any, kernel: Any, padding: Sequence[tuple[int, int]], precision: Any) -> Any:
@@ -40,63 +56,57 @@ def _cut(x: Any, axes: Sequence[int], shape: Sequence[int]) -> Any:
     return x[tuple(index)]
 
 
-def _result_type(x: Any, y: Any) -> tuple[Any, Any]:
-    """The dtype of a product, and the one it is summed in."""
-    given = type_of(promoted("signal.convolve", x, y)[0]).dtype
-    if given in dtypes.BOOLEAN:
-        return given, dtypes.float32
-    small = given in (dtypes.float16, dtypes.bfloat16)
-    return given, dtypes.float32 if small else given
+def _is_inside(a: Any, b: Any, mode: str, axes: Sequence[int] | None = None) -> bool:
+    """Whether the first array has to be moved over the second one, for the mode "valid". Raises
+    ShapeError unless arrays can be convolved along the axes, by default all."""
+    got = f"in1: {a.type}, in2: {b.type}"
+    if a.ndim != b.ndim:
+        raise wrong_shape(None, got, "arrays of as many dimensions")
+    if 0 in (*a.shape, *b.shape):
+        raise wrong_shape(None, got, "arrays with elements")
+    if mode != "valid":
+        return False
+    axes = range(a.ndim) if axes is None else axes
+    larger = all(a.shape[i] >= b.shape[i] for i in axes)
+    smaller = all(a.shape[i] <= b.shape[i] for i in axes)
+    if not (larger or smaller):
+        raise wrong_shape(None, f"{got}, mode='valid'", "one array that holds the other")
+    return smaller and not larger
 
 
-@compiled
-def _direct(x: Any, y: Any, *, mode: str, precision: Any) -> Any:
-    """The convolution; y is reversed here."""
-    given, dtype = _result_type(x, y)
-    x, y = convert(x, dtype), convert(y, dtype)
+def _summed(x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Two arrays in the dtype that products are summed in, and the dtype of the result."""
+    dtype = common_dtype(x, y)
+    narrow = dtype in (dtypes.bool_, dtypes.float16, dtypes.bfloat16)
+    wide = dtypes.float32 if narrow else dtype
+    return convert(x, wide), convert(y, wide), dtype
+
+
+def _rounded(x: Any, dtype: Any) -> Any:
+    return convert(x != 0 if dtype == dtypes.bool_ else x, dtype)
+
+
+def _convolved(x: Any, y: Any, mode: str, method: str, precision: Any) -> Any:
+    _is_inside(x, y, mode)
+    if method == "fft":
+        return _by_fft(x, y, mode, range(x.ndim))
+    x, y, dtype = _summed(x, y)
     first = x.shape
-    swap = prod(x.shape) < prod(y.shape)
-    x, y = (y, x) if swap else (x, y)
+    x, y = (y, x) if prod(x.shape) < prod(y.shape) else (x, y)
     padding = [(0, 0) if mode == "valid" else (n - 1, n - 1) for n in y.shape]
     out = _slid(x, jnp.flip(y), padding, precision) if x.ndim else x * y
     if mode == "same" and x.ndim:
         out = _cut(out, range(x.ndim), first)
-    return convert(out != 0 if given in dtypes.BOOLEAN else out, given)
+    return _rounded(out, dtype)
 
 
-def _checked(operation: str, x: Any, y: Any, mode: Any) -> bool:
-    """Raises unless arrays can be convolved; returns whether the first fits inside the second."""
-    a, b = _types(operation, x, y, mode)
-    return _inside(operation, a, b, mode, range(a.ndim))
-
-
-def _types(operation: str, x: Any, y: Any, mode: Any) -> tuple[Any, Any]:
-    """The types of two arrays, which have as many dimensions and elements."""
-    for argument, value in (("in1", x), ("in2", y)):
-        check_dimensions(operation, argument, value, 0)
-    one_of(operation, "mode", mode, _MODES)
-    a, b = type_of(x), type_of(y)
-    if a.ndim != b.ndim:
-        raise wrong_shape(operation, f"in1: {a}, in2: {b}", "arrays of as many dimensions")
-    if 0 in (*a.shape, *b.shape):
-        raise wrong_shape(operation, f"in1: {a}, in2: {b}", "arrays with elements")
-    return a, b
-
-
-def _inside(operation: str, a: Any, b: Any, mode: str, axes: Sequence[int]) -> bool:
-    if mode != "valid":
-        return False
-    larger = all(a.shape[i] >= b.shape[i] for i in axes)
-    smaller = all(a.shape[i] <= b.shape[i] for i in axes)
-    if not (larger or smaller):
-        got = f"in1: {a}, in2: {b}, mode='valid'"
-        raise wrong_shape(operation, got, "one array that holds the other")
-    return smaller and not larger
-
-
-@api_boundary
+@array_function_of("signal")
 def convolve(
-    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+    in1: Numbers,
+    in2: Numbers,
+    mode: Mode = "full",
+    method: Method = "auto",
+    precision: Precision = None,
 ) -> Array:
     """The convolution of two arrays of as many dimensions: sums of in1[i] in2[k - i].
 
@@ -114,23 +124,21 @@ def convolve(
     >>> convolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0]))
     Array([1., 3., 2.], dtype=float32)
     """
-    name = "signal.convolve"
-    _checked(name, in1, in2, mode)
-    one_of(name, "method", method, ("auto", "direct", "fft"))
-    if method == "fft":
-        return fftconvolve(in1, in2, mode)
-    return _direct(in1, in2, mode=mode, precision=canonical_precision(precision, "signal.convolve"))
+    return _convolved(in1, in2, mode, method, precision)
 
 
-@compiled
 def _turned(x: Any) -> Any:
-    """Reverses an array along all dimensions."""
+    """The conjugate, reversed along all dimensions."""
     return jnp.conj(jnp.flip(x))
 
 
-@api_boundary
+@array_function_of("signal")
 def correlate(
-    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+    in1: Numbers,
+    in2: Numbers,
+    mode: Mode = "full",
+    method: Method = "auto",
+    precision: Precision = None,
 ) -> Array:
     """The correlation of two arrays: sums of in1[i] conj(in2[i - k]).
 
@@ -147,70 +155,45 @@ def correlate(
     >>> correlate(jnp.array([1.0, 2.0]), jnp.array([1.0, 3.0]))
     Array([3., 7., 2.], dtype=float32)
     """
-    name = "signal.correlate"
-    _checked(name, in1, in2, mode)
-    one_of(name, "method", method, ("auto", "direct", "fft"))
-    return convolve(in1, _turned(in2), mode, method, precision)
+    return _convolved(in1, _turned(in2), mode, method, precision)
 
 
-_BOUNDARIES = ("fill", "wrap", "symm")
-
-
-@compiled
 def _bounded(
-    x: Any, y: Any, fill: Any, *, mode: str, boundary: str, precision: Any, correlation: bool
+    x: Any, y: Any, mode: str, boundary: str, fill: Any, precision: Any, correlation: bool
 ) -> Any:
-    given, dtype = _result_type(x, y)
-    x, y = convert(x, dtype), convert(y, dtype)
+    """The convolution or correlation of two matrices with a boundary of the first."""
+    if _is_inside(x, y, mode):
+        # Exchanging the operands reverses and conjugates the correlation.
+        out = _bounded(y, x, mode, boundary, fill, precision, correlation)
+        return _turned(out) if correlation else out
+    x, y, dtype = _summed(x, y)
     y = jnp.conj(y) if correlation else jnp.flip(y)
     # How much is added in front and behind. With two middles, SciPy takes one for a reversed kernel
     # and the other for one that is not.
+    middles = [(n if correlation else n - 1) // 2 for n in y.shape]
     around = {
         "full": [(n - 1, n - 1) for n in y.shape],
-        "same": [
-            (n - 1 - middle, middle)
-            for n in y.shape
-            for middle in ((n if correlation else n - 1) // 2,)
-        ],
+        "same": [(n - 1 - m, m) for n, m in zip(y.shape, middles, strict=True)],
         "valid": [(0, 0) for _ in y.shape],
     }[mode]
+    if boundary == "fill" and type(fill) in (int, float) and fill == 0:
+        return _rounded(_slid(x, y, around, precision), dtype)
     if boundary == "fill":
         # The fill value is padded here, since a convolution pads with zeros.
-        x = jnp.pad(x, around, constant_values=convert(fill, dtype))
-    elif boundary != "zero":
+        x = jnp.pad(x, around, constant_values=convert(fill, x.dtype))
+    else:
         x = jnp.pad(x, around, mode={"wrap": "wrap", "symm": "symmetric"}[boundary])
-    out = _slid(x, y, around if boundary == "zero" else [(0, 0), (0, 0)], precision)
-    return convert(out != 0 if given in dtypes.BOOLEAN else out, given)
+    return _rounded(_slid(x, y, [(0, 0), (0, 0)], precision), dtype)
 
 
-def _in_two_dimensions(
-    operation: str, x: Any, y: Any, mode: Any, boundary: Any, fill: Any, precision: Any
-) -> Any:
-    for argument, value in (("in1", x), ("in2", y)):
-        check_dimensions(operation, argument, value, 2, 2)
-    one_of(operation, "boundary", boundary, _BOUNDARIES)
-    check_dimensions(operation, "fillvalue", fill, 0, 0)
-    swapped = _checked(operation, x, y, mode)
-    correlation = "correlate" in operation
-    if swapped and correlation:
-        # Exchanging the operands reverses and conjugates the correlation.
-        return _turned(_in_two_dimensions(operation, y, x, mode, boundary, fill, precision))
-    x, y = (y, x) if swapped else (x, y)
-    precision = canonical_precision(precision, "signal.convolve")
-    if boundary == "fill" and type(fill) in (int, float) and fill == 0:
-        boundary = "zero"
-    options = {"mode": mode, "boundary": boundary, "correlation": correlation}
-    return _bounded(x, y, fill, precision=precision, **options)
-
-
-@api_boundary
+@array_function_of("signal")
 def convolve2d(
-    in1: Any,
-    in2: Any,
-    mode: str = "full",
-    boundary: str = "fill",
-    fillvalue: Any = 0,
-    precision: Any = None,
+    in1: Matrix,
+    in2: Matrix,
+    mode: Mode = "full",
+    boundary: Boundary = "fill",
+    fillvalue: Fill = 0,
+    precision: Precision = None,
 ) -> Array:
     """`convolve` of two matrices, with a choice of the boundary of the first.
 
@@ -229,17 +212,17 @@ def convolve2d(
            [4., 4., 4.],
            [4., 4., 4.]], dtype=float32)
     """
-    return _in_two_dimensions("signal.convolve2d", in1, in2, mode, boundary, fillvalue, precision)
+    return _bounded(in1, in2, mode, boundary, fillvalue, precision, False)
 
 
-@api_boundary
+@array_function_of("signal")
 def correlate2d(
-    in1: Any,
-    in2: Any,
-    mode: str = "full",
-    boundary: str = "fill",
-    fillvalue: Any = 0,
-    precision: Any = None,
+    in1: Matrix,
+    in2: Matrix,
+    mode: Mode = "full",
+    boundary: Boundary = "fill",
+    fillvalue: Fill = 0,
+    precision: Precision = None,
 ) -> Array:
     """`correlate` of two matrices, with the boundaries and errors of `convolve2d`.
 
@@ -254,19 +237,18 @@ def correlate2d(
     >>> correlate2d(jnp.eye(2), jnp.eye(2), mode="valid")
     Array([[2.]], dtype=float32)
     """
-    return _in_two_dimensions("signal.correlate2d", in1, in2, mode, boundary, fillvalue, precision)
+    return _bounded(in1, in2, mode, boundary, fillvalue, precision, True)
 
 
-@compiled
-def _by_fft(x: Any, y: Any, *, mode: str, axes: tuple[int, ...]) -> Any:
-    given = inexact(type_of(promoted("signal.fftconvolve", x, y)[0]).dtype)
-    wide = computing_dtype(given)
+def _by_fft(x: Any, y: Any, mode: str, axes: Sequence[int]) -> Any:
+    dtype = inexact(common_dtype(x, y))
+    wide = computing_dtype(dtype)
     first, second = x.shape, y.shape
     x, y = convert(x, wide), convert(y, wide)
+    if not axes:
+        return convert(x * y, dtype)
     # Along other axes arrays are multiplied as they are.
     lengths = [first[i] + second[i] - 1 for i in axes]
-    if not axes:
-        return convert(x * y, given)
     complex_ = wide in dtypes.COMPLEX
     forth, back = (fft.fftn, fft.ifftn) if complex_ else (fft.rfftn, fft.irfftn)
     out = back(forth(x, lengths, axes) * forth(y, lengths, axes), lengths, axes)
@@ -274,11 +256,11 @@ def _by_fft(x: Any, y: Any, *, mode: str, axes: tuple[int, ...]) -> Any:
         out = _cut(out, range(out.ndim), first)
     elif mode == "valid":
         out = _cut(out, axes, [abs(first[i] - second[i]) + 1 for i in axes])
-    return convert(out, given)
+    return convert(out, dtype)
 
 
-@api_boundary
-def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Array:
+@array_function_of("signal")
+def fftconvolve(in1: Numbers, in2: Numbers, mode: Mode = "full", axes: Axes = None) -> Array:
     """`convolve` by Fourier transforms, along some axes, by default all.
 
     Along the others, lengths are equal or 1, and arrays are multiplied element by element. With
@@ -295,12 +277,9 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Arr
     >>> fftconvolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).round(5)
     Array([1., 3., 2.], dtype=float32)
     """
-    name = "signal.fftconvolve"
-    a, b = _types(name, in1, in2, mode)
-    chosen = axes_of(axes, a.ndim, name)
-    if a.ndim and not chosen:
-        raise wrong_value(name, f"axes={axes!r}", "one axis or more")
-    rest = [i for i in range(a.ndim) if i not in chosen]
-    broadcast_shape(name, [a.shape[i] for i in rest], [b.shape[i] for i in rest])
-    _inside(name, a, b, mode, chosen)
-    return _by_fft(in1, in2, mode=mode, axes=tuple(sorted(chosen)))
+    _is_inside(in1, in2, mode, axes)
+    if in1.ndim and not axes:
+        raise wrong_value(None, f"axes={axes!r}", "one axis or more")
+    rest = [i for i in range(in1.ndim) if i not in axes]
+    broadcast_shape(None, [in1.shape[i] for i in rest], [in2.shape[i] for i in rest])
+    return _by_fft(in1, in2, mode, sorted(axes))

@@ -21,7 +21,7 @@ from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftTypeError, api_boundary
-from weft.kinds.checks import broadcast_shape, computing_dtype, convert
+from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype, convert
 from weft.kinds.compiled_functions import compiled
 from weft.kinds.numbers import as_operand
 from weft.ops.elementwise import special
@@ -216,6 +216,7 @@ def sph_harm_y(
         raise not_taken("sph_harm_y", "diff_n", diff_n, why, fix, 0)
     n, m = _whole("n", n), _whole("m", m)
     (theta, phi), dtype = real_operands("sph_harm_y", ("theta", "phi"), (theta, phi))
+    check_ranks("sph_harm_y", [type_of(theta).shape, type_of(phi).shape])
     broadcast_shape("sph_harm_y", *[type_of(x).shape for x in (n, m, theta, phi)])
     if n_max is None:
         if isinstance(n, Tracer):

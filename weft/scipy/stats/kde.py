@@ -15,7 +15,7 @@ from weft.argument_errors import invalid_shape, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
-from weft.kinds.checks import broadcast_shape, computing_dtype
+from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype
 from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg import inv
 from weft.ops.elementwise.convert import convert_element_type
@@ -224,7 +224,9 @@ class gaussian_kde:
             got = f"a dataset of {self.d} dimensions"
             raise ShapeError(message, operation=name, got=got, wanted="one dimension")
         (low, high), _ = real_operands(name, ("low", "high"), (low, high))
-        broadcast_shape(name, type_of(low).shape, type_of(high).shape)
+        shapes = type_of(low).shape, type_of(high).shape
+        check_ranks(name, shapes)
+        broadcast_shape(name, *shapes)
         low, high = (jnp.asarray(convert_element_type(v, self.dataset.dtype)) for v in (low, high))
         return _between(self.dataset, self.weights, self.covariance, low, high)
 
