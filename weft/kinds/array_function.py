@@ -190,14 +190,16 @@ class ArrayFunction(KnownCalls):
         Python's own TypeError for arguments that the signature does not have."""
         values = self.bind(*args, **kwargs)
         names = tuple(self.kinds)
-        given = {*names[: len(args)], *kwargs}
         rest = _rest_name(self.function)
+        last = len(names) if rest is None else names.index(rest) + 1
+        passed = names[: min(len(args), last)]
+        given = {*passed, *kwargs}
         defaults = dict(zip(names, values, strict=True))
         steps = []
         for i, (name, kind) in enumerate(sorted(self.kinds.items(), key=lambda row: row[1].late)):
             if name in given or id(defaults[name]) not in kind.plain_ids:
                 position = names.index(name)
-                place: int | slice | None = position if position < len(args) else None
+                place: int | slice | None = position if name in passed else None
                 if name == rest:
                     place = slice(position, None)
                 first = not i and not kind.static
