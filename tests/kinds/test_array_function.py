@@ -21,7 +21,7 @@ import weft.numpy as jnp
 from compilations import counted_compilations
 from weft.base import source as sources
 from weft.errors import WeftError
-from weft.kinds.arguments import Axes, Flag, Number, Operand, Operands, Promoted
+from weft.kinds.arguments import Axes, EachOperand, Flag, Number, Operand, Operands, Promoted
 from weft.kinds.array_function import ArrayFunction, array_function, array_function_of
 from weft.kinds.kind import Arguments, Kind
 from weft.native.optional import calls as calls_module
@@ -230,6 +230,20 @@ def combined(a: Operand, /, axis: Axes = None, *, scale: Number = 2, flip: Flag 
     """A function with every sort of parameter."""
     total = jnp.sum(a, axis) * scale
     return -total if flip else total
+
+
+@array_function
+def total(*xs: EachOperand, flip: Flag = False, scale: Number = 1) -> Any:
+    """A function of any number of operands, with parameters after them."""
+    out = sum(x.sum() for x in xs) * scale
+    return -out if flip else out
+
+
+def test_parameters_may_follow_any_number_of_operands():
+    for _ in range(2):
+        assert total(X, X, X) == 3 * X.sum()
+        assert total(X, X, 1.0, flip=True, scale=2) == -4 * X.sum() - 2
+        assert total(jnp.asarray(X), scale=3) == 3 * X.sum()
 
 
 def test_python_binds_the_arguments():
