@@ -36,7 +36,9 @@ How it is counted:
 - Infinity counts as the number that would follow the largest one. `wrong` is NaN in place of a
   number, or the other way around, or infinity of the wrong sign. `endless` is a function that had
   not ended after two minutes.
-- A derivative is compared where it is finite. Functions are jitted and optimized as users' programs
+- A derivative is compared where it is finite. One of two operands has a tangent of 0 while the
+  derivative by the other is measured: if the factor of that 0 is infinite, the sum is NaN, and
+  shown as `wrong`. Functions are jitted and optimized as users' programs
   are, on a CPU.
 - A dash means that the library has no such function, none of this dtype, or that the row is not
   recorded yet. NumPy has no derivatives. Complex numbers are not compared.
