@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
-from weft.kinds.arguments import Flag, operand_kind, promoted_kind
-from weft.kinds.array_function import array_function
+from weft.core.types import type_of
+from weft.kinds.arguments import Flag, Promoted, operand_kind, promoted_kind
+from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import (
     broadcast_shape,
     broadcasted,
@@ -42,10 +43,15 @@ def _operand_or_list(value: Any, call: Arguments) -> Any:
 # Those of one call get the dtype that they promote to, and one shape.
 Compared = Annotated[ArrayLike, dataclasses.replace(promoted_kind, together=_of_one_shape)]
 Tolerance = Annotated[Any, dataclasses.replace(operand_kind, fixed=True)]
+# As it is: it gets its dtype beside the other one.
 ListOrArray = Annotated[
     Any,
     dataclasses.replace(
-        promoted_kind, take=_operand_or_list, means="an array, a number or a list", wrong=("text",)
+        operand_kind,
+        take=_operand_or_list,
+        means="an array, a number or a list",
+        wrong=("text",),
+        static=True,
     ),
 ]
 
@@ -107,14 +113,17 @@ def allclose(
     return _near(a, b, rtol, atol, equal_nan).all()
 
 
-def _equal_elements(a: Any, b: Any, equal_nan: bool) -> Any:
+@array_function
+def _equal_elements(a: Promoted, b: Promoted, equal_nan: Flag) -> Any:
+    """Whether all elements of two arrays are equal, whose shapes broadcast."""
     found = equal(a, b)
     if equal_nan and not dtypes.is_extended(a.dtype):
         found = found | (isnan(a) & isnan(b))
     return found.all()
 
 
-@array_function
+# Arrays of different shapes need no common dtype to differ.
+@python_function
 def array_equal(a1: ListOrArray, a2: ListOrArray, equal_nan: Flag = False) -> Array:
     """Whether two arrays have one shape and equal elements.
 
@@ -123,10 +132,12 @@ def array_equal(a1: ListOrArray, a2: ListOrArray, equal_nan: Flag = False) -> Ar
     >>> array_equal(np.array([1, 2]), np.array([1, 2]))
     Array(True, dtype=bool)
     """
-    return _equal_elements(a1, a2, equal_nan) if a1.shape == a2.shape else as_array(False)
+    if type_of(a1).shape != type_of(a2).shape:
+        return as_array(False)
+    return _equal_elements(a1, a2, equal_nan)
 
 
-@array_function
+@python_function
 def array_equiv(a1: ListOrArray, a2: ListOrArray) -> Array:
     """Whether two arrays, broadcast to one shape, have equal elements.
 
@@ -135,6 +146,6 @@ def array_equiv(a1: ListOrArray, a2: ListOrArray) -> Array:
     >>> array_equiv(np.array([1, 1]), 1)
     Array(True, dtype=bool)
     """
-    if common_shape(a1.shape, a2.shape) is None:
+    if common_shape(type_of(a1).shape, type_of(a2).shape) is None:
         return as_array(False)
-    return _equal_elements(a1, a2, equal_nan=False)
+    return _equal_elements(a1, a2, False)
