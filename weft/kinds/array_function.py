@@ -418,7 +418,7 @@ def constant(value: Any) -> Any:
 def _operation(function: Callable[..., Any]) -> str:
     """The name of a function in errors."""
     rooms = [part for part in function.__module__.split(".") if part in _ROOMS]
-    return ".".join([*rooms, function.__name__])
+    return ".".join([*rooms, function.__name__.lstrip("_")])
 
 
 def _values(taken: dict[str, Any], names: Sequence[str]) -> list[Any]:
