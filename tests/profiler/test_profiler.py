@@ -15,7 +15,7 @@ from source_files import ROOT
 
 pytestmark = pytest.mark.fast
 
-FOLDER = ROOT / "tests"
+FOLDER = ROOT / "tests" / "support"
 
 
 def test_the_profiler_in_a_process_of_its_own():

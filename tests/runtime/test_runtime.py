@@ -412,7 +412,7 @@ def test_deleting_a_shared_buffer_leaves_the_other_side_its_values():
     out, _ = fresh(
         """
         import numpy as np
-        from tests.stablehlo_programs import Type, type_of
+        from tests.support.stablehlo_programs import Type, type_of
         from weft.runtime import client
         x = np.arange(6, dtype=np.float32)
         buffer = client.backend().put(x, type_of(x))

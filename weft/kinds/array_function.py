@@ -29,7 +29,6 @@ from weft.base.program_caches import BoundedCache, holds_programs
 from weft.base.source import warnings_so_far
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer, current_variable
-from weft.core.types import type_of
 from weft.dispatch.executable_calls import CompiledCall
 from weft.dispatch.known_calls import KnownCalls, PythonRun, learn
 from weft.errors import WeftError, WeftTypeError, trim
@@ -37,7 +36,7 @@ from weft.interpreters.rounded_inputs import rounded_inputs
 from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.kinds.compiled_functions import CompiledFunction, records
 from weft.kinds.kind import NONE, Arguments, Kind
-from weft.kinds.numbers import promote_operands
+from weft.kinds.numbers import canonical_type, promote_operands
 from weft.kinds.recordings import Recording, recording_key
 
 __all__ = ["ArrayFunction", "array_function", "array_function_of", "python_function"]
@@ -198,9 +197,9 @@ class ArrayFunction(KnownCalls):
                     taken.name, taken.position = name, position
                     value = take(value, taken)
                 if first and type(value) is not tuple:
-                    taken.type = type_of(value)
+                    taken.type = canonical_type(value)
                 elif first and value:
-                    taken.type = type_of(value[0])
+                    taken.type = canonical_type(value[0])
             taken[name] = value
         for _, names in self.groups:
             values = _values(taken, names)

@@ -22,7 +22,7 @@ from weft.errors import (
     WeftNotImplementedError,
     WeftValueError,
 )
-from weft.kinds.arguments import Axis, Flag, Operand, Out, Stored, take_number
+from weft.kinds.arguments import NEVER, Axis, Flag, Operand, Out, Stored, take_number
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import (
     broadcast_shape,
@@ -149,7 +149,12 @@ def refuse_inplace(operation: str, inplace: bool) -> None:
 
 
 _positions_kind = Kind(
-    _positions, "integers", ("text", [0], 1.5), np.zeros((1, 1), np.int32), static=False
+    _positions,
+    "integers",
+    ("text", [0], 1.5, None),
+    np.zeros((1, 1), np.int32),
+    static=False,
+    plain=NEVER,
 )
 Positions = Annotated[ArrayLike, _positions_kind]
 Mode = Annotated[Any, Kind(_mode, "what becomes of positions out of bounds", ("raise", "no"))]

@@ -24,7 +24,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full_like
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.shape import reshape
-from weft.random.arguments import Joined, Key, Real, Reals, Shape, Sharding
+from weft.random.draw_arguments import Joined, Key, Real, Reals, Shape, Sharding
 from weft.random.draws import draw_function
 from weft.random.streams import Stream, full_operand, repeated, stream_of
 from weft.random.uniforms import GUMBEL_MODES, check_mode

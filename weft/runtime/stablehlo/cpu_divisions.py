@@ -26,6 +26,9 @@ __all__ = ["multiplies_by_inverse", "scaled"]
 
 # The inverses of larger numbers are below the smallest normal one, and become 0.
 _LARGE = {"f32": 2.0**125, "bf16": 2.0**125, "f64": 2.0**1021}
+_ALSO_KEEP_SIZE = frozenset(
+    "maximum minimum clamp remainder atan2 complex real imag floor ceil reshape transpose".split()
+)
 # Elementwise operations whose results are no larger than 2**64 in float32.
 _SMALL = frozenset("sqrt tanh logistic sine cosine sign is_finite compare".split())
 # Those whose results are not much larger than what they are computed from.
@@ -50,7 +53,7 @@ def _repeats(value: ir.Value) -> bool:
     elementwise, from an argument of its size or from what has a buffer of its own."""
 
     def over(name: str) -> bool:
-        return name in ELEMENTWISE or name in ("reshape", "transpose")
+        return name in ELEMENTWISE or name in _ALSO_KEEP_SIZE
 
     for x in above(value, over):
         if x is None or may_be_anything(x):

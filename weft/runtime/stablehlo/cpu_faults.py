@@ -514,13 +514,21 @@ def _from_rounded(difference: ir.Operation) -> ir.Value:
 
 def _sees_nan(exponential: ir.Operation) -> bool:
     """Whether the compiler may find that elements of an operand are NaN: they are computed with
-    constants that are not finite, or with a division by zero, or chosen from a constant NaN."""
+    constants that are not finite, or with a division by zero, or a constant NaN is put beside
+    them. One that is selected by what is not known does no harm."""
 
     def over(name: str) -> bool:
-        return name not in WITH_BUFFER
+        return name not in WITH_BUFFER and name != "select"
 
     for value in above(exponential.operands[0], over):
-        if value is None or (is_constant(value) and _has_nan(value.owner)):
+        if value is None:
+            return True
+        if isinstance(value.owner, ir.Block):
+            continue
+        parts = [value]
+        if name_of(value.owner) == "select" and _is_known(value.owner.operands[0]):
+            parts += value.owner.operands[1:]
+        if any(is_constant(x) and _has_nan(x.owner) for part in parts for x in _sources(part)):
             return True
     for value in above(exponential.operands[0], lambda name: name in _PASSING_NAN):
         if value is None or may_be_anything(value):
@@ -533,6 +541,18 @@ def _sees_nan(exponential: ir.Operation) -> bool:
         if name == "divide" and _is_zero(value.owner.operands[1]):
             return True
     return False
+
+
+def _sources(value: ir.Value) -> Iterator[ir.Value]:
+    """A value, and what is repeated or cast to make it."""
+    walk = above(value, lambda name: name in ("broadcast_in_dim", "reshape", "convert"))
+    return (x for x in walk if x is not None)
+
+
+def _is_known(value: ir.Value) -> bool:
+    """Whether a value may be computed from constants alone."""
+    walk = above(value, lambda name: name not in WITH_BUFFER)
+    return not any(x is not None and isinstance(x.owner, ir.Block) for x in walk)
 
 
 def _is_zero(value: ir.Value) -> bool:
