@@ -21,7 +21,7 @@ import weft.numpy as jnp
 from compilations import counted_compilations
 from weft.base import source as sources
 from weft.errors import WeftError
-from weft.kinds.arguments import Axes, EachOperand, Flag, Number, Operand, Operands, Promoted
+from weft.kinds.arguments import Axes, Flag, Number, Operand, Operands, Promoted
 from weft.kinds.array_function import ArrayFunction, array_function, array_function_of
 from weft.kinds.kind import Arguments, Kind
 from weft.native.optional import calls as calls_module
@@ -233,7 +233,7 @@ def combined(a: Operand, /, axis: Axes = None, *, scale: Number = 2, flip: Flag 
 
 
 @array_function
-def total(*xs: EachOperand, flip: Flag = False, scale: Number = 1) -> Any:
+def total(*xs: flip: Flag = False, scale: Number = 1) -> Any:
     """A function of any number of operands, with parameters after them."""
     out = sum(x.sum() for x in xs) * scale
     return -out if flip else out

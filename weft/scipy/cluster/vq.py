@@ -8,10 +8,9 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.base.facades import public_names
-from weft.kinds.arguments import NEVER
+from weft.kinds.arguments import NoEffect
 from weft.kinds.array_function import array_function_of
 from weft.kinds.checks import computing_dtype, inexact
-from weft.kinds.kind import Kind
 from weft.scipy.argument_checks import common_dtype, dimensions, wrong_shape
 
 __all__ = ["vq"]
@@ -19,7 +18,6 @@ __all__ = ["vq"]
 __dir__ = public_names(globals())
 
 Vectors = Annotated[Any, dimensions(1, 2, dtypes.ORDERED)]
-NoEffect = Annotated[bool, Kind(lambda value, call: None, "without effect", plain=NEVER)]
 
 
 @array_function_of("cluster.vq")
