@@ -233,7 +233,7 @@ def combined(a: Operand, /, axis: Axes = None, *, scale: Number = 2, flip: Flag 
 
 
 @array_function
-def total(*xs: flip: Flag = False, scale: Number = 1) -> Any:
+def total(*xs: Operands, flip: Flag = False, scale: Number = 1) -> Any:
     """A function of any number of operands, with parameters after them."""
     out = sum(x.sum() for x in xs) * scale
     return -out if flip else out
