@@ -186,6 +186,12 @@ def faults() -> list[Fault]:
         Fault("row by its maximum", lambda x: x / x.max(), (huge,), huge / huge.max()),
         Fault("by a large number", lambda x: x / 3e38, (huge,), huge / F4(3e38)),
         Fault("by a large column", lambda x, y: x / y, (huge, huge[:, :1]), huge / huge[:, :1]),
+        Fault(
+            "by a chosen number",
+            lambda x, p: x / lax.select(p, jnp.full_like(x, 3e38), jnp.full_like(x, 2e38)),
+            (huge, np.bool_(True)),
+            huge / F4(3e38),
+        ),
         # A fused multiply-add does not round the product.
         Fault(
             "softmax", lambda x: nn.softmax(x * large), (top,), (top == top.max(1)[:, None]) * F4(1)

@@ -8,6 +8,8 @@ it the quotient: `x / max(x)` is 0 where it should be 1. Both operands are multi
 
 from __future__ import annotations
 
+from math import prod
+
 from weft.runtime.stablehlo.elementwise import compare, select
 from weft.runtime.stablehlo.mlir import dtype_of, ir, op1
 from weft.runtime.stablehlo.module_walks import (
@@ -27,7 +29,7 @@ __all__ = ["multiplies_by_inverse", "scaled"]
 # The inverses of larger numbers are below the smallest normal one, and become 0.
 _LARGE = {"f32": 2.0**125, "bf16": 2.0**125, "f64": 2.0**1021}
 _ALSO_KEEP_SIZE = frozenset(
-    "maximum minimum clamp remainder atan2 complex real imag floor ceil reshape transpose".split()
+    "maximum minimum clamp remainder atan2 complex real imag reshape transpose".split()
 )
 # Elementwise operations whose results are no larger than 2**64 in float32.
 _SMALL = frozenset("sqrt tanh logistic sine cosine sign is_finite compare".split())
@@ -58,9 +60,9 @@ def _repeats(value: ir.Value) -> bool:
     for x in above(value, over):
         if x is None or may_be_anything(x):
             return True
-        if isinstance(x.owner, ir.Block):
-            return False
-        if name_of(x.owner) in WITH_BUFFER:
+        made = isinstance(x.owner, ir.Block) or name_of(x.owner) in WITH_BUFFER
+        # A choice and a bound may be smaller than what they are applied to.
+        if made and prod(x.type.shape) == prod(value.type.shape):
             return False
     return True
 
