@@ -22,7 +22,7 @@ from compilations import counted_compilations
 from weft.base import source as sources
 from weft.errors import WeftError
 from weft.kinds.arguments import Axes, Flag, Number, Operand, Operands, Promoted
-from weft.kinds.array_function import ArrayFunction, array_function, array_function_of
+from weft.kinds.array_function import ArrayFunction, array_function
 from weft.kinds.kind import Arguments, Kind
 from weft.native.optional import calls as calls_module
 
@@ -357,7 +357,7 @@ def test_every_parameter_has_a_kind_with_a_meaning():
 
 
 def test_the_name_in_errors_has_the_chapter():
-    function = array_function_of("chapter")(combined.function)
+    function = ArrayFunction(combined.function, chapter="chapter")
     with pytest.raises(WeftError, match=r"^chapter\.combined: flip is True or False"):
         function(X, flip="no")
     assert function.__name__ == "combined"

@@ -144,8 +144,7 @@ def learn(
     if [*map(id, found)] != [*map(id, leaves)]:
         return
     call.forms += 1
-    direct = isinstance(call, CompiledCall) and calls is not None and type(call.start) is calls.Run
-    if isinstance(call, PythonRun) or not direct:
+    if isinstance(call, PythonRun) or calls is None or type(call.start) is not calls.Run:
         function.learn_call(args, kwargs, (tokens, len(leaves), call.run, (), ()))
         return
     kept = range(len(leaves)) if call.kept is None else call.kept

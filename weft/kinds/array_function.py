@@ -39,7 +39,7 @@ from weft.kinds.kind import NONE, Arguments, Kind
 from weft.kinds.numbers import canonical_type, promote_operands
 from weft.kinds.recordings import Recording, recording_key
 
-__all__ = ["ArrayFunction", "array_function", "array_function_of", "python_function"]
+__all__ = ["ArrayFunction", "array_function", "python_function"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
@@ -49,8 +49,8 @@ _NUMBERS = frozenset({bool, int, float, complex})
 _CONSTANTS = _NUMBERS | {str, type(None)}
 _SEQUENCES = (tuple, list)
 _UNIONS = (typing.Union, types.UnionType)
-# The rooms whose functions have the names of others: errors say `linalg.norm` and `fft.fft`.
-_ROOMS = frozenset({"linalg", "fft"})
+# The rooms that errors name before their functions: `linalg.norm`, `fft.fft`, `cluster.vq.vq`.
+_ROOMS = frozenset({"linalg", "fft", "signal", "cluster", "vq"})
 # Calls that are known, of one function. With an argument that is new at each call they would fill
 # the memory.
 _MOST_CALLS = 4096
@@ -273,16 +273,14 @@ class ArrayFunction(KnownCalls):
             value = taken[name]
             if self._is_fixed(name, value):
                 continue
+            del taken[name]
             if type(value) is tuple:
                 rows.append((name, len(value), value))
-                del taken[name]
-            else:
-                del taken[name]
-                if value is not None:
-                    # Numbers come first, as the constants of a known call do.
-                    made = type(value) is Array and id(value) not in passed
-                    at = 0 if made or type(value) in _NUMBERS else len(rows)
-                    rows.insert(at, (name, None, (value,)))
+            elif value is not None:
+                # Numbers come first, as the constants of a known call do.
+                made = type(value) is Array and id(value) not in passed
+                at = 0 if made or type(value) in _NUMBERS else len(rows)
+                rows.insert(at, (name, None, (value,)))
         operands = [x for _, _, values in rows for x in values]
         static = {"names": tuple([(name, count) for name, count, _ in rows]), **taken}
         out = program(*operands, **static)
@@ -390,11 +388,6 @@ def array_function(body: F) -> F:
     return ArrayFunction(body)  # type: ignore[return-value]
 
 
-def array_function_of(chapter: str) -> Callable[[F], F]:
-    """`array_function` for a chapter whose name stands before those of its functions in errors."""
-    return lambda body: ArrayFunction(body, chapter=chapter)  # type: ignore[return-value]
-
-
 def python_function(body: F) -> F:
     """Makes a public function whose arguments are taken by their kinds and whose body runs as
     Python: it reads values, or hands on to other functions of arrays."""
@@ -476,8 +469,10 @@ def _kind(hint: Any) -> Kind:
     for option in options:
         for note in getattr(option, "__metadata__", ()):
             if isinstance(note, Kind):
-                optional = type(None) in options
-                return dataclasses.replace(note, plain=note.plain | NONE) if optional else note
+                if type(None) not in options:
+                    return note
+                wrong = tuple(x for x in note.wrong if x is not None)
+                return dataclasses.replace(note, plain=note.plain | NONE, wrong=wrong)
     raise WeftTypeError("a parameter of a function of arrays has a kind", got=f"{hint}")
 
 

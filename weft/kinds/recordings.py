@@ -33,7 +33,7 @@ from weft.sharding.current import in_force
 __all__ = ["Recording", "recording_key"]
 
 _settings = config.settings
-_axes = axes_variable
+_axes = axes_variable.get
 # Classes whose objects never change and have no parts: the key has their class and the object.
 _CONSTANTS = frozenset({bool, int, str, bytes, type(None)})
 # Others whose objects never change.
@@ -48,7 +48,7 @@ def recording_key(
     trace: StagingTrace, args: Sequence[Any], kwargs: dict[str, Any], operands: list[StagingTracer]
 ) -> Any:
     """The key of the recording of a call, or None if there is none; appends its operands."""
-    if _axes.get():
+    if _axes():
         return None
     parts: list[Any] = [_settings(), in_force(), len(args), *kwargs]
     for value in (*args, *kwargs.values()) if kwargs else args:

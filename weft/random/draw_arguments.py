@@ -21,7 +21,7 @@ from weft.random.sampler_arguments import (
     check_shape_of_parameters,
 )
 
-__all__ = ["Integers", "Joined", "Key", "Real", "Reals", "Shape", "Sharding", "real_kind"]
+__all__ = ["Joined", "Key", "Real", "Reals", "Shape", "Sharding", "real_kind"]
 
 _WRONG_SHAPES = ("text", 0.5, -1)
 
@@ -90,5 +90,4 @@ Shape = Annotated[Any, Kind(_shape, "the lengths of the result", _WRONG_SHAPES, 
 _OF_PARAMETERS = "the lengths of the result; None for those to which the parameters broadcast"
 Joined = Annotated[Any, Kind(_joined, _OF_PARAMETERS, _WRONG_SHAPES, plain=NEVER, late=True)]
 Reals = Annotated[Any, _dtype("real numbers")]
-Integers = Annotated[Any, _dtype("integers")]
 Sharding = Annotated[Any, Kind(_sharding, "how the result is split over devices", ("text",))]

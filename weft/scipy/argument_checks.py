@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,12 @@ from weft.argument_errors import close_name, integer_of, unknown_option
 from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, WeftValueError
 from weft.kinds.arguments import NEVER
-from weft.kinds.checks import axis_of, check_arrays
+from weft.kinds.checks import check_arrays
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.operand_errors import to_dtype
 
 __all__ = [
-    "OneAxis", "at_least", "check_dimensions", "check_numbers", "common_dtype", "dimensions",
+    "at_least", "check_dimensions", "check_numbers", "common_dtype", "dimensions",
     "not_here", "not_there", "one_of", "option", "refuse", "wrong_shape", "wrong_value",
 ]  # fmt: skip
 
@@ -138,13 +138,6 @@ def dimensions(
     right = np.ones((2,) * (least if most == 0 else max(least, 1)), np.float32)
     means = f"an array of {least if most == least else f'{least} or more'} dimensions"
     return Kind(take, means, ([1.0], "text"), right, False, fixed=fixed, plain=NEVER)
-
-
-def _one_axis(value: Any, call: Arguments) -> int:
-    return axis_of(value, call.type.ndim, call.operation)
-
-
-OneAxis = Annotated[int, Kind(_one_axis, "an axis", (99, 0.5, None), 0, plain=NEVER)]
 
 
 def not_here(why: str) -> Kind:

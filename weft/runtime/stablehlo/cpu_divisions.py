@@ -21,6 +21,7 @@ from weft.runtime.stablehlo.module_walks import (
     is_float,
     may_be_anything,
     name_of,
+    number_of_constant,
 )
 from weft.runtime.stablehlo.structural import constant
 
@@ -83,8 +84,8 @@ def _may_be_large(value: ir.Value) -> bool:
 
 def _is_moderate(made: ir.Operation) -> bool:
     """Whether a constant is one number, not larger than 2**64."""
-    numbers = ir.DenseElementsAttr(made.attributes["value"])
-    return numbers.is_splat and abs(ir.FloatAttr(numbers.get_splat_value()).value) <= 2.0**64
+    number = number_of_constant(made)
+    return number is not None and abs(number) <= 2.0**64
 
 
 def scaled(division: ir.Operation) -> ir.Value:

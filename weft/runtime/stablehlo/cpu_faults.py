@@ -48,6 +48,7 @@ from weft.runtime.stablehlo.module_walks import (
     is_float,
     may_be_anything,
     name_of,
+    number_of_constant,
     shape_of,
 )
 from weft.runtime.stablehlo.regions import reduce
@@ -557,9 +558,7 @@ def _is_known(value: ir.Value) -> bool:
 
 def _is_zero(value: ir.Value) -> bool:
     """Whether a value is not sure to be other than a constant zero."""
-    for x in above(value, lambda name: name in ("broadcast_in_dim", "reshape", "convert")):
-        if x is None or not is_constant(x):
-            continue
+    for x in filter(is_constant, _sources(value)):
         numbers = np.array(ir.DenseElementsAttr(x.owner.attributes["value"]))
         return not numbers.all()
     return False
@@ -569,17 +568,13 @@ def _has_nan(made: ir.Operation) -> bool:
     """Whether a constant has a NaN; False for a range of integers."""
     if name_of(made) != "constant" or not is_float(made.results[0]):
         return False
-    numbers = ir.DenseElementsAttr(made.attributes["value"])
-    if numbers.is_splat:
-        return math.isnan(ir.FloatAttr(numbers.get_splat_value()).value)
-    return True  # its values would have to be read
+    number = number_of_constant(made)
+    return number is None or math.isnan(number)  # several would have to be read
 
 
 def _is_finite(made: ir.Operation) -> bool:
-    numbers = ir.DenseElementsAttr(made.attributes["value"])
-    if numbers.is_splat:
-        return math.isfinite(ir.FloatAttr(numbers.get_splat_value()).value)
-    return False
+    number = number_of_constant(made)
+    return number is not None and math.isfinite(number)
 
 
 def _keeping_nan(exponential: ir.Operation) -> ir.Value:

@@ -8,7 +8,7 @@ from weft.runtime.stablehlo.mlir import ir
 
 __all__ = [
     "ELEMENTWISE", "MOST_LOOKED_AT", "WITH_BUFFER", "above", "attributes_of", "is_constant",
-    "is_entry", "is_float", "may_be_anything", "name_of", "shape_of",
+    "is_entry", "is_float", "may_be_anything", "name_of", "number_of_constant", "shape_of",
 ]  # fmt: skip
 
 _FLOATS = tuple(getattr(ir, name) for name in ("F16Type", "BF16Type", "F32Type", "F64Type"))
@@ -79,3 +79,9 @@ def is_constant(value: ir.Value) -> bool:
 def attributes_of(operation: ir.Operation) -> dict[str, ir.Attribute]:
     names = [getattr(entry, "name", entry) for entry in operation.attributes]
     return {name: operation.attributes[name] for name in names}
+
+
+def number_of_constant(made: ir.Operation) -> float | None:
+    """The number that a constant of floating-point numbers repeats; None for several numbers."""
+    numbers = ir.DenseElementsAttr(made.attributes["value"])
+    return ir.FloatAttr(numbers.get_splat_value()).value if numbers.is_splat else None

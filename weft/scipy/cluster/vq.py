@@ -9,7 +9,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.kinds.arguments import NoEffect
-from weft.kinds.array_function import array_function_of
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import computing_dtype, inexact
 from weft.scipy.argument_checks import common_dtype, dimensions, wrong_shape
 
@@ -20,7 +20,7 @@ __dir__ = public_names(globals())
 Vectors = Annotated[Any, dimensions(1, 2, dtypes.ORDERED)]
 
 
-@array_function_of("cluster.vq")
+@array_function
 def vq(obs: Vectors, code_book: Vectors, check_finite: NoEffect = True) -> tuple[Array, Array]:
     """For each observation the index of the nearest code, int32, and its distance, floating.
 

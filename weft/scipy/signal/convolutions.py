@@ -10,7 +10,7 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.kinds.arguments import NEVER
-from weft.kinds.array_function import array_function_of
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import axes_of, broadcast_shape, computing_dtype, convert, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy import fft
@@ -100,7 +100,7 @@ def _convolved(x: Any, y: Any, mode: str, method: str, precision: Any) -> Any:
     return _rounded(out, dtype)
 
 
-@array_function_of("signal")
+@array_function
 def convolve(
     in1: Numbers,
     in2: Numbers,
@@ -132,7 +132,7 @@ def _turned(x: Any) -> Any:
     return jnp.conj(jnp.flip(x))
 
 
-@array_function_of("signal")
+@array_function
 def correlate(
     in1: Numbers,
     in2: Numbers,
@@ -186,7 +186,7 @@ def _bounded(
     return _rounded(_slid(x, y, [(0, 0), (0, 0)], precision), dtype)
 
 
-@array_function_of("signal")
+@array_function
 def convolve2d(
     in1: Matrix,
     in2: Matrix,
@@ -215,7 +215,7 @@ def convolve2d(
     return _bounded(in1, in2, mode, boundary, fillvalue, precision, False)
 
 
-@array_function_of("signal")
+@array_function
 def correlate2d(
     in1: Matrix,
     in2: Matrix,
@@ -259,7 +259,7 @@ def _by_fft(x: Any, y: Any, mode: str, axes: Sequence[int]) -> Any:
     return convert(out, dtype)
 
 
-@array_function_of("signal")
+@array_function
 def fftconvolve(in1: Numbers, in2: Numbers, mode: Mode = "full", axes: Axes = None) -> Array:
     """`convolve` by Fourier transforms, along some axes, by default all.
 

@@ -9,11 +9,11 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.kinds.arguments import NEVER
-from weft.kinds.array_function import array_function_of
+from weft.kinds.arguments import NEVER, OneAxis
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import computing_dtype, inexact
 from weft.kinds.kind import Arguments, Kind
-from weft.scipy.argument_checks import OneAxis, dimensions, not_here, option, wrong_value
+from weft.scipy.argument_checks import dimensions, not_here, option, wrong_value
 
 __all__ = ["detrend", "without_trend"]
 
@@ -51,7 +51,7 @@ def _parts(value: Any, call: Arguments) -> tuple[int, ...]:
 Breaks = Annotated[Any, Kind(_parts, "one or several indices", (0.5, 99, None), 1, plain=NEVER)]
 
 
-@array_function_of("signal")
+@array_function
 def detrend(
     data: Annotated[Any, dimensions(1)],
     axis: OneAxis = -1,
