@@ -649,9 +649,3 @@ def test_a_remembered_function_is_the_function():
         with pytest.raises(weft.errors.AxisError) as info:
             jnp.sum(jnp.array(ROWS), 5)
         assert info.value.__context__ is None
-
-
-def test_calls_of_large_arrays_are_not_watched():
-    weft.clear_caches()
-    three_times(jnp.flip, jnp.arange(1 << 17))
-    assert not recorded(jnp.flip)

@@ -30,7 +30,10 @@ from weft.native.optional import calls
 from weft.runtime import client, pytree
 from weft.sharding.current import in_force
 
-__all__ = ["MOST_FORMS", "KnownCalls", "PythonCalls", "PythonRun", "learn", "pattern_of"]
+__all__ = [
+    "MOST_FORMS", "KnownCalls", "PythonCalls", "PythonRun", "call_key", "learn",
+    "pattern_of",
+]  # fmt: skip
 
 # The kinds of tokens, in the order of `enum Kind` in weft/native/entry.c.
 ARRAY, NUMBER, NUMPY, NONE, DICT, LIST, TUPLE, STATIC = range(8)
@@ -57,7 +60,7 @@ def _is_plain(value: Any) -> bool:
     return cls in _PLAIN or (cls is tuple and all(type(x) is int for x in value))
 
 
-def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def call_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """The arguments of a call as `PythonCalls` knows it by them, those by name in order of their
     names. None stands for one that it does not know."""
     named = sorted(kwargs)
@@ -82,7 +85,7 @@ class PythonCalls:
         # so none is made.
         runs = self._runs  # once: another thread may make the function forget its calls
         if runs and _trace(None) is None:
-            run = runs.get(_key(args, kwargs))
+            run = runs.get(call_key(args, kwargs))
             if run is not None:
                 passed = (*args, *(kwargs[name] for name in sorted(kwargs)))
                 try:
@@ -106,7 +109,7 @@ class PythonCalls:
         runs = self._runs
         if runs is None:
             runs = self._runs = {}
-        runs[_key(args, kwargs)] = spec[2]
+        runs[call_key(args, kwargs)] = spec[2]
 
     def forget_calls(self) -> None:
         """Forgets all calls."""

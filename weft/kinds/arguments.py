@@ -37,10 +37,10 @@ from weft.ops.products.dot import canonical_precision
 from weft.typing import ArrayLike
 
 __all__ = [
-    "BOTH", "NEVER", "Axes", "Axis", "DType", "Flag", "Inexact", "Integer", "Length", "Mask",
-    "NamedAxes", "NoEffect", "NoSharding", "Number", "OneAxis", "Operand", "Operands", "Out",
-    "Precision", "Promoted", "Shape", "Stored", "choice", "common", "operand_kind",
-    "promoted_kind", "refused", "take_dtype", "take_number",
+    "BOTH", "NEVER", "Axes", "Axis", "DType", "EachOperand", "Flag", "Inexact", "Integer",
+    "Length", "Mask", "NamedAxes", "NoEffect", "NoSharding", "Number", "OneAxis", "Operand",
+    "Operands", "Out", "Precision", "Promoted", "PromotedOperands", "Shape", "Stored", "choice",
+    "common", "of_rank", "operand_kind", "promoted_kind", "refused", "take_dtype", "take_number",
 ]  # fmt: skip
 
 
@@ -58,6 +58,24 @@ def _unrounded(value: Any, call: Arguments) -> Any:
 def _stored(value: Any, call: Arguments) -> Any:
     check_arrays(call.operation, value, first=call.position)
     return number_for(call.operation, value, call.type.dtype)
+
+
+def of_rank(least: int) -> Kind:
+    """The kind of an operand of so many dimensions or more."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        value = _operand(value, call)
+        of = type_of(value)
+        if of.ndim < least:
+            message = (
+                f"{call.operation} takes an array of {least} or more dimensions, not {of.ndim}"
+            )
+            got, wanted = f"{call.name} of type {of}", f"{least} or more dimensions"
+            raise refusal(ShapeError, message, call.operation, got, wanted)
+        return value
+
+    means, wrong = f"an array of {least} dimensions or more", (*operand_kind.wrong, 1.5)
+    return dataclasses.replace(operand_kind, take=take, means=means, wrong=wrong, arrays=False)
 
 
 def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
@@ -209,6 +227,9 @@ _sequence_kind = Kind(
     plain=NEVER,
 )
 Operands = Annotated[Any, _sequence_kind]
+# Those of `*name`.
+EachOperand = Annotated[Any, dataclasses.replace(_sequence_kind, wrong=operand_kind.wrong)]
+PromotedOperands = Annotated[Any, dataclasses.replace(_sequence_kind, together=common)]
 Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), 0, plain=NEVER)]
 NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, plain=NEVER)]
 Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5), 0)]

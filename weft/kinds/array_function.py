@@ -13,14 +13,11 @@ these alone, and so is everything that the body reads.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import inspect
 import itertools
 import types
-import typing
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from weft import config, tree
 from weft.arrays.array import Array
@@ -31,13 +28,22 @@ from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer, current_variable
 from weft.dispatch.executable_calls import CompiledCall
 from weft.dispatch.known_calls import KnownCalls, PythonRun, learn
-from weft.errors import WeftError, WeftTypeError, trim
+from weft.errors import WeftError, trim
 from weft.interpreters.rounded_inputs import rounded_inputs
 from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.kinds.compiled_functions import CompiledFunction, records
-from weft.kinds.kind import NONE, Arguments, Kind
+from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import canonical_type, promote_operands
 from weft.kinds.recordings import Recording, recording_key
+from weft.kinds.signatures import (
+    CallForm,
+    binder,
+    by_name,
+    call_form,
+    kinds_of,
+    operation_of,
+    rest_name,
+)
 
 __all__ = ["ArrayFunction", "array_function", "python_function"]
 
@@ -48,35 +54,10 @@ _ARRAYS = (Array, Tracer)
 _NUMBERS = frozenset({bool, int, float, complex})
 _CONSTANTS = _NUMBERS | {str, type(None)}
 _SEQUENCES = (tuple, list)
-_UNIONS = (typing.Union, types.UnionType)
-# The rooms that errors name before their functions: `linalg.norm`, `fft.fft`, `cluster.vq.vq`.
-_ROOMS = frozenset({"linalg", "fft", "signal", "cluster", "vq"})
 # Calls that are known, of one function. With an argument that is new at each call they would fill
 # the memory.
 _MOST_CALLS = 4096
 _MOST_RECORDINGS = 512
-
-
-class ArgumentStep(NamedTuple):
-    """How one argument is taken: its position if it is passed by that, or the slice of positions,
-    its name, its position in the signature, what its kind says, and whether it is the first
-    operand."""
-
-    place: int | slice | None
-    name: str
-    position: int
-    take: Callable[[Any, Arguments], Any]
-    plain: frozenset[int]
-    arrays: bool
-    first: bool
-
-
-class CallForm(NamedTuple):
-    """How the calls are taken that pass arguments in one way: the defaults in order, and a step for
-    each argument that has to be taken. Those come last that depend on others."""
-
-    defaults: dict[str, Any]
-    steps: list[ArgumentStep]
 
 
 # Results that are operands are returned as they are.
@@ -98,9 +79,9 @@ class ArrayFunction(KnownCalls):
     ) -> None:
         functools.update_wrapper(self, body)
         self.function = body
-        self.body = _by_name(body)
+        self.body = by_name(body)
         name = body.__name__
-        self.operation = f"{chapter}.{name}" if chapter else _operation(body)
+        self.operation = f"{chapter}.{name}" if chapter else operation_of(body)
         self.program = program(self._apply, name=name) if program else None
         self.forms: dict[tuple[Any, ...], CallForm] = {}
         self.recordings = BoundedCache(_MOST_RECORDINGS)
@@ -119,13 +100,12 @@ class ArrayFunction(KnownCalls):
     @functools.cached_property
     def bind(self) -> Callable[..., tuple[Any, ...]]:
         """Python's own binding of a call: returns the values of all parameters in order."""
-        return _binder(self.function)
+        return binder(self.function)
 
     @functools.cached_property
     def kinds(self) -> dict[str, Kind]:
         """The kinds of the parameters by name, from the annotations."""
-        hints = typing.get_type_hints(self.function, include_extras=True)
-        return {name: _kind(hints[name]) for name in _parameters(self.function)}
+        return kinds_of(self.function)
 
     @functools.cached_property
     def operand_names(self) -> tuple[str, ...]:
@@ -181,7 +161,11 @@ class ArrayFunction(KnownCalls):
 
     def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by name, each taken by its kind."""
-        form = self.forms.get((len(args), *kwargs)) or self._form(args, kwargs)
+        form = self.forms.get((len(args), *kwargs))
+        if form is None:
+            bound = self.bind(*args, **kwargs)
+            form = call_form(self.function, self.kinds, bound, len(args), kwargs)
+            self.forms[len(args), *kwargs] = form
         taken = Arguments(form.defaults)
         taken.operation = self.operation
         for place, name, position, take, plain, arrays, first in form.steps:
@@ -206,31 +190,6 @@ class ArrayFunction(KnownCalls):
             if not all(isinstance(x, _ARRAYS) for x in values):
                 _replace(taken, names, promote_operands(self.operation, *values))
         return taken
-
-    def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallForm:
-        """How calls with so many arguments by position, and with these names, are taken. Raises
-        Python's own TypeError for arguments that the signature does not have."""
-        values = self.bind(*args, **kwargs)
-        names = tuple(self.kinds)
-        rest = _rest_name(self.function)
-        # What stands after `*rest` is passed by name alone.
-        count = len(args) if rest is None else min(len(args), names.index(rest) + 1)
-        given = {*names[:count], *kwargs}
-        defaults = dict(zip(names, values, strict=True))
-        steps = []
-        for i, (name, kind) in enumerate(sorted(self.kinds.items(), key=lambda row: row[1].late)):
-            if name in given or id(defaults[name]) not in kind.plain_ids:
-                position = names.index(name)
-                place: int | slice | None = position if position < count else None
-                if name == rest:
-                    place = slice(position, None)
-                first = not i and not kind.static
-                how = kind.take, kind.plain_ids, kind.arrays and name != rest, first
-                steps.append(ArgumentStep(place, name, position, *how))
-        # None holds the place of what is passed.
-        form = CallForm(defaults | dict.fromkeys(given), steps)
-        self.forms[len(args), *kwargs] = form
-        return form
 
     def _run(self, taken: dict[str, Any]) -> Any:
         """The body on arguments that are taken, its operands as arrays and brought together."""
@@ -313,7 +272,7 @@ class ArrayFunction(KnownCalls):
         leaves: list[Any] = []
         owners: list[str | None] = []
         fixed: list[int | str] = []
-        code, rest = self.function.__code__, _rest_name(self.function)
+        code, rest = self.function.__code__, rest_name(self.function)
         by_position = (*code.co_varnames[: code.co_argcount], *(rest,) * len(args))
         passed: list[tuple[int | str, Any]] = [*enumerate(args)]
         passed += [(name, kwargs[name]) for name in named]
@@ -337,15 +296,24 @@ class ArrayFunction(KnownCalls):
                 if kept or not (type(value) in _NUMBERS or (plain and type(value) is Array)):
                     return
                 consts.append(as_array(value))
-        # There is an array that is no operand.
-        if len(kept) < len(leaves):
-            return
+        # Unless there is an array that is no operand.
+        if len(kept) == len(leaves):
+            types = [x.type for x in leaves]
+            call = self._call(program, operands, static, consts, kept, types)
+            self._remember(args, kwargs, fixed, leaves, call)
+
+    def _remember(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        fixed: Sequence[int | str],
+        leaves: Sequence[Array],
+        call: CompiledCall | PythonRun,
+    ) -> None:
         if self._learnt >= _MOST_CALLS:
             self.forget_calls()
             self._learnt = 0
         self._learnt += 1
-        types = [x.type for x in leaves]
-        call = self._call(program, operands, static, consts, kept, types)
         learn(self, args, kwargs, fixed, leaves, call)
 
     def _call(
@@ -407,12 +375,6 @@ def constant(value: Any) -> Any:
     return as_array(value)
 
 
-def _operation(function: Callable[..., Any]) -> str:
-    """The name of a function in errors."""
-    rooms = [part for part in function.__module__.split(".") if part in _ROOMS]
-    return ".".join([*rooms, function.__name__.lstrip("_")])
-
-
 def _values(taken: dict[str, Any], names: Sequence[str]) -> list[Any]:
     """The operands of these names in a row."""
     values: list[Any] = []
@@ -431,63 +393,3 @@ def _replace(taken: dict[str, Any], names: Sequence[str], values: Sequence[Any])
             taken[name] = tuple(itertools.islice(rest, len(value)))
         elif value is not None:
             taken[name] = next(rest)
-
-
-def _rest_name(function: Callable[..., Any]) -> str | None:
-    """The name of the parameter `*name`."""
-    code = function.__code__
-    several = code.co_flags & inspect.CO_VARARGS
-    return code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if several else None
-
-
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of the parameters as they are written."""
-    code = function.__code__
-    by_position, count = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    rest = _rest_name(function)
-    several = () if rest is None else (rest,)
-    return (*code.co_varnames[:by_position], *several, *code.co_varnames[by_position:count])
-
-
-def _by_name(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which takes all its arguments by name."""
-    code, rest = function.__code__, _rest_name(function)
-    first = code.co_varnames[: code.co_argcount if rest else code.co_posonlyargcount]
-    if not first and rest is None:
-        return function
-
-    def named(**given: Any) -> Any:
-        several = () if rest is None else given.pop(rest)
-        return function(*[given.pop(name) for name in first], *several, **given)
-
-    return named
-
-
-def _kind(hint: Any) -> Kind:
-    """The kind in an annotation; `Operand | None` takes None besides."""
-    options = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
-    for option in options:
-        for note in getattr(option, "__metadata__", ()):
-            if isinstance(note, Kind):
-                if type(None) not in options:
-                    return note
-                wrong = tuple(x for x in note.wrong if x is not None)
-                return dataclasses.replace(note, plain=note.plain | NONE, wrong=wrong)
-    raise WeftTypeError("a parameter of a function of arrays has a kind", got=f"{hint}")
-
-
-def _binder(function: Any) -> Callable[..., tuple[Any, ...]]:
-    """A function of the same signature that returns its arguments as a tuple. Binding is Python's
-    own then, with its errors and its speed."""
-    code, names, rest = function.__code__, _parameters(function), _rest_name(function)
-    first, by_position = code.co_posonlyargcount, code.co_argcount
-    parts = [*names[:first], *["/"] * bool(first), *names[first:by_position]]
-    if rest is not None:
-        parts += [f"*{rest}", *names[by_position + 1 :]]
-    elif code.co_kwonlyargcount:
-        parts += ["*", *names[by_position:]]
-    made = eval(f"lambda {', '.join(parts)}: ({', '.join(names)},)")
-    named = made.__code__.replace(co_name=code.co_name, co_qualname=code.co_qualname)
-    binder = types.FunctionType(named, {}, code.co_name, function.__defaults__)
-    binder.__kwdefaults__ = function.__kwdefaults__
-    return binder

@@ -5,38 +5,50 @@ All functions move elements and compute nothing; most of them are one primitive 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from math import prod
-from typing import Any, overload
+from typing import Annotated, Any, overload
 
 import numpy as np
 
-from weft.argument_errors import integer_of, refusal, refuse_sharding, unknown_option
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
+from weft.kinds.arguments import (
+    NEVER,
+    Axes,
+    EachOperand,
+    Flag,
+    Integer,
+    NoSharding,
+    OneAxis,
+    Operand,
+    Shape,
+    choice,
+    of_rank,
+)
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import (
     axes_of,
     axis_of,
     broadcast_shape,
     broadcasted,
-    check_flag,
+    check_arrays,
     one_or_several,
-    operand,
-    operands,
     sequence_of,
     shape_of,
 )
-from weft.kinds.compiled_functions import compiled, is_eager
-from weft.kinds.repeated import repeated
-from weft.numpy.creation import array
-from weft.ops.elementwise.arithmetic import add, lt, neg, rem
+from weft.kinds.compiled_functions import is_eager
+from weft.kinds.kind import Arguments, Kind
+from weft.kinds.primitive_function import primitive_function
+from weft.numpy.taking import wrapped
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.elementwise.selection import select
 from weft.ops.indexing import slicing
 from weft.ops.indexing.dynamic_slicing import dynamic_slice
 from weft.ops.structural import shape as shapes
+from weft.ops.structural.barriers import optimization_barrier
 from weft.ops.structural.joining import concatenate as join
 from weft.ops.structural.joining import rev
 from weft.typing import ArrayLike
@@ -54,13 +66,36 @@ def as_operand(x: Any) -> Any:
     return as_array(x) if is_eager() else x
 
 
+def _full_shape(value: Any, call: Arguments) -> tuple[int, ...]:
+    """A shape with its one -1 replaced by the length that fits."""
+    old, shape = call.type.shape, shape_of(value, call.operation)
+    unknown = [i for i, size in enumerate(shape) if size < 0]
+    if not unknown:
+        return shape
+    rest = prod(size for size in shape if size >= 0)
+    total = prod(old)
+    if len(unknown) > 1 or shape[unknown[0]] != -1 or rest == 0 or total % rest:
+        message = f"no length for -1 makes {shape} a shape of {total} elements"
+        got, wanted = f"shape {old} to {shape}", f"other lengths whose product divides {total}"
+        fix = Fix("reshape", "give a shape of the same size, such as (-1,)", {"size": total})
+        raise ShapeError(message, got=got, wanted=f"one -1 at most, and {wanted}", fix=fix)
+    return tuple(total // rest if size == -1 else size for size in shape)
+
+
+FullShape = Annotated[Any, Kind(_full_shape, "an integer or several", ("text", 0.5), (-1,))]
+Order = Annotated[str, choice("C", "F", "A", means='"C" (also "A") or "F"')]
+Vectors = Annotated[ArrayLike, of_rank(1)]
+Matrices = Annotated[ArrayLike, of_rank(2)]
+
+
+@primitive_function
 def reshape(
-    a: ArrayLike,
-    shape: Any,
-    order: str = "C",
+    a: Operand,
+    shape: FullShape,
+    order: Order = "C",
     *,
-    copy: bool | None = None,
-    out_sharding: Any = None,
+    copy: Flag | None = None,
+    out_sharding: NoSharding = None,
 ) -> Array:
     """The same elements in another shape of the same size.
 
@@ -72,54 +107,36 @@ def reshape(
     >>> jnp.reshape(jnp.arange(6), (2, -1)).shape
     (2, 3)
     """
-    refuse_sharding("reshape", out_sharding)
-    a = operand("reshape", a)
-    old = type_of(a).shape
-    if type(shape) is not tuple or -1 in shape or any(type(n) is not int for n in shape):
-        shape = _full_shape(old, shape_of(shape, "reshape"))
-    if copy is not None:
-        _check_copy(copy, shape, old)
-    if order == "C" or order == "A":
-        if shape == old:
-            return array(a, copy=True) if copy else as_operand(a)
-        return shapes.reshape(a, shape)
-    if order != "F":
-        raise unknown_option("reshape", "order", order, "'C' or 'F'")
-    return _reshape_fortran(as_operand(a), shape=shape)
+    if copy is False and shape != a.shape:
+        message = "arrays of different shapes do not share memory"
+        got, fix = (
+            f"for shape {a.shape} to {shape}",
+            Fix("copy", "leave copy=False out", {"copy": None}),
+        )
+        raise WeftValueError(message, got=f"copy=False {got}", wanted="copy=None or True", fix=fix)
+    if copy and shape == a.shape:
+        # Without an equation the result would be `a` itself.
+        return shapes.reshape(optimization_barrier(a), shape)
+    return _in_order(a, shape, order)
 
 
-def _check_copy(copy: Any, shape: tuple[int, ...], old: tuple[int, ...]) -> None:
-    check_flag(copy, "reshape", "copy")
-    if not copy and shape != old:
-        message = "reshape: arrays of different shapes do not share memory"
-        got = f"copy=False for shape {old} to {shape}"
-        fix = Fix("copy", "leave copy=False out", {"copy": None})
-        raise refusal(WeftValueError, message, "reshape", got, "copy=None or True", fix)
+def _in_order(a: Any, shape: tuple[int, ...], order: str) -> Any:
+    """The elements in another shape, read and written in an order."""
+    return _first_index_fastest(a, shape) if order == "F" else shapes.reshape(a, shape)
 
 
-def _full_shape(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape with its one -1 replaced by the length that fits."""
-    unknown = [i for i, size in enumerate(shape) if size < 0]
-    if not unknown:
-        return shape
-    rest = prod(size for size in shape if size >= 0)
-    total = prod(old)
-    if len(unknown) > 1 or shape[unknown[0]] != -1 or rest == 0 or total % rest:
-        message = f"reshape: no length for -1 makes {shape} a shape of {total} elements"
-        wanted = f"one -1 at most, and other lengths whose product divides {total}"
-        fix = Fix("reshape", "give a shape of the same size, such as (-1,)", {"size": total})
-        raise refusal(ShapeError, message, "reshape", f"shape {old} to {shape}", wanted, fix)
-    return tuple(total // rest if size == -1 else size for size in shape)
+@array_function
+def _first_index_fastest(a: Operand, shape: Shape) -> Any:
+    return _reversed(shapes.reshape(_reversed(a), shape[::-1]))
 
 
-@compiled
-def _reshape_fortran(a: Any, *, shape: tuple[int, ...]) -> Any:
-    backward = shapes.transpose(a, tuple(range(type_of(a).ndim))[::-1])
-    return shapes.transpose(shapes.reshape(backward, shape[::-1]), tuple(range(len(shape)))[::-1])
+def _reversed(a: Any) -> Any:
+    """The dimensions in reverse order."""
+    return shapes.transpose(a, tuple(range(a.ndim))[::-1])
 
 
-@repeated
-def ravel(a: ArrayLike, order: str = "C", *, out_sharding: None = None) -> Array:
+@primitive_function
+def ravel(a: Operand, order: Order = "C", *, out_sharding: NoSharding = None) -> Array:
     """The elements as an array of one dimension, in the given order ("C" or "F").
 
     order: "C" for the last index fastest, "F" for the first.
@@ -127,12 +144,41 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: None = None) -> Array
     >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]))
     Array([1, 2, 3, 4], dtype=int32)
     """
-    refuse_sharding("ravel", out_sharding)
-    a = operand("ravel", a)
-    return reshape(a, (type_of(a).size,), order)
+    return _in_order(a, (a.size,), order)
 
 
-def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
+def _permutation(value: Any, call: Arguments) -> tuple[int, ...]:
+    axes = sequence_of(value, call.operation, call.name)
+    return tuple(axis_of(axis, call.type.ndim, call.operation) for axis in axes)
+
+
+def _places(value: Any, call: Arguments) -> tuple[int, ...]:
+    return axes_of(value, call.type.ndim, f"{call.operation} ({call.name})")
+
+
+def _start(value: Any, call: Arguments) -> int:
+    ndim = call.type.ndim
+    return ndim if value == ndim else axis_of(value, ndim, call.operation)
+
+
+def _new_axes(value: Any, call: Arguments) -> tuple[int, ...]:
+    axes = tuple(one_or_several(value))
+    return axes_of(axes, call.type.ndim + len(axes), call.operation)
+
+
+def _required(take: Any, means: str, wrong: tuple[Any, ...], right: Any) -> Kind:
+    return Kind(take, means, wrong, right, plain=NEVER)
+
+
+_WRONG = (99, 0.5, (0, 0))
+Permutation = Annotated[Any, _required(_permutation, "each axis once", (1, "text"), (0, 1))]
+Places = Annotated[Any, _required(_places, "an axis, or several, each once", _WRONG, 0)]
+Start = Annotated[int, _required(_start, "an axis, or the number of axes", _WRONG, 0)]
+NewAxes = Annotated[Any, _required(_new_axes, "one or several axes of the result", _WRONG, 0)]
+
+
+@primitive_function
+def transpose(a: Operand, axes: Permutation | None = None) -> Array:
     """The dimensions in another order: that of `axes`, or reversed.
 
     axes: a permutation of the dimensions; None reverses them.
@@ -142,43 +188,39 @@ def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     >>> jnp.transpose(jnp.ones((2, 3, 4)), (1, 0, 2)).shape
     (3, 2, 4)
     """
-    a = operand("transpose", a)
-    ndim = type_of(a).ndim
-    if axes is None:
-        order = tuple(range(ndim))[::-1]
-    else:
-        given = sequence_of(axes, "transpose", "axes")
-        order = tuple(axis_of(axis, ndim, "transpose") for axis in given)
-    return shapes.transpose(as_operand(a), order)
+    return _reversed(a) if axes is None else shapes.transpose(a, axes)
 
 
-def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
+@primitive_function
+def permute_dims(a: Operand, /, axes: Permutation) -> Array:
     """The dimensions in the order of `axes`: `transpose` with its axes required.
 
     >>> jnp.permute_dims(jnp.ones((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    return transpose(a, sequence_of(axes, "permute_dims", "axes"))
+    return shapes.transpose(a, axes)
 
 
-def matrix_transpose(x: ArrayLike, /) -> Array:
+@primitive_function
+def matrix_transpose(x: Matrices, /) -> Array:
     """The last two dimensions exchanged. Raises ShapeError for fewer than two.
 
     >>> jnp.matrix_transpose(jnp.array([[1, 2], [3, 4]]))
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
-    x = operand("matrix_transpose", x)
-    ndim = type_of(x).ndim
-    if ndim < 2:
-        message = f"matrix_transpose takes at least two dimensions, not {ndim}"
-        wanted = "an array of two or more dimensions"
-        raise refusal(ShapeError, message, "matrix_transpose", str(type_of(x)), wanted)
-    return shapes.transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2))
+    return _exchanged(x, x.ndim - 2, x.ndim - 1)
 
 
-@repeated
-def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
+def _exchanged(a: Any, one: int, two: int) -> Any:
+    """The array with two dimensions exchanged."""
+    order = list(range(a.ndim))
+    order[one], order[two] = two, one
+    return shapes.transpose(a, order)
+
+
+@primitive_function
+def swapaxes(a: Operand, axis1: OneAxis, axis2: OneAxis) -> Array:
     """Two dimensions exchanged.
 
     axis1, axis2: the positions of the two; negative ones count from the end.
@@ -186,16 +228,11 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
-    a = operand("swapaxes", a)
-    ndim = type_of(a).ndim
-    order = list(range(ndim))
-    one, two = axis_of(axis1, ndim, "swapaxes"), axis_of(axis2, ndim, "swapaxes")
-    order[one], order[two] = order[two], order[one]
-    return shapes.transpose(as_operand(a), order)
+    return _exchanged(a, axis1, axis2)
 
 
-@repeated
-def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
+@primitive_function
+def moveaxis(a: Operand, source: Places, destination: Places) -> Array:
     """Dimensions moved to other positions; the others keep their order.
 
     source: the positions of the dimensions that move, an integer or several; destination: for each
@@ -206,57 +243,51 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    a = operand("moveaxis", a)
-    ndim = type_of(a).ndim
-    old = axes_of(source, ndim, "moveaxis (source)")
-    new = axes_of(destination, ndim, "moveaxis (destination)")
-    if len(old) != len(new):
-        message = "moveaxis: source and destination have different numbers of axes"
+    if len(source) != len(destination):
+        message, wanted = "different numbers of axes", "as many axes in one as in the other"
         got = f"source={source}, destination={destination}"
-        raise refusal(ShapeError, message, "moveaxis", got, "as many axes in one as in the other")
-    order = [axis for axis in range(ndim) if axis not in old]
+        raise ShapeError(f"source and destination have {message}", got=got, wanted=wanted)
+    return _moved(a, source, destination)
+
+
+def _moved(a: Any, old: Sequence[int], new: Sequence[int]) -> Any:
+    """The array with some dimensions at new positions."""
+    order = [axis for axis in range(a.ndim) if axis not in old]
     for to, axis in sorted(zip(new, old, strict=True)):
         order.insert(to, axis)
-    return shapes.transpose(as_operand(a), order)
+    return shapes.transpose(a, order)
 
 
-def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
+@primitive_function
+def rollaxis(a: Operand, axis: OneAxis, start: Start = 0) -> Array:
     """One dimension moved in front of the one that is now at `start`.
 
     >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
     (4, 2, 3)
     """
-    a = operand("rollaxis", a)
-    ndim = type_of(a).ndim
-    axis = axis_of(axis, ndim, "rollaxis")
-    start = axis_of(start, ndim, "rollaxis") if start != ndim else ndim
-    return moveaxis(a, axis, start - (start > axis))
+    return _moved(a, (axis,), (start - (start > axis),))
 
 
-def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
+@primitive_function
+def expand_dims(a: Operand, axis: NewAxes) -> Array:
     """Dimensions of length 1 put in, at the positions `axis` of the result.
 
     >>> jnp.expand_dims(jnp.arange(3), 0).shape
     (1, 3)
     """
-    a = operand("expand_dims", a)
-    axes = tuple(one_or_several(axis))
-    ndim = type_of(a).ndim + len(axes)
-    return shapes.expand_dims(as_operand(a), axes_of(axes, ndim, "expand_dims"))
+    return shapes.expand_dims(a, axis)
 
 
-def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
+@primitive_function
+def squeeze(a: Operand, axis: Axes | None = None) -> Array:
     """The array without dimensions of length 1: those of `axis`, or all. Raises ShapeError for
     others.
 
     >>> jnp.squeeze(jnp.ones((1, 3, 1))).shape
     (3,)
     """
-    a = operand("squeeze", a)
-    of = type_of(a)
-    ones = tuple(d for d, size in enumerate(of.shape) if size == 1)
-    axes = ones if axis is None else axes_of(axis, of.ndim, "squeeze")
-    return shapes.squeeze(as_operand(a), axes)
+    ones = tuple(d for d, size in enumerate(a.shape) if size == 1)
+    return shapes.squeeze(a, ones if axis is None else axis)
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
@@ -270,7 +301,8 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return broadcast_shape("broadcast_shapes", *[shape_of(s, "broadcast_shapes") for s in shapes])
 
 
-def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
+@primitive_function
+def broadcast_to(array: Operand, shape: Shape, *, out_sharding: NoSharding = None) -> Array:
     """The array repeated along new and length-1 dimensions to a shape.
 
     array: an array, or what can be made one.
@@ -281,12 +313,11 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
     Array([[1, 2],
            [1, 2]], dtype=int32)
     """
-    refuse_sharding("broadcast_to", out_sharding)
-    array = operand("broadcast_to", array)
-    return broadcasted(as_operand(array), shape_of(shape, "broadcast_to"))
+    return broadcasted(array, shape)
 
 
-def broadcast_arrays(*args: Any) -> list[Array]:
+@array_function
+def broadcast_arrays(*args: EachOperand) -> list[Array]:
     """All arrays repeated to their common shape. Raises ShapeError if there is none.
 
     args: arrays or numbers.
@@ -294,19 +325,16 @@ def broadcast_arrays(*args: Any) -> list[Array]:
     >>> [x.shape for x in jnp.broadcast_arrays(jnp.ones((2, 1)), jnp.ones(3))]
     [(2, 3), (2, 3)]
     """
-    args = operands("broadcast_arrays", *args)
-    shape = broadcast_shape("broadcast_arrays", *[type_of(x).shape for x in args])
-    return [broadcasted(as_operand(x), shape) for x in args]
+    shape = broadcast_shape("broadcast_arrays", *[x.shape for x in args])
+    return [broadcasted(x, shape) for x in args]
 
 
-def _atleast(ndim: int, name: str, arys: Sequence[Any]) -> Any:
-    arys = operands(name, *arys)
+def _atleast(ndim: int, arys: Sequence[Any]) -> Any:
     out = []
     for x in arys:
-        old = type_of(x).shape
-        last = (1,) if ndim == 3 and len(old) in (1, 2) else ()
-        new = (1,) * (ndim - len(old) - len(last)) + old + last
-        out.append(shapes.reshape(as_operand(x), new))
+        last = (1,) if ndim == 3 and x.ndim in (1, 2) else ()
+        new = (1,) * (ndim - x.ndim - len(last)) + x.shape + last
+        out.append(shapes.reshape(x, new))
     return out[0] if len(out) == 1 else out
 
 
@@ -314,7 +342,8 @@ def _atleast(ndim: int, name: str, arys: Sequence[Any]) -> Any:
 def atleast_1d(array: ArrayLike, /) -> Array: ...
 @overload
 def atleast_1d(*arys: ArrayLike) -> list[Array]: ...
-def atleast_1d(*arys: Any) -> Any:
+@primitive_function
+def atleast_1d(*arys: EachOperand) -> Any:
     """Each array with at least one dimension.
 
     arys: arrays or numbers; for several of them the result is a list.
@@ -322,15 +351,15 @@ def atleast_1d(*arys: Any) -> Any:
     >>> jnp.atleast_1d(jnp.array(3.0)).shape
     (1,)
     """
-    return _atleast(1, "atleast_1d", arys)
+    return _atleast(1, arys)
 
 
 @overload
 def atleast_2d(array: ArrayLike, /) -> Array: ...
 @overload
 def atleast_2d(*arys: ArrayLike) -> list[Array]: ...
-@repeated
-def atleast_2d(*arys: Any) -> Any:
+@primitive_function
+def atleast_2d(*arys: EachOperand) -> Any:
     """Each array with at least two dimensions, put in front.
 
     arys: arrays or numbers; for several of them the result is a list.
@@ -338,14 +367,15 @@ def atleast_2d(*arys: Any) -> Any:
     >>> jnp.atleast_2d(jnp.arange(3)).shape
     (1, 3)
     """
-    return _atleast(2, "atleast_2d", arys)
+    return _atleast(2, arys)
 
 
 @overload
 def atleast_3d(array: ArrayLike, /) -> Array: ...
 @overload
 def atleast_3d(*arys: ArrayLike) -> list[Array]: ...
-def atleast_3d(*arys: Any) -> Any:
+@primitive_function
+def atleast_3d(*arys: EachOperand) -> Any:
     """Each array with at least three dimensions, put around the ones it has.
 
     arys: arrays or numbers; for several of them the result is a list.
@@ -353,11 +383,11 @@ def atleast_3d(*arys: Any) -> Any:
     >>> jnp.atleast_3d(jnp.ones((2, 3))).shape
     (2, 3, 1)
     """
-    return _atleast(3, "atleast_3d", arys)
+    return _atleast(3, arys)
 
 
-@repeated
-def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
+@primitive_function
+def flip(m: Operand, axis: Axes = None) -> Array:
     """The elements in reverse order along `axis` (None: along all).
 
     m: an array, or what can be made one.
@@ -365,19 +395,11 @@ def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     >>> jnp.flip(jnp.array([1, 2, 3]))
     Array([3, 2, 1], dtype=int32)
     """
-    m = operand("flip", m)
-    axes = axes_of(axis, type_of(m).ndim, "flip")
-    return rev(m, axes) if axes else as_operand(m)
+    return rev(m, axis)
 
 
-def _at_least(m: Any, ndim: int, operation: str) -> None:
-    m = operand(operation, m)
-    if type_of(m).ndim < ndim:
-        message = f"{operation} takes an array of {ndim} or more dimensions, not {type_of(m).ndim}"
-        raise refusal(ShapeError, message, operation, str(type_of(m)), f"{ndim} or more dimensions")
-
-
-def fliplr(m: ArrayLike) -> Array:
+@primitive_function
+def fliplr(m: Matrices) -> Array:
     """The elements in reverse order along the second dimension.
 
     m: an array of two dimensions or more.
@@ -386,11 +408,11 @@ def fliplr(m: ArrayLike) -> Array:
     Array([[2, 1],
            [4, 3]], dtype=int32)
     """
-    _at_least(m, 2, "fliplr")
     return rev(m, (1,))
 
 
-def flipud(m: ArrayLike) -> Array:
+@primitive_function
+def flipud(m: Vectors) -> Array:
     """The elements in reverse order along the first dimension.
 
     m: an array of one dimension or more.
@@ -399,11 +421,25 @@ def flipud(m: ArrayLike) -> Array:
     Array([[3, 4],
            [1, 2]], dtype=int32)
     """
-    _at_least(m, 1, "flipud")
     return rev(m, (0,))
 
 
-def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
+def _plane(value: Any, call: Arguments) -> tuple[int, ...]:
+    name = call.operation
+    axes = sequence_of(value, name, call.name)
+    if len(axes) != 2:
+        raise WeftValueError(f"{name} takes two axes", operation=name, got=f"axes={value}")
+    one, two = (axis_of(axis, call.type.ndim, name) for axis in axes)
+    if one == two:
+        raise WeftValueError("the axes are equal", got=f"axes={value}")
+    return one, two
+
+
+Plane = Annotated[Any, _required(_plane, "two axes", (1, (0, 0), (0,)), (0, 1))]
+
+
+@array_function
+def rot90(m: Matrices, k: Integer = 1, axes: Plane = (0, 1)) -> Array:
     """The array turned k times by 90 degrees in a plane, from the first axis towards the second.
 
     m: an array of two dimensions or more. k: how many times, where negative numbers turn it the
@@ -413,31 +449,39 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     Array([[2, 4],
            [1, 3]], dtype=int32)
     """
-    _at_least(m, 2, "rot90")
-    ndim = type_of(m).ndim
-    if len(sequence_of(axes, "rot90", "axes")) != 2:
-        raise WeftValueError("rot90 takes two axes", operation="rot90", got=f"axes={axes}")
-    one, two = (axis_of(axis, ndim, "rot90") for axis in axes)
-    if one == two:
-        raise WeftValueError("rot90: the axes are equal", operation="rot90", got=f"axes={axes}")
-    turns = integer_of(k, "rot90", "k") % 4
-    return _rot90(as_operand(m), turns=turns, one=one, two=two)
-
-
-@compiled
-def _rot90(m: Any, *, turns: int, one: int, two: int) -> Any:
-    if turns == 0:
-        return m
+    one, two = axes
+    turns = k % 4
     if turns == 2:
-        return rev(m, (one, two))
-    order = list(range(type_of(m).ndim))
-    order[one], order[two] = two, one
+        return rev(m, axes)
     if turns == 1:
-        return shapes.transpose(rev(m, (two,)), order)
-    return rev(shapes.transpose(m, order), (two,))
+        m = rev(m, (two,))
+    if turns:
+        m = _exchanged(m, one, two)
+    return rev(m, (two,) if turns == 3 else ())
 
 
-def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
+def _shifts(value: Any, call: Arguments) -> tuple[Any, ...]:
+    if isinstance(value, (tuple, list)):
+        several = (*value,)
+    else:
+        several = (value,) if type_of(value).ndim == 0 else (*value,)
+    check_arrays(call.operation, *several, argument=call.name)
+    whole = (int, np.integer, np.bool_, np.ndarray)
+    return tuple([int(x) if isinstance(x, whole) else x for x in several])
+
+
+def _rolled_axes(value: Any, call: Arguments) -> tuple[int, ...]:
+    ndim, name = call.type.ndim, call.operation
+    return tuple([axis_of(axis, ndim, name) for axis in one_or_several(value)])
+
+
+_shift_kind = _required(_shifts, "an integer or several, known or not", ("text",), 1)
+Shifts = Annotated[Any, dataclasses.replace(_shift_kind, static=False, fixed=True)]
+RolledAxes = Annotated[Any, Kind(_rolled_axes, "an axis, or several, also again", (99, 0.5))]
+
+
+@array_function
+def roll(a: Operand, shift: Shifts, axis: RolledAxes = None) -> Array:
     """The elements moved by `shift` along `axis`; those moved past the end enter at the start.
 
     shift: an integer or a sequence of them, one per axis (or one for all); it may be traced. axis:
@@ -446,68 +490,43 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     >>> jnp.roll(jnp.array([1, 2, 3]), 1)
     Array([3, 1, 2], dtype=int32)
     """
-    a = operand("roll", a)
-    of = type_of(a)
     if axis is None:
-        flat = roll(reshape(a, (of.size,)), shift, 0) if of.ndim != 1 else None
-        return reshape(flat, of.shape) if flat is not None else roll(a, shift, 0)
-    axes = [axis_of(x, of.ndim, "roll") for x in one_or_several(axis)]
-    shifts = _shifts(shift)
-    if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
-        message = f"roll got {len(shifts)} shifts for {len(axes)} axes"
-        got = f"shift={shift!r}, axis={axis!r}"
-        raise refusal(ShapeError, message, "roll", got, "one shift per axis")
-    n = max(len(shifts), len(axes)) if shifts and axes else 0
-    shifts, axes = shifts * (n // max(len(shifts), 1)), axes * (n // max(len(axes), 1))
-    if all(isinstance(s, (int, np.integer)) for s in shifts):
-        total = dict.fromkeys(axes, 0)
-        for s, d in zip(shifts, axes, strict=True):
-            total[d] += int(s)
-        plan = tuple((d, s % of.shape[d]) for d, s in total.items() if of.shape[d])
-        return _roll_static(as_operand(a), plan=tuple((d, s) for d, s in plan if s))
-    return _roll_dynamic(as_operand(a), *map(as_operand, shifts), axes=tuple(axes))
+        flat = _rolled(shapes.reshape(a, (a.size,)), shift, (0,))
+        return shapes.reshape(flat, a.shape)
+    if len(shift) != len(axis) and 1 not in (len(shift), len(axis)):
+        message = f"got {len(shift)} shifts for {len(axis)} axes"
+        raise ShapeError(message, got=f"{shift=!r}, {axis=!r}", wanted="one shift per axis")
+    n = max(len(shift), len(axis)) if shift and axis else 0
+    return _rolled(a, shift * (n // max(len(shift), 1)), axis * (n // max(len(axis), 1)))
 
 
-def _shifts(shift: Any) -> list[Any]:
-    if isinstance(shift, (tuple, list)):
-        return list(shift)
-    of = type_of(shift)
-    if of.ndim == 0:
-        return [int(shift) if isinstance(shift, np.ndarray) else shift]
-    return list(shift)
-
-
-@compiled
-def _roll_static(a: Any, *, plan: tuple[tuple[int, int], ...]) -> Any:
-    for dim, by in plan:
-        length = type_of(a).shape[dim]
-        end = slicing.slice_in_dim(a, length - by, length, axis=dim)
-        a = join([end, slicing.slice_in_dim(a, 0, length - by, axis=dim)], dim)
-    return a
-
-
-@compiled
-def _roll_dynamic(a: Any, *shifts: Any, axes: tuple[int, ...]) -> Any:
+def _rolled(a: Any, shifts: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
+    """The elements moved along axes, by one shift for each."""
+    if not all(isinstance(by, int) for by in shifts):
+        for by, dim in zip(shifts, axes, strict=True):
+            a = _rolled_by_array(a, by, dim) if a.shape[dim] else a
+        return a
+    total = dict.fromkeys(axes, 0)
     for by, dim in zip(shifts, axes, strict=True):
-        sizes = type_of(a).shape
-        if not sizes[dim]:
-            continue
-        by = convert_element_type(by, np.dtype(np.int32))
-        start = np.int32(sizes[dim])
-        begin: list[Any] = [np.int32(0)] * len(sizes)
-        begin[dim] = _remainder(neg(by), start)
-        a = dynamic_slice(join([a, a], dim), begin, sizes, allow_negative_indices=False)
+        total[dim] += by
+    for dim, by in total.items():
+        length = a.shape[dim]
+        if length and by % length:
+            end = slicing.slice_in_dim(a, length - by % length, length, axis=dim)
+            a = join([end, slicing.slice_in_dim(a, 0, length - by % length, axis=dim)], dim)
     return a
 
 
-def _remainder(x: Any, n: Any) -> Any:
-    """x modulo a positive n, between 0 and n - 1."""
-    r = rem(x, n)
-    return select(lt(r, np.int32(0)), add(r, n), r)
+def _rolled_by_array(a: Any, by: Any, dim: int) -> Any:
+    """The elements moved along one axis by a number that is known when the program runs."""
+    begin: list[Any] = [np.int32(0)] * a.ndim
+    begin[dim] = wrapped(-convert_element_type(by, np.dtype(np.int32)), a.shape[dim])
+    return dynamic_slice(join([a, a], dim), begin, a.shape, allow_negative_indices=False)
 
 
-def resize(a: ArrayLike, new_shape: Any) -> Array:
-    """The elements in another shape, repeated or cut off as its size asks.
+@array_function
+def resize(a: Operand, new_shape: Shape) -> Array:
+    """The elements in another shape, repeated or truncated to fit.
 
     new_shape: the lengths of the result, an integer or several.
 
@@ -515,19 +534,13 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
     Array([[1, 2],
            [3, 1]], dtype=int32)
     """
-    a = operand("resize", a)
-    shape = shape_of(new_shape, "resize")
-    size, wanted = type_of(a).size, prod(shape)
-    if any(length < 0 for length in shape):
-        raise ShapeError("resize: a length is negative", operation="resize", got=f"{shape}")
-    if size == 0:
-        return broadcasted(type_of(a).dtype.type(0), shape) if wanted else reshape(a, shape)
-    return _resize(as_operand(a), shape=shape)
-
-
-@compiled
-def _resize(a: Any, *, shape: tuple[int, ...]) -> Any:
-    return shapes.reshape(cycled(shapes.reshape(a, (type_of(a).size,)), prod(shape)), shape)
+    if any(length < 0 for length in new_shape):
+        raise ShapeError("a length is negative", got=f"{new_shape}")
+    wanted = prod(new_shape)
+    if a.size == 0:
+        zero = a.dtype.type(0)
+        return broadcasted(zero, new_shape) if wanted else shapes.reshape(a, new_shape)
+    return shapes.reshape(cycled(shapes.reshape(a, (a.size,)), wanted), new_shape)
 
 
 def cycled(values: Any, size: int) -> Any:
@@ -541,22 +554,14 @@ def cycled(values: Any, size: int) -> Any:
     return slicing.slice(shapes.reshape(spread, (copies * n,)), (0,), (size,))
 
 
-def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
+@array_function
+def unstack(x: Vectors, /, *, axis: OneAxis = 0) -> tuple[Array, ...]:
     """The slices of an array along a dimension, without that dimension.
 
     >>> jnp.unstack(jnp.array([[1, 2], [3, 4]]))
     (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
     """
-    x = operand("unstack", x)
-    of = type_of(x)
-    if not of.ndim:
-        raise ShapeError("unstack takes an array with dimensions", operation="unstack", got=str(of))
-    return _unstack(as_operand(x), axis=axis_of(axis, of.ndim, "unstack"))
-
-
-@compiled
-def _unstack(x: Any, *, axis: int) -> tuple[Any, ...]:
     return tuple(
         shapes.squeeze(slicing.slice_in_dim(x, i, i + 1, axis=axis), (axis,))
-        for i in range(type_of(x).shape[axis])
+        for i in range(x.shape[axis])
     )
