@@ -7,6 +7,7 @@ first operand.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -37,10 +38,11 @@ from weft.ops.products.dot import canonical_precision
 from weft.typing import ArrayLike
 
 __all__ = [
-    "BOTH", "NEVER", "Axes", "Axis", "DType", "EachOperand", "Flag", "Inexact", "Integer",
-    "Length", "Mask", "NamedAxes", "NoEffect", "NoSharding", "Number", "OneAxis", "Operand",
-    "Operands", "Out", "Precision", "Promoted", "PromotedOperands", "Shape", "Stored", "choice",
-    "common", "of_rank", "operand_kind", "promoted_kind", "refused", "take_dtype", "take_number",
+    "BOTH", "NEVER", "Axes", "Axis", "DType", "EachOperand", "Flag", "Function", "Inexact",
+    "Integer", "Length", "Mask", "NamedAxes", "NoEffect", "NoSharding", "Number", "OneAxis",
+    "Operand", "Operands", "Out", "Passed", "Precision", "Promoted", "PromotedOperands", "Shape",
+    "Stored", "choice", "common", "of_rank", "operand_kind", "promoted_kind", "refused",
+    "take_dtype", "take_number",
 ]  # fmt: skip
 
 
@@ -60,21 +62,20 @@ def _stored(value: Any, call: Arguments) -> Any:
     return number_for(call.operation, value, call.type.dtype)
 
 
-def of_rank(least: int) -> Kind:
-    """The kind of an operand of so many dimensions or more."""
+def of_rank(least: int, most: float = math.inf) -> Kind:
+    """The kind of an operand of so many dimensions."""
+    wanted = f"{least} or {'more' if most == math.inf else most}" if least < most else f"{least}"
 
     def take(value: Any, call: Arguments) -> Any:
         value = _operand(value, call)
         of = type_of(value)
-        if of.ndim < least:
-            message = (
-                f"{call.operation} takes an array of {least} or more dimensions, not {of.ndim}"
-            )
-            got, wanted = f"{call.name} of type {of}", f"{least} or more dimensions"
-            raise refusal(ShapeError, message, call.operation, got, wanted)
+        if not least <= of.ndim <= most:
+            message = f"{call.operation} takes an array of {wanted} dimensions, not {of.ndim}"
+            got = f"{call.name} of type {of}"
+            raise refusal(ShapeError, message, call.operation, got, f"{wanted} dimensions")
         return value
 
-    means, wrong = f"an array of {least} dimensions or more", (*operand_kind.wrong, 1.5)
+    means, wrong = f"an array of {wanted} dimensions", (*operand_kind.wrong, 1.5)
     return dataclasses.replace(operand_kind, take=take, means=means, wrong=wrong, arrays=False)
 
 
@@ -141,6 +142,13 @@ def _shape(value: Any, call: Arguments) -> tuple[int, ...]:
 
 def _length(value: Any, call: Arguments) -> int:
     return length_of(value, call.operation, call.name)
+
+
+def _function(value: Any, call: Arguments) -> Any:
+    if not callable(value):
+        message = f"{call.operation} takes a function as {call.name}"
+        raise invalid_type(message, call.operation, call.name, value, "a function")
+    return value
 
 
 def _flag(value: Any, call: Arguments) -> bool:
@@ -238,12 +246,15 @@ Shape = Annotated[Any, Kind(_shape, "an integer or a sequence of integers", ("te
 Length = Annotated[int, Kind(_length, "an integer of 0 or more", ("text", 0.5, -1), 3)]
 Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), 1, plain=NEVER)]
 DType = Annotated[Any, Kind(take_dtype, "a dtype, or None for that of the operand", ("text", 5))]
+Function = Annotated[Any, Kind(_function, "a function", (1, "text"), abs, plain=NEVER)]
 Flag = Annotated[bool, Kind(_flag, "True or False", ("no", 2, 0.5), plain=BOTH)]
 Precision = Annotated[
     Any, Kind(_precision, '"default", "high" or "highest", or one for each operand', ("?", 0.5))
 ]
 Mask = Annotated[Any, Kind(_mask, "booleans: which elements count", ("text", [True]), static=False)]
 Number = Annotated[Any, Kind(take_number, "a number", ("text", [1]), static=False, fixed=True)]
+# What is handed on to a function of the user's.
+Passed = Annotated[Any, Kind(lambda value, call: value, "passed on as it is")]
 NoEffect = Annotated[Any, Kind(lambda value, call: None, "without effect", plain=NEVER)]
 Out = Annotated[None, Kind(_out, "None: arrays do not change in place", (1,))]
 NoSharding = Annotated[None, Kind(_no_sharding, "None: the result is constrained by itself", (1,))]

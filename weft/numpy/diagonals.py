@@ -4,37 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Literal, overload
+from typing import Annotated, Any, Literal, cast, overload
 
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, refusal
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
-from weft.kinds.checks import (
-    axis_of,
-    broadcast_shape,
-    broadcasted,
-    check_flag,
-    convert,
-    length_of,
-    operand,
-    operands,
-    refuse_out,
-    shape_of,
+from weft.kinds.arguments import (
+    DType,
+    Flag,
+    Function,
+    Integer,
+    Length,
+    OneAxis,
+    Operand,
+    Operands,
+    Out,
+    Passed,
+    Shape,
+    Stored,
+    choice,
+    of_rank,
 )
-from weft.kinds.compiled_functions import compiled
-from weft.kinds.numbers import number_for
-from weft.kinds.repeated import repeated
+from weft.kinds.array_function import array_function, python_function
+from weft.kinds.checks import broadcast_shape, broadcasted, convert, operands
 from weft.numpy.choosing import known, nonzero
 from weft.numpy.joining import static_array
 from weft.numpy.manipulation import cycled
-from weft.numpy.reductions import sum as sum_
-from weft.numpy.taking import refuse_inplace, wrapped
-from weft.ops.elementwise.arithmetic import add, div, eq, lt, mul, rem
+from weft.numpy.taking import NotInplace, Positions, wrapped
+from weft.ops.elementwise.arithmetic import div, rem
 from weft.ops.elementwise.arithmetic import max as larger
 from weft.ops.elementwise.arithmetic import min as smaller
 from weft.ops.elementwise.selection import select
@@ -53,27 +54,15 @@ __all__ = [
 ]  # fmt: skip
 
 INT32 = np.dtype(np.int32)
+Matrix = Annotated[ArrayLike, of_rank(2, 2)]
+Matrices = Annotated[ArrayLike, of_rank(2)]
+VectorOrMatrix = Annotated[ArrayLike, of_rank(1, 2)]
+Mode = Annotated[str, choice("raise", "clip", "wrap")]
+Order = Annotated[str, choice("C", "F")]
 
 
-@compiled
-def _diagonal(a: Any, *, offset: int, axis1: int, axis2: int) -> Any:
-    of = type_of(a)
-    rest = tuple(d for d in range(of.ndim) if d not in (axis1, axis2))
-    x = transpose(a, (*rest, axis1, axis2))
-    n, m = of.shape[axis1], of.shape[axis2]
-    left = tuple(of.shape[d] for d in rest)
-    rank = len(left)
-    low_row, low_column = max(0, -offset), max(0, offset)
-    size = max(0, min(n - low_row, m - low_column))
-    if not size:
-        return broadcast_in_dim(of.dtype.type(0), (*left, 0), ())
-    x = slice_in_dim(x, low_row, low_row + size, axis=rank)
-    x = slice_in_dim(x, low_column, low_column + size, axis=rank + 1)
-    return matrices.diagonal(x)
-
-
-@repeated
-def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+@array_function
+def diagonal(a: Matrices, offset: Integer = 0, axis1: OneAxis = 0, axis2: OneAxis = 1) -> Array:
     """The diagonal of the matrices in two axes, as the last dimension of the result.
 
     axis1, axis2: the axes of the matrices' rows and columns. offset: how far above the main
@@ -82,29 +71,21 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     >>> jnp.diagonal(jnp.array([[1, 2], [3, 4]]))
     Array([1, 4], dtype=int32)
     """
-    a = operand("diagonal", a)
-    ndim = type_of(a).ndim
-    if ndim < 2:
-        message = "diagonal takes at least two dimensions"
-        raise refusal(ShapeError, message, "diagonal", str(type_of(a)))
-    one, two = axis_of(axis1, ndim, "diagonal"), axis_of(axis2, ndim, "diagonal")
-    if one == two:
-        raise WeftValueError("diagonal: the axes are equal", operation="diagonal", got=f"{axis1}")
-    return _diagonal(a, offset=integer_of(offset, "diagonal", "offset"), axis1=one, axis2=two)
+    if axis1 == axis2:
+        raise WeftValueError("the axes are equal", got=f"{axis1}")
+    rest = tuple(d for d in range(a.ndim) if d not in (axis1, axis2))
+    x = transpose(a, (*rest, axis1, axis2))
+    *left, n, m = x.shape
+    row, column = max(0, -offset), max(0, offset)
+    size = max(0, min(n - row, m - column))
+    if not size:
+        return broadcast_in_dim(a.dtype.type(0), (*left, 0), ())
+    x = slice_in_dim(x, row, row + size, axis=-2)
+    return matrices.diagonal(slice_in_dim(x, column, column + size, axis=-1))
 
 
-@compiled
-def _diag(v: Any, *, k: int) -> Any:
-    n = type_of(v).shape[0]
-    size = n + abs(k)
-    zero = type_of(v).dtype.type(0)
-    rows = pad(v, zero, [(max(0, -k), max(0, k), 0)])
-    spread = broadcast_in_dim(rows, (size, size), (0,))
-    row, column = (broadcasted_iota(INT32, (size, size), d) for d in (0, 1))
-    return select(eq(add(row, INT32.type(k)), column), spread, broadcasted(zero, (size, size)))
-
-
-def diag(v: ArrayLike, k: int = 0) -> Array:
+@array_function
+def diag(v: VectorOrMatrix, k: Integer = 0) -> Array:
     """The k-th diagonal of a matrix, or a matrix with a vector on that diagonal.
 
     v: a matrix or a vector. k: the number of the diagonal, counted upwards from the main one.
@@ -113,16 +94,21 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     Array([[1, 0],
            [0, 2]], dtype=int32)
     """
-    v = operand("diag", v)
-    of = type_of(v)
-    if of.ndim == 2:
-        return diagonal(v, k)
-    if of.ndim != 1:
-        raise ShapeError("diag takes one or two dimensions", operation="diag", got=str(of))
-    return _diag(v, k=integer_of(k, "diag", "k"))
+    return diagonal(v, k) if v.ndim == 2 else _on_diagonal(v, k)
 
 
-def diagflat(v: ArrayLike, k: int = 0) -> Array:
+def _on_diagonal(v: Any, k: int) -> Any:
+    """The matrix with a vector on its k-th diagonal."""
+    size = v.size + abs(k)
+    zero = v.dtype.type(0)
+    rows = pad(v, zero, [(max(0, -k), max(0, k), 0)])
+    spread = broadcast_in_dim(rows, (size, size), (0,))
+    row, column = (broadcasted_iota(INT32, (size, size), d) for d in (0, 1))
+    return select(row + INT32.type(k) == column, spread, broadcasted(zero, (size, size)))
+
+
+@array_function
+def diagflat(v: Operand, k: Integer = 0) -> Array:
     """The matrix that has the elements of an array, flattened, on its k-th diagonal.
 
     v: any shape of n elements; the result is square, with n + abs(k) rows, and has its dtype. k:
@@ -132,17 +118,17 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     Array([[1, 0],
            [0, 2]], dtype=int32)
     """
-    v = operand("diagflat", v)
-    return diag(reshape(v, (type_of(v).size,)), k)
+    return _on_diagonal(v.ravel(), k)
 
 
+@array_function
 def trace(
-    a: ArrayLike,
-    offset: int = 0,
-    axis1: int = 0,
-    axis2: int = 1,
-    dtype: Any = None,
-    out: None = None,
+    a: Matrices,
+    offset: Integer = 0,
+    axis1: OneAxis = 0,
+    axis2: OneAxis = 1,
+    dtype: DType = None,
+    out: Out = None,
 ) -> Array:
     """The sum of the diagonal of the matrices in two axes.
 
@@ -151,39 +137,13 @@ def trace(
     >>> jnp.trace(jnp.array([[1, 2], [3, 4]]))
     Array(5, dtype=int32)
     """
-    refuse_out("trace", out)
-    return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
+    return diagonal(a, offset, axis1, axis2).sum(-1, dtype)
 
 
-@compiled
-def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
-    of = type_of(a)
-    shape = of.shape
-    values = reshape(convert(val, of.dtype), (type_of(val).size,))
-    n = type_of(values).shape[0]
-    if not n or not of.size:
-        return a  # as NumPy does
-    if wrap and of.ndim == 2 and shape[0] > shape[1]:
-        step = shape[1] + 1
-        flat = reshape(broadcasted_iota(INT32, (of.size,), 0), shape)
-        filled = pad(
-            cycled(values, -(-of.size // step)), of.dtype.type(0), [(0, step - 1, step - 1)]
-        )
-        filled = reshape(slice_in_dim(filled, 0, of.size), shape)
-        return select(eq(rem(flat, INT32.type(step)), INT32.type(0)), filled, a)
-    size, dims = min(shape), tuple(range(of.ndim))
-    return scatter(
-        a,
-        broadcasted_iota(INT32, (size, of.ndim), 0),
-        cycled(values, size) if n > 1 else broadcasted(values, (size,)),
-        ScatterDimensionNumbers((), dims, dims),
-        indices_are_sorted=True,
-        unique_indices=True,
-        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
-    )
-
-
-def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
+@array_function
+def fill_diagonal(
+    a: Matrices, val: Stored, wrap: Flag = False, *, inplace: NotInplace = True
+) -> Array:
     """A new array whose main diagonal is `val`: a number, or values that repeat if too few.
 
     wrap: whether the diagonal of a tall matrix starts again below its end, after a free row.
@@ -193,22 +153,42 @@ def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool =
     Array([[3., 0.],
            [0., 3.]], dtype=float32)
     """
-    check_flag(wrap, "fill_diagonal", "wrap")
-    refuse_inplace("fill_diagonal", inplace)
-    a, _ = operands("fill_diagonal", a, val)
-    of = type_of(a)
-    val = number_for("fill_diagonal", val, of.dtype)
-    if of.ndim < 2 or (of.ndim > 2 and len(set(of.shape)) > 1):
-        message = "fill_diagonal takes a matrix, or more dimensions of one length"
-        raise refusal(ShapeError, message, "fill_diagonal", str(of))
-    return _fill_diagonal(a, val, wrap=bool(wrap))
+    if a.ndim > 2:
+        _check_one_length(a)
+    values = convert(val, a.dtype).ravel()
+    if not values.size or not a.size:
+        return cast("Array", a)  # as NumPy does
+    if wrap and a.ndim == 2 and a.shape[0] > a.shape[1]:
+        step = a.shape[1] + 1
+        places = broadcasted_iota(INT32, (a.size,), 0).reshape(a.shape)
+        repeated = cycled(values, -(-a.size // step))
+        spread = pad(repeated, a.dtype.type(0), [(0, step - 1, step - 1)])
+        spread = slice_in_dim(spread, 0, a.size).reshape(a.shape)
+        return select(rem(places, INT32.type(step)) == INT32.type(0), spread, a)
+    size, dims = min(a.shape), tuple(range(a.ndim))
+    return scatter(
+        a,
+        broadcasted_iota(INT32, (size, a.ndim), 0),
+        cycled(values, size) if values.size > 1 else broadcasted(values, (size,)),
+        ScatterDimensionNumbers((), dims, dims),
+        indices_are_sorted=True,
+        unique_indices=True,
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+    )
+
+
+def _check_one_length(a: Any) -> None:
+    if len(set(a.shape)) > 1:
+        wanted = "dimensions of one length"
+        raise ShapeError("the dimensions differ in length", got=str(a.type), wanted=wanted)
 
 
 def _positions(values: Sequence[np.ndarray[Any, Any]]) -> tuple[Any, ...]:
     return tuple(as_array(v.astype(dtypes.default_int())) for v in values)
 
 
-def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+@python_function
+def diag_indices(n: Length, ndim: Length = 2) -> tuple[Array, ...]:
     """The positions of the main diagonal of an array with `ndim` dimensions of length n.
 
     n: the length of each dimension.
@@ -216,11 +196,11 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     >>> jnp.diag_indices(2)
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
-    size, rank = length_of(n, "diag_indices", "n"), length_of(ndim, "diag_indices", "ndim")
-    return _positions([np.arange(size)] * rank)
+    return _positions([np.arange(n)] * ndim)
 
 
-def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
+@python_function
+def diag_indices_from(arr: Matrices) -> tuple[Array, ...]:
     """The positions of the main diagonal of an array whose dimensions have one length.
 
     arr: an array, of which only the shape counts.
@@ -228,20 +208,12 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     >>> jnp.diag_indices_from(jnp.ones((2, 2)))
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
-    of = type_of(operand("diag_indices_from", arr))
-    if of.ndim < 2 or len(set(of.shape)) > 1:
-        message = "diag_indices_from takes two or more dimensions of one length"
-        raise refusal(ShapeError, message, "diag_indices_from", str(of))
-    return diag_indices(of.shape[0], of.ndim)
+    _check_one_length(arr)
+    return diag_indices(arr.shape[0], arr.ndim)
 
 
-def _sizes(operation: str, n: Any, k: Any, m: Any) -> tuple[int, int, int | None]:
-    """Rows, diagonal and columns as integers."""
-    columns = None if m is None else integer_of(m, operation, "m")
-    return integer_of(n, operation, "n"), integer_of(k, operation, "k"), columns
-
-
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+@python_function
+def tril_indices(n: Integer, k: Integer = 0, m: Integer | None = None) -> tuple[Array, Array]:
     """The positions on and below the k-th diagonal of a matrix of n rows and m columns.
 
     n, m: the numbers of rows and of columns; m is n by default. k: the number of the diagonal,
@@ -250,12 +222,13 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> jnp.tril_indices(2)
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
-    rows, columns = np.tril_indices(*_sizes("tril_indices", n, k, m))
+    rows, columns = np.tril_indices(n, k, m)
     one, two = _positions([rows, columns])
     return one, two
 
 
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+@python_function
+def triu_indices(n: Integer, k: Integer = 0, m: Integer | None = None) -> tuple[Array, Array]:
     """The positions on and above the k-th diagonal of a matrix of n rows and m columns.
 
     n, m: the numbers of rows and of columns; m is n by default. k: the number of the diagonal,
@@ -264,19 +237,13 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> jnp.triu_indices(2)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    rows, columns = np.triu_indices(*_sizes("triu_indices", n, k, m))
+    rows, columns = np.triu_indices(n, k, m)
     one, two = _positions([rows, columns])
     return one, two
 
 
-def _matrix(operation: str, arr: Any) -> tuple[int, ...]:
-    of = type_of(operand(operation, arr))
-    if of.ndim != 2:
-        raise ShapeError(f"{operation} takes a matrix", operation=operation, got=str(of))
-    return of.shape
-
-
-def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+@python_function
+def tril_indices_from(arr: Matrix, k: Integer = 0) -> tuple[Array, Array]:
     """The positions on and below the k-th diagonal of a matrix.
 
     arr: a matrix, of which only the shape counts. k: the number of the diagonal, counted upwards
@@ -285,11 +252,11 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     >>> jnp.tril_indices_from(jnp.ones((2, 2)))
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
-    n, m = _matrix("tril_indices_from", arr)
-    return tril_indices(n, integer_of(k, "tril_indices_from", "k"), m)
+    return tril_indices(arr.shape[0], k, arr.shape[1])
 
 
-def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+@python_function
+def triu_indices_from(arr: Matrix, k: Integer = 0) -> tuple[Array, Array]:
     """The positions on and above the k-th diagonal of a matrix.
 
     arr: a matrix, of which only the shape counts. k: the number of the diagonal, counted upwards
@@ -298,12 +265,12 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     >>> jnp.triu_indices_from(jnp.ones((2, 2)))
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    n, m = _matrix("triu_indices_from", arr)
-    return triu_indices(n, integer_of(k, "triu_indices_from", "k"), m)
+    return triu_indices(arr.shape[0], k, arr.shape[1])
 
 
+@python_function
 def mask_indices(
-    n: int, mask_func: Any, k: int = 0, *, size: int | None = None
+    n: Integer, mask_func: Function, k: Passed = 0, *, size: Length | None = None
 ) -> tuple[Array, ...]:
     """The positions in a square matrix where `mask_func(ones, k)`, for example of `triu`, is not 0.
 
@@ -314,7 +281,6 @@ def mask_indices(
     >>> jnp.mask_indices(2, jnp.triu)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    n = integer_of(n, "mask_indices", "n")
     ones = as_array(np.ones((n, n), dtypes.default_int()))
     return nonzero(mask_func(ones, k), size=size)
 
@@ -343,15 +309,6 @@ def ix_(*args: Any) -> tuple[Array, ...]:
     return tuple(out)
 
 
-@compiled
-def _indices(*, shape: Any, dtype: Any, sparse: bool) -> tuple[Any, ...]:
-    out = []
-    for d in range(len(shape)):
-        full = shape if not sparse else tuple(n if e == d else 1 for e, n in enumerate(shape))
-        out.append(broadcasted_iota(dtype, full, d))
-    return tuple(out)
-
-
 @overload
 def indices(
     dimensions: Sequence[int], dtype: Any = None, sparse: Literal[False] = False
@@ -360,8 +317,9 @@ def indices(
 def indices(
     dimensions: Sequence[int], dtype: Any = None, *, sparse: Literal[True]
 ) -> tuple[Array, ...]: ...
+@array_function
 def indices(
-    dimensions: Sequence[int], dtype: Any = None, sparse: bool = False
+    dimensions: Shape, dtype: DType = None, sparse: Flag = False
 ) -> Array | tuple[Array, ...]:
     """The position of every element of a grid: one array per dimension, stacked in front.
 
@@ -372,28 +330,23 @@ def indices(
     Array([[0, 0],
            [1, 1]], dtype=int32)
     """
-    check_flag(sparse, "indices", "sparse")
-    shape = shape_of(tuple(dimensions), "indices")
-    target = dtypes.default_int() if dtype is None else dtypes.requested(dtype)
-    if not shape:
-        return () if sparse else as_array(np.zeros((0,), target))
+    dtype, rank = dtype or dtypes.default_int(), len(dimensions)
     if sparse:
-        return _indices(shape=shape, dtype=target, sparse=True)
-    return _stacked_indices(shape=shape, dtype=target)
-
-
-@compiled
-def _stacked_indices(*, shape: Any, dtype: Any) -> Any:
-    rank = len(shape)
-    whole = (rank, *shape)
-    which = broadcasted_iota(INT32, whole, 0)
-    out = broadcasted_iota(dtype, whole, 1)
+        ones = (1,) * rank
+        lengths = [(*ones[:d], n, *ones[d + 1 :]) for d, n in enumerate(dimensions)]
+        return tuple([broadcasted_iota(dtype, shape, d) for d, shape in enumerate(lengths)])
+    if not rank:
+        return broadcasted(dtype.type(0), (0,))
+    shape = (rank, *dimensions)
+    which = broadcasted_iota(INT32, shape, 0)
+    out = broadcasted_iota(dtype, shape, 1)
     for d in range(1, rank):
-        out = select(eq(which, INT32.type(d)), broadcasted_iota(dtype, whole, d + 1), out)
+        out = select(which == INT32.type(d), broadcasted_iota(dtype, shape, d + 1), out)
     return out
 
 
-def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
+@array_function
+def unravel_index(indices: Positions, shape: Shape) -> tuple[Array, ...]:
     """Flat positions as positions in an array of `shape`, one array per dimension.
 
     indices: integers, an array of any shape.
@@ -403,38 +356,29 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     >>> jnp.unravel_index(jnp.array([5, 1]), (2, 3))
     (Array([1, 0], dtype=int32), Array([2, 1], dtype=int32))
     """
-    indices = operand("unravel_index", indices)
-    if type_of(indices).dtype not in dtypes.INTEGER:
-        message = "unravel_index takes integers"
-        raise refusal(WeftTypeError, message, "unravel_index", str(type_of(indices)))
-    return _unravel(indices, shape=shape_of(shape, "unravel_index"))
-
-
-@compiled
-def _unravel(index: Any, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    of = type_of(index)
-    size = prod(shape)
-    dtype = of.dtype if of.dtype.itemsize >= 4 else INT32
-    rest = convert(index, dtype) if dtype != of.dtype else index
-    zero = dtype.type(0)
+    given = indices.dtype
+    dtype = given if given.itemsize >= 4 else INT32
+    zero, size = dtype.type(0), prod(shape)
+    rest = convert(indices, dtype)
     if dtype in dtypes.SIGNED:
-        rest = select(lt(rest, zero), add(rest, dtype.type(size)), rest)
+        rest = select(rest < zero, rest + dtype.type(size), rest)
     rest = smaller(larger(rest, zero), dtype.type(max(0, size - 1)))
     out = []
     for d in range(len(shape)):
         step = dtype.type(max(1, prod(shape[d + 1 :])))
-        out.append(convert(div(rest, step), of.dtype))
+        out.append(convert(div(rest, step), given))
         rest = rem(rest, step)
     return tuple(out)
 
 
+@python_function
 def ravel_multi_index(
-    multi_index: Sequence[Any],
-    dims: Sequence[int],
-    mode: str = "raise",
-    order: str = "C",
+    multi_index: Operands,
+    dims: Shape,
+    mode: Mode = "raise",
+    order: Order = "C",
     *,
-    dtype: Any = None,
+    dtype: DType = None,
 ) -> Array:
     """Positions in an array of shape `dims` as flat positions.
 
@@ -445,39 +389,31 @@ def ravel_multi_index(
     >>> jnp.ravel_multi_index((jnp.array([1, 0]), jnp.array([2, 1])), (2, 3))
     Array([5, 1], dtype=int32)
     """
-    shape = shape_of(tuple(dims), "ravel_multi_index")
-    values = operands("ravel_multi_index", *multi_index)
-    if len(values) != len(shape):
-        message = f"ravel_multi_index got {len(values)} positions for {len(shape)} dimensions"
-        raise ShapeError(message, operation="ravel_multi_index")
-    if mode not in ("raise", "clip", "wrap") or order not in ("C", "F"):
-        message = "ravel_multi_index: mode is 'raise', 'clip' or 'wrap', order 'C' or 'F'"
-        got = f"mode={mode!r}, order={order!r}"
-        raise refusal(WeftValueError, message, "ravel_multi_index", got)
-    for value, size in zip(values, shape, strict=True):
-        if type_of(value).dtype not in dtypes.INTEGER:
-            raise WeftTypeError("ravel_multi_index takes integers", got=str(type_of(value)))
+    if len(multi_index) != len(dims):
+        raise ShapeError(f"got {len(multi_index)} positions for {len(dims)} dimensions")
+    for index, size in zip(multi_index, dims, strict=True):
+        if index.dtype not in dtypes.INTEGER:
+            raise WeftTypeError("positions are integers", got=str(index.type))
         if mode == "raise":
-            found = static_array(value, "ravel_multi_index", "multi_index (with mode 'raise')")
+            found = static_array(index, "ravel_multi_index", "multi_index (with mode 'raise')")
             if found.size and (found.min() < 0 or found.max() >= size):
-                message = "ravel_multi_index: a position is out of bounds"
                 got = f"{found.min()} to {found.max()}"
-                raise refusal(WeftValueError, message, "ravel_multi_index", got, f"0 to {size - 1}")
-    found = _ravel_index(*values, shape=shape, mode=mode, fortran=order == "F")
-    return found if dtype is None else convert(found, dtypes.requested(dtype))
+                wanted = f"0 to {size - 1}"
+                raise WeftValueError("a position is out of bounds", got=got, wanted=wanted)
+    return _ravel_index(multi_index, dims, mode, order, dtype)
 
 
-@compiled
-def _ravel_index(*values: Any, shape: tuple[int, ...], mode: str, fortran: bool) -> Any:
-    dtype = dtypes.default_int()
-    whole = broadcast_shape("ravel_multi_index", *[type_of(v).shape for v in values])
-    out = broadcasted(dtype.type(0), whole)
-    pairs = list(zip(values, shape, strict=True))
-    for value, size in reversed(pairs) if fortran else pairs:
-        index = convert(value, dtype)
+@array_function
+def _ravel_index(multi_index: Operands, dims: Shape, mode: Mode, order: Order, dtype: DType) -> Any:
+    default = dtypes.default_int()
+    shape = broadcast_shape("ravel_multi_index", *[x.shape for x in multi_index])
+    out = broadcasted(default.type(0), shape)
+    pairs = list(zip(multi_index, dims, strict=True))
+    for index, size in reversed(pairs) if order == "F" else pairs:
+        index = convert(index, default)
         if mode == "wrap":
             index = wrapped(index, size)
         elif mode == "clip":
-            index = smaller(larger(index, dtype.type(0)), dtype.type(size - 1))
-        out = add(mul(out, dtype.type(size)), broadcasted(index, whole))
-    return out
+            index = smaller(larger(index, default.type(0)), default.type(size - 1))
+        out = out * default.type(size) + broadcasted(index, shape)
+    return convert(out, dtype or default)
