@@ -41,7 +41,7 @@ VERSION ?=
 ONLY ?=
 REPS ?=
 
-.PHONY: help demo test check smoke test-changed test-code test-fast test-slow test-sanitized \
+.PHONY: help demo test test-all test-quick test-rest check smoke test-changed test-code test-fast test-slow test-sanitized \
   test-ecosystem test-ecosystem-first test-ecosystem-times test-ecosystem-suites \
   lint format format-check types size docs site test-site fuzz bench sweep programs growth \
   growth-memory several-bench checkpoint-bench dist dist-check release-notes clean
@@ -65,9 +65,19 @@ test-changed: $(VENV)/installed-test ## tests that the changes since BASE (HEAD)
 	@tests="$$($(PY) tools/changed_tests.py --base $(BASE))"; \
 	  if [ -n "$$tests" ]; then $(PYTEST) $$tests $(ARGS); else echo "nothing has changed"; fi
 
-test: test-code lint format-check types size ## all that continuous integration runs: 30 minutes
+test: test-quick lint format-check ## whether this clone works: 10 minutes
 
-test-code: $(VENV)/installed-test ## the tests alone, JOBS at a time
+test-all: test test-rest types size ## besides, what continuous integration runs: 35 minutes
+
+test-quick: $(VENV)/installed-test ## each operation, page and example, and the other tests that are quick
+	$(BYTECODE)
+	WEFT_TEST_TIER=quick $(PYTEST) $(ARGS)
+
+test-rest: $(VENV)/installed-test ## the other tests, and the operations with all dtypes
+	$(BYTECODE)
+	WEFT_TEST_TIER=rest $(PYTEST) $(ARGS)
+
+test-code: $(VENV)/installed-test ## all tests at once, JOBS at a time
 	$(BYTECODE)
 	$(PYTEST) $(ARGS)
 

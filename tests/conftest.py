@@ -19,6 +19,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tiers import TIER, chosen
+
 if any(name == "weft" or name.startswith("weft.") for name in sys.modules):
     raise RuntimeError("weft was imported before tests/conftest.py could choose its settings")
 
@@ -48,9 +50,12 @@ hypothesis.settings.register_profile("dev", **_profile)
 hypothesis.settings.load_profile(os.environ.get("WEFT_HYPOTHESIS_PROFILE", "dev"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Their order, and which are skipped: those marked `gpu` where there is no NVIDIA GPU."""
-    items[:] = row_by_row(items)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Their order, which belong to this run, and which are skipped: those marked `gpu` where there
+    is no NVIDIA GPU."""
+    kept = chosen(row_by_row(items), TIER)
+    config.hook.pytest_deselected(items=[*set(items).difference(kept)])
+    items[:] = kept
     if pathlib.Path("/dev/nvidiactl").exists():
         return
     skip = pytest.mark.skip(reason="needs an NVIDIA GPU, and this machine has none")

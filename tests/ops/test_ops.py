@@ -15,6 +15,7 @@ import pytest
 
 import weft
 from op_table import assert_within_ulps, rows, widened
+from tiers import TIER
 from weft import control_flow, dtypes, lax, ops, tree
 from weft.api.autodiff import jvp, vjp
 from weft.api.jit import make_jaxpr
@@ -34,8 +35,8 @@ from weft.testing import (
 )
 
 ROWS = rows()
-# In `make smoke` a row stands for itself with one dtype, one order of derivatives, one mapped axis.
-SMOKE = os.environ.get("WEFT_TEST_TIER") == "smoke"
+# In `make test` a row stands for itself with one dtype, one order of derivatives, one mapped axis.
+NARROW = TIER in ("quick", "smoke")
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan)
 
 
@@ -51,7 +52,7 @@ def narrow(row):
 
 def swept(row, kinds):
     """The dtypes of a property that is checked in several."""
-    if not SMOKE:
+    if not NARROW:
         return kinds
     return [narrow(row)] if narrow(row) in kinds else kinds[:1]
 
@@ -179,7 +180,7 @@ def differentiable(row):
 def test_derivatives(row):
     for dtype in swept(row, row.grad_dtypes):
         args = row.operands(dtype, grad=True)
-        order = min(row.order, 1) if SMOKE else row.order
+        order = min(row.order, 1) if NARROW else row.order
         check_grads(fixing(row, args), varying(row, args), order, row.modes)
 
 
@@ -245,7 +246,7 @@ def test_vmap(row):
     hosts = row.host_operands(narrow(row))
     if row.elementwise:  # one dimension is enough, and has fewer places for the mapped axis
         hosts = row.host_operands(narrow(row), shapes=[(3,)] * len(row.args))
-    check_vmap(row.call, hosts, limit=1 if SMOKE else row.vmap_limit)
+    check_vmap(row.call, hosts, limit=1 if NARROW else row.vmap_limit)
 
 
 @every()

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import tiers
 from source_files import ROOT, parse, python_files, relative
 
 pytestmark = pytest.mark.fast
@@ -64,9 +65,43 @@ def test_smoke_looks_at_every_page_and_operation():
 
 
 def test_every_tier_says_how_long_it_takes():
-    tiers = dict(re.findall(r"^(check|smoke|test):.*## (.*)$", MAKEFILE, re.MULTILINE))
-    assert set(tiers) == {"check", "smoke", "test"}
-    assert all(re.search(r"\d+ (s|minutes)", text) for text in tiers.values())
+    times = dict(re.findall(r"^(check|smoke|test|test-all):.*## (.*)$", MAKEFILE, re.MULTILINE))
+    assert set(times) == {"check", "smoke", "test", "test-all"}
+    assert all(re.search(r"\d+ (s|minutes)", text) for text in times.values())
+
+
+class Item:
+    """A test as pytest collects it."""
+
+    def __init__(self, nodeid, marks=()):
+        self.nodeid, self.marks = nodeid, marks
+
+    def get_closest_marker(self, name):
+        return name if name in self.marks else None
+
+
+def test_every_test_belongs_to_a_part(monkeypatch):
+    rows, others = "tests/ops/test_ops.py", "tests/api/test_x.py"
+    names = [f"{others}::test_long[{i}]" for i in range(40)]
+    names += [f"{others}::test_longest", f"{others}::test_new", f"{rows}::test_values[sin]"]
+    items = [Item(name, ("smoke",) * ("values" in name)) for name in names]
+    seconds = {f"{others}::test_long": 20 * tiers.BUDGET, f"{others}::test_longest": 9.0}
+    monkeypatch.setattr(tiers, "SECONDS", seconds)
+    quick, rest = ([x.nodeid for x in tiers.chosen(items, part)] for part in ("quick", "rest"))
+    assert quick == [f"{others}::test_long[{i}]" for i in (0, 20)] + names[-2:]
+    assert set(quick) & set(rest) == {f"{rows}::test_values[sin]"}
+    assert set(quick) | set(rest) == set(names)
+    assert tiers.chosen(items, "all") == items
+
+
+def test_the_tests_that_take_long_are_there():
+    """Those that were renamed or are gone are recorded anew: tools/record_test_seconds.py."""
+    gone = []
+    for function in tiers.SECONDS:
+        path, name = function.split("::")
+        if not (ROOT / path).exists() or f"def {name}(" not in (ROOT / path).read_text("utf-8"):
+            gone.append(function)
+    assert gone == []
 
 
 def imported(path):

@@ -151,15 +151,17 @@ def settled(measure):
 
 def left_by(call, measure, calls, rounds=3):
     """The bytes that a call leaves: those of the round that leaves least, since caches fill up and
-    the memory of threads grows in some rounds, and a leak shows in each."""
-    for _ in range(min(calls, 1000)):
+    the memory of threads grows in some rounds, and a leak shows in each. `calls` are those of all
+    rounds."""
+    each = calls // rounds
+    for _ in range(min(each, 1000)):
         call()
     found = []
     for _ in range(rounds):
         before = settled(measure)
-        for _ in range(calls):
+        for _ in range(each):
             call()
-        found.append((settled(measure) - before) / calls)
+        found.append((settled(measure) - before) / each)
     return min(found)
 
 
