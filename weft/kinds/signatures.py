@@ -64,13 +64,13 @@ def call_form(
     given = {*names[:count], *named}
     defaults = dict(zip(names, values, strict=True))
     steps = []
-    for i, (name, kind) in enumerate(sorted(kinds.items(), key=lambda row: row[1].late)):
+    for name, kind in sorted(kinds.items(), key=lambda row: row[1].late):
         if name in given or id(defaults[name]) not in kind.plain_ids:
             position = names.index(name)
             place: int | slice | None = position if position < count else None
             if name == rest:
                 place = slice(position, None)
-            first = not i and not kind.static
+            first = not position and not kind.static
             how = kind.take, kind.plain_ids, kind.arrays and name != rest, first
             steps.append(ArgumentStep(place, name, position, *how))
     # None holds the place of what is passed.

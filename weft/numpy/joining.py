@@ -6,17 +6,17 @@ split, must be known while tracing, since they decide shapes.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Annotated, Any
 
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import integer_of, invalid_value, refusal, refuse_sharding
+from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
-from weft.core.types import ArrayType, check_unmasked, type_of
+from weft.core.types import check_unmasked, type_of
 from weft.errors import (
     ConcretizationError,
     Fix,
@@ -25,28 +25,36 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
+from weft.kinds.arguments import (
+    NEVER,
+    Axis,
+    Flag,
+    Length,
+    NoSharding,
+    OneAxis,
+    Operand,
+    Out,
+    Passed,
+    Promoted,
+    Stored,
+    take_dtype,
+)
+from weft.kinds.array_function import array_function, constant, python_function
 from weft.kinds.checks import (
-    along,
     axis_of,
     broadcasted,
     check_arrays,
-    check_flag,
     common_shape,
     convert,
-    length_of,
     one_or_several,
     operand,
-    operands,
     promoted,
-    refuse_out,
 )
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for, promote_operands
-from weft.kinds.repeated import repeated
 from weft.numpy.getitem import getitem
-from weft.numpy.manipulation import as_operand, atleast_1d, atleast_2d, atleast_3d, reshape
+from weft.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d
 from weft.numpy.taking import take_axis
-from weft.ops.elementwise.arithmetic import add, eq, lt, mul
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing import slicing
@@ -58,12 +66,13 @@ from weft.ops.reductions.sorting import sort
 from weft.ops.structural import shape as shapes
 from weft.ops.structural.joining import concatenate as join
 from weft.ops.structural.joining import split as split_at
-from weft.typing import ArrayLike
 
 __all__ = [
     "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit",
     "dstack", "hsplit", "hstack", "insert", "repeat", "split", "stack", "tile", "vsplit", "vstack",
 ]  # fmt: skip
+
+INT32 = np.dtype(np.int32)
 
 
 def static_array(value: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
@@ -78,34 +87,35 @@ def static_array(value: Any, operation: str, argument: str) -> np.ndarray[Any, A
     return np.asarray(value.concrete() if isinstance(value, Tracer) else value)
 
 
-def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
+def _arrays(value: Any, call: Arguments) -> tuple[Any, ...]:
     """The arrays to join: those of a sequence, or the slices of an array along its first axis.
 
-    Raises OverflowError for a Python integer beyond `dtype`, or beyond the common dtype.
+    Raises OverflowError for a Python integer beyond the given dtype, or beyond the common one.
     """
-    _check_one_list(operation, "dtype", dtype)
-    if isinstance(arrays, (list, tuple)):
-        values = list(arrays)
+    operation, dtype = call.operation, call.get("dtype")
+    if isinstance(value, (list, tuple)):
+        values = [*value]
     else:
-        arrays = operand(operation, arrays)
-        if not type_of(arrays).ndim:
+        array = operand(operation, value)
+        array = array if isinstance(array, (Array, Tracer)) else constant(array)
+        if not type_of(array).ndim:
             message = f"{operation} takes a sequence of arrays"
-            got = str(type_of(arrays))
+            got = str(type_of(array))
             raise refusal(WeftTypeError, message, operation, got, "a list or tuple of arrays")
-        values = [getitem(as_operand(arrays), i) for i in range(type_of(arrays).shape[0])]
+        values = [getitem(array, i) for i in range(type_of(array).shape[0])]
     if not values:
         message = f"{operation} takes at least one array"
         raise refusal(WeftValueError, message, operation, "no arrays")
     if dtype is None:
-        return list(promote_operands(operation, *values))
-    target = dtypes.requested(dtype)
+        return promote_operands(operation, *values)
     check_arrays(operation, *values)
-    return [
-        convert_element_type(x, target)
+    # At once, not by way of the default width.
+    return tuple(
+        convert_element_type(x, dtype)
         if isinstance(x, (np.ndarray, np.generic))
-        else number_for(operation, x, target)
+        else number_for(operation, x, dtype)
         for x in values
-    ]
+    )
 
 
 def _check_one_list(operation: str, argument: str, value: Any) -> None:
@@ -121,24 +131,52 @@ def _check_one_list(operation: str, argument: str, value: Any) -> None:
         raise refusal(ShapeError, message, operation, got, f"{operation}([x, y])", fix)
 
 
-def _of_one_dtype(operation: str, arrays: Any, dtype: Any) -> list[Any]:
+def _joined_dtype(value: Any, call: Arguments) -> Any:
+    _check_one_list(call.operation, "dtype", value)
+    return take_dtype(value, call)
+
+
+def _joined_axis(value: Any, call: Arguments) -> int:
+    _check_one_list(call.operation, "axis", value)
+    if not call.type.ndim:
+        wanted = "arrays of one or more dimensions"
+        fix = Fix("stack", "use weft.numpy.stack, or pass arrays with dimensions", {})
+        message = f"{call.operation}: arrays without dimensions cannot be joined"
+        raise refusal(WeftValueError, message, call.operation, str(call.type), wanted, fix)
+    return axis_of(value, call.type.ndim, call.operation)
+
+
+def _new_axis(value: Any, call: Arguments) -> int:
+    _check_one_list(call.operation, "axis", value)
+    return axis_of(value, call.type.ndim + 1, call.operation)
+
+
+_arrays_kind = Kind(
+    _arrays,
+    "a sequence of arrays, or an array whose first dimension counts them",
+    (1, "text"),
+    [np.ones((2, 3), np.float32)] * 2,
+    static=False,
+    plain=NEVER,
+    late=True,
+)
+_axis_kind = Kind(_joined_axis, "an axis, or None for the flattened arrays", (99, 0.5), late=True)
+_new_axis_kind = Kind(_new_axis, "an axis of the result", (99, 0.5), 0, plain=NEVER, late=True)
+Arrays = Annotated[Any, _arrays_kind]
+JoinedAxis = Annotated[Any, _axis_kind]
+NewAxis = Annotated[int, _new_axis_kind]
+JoinedDType = Annotated[Any, Kind(_joined_dtype, "a dtype, or None for the common one", ("text",))]
+
+
+def _joined(arrays: Sequence[Any], axis: int, dtype: Any = None) -> Any:
+    """The arrays joined along a dimension that they have, in a dtype or their common one."""
     if dtype is None:
-        return promoted(operation, *arrays)
-    return [convert(x, dtype) for x in arrays]
+        return join(promoted("concatenate", *arrays), axis)
+    return join([convert(x, dtype) for x in arrays], axis)
 
 
-@compiled
-def _join(*arrays: Any, axis: int, dtype: Any) -> Any:
-    return join(_of_one_dtype("concatenate", arrays, dtype), axis)
-
-
-@compiled
-def _stack(*arrays: Any, axis: int, dtype: Any) -> Any:
-    values = _of_one_dtype("stack", arrays, dtype)
-    return join([shapes.expand_dims(x, (axis,)) for x in values], axis)
-
-
-def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
+@array_function
+def concatenate(arrays: Arrays, axis: JoinedAxis = 0, dtype: JoinedDType = None) -> Array:
     """The arrays joined along a dimension they have (None: each flattened first).
 
     arrays: a list or tuple of arrays, or an array whose first dimension counts them.
@@ -149,22 +187,13 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     >>> jnp.concatenate([jnp.arange(2), jnp.arange(3.0)])
     Array([0., 1., 0., 1., 2.], dtype=float32)
     """
-    _check_one_list("concatenate", "axis", axis)
-    values = _sequence("concatenate", arrays, dtype)
     if axis is None:
-        values, axis = [reshape(x, (type_of(x).size,)) for x in values], 0
-    ndim = type_of(values[0]).ndim
-    if not ndim:
-        message = "concatenate: arrays without dimensions cannot be joined"
-        wanted = "arrays of one or more dimensions"
-        fix = Fix("stack", "use weft.numpy.stack, or pass arrays with dimensions", {})
-        raise refusal(WeftValueError, message, "concatenate", str(type_of(values[0])), wanted, fix)
-    place = axis_of(axis, ndim, "concatenate")
-    target = None if dtype is None else dtypes.requested(dtype)
-    return _join(*values, axis=place, dtype=target)
+        return _joined([x.ravel() for x in arrays], 0, dtype)
+    return _joined(arrays, axis, dtype)
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
+@array_function
+def concat(arrays: Arrays, /, *, axis: JoinedAxis = 0) -> Array:
     """The arrays joined along a dimension they have: the Array API's name of `concatenate`.
 
     arrays: a list or tuple of arrays, or an array whose first dimension counts them.
@@ -175,7 +204,8 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     return concatenate(arrays, axis)
 
 
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
+@array_function
+def stack(arrays: Arrays, axis: NewAxis = 0, out: Out = None, dtype: JoinedDType = None) -> Array:
     """The arrays, all of one shape, joined along a new dimension at position `axis`.
 
     arrays: a list or tuple of arrays, or an array whose first dimension counts them.
@@ -186,18 +216,11 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
-    _check_one_list("stack", "axis", axis)
-    refuse_out("stack", out)
-    values = _sequence("stack", arrays, dtype)
-    first = type_of(values[0])
-    for x in values:
-        if type_of(x).shape != first.shape:
-            message = "stack takes arrays of one shape"
-            got = ", ".join(str(type_of(v)) for v in values)
-            fix = _to_one_shape([type_of(v).shape for v in values])
-            raise refusal(ShapeError, message, "stack", got, "equal shapes", fix)
-    target = None if dtype is None else dtypes.requested(dtype)
-    return _stack(*values, axis=axis_of(axis, first.ndim + 1, "stack"), dtype=target)
+    if len({x.shape for x in arrays}) > 1:
+        got = ", ".join(str(x.type) for x in arrays)
+        fix = _to_one_shape([x.shape for x in arrays])
+        raise ShapeError("the arrays differ in shape", got=got, wanted="equal shapes", fix=fix)
+    return _joined([shapes.expand_dims(x, (axis,)) for x in arrays], axis, dtype)
 
 
 def _to_one_shape(shapes: Sequence[tuple[int, ...]]) -> Fix:
@@ -211,7 +234,8 @@ def _to_one_shape(shapes: Sequence[tuple[int, ...]]) -> Fix:
     return Fix("reshape", "bring them to one shape first: x.reshape(...), or weft.numpy.pad", {})
 
 
-def vstack(tup: Any, dtype: Any = None) -> Array:
+@array_function
+def vstack(tup: Arrays, dtype: JoinedDType = None) -> Array:
     """The arrays joined along the first of at least two dimensions.
 
     tup: a list or tuple of arrays, or an array whose first dimension counts them.
@@ -220,10 +244,11 @@ def vstack(tup: Any, dtype: Any = None) -> Array:
     Array([[1, 2],
            [3, 4]], dtype=int32)
     """
-    return concatenate(list(map(atleast_2d, _sequence("vstack", tup, dtype))), 0, dtype)
+    return _joined([*map(atleast_2d, tup)], 0, dtype)
 
 
-def hstack(tup: Any, dtype: Any = None) -> Array:
+@array_function
+def hstack(tup: Arrays, dtype: JoinedDType = None) -> Array:
     """The arrays joined along the second dimension; those of one dimension along that.
 
     tup: a list or tuple of arrays, or an array whose first dimension counts them.
@@ -231,11 +256,12 @@ def hstack(tup: Any, dtype: Any = None) -> Array:
     >>> jnp.hstack([jnp.array([1, 2]), jnp.array([3])])
     Array([1, 2, 3], dtype=int32)
     """
-    values = list(map(atleast_1d, _sequence("hstack", tup, dtype)))
-    return concatenate(values, 0 if type_of(values[0]).ndim == 1 else 1, dtype)
+    values = [*map(atleast_1d, tup)]
+    return _joined(values, 0 if values[0].ndim == 1 else 1, dtype)
 
 
-def dstack(tup: Any, dtype: Any = None) -> Array:
+@array_function
+def dstack(tup: Arrays, dtype: JoinedDType = None) -> Array:
     """The arrays joined along the third of at least three dimensions.
 
     tup: a list or tuple of arrays, or an array whose first dimension counts them.
@@ -244,10 +270,11 @@ def dstack(tup: Any, dtype: Any = None) -> Array:
     Array([[[1, 3],
             [2, 4]]], dtype=int32)
     """
-    return concatenate(list(map(atleast_3d, _sequence("dstack", tup, dtype))), 2, dtype)
+    return _joined([*map(atleast_3d, tup)], 2, dtype)
 
 
-def column_stack(tup: Any) -> Array:
+@array_function
+def column_stack(tup: Arrays) -> Array:
     """Arrays of one dimension as the columns of a matrix; matrices joined side by side.
 
     tup: a list or tuple of arrays, or an array whose first dimension counts them.
@@ -256,24 +283,17 @@ def column_stack(tup: Any) -> Array:
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
-    values = [
-        reshape(x, (type_of(x).size, 1)) if type_of(x).ndim < 2 else x
-        for x in _sequence("column_stack", tup)
-    ]
-    return concatenate(values, 1)
+    return _joined([x.reshape(x.size, 1) if x.ndim < 2 else x for x in tup], 1)
 
 
-@repeated
-def append(arr: ArrayLike, values: Any, axis: int | None = None) -> Array:
+@array_function
+def append(arr: Promoted, values: Promoted, axis: Axis = None) -> Array:
     """`values` joined to the end of `arr` along `axis` (None: both flattened first).
 
     >>> jnp.append(jnp.array([1, 2]), 3)
     Array([1, 2, 3], dtype=int32)
     """
-    arr, values = promote_operands("append", arr, values)
-    if axis is None:
-        return concatenate([reshape(x, (type_of(x).size,)) for x in (arr, values)])
-    return concatenate([arr, values], axis)
+    return join([arr.ravel(), values.ravel()] if axis is None else [arr, values], axis or 0)
 
 
 def block(arrays: Any) -> Array:
@@ -322,51 +342,58 @@ def _blocks(arrays: Any, depth: int, rank: int, leaves: Iterator[Any]) -> Any:
     return concatenate(inner, axis=-depth)
 
 
-@compiled
-def _split(x: Any, *, bounds: tuple[int, ...], axis: int) -> tuple[Any, ...]:
-    length = type_of(x).shape[axis]
-    places = (0, *bounds, length)
-    sizes = [high - low for low, high in itertools.pairwise(places)]
+def _sections(value: Any, call: Arguments) -> int | tuple[int, ...]:
+    if isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) > 0:
+        values = [static_array(s, call.operation, call.name) for s in value]
+        return tuple(integer_of(v[()], call.operation, "each place") for v in values)
+    count = integer_of(value, call.operation, call.name)
+    if count < 1:
+        message = f"{call.operation}: the number of parts is {count}"
+        raise invalid_value(message, call.operation, call.name, count, "a positive number")
+    return count
+
+
+_SECTIONS = "the number of parts, or the indices before which the array is cut"
+Sections = Annotated[Any, Kind(_sections, _SECTIONS, ("text", 0, 0.5), 1, plain=NEVER)]
+
+
+def _parts(x: Any, sections: int | tuple[int, ...], axis: int, equal: bool = True) -> list[Any]:
+    """The parts of an array along an axis: so many, or cut before given positions."""
+    length = x.shape[axis]
+    if isinstance(sections, int):
+        each, more = divmod(length, sections)
+        if equal and more:
+            message = f"{sections} equal parts do not fit a dimension of length {length}"
+            got, wanted = f"{x.type}, axis {axis}", f"a number that divides {length}"
+            fix = Fix("array_split", "use array_split, whose parts may differ by one", {})
+            raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+        sections = tuple(each * i + min(i, more) for i in range(1, sections))
+    places = (0, *sections, length)
+    sizes = [high - low for low, high in pairwise(places)]
     if min(sizes) >= 0 and min(places) == 0:
         # One operation, whose transpose joins the parts: those of slices are each padded and added.
-        return tuple(split_at(x, sizes, axis))
+        return [*split_at(x, sizes, axis)]
     out = []
-    for low, high in itertools.pairwise(places):
+    for low, high in pairwise(places):
         low = slice(low, None).indices(length)[0]
         high = max(low, slice(None, high).indices(length)[1])
         out.append(slicing.slice_in_dim(x, low, high, axis=axis))
-    return tuple(out)
+    return out
 
 
-def _parts(operation: str, ary: Any, sections: Any, axis: Any, equal: bool) -> list[Array]:
-    ary = operand(operation, ary)
-    place = axis_of(axis, type_of(ary).ndim, operation)
-    bounds = _bounds(operation, type_of(ary), sections, place, equal)
-    return list(_split(as_operand(ary), bounds=bounds, axis=place))
+def _parts_of(x: Any, sections: int | tuple[int, ...], axis: int, least: int) -> list[Any]:
+    """The parts along an axis, or the last one before it, of an array of `least` dimensions."""
+    if x.ndim < least:
+        wanted = f"{least} or more"
+        text = "split along another dimension: weft.numpy.split(x, n, axis)"
+        fix = Fix("split", text) if x.ndim else None
+        message = f"the array has fewer than {least} dimensions"
+        raise ShapeError(message, got=str(x.type), wanted=wanted, fix=fix)
+    return _parts(x, sections, min(axis, x.ndim - 1))
 
 
-def _bounds(operation: str, of: ArrayType, sections: Any, place: int, equal: bool) -> Any:
-    """The positions before which an axis is cut."""
-    length = of.shape[place]
-    if isinstance(sections, (tuple, list)) or getattr(sections, "ndim", 0) > 0:
-        values = [static_array(s, operation, "indices_or_sections") for s in sections]
-        return tuple(integer_of(v[()], operation, "each place") for v in values)
-    count = integer_of(sections, operation, "indices_or_sections")
-    if count < 1:
-        message = f"{operation}: the number of parts is {count}"
-        raise invalid_value(message, operation, "indices_or_sections", count, "a positive number")
-    if equal and length % count:
-        message = f"{operation}: {count} equal parts do not fit a dimension of length {length}"
-        got = f"{of}, axis {place}, {count} parts"
-        wanted = f"a number that divides {length}"
-        fix = Fix("array_split", "use array_split, whose parts may differ by one", {})
-        raise refusal(WeftValueError, message, operation, got, wanted, fix)
-    each, more = divmod(length, count)
-    sizes = [each + 1] * more + [each] * (count - more)
-    return tuple(int(b) for b in np.cumsum(sizes)[:-1])
-
-
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+@array_function
+def split(ary: Operand, indices_or_sections: Sections, axis: OneAxis = 0) -> list[Array]:
     """The parts of an array along a dimension: so many equal ones, or cut before given indices.
 
     indices_or_sections: the number of parts, or a list of the indices before which the array is
@@ -377,10 +404,11 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     >>> jnp.split(jnp.arange(4), 2)
     [Array([0, 1], dtype=int32), Array([2, 3], dtype=int32)]
     """
-    return _parts("split", ary, indices_or_sections, axis, True)
+    return _parts(ary, indices_or_sections, axis)
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+@array_function
+def array_split(ary: Operand, indices_or_sections: Sections, axis: OneAxis = 0) -> list[Array]:
     """The parts of an array along a dimension; the first parts are longer by one if need be.
 
     indices_or_sections: the number of parts, or a list of the indices before which the array is
@@ -389,22 +417,11 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array
     >>> [len(part) for part in jnp.array_split(jnp.arange(5), 2)]
     [3, 2]
     """
-    return _parts("array_split", ary, indices_or_sections, axis, False)
+    return _parts(ary, indices_or_sections, axis, equal=False)
 
 
-def _split_along(operation: str, ary: Any, sections: Any, axis: int, least: int) -> list[Array]:
-    """The parts along an axis, or the last one before it, of an array of `least` dimensions."""
-    ary = operand(operation, ary)
-    of = type_of(ary)
-    if of.ndim < least:
-        message = f"{operation} takes an array of {least} or more dimensions"
-        text = "split along another dimension: weft.numpy.split(x, n, axis)"
-        fix = Fix("split", text) if of.ndim else None
-        raise refusal(ShapeError, message, operation, str(of), f"{least} dimensions or more", fix)
-    return _parts(operation, ary, sections, min(axis, of.ndim - 1), True)
-
-
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+@array_function
+def vsplit(ary: Operand, indices_or_sections: Sections) -> list[Array]:
     """`split` along the first of at least two dimensions.
 
     indices_or_sections: as in `split`.
@@ -413,10 +430,11 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     [(2, 2), (2, 2)]
     """
     least = 1 if config.settings().argument_rule == "jax" else 2
-    return _split_along("vsplit", ary, indices_or_sections, 0, least)
+    return _parts_of(ary, indices_or_sections, 0, least)
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+@array_function
+def hsplit(ary: Operand, indices_or_sections: Sections) -> list[Array]:
     """`split` along the second dimension, or the first of an array that has no other.
 
     indices_or_sections: as in `split`.
@@ -424,10 +442,11 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     >>> [part.shape for part in jnp.hsplit(jnp.ones((2, 4)), 2)]
     [(2, 2), (2, 2)]
     """
-    return _split_along("hsplit", ary, indices_or_sections, 1, 1)
+    return _parts_of(ary, indices_or_sections, 1, 1)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+@array_function
+def dsplit(ary: Operand, indices_or_sections: Sections) -> list[Array]:
     """`split` along the third of at least three dimensions.
 
     indices_or_sections: as in `split`.
@@ -435,10 +454,30 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     >>> [part.shape for part in jnp.dsplit(jnp.ones((2, 2, 4)), 2)]
     [(2, 2, 2), (2, 2, 2)]
     """
-    return _split_along("dsplit", ary, indices_or_sections, 2, 3)
+    return _parts_of(ary, indices_or_sections, 2, 3)
 
 
-def tile(A: Any, reps: Any) -> Array:
+def _repetitions(value: Any, call: Arguments) -> tuple[int, ...]:
+    counts = tuple(integer_of(n, call.operation, call.name) for n in one_or_several(value))
+    if any(n < 0 for n in counts):
+        message = f"{call.operation}: a number of repetitions is negative"
+        raise refusal(WeftValueError, message, call.operation, f"{value}")
+    return counts
+
+
+def _counts(value: Any, call: Arguments) -> Any:
+    return operand(call.operation, np.asarray(value) if isinstance(value, (list, tuple)) else value)
+
+
+_COUNTS = "an integer of 0 or more, or one for each element"
+# Not an operand: if its values are known, they decide the shape.
+Counts = Annotated[Any, Kind(_counts, _COUNTS, ("text",), 2, plain=NEVER)]
+_REPETITIONS = "an integer of 0 or more, or several"
+Repetitions = Annotated[Any, Kind(_repetitions, _REPETITIONS, ("text", 0.5, -1), 2, plain=NEVER)]
+
+
+@array_function
+def tile(A: Operand, reps: Repetitions) -> Array:
     """The array as a whole repeated, `reps` times along each dimension (counted from the last).
 
     A: an array, or what can be made one.
@@ -446,32 +485,22 @@ def tile(A: Any, reps: Any) -> Array:
     >>> jnp.tile(jnp.array([1, 2]), 2)
     Array([1, 2, 1, 2], dtype=int32)
     """
-    A = operand("tile", A)
-    counts = tuple(integer_of(n, "tile", "reps") for n in one_or_several(reps))
-    if any(n < 0 for n in counts):
-        message = "tile: a number of repetitions is negative"
-        raise refusal(WeftValueError, message, "tile", f"{reps}")
-    return _tile(as_operand(A), counts=counts)
+    rank = max(A.ndim, len(reps))
+    shape = (1,) * (rank - A.ndim) + A.shape
+    reps = (1,) * (rank - len(reps)) + reps
+    pairs = tuple(size for pair in zip(reps, shape, strict=True) for size in pair)
+    spread = shapes.broadcast_in_dim(shapes.reshape(A, shape), pairs, tuple(range(1, 2 * rank, 2)))
+    return shapes.reshape(spread, tuple(n * s for n, s in zip(reps, shape, strict=True)))
 
 
-@compiled
-def _tile(x: Any, *, counts: tuple[int, ...]) -> Any:
-    shape = type_of(x).shape
-    rank = max(len(shape), len(counts))
-    shape = (1,) * (rank - len(shape)) + shape
-    counts = (1,) * (rank - len(counts)) + counts
-    pairs = tuple(size for pair in zip(counts, shape, strict=True) for size in pair)
-    spread = shapes.broadcast_in_dim(shapes.reshape(x, shape), pairs, tuple(range(1, 2 * rank, 2)))
-    return shapes.reshape(spread, tuple(n * s for n, s in zip(counts, shape, strict=True)))
-
-
+@python_function
 def repeat(
-    a: ArrayLike,
-    repeats: Any,
-    axis: int | None = None,
+    a: Operand,
+    repeats: Counts,
+    axis: Axis = None,
     *,
-    total_repeat_length: int | None = None,
-    out_sharding: Any = None,
+    total_repeat_length: Length | None = None,
+    out_sharding: NoSharding = None,
 ) -> Array:
     """Each element repeated along `axis` (None: of the flattened array).
 
@@ -482,75 +511,55 @@ def repeat(
     >>> jnp.repeat(jnp.array([1, 2]), jnp.array([2, 1]))
     Array([1, 1, 2], dtype=int32)
     """
-    refuse_sharding("repeat", out_sharding)
-    a, place = along("repeat", a, axis)
-    of = type_of(a)
-    length = of.shape[place]
-    if isinstance(repeats, (list, tuple)):
-        repeats = np.asarray(repeats)
-    repeats = operand("repeat", repeats)
-    if total_repeat_length is not None:
-        total = length_of(total_repeat_length, "repeat", "total_repeat_length")
-        computed = type_of(repeats).ndim or isinstance(repeats, Tracer)
+    a, axis = (a.ravel(), 0) if axis is None else (a, axis)
+    length, total = a.shape[axis], total_repeat_length
+    if total is not None:
+        computed = repeats.ndim or isinstance(repeats, Tracer)
         if computed or total != length * static_array(repeats, "repeat", "repeats"):
-            return _repeat_traced(as_operand(a), repeats, axis=place, total=total)
+            return _repeat_traced(a, repeats, axis, total)
     counts = static_array(repeats, "repeat", "repeats (without total_repeat_length)")
     if counts.ndim > 1 or counts.size not in (1, length) or (counts.size and counts.min() < 0):
-        raise WeftValueError(
-            f"repeat: repeats of shape {counts.shape} does not fit a dimension of length {length}",
-            operation="repeat",
-            got=f"repeats of shape {counts.shape}, {of}, axis {place}",
-            wanted=f"a number that is not negative, or {length} of them",
-        )
+        message = f"repeats of shape {counts.shape} does not fit a dimension of length {length}"
+        got = f"repeats of shape {counts.shape}, {a.type}, axis {axis}"
+        wanted = f"a number that is not negative, or {length} of them"
+        raise WeftValueError(message, got=got, wanted=wanted)
     if counts.size == 1:
-        out = _repeat_each(as_operand(a), count=int(counts.reshape(())), axis=place)
-    else:
-        index = np.repeat(np.arange(length, dtype=np.int32), counts)
-        out = _take_places(as_operand(a), index, axis=place)
-    if total_repeat_length is None:
-        return out
-    total, size = int(total_repeat_length), type_of(out).shape[place]
-    if total <= size:
-        return slicing.slice_in_dim(out, 0, total, axis=place)
-    last = slicing.slice_in_dim(out, size - 1, size, axis=place)
-    return concatenate([out, _repeat_each(last, count=total - size, axis=place)], place)
+        return _repeat_each(a, int(counts.reshape(())), axis)
+    return _take_places(a, np.repeat(np.arange(length, dtype=np.int32), counts), axis)
 
 
-@compiled
-def _repeat_each(x: Any, *, count: int, axis: int) -> Any:
-    shape = type_of(x).shape
+@array_function
+def _repeat_each(x: Operand, count: Length, axis: OneAxis) -> Any:
     out = shapes.move_dim(x, None, axis + 1, count)
-    return shapes.reshape(out, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
+    return shapes.reshape(out, (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :]))
 
 
 # A few slices are joined faster than their elements are gathered.
 _MOST_SLICES = 16
 
 
-@compiled
-def _take_places(x: Any, index: Any, *, axis: int) -> Any:
+@array_function
+def _take_places(x: Operand, index: Operand, axis: OneAxis) -> Any:
     """The elements of one axis at positions that are within bounds."""
     return take_axis(x, index, axis, "clip")
 
 
-@compiled
-def _repeat_traced(x: Any, repeats: Any, *, axis: int, total: int) -> Any:
+@array_function
+def _repeat_traced(x: Operand, repeats: Operand, axis: OneAxis, total: Length) -> Any:
     """Marks where each new element begins in the result; the running count numbers the elements."""
-    length = type_of(x).shape[axis]
-    int32 = np.dtype(np.int32)
+    length, zeros = x.shape[axis], broadcasted(np.int32(0), (total,))
     if not length or not total:
-        return _take_places.function(x, broadcasted(np.int32(0), (total,)), axis=axis)
-    counts = broadcasted(convert(repeats, int32), (length,), "repeat")
-    ends = cumsum(counts, 0)
+        return take_axis(x, zeros, axis, "clip")
+    ends = cumsum(broadcasted(convert(repeats, INT32), (length,), "repeat"), 0)
     begins = shapes.reshape(slicing.slice(ends, (0,), (length - 1,)), (length - 1, 1))
     marks = scatter_add(
-        broadcasted(np.int32(0), (total,)),
+        zeros,
         begins,
         broadcasted(np.int32(1), (length - 1,)),
         ScatterDimensionNumbers((), (0,), (0,)),
         mode=GatherScatterMode.FILL_OR_DROP,
     )
-    return _take_places.function(x, cumsum(marks, 0), axis=axis)
+    return take_axis(x, cumsum(marks, 0), axis, "clip")
 
 
 def _traced_integers(obj: Any) -> bool:
@@ -559,35 +568,35 @@ def _traced_integers(obj: Any) -> bool:
     return not known and type_of(obj).dtype in dtypes.INTEGER
 
 
-@compiled
-def _order(places: Any, *, length: int, count: int) -> Any:
+@array_function
+def _order(places: Operand, length: Length, count: Length) -> Any:
     """The order of `length` elements and, behind them, of values that go in before `places`."""
-    places = broadcasted(_wrapped(places, length), (count,))
+    places = broadcasted(_from_start(places, length), (count,))
     # Element i has the key 2 i + 1, between those of values that go in before and behind it.
-    keys = join([np.arange(1, 2 * length, 2, dtype=np.int32), mul(places, np.int32(2))], 0)
+    keys = join([np.arange(1, 2 * length, 2, dtype=np.int32), places * np.int32(2)], 0)
     return sort((keys, np.arange(length + count, dtype=np.int32)), 0, num_keys=1)[1]
 
 
-def _wrapped(places: Any, length: int) -> Any:
-    places = convert(places, np.dtype(np.int32))
-    of = type_of(places)
-    negative = lt(places, broadcasted(np.int32(0), of.shape))
-    return select(negative, add(places, np.int32(length)), places)
+def _from_start(places: Any, length: int) -> Any:
+    """Positions, of which negative ones count from the end, counted from the start."""
+    places = convert(places, INT32)
+    return select(places < np.int32(0), places + np.int32(length), places)
 
 
-@compiled
-def _others(places: Any, *, length: int) -> Any:
+@array_function
+def _others(places: Operand, length: Length) -> Any:
     """All positions but some, which differ."""
-    places = shapes.reshape(_wrapped(places, length), (type_of(places).size, 1))
-    shape = (type_of(places).shape[0], length)
-    numbers = broadcasted(np.arange(length, dtype=np.int32), shape)
-    gone = reduce_or(eq(numbers, broadcasted(places, shape)), (0,))
-    found = sort((gone, np.arange(length, dtype=np.int32)), 0, num_keys=1)[1]
+    places = shapes.reshape(_from_start(places, length), (places.size, 1))
+    shape = (places.shape[0], length)
+    numbers = np.arange(length, dtype=np.int32)
+    gone = reduce_or(broadcasted(numbers, shape) == broadcasted(places, shape), (0,))
+    found = sort((gone, numbers), 0, num_keys=1)[1]
     return slicing.slice_in_dim(found, 0, length - shape[0])
 
 
+@python_function
 def delete(
-    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+    arr: Operand, obj: Passed, axis: Axis = None, *, assume_unique_indices: Flag = False
 ) -> Array:
     """The array without the slices at indices `obj` along `axis` (None: of the flattened array).
 
@@ -598,12 +607,10 @@ def delete(
     >>> jnp.delete(jnp.array([4, 5, 6]), 1)
     Array([4, 6], dtype=int32)
     """
-    arr, place = along("delete", arr, axis)
-    check_flag(assume_unique_indices, "delete", "assume_unique_indices")
-    of = type_of(arr)
-    length = of.shape[place]
+    arr, axis = (arr.ravel(), 0) if axis is None else (arr, axis)
+    length = arr.shape[axis]
     if _traced_integers(obj) and (assume_unique_indices or not type_of(obj).ndim):
-        return _take_places(as_operand(arr), _others(obj, length=length), axis=place)
+        return _take_places(arr, _others(obj, length), axis)
     if not isinstance(obj, slice):
         listed = isinstance(obj, (list, tuple))
         obj = static_array(obj, "delete", "obj")
@@ -612,32 +619,25 @@ def delete(
     try:
         kept = np.delete(np.arange(length, dtype=np.int32), obj)
     except IndexError as error:
-        got = f"obj={obj!r:.80} for {of}, axis {place}"
+        got = f"obj={obj!r:.80} for {arr.type}, axis {axis}"
         wanted = f"positions between {-length} and {length - 1}"
-        raise refusal(WeftIndexError, f"delete: {error}", "delete", got, wanted) from None
-    return _take_known(as_operand(arr), kept, place)
+        raise WeftIndexError(str(error), got=got, wanted=wanted) from None
+    return _take_known(arr, kept, axis)
 
 
 def _take_known(x: Any, index: Any, axis: int) -> Any:
     """The elements of one axis at known positions: as slices, where few make them up and other
     positions would be another program anyway."""
     starts = [0, *(np.nonzero(np.diff(index) != 1)[0] + 1).tolist()]
-    if not isinstance(x, Tracer) or not index.size or len(starts) > _MOST_SLICES:
-        return _take_places(x, index, axis=axis)
-    stops = [*starts[1:], index.size]
-    bounds = tuple(
-        (int(index[start]), int(index[stop - 1]) + 1)
-        for start, stop in zip(starts, stops, strict=True)
-    )
-    return _slices(x, bounds=bounds, axis=axis)
-
-
-@compiled
-def _slices(x: Any, *, bounds: tuple[tuple[int, int], ...], axis: int) -> Any:
+    traced = isinstance(x, Tracer)
+    if not traced or not index.size or len(starts) > _MOST_SLICES:
+        return _take_places(x, index, axis)
+    bounds = [(int(index[i]), int(index[j - 1]) + 1) for i, j in pairwise([*starts, index.size])]
     return join([slicing.slice_in_dim(x, low, high, axis=axis) for low, high in bounds], axis)
 
 
-def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Array:
+@python_function
+def insert(arr: Operand, obj: Passed, values: Stored, axis: Axis = None) -> Array:
     """The array with values put in before indices `obj` along `axis` (None: flattened first).
 
     obj: an integer, a slice or an array of integers, that count in the original array. `values`
@@ -647,11 +647,8 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     >>> jnp.insert(jnp.array([1, 3]), 1, 2)
     Array([1, 2, 3], dtype=int32)
     """
-    arr, _ = operands("insert", arr, values)
-    values = number_for("insert", values, type_of(arr).dtype)
-    arr, place = along("insert", arr, axis)
-    of = type_of(arr)
-    length = of.shape[place]
+    arr, axis = (arr.ravel(), 0) if axis is None else (arr, axis)
+    length = arr.shape[axis]
     if isinstance(obj, slice):
         obj = np.arange(*obj.indices(length))
     traced = _traced_integers(obj)
@@ -659,23 +656,19 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     if places.dtype == np.bool_:
         places = np.nonzero(places)[0]
     if not traced and places.size and (places.min() < -length or places.max() > length):
-        message = f"insert: a place is out of bounds for axis {place} of length {length}"
+        message = f"a place is out of bounds for axis {axis} of length {length}"
         wanted = f"places between {-length} and {length}"
-        raise refusal(WeftIndexError, message, "insert", f"obj={obj!r:.80} for {of}", wanted)
-    values_of = type_of(values)
-    single = places.ndim == 0
+        raise WeftIndexError(message, got=f"obj={obj!r:.80} for {arr.type}", wanted=wanted)
     count = places.size
-    if single and values_of.ndim:
+    if not places.ndim and values.ndim:
         # One index for many values: as in NumPy, the values' first dimension goes along axis.
-        padded = (1,) * (of.ndim - values_of.ndim) + values_of.shape
-        values = shapes.reshape(as_operand(values), padded)
+        padded = (1,) * (arr.ndim - values.ndim) + values.shape
         count = padded[0]
-        values = shapes.move_dim(values, 0, place, count)
-    target = (*of.shape[:place], count, *of.shape[place + 1 :])
-    values = broadcasted(convert(values, of.dtype), target, "insert")
-    whole = concatenate([arr, values], place)
+        values = shapes.move_dim(shapes.reshape(values, padded), 0, axis, count)
+    shape = (*arr.shape[:axis], count, *arr.shape[axis + 1 :])
+    whole = concatenate([arr, broadcasted(convert(values, arr.dtype), shape, "insert")], axis)
     if traced:
-        return _take_places(whole, _order(places, length=length, count=count), axis=place)
+        return _take_places(whole, _order(places, length, count), axis)
     places = np.broadcast_to(np.where(places < 0, places + length, places), (count,))
     keys = np.concatenate([np.arange(1, 2 * length, 2), 2 * places.astype(np.int64)])
-    return _take_known(whole, np.argsort(keys, kind="stable").astype(np.int32), place)
+    return _take_known(whole, np.argsort(keys, kind="stable").astype(np.int32), axis)
