@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, overload
+from typing import Annotated, Any, overload
 
 import numpy as np
 
@@ -19,28 +19,36 @@ from weft.arrays.conversion import as_array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ConcretizationError, Fix, ShapeError, WeftIndexError, WeftValueError
+from weft.kinds.arguments import (
+    NEVER,
+    Length,
+    OneAxis,
+    Operand,
+    Operands,
+    Out,
+    Promoted,
+    PromotedOperands,
+    Stored,
+    choice,
+    take_number,
+)
+from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import (
-    along,
+    axis_of,
     broadcast_shape,
     broadcasted,
-    check_arrays,
-    check_choice,
     check_fill,
-    check_fits,
     check_number,
     convert,
-    length_of,
     operand,
     operands,
-    promoted,
-    refuse_out,
 )
-from weft.kinds.compiled_functions import compiled, is_eager
-from weft.kinds.numbers import number_for, promote_operands
+from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import number_for
 from weft.numpy.joining import static_array
 from weft.numpy.reductions import boolean
 from weft.numpy.taking import take, take_axis, wrapped
-from weft.ops.elementwise.arithmetic import div, eq, ge, rem, sub
+from weft.ops.elementwise.arithmetic import div, rem, sub
 from weft.ops.elementwise.arithmetic import max as larger
 from weft.ops.elementwise.arithmetic import min as smaller
 from weft.ops.elementwise.selection import select as choose_elements
@@ -58,9 +66,7 @@ __all__ = [
 ]  # fmt: skip
 
 INT32 = np.dtype(np.int32)
-_NUMBERS = frozenset({bool, int, float, complex})
-# Beside arrays of other dtypes, a number must not be rounded to the default width first.
-_NARROW = dtypes.ANY - {dtypes.int64, dtypes.uint64, dtypes.float64, dtypes.complex128}
+Mode = Annotated[str, choice("raise", "clip", "wrap")]
 
 
 def known(value: Any, operation: str, fix: str) -> np.ndarray[Any, Any]:
@@ -76,25 +82,18 @@ def known(value: Any, operation: str, fix: str) -> np.ndarray[Any, Any]:
     return np.asarray(concrete)
 
 
-@compiled
-def _where(condition: Any, x: Any, y: Any) -> Any:
-    x, y = promoted("where", x, y)
-    shapes = [type_of(v).shape for v in (condition, x, y)]
-    shape = broadcast_shape("where", *shapes)
+def chosen(condition: Any, x: Any, y: Any) -> Any:
+    """The elements of x where the condition holds, and of y elsewhere, in their common shape."""
+    shape = broadcast_shape("where", condition.shape, x.shape, y.shape)
     condition = boolean(condition)
-    if shapes[0]:
+    if condition.ndim:
         condition = broadcasted(condition, shape)
     return choose_elements(condition, broadcasted(x, shape), broadcasted(y, shape))
 
 
-def _beside(value: Any, other: Any) -> Any:
-    """A Python number as an array, where the other value does not widen it."""
-    if type(value) not in _NUMBERS:
-        return value
-    if type(other) is Array and other.type.dtype in _NARROW:
-        check_fits("where", value, other.type.dtype)
-        return as_array(value)
-    return as_array(value) if type(other) in _NUMBERS else value
+@array_function
+def _where(condition: Operand, x: Promoted, y: Promoted) -> Any:
+    return chosen(condition, x, y)
 
 
 @overload
@@ -124,10 +123,6 @@ def where(
     >>> jnp.where(jnp.array([True, False]), jnp.array([1.0, 2.0]), 0.0)
     Array([1., 0.], dtype=float32)
     """
-    if size is None and fill_value is None and x is not None:
-        found = _where.again((condition, _beside(x, y), _beside(y, x)), {})
-        if found is not None:
-            return found
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
@@ -139,12 +134,24 @@ def where(
         got = f"x, y, size={size!r:.40} and fill_value={fill_value!r:.40}"
         wanted = "where(condition, x, y) or where(condition, size=..., fill_value=...)"
         raise refusal(WeftValueError, message, "where", got, wanted)
-    condition = operand("where", condition)
-    x, y = promote_operands("where", x, y)
     return _where(condition, x, y)
 
 
-def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
+def _fills(value: Any, call: Arguments) -> Any:
+    for fill in value if isinstance(value, tuple) else (value,):
+        check_number(fill, call.operation, call.name)
+    check_fill(value, call["size"], call.operation)
+    return value
+
+
+# It says what is missing from `size` elements.
+FillValues = Annotated[Any, Kind(_fills, "a number, or one per dimension", ("text",), late=True)]
+
+
+@python_function
+def nonzero(
+    a: Operand, *, size: Length | None = None, fill_value: FillValues = None
+) -> tuple[Array, ...]:
     """The positions of the elements that differ from zero: one array per dimension.
 
     size: how many positions to return, needed if the array is traced; more are cut off. fill_value:
@@ -153,43 +160,34 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     >>> jnp.nonzero(jnp.array([[0, 1], [2, 0]]))
     (Array([0, 1], dtype=int32), Array([1, 0], dtype=int32))
     """
-    a = operand("nonzero", a)
-    for fill in fill_value if isinstance(fill_value, tuple) else (fill_value,):
-        if fill is not None:
-            check_number(fill, "nonzero", "fill_value")
-    check_fill(fill_value, size, "nonzero")
-    of = type_of(a)
     if size is None:
         value = known(a, "nonzero", "pass size=, a bound on the number of elements")
         if not value.ndim:
-            message = "nonzero takes an array with dimensions"
-            got = str(of)
             fix = Fix("atleast_1d", "use weft.numpy.atleast_1d(a)", {})
-            raise refusal(WeftValueError, message, "nonzero", got, "at least one dimension", fix)
+            message, wanted = "takes an array with dimensions", "at least one dimension"
+            raise WeftValueError(message, got=str(a.type), wanted=wanted, fix=fix)
         return tuple(as_array(places.astype(dtypes.default_int())) for places in np.nonzero(value))
-    wanted = length_of(size, "nonzero", "size")
     fill_value = 0 if fill_value is None else fill_value
-    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * of.ndim
-    if len(fills) != of.ndim:
-        message = f"nonzero got {len(fills)} fill values for {of.ndim} dimensions"
-        got = f"fill_value={fill_value!r:.80} for {of}"
-        raise refusal(WeftValueError, message, "nonzero", got, "a number, or one per dimension")
-    return _nonzero(a, *[as_array(f) if is_eager() else f for f in fills], size=wanted)
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * a.ndim
+    if len(fills) != a.ndim:
+        message = f"got {len(fills)} fill values for {a.ndim} dimensions"
+        got = f"fill_value={fill_value!r:.80} for {a.type}"
+        raise WeftValueError(message, got=got, wanted="a number, or one per dimension")
+    return _nonzero(a, fills, size)
 
 
-@compiled
-def _nonzero(a: Any, *fills: Any, size: int) -> tuple[Any, ...]:
-    of, dtype = type_of(a), dtypes.default_int()
-    flat, count = flat_nonzero(reshape(boolean(a), (of.size,)), size)
-    missing = ge(iota(dtype, size), broadcasted(convert(count, dtype), (size,)))
+@array_function
+def _nonzero(a: Operand, fills: Operands, size: Length) -> tuple[Any, ...]:
+    dtype = dtypes.default_int()
+    flat, count = flat_nonzero(boolean(a).ravel(), size)
+    missing = iota(dtype, size) >= broadcasted(convert(count, dtype), (size,))
     out = []
     rest = convert(flat, dtype)
-    for d in range(of.ndim):
-        step = max(1, prod(of.shape[d + 1 :]))
-        place = div(rest, dtype.type(step))
-        rest = rem(rest, dtype.type(step))
-        fill = broadcasted(convert(fills[d], dtype), (size,))
-        out.append(choose_elements(missing, fill, place))
+    for d, fill in enumerate(fills):
+        step = dtype.type(max(1, prod(a.shape[d + 1 :])))
+        place = broadcasted(convert(fill, dtype), (size,))
+        out.append(choose_elements(missing, place, div(rest, step)))
+        rest = rem(rest, step)
     return tuple(out)
 
 
@@ -216,7 +214,8 @@ def flat_nonzero(mask: Any, size: int) -> tuple[Any, Any]:
     return places, count
 
 
-def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+@python_function
+def flatnonzero(a: Operand, *, size: Length | None = None, fill_value: FillValues = None) -> Array:
     """The positions, in the flattened array, of the elements that differ from zero.
 
     size, fill_value: as in `nonzero`.
@@ -227,11 +226,11 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
     >>> jnp.flatnonzero(jnp.array([0, 3, 4]))
     Array([1, 2], dtype=int32)
     """
-    a = operand("flatnonzero", a)
-    return nonzero(reshape(a, (type_of(a).size,)), size=size, fill_value=fill_value)[0]
+    return nonzero(a.ravel(), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+@python_function
+def argwhere(a: Operand, *, size: Length | None = None, fill_value: FillValues = None) -> Array:
     """The positions of the elements that differ from zero, one row each.
 
     size, fill_value: as in `nonzero`.
@@ -243,18 +242,37 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -
     Array([[0, 1],
            [1, 0]], dtype=int32)
     """
-    a = operand("argwhere", a)
-    if not type_of(a).ndim:
-        check_fill(fill_value, size, "argwhere")
-        found = None if size is not None else known(a, "argwhere", "pass size=")
-        count = length_of(size, "argwhere", "size") if found is None else int(bool(found))
+    if not a.ndim:
+        count = int(bool(known(a, "argwhere", "pass size="))) if size is None else size
         return as_array(np.zeros((count, 0), dtypes.default_int()))
     places = nonzero(a, size=size, fill_value=fill_value)
-    return concatenate([reshape(p, (*type_of(p).shape, 1)) for p in places], 1)
+    return concatenate([p.reshape(*p.shape, 1) for p in places], 1)
 
 
+def _condition(value: Any, call: Arguments) -> Any:
+    return operand(call.operation, np.asarray(value) if isinstance(value, (list, tuple)) else value)
+
+
+def _fill(value: Any, call: Arguments) -> Any:
+    value = take_number(value, call)
+    check_fill(value, call["size"], call.operation)
+    return value
+
+
+def _axis_of_a(value: Any, call: Arguments) -> int:
+    return axis_of(value, type_of(call["a"]).ndim, call.operation)
+
+
+_condition_kind = Kind(_condition, "booleans", ("text",), [True, False, True], plain=NEVER)
+# Not an operand: if its values are known, they decide the shape.
+Condition = Annotated[ArrayLike, _condition_kind]
+AxisOfA = Annotated[Any, Kind(_axis_of_a, "an axis, or None for the flattened array", (99, 0.5))]
+FillValue = Annotated[Any, Kind(_fill, "a number", ("text",), late=True)]
+
+
+@python_function
 def extract(
-    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: Any = None
+    condition: Condition, arr: Operand, *, size: Length | None = None, fill_value: FillValue = None
 ) -> Array:
     """The elements of `arr` where the condition holds, as one dimension.
 
@@ -264,23 +282,19 @@ def extract(
     >>> jnp.extract(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
     """
-    if isinstance(condition, (list, tuple)):
-        condition = np.asarray(condition)
-    condition = operand("extract", condition)
-    check_arrays("extract", arr)
-    return compress(
-        reshape(condition, (type_of(condition).size,)), arr, size=size, fill_value=fill_value
-    )
+    flat = reshape(condition, (type_of(condition).size,))
+    return compress(flat, arr, size=size, fill_value=fill_value)
 
 
+@python_function
 def compress(
-    condition: ArrayLike,
-    a: ArrayLike,
-    axis: int | None = None,
+    condition: Condition,
+    a: Operand,
+    axis: AxisOfA = None,
     *,
-    size: int | None = None,
-    fill_value: Any = None,
-    out: None = None,
+    size: Length | None = None,
+    fill_value: FillValue = None,
+    out: Out = None,
 ) -> Array:
     """The slices along `axis` (None: elements of the flattened array) where the condition holds.
 
@@ -291,51 +305,39 @@ def compress(
     >>> jnp.compress(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
     """
-    refuse_out("compress", out)
-    a = operand("compress", a)
-    check_fill(fill_value, size, "compress")
-    fill_value = 0 if fill_value is None else fill_value
-    check_number(fill_value, "compress", "fill_value")
-    fill_value = number_for("compress", fill_value, type_of(a).dtype)
-    if isinstance(condition, (list, tuple)):
-        condition = np.asarray(condition)
-    condition = operand("compress", condition)
     if type_of(condition).ndim != 1:
-        message = "compress takes a condition of one dimension"
-        raise refusal(ShapeError, message, "compress", str(type_of(condition)))
-    a, place_ = along("compress", a, axis)
-    length = type_of(a).shape[place_]
-    if size is None:
-        value = known(condition, "compress", "pass size=, a bound on the number of elements")
-        if np.any(value[length:]):
-            last = int(np.flatnonzero(value)[-1])
-            message = "compress: the condition holds beyond the end of the axis"
-            got = f"a condition that is true at {last}, for {type_of(a)}, axis {place_}"
-            wanted = f"a condition that is true below {length}"
-            fix = Fix("cut", f"cut it off: condition[:{length}]", {"length": length})
-            raise refusal(WeftIndexError, message, "compress", got, wanted, fix)
-        index = np.nonzero(value[:length])[0].astype(np.int32)
-        return take(a, index, place_, mode="clip")
-    return _compress(
-        condition, a, fill_value, axis=place_, size=length_of(size, "compress", "size")
-    )
+        raise ShapeError("takes a condition of one dimension", got=str(type_of(condition)))
+    a, axis = (a.ravel(), 0) if axis is None else (a, axis)
+    length = a.shape[axis]
+    if size is not None:
+        return _compress(a, condition, 0 if fill_value is None else fill_value, axis, size)
+    value = known(condition, "compress", "pass size=, a bound on the number of elements")
+    if np.any(value[length:]):
+        last = int(np.flatnonzero(value)[-1])
+        message = "the condition holds beyond the end of the axis"
+        got = f"a condition that is true at {last}, for {a.type}, axis {axis}"
+        wanted = f"a condition that is true below {length}"
+        fix = Fix("cut", f"cut it off: condition[:{length}]", {"length": length})
+        raise WeftIndexError(message, got=got, wanted=wanted, fix=fix)
+    return take(a, np.nonzero(value[:length])[0].astype(np.int32), axis, mode="clip")
 
 
-@compiled
-def _compress(condition: Any, a: Any, fill_value: Any, *, axis: int, size: int) -> Any:
+@array_function
+def _compress(
+    a: Operand, condition: Operand, fill_value: Stored, axis: OneAxis, size: Length
+) -> Any:
     places, count = flat_nonzero(boolean(condition), size)
-    if not type_of(a).shape[axis]:
-        shape = type_of(a).shape
-        fill = convert(fill_value, type_of(a).dtype)
-        return broadcasted(fill, (*shape[:axis], size, *shape[axis + 1 :]))
-    out = take_axis(a, places, axis, "clip")
-    of = type_of(out)
-    missing = ge(broadcasted(iota(INT32, size), (size,)), broadcasted(count, (size,)))
-    fill = broadcasted(convert(fill_value, of.dtype), of.shape)
-    return choose_elements(broadcast_in_dim(missing, of.shape, (axis,)), fill, out)
+    shape = (*a.shape[:axis], size, *a.shape[axis + 1 :])
+    fill = broadcasted(convert(fill_value, a.dtype), shape)
+    if not a.shape[axis]:
+        return fill
+    missing = iota(INT32, size) >= broadcasted(count, (size,))
+    missing = broadcast_in_dim(missing, shape, (axis,))
+    return choose_elements(missing, fill, take_axis(a, places, axis, "clip"))
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
+@array_function
+def select(condlist: Operands, choicelist: PromotedOperands, default: Promoted = 0) -> Array:
     """Elementwise, the choice that belongs to the first condition that holds, or `default`.
 
     condlist, choicelist: lists of equally many arrays, which broadcast together. Raises
@@ -345,23 +347,16 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     Array([ 1, -1, -1], dtype=int32)
     """
     if len(condlist) != len(choicelist) or not condlist:
-        message = f"select got {len(condlist)} conditions and {len(choicelist)} choices"
-        raise WeftValueError(message, operation="select", wanted="as many, and at least one")
-    conditions = operands("select", *condlist)
-    return _select(*conditions, *promote_operands("select", *choicelist, default))
-
-
-@compiled
-def _select(*given: Any) -> Any:
-    n = len(given) // 2
-    values = promoted("select", *given[n:])
-    out = values[-1]
-    for condition, choice in reversed(list(zip(given[:n], values[:n], strict=True))):
-        out = _where.function(condition, choice, out)
+        message = f"got {len(condlist)} conditions and {len(choicelist)} choices"
+        raise WeftValueError(message, wanted="as many, and at least one")
+    out: Any = default
+    for condition, value in reversed(list(zip(condlist, choicelist, strict=True))):
+        out = chosen(condition, value, out)
     return out
 
 
-def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
+@python_function
+def choose(a: Operand, choices: PromotedOperands, out: Out = None, mode: Mode = "raise") -> Array:
     """Elementwise, the element of `choices[i]`, where i is the element of `a`.
 
     choices: a list of arrays, or an array whose first dimension counts them; they broadcast with
@@ -370,31 +365,26 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     >>> jnp.choose(jnp.array([0, 1, 0]), [jnp.array([1, 2, 3]), jnp.array([7, 8, 9])])
     Array([1, 8, 3], dtype=int32)
     """
-    refuse_out("choose", out)
-    a = operand("choose", a)
-    values = promote_operands("choose", *choices)
     if mode == "raise":
         number = static_array(a, "choose", "a (with mode 'raise'; use 'clip' or 'wrap')")
-        if number.size and (number.min() < 0 or number.max() >= len(values)):
-            message = "choose: a number is out of range"
-            got = f"{number.min()} to {number.max()}"
-            raise refusal(WeftValueError, message, "choose", got, f"0 to {len(values) - 1}")
-    else:
-        check_choice(mode, ("raise", "clip", "wrap"), "choose", "mode")
-    return _choose(a, *values, mode="clip" if mode == "raise" else mode)
+        if number.size and (number.min() < 0 or number.max() >= len(choices)):
+            got, wanted = f"{number.min()} to {number.max()}", f"0 to {len(choices) - 1}"
+            raise WeftValueError("a number is out of range", got=got, wanted=wanted)
+    return _choose(a, choices, mode)
 
 
-@compiled
-def _choose(a: Any, *choices: Any, mode: str) -> Any:
-    values = promoted("choose", *choices)
-    shape = broadcast_shape("choose", type_of(a).shape, *[type_of(v).shape for v in values])
+@array_function
+def _choose(a: Operand, choices: Operands, mode: Mode) -> Any:
+    shape = broadcast_shape("choose", a.shape, *[x.shape for x in choices])
     index = convert(broadcasted(a, shape), INT32)
-    n = len(values)
-    clipped = mode != "wrap"
-    index = smaller(larger(index, np.int32(0)), np.int32(n - 1)) if clipped else wrapped(index, n)
-    out = broadcasted(values[0], shape)
-    for i, value in enumerate(values[1:], 1):
-        out = choose_elements(eq(index, np.int32(i)), broadcasted(value, shape), out)
+    last = np.int32(len(choices) - 1)
+    if mode == "wrap":
+        index = wrapped(index, len(choices))
+    else:
+        index = smaller(larger(index, np.int32(0)), last)
+    out = broadcasted(choices[0], shape)
+    for i, value in enumerate(choices[1:], 1):
+        out = choose_elements(index == np.int32(i), broadcasted(value, shape), out)
     return out
 
 
