@@ -144,8 +144,11 @@ def _fills(value: Any, call: Arguments) -> Any:
     return value
 
 
-# It says what is missing from `size` elements.
-FillValues = Annotated[Any, Kind(_fills, "a number, or one per dimension", ("text",), late=True)]
+# What is missing from `size` elements. Numbers are part of the program.
+_fills_kind = Kind(
+    _fills, "a number, or one per dimension", ("text",), static=False, fixed=True, late=True
+)
+FillValues = Annotated[Any, _fills_kind]
 
 
 @python_function
@@ -177,13 +180,13 @@ def nonzero(
 
 
 @array_function
-def _nonzero(a: Operand, fills: Operands, size: Length) -> tuple[Any, ...]:
+def _nonzero(a: Operand, fill_value: FillValues, size: Length) -> tuple[Any, ...]:
     dtype = dtypes.default_int()
     flat, count = flat_nonzero(boolean(a).ravel(), size)
     missing = iota(dtype, size) >= broadcasted(convert(count, dtype), (size,))
     out = []
     rest = convert(flat, dtype)
-    for d, fill in enumerate(fills):
+    for d, fill in enumerate(fill_value):
         step = dtype.type(max(1, prod(a.shape[d + 1 :])))
         place = broadcasted(convert(fill, dtype), (size,))
         out.append(choose_elements(missing, place, div(rest, step)))
