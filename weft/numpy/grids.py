@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from weft import config, dtypes
-from weft.argument_errors import not_taken, refusal
+from weft.argument_errors import not_taken
 from weft.arrays.array import Array
-from weft.core.types import type_of
 from weft.errors import ShapeError
 from weft.interpreters.staging import function_name
-from weft.kinds.checks import check_choice, check_flags, shape_of
-from weft.kinds.compiled_functions import compiled
-from weft.kinds.numbers import as_operand
+from weft.kinds.arguments import DType, EachOperand, Flag, Integer, Shape, choice
+from weft.kinds.array_function import array_function
+from weft.kinds.checks import check_flag, shape_of
+from weft.kinds.kind import Arguments, Kind
 from weft.numpy.vectorizing import mapped
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.structural.shape import broadcast_in_dim
@@ -24,8 +24,22 @@ __all__ = ["fromfunction", "meshgrid"]
 R = TypeVar("R")
 
 
+def _copied(value: Any, call: Arguments) -> bool:
+    check_flag(value, call.operation, call.name)
+    if not value:
+        why = "arrays do not share memory"
+        fix = "leave it out; sparse=True makes arrays that are as small as views"
+        raise not_taken(call.operation, call.name, value, why, fix, True)
+    return True
+
+
+Copied = Annotated[bool, Kind(_copied, "True", (False, "no"), plain=frozenset((True,)))]
+Indexing = Annotated[str, choice("xy", "ij")]
+
+
+@array_function
 def meshgrid(
-    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+    *xi: EachOperand, copy: Copied = True, sparse: Flag = False, indexing: Indexing = "xy"
 ) -> list[Array]:
     """Arrays of coordinates of a grid from the coordinates along each dimension.
 
@@ -37,28 +51,21 @@ def meshgrid(
     >>> x.shape
     (3, 2)
     """
-    check_flags("meshgrid", sparse=sparse, copy=copy)
-    check_choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
-    if not copy:
-        why = "arrays do not share memory"
-        fix = "leave it out; sparse=True makes arrays that are as small as views"
-        raise not_taken("meshgrid", "copy", copy, why, fix, True)
-    vectors = [as_operand("meshgrid", x) for x in xi]
-    if any(type_of(x).ndim > 1 for x in vectors):
-        message = "meshgrid takes arrays of one dimension"
-        got = ", ".join(str(type_of(x)) for x in vectors)
-        raise refusal(ShapeError, message, "meshgrid", got, "at most one dimension each")
-    places = list(range(len(vectors)))
+    if any(x.ndim > 1 for x in xi):
+        got = ", ".join(str(x.type) for x in xi)
+        message = "takes arrays of one dimension"
+        raise ShapeError(message, got=got, wanted="at most one dimension each")
+    places = list(range(len(xi)))
     if indexing == "xy" and len(places) > 1:
         places[:2] = 1, 0
     shape = [0] * len(places)
-    for x, place in zip(vectors, places, strict=True):
-        shape[place] = type_of(x).size
+    for x, place in zip(xi, places, strict=True):
+        shape[place] = x.size
     out = []
-    for x, place in zip(vectors, places, strict=True):
+    for x, place in zip(xi, places, strict=True):
         lengths = [1] * len(shape) if sparse else list(shape)
         lengths[place] = shape[place]
-        out.append(broadcast_in_dim(x, tuple(lengths), (place,) if type_of(x).ndim else ()))
+        out.append(broadcast_in_dim(x, tuple(lengths), (place,) if x.ndim else ()))
     return out
 
 
@@ -77,16 +84,14 @@ def fromfunction(function: Callable[..., R], shape: Any, *, dtype: Any = float, 
     lengths = shape_of(shape, "fromfunction")
     wanted = dtypes.requested(dtype)
     if config.settings().argument_rule == "jax":
-        counts = [_indices(shape=(n,), dimension=0, dtype=wanted) for n in lengths]
+        counts = [_indices((n,), 0, wanted) for n in lengths]
         dims = [[d == axis for d in range(len(lengths))] for axis in range(len(lengths))]
         element = functools.partial(function, **kwargs)
         found: R = mapped(element, lengths, counts, dims, function_name(function))
         return found
-    return function(
-        *[_indices(shape=lengths, dimension=d, dtype=wanted) for d in range(len(lengths))], **kwargs
-    )
+    return function(*[_indices(lengths, d, wanted) for d in range(len(lengths))], **kwargs)
 
 
-@compiled
-def _indices(*, shape: tuple[int, ...], dimension: int, dtype: Any) -> Any:
+@array_function
+def _indices(shape: Shape, dimension: Integer, dtype: DType) -> Any:
     return broadcasted_iota(dtype, shape, dimension)
