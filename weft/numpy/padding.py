@@ -7,7 +7,7 @@ Reflections that are longer than the array are repeated.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from weft.argument_errors import integer_of, invalid_value, refusal, unknown_opt
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
+from weft.kinds.arguments import NEVER, Flag, Operand, Passed
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, check_arrays, convert, inexact, operand
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.kind import Kind
 from weft.kinds.numbers import number_for
 from weft.numpy.manipulation import as_operand
 from weft.numpy.quantiles import median as median_
@@ -35,6 +37,9 @@ from weft.ops.structural.shape import broadcast_in_dim, move_dim, reshape, trans
 __all__ = ["pad"]
 
 Widths = tuple[tuple[int, int], ...]
+# Numbers are part of the program.
+_values_kind = Kind(lambda value, call: value, "numbers", (), (0,), False, True, NEVER)
+Values = Annotated[Any, _values_kind]
 
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "constant": ("constant_values",),
@@ -125,25 +130,23 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
             values = values[:1]
         check_arrays("pad", *values)
         values = [number_for("pad", x, of.dtype) for x in values]
-        return (_constant if mode == "constant" else _ramp)(array, *values, widths=widths)
+        return (_constant if mode == "constant" else _ramp)(array, tuple(values), widths)
     if 0 in [n for n, pair in zip(of.shape, widths, strict=True) if any(pair)]:
         message = f"pad: mode {mode!r} needs elements along the axes that it pads"
         raise refusal(WeftValueError, message, "pad", str(of))
     if mode in ("maximum", "mean", "median", "minimum"):
         length = kwargs.get("stat_length")
-        rows = (
-            [[None, None]] * of.ndim if length is None else _pairs(length, of.ndim, "stat_length")
-        )
-        lengths = tuple((a, b) for a, b in rows)
-        return _statistic(array, widths=widths, mode=mode, lengths=lengths)
+        whole = [[None, None]] * of.ndim
+        rows = whole if length is None else _pairs(length, of.ndim, "stat_length")
+        return _statistic(array, widths, mode, tuple(map(tuple, rows)))
     odd = kwargs.get("reflect_type", "even") == "odd"
-    return _by_mode(array, widths=widths, mode=mode, odd=odd)
+    return _by_mode(array, widths, mode, odd)
 
 
-@compiled
-def _constant(x: Any, *values: Any, widths: Widths) -> Any:
+@array_function
+def _constant(x: Operand, values: Values, widths: Passed) -> Any:
     """One value for all sides, or a value for each side of each dimension."""
-    dtype, ndim = type_of(x).dtype, type_of(x).ndim
+    dtype, ndim = x.dtype, x.ndim
     if len(values) == 1:
         return slicing.pad(x, reshape(convert(values[0], dtype), ()), [(*w, 0) for w in widths])
     for axis, (before, after) in enumerate(widths):
@@ -164,8 +167,8 @@ def _repeated(x: Any, count: int, axis: int) -> Any:
     return broadcasted(x, tuple(count if d == axis else n for d, n in enumerate(shape)))
 
 
-@compiled
-def _by_mode(x: Any, *, widths: Widths, mode: str, odd: bool) -> Any:
+@array_function
+def _by_mode(x: Operand, widths: Passed, mode: Passed, odd: Flag) -> Any:
     for axis, (before, after) in enumerate(widths):
         n = type_of(x).shape[axis]
         if not before and not after:
@@ -211,8 +214,8 @@ def _through(part: Any, edge: Any, axis: int) -> Any:
     return sub(add(edge, edge), part)
 
 
-@compiled
-def _ramp(x: Any, *values: Any, widths: Widths) -> Any:
+@array_function
+def _ramp(x: Operand, values: Values, widths: Passed) -> Any:
     dtype = type_of(x).dtype
     working = inexact(dtype)
     for axis, (before, after) in enumerate(widths):
@@ -249,8 +252,8 @@ _STATISTICS: dict[str, Callable[..., Any]] = {
 }
 
 
-@compiled
-def _statistic(x: Any, *, widths: Widths, mode: str, lengths: Any) -> Any:
+@array_function
+def _statistic(x: Operand, widths: Passed, mode: Passed, lengths: Passed) -> Any:
     for axis, (before, after) in enumerate(widths):
         if not before and not after:
             continue
