@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 
@@ -16,10 +16,11 @@ from weft.argument_errors import invalid_type, not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
-from weft.kinds.checks import broadcasted, check_flag, inexact, refuse_out
-from weft.kinds.compiled_functions import compiled
-from weft.kinds.numbers import as_operand
-from weft.kinds.repeated import repeated
+from weft.kinds.arguments import NEVER, Flag, Number, Operand, Out
+from weft.kinds.array_function import array_function
+from weft.kinds.checks import broadcasted, check_flag, convert, inexact
+from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import NUMBERS, as_operand
 from weft.numpy.elementwise import constant, filled, same, together
 from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
 from weft.numpy.ufuncs import ufunc_of
@@ -28,7 +29,6 @@ from weft.ops.elementwise import bits, elementary, rounding
 from weft.ops.elementwise import complex as parts
 from weft.ops.elementwise.convert import bitcast_convert_type, convert_element_type, stop_gradient
 from weft.ops.elementwise.selection import select
-from weft.typing import ArrayLike
 
 __all__ = [
     "angle", "around", "ceil", "conj", "conjugate", "copysign", "fix", "floor", "frexp",
@@ -46,14 +46,14 @@ def _to_even(x: Any) -> Any:
     return rounding.round(x, rounding.RoundingMethod.TO_NEAREST_EVEN)
 
 
-@compiled
-def _complex_to_even(x: Any) -> Any:
-    return parts.complex(_to_even(parts.real(x)), _to_even(parts.imag(x)))
+@array_function
+def _complex_to_even(x: Operand) -> Any:
+    return parts.complex(_to_even(x.real), _to_even(x.imag))
 
 
-@compiled
-def _trunc(x: Any) -> Any:
-    return select(lax.lt(x, constant(0, x)), rounding.ceil(x), rounding.floor(x))
+@array_function
+def _trunc(x: Operand) -> Any:
+    return select(x < 0, rounding.ceil(x), rounding.floor(x))
 
 
 floor: UnaryUfunc = unary_ufunc(
@@ -102,49 +102,49 @@ def _power_of_ten(exponent: int) -> float:
 
 def _round_scaled(x: Any, decimals: int) -> Any:
     """Rounds floating-point numbers to a number of decimals."""
-    dtype = type_of(x).dtype
-    if dtype.itemsize == 2:  # powers of ten soon leave the range of 16 bits
+    if x.dtype.itemsize == 2:  # powers of ten soon leave the range of 16 bits
         wide = convert_element_type(x, dtypes.float32)
-        return convert_element_type(_round_scaled(wide, decimals), dtype)
+        return convert_element_type(_round_scaled(wide, decimals), x.dtype)
     if decimals > 0:
         factor = constant(_power_of_ten(decimals), x)
-        rounded = lax.div(_to_even(lax.mul(x, factor)), factor)
+        rounded = _to_even(x * factor) / factor
         # Numbers too large to be scaled have no decimals.
         return select(rounding.is_finite(rounded), rounded, x)
     factor = constant(_power_of_ten(-decimals), x)
     if np.isinf(factor):  # every number rounds to 0
-        return lax.mul(x, constant(0, x))
-    return lax.mul(_to_even(lax.div(x, factor)), factor)
+        return x * constant(0, x)
+    return _to_even(x / factor) * factor
 
 
-@compiled
-def _round_floating(x: Any, *, decimals: int) -> Any:
-    x = stop_gradient(x)  # a step function: its derivative is 0, also of what is too large to round
-    if type_of(x).dtype in COMPLEX:
-        both = (parts.real(x), parts.imag(x))
-        return parts.complex(*[_round_scaled(part, decimals) for part in both])
-    return _round_scaled(x, decimals)
-
-
-@compiled
-def _round_integer(x: Any, *, decimals: int) -> Any:
+def _round_integer(x: Any, decimals: int) -> Any:
     """Rounds integers to a multiple of a power of ten, halves to the even multiple."""
     unit = 10**-decimals
-    if unit > dtypes.iinfo(type_of(x).dtype).max:
+    if unit > dtypes.iinfo(x.dtype).max:
         return filled(0, x)
     rest = lax.rem(x, constant(unit, x))
-    low = lax.sub(x, rest)
-    odd = lax.ne(lax.rem(lax.div(x, constant(unit, x)), constant(2, x)), constant(0, x))
-    size = rest if type_of(x).dtype in dtypes.UNSIGNED else lax.abs(rest)
+    low = x - rest
+    odd = lax.rem(lax.div(x, constant(unit, x)), constant(2, x)) != 0
+    size = rest if x.dtype in dtypes.UNSIGNED else abs(rest)
     half = constant(unit // 2, x)
-    tie = bits.bitwise_and(lax.eq(size, half), odd)
-    up = bits.bitwise_or(lax.gt(size, half), tie)
-    step = filled(unit, x) if size is rest else lax.mul(lax.sign(x), constant(unit, x))
-    return select(up, lax.add(low, step), low)
+    step = filled(unit, x) if size is rest else lax.sign(x) * constant(unit, x)
+    return select((size > half) | (size == half) & odd, low + step, low)
 
 
-@repeated
-def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
+def _decimals(value: Any, call: Arguments) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        message = f"{call.operation} takes the number of decimals as an integer"
+        wanted = "an integer that is known while tracing"
+        raise invalid_type(message, call.operation, call.name, value, wanted) from None
+
+
+_DECIMALS = "the number of digits after the point"
+Decimals = Annotated[int, Kind(_decimals, _DECIMALS, ("text", 0.5), plain=NEVER)]
+
+
+@array_function
+def round(a: Operand, decimals: Decimals = 0, out: Out = None) -> Array:
     """The elements rounded to a number of decimals, halves to even.
 
     decimals: the number of digits after the point, an integer that is known while tracing. A
@@ -153,51 +153,47 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     >>> round(np.array([1.25, 1.35]), 1)
     Array([1.2, 1.4], dtype=float32)
     """
-    refuse_out("round", out)
-    a = as_operand("round", a)
-    try:
-        decimals = operator.index(decimals)
-    except TypeError:
-        message = "round takes the number of decimals as an integer"
-        wanted = "an integer that is known while tracing"
-        raise invalid_type(message, "round", "decimals", decimals, wanted) from None
-    dtype = type_of(a).dtype
-    if dtype in WHOLE or dtype in dtypes.NARROW_INTEGER:
-        whole = decimals >= 0 or dtype in BOOLEAN
-        return same(a) if whole else _round_integer(a, decimals=decimals)
-    return _round_floating(a, decimals=decimals) if decimals else rint(a)
+    if a.dtype in WHOLE or a.dtype in dtypes.NARROW_INTEGER:
+        whole = decimals >= 0 or a.dtype in BOOLEAN
+        return cast("Array", a) if whole else _round_integer(a, decimals)
+    if not decimals:
+        return rint(a)
+    x = stop_gradient(a)  # a step function: its derivative is 0, also of what is too large to round
+    if a.dtype in COMPLEX:
+        return parts.complex(_round_scaled(x.real, decimals), _round_scaled(x.imag, decimals))
+    return _round_scaled(x, decimals)
 
 
 around = round
 
 
-@compiled
-def _false(x: Any) -> Any:
-    return broadcasted(np.bool_(False), type_of(x).shape)
+@array_function
+def _false(x: Operand) -> Any:
+    return broadcasted(np.bool_(False), x.shape)
 
 
-@compiled
-def _true(x: Any) -> Any:
-    return broadcasted(np.bool_(True), type_of(x).shape)
+@array_function
+def _true(x: Operand) -> Any:
+    return broadcasted(np.bool_(True), x.shape)
 
 
 def _not_a_number(x: Any) -> Any:
     return lax.ne(x, x)
 
 
-@compiled
-def _infinite(x: Any) -> Any:
-    return lax.eq(lax.abs(x), constant(math.inf, x))
+@array_function
+def _infinite(x: Operand) -> Any:
+    return abs(x) == constant(math.inf, x)
 
 
-@compiled
-def _infinite_complex(x: Any) -> Any:
-    return bits.bitwise_or(_infinite(parts.real(x)), _infinite(parts.imag(x)))
+@array_function
+def _infinite_complex(x: Operand) -> Any:
+    return _infinite(x.real) | _infinite(x.imag)
 
 
-@compiled
-def _finite_complex(x: Any) -> Any:
-    return bits.bitwise_and(rounding.is_finite(parts.real(x)), rounding.is_finite(parts.imag(x)))
+@array_function
+def _finite_complex(x: Operand) -> Any:
+    return rounding.is_finite(x.real) & rounding.is_finite(x.imag)
 
 
 def is_finite(x: Any) -> Any:
@@ -252,9 +248,21 @@ isneginf: Unary = unary(
 )
 
 
-@repeated
+def _copied(value: Any, call: Arguments) -> bool:
+    check_flag(value, call.operation, call.name)
+    if not value:
+        why = "arrays do not change in place"
+        fix = "leave it out and use the result: x = nan_to_num(x)"
+        raise not_taken(call.operation, call.name, value, why, fix, True)
+    return True
+
+
+Copied = Annotated[bool, Kind(_copied, "True", (False, "no"), plain=frozenset((True,)))]
+
+
+@array_function
 def nan_to_num(
-    x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+    x: Operand, copy: Copied = True, nan: Number = 0.0, posinf: Number = None, neginf: Number = None
 ) -> Array:
     """The values with NaN and infinities replaced.
 
@@ -265,41 +273,20 @@ def nan_to_num(
     >>> nan_to_num(np.array([np.nan, 1.0]))
     Array([0., 1.], dtype=float32)
     """
-    check_flag(copy, "nan_to_num", "copy")
-    if not copy:
-        why = "arrays do not change in place"
-        fix = "leave it out and use the result: x = nan_to_num(x)"
-        raise not_taken("nan_to_num", "copy", copy, why, fix, True)
-    x = as_operand("nan_to_num", x)
-    dtype = type_of(x).dtype
-    if dtype not in INEXACT:
-        return same(x)
-    if dtype in COMPLEX:
-        both = (parts.real(x), parts.imag(x))
+    if x.dtype in COMPLEX:
+        both = (x.real, x.imag)
         return parts.complex(*[nan_to_num(part, copy, nan, posinf, neginf) for part in both])
-    limits = dtypes.finfo(dtype)
+    if x.dtype not in INEXACT:
+        return cast("Array", x)
+    limits = dtypes.finfo(x.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
-    # As static parameters, -0.0 and 0.0 would be equal.
-    if all(type(x) in (int, float) and str(x) != "-0.0" for x in (nan, high, low)):
-        return _replace_constants(x, nan=float(nan), posinf=float(high), neginf=float(low))
-    return _replace(x, *(convert_element_type(value, dtype) for value in (nan, high, low)))
-
-
-@compiled
-def _replace(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
-    for bad, value in (
-        (lax.ne(x, x), nan),
-        (lax.eq(x, constant(math.inf, x)), posinf),
-        (lax.eq(x, constant(-math.inf, x)), neginf),
-    ):
-        x = select(bad, together(x, value)[1], x)
-    return x
-
-
-@compiled
-def _replace_constants(x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
-    return _replace.function(x, *(constant(value, x) for value in (nan, posinf, neginf)))
+    out: Any = x
+    for bad, number in ((nan, math.nan), (high, math.inf), (low, -math.inf)):
+        found = out != out if math.isnan(number) else out == constant(number, out)
+        value = constant(bad, out) if isinstance(bad, NUMBERS) else convert(bad, x.dtype)
+        out = select(found, together(out, value)[1], out)
+    return out
 
 
 # For each dtype the unsigned integer of its size, the bits of its fraction, its exponent's bias.
@@ -312,14 +299,13 @@ _FORMATS: dict[Any, tuple[Any, int, int]] = {
 
 
 def _bits_of(x: Any) -> Any:
-    return bitcast_convert_type(x, _FORMATS[type_of(x).dtype][0])
+    return bitcast_convert_type(x, _FORMATS[x.dtype][0])
 
 
-@compiled
-def _sign_bit(x: Any) -> Any:
+@array_function
+def _sign_bit(x: Operand) -> Any:
     pattern = _bits_of(x)
-    top = 1 << (type_of(pattern).dtype.itemsize * 8 - 1)
-    return lax.ge(pattern, constant(top, pattern))
+    return pattern >= constant(1 << (pattern.dtype.itemsize * 8 - 1), pattern)
 
 
 signbit: UnaryUfunc = unary_ufunc(
@@ -337,10 +323,10 @@ signbit: UnaryUfunc = unary_ufunc(
 )
 
 
-@compiled
-def _copysign(x: Any, y: Any) -> Any:
+@array_function
+def _copysign(x: Operand, y: Operand) -> Any:
     x, y = together(x, y)
-    return select(lax.ne(_sign_bit(x), _sign_bit(y)), lax.neg(x), x)
+    return select(_sign_bit(x) != _sign_bit(y), -x, x)
 
 
 copysign: BinaryUfunc = binary_ufunc(
@@ -365,20 +351,20 @@ nextafter: BinaryUfunc = binary_ufunc(
 )
 
 
-@compiled
-def _spacing(x: Any) -> Any:
+@array_function
+def _spacing(x: Operand) -> Any:
     # By the bits: a difference below the least normal number would be flushed to 0.
     size = lax.abs(x)
-    pattern, width = _bits_of(size), _FORMATS[type_of(x).dtype][1]
+    pattern, width = _bits_of(size), _FORMATS[x.dtype][1]
     shift, one = constant(width, pattern), constant(1, pattern)
     exponent = bits.shift_right_logical(pattern, shift)
-    least = bits.shift_left(one, lax.sub(lax.max(exponent, one), one))
-    normal = bits.shift_left(lax.sub(exponent, shift), shift)
-    gap = bitcast_convert_type(select(lax.gt(exponent, shift), normal, least), type_of(x).dtype)
+    least = bits.shift_left(one, lax.max(exponent, one) - one)
+    normal = bits.shift_left(exponent - shift, shift)
+    gap = bitcast_convert_type(select(exponent > shift, normal, least), x.dtype)
     last = filled(math.inf, x)
     above = rounding.nextafter(size, last)
-    gap = select(lax.lt(above, last), gap, lax.sub(above, size))
-    return select(_sign_bit(x), lax.neg(gap), gap)
+    gap = select(above < last, gap, above - size)
+    return select(_sign_bit(x), -gap, gap)
 
 
 spacing: UnaryUfunc = unary_ufunc(
@@ -395,14 +381,14 @@ spacing: UnaryUfunc = unary_ufunc(
 
 def _power_of_two(exponent: Any, like: Any) -> Any:
     """2 to a power within the range of normal numbers, made from its bits."""
-    integer, fraction, bias = _FORMATS[type_of(like).dtype]
-    biased = convert_element_type(lax.add(exponent, constant(bias, exponent)), integer)
+    integer, fraction, bias = _FORMATS[like.dtype]
+    biased = convert_element_type(exponent + constant(bias, exponent), integer)
     pattern = bits.shift_left(biased, constant(fraction, biased))
-    return bitcast_convert_type(pattern, type_of(like).dtype)
+    return bitcast_convert_type(pattern, like.dtype)
 
 
-@compiled
-def _scale_by_power(x: Any, exponent: Any) -> Any:
+@array_function
+def _scale_by_power(x: Operand, exponent: Operand) -> Any:
     """x times 2 to any power, exact unless the result leaves the range."""
     # The widest range of exponents is four times that of the normal numbers.
     return _times_powers(*together(x, exponent), count=4)
@@ -410,12 +396,12 @@ def _scale_by_power(x: Any, exponent: Any) -> Any:
 
 def _times_powers(x: Any, exponent: Any, *, count: int) -> Any:
     """x times 2 to a power, as a product with `count` powers within the range of normal numbers."""
-    bias = _FORMATS[type_of(x).dtype][2]
+    bias = _FORMATS[x.dtype][2]
     low, high = filled(1 - bias, exponent), filled(bias, exponent)
     for _ in range(count):
         part = lax.max(low, lax.min(high, exponent))
-        x = lax.mul(x, _power_of_two(part, x))
-        exponent = lax.sub(exponent, part)
+        x = x * _power_of_two(part, x)
+        exponent = exponent - part
     return x
 
 
@@ -447,33 +433,32 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     return _scale_by_power(broadcasted(x1, shape), broadcasted(exponent, shape))
 
 
-@compiled
-def _fraction_and_exponent(x: Any) -> tuple[Any, Any]:
+@array_function
+def _fraction_and_exponent(x: Operand) -> tuple[Any, Any]:
     """m and e for which x = m * 2**e and 0.5 <= |m| < 1; x and 0 for 0, infinities and NaN."""
-    fraction, bias = _FORMATS[type_of(x).dtype][1:]
+    fraction, bias = _FORMATS[x.dtype][1:]
     pattern = _bits_of(x)
     # The compiler's arithmetic may take subnormal numbers for 0: their fractions are read as
     # integers, which are normal numbers.
-    digits = bits.bitwise_and(pattern, constant((1 << fraction) - 1, pattern))
-    subnormal = lax.eq(_exponent_field(x), np.int32(0))
-    digits = convert_element_type(digits, type_of(x).dtype)
-    digits = select(_sign_bit(x), lax.neg(digits), digits)
+    digits = pattern & constant((1 << fraction) - 1, pattern)
+    subnormal = _exponent_field(x) == np.int32(0)
+    digits = convert_element_type(digits, x.dtype)
+    digits = select(_sign_bit(x), -digits, digits)
     scaled = select(subnormal, digits, x)
-    shift = lax.sub(_exponent_field(scaled), np.int32(bias - 1))
-    exponent = select(subnormal, lax.add(shift, np.int32(1 - bias - fraction)), shift)
-    endless = bits.bitwise_not(rounding.is_finite(x))
-    special = bits.bitwise_or(lax.eq(scaled, constant(0, x)), endless)
+    shift = _exponent_field(scaled) - np.int32(bias - 1)
+    exponent = select(subnormal, shift + np.int32(1 - bias - fraction), shift)
+    special = (scaled == constant(0, x)) | ~rounding.is_finite(x)
     # A normal number's power of 2, inverted, is at most two powers outside of the normal range.
-    mantissa = _times_powers(scaled, lax.neg(shift), count=2)
+    mantissa = _times_powers(scaled, -shift, count=2)
     return select(special, x, mantissa), select(special, filled(0, exponent), exponent)
 
 
 def _exponent_field(x: Any) -> Any:
     """The bits of the exponent, as a number."""
-    fraction, bias = _FORMATS[type_of(x).dtype][1:]
+    fraction, bias = _FORMATS[x.dtype][1:]
     pattern = _bits_of(x)
     field = bits.shift_right_logical(pattern, constant(fraction, pattern))
-    field = bits.bitwise_and(field, constant(2 * bias + 1, field))
+    field = field & constant(2 * bias + 1, field)
     return convert_element_type(field, dtypes.int32)
 
 
@@ -494,14 +479,14 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     return _fraction_and_exponent(convert_element_type(x, dtype))
 
 
-@compiled
-def _modf(x: Any) -> Any:
+@array_function
+def _modf(x: Operand) -> Any:
     # Of the size: so a fraction of 0 gets the sign of x, and its derivative is 1.
     negative = _sign_bit(x)
-    size = select(negative, lax.neg(x), x)
+    size = select(negative, -x, x)
     whole = rounding.floor(size)
-    rest = select(lax.eq(size, filled(math.inf, x)), filled(0, x), lax.sub(size, whole))
-    return tuple(select(negative, lax.neg(part), part) for part in (rest, whole))
+    rest = select(size == filled(math.inf, x), filled(0, x), size - whole)
+    return tuple(select(negative, -part, part) for part in (rest, whole))
 
 
 _fraction_and_whole: Callable[[Any], Any] = unary("modf", {FLOATING: _modf}, "", inexact=True)
@@ -517,12 +502,11 @@ def modf(x: Any, /) -> tuple[Any, Any]:
     return _fraction_and_whole(x)
 
 
-@compiled
-def _heaviside(x: Any, at_zero: Any) -> Any:
+@array_function
+def _heaviside(x: Operand, at_zero: Operand) -> Any:
     x, at_zero = together(x, at_zero)
-    zero = constant(0, x)
-    step = select(lax.lt(x, zero), filled(0, x), select(lax.gt(x, zero), filled(1, x), at_zero))
-    return select(lax.ne(x, x), x, step)
+    step = select(x < 0, filled(0, x), select(x > 0, filled(1, x), at_zero))
+    return select(x != x, x, step)
 
 
 heaviside: BinaryUfunc = binary_ufunc(
@@ -537,8 +521,8 @@ heaviside: BinaryUfunc = binary_ufunc(
 )
 
 
-@compiled
-def _zeros(x: Any) -> Any:
+@array_function
+def _zeros(x: Operand) -> Any:
     return filled(0, x)
 
 
@@ -590,15 +574,8 @@ isreal: Unary = unary(
 )
 
 
-@compiled
-def _angle(x: Any, *, degrees: bool) -> Any:
-    is_complex = type_of(x).dtype in COMPLEX
-    y, x = (parts.imag(x), parts.real(x)) if is_complex else (filled(0, x), x)
-    found = elementary.atan2(y, x)
-    return lax.mul(found, constant(180 / math.pi, found)) if degrees else found
-
-
-def angle(z: ArrayLike, deg: bool = False) -> Array:
+@array_function
+def angle(z: Operand, deg: Flag = False) -> Array:
     """The angle of complex numbers, in radians or in degrees, elementwise.
 
     z: real or complex numbers; deg: whether the result is in degrees.
@@ -606,6 +583,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     >>> angle(np.array([1.0, 1j]), deg=True)
     Array([ 0., 90.], dtype=float32)
     """
-    check_flag(deg, "angle", "deg")
-    z = as_operand("angle", z)
-    return _angle(convert_element_type(z, inexact(type_of(z).dtype)), degrees=bool(deg))
+    x = convert_element_type(z, inexact(z.dtype))
+    y, x = (x.imag, x.real) if x.dtype in COMPLEX else (filled(0, x), x)
+    out = elementary.atan2(y, x)
+    return out * constant(180 / math.pi, out) if deg else out
