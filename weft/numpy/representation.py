@@ -4,6 +4,7 @@ imaginary parts.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 from collections.abc import Callable
@@ -16,11 +17,11 @@ from weft.argument_errors import invalid_type, not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
-from weft.kinds.arguments import NEVER, Flag, Number, Operand, Out
+from weft.kinds.arguments import NEVER, Flag, Operand, Out, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, check_flag, convert, inexact
 from weft.kinds.kind import Arguments, Kind
-from weft.kinds.numbers import NUMBERS, as_operand
+from weft.kinds.numbers import as_operand
 from weft.numpy.elementwise import constant, filled, same, together
 from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
 from weft.numpy.ufuncs import ufunc_of
@@ -183,7 +184,7 @@ def _not_a_number(x: Any) -> Any:
 
 @array_function
 def _infinite(x: Operand) -> Any:
-    return abs(x) == constant(math.inf, x)
+    return lax.abs(x) == constant(math.inf, x)
 
 
 @array_function
@@ -258,11 +259,17 @@ def _copied(value: Any, call: Arguments) -> bool:
 
 
 Copied = Annotated[bool, Kind(_copied, "True", (False, "no"), plain=frozenset((True,)))]
+# A number is part of the program.
+Replacement = Annotated[Any, dataclasses.replace(operand_kind, fixed=True)]
 
 
 @array_function
 def nan_to_num(
-    x: Operand, copy: Copied = True, nan: Number = 0.0, posinf: Number = None, neginf: Number = None
+    x: Operand,
+    copy: Copied = True,
+    nan: Replacement = 0.0,
+    posinf: Replacement | None = None,
+    neginf: Replacement | None = None,
 ) -> Array:
     """The values with NaN and infinities replaced.
 
@@ -283,8 +290,8 @@ def nan_to_num(
     low = float(limits.min) if neginf is None else neginf
     out: Any = x
     for bad, number in ((nan, math.nan), (high, math.inf), (low, -math.inf)):
-        found = out != out if math.isnan(number) else out == constant(number, out)
-        value = constant(bad, out) if isinstance(bad, NUMBERS) else convert(bad, x.dtype)
+        found = x != x if math.isnan(number) else x == constant(number, x)
+        value = constant(bad, x) if isinstance(bad, (int, float)) else convert(bad, x.dtype)
         out = select(found, together(out, value)[1], out)
     return out
 
