@@ -24,13 +24,23 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 AXES = [None, 0, 1, -1, (0,), (0, 1), (), True, np.int64(1)]
 NUMBERS = [0, 1, 1.0, True, 0.0, -0.0, np.float32(1), np.int8(1), np.float64(1), float("nan")]
 DTYPES = [None, "float32", np.float32, jnp.float_, np.dtype("float16"), float, int, "int32", bool]
-OPERANDS = ["x", "y", "i", "h", "w", "x_again", "outside", 2.0, 1, np.float32(2)]
+OPERANDS = ["x", "y", "i", "h", "w", "x_again", "outside", 2.0, 3.0, 1, 4, np.float32(2)]
 
 
 @declare
 def joined(arrays: Operands, a: Operand, b: Promoted, c: Promoted, twice: Flag = False):
     out = sum(arrays, start=a) + b * c
     return [out, {"b": b}] if twice else (out, a)
+
+
+@declare
+def in_both_orders(a: Operand):
+    """Calls functions of arrays on an operand, which may be a number."""
+    flat = jnp.ravel(a)
+    return jnp.flip(flat) * 2 + jnp.sum(flat)
+
+
+OWN = {"joined": joined, "in_both_orders": in_both_orders}
 
 
 @st.composite
@@ -40,6 +50,8 @@ def calls(draw):
     if draw(st.booleans()):
         several = draw(st.lists(own, max_size=3))
         return "joined", [several, draw(own), draw(own), draw(own)], {"twice": draw(st.booleans())}
+    if draw(st.booleans()):
+        return "in_both_orders", [draw(own)], {}
     name = draw(st.sampled_from(["sum", "mean", "std", "max", "nansum", "cumsum", "sort"]))
     named = {"axis": draw(st.sampled_from(AXES))}
     if name in ("sum", "mean", "nansum") and draw(st.booleans()):
@@ -68,7 +80,7 @@ def program(sequence):
 
         results = []
         for name, args, kwargs in sequence:
-            function = joined if name == "joined" else getattr(jnp, name)
+            function = OWN.get(name) or getattr(jnp, name)
             args = [operand(x) for x in args]
             kwargs = {k: given_["mask"] if v == "mask" else v for k, v in kwargs.items()}
             try:

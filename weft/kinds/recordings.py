@@ -9,10 +9,11 @@ Safety: a body is pure, and an operand here is a tracer, of which it can read no
 The key of a recording has the settings, the mesh in force, how the arguments are passed, the types
 of operands, and other arguments by class and bits; those are of classes whose objects never change,
 so no function of the user's runs inside. There is no recording where axes have names (of a mesh,
-where a cast depends on what an operand was computed from), where an operand is passed twice, where
-an equation reads anything but operands and results of the same recording, or holds jaxprs, whose
-equations have lines of the user's, and where the call has warned, so that it warns again. Functions
-that are one equation keep its jaxpr, so that is recorded, too.
+where a cast depends on what an operand was computed from), where an operand is passed twice or is a
+literal, which would be taken for one of the body's, where an equation reads anything but operands
+and results of the same recording, or holds jaxprs, whose equations have lines of the user's, and
+where the call has warned, so that it warns again. Functions that are one equation keep its jaxpr,
+so that is recorded, too.
 """
 
 from __future__ import annotations
@@ -108,6 +109,8 @@ class Recording(NamedTuple):
     ) -> Recording | None:
         """The recording of the equations from the position `start` on; None if they depend on more
         than the operands. jaxprs: whether equations may hold some."""
+        if any(type(x._var) is Literal for x in operands):
+            return None
         eqns = trace.eqns[start:]
         literals = [x for eqn in eqns for x in eqn.inputs if type(x) is Literal]
         single = type(out) is StagingTracer
