@@ -404,3 +404,20 @@ def test_delete_places_that_are_traced_and_differ(obj, axis):
         np.testing.assert_array_equal(
             weft.jit(lambda o: jnp.delete(MATRIX, o, axis))(obj), np.delete(MATRIX, obj, axis)
         )
+
+
+def test_known_numbers_and_arrays_decide_shapes_also_while_tracing():
+    np.testing.assert_array_equal(jnp.repeat(V, 2, total_repeat_length=7), np.repeat(V, 2)[:7])
+    calls = [
+        lambda f: f.repeat(np.arange(3), 2),
+        lambda f: f.nonzero(np.array([1, 0, 1]))[0],
+        lambda f: f.argwhere(np.array([[1, 0], [0, 1]])),
+        lambda f: f.compress(np.array([True, False]), np.arange(2)),
+        lambda f: f.ravel_multi_index((1, 2), (3, 4)),
+        lambda f: f.choose(1, np.arange(3)),
+        lambda f: f.diagflat(3),
+        lambda f: f.diagflat(4),
+    ]
+    for call in calls:
+        for found in (call(jnp), weft.jit(lambda call=call: call(jnp))()):
+            np.testing.assert_array_equal(found, call(np))

@@ -64,6 +64,10 @@ class StagingTracer(Tracer):
         self.type = var.type
         self.created = created
 
+    def concrete(self) -> Any:
+        atom = self._var
+        return np.asarray(atom.value, atom.type.dtype) if type(atom) is Literal else None
+
 
 class StagingTrace(Trace):
     """Records equations; `consts` maps the identity of a closed-over value to its variable."""

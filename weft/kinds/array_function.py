@@ -19,6 +19,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from weft import config, tree
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
@@ -198,14 +200,19 @@ class ArrayFunction(KnownCalls):
             if value is None or isinstance(value, _ARRAYS) or self._is_fixed(name, value):
                 continue
             if type(value) is tuple:
-                taken[name] = tuple([x if isinstance(x, _ARRAYS) else constant(x) for x in value])
+                make = self._constant
+                taken[name] = tuple([x if isinstance(x, _ARRAYS) else make(x) for x in value])
             else:
-                taken[name] = constant(value)
+                taken[name] = self._constant(value)
         for together, names in self.groups:
             values = _values(taken, names)
             if values:
                 _replace(taken, names, together(self.operation, values))
         return self.body(**taken)
+
+    def _constant(self, value: Any) -> Any:
+        """An operand that is no array, as the body gets it."""
+        return constant(value)
 
     def _is_fixed(self, name: str, value: Any) -> bool:
         """Whether an operand is a number, or a tuple of them, that is part of the program."""
@@ -351,6 +358,17 @@ class ArrayFunction(KnownCalls):
         self._learnt = 0
 
 
+class PythonFunction(ArrayFunction):
+    """A function whose body may read the values of its operands; made by `python_function`."""
+
+    def __init__(self, body: Callable[..., Any]) -> None:
+        super().__init__(body, program=None)
+
+    def _constant(self, value: Any) -> Any:
+        # An array of NumPy's stays one whose values are known, also while a jaxpr is recorded.
+        return as_array(value) if isinstance(value, np.ndarray) else constant(value)
+
+
 def array_function(body: F) -> F:
     """Makes a public function of arrays from a body whose parameters are annotated with kinds."""
     return ArrayFunction(body)  # type: ignore[return-value]
@@ -359,7 +377,7 @@ def array_function(body: F) -> F:
 def python_function(body: F) -> F:
     """Makes a public function whose arguments are taken by their kinds and whose body runs as
     Python: it reads values, or hands on to other functions of arrays."""
-    return ArrayFunction(body, program=None)  # type: ignore[return-value]
+    return PythonFunction(body)  # type: ignore[return-value]
 
 
 def constant(value: Any) -> Any:

@@ -167,7 +167,7 @@ def nonzero(
         value = known(a, "nonzero", "pass size=, a bound on the number of elements")
         if not value.ndim:
             fix = Fix("atleast_1d", "use weft.numpy.atleast_1d(a)", {})
-            message, wanted = "takes an array with dimensions", "at least one dimension"
+            message, wanted = "the array has no dimensions", "at least one dimension"
             raise WeftValueError(message, got=str(a.type), wanted=wanted, fix=fix)
         return tuple(as_array(places.astype(dtypes.default_int())) for places in np.nonzero(value))
     fill_value = 0 if fill_value is None else fill_value
@@ -309,7 +309,7 @@ def compress(
     Array([1, 3], dtype=int32)
     """
     if type_of(condition).ndim != 1:
-        raise ShapeError("takes a condition of one dimension", got=str(type_of(condition)))
+        raise ShapeError("the condition has more dimensions than one", got=str(type_of(condition)))
     a, axis = (a.ravel(), 0) if axis is None else (a, axis)
     length = a.shape[axis]
     if size is not None:

@@ -53,7 +53,7 @@ def meshgrid(
     """
     if any(x.ndim > 1 for x in xi):
         got = ", ".join(str(x.type) for x in xi)
-        message = "takes arrays of one dimension"
+        message = "an array has more dimensions than one"
         raise ShapeError(message, got=got, wanted="at most one dimension each")
     places = list(range(len(xi)))
     if indexing == "xy" and len(places) > 1:

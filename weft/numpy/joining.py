@@ -514,7 +514,7 @@ def repeat(
     a, axis = (a.ravel(), 0) if axis is None else (a, axis)
     length, total = a.shape[axis], total_repeat_length
     if total is not None:
-        computed = repeats.ndim or isinstance(repeats, Tracer)
+        computed = type_of(repeats).ndim or isinstance(repeats, Tracer)
         if computed or total != length * static_array(repeats, "repeat", "repeats"):
             return _repeat_traced(a, repeats, axis, total)
     counts = static_array(repeats, "repeat", "repeats (without total_repeat_length)")
