@@ -1,7 +1,10 @@
-"""Records how long the test functions take, from a run of all tests:
+"""Records how long the test functions take, from runs of all tests:
 
-    make test-all ARGS="--junitxml=build/tests.xml" JOBS=2
-    python tools/record_test_seconds.py build/tests.xml
+    make test-quick ARGS="--junitxml=build/quick.xml"
+    make test-rest ARGS="--junitxml=build/rest.xml"
+    python tools/record_test_seconds.py build/quick.xml build/rest.xml
+
+on a machine with nothing else to do.
 
 `tests/support/tiers.py` reads the record.
 """
@@ -14,22 +17,31 @@ import pathlib
 import sys
 import xml.etree.ElementTree as ET
 
-RECORD = pathlib.Path(__file__).parent.parent / "tests" / "data" / "test_seconds.json"
+ROOT = pathlib.Path(__file__).parent.parent
+RECORD = ROOT / "tests" / "data" / "test_seconds.json"
 # A function that takes less is quick.
 LEAST = 1.0
 
 
-def main(path: str) -> None:
+def function_of(case: ET.Element) -> str:
+    """The test function of a case as pytest names it: the file, a class if any, the function."""
+    parts = case.attrib["classname"].split(".")
+    classes: list[str] = []
+    while not (ROOT / "/".join(parts)).with_suffix(".py").exists():
+        classes.insert(0, parts.pop())
+    function = case.attrib["name"].partition("[")[0]
+    return "::".join(["/".join(parts) + ".py", *classes, function])
+
+
+def main(*paths: str) -> None:
     """Adds up the seconds of each function and writes those of the longer ones."""
     seconds: dict[str, float] = collections.defaultdict(float)
-    for case in ET.parse(path).iter("testcase"):
-        file = case.attrib["classname"].replace(".", "/") + ".py"
-        function = case.attrib["name"].partition("[")[0]
-        seconds[f"{file}::{function}"] += float(case.attrib["time"])
+    for case in (case for path in paths for case in ET.parse(path).iter("testcase")):
+        seconds[function_of(case)] += float(case.attrib["time"])
     longer = {name: round(s, 1) for name, s in sorted(seconds.items()) if s > LEAST}
     RECORD.write_text(json.dumps(longer, indent=0) + "\n", encoding="utf-8")
     print(f"{len(longer)} of {len(seconds)} functions, {sum(seconds.values()):.0f} s in all")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -19,7 +19,7 @@ from weft.dispatch import jitted
 from weft.extend.core import Primitive, define_primitive
 from weft.runtime.backends.pjrt_executable import JaxlibExecutable
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 
 def compilations(run) -> int:

@@ -20,7 +20,7 @@ from weft.errors import DeletedArrayError, WeftValueError
 from weft.layout import Format, Layout
 from weft.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 DEVICES = weft.devices()
 MESH = weft.make_mesh((8,), ("i",))

@@ -23,7 +23,7 @@ from weft.ops.elementwise.arithmetic import add, sqrt, tanh_p
 from weft.random.sampler import _is_exact
 from weft.sharding import Layout
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 
 def same(got, want):

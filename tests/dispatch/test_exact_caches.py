@@ -23,6 +23,8 @@ from weft.base import program_caches
 from weft.core.primitive import Primitive
 from weft.dispatch.jitted import Jitted
 
+pytestmark = pytest.mark.usefixtures("young_heap")
+
 X = np.array([-1.5, -0.0, 0.0, 2.0, np.inf], np.float32)
 ZEROS, NANS, ONES = (0.0, -0.0), (math.nan, -math.nan), (1.0, True, 1)
 

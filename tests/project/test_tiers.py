@@ -98,8 +98,9 @@ def test_the_tests_that_take_long_are_there():
     """Those that were renamed or are gone are recorded anew: tools/record_test_seconds.py."""
     gone = []
     for function in tiers.SECONDS:
-        path, name = function.split("::")
-        if not (ROOT / path).exists() or f"def {name}(" not in (ROOT / path).read_text("utf-8"):
+        path, *names = function.split("::")
+        # A test of a state machine is named after its class alone.
+        if not (ROOT / path).exists() or names[0] not in (ROOT / path).read_text("utf-8"):
             gone.append(function)
     assert gone == []
 

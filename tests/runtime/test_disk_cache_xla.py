@@ -24,7 +24,7 @@ from weft.runtime.backends.backend import CompileOptions
 from weft.runtime.backends.pjrt_executable import native_options
 from weft.runtime.stablehlo import attributes
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 
 class Unshared(dict):
