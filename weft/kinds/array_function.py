@@ -39,7 +39,7 @@ from weft.kinds.kind import NONE, Arguments, Kind
 from weft.kinds.numbers import canonical_type, promote_operands
 from weft.kinds.recordings import Recording, recording_key
 
-__all__ = ["ArrayFunction", "array_function", "python_function"]
+__all__ = ["ArrayFunction", "array_function", "constant", "python_function"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
