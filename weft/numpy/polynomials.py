@@ -13,7 +13,6 @@ from weft.argument_errors import invalid_dtype, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
-from weft.core.types import type_of
 from weft.errors import ConcretizationError, Fix, ShapeError, WeftValueError
 from weft.kinds.arguments import (
     Axes,
@@ -30,6 +29,7 @@ from weft.kinds.arguments import (
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import broadcast_shape, broadcasted, computing_dtype, expanded, inexact
 from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import canonical_type
 from weft.numpy.creation import asarray, unlisted, with_lists
 from weft.numpy.differences import convolve
 from weft.numpy.linear_algebra import matmul
@@ -60,7 +60,7 @@ _WRITTEN_OUT = 16
 
 def _coefficients(value: Any, call: Arguments) -> Any:
     value, name = promoted_kind.take(unlisted(value), call), call.operation
-    of = type_of(value)
+    of = canonical_type(value)
     if of.dtype not in dtypes.ANY:
         message = f"{name}: {call.name} holds numbers"
         raise invalid_dtype(message, name, call.name, of, "a dtype of numbers")

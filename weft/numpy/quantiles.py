@@ -19,7 +19,7 @@ from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.kinds.arguments import Axes, Flag, NoSharding, Operand, Out, choice, operand_kind
 from weft.kinds.array_function import array_function, constant
-from weft.kinds.checks import broadcasted, check_flag, inexact
+from weft.kinds.checks import broadcasted, check_arrays, check_flag, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.numpy.elementwise import maximum, minimum
@@ -59,7 +59,7 @@ def _fractions(scale: int) -> Kind:
     def take(value: Any, call: Arguments) -> Any:
         if not config.lenient():
             _check_fractions(value, scale, call)
-        value = operand_kind.take(value, call)
+        check_arrays(call.operation, value, first=call.position)
         if type_of(value).ndim > 1:
             message = f"{call.operation} takes q of at most one dimension"
             raise refusal(ShapeError, message, call.operation, str(type_of(value)))
