@@ -154,6 +154,25 @@ def test_a_call_whose_arguments_warn_warns_again():
             function(jnp.asarray(X), 1)
 
 
+def test_a_kind_that_reads_values_checks_each_call():
+    def take(value: Any, call: Arguments) -> Any:
+        call.reads = True
+        if np.asarray(value) < 0:
+            raise WeftError("a number is negative")
+        return value
+
+    def body(a, by):
+        return a * by
+
+    kind = Kind(take, "a number of 0 or more", static=False)
+    body.__annotations__ = {"a": Operand, "by": Annotated[Any, kind]}
+    function = array_function(body)
+    for _ in range(3):
+        assert function(jnp.asarray(X), jnp.asarray(2.0)).sum() == 2 * X.sum()
+    with pytest.raises(WeftError, match="negative"):
+        function(jnp.asarray(X), jnp.asarray(-2.0))
+
+
 @array_function
 def reordered(a: Operand, b: Operand, swap: Flag = False) -> Any:
     """A function that computes nothing."""

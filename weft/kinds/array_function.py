@@ -8,7 +8,7 @@ that its primitives stand in the jaxpr, and its equations are copied at the next
 
 A call that was made before is known by its arguments as they are passed (`KnownCalls`): arrays by
 their signatures, anything else by class and value. That is safe, because a kind is a function of
-these alone, and so is everything that the body reads.
+these alone, and so is everything that the body reads. A kind that has read values says so.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from weft.kinds.signatures import (
     rest_name,
 )
 
-__all__ = ["ArrayFunction", "array_function", "python_function"]
+__all__ = ["ArrayFunction", "array_function", "constant", "python_function"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
@@ -143,7 +143,8 @@ class ArrayFunction(KnownCalls):
         if program is None or (program.inlined and trace is not None and records(trace)):
             return self._run(taken)
         # A call that warns is not known, so that it warns again.
-        return self._evaluated(program, args, kwargs, taken, warned == warnings_so_far())
+        known = warned == warnings_so_far() and not taken.reads
+        return self._evaluated(program, args, kwargs, taken, known)
 
     def _recorded(self, trace: StagingTrace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call while a jaxpr is recorded: copies the equations of an earlier one like it."""
@@ -161,7 +162,7 @@ class ArrayFunction(KnownCalls):
             self.recordings[key] = Recording.of(trace, start, operands, out, single) or False
         return out
 
-    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """The arguments by name, each taken by its kind."""
         form = self.forms.get((len(args), *kwargs))
         if form is None:
@@ -169,7 +170,7 @@ class ArrayFunction(KnownCalls):
             form = call_form(self.function, self.kinds, bound, len(args), kwargs)
             self.forms[len(args), *kwargs] = form
         taken = Arguments(form.defaults)
-        taken.operation = self.operation
+        taken.operation, taken.reads = self.operation, False
         for place, name, position, take, plain, arrays, first in form.steps:
             if place is not None:
                 value = args[place]

@@ -24,14 +24,16 @@ class Arguments(dict[str, Any]):
         name: The name of the argument that is taken now.
         position: Its position in the signature.
         type: The type of the first argument, if that is an operand.
+        reads: Whether a kind has read the values of an array. Such a call is not known again.
     """
 
-    __slots__ = ("name", "operation", "position", "type")
+    __slots__ = ("name", "operation", "position", "reads", "type")
 
     operation: str
     name: str
     position: int
     type: ArrayType
+    reads: bool
 
 
 NONE: frozenset[Any] = frozenset((None,))

@@ -59,7 +59,7 @@ class PrimitiveFunction(ArrayFunction):
         leaves = [value for _, value in passed if type(value) is Array]
         call = _call(watch.ran, leaves, out)
         # A call that warns is not known, so that it warns again.
-        if call is not None and warnings_so_far() == warned:
+        if call is not None and warnings_so_far() == warned and not taken.reads:
             fixed = [place for place, value in passed if type(value) is not Array]
             self._remember(args, kwargs, fixed, leaves, call)
         return out

@@ -36,7 +36,6 @@ from weft.numpy.closeness import *
 from weft.numpy.creation import *
 from weft.numpy.diagonals import *
 from weft.numpy.differences import *
-from weft.numpy.divisors import *
 from weft.numpy.dtypes import *
 from weft.numpy.einsum import *
 from weft.numpy.elementary import *

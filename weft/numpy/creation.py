@@ -7,6 +7,7 @@ it holds no constants for them.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -32,6 +33,7 @@ from weft.errors import (
 )  # fmt: skip
 from weft.kinds.checks import broadcasted, check_arrays, check_fits, check_flag, shape_of
 from weft.kinds.compiled_functions import compiled, is_eager
+from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import place_of
@@ -150,6 +152,15 @@ def asarray(
 def unlisted(value: Any) -> Any:
     """A list or tuple as an array, and anything else as it is."""
     return asarray(value) if isinstance(value, (list, tuple)) else value
+
+
+def with_lists(kind: Kind) -> Kind:
+    """The kind of operands that may be lists, too."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        return kind.take(unlisted(value), call)
+
+    return dataclasses.replace(kind, take=take, means=f"{kind.means}, or a list", wrong=("text",))
 
 
 def _make(value: Any, dtype: Any) -> Any:

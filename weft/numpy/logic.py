@@ -1,21 +1,23 @@
-"""Elementwise logic and operations on bits, also behind an array's operators."""
+"""Elementwise logic, bits and divisors of integers, also behind an array's operators."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from weft import dtypes
+from weft.core.types import type_of
 from weft.kinds.compiled_functions import compiled
-from weft.numpy.elementwise import constant
+from weft.numpy.elementwise import constant, filled, together
 from weft.numpy.promotion import BinaryUfunc, UnaryUfunc, binary_ufunc, unary_ufunc
 from weft.ops.elementwise import arithmetic as lax
-from weft.ops.elementwise import bits
+from weft.ops.elementwise import bits, divisors
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
 
 __all__ = [
     "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not",
-    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "invert", "left_shift", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "right_shift",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "gcd", "invert", "lcm", "left_shift",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "right_shift",
 ]  # fmt: skip
 
 BOOLEAN, INTEGER, NUMERIC = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.NUMERIC
@@ -171,4 +173,37 @@ bitwise_count: UnaryUfunc = unary_ufunc(
     >>> jnp.bitwise_count(jnp.array([7, -8]))
     Array([3, 1], dtype=uint8)
     """,
+)
+
+
+@compiled
+def _lcm(x: Any, y: Any) -> Any:
+    if type_of(x).dtype in SIGNED:
+        x, y = lax.abs(x), lax.abs(y)
+    x, y = together(x, y)
+    common = divisors.gcd(x, y)
+    zero = lax.eq(common, constant(0, x))
+    return lax.mul(x, lax.div(y, select(zero, filled(1, x), common)))
+
+
+gcd: BinaryUfunc = binary_ufunc(
+    "gcd",
+    {INTEGER: divisors.gcd_p.bind},
+    """The greatest common divisor of x1 and x2, elementwise, of integers; 0 where both are 0.
+
+    >>> jnp.gcd(jnp.array([12, 7]), 18)
+    Array([6, 1], dtype=int32)
+    """,
+    identity=0,
+    reorderable=True,
+)
+lcm: BinaryUfunc = binary_ufunc(
+    "lcm",
+    {INTEGER: _lcm},
+    """The least common multiple of x1 and x2, elementwise, of integers; 0 where one is 0.
+
+    >>> jnp.lcm(jnp.array([4, 6]), 10)
+    Array([20, 30], dtype=int32)
+    """,
+    reorderable=True,
 )

@@ -2,52 +2,49 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
-from typing import Any, overload
+from typing import Annotated, Any, overload
 
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import integer_of, invalid_dtype, invalid_value, negative_value, refusal
+from weft.argument_errors import invalid_dtype, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
-from weft.core.types import type_of
 from weft.errors import ConcretizationError, Fix, ShapeError, WeftValueError
-from weft.kinds.checks import (
-    axes_of,
-    broadcast_shape,
-    broadcasted,
-    check_choice,
-    check_flag,
-    combined,
-    computing_dtype,
-    convert,
-    inexact,
-    operand,
-    promoted,
+from weft.kinds.arguments import (
+    Axes,
+    Flag,
+    Integer,
+    Length,
+    Number,
+    Operand,
+    choice,
+    common,
+    operand_kind,
+    promoted_kind,
 )
-from weft.kinds.compiled_functions import compiled
-from weft.kinds.numbers import promote_operands
-from weft.numpy.creation import asarray, unlisted
+from weft.kinds.array_function import array_function, python_function
+from weft.kinds.checks import broadcast_shape, broadcasted, computing_dtype, expanded, inexact
+from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import canonical_type
+from weft.numpy.creation import asarray, unlisted, with_lists
 from weft.numpy.differences import convolve
-from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import matmul
 from weft.numpy.ranges import eye
 from weft.numpy.reductions import squared_size
-from weft.ops.elementwise.arithmetic import abs as abs_
-from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, neg, sqrt, sub
-from weft.ops.elementwise.complex import real
+from weft.ops.elementwise.arithmetic import add, sqrt, sub
 from weft.ops.elementwise.selection import select
-from weft.ops.indexing.creation import iota
+from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.slicing import pad, slice, slice_in_dim
 from weft.ops.linalg.eig import eig
 from weft.ops.linalg.matrices import adjoint
 from weft.ops.linalg.svd import svd
 from weft.ops.reductions.cumulative import cumprod
-from weft.ops.structural.joining import rev
-from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
+from weft.ops.structural.joining import concatenate, rev
+from weft.ops.structural.shape import broadcast_in_dim
 
 __all__ = [
     "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
@@ -58,61 +55,73 @@ __all__ = [
 _WRITTEN_OUT = 16
 
 
-def _count(p: Any) -> int:
-    return type_of(p).shape[0]
+# ---- kinds ---------------------------------------------------------------------------------------
 
 
-# JAX adds arrays of more dimensions as well: their rows are the coefficients.
-_ROWWISE = frozenset({"polyadd", "polysub"})
-
-
-def _vector(operation: str, p: Any, argument: str) -> Any:
-    """Coefficients as a vector; a number is a constant polynomial. Raises ShapeError for more."""
-    p = operand(operation, unlisted(p))
-    of = type_of(p)
+def _coefficients(value: Any, call: Arguments) -> Any:
+    value, name = promoted_kind.take(unlisted(value), call), call.operation
+    of = canonical_type(value)
     if of.dtype not in dtypes.ANY:
-        message = f"{operation}: {argument} holds numbers"
-        raise invalid_dtype(message, operation, argument, of, "a dtype of numbers")
-    if of.ndim > 1 and not (operation in _ROWWISE and config.settings().argument_rule == "jax"):
-        message = f"{operation}: {argument} has one dimension"
+        message = f"{name}: {call.name} holds numbers"
+        raise invalid_dtype(message, name, call.name, of, "a dtype of numbers")
+    # JAX adds arrays of more dimensions as well: their rows are the coefficients.
+    if of.ndim > 1 and not (name in ("polyadd", "polysub") and config.lenient()):
+        message, got = f"{name}: {call.name} has one dimension", f"{call.name} of type {of}"
         wanted = "a vector of coefficients, the highest power first"
-        raise refusal(ShapeError, message, operation, f"{argument} of type {of}", wanted)
-    return reshape(p, (1,)) if not of.ndim else p
+        raise refusal(ShapeError, message, name, got, wanted)
+    return value
 
 
-def _vectors(operation: str, **polynomials: Any) -> list[Any]:
-    """The coefficient vectors of several arguments, promoted to a common dtype."""
-    met = promote_operands(operation, *map(unlisted, polynomials.values()))
-    return [_vector(operation, p, argument) for argument, p in zip(polynomials, met, strict=True)]
+def _common_vectors(operation: str, values: list[Any]) -> list[Any]:
+    """Coefficients in the dtype that they promote to; a number is a constant polynomial."""
+    return [x if x.ndim else x.reshape(1) for x in common(operation, values)]
 
 
-def _order(operation: str, m: Any) -> int:
-    order = integer_of(m, operation, "m")
-    if order < 0:
-        raise negative_value(operation, "m", order, "how many times, 0 or more")
-    return order
+_ENDS = "'f' (front), 'b' (back) or 'fb'"
+
+
+def _ends(value: Any, call: Arguments) -> str:
+    ends = value.lower() if isinstance(value, str) else ""
+    if ends not in ("f", "b", "fb", "bf"):
+        message = f"{call.operation}: trim names the ends"
+        raise invalid_value(message, call.operation, call.name, value, _ENDS)
+    return ends
+
+
+_coefficients_kind = dataclasses.replace(
+    promoted_kind,
+    take=_coefficients,
+    means="a vector of coefficients",
+    wrong=("text", None),
+    right=np.array([1.0, 2.0, 3.0]),
+    arrays=False,
+    together=_common_vectors,
+)
+Polynomial = Annotated[Any, _coefficients_kind]
+Values = Annotated[Any, dataclasses.replace(with_lists(promoted_kind), right=np.arange(3.0))]
+Elements = Annotated[Any, with_lists(operand_kind)]
+Covariance = Annotated[bool | str, choice(False, True, "unscaled")]
+Ends = Annotated[str, Kind(_ends, _ENDS, ("text", 1))]
+
+
+# ---- arithmetic ----------------------------------------------------------------------------------
 
 
 def _zeros(count: int, dtype: Any) -> Any:
-    return broadcast_in_dim(dtype.type(0), (count,), ())
+    return full((count,), 0, dtype)
 
 
-def _item(p: Any, i: int) -> Any:
-    """Row i, without its dimension."""
-    return reshape(slice_in_dim(p, i, i + 1, axis=0), type_of(p).shape[1:])
-
-
-def _aligned(operation: str, a1: Any, a2: Any) -> list[Any]:
-    """Both polynomials in one dtype and length, zeros put in front of the shorter one."""
-    both = promoted(operation, *_vectors(operation, a1=a1, a2=a2))
-    count = max(_count(x) for x in both)
-    rest = broadcast_shape(operation, *(type_of(x).shape[1:] for x in both))
-    both = [broadcasted(x, (_count(x), *rest), operation) for x in both]
+def _aligned(a1: Any, a2: Any) -> list[Any]:
+    """Both polynomials in one length, zeros put in front of the shorter one."""
+    count = max(len(a1), len(a2))
+    rest = broadcast_shape(None, a1.shape[1:], a2.shape[1:])
+    both = [broadcasted(x, (len(x), *rest)) for x in (a1, a2)]
     whole = [(0, 0, 0)] * len(rest)
-    return [pad(x, type_of(x).dtype.type(0), [(count - _count(x), 0, 0), *whole]) for x in both]
+    return [pad(x, x.dtype.type(0), [(count - len(x), 0, 0), *whole]) for x in both]
 
 
-def polyadd(a1: Any, a2: Any) -> Array:
+@array_function
+def polyadd(a1: Polynomial, a2: Polynomial) -> Array:
     """The sum of two polynomials, as long as the longer one.
 
     a1, a2: vectors of coefficients, the highest power first.
@@ -120,10 +129,11 @@ def polyadd(a1: Any, a2: Any) -> Array:
     >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([9, 5, 4]))
     Array([9, 6, 6], dtype=int32)
     """
-    return combined("polyadd", add, *_aligned("polyadd", a1, a2))
+    return add(*_aligned(a1, a2))
 
 
-def polysub(a1: Any, a2: Any) -> Array:
+@array_function
+def polysub(a1: Polynomial, a2: Polynomial) -> Array:
     """The difference of two polynomials, as long as the longer one.
 
     a1, a2: vectors of coefficients, the highest power first.
@@ -131,10 +141,11 @@ def polysub(a1: Any, a2: Any) -> Array:
     >>> jnp.polysub(jnp.array([1, 2]), jnp.array([9, 5, 4]))
     Array([-9, -4, -2], dtype=int32)
     """
-    return combined("polysub", sub, *_aligned("polysub", a1, a2))
+    return sub(*_aligned(a1, a2))
 
 
-def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
+@python_function
+def polymul(a1: Polynomial, a2: Polynomial, *, trim_leading_zeros: Flag = False) -> Array:
     """The product of two polynomials, of m + n - 1 coefficients.
 
     a1, a2: vectors of coefficients, the highest power first. trim_leading_zeros: leaves out zeros
@@ -144,38 +155,40 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
     >>> jnp.polymul(jnp.array([1, 2]), jnp.array([1, 3]))
     Array([1, 5, 6], dtype=int32)
     """
-    check_flag(trim_leading_zeros, "polymul", "trim_leading_zeros")
-    both = _vectors("polymul", a1=a1, a2=a2)
     if trim_leading_zeros:
-        both = [_without_front("polymul", x) for x in both]
-    for x in both:
-        if not type_of(x).size:
-            raise _empty("polymul")
-    return convolve(*both)
+        a1, a2 = _without_front(a1), _without_front(a2)
+    _check_not_empty(a1, a2)
+    return convolve(a1, a2)
 
 
-def _empty(operation: str) -> WeftValueError:
-    message = f"{operation}: a polynomial has coefficients"
-    return refusal(WeftValueError, message, operation, "none", "one or more")
+def _check_not_empty(*polynomials: Any) -> None:
+    if not all(p.size for p in polynomials):
+        raise WeftValueError("a polynomial has coefficients", got="none", wanted="one or more")
 
 
-def _without_front(operation: str, p: Any) -> Any:
+def _without_front(p: Any) -> Any:
     """A polynomial without zeros in front, one coefficient at least."""
-    found = np.flatnonzero(_known(operation, p, "pass trim_leading_zeros=False"))
-    first = int(found[0]) if found.size else max(type_of(p).size - 1, 0)
-    return slice_in_dim(p, first, None, axis=0)
+    found = np.flatnonzero(_known(p, "pass trim_leading_zeros=False"))
+    return slice_in_dim(p, int(found[0]) if found.size else max(p.size - 1, 0), None)
 
 
-def _known(operation: str, p: Any, otherwise: str) -> np.ndarray[Any, Any]:
-    if isinstance(p, Tracer):
+def _known(p: Any, otherwise: str) -> np.ndarray[Any, Any]:
+    value = p.concrete() if isinstance(p, Tracer) else p
+    if value is None:
         why = "the length of the result depends on values"
-        message = f"{operation}: {why}, which are not known while a function is traced"
-        fix = Fix("argument", otherwise)
-        raise refusal(ConcretizationError, message, operation, str(type_of(p)), "known values", fix)
-    return np.asarray(p)
+        raise ConcretizationError(
+            f"{why}, which are not known while a function is traced",
+            got=str(p.type),
+            wanted="known values",
+            fix=Fix("argument", otherwise),
+        )
+    return np.asarray(value)
 
 
-def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
+@python_function
+def polydiv(
+    u: Polynomial, v: Polynomial, *, trim_leading_zeros: Flag = False
+) -> tuple[Array, Array]:
     """The quotient and the remainder of polynomials, in a floating-point dtype.
 
     u, v: vectors of coefficients, the highest power first. The quotient has max(m - n + 1, 1)
@@ -185,35 +198,33 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
     >>> jnp.polydiv(jnp.array([3.0, 5.0, 2.0]), jnp.array([2.0, 1.0]))
     (Array([1.5 , 1.75], dtype=float32), Array([0.  , 0.  , 0.25], dtype=float32))
     """
-    check_flag(trim_leading_zeros, "polydiv", "trim_leading_zeros")
-    u, v = promoted("polydiv", *_vectors("polydiv", u=u, v=v))
-    if not type_of(u).size or not type_of(v).size:
-        raise _empty("polydiv")
-    quotient, remainder = _polydiv(u, v)
-    return quotient, _without_front("polydiv", remainder) if trim_leading_zeros else remainder
+    _check_not_empty(u, v)
+    quotient, remainder = _division(u, v)
+    return quotient, _without_front(remainder) if trim_leading_zeros else remainder
 
 
-@compiled
-def _polydiv(u: Any, v: Any) -> Any:
-    dtype = inexact(type_of(u).dtype)
-    u, v = convert(u, dtype), convert(v, dtype)
-    count, size, rank = type_of(u).size, type_of(v).size, type_of(v).size - 1
-    steps = count - rank
+@array_function
+def _division(u: Operand, v: Operand) -> Any:
+    dtype = inexact(u.dtype)
+    u, v = u.astype(dtype), v.astype(dtype)
+    rank = v.size - 1
+    steps = u.size - rank
     if steps < 1:
         return _zeros(1, dtype), u
-    leading = _item(v, 0)
-    below = pad(slice_in_dim(v, 1, None, axis=0), dtype.type(0), [(0, count - size, 0)])
+    leading = v[0]
+    below = pad(slice_in_dim(v, 1, None), dtype.type(0), [(0, steps - 1, 0)])
 
     def step(rest: Any, _: Any) -> tuple[Any, Any]:
-        factor = div(_item(rest, 0), leading)
-        moved = sub(slice_in_dim(rest, 1, None, axis=0), mul(factor, below))
+        factor = rest[0] / leading
+        moved = slice_in_dim(rest, 1, None) - factor * below
         return concatenate([moved, _zeros(1, dtype)], 0), factor
 
     rest, quotient = scan(step, u, None, steps)
-    return quotient, concatenate([_zeros(steps, dtype), slice_in_dim(rest, 0, rank, axis=0)], 0)
+    return quotient, concatenate([_zeros(steps, dtype), slice_in_dim(rest, 0, rank)], 0)
 
 
-def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
+@array_function
+def polyval(p: Values, x: Values, *, unroll: Integer = 16) -> Array:
     """The values of a polynomial at `x`, by Horner's rule; of x's shape.
 
     `p` may have more dimensions, which are broadcast against `x`: then its rows are the
@@ -222,36 +233,36 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     >>> jnp.polyval(jnp.array([3, 0, 1]), 5)
     Array(76, dtype=int32)
     """
-    p, x = promote_operands("polyval", unlisted(p), unlisted(x))
-    if not type_of(p).ndim:
-        message = "polyval: p has one dimension or more"
-        got = str(type_of(p))
-        raise refusal(ShapeError, message, "polyval", got, "coefficients, the highest power first")
-    rounds = integer_of(unroll, "polyval", "unroll")
-    if rounds < 1:
-        raise invalid_value("polyval: unroll is positive", "polyval", "unroll", rounds, "1")
-    shape = np.broadcast_shapes(type_of(p).shape[1:], type_of(x).shape)
-    p, x = promoted("polyval", p, x)
-    return _polyval(p, x, shape=shape, unroll=rounds)
-
-
-@compiled
-def _polyval(p: Any, x: Any, *, shape: Any, unroll: int) -> Any:
-    x, count = broadcasted(x, shape), type_of(p).shape[0]
-    start = broadcast_in_dim(type_of(p).dtype.type(0), shape, ())
+    if not p.ndim:
+        wanted = "coefficients, the highest power first"
+        raise ShapeError("p has one dimension or more", got=str(p.type), wanted=wanted)
+    if unroll < 1:
+        raise WeftValueError("unroll is positive", got=f"unroll={unroll}", wanted="1")
+    shape = broadcast_shape(None, p.shape[1:], x.shape)
+    x = broadcasted(x, shape)
 
     def step(total: Any, row: Any) -> tuple[Any, None]:
-        return add(mul(total, x), broadcasted(row, shape)), None
+        return total * x + broadcasted(row, shape), None
 
-    if count > _WRITTEN_OUT:
-        return scan(step, start, p, unroll=min(unroll, count))[0]
-    for i in range(count):
-        row = _item(p, i)
-        start = step(start, row)[0] if i else broadcasted(row, shape)
-    return start
+    if len(p) > _WRITTEN_OUT:
+        return scan(step, full(shape, 0, p.dtype), p, unroll=min(unroll, len(p)))[0]
+    total = broadcasted(p[0], shape) if len(p) else full(shape, 0, p.dtype)
+    for i in range(1, len(p)):
+        total = step(total, p[i])[0]
+    return total
 
 
-def polyder(p: Any, m: int = 1) -> Array:
+# ---- derivatives and integrals -------------------------------------------------------------------
+
+
+def _products(low: Any, high: Any, dtype: Any) -> Any:
+    """For each pair of powers the product of the integers above the first, to the second."""
+    found = [math.prod(range(a + 1, b + 1)) for a, b in zip(low, high, strict=True)]
+    return asarray(np.array(found, float).astype(dtype), dtype=dtype)
+
+
+@array_function
+def polyder(p: Polynomial, m: Length = 1) -> Array:
     """The m-th derivative of a polynomial, m coefficients shorter.
 
     p: a vector of coefficients, the highest power first; m: how often the derivative is taken.
@@ -259,19 +270,16 @@ def polyder(p: Any, m: int = 1) -> Array:
     >>> jnp.polyder(jnp.array([1, 2, 3]))
     Array([2, 2], dtype=int32)
     """
-    order = _order("polyder", m)
-    p = _vector("polyder", p, "p")
-    if order == 0:
-        return slice_in_dim(p, 0, None, axis=0)
-    count, dtype = type_of(p).size, type_of(p).dtype
-    kept = slice_in_dim(p, 0, max(count - order, 0), axis=0)
-    dtype = dtypes.default_int() if dtype == dtypes.bool_ else dtype
-    powers = range(count - 1, order - 1, -1)
-    factors = np.array([math.prod(range(k - order + 1, k + 1)) for k in powers], float)
-    return mul(*promoted("polyder", kept, asarray(factors.astype(dtype), dtype=dtype)))
+    if m == 0:
+        return p
+    dtype = dtypes.default_int() if p.dtype == dtypes.bool_ else p.dtype
+    powers = range(p.size - 1, m - 1, -1)
+    factors = _products([k - m for k in powers], powers, dtype)
+    return slice_in_dim(p, 0, max(p.size - m, 0)) * factors
 
 
-def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
+@array_function
+def polyint(p: Polynomial, m: Length = 1, k: Polynomial | None = None) -> Array:
     """The m-th integral of a polynomial, m coefficients longer, in a floating-point dtype.
 
     p: a vector of coefficients, the highest power first; m: how often it is integrated. k: the
@@ -281,31 +289,26 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     >>> jnp.polyint(jnp.array([6.0, 2.0]), k=5.0)
     Array([3., 2., 5.], dtype=float32)
     """
-    order = _order("polyint", m)
-    p, k_vector = _vectors("polyint", p=p, k=0 if k is None else k)
-    given = type_of(k_vector).size
-    if given not in (1, order) and not (k is not None and order == 0 and given == 0):
-        message = "polyint: k has one constant per integration"
-        got = f"{given} constants for m={order}"
-        raise refusal(ShapeError, message, "polyint", got, f"{order} constants, or one")
-    p, k_vector = promoted("polyint", p, k_vector)
-    dtype = inexact(type_of(p).dtype)
-    p = convert(p, dtype)
-    if not order:
+    if k is not None and k.size not in (1, m) and not (m == 0 and k.size == 0):
+        got = f"{k.size} constants for m={m}"
+        wanted = f"{m} constants, or one"
+        raise ShapeError("k has one constant per integration", got=got, wanted=wanted)
+    dtype = inexact(p.dtype)
+    p = p.astype(dtype)
+    if not m:
         return p
-    constants = broadcasted(convert(k_vector, dtype), (order,))
-    whole = concatenate([p, constants], 0)
-    count, total = type_of(p).size, type_of(p).size + order
-    # A coefficient goes up `order` powers; constant j goes up as many as integrations follow.
-    powers = np.arange(total - 1, -1, -1)
-    low = np.concatenate([powers[:count] - order, np.zeros(order, int)])
-    factors = np.array(
-        [math.prod(range(a + 1, b + 1)) for a, b in zip(low, powers, strict=True)], float
-    )
-    return div(whole, asarray(factors.astype(dtype), dtype=dtype))
+    constants = _zeros(m, dtype) if k is None else broadcasted(k.astype(dtype), (m,))
+    # A coefficient goes up m powers; constant j goes up as many as integrations follow.
+    high = range(p.size + m - 1, -1, -1)
+    low = [max(power - m, 0) if i < p.size else 0 for i, power in enumerate(high)]
+    return concatenate([p, constants], 0) / _products(low, high, dtype)
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
+# ---- powers and roots ----------------------------------------------------------------------------
+
+
+@array_function
+def vander(x: Elements, N: Length | None = None, increasing: Flag = False) -> Array:
     """The matrix of powers of a vector: column j has x to the power N - 1 - j, shape (n, N).
 
     x: a vector. N: by default the length of `x`; increasing: the powers go up from 0. Raises
@@ -316,32 +319,25 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
            [4, 2, 1],
            [9, 3, 1]], dtype=int32)
     """
-    check_flag(increasing, "vander", "increasing")
-    x = operand("vander", unlisted(x))
-    of = type_of(x)
-    if of.ndim != 1:
-        raise ShapeError("vander takes a vector", operation="vander", got=str(of), wanted="(n,)")
-    count = of.size if N is None else integer_of(N, "vander", "N")
-    if count < 0:
-        raise negative_value("vander", "N", count, "0 or more")
-    return _vander(x, count=count, increasing=bool(increasing))
+    if x.ndim != 1:
+        raise ShapeError("it takes a vector", got=str(x.type), wanted="(n,)")
+    return _powers(x, x.size if N is None else N, increasing)
 
 
-@compiled
-def _vander(x: Any, *, count: int, increasing: bool) -> Any:
-    if type_of(x).dtype == dtypes.bool_:
-        x = convert(x, dtypes.default_int())
-    of = type_of(x)
+def _powers(x: Any, count: int, increasing: bool) -> Any:
+    """The powers of each element, from the highest unless `increasing`."""
+    if x.dtype == dtypes.bool_:
+        x = x.astype(dtypes.default_int())
     if not count:
-        return broadcast_in_dim(of.dtype.type(0), (of.size, 0), ())
+        return full((x.size, 0), 0, x.dtype)
     # Cumulative products, as in NumPy: a power for each would cost more and be less exact.
-    ones = broadcast_in_dim(of.dtype.type(1), (of.size, 1), ())
-    factors = broadcast_in_dim(x, (of.size, count - 1), (0,))
-    powers = cumprod(concatenate([ones, factors], 1), 1)
-    return powers if increasing else rev(powers, (1,))
+    factors = broadcast_in_dim(x, (x.size, count - 1), (0,))
+    out = cumprod(concatenate([full((x.size, 1), 1, x.dtype), factors], 1), 1)
+    return out if increasing else rev(out, (1,))
 
 
-def poly(seq_of_zeros: Any) -> Array:
+@array_function
+def poly(seq_of_zeros: Elements) -> Array:
     """The coefficients of the polynomial with given roots and leading coefficient 1.
 
     seq_of_zeros: the roots, a vector, or a square matrix. For a square matrix, its characteristic
@@ -352,45 +348,36 @@ def poly(seq_of_zeros: Any) -> Array:
     >>> jnp.poly(jnp.array([1.0, -1.0]))
     Array([ 1.,  0., -1.], dtype=float32)
     """
-    z = operand("poly", unlisted(seq_of_zeros))
-    of = type_of(z)
-    if of.ndim > 2 or (of.ndim == 2 and of.shape[0] != of.shape[1]):
-        message = "poly takes a vector of roots or a square matrix"
-        raise refusal(ShapeError, message, "poly", str(of), "shape (n,) or (n, n)")
-    if of.ndim == 1 and not of.size:
-        return asarray(1, inexact(of.dtype))
-    real = of.dtype not in dtypes.COMPLEX and config.settings().argument_rule != "jax"
-    return _poly(reshape(z, (1,)) if not of.ndim else z, real_matrix=real)
+    z = seq_of_zeros
+    if z.ndim > 2 or (z.ndim == 2 and z.shape[0] != z.shape[1]):
+        message = "it takes a vector of roots or a square matrix"
+        raise ShapeError(message, got=str(z.type), wanted="shape (n,) or (n, n)")
+    if z.ndim == 1 and not z.size:
+        return full((), 1, inexact(z.dtype))
+    # The eigenvalues of a real matrix come in conjugate pairs.
+    real = z.ndim == 2 and z.dtype not in dtypes.COMPLEX and not config.lenient()
+    z = z.astype(inexact(z.dtype))
+    z = _eigenvalues(z) if z.ndim == 2 else z.reshape(z.size)
+    row = concatenate([full((1,), 1, z.dtype), _zeros(z.size, z.dtype)], 0)
+
+    def step(a: Any, root: Any) -> tuple[Any, None]:
+        moved = concatenate([_zeros(1, z.dtype), slice_in_dim(a, 0, z.size)], 0)
+        return a - root * moved, None
+
+    out = scan(step, row, z)[0]
+    return out.real if real else out
 
 
 def _eigenvalues(a: Any) -> Any:
-    of = type_of(a)
-    if not of.shape[0]:
-        return _zeros(0, dtypes.to_complex(of.dtype))
-    a = convert(a, dtypes.float32) if of.dtype.itemsize < 4 else a
+    if not len(a):
+        return _zeros(0, dtypes.to_complex(a.dtype))
+    a = a.astype(dtypes.float32) if a.dtype.itemsize < 4 else a
     (found,) = eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)
     return found
 
 
-@compiled
-def _poly(z: Any, *, real_matrix: bool) -> Any:
-    z = convert(z, inexact(type_of(z).dtype))
-    matrix = type_of(z).ndim == 2
-    if matrix:
-        z = _eigenvalues(z)
-    dtype, count = type_of(z).dtype, type_of(z).size
-    row = concatenate([broadcast_in_dim(dtype.type(1), (1,), ()), _zeros(count, dtype)], 0)
-
-    def step(a: Any, root: Any) -> tuple[Any, None]:
-        moved = concatenate([_zeros(1, dtype), slice_in_dim(a, 0, count, axis=0)], 0)
-        return sub(a, mul(root, moved)), None
-
-    out = scan(step, row, z)[0]
-    # The eigenvalues of a real matrix come in conjugate pairs.
-    return real(out) if matrix and real_matrix else out
-
-
-def roots(p: Any, *, strip_zeros: bool = True) -> Array:
+@python_function
+def roots(p: Polynomial, *, strip_zeros: Flag = True) -> Array:
     """The roots of a polynomial, complex, as eigenvalues of its companion matrix.
 
     p: a vector of coefficients, the highest power first. strip_zeros: zeros in front, which make
@@ -402,52 +389,51 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
     >>> jnp.sort(jnp.roots(jnp.array([1.0, -3.0, 2.0])).real)
     Array([1., 2.], dtype=float32)
     """
-    check_flag(strip_zeros, "roots", "strip_zeros")
-    p = _vector("roots", p, "p")
-    p = convert(p, inexact(type_of(p).dtype))
     if not strip_zeros:
         return _roots_of_any(p)
-    places = np.flatnonzero(_known("roots", p, "pass strip_zeros=False"))
-    dtype = dtypes.to_complex(type_of(p).dtype)
+    places = np.flatnonzero(_known(p, "pass strip_zeros=False"))
+    dtype = dtypes.to_complex(inexact(p.dtype))
     if not places.size:
         return _zeros(0, dtype)
     first, last = int(places[0]), int(places[-1])
-    found = _roots(slice_in_dim(p, first, last + 1, axis=0))
-    zeros = type_of(p).size - 1 - last
+    found = _roots(slice_in_dim(p, first, last + 1))
+    zeros = p.size - 1 - last
     return concatenate([found, _zeros(zeros, dtype)], 0) if zeros else found
 
 
-@compiled
-def _roots(p: Any) -> Any:
+def _companion_roots(p: Any) -> Any:
     """The eigenvalues of the companion matrix; the first coefficient is not zero."""
-    of = type_of(p)
-    count = of.size - 1
+    count = p.size - 1
     if count < 1:
-        return _zeros(0, dtypes.to_complex(of.dtype))
-    first = broadcasted(slice_in_dim(p, 0, 1, axis=0), (count,))
-    top = reshape(neg(div(slice_in_dim(p, 1, None, axis=0), first)), (1, count))
-    below = eye(count - 1, count, dtype=of.dtype)
-    return _eigenvalues(concatenate([top, below], 0))
+        return _zeros(0, dtypes.to_complex(p.dtype))
+    top = -(slice_in_dim(p, 1, None) / p[0])
+    below = eye(count - 1, count, dtype=p.dtype)
+    return _eigenvalues(concatenate([top.reshape(1, count), below], 0))
 
 
-@compiled
-def _roots_of_any(p: Any) -> Any:
-    of = type_of(p)
-    count = of.size
+@array_function
+def _roots(p: Operand) -> Array:
+    return _companion_roots(p.astype(inexact(p.dtype)))
+
+
+@array_function
+def _roots_of_any(p: Operand) -> Array:
+    p, count = p.astype(inexact(p.dtype)), p.size
     if count < 2:
-        return _zeros(0, dtypes.to_complex(of.dtype))
+        return _zeros(0, dtypes.to_complex(p.dtype))
     places = iota(dtypes.int32, count)
-    end = broadcasted(np.int32(count), (count,))
-    front = select(eq(p, _zeros(count, of.dtype)), end, places).min()
-    moved = p[(places + front) % np.int32(count)]
+    front = select(p == 0, full((count,), count, np.int32), places).min()
+    moved = p[(places + front) % count]
     # A polynomial of zeros has no roots: those of another one are computed and become NaN.
-    one = select(eq(places, places * 0), p * 0 + 1, p * 0)
-    found = _roots.function(select(eq(broadcasted(front, (count,)), end), one, moved))
+    one = select(places == 0, p * 0 + 1, p * 0)
+    found = _companion_roots(select(broadcasted(front == count, (count,)), one, moved))
     # Each zero moved to the end has made a root 0: the smallest ones are not roots of p.
-    found = found[neg(abs_(found)).argsort()]
-    true_ones = lt(places[1:], end[1:] - broadcasted(front, (count - 1,)))
-    nan = type_of(found).dtype.type(complex(np.nan, np.nan))
-    return select(true_ones, found, broadcast_in_dim(nan, (count - 1,), ()))
+    found = found[(-abs(found)).argsort()]
+    nan = full(found.shape, complex(np.nan, np.nan), found.dtype)
+    return select(places[1:] < count - front, found, nan)
+
+
+# ---- least squares -------------------------------------------------------------------------------
 
 
 @overload
@@ -462,14 +448,15 @@ def polyfit(
     w: Any = ...,
     cov: bool | str = ...,
 ) -> Any: ...
+@array_function
 def polyfit(
-    x: Any,
-    y: Any,
-    deg: int,
-    rcond: float | None = None,
-    full: bool = False,
-    w: Any = None,
-    cov: bool | str = False,
+    x: Values,
+    y: Values,
+    deg: Integer,
+    rcond: Number | None = None,
+    full: Flag = False,
+    w: Values | None = None,
+    cov: Covariance = False,
 ) -> Any:
     """The coefficients of the polynomial of degree `deg` with the least squared error at points.
 
@@ -488,100 +475,89 @@ def polyfit(
     >>> jnp.round(jnp.polyfit(x, 2 * x + 1, 1), 4)
     Array([2., 1.], dtype=float32)
     """
-    check_flag(full, "polyfit", "full")
-    check_choice(cov, (False, True, "unscaled"), "polyfit", "cov")
-    order = integer_of(deg, "polyfit", "deg") + 1
-    x = _vector("polyfit", x, "x")
-    given = (y,) if w is None else (y, w)
-    x, y, *more = promote_operands("polyfit", x, *map(unlisted, given))
-    _check_points(order, type_of(x), type_of(y), type_of(more[0]) if more else None)
-    x, y, *more = promoted("polyfit", x, y, *more)
-    dtype = inexact(type_of(x).dtype)
-    count = type_of(x).size
+    order = deg + 1
+    _check_points(order, x, y, w)
+    x = x.reshape(x.size)
+    dtype, count = inexact(x.dtype), x.size
     if rcond is None:
         rcond = count * float(dtypes.finfo(dtype).eps)
     if cov and not full and cov != "unscaled" and count <= order:
-        message = "polyfit: there are too few points to scale the covariance"
+        message = "there are too few points to scale the covariance"
         got = f"{count} points for {order} coefficients"
         wanted = "more points than coefficients, or cov='unscaled'"
-        raise refusal(WeftValueError, message, "polyfit", got, wanted)
-    c, residuals, rank, singular, base = _polyfit(x, y, *more, order=order, rcond=float(rcond))
+        raise WeftValueError(message, got=got, wanted=wanted)
+    c, residuals, rank, singular, base = _fitted(x, y, w, order, rcond)
     if full:
         return c, residuals, rank, singular, asarray(rcond, dtype=dtypes.to_real(dtype))
     if not cov:
         return c
     if cov == "unscaled":
-        return c, base if type_of(y).ndim == 1 else base[:, :, None]
+        return c, base if y.ndim == 1 else base[:, :, None]
     scale = residuals / (count - order)
-    return c, base * scale[0] if type_of(y).ndim == 1 else base[:, :, None] * scale
+    return c, base * scale[0] if y.ndim == 1 else base[:, :, None] * scale
 
 
 def _check_points(order: int, x: Any, y: Any, w: Any) -> None:
+    if x.ndim > 1:
+        raise ShapeError("x has one dimension", got=f"x of type {x.type}", wanted="a vector")
     if order < 1:
-        message, got = "polyfit: deg is not negative", f"deg={order - 1}"
-        raise refusal(WeftValueError, message, "polyfit", got, "0 or more")
+        raise WeftValueError("deg is not negative", got=f"deg={order - 1}", wanted="0 or more")
     if not x.size:
-        message, got = "polyfit: there are no points", f"x of type {x}"
-        raise refusal(WeftValueError, message, "polyfit", got, "one or more")
-    if y.ndim not in (1, 2) or y.shape[0] != x.size:
-        message, got = "polyfit: y has one row per point", f"x of type {x}, y of type {y}"
-        raise refusal(ShapeError, message, "polyfit", got, f"shape ({x.size},) or ({x.size}, k)")
+        got = f"x of type {x.type}"
+        raise WeftValueError("there are no points", got=got, wanted="one or more")
+    if y.ndim not in (1, 2) or len(y) != x.size:
+        got = f"x of type {x.type}, y of type {y.type}"
+        wanted = f"shape ({x.size},) or ({x.size}, k)"
+        raise ShapeError("y has one row per point", got=got, wanted=wanted)
     if w is not None and w.shape != (x.size,):
-        message = "polyfit: w has one weight per point"
-        raise refusal(ShapeError, message, "polyfit", f"w of type {w}", f"shape ({x.size},)")
+        got, wanted = f"w of type {w.type}", f"shape ({x.size},)"
+        raise ShapeError("w has one weight per point", got=got, wanted=wanted)
 
 
-@compiled
-def _polyfit(x: Any, y: Any, *weights: Any, order: int, rcond: float) -> Any:
-    dtype, real_dtype = inexact(type_of(x).dtype), dtypes.to_real(inexact(type_of(x).dtype))
+def _fitted(x: Any, y: Any, w: Any, order: int, rcond: Any) -> tuple[Any, ...]:
+    """The coefficients, squared errors, the rank, the singular values, and the covariance."""
+    dtype, real_dtype = inexact(x.dtype), dtypes.to_real(inexact(x.dtype))
     work = computing_dtype(dtype)
-    x, y = convert(x, work), convert(y, work)
-    powers, count = _vander.function(x, count=order, increasing=False), type_of(x).size
-    columns = y if type_of(y).ndim == 2 else reshape(y, (count, 1))
-    for weight in weights:
-        w = convert(weight, work)
-        powers = mul(powers, broadcast_in_dim(w, (count, order), (0,)))
-        columns = mul(columns, broadcast_in_dim(w, type_of(columns).shape, (0,)))
-    length = sqrt(reduce_sum(squared_size(powers), (0,)))
-    empty = eq(length, _zeros(order, type_of(length).dtype))  # every weight is 0
-    scale = convert(select(empty, length + 1, length), work)
-    scaled = div(powers, broadcast_in_dim(scale, (count, order), (1,)))
+    powers = _powers(x.astype(work), order, False)
+    columns = y.astype(work).reshape(len(y), -1)
+    if w is not None:
+        w = w.astype(work)
+        powers = powers * expanded(w, powers.shape, (1,))
+        columns = columns * expanded(w, columns.shape, (1,))
+    length = sqrt(squared_size(powers).sum(0))
+    empty = length == 0  # every weight is 0
+    scale = select(empty, length + 1, length).astype(work)
+    scaled = powers / scale
     c, inverse, s, kept = _least_squares(scaled, columns, rcond)
-    errors = sub(matmul(scaled, c, precision="highest"), columns)
-    residuals = reduce_sum(squared_size(errors), (0,))
-    c = div(c, broadcast_in_dim(scale, type_of(c).shape, (0,)))
+    errors = matmul(scaled, c, precision="highest") - columns
+    c = c / expanded(scale, c.shape, (1,))
     base = matmul(inverse, adjoint(inverse), precision="highest")
-    for d in (0, 1):
-        base = div(base, broadcast_in_dim(scale, (order, order), (d,)))
-    rank = reduce_sum(convert(kept, dtypes.int32), (0,))
+    base = base / expanded(scale, base.shape, (1,)) / scale
     return (
-        convert(reshape(c, (order,)) if type_of(y).ndim == 1 else c, dtype),
-        convert(residuals, real_dtype),
-        rank,
-        convert(s, real_dtype),
-        convert(base, dtype),
+        (c.reshape(order) if y.ndim == 1 else c).astype(dtype),
+        squared_size(errors).sum(0).astype(real_dtype),
+        kept.sum(dtype=dtypes.int32),
+        s.astype(real_dtype),
+        base.astype(dtype),
     )
 
 
-def _least_squares(a: Any, b: Any, rcond: float) -> tuple[Any, Any, Any, Any]:
+def _least_squares(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     """The solution, the pseudoinverse times an orthogonal matrix, the singular values, and which of
     these count."""
     u, s, vh = svd(a, full_matrices=False)
-    least = broadcasted(s[:1] * type_of(s).dtype.type(rcond), type_of(s).shape)
-    kept = gt(s, least)
-    safe = select(kept, s, s * 0 + 1)
-    factors = convert(select(kept, 1 / safe, s * 0), type_of(a).dtype)
-    v = adjoint(vh)
-    inverse = mul(v, broadcast_in_dim(factors, type_of(v).shape, (1,)))
-    return (
-        matmul(inverse, matmul(adjoint(u), b, precision="highest"), precision="highest"),
-        inverse,
-        s,
-        kept,
-    )
+    kept = s > s[:1] * rcond
+    factors = select(kept, 1 / select(kept, s, s * 0 + 1), s * 0).astype(a.dtype)
+    inverse = adjoint(vh) * factors
+    right = matmul(adjoint(u), b, precision="highest")
+    return matmul(inverse, right, precision="highest"), inverse, s, kept
 
 
-def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
+# ---- zeros at the ends ---------------------------------------------------------------------------
+
+
+@python_function
+def trim_zeros(filt: Elements, trim: Ends = "fb", axis: Axes = None) -> Array:
     """An array without zeros at the front ("f") and the back ("b") of its axes.
 
     filt: an array of any shape. trim: "f", "b", or "fb" for both ends. axis: the axes that are cut,
@@ -591,20 +567,13 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
     >>> jnp.trim_zeros(jnp.array([0, 0, 1, 0, 2, 0]))
     Array([1, 0, 2], dtype=int32)
     """
-    filt = operand("trim_zeros", unlisted(filt))
-    ends = trim.lower() if isinstance(trim, str) else ""
-    if ends not in ("f", "b", "fb", "bf"):
-        message = "trim_zeros: trim names the ends"
-        raise invalid_value(message, "trim_zeros", "trim", trim, "'f' (front), 'b' (back) or 'fb'")
-    of = type_of(filt)
-    axes = axes_of(axis, of.ndim, "trim_zeros")
     otherwise = "call trim_zeros outside of the traced function, and pass it the result"
-    places = np.nonzero(_known("trim_zeros", filt, otherwise))
-    low, high = [0] * of.ndim, list(of.shape)
-    for d in axes:
+    places = np.nonzero(np.atleast_1d(_known(filt, otherwise)))
+    low, high = [0] * filt.ndim, list(filt.shape)
+    for d in axis:
         found = places[d]
-        if "f" in ends:
+        if "f" in trim:
             low[d] = int(found.min()) if found.size else high[d]
-        if "b" in ends:
+        if "b" in trim:
             high[d] = int(found.max()) + 1 if found.size else low[d]
-    return slice(asarray(filt), low, high)
+    return slice(filt, low, high)

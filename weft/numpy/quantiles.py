@@ -5,48 +5,34 @@ Elements are sorted once and neighbours picked by position, so that `q` may be t
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import not_taken, refusal, refuse_sharding, unknown_option
+from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.kinds.checks import (
-    axes_of,
-    broadcasted,
-    check_flag,
-    convert,
-    inexact,
-    operand,
-    operands,
-    refuse_out,
-)
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.arguments import Axes, Flag, NoSharding, Operand, Out, choice, operand_kind
+from weft.kinds.array_function import array_function, constant
+from weft.kinds.checks import broadcasted, check_arrays, check_flag, inexact
+from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
-from weft.kinds.repeated import repeated
-from weft.numpy.creation import full
+from weft.numpy.elementwise import maximum, minimum
 from weft.numpy.nan_reductions import is_nan
 from weft.numpy.taking import take_axis
-from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, ne, sub
-from weft.ops.elementwise.arithmetic import max as larger
-from weft.ops.elementwise.arithmetic import min as smaller
-from weft.ops.elementwise.bits import bitwise_and, bitwise_not, bitwise_or
 from weft.ops.elementwise.rounding import RoundingMethod, ceil, floor
 from weft.ops.elementwise.rounding import round as nearest
 from weft.ops.elementwise.selection import clamp, select
-from weft.ops.indexing import slicing
-from weft.ops.indexing.creation import iota
+from weft.ops.indexing.creation import full, iota
 from weft.ops.reductions.cumulative import cumsum
-from weft.ops.reductions.reduce import reduce_and, reduce_or
 from weft.ops.reductions.sorting import sort
 from weft.ops.structural.narrow import accumulator
-from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
-from weft.typing import ArrayLike
+from weft.ops.structural.shape import broadcast_in_dim
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
@@ -60,202 +46,33 @@ _INTERPOLATED = {
     "normal_unbiased": (3 / 8, 3 / 8),
 }
 _STEPS = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation")
-_ALL_METHODS = (*_METHODS, *_INTERPOLATED, *_STEPS)
 
 
-@compiled
-def _quantile(
-    a: Any, q: Any, *, axes: tuple[int, ...], method: str, keepdims: bool, skip: bool, scale: int
-) -> Any:
-    of = type_of(a)
-    target = inexact(dtypes.promote_types(of.dtype, inexact(type_of(q).dtype)))
-    if type_of(q).weak_type or type_of(q).dtype not in dtypes.INEXACT:
-        target = inexact(of.dtype)
-    working = accumulator(target)
-    x, q = convert(a, working), convert(q, working)
-    if scale != 1:
-        q = div(q, working.type(scale))
-    rest = tuple(d for d in range(of.ndim) if d not in axes)
-    left = tuple(of.shape[d] for d in rest)
-    n = of.size // max(1, int(np.prod(left, dtype=np.int64))) if left else of.size
-    x = sort(reshape(transpose(x, (*rest, *axes)), (*left, n)), -1)
-    out = _at_fraction(x, q, method, skip)
-    rank = type_of(q).ndim
-    if keepdims:
-        shape = tuple(1 if d in axes else s for d, s in enumerate(of.shape))
-        out = reshape(out, (*type_of(out).shape[:rank], *shape))
-    return convert(out, target)
+# ---- kinds ---------------------------------------------------------------------------------------
 
 
-def _at_fraction(x: Any, q: Any, method: str, skip: bool) -> Any:
-    """The elements at fractions `q` of the last, sorted dimension; q's dimensions come first."""
-    of, shape = type_of(x), type_of(q).shape
-    left, n, dtype = of.shape[:-1], of.shape[-1], of.dtype
-    rank = len(shape)
-    grid = (*shape, *left)
-    number = is_nan(x)
-    q = broadcast_in_dim(q, grid, tuple(range(rank)))
-    dims = tuple(range(rank, len(grid)))
-    if skip:
-        counted = reduce_sum(convert(bitwise_not(number), dtype), (len(left),))
-        count = broadcast_in_dim(counted, grid, dims)
-    else:
-        count = broadcasted(dtype.type(n), grid)
-    last = larger(sub(count, dtype.type(1)), dtype.type(0))
-    if method in _METHODS:
-        place = mul(q, last)
-        low, high = floor(place), ceil(place)
-        weight = sub(place, low)
-    else:
-        low, weight = _step_of(q, count, method)
-        high = add(low, dtype.type(1))
-    if method == "nearest":
-        if config.settings().argument_rule == "jax":  # the lower one of two that are as near
-            low = high = ceil(sub(place, dtype.type(0.5)))
-        else:
-            low = high = nearest(place, RoundingMethod.TO_NEAREST_EVEN)
-    low, high = (_clamped(v, last) for v in (low, high))
-    below, above = _pick(x, low), _pick(x, high)
-    if method == "linear" or method not in _METHODS:
-        out = add(mul(below, sub(dtype.type(1), weight)), mul(above, weight))
-    elif method == "midpoint":
-        out = mul(add(below, above), dtype.type(0.5))
-    else:
-        out = above if method == "higher" else below
-    bad = reduce_or(number, (len(left),))
-    if skip:
-        bad = eq(counted, dtype.type(0))
-    outside = bitwise_or(lt(q, dtype.type(0)), gt(q, dtype.type(1)))
-    wrong = bitwise_or(broadcast_in_dim(bad, grid, dims), outside)
-    return select(wrong, broadcasted(dtype.type(np.nan), grid), out)
+def _fractions(scale: int) -> Kind:
+    """The kind of fractions, of 1 or of 100. Those out of range are refused if they are numbers on
+    the host; in an array on a device they give NaN. Under the setting `argument_rule="jax"` they
+    mean the nearest end."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        if not config.lenient():
+            _check_fractions(value, scale, call)
+        check_arrays(call.operation, value, first=call.position)
+        if type_of(value).ndim > 1:
+            message = f"{call.operation} takes q of at most one dimension"
+            raise refusal(ShapeError, message, call.operation, str(type_of(value)))
+        real = call.type.dtype in dtypes.REAL
+        return number_for(call.operation, value, inexact(call.type.dtype)) if real else value
+
+    return dataclasses.replace(
+        operand_kind, take=take, means=f"numbers from 0 to {scale}", arrays=False, right=0.5
+    )
 
 
-def _step_of(q: Any, count: Any, method: str) -> tuple[Any, Any]:
-    """The position below a quantile by a method of Hyndman and Fan, and how far it is to the next.
-
-    Positions count from 0 and may lie outside of the elements.
-    """
-    dtype = type_of(q).dtype
-    if method in _INTERPOLATED:
-        alpha, beta = _INTERPOLATED[method]
-        offset = add(mul(q, dtype.type(1 - alpha - beta)), dtype.type(alpha - 1))
-        place = add(mul(q, count), offset)
-        return floor(place), sub(place, floor(place))
-    # The product is rounded down before anything is added: fused with a sum into one rounding, it
-    # might miss the whole number that decides.
-    halves = method == "closest_observation"
-    product = mul(q, mul(count, dtype.type(2 if halves else 1)))
-    whole = floor(product)
-    exact = eq(product, whole)
-    stay, mean, step = (broadcasted(dtype.type(v), type_of(q).shape) for v in (0, 0.5, 1))
-    if not halves:
-        low = sub(whole, dtype.type(1))
-        return low, select(exact, mean if method == "averaged_inverted_cdf" else stay, step)
-    place = mul(sub(whole, dtype.type(3)), dtype.type(0.5))
-    low = floor(place)
-    # Halfway between two, the one whose number is even, counted from 1.
-    half = mul(low, dtype.type(0.5))
-    on_element = bitwise_and(bitwise_and(exact, eq(place, low)), ne(floor(half), half))
-    return low, select(on_element, stay, step)
-
-
-@compiled
-def _weighted_quantile(
-    a: Any, q: Any, w: Any, *, axes: tuple[int, ...], keepdims: bool, skip: bool, scale: int
-) -> Any:
-    """The first element up to which the weights make the fraction q of all of them."""
-    of = type_of(a)
-    target = inexact(of.dtype)
-    working = accumulator(target)
-    q = convert(q, working) if scale == 1 else div(convert(q, working), working.type(scale))
-    rest = tuple(d for d in range(of.ndim) if d not in axes)
-    left = tuple(of.shape[d] for d in rest)
-    n = int(np.prod([of.shape[d] for d in axes], dtype=np.int64))
-
-    def rows(x: Any) -> Any:
-        return reshape(transpose(convert(x, working), (*rest, *axes)), (*left, n))
-
-    x, w = rows(a), rows(w)
-    number = is_nan(x)
-    zero = broadcasted(working.type(0), (*left, n))
-    w = select(number, zero, w) if skip else w
-    x, w = sort((x, w), -1)
-    reached = cumsum(w, len(left))
-    total = slicing.slice_in_dim(reached, n - 1, n, axis=len(left))
-    part = div(reached, broadcasted(total, (*left, n)))
-    # Elements without weight in front of all others are no quantile of anything.
-    part = select(eq(part, zero), broadcasted(working.type(-1), (*left, n)), part)
-    shape, rank = type_of(q).shape, type_of(q).ndim
-    grid = (*shape, *left)
-    spread = broadcast_in_dim(q, (*grid, n), tuple(range(rank)))
-    part = broadcast_in_dim(part, (*grid, n), tuple(range(rank, rank + len(left) + 1)))
-    place = reduce_sum(convert(lt(part, spread), working), (len(grid),))
-    out = _pick(x, _clamped(place, broadcasted(working.type(n - 1), grid)))
-    bad = reduce_and(number, (len(left),)) if skip else reduce_or(number, (len(left),))
-    wide = broadcast_in_dim(q, grid, tuple(range(rank)))
-    outside = bitwise_or(lt(wide, working.type(0)), gt(wide, working.type(1)))
-    wrong = bitwise_or(broadcast_in_dim(bad, grid, tuple(range(rank, len(grid)))), outside)
-    out = select(wrong, broadcasted(working.type(np.nan), grid), out)
-    if keepdims:
-        out = reshape(out, (*shape, *(1 if d in axes else s for d, s in enumerate(of.shape))))
-    return convert(out, target)
-
-
-def _spread_weights(name: str, weights: Any, of: Any, axes: tuple[int, ...], method: str) -> Any:
-    """The weights in the shape of the array. Raises where they do not fit, or are negative."""
-    if method != "inverted_cdf":
-        message = f"{name} takes weights with one method only"
-        got = f"method={method!r} with weights"
-        fix = Fix("argument", "pass method='inverted_cdf'", {})
-        raise refusal(WeftValueError, message, name, got, "method='inverted_cdf'", fix)
-    weights = operand(name, weights)
-    given = type_of(weights)
-    if given.dtype in dtypes.COMPLEX:
-        raise refusal(WeftValueError, f"{name}: weights are real", name, str(given), "real numbers")
-    if not isinstance(weights, Tracer) and (np.asarray(weights) < 0).any():
-        message = f"{name}: weights are not negative"
-        raise refusal(WeftValueError, message, name, str(given), "0 or more")
-    if given.shape == of.shape:
-        return weights
-    if given.shape != tuple(of.shape[d] for d in axes):
-        message = f"{name}: weights have the shape of the array, or of its axes"
-        wanted = f"{of.shape} or {tuple(of.shape[d] for d in axes)}"
-        raise refusal(ShapeError, message, name, f"weights of type {given} for {of}", wanted)
-    return broadcast_in_dim(weights, of.shape, axes)
-
-
-def _clamped(x: Any, last: Any) -> Any:
-    return smaller(larger(x, type_of(x).dtype.type(0)), last)
-
-
-def _pick(x: Any, place: Any) -> Any:
-    """The elements at float positions along the last dimension; new dimensions come first."""
-    of, grid = type_of(x), type_of(place).shape
-    left, n = of.shape[:-1], of.shape[-1]
-    rank = len(grid) - len(left)
-    index = convert(place, np.dtype(np.int32 if n < 2**31 else np.int64))
-    order = (*range(rank, len(grid)), *range(rank))
-    size = int(np.prod(grid[:rank], dtype=np.int64))
-    flat = reshape(transpose(index, order), (*left, size))
-    found = take_last(x, flat)
-    back = reshape(found, (*left, *grid[:rank]))
-    return transpose(back, (*range(len(left), len(grid)), *range(len(left))))
-
-
-def take_last(x: Any, index: Any) -> Any:
-    """The elements at positions along the last dimension, row by row."""
-    rows = int(np.prod(type_of(x).shape[:-1], dtype=np.int64))
-    n, k = type_of(x).shape[-1], type_of(index).shape[-1]
-    base = mul(iota(type_of(index).dtype, rows), type_of(index).dtype.type(n))
-    flat = add(reshape(index, (rows, k)), broadcast_in_dim(base, (rows, k), (0,)))
-    return reshape(take_axis(reshape(x, (rows * n,)), flat, 0, "clip"), type_of(index).shape)
-
-
-def _check_fractions(name: str, q: Any, scale: int) -> None:
-    """Raises WeftValueError for fractions out of range that are numbers on the host; in an array
-    on a device they give NaN. Under the setting `argument_rule="jax"` they mean the nearest end."""
-    if config.lenient():
-        return
+def _check_fractions(q: Any, scale: int, call: Arguments) -> None:
+    name = call.operation
     for value in q if isinstance(q, (list, tuple)) else [q]:
         if not isinstance(value, (int, float, np.number, np.ndarray)):
             continue
@@ -268,47 +85,196 @@ def _check_fractions(name: str, q: Any, scale: int) -> None:
             raise refusal(WeftValueError, message, name, f"q={q!r:.80}", wanted, fix)
 
 
-def _fraction(
-    name: str, a: Any, q: Any, axis: Any, out: Any, overwrite_input: bool, method: str, keepdims:
-    bool, weights: Any = None,
-) -> Any:  # fmt: skip
-    check_flag(keepdims, name, "keepdims")
-    refuse_out(name, out)
-    scale = 100 if name.endswith("percentile") else 1
-    _check_fractions(name, q, scale)
-    a, given = operands(name, a, q)
-    if type_of(a).dtype in dtypes.REAL:
-        given = number_for(name, q, inexact(type_of(a).dtype))
-    kind = type_of(given).dtype.type
-    q = clamp(kind(0), given, kind(scale)) if config.lenient() else given
-    check_flag(overwrite_input, name, "overwrite_input")
-    if overwrite_input:
+def _not_overwritten(value: Any, call: Arguments) -> None:
+    check_flag(value, call.operation, call.name)
+    if value:
         why = "arrays do not change in place"
-        raise not_taken(name, "overwrite_input", overwrite_input, why, "leave it out", False)
-    if method not in _ALL_METHODS:
-        raise unknown_option(name, "method", method, ", ".join(_ALL_METHODS))
-    of = type_of(a)
-    if of.dtype in dtypes.COMPLEX:
-        raise WeftValueError(f"{name} takes real numbers", operation=name, got=str(of))
-    axes = axes_of(axis, of.ndim, name)
-    if type_of(q).ndim > 1:
-        raise refusal(ShapeError, f"{name} takes q of at most one dimension", name, str(type_of(q)))
-    if 0 in [of.shape[d] for d in axes]:
-        if name in ("quantile", "percentile"):
-            raise WeftValueError(f"{name}: there are no elements", operation=name, got=str(of))
-        rest = [1 if d in axes else s for d, s in enumerate(of.shape) if keepdims or d not in axes]
-        return full((*type_of(q).shape, *rest), math.nan, inexact(of.dtype))
-    how = {"keepdims": bool(keepdims), "skip": name.startswith("nan"), "scale": scale}
-    if weights is not None:
-        spread = _spread_weights(name, weights, of, axes, method)
-        return _weighted_quantile(a, q, spread, axes=axes, **how)
-    return _quantile(a, q, axes=axes, method=method, **how)
+        raise not_taken(call.operation, call.name, value, why, "leave it out", False)
 
 
-@repeated
+def _weights(value: Any, call: Arguments) -> Any:
+    name = call.operation
+    if call["method"] != "inverted_cdf":
+        message = f"{name} takes weights with one method only"
+        got = f"method={call['method']!r} with weights"
+        fix = Fix("argument", "pass method='inverted_cdf'", {})
+        raise refusal(WeftValueError, message, name, got, "method='inverted_cdf'", fix)
+    value = operand_kind.take(value, call)
+    given = str(type_of(value))
+    if type_of(value).dtype in dtypes.COMPLEX:
+        raise refusal(WeftValueError, f"{name}: weights are real", name, given, "real numbers")
+    if not isinstance(value, Tracer):
+        call.reads = True
+        if (np.asarray(value) < 0).any():
+            message = f"{name}: weights are not negative"
+            raise refusal(WeftValueError, message, name, given, "0 or more")
+    return value
+
+
+Fractions = Annotated[Any, _fractions(1)]
+Percents = Annotated[Any, _fractions(100)]
+Method = Annotated[
+    str, choice(*_METHODS, *_INTERPOLATED, *_STEPS, means="the value between two elements, by name")
+]
+NotOverwritten = Annotated[
+    bool, Kind(_not_overwritten, "False: arrays do not change in place", (True, "no"))
+]
+Weights = Annotated[Any, dataclasses.replace(operand_kind, take=_weights, arrays=False, wrong=(1,))]
+
+
+# ---- elements at a position ----------------------------------------------------------------------
+
+
+def _quantile(
+    a: Any, q: Any, axes: Any, method: str, keepdims: bool, weights: Any, skip: bool, scale: int
+) -> Any:
+    """The elements at the fractions `q` of `scale` (None: in the middle); `skip`: among those that
+    are not NaN."""
+    if a.dtype in dtypes.COMPLEX:
+        raise WeftValueError("it takes real numbers", got=str(a.type))
+    target, middle = inexact(a.dtype), q is None
+    q = constant(0.5) if q is None else q
+    if 0 in [a.shape[d] for d in axes]:
+        if not skip and not middle:
+            raise WeftValueError("there are no elements", got=str(a.type))
+        rest = [1 if d in axes else n for d, n in enumerate(a.shape) if keepdims or d not in axes]
+        return full((*q.shape, *rest), math.nan, target)
+    own = q.dtype in dtypes.INEXACT and not q.weak_type
+    if own and weights is None:
+        target = inexact(dtypes.promote_types(a.dtype, q.dtype))
+    working = accumulator(target)
+    if config.lenient():
+        q = clamp(q.dtype.type(0), q, q.dtype.type(scale))
+    q = q.astype(working)
+    if scale != 1:
+        q = q / scale
+    x = _in_rows(a.astype(working), axes)
+    if weights is None:
+        out = _at_fraction(sort(x, -1), q, method, skip)
+    else:
+        out = _at_weight(x, _in_rows(_spread(weights, a, axes).astype(working), axes), q, skip)
+    if keepdims:
+        out = out.reshape(*q.shape, *(1 if d in axes else n for d, n in enumerate(a.shape)))
+    return out.astype(target)
+
+
+def _in_rows(x: Any, axes: tuple[int, ...]) -> Any:
+    """The array with the axes as its last dimension."""
+    rest = [d for d in range(x.ndim) if d not in axes]
+    count = math.prod(x.shape[d] for d in axes)
+    return x.transpose((*rest, *axes)).reshape(*(x.shape[d] for d in rest), count)
+
+
+def _at_fraction(x: Any, q: Any, method: str, skip: bool) -> Any:
+    """The elements at fractions `q` of the last, sorted dimension; q's dimensions come first."""
+    grid, dtype = (*q.shape, *x.shape[:-1]), x.dtype
+    q = broadcast_in_dim(q, grid, tuple(range(q.ndim)))
+    missing = is_nan(x)
+    if skip:
+        count = (~missing).sum(-1, dtype=dtype)
+        bad, count = count == 0, broadcasted(count, grid)
+    else:
+        bad, count = missing.any(-1), full(grid, x.shape[-1], dtype)
+    last = maximum(count - 1, 0)
+    if method in _METHODS:
+        place = q * last
+        low, high = floor(place), ceil(place)
+        weight = place - low
+    else:
+        low, weight = _step_of(q, count, method)
+        high = low + 1
+    if method == "nearest":
+        if config.lenient():  # the lower one of two that are as near
+            low = high = ceil(place - 0.5)
+        else:
+            low = high = nearest(place, RoundingMethod.TO_NEAREST_EVEN)
+    below, above = (_pick(x, minimum(maximum(v, 0), last)) for v in (low, high))
+    if method == "linear" or method not in _METHODS:
+        out = below * (1 - weight) + above * weight
+    elif method == "midpoint":
+        out = (below + above) * 0.5
+    else:
+        out = above if method == "higher" else below
+    return _or_nan(out, q, bad)
+
+
+def _or_nan(out: Any, q: Any, bad: Any) -> Any:
+    """The result, and NaN where it is bad or the fraction is out of range."""
+    wrong = broadcasted(bad, out.shape) | ((q < 0) | (q > 1))
+    return select(wrong, full(out.shape, math.nan, out.dtype), out)
+
+
+def _step_of(q: Any, count: Any, method: str) -> tuple[Any, Any]:
+    """The position below a quantile by a method of Hyndman and Fan, and how far it is to the next.
+
+    Positions count from 0 and may lie outside of the elements.
+    """
+    if method in _INTERPOLATED:
+        alpha, beta = _INTERPOLATED[method]
+        place = q * count + (q * (1 - alpha - beta) + (alpha - 1))
+        return floor(place), place - floor(place)
+    # The product is rounded down before anything is added: fused with a sum into one rounding, it
+    # might miss the whole number that decides.
+    halves = method == "closest_observation"
+    product = q * (count * (2 if halves else 1))
+    whole = floor(product)
+    exact = product == whole
+    stay, mean, step = (full(q.shape, v, q.dtype) for v in (0, 0.5, 1))
+    if not halves:
+        return whole - 1, select(exact, mean if method == "averaged_inverted_cdf" else stay, step)
+    place = (whole - 3) * 0.5
+    low = floor(place)
+    # Halfway between two, the one whose number is even, counted from 1.
+    half = low * 0.5
+    return low, select(exact & (place == low) & (floor(half) != half), stay, step)
+
+
+def _at_weight(x: Any, w: Any, q: Any, skip: bool) -> Any:
+    """The first element up to which the weights make the fraction q of all of them."""
+    missing = is_nan(x)
+    if skip:
+        w = select(missing, full(w.shape, 0, w.dtype), w)
+    x, w = sort((x, w), -1)
+    reached = cumsum(w, x.ndim - 1)
+    part = reached / reached[..., -1:]
+    # Elements without weight in front of all others are no quantile of anything.
+    part = select(part == 0, full(part.shape, -1, part.dtype), part)
+    grid = (*q.shape, *x.shape[:-1])
+    q = broadcast_in_dim(q, grid, tuple(range(q.ndim)))
+    wanted = broadcast_in_dim(q, (*grid, x.shape[-1]), tuple(range(len(grid))))
+    place = (part < wanted).sum(-1, dtype=x.dtype)
+    out = _pick(x, minimum(place, x.shape[-1] - 1))
+    return _or_nan(out, q, missing.all(-1) if skip else missing.any(-1))
+
+
+def _spread(weights: Any, a: Any, axes: tuple[int, ...]) -> Any:
+    """The weights in the shape of the array. Raises ShapeError where they do not fit."""
+    own = tuple(a.shape[d] for d in axes)
+    if weights.shape == a.shape:
+        return weights
+    if weights.shape != own:
+        message = "weights have the shape of the array, or of its axes"
+        got = f"weights of type {weights.type} for {a.type}"
+        raise ShapeError(message, got=got, wanted=f"{a.shape} or {own}")
+    return broadcast_in_dim(weights, a.shape, axes)
+
+
+def _pick(x: Any, place: Any) -> Any:
+    """The elements at float positions along the last dimension; new dimensions come first."""
+    index = place.astype(np.int32 if x.size < 2**31 else np.int64)
+    if x.ndim > 1:
+        rows = iota(index.dtype, math.prod(x.shape[:-1])) * x.shape[-1]
+        index = index + rows.reshape(x.shape[:-1])
+    return take_axis(x.reshape(-1), index, 0, "clip")
+
+
+# ---- functions -----------------------------------------------------------------------------------
+
+
+@array_function
 def quantile(
-    a: ArrayLike, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method:
-    str = "linear", keepdims: bool = False, *, weights: Any = None,
+    a: Operand, q: Fractions, axis: Axes = None, out: Out = None, overwrite_input: NotOverwritten =
+    False, method: Method = "linear", keepdims: Flag = False, *, weights: Weights | None = None,
 ) -> Array:  # fmt: skip
     """The values below which the fractions `q` of the elements along `axis` are.
 
@@ -321,12 +287,13 @@ def quantile(
     >>> jnp.quantile(jnp.array([1.0, 2.0, 3.0]), 0.75)
     Array(2.5, dtype=float32)
     """
-    return _fraction("quantile", a, q, axis, out, overwrite_input, method, keepdims, weights)
+    return _quantile(a, q, axis, method, keepdims, weights, False, 1)
 
 
+@array_function
 def nanquantile(
-    a: ArrayLike, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method:
-    str = "linear", keepdims: bool = False, *, weights: Any = None,
+    a: Operand, q: Fractions, axis: Axes = None, out: Out = None, overwrite_input: NotOverwritten =
+    False, method: Method = "linear", keepdims: Flag = False, *, weights: Weights | None = None,
 ) -> Array:  # fmt: skip
     """`quantile` of the elements that are not NaN.
 
@@ -336,13 +303,14 @@ def nanquantile(
     >>> jnp.nanquantile(jnp.array([jnp.nan, 1.0, 3.0]), 0.5)
     Array(2., dtype=float32)
     """
-    return _fraction("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights)
+    return _quantile(a, q, axis, method, keepdims, weights, True, 1)
 
 
-@repeated
+@array_function
 def percentile(
-    a: ArrayLike, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method:
-    str = "linear", keepdims: bool = False, *, weights: Any = None, out_sharding: None = None,
+    a: Operand, q: Percents, axis: Axes = None, out: Out = None, overwrite_input: NotOverwritten =
+    False, method: Method = "linear", keepdims: Flag = False, *, weights: Weights | None = None,
+    out_sharding: NoSharding = None,
 ) -> Array:  # fmt: skip
     """`quantile` with `q` in percent.
 
@@ -352,13 +320,13 @@ def percentile(
     >>> jnp.percentile(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 75.0]))
     Array([1. , 2.5], dtype=float32)
     """
-    refuse_sharding("percentile", out_sharding)
-    return _fraction("percentile", a, q, axis, out, overwrite_input, method, keepdims, weights)
+    return _quantile(a, q, axis, method, keepdims, weights, False, 100)
 
 
+@array_function
 def nanpercentile(
-    a: ArrayLike, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method:
-    str = "linear", keepdims: bool = False, *, weights: Any = None,
+    a: Operand, q: Percents, axis: Axes = None, out: Out = None, overwrite_input: NotOverwritten =
+    False, method: Method = "linear", keepdims: Flag = False, *, weights: Weights | None = None,
 ) -> Array:  # fmt: skip
     """`percentile` of the elements that are not NaN.
 
@@ -368,17 +336,14 @@ def nanpercentile(
     >>> jnp.nanpercentile(jnp.array([jnp.nan, 1.0, 3.0]), 50)
     Array(2., dtype=float32)
     """
-    return _fraction("nanpercentile", a, q, axis, out, overwrite_input, method, keepdims, weights)
+    return _quantile(a, q, axis, method, keepdims, weights, True, 100)
 
 
-@repeated
+@array_function
 def median(
-    a: ArrayLike,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
-) -> Array:
+    a: Operand, axis: Axes = None, out: Out = None, overwrite_input: NotOverwritten = False,
+    keepdims: Flag = False,
+) -> Array:  # fmt: skip
     """The middle of the sorted elements along `axis`, or the mean of the middle two.
 
     axis: an axis, a tuple of axes, or None for all.
@@ -386,16 +351,14 @@ def median(
     >>> jnp.median(jnp.array([3.0, 1.0, 2.0, 10.0]))
     Array(2.5, dtype=float32)
     """
-    return _fraction("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
+    return _quantile(a, None, axis, "midpoint", keepdims, None, False, 1)
 
 
+@array_function
 def nanmedian(
-    a: ArrayLike,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
-) -> Array:
+    a: Operand, axis: Axes = None, out: Out = None, overwrite_input: NotOverwritten = False,
+    keepdims: Flag = False,
+) -> Array:  # fmt: skip
     """`median` of the elements that are not NaN.
 
     axis: an axis, a tuple of axes, or None for all. Shapes, dtypes and errors are those of
@@ -404,4 +367,4 @@ def nanmedian(
     >>> jnp.nanmedian(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(2., dtype=float32)
     """
-    return _fraction("nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
+    return _quantile(a, None, axis, "midpoint", keepdims, None, True, 1)

@@ -8,23 +8,23 @@ rows in the order of their segments, so that it is right where several elements 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from weft import config, dtypes
-from weft.argument_errors import integer_of, refusal, refuse_sharding
+from weft.argument_errors import integer_of, refusal
 from weft.arrays.array import Array
 from weft.control_flow.associative_scan import associative_scan
-from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
-from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.kinds.checks import check_flags, operands
+from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.kinds.arguments import NEVER, Flag, NoSharding, Operand
+from weft.kinds.array_function import python_function
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.kind import Arguments, Kind
+from weft.numpy.elementwise import maximum, minimum
 from weft.numpy.joining import static_array
 from weft.numpy.sorting import argsort
 from weft.numpy.taking import take
-from weft.ops.elementwise.arithmetic import add, div, ge, lt, max, min, mul, ne
-from weft.ops.elementwise.bits import bitwise_and, bitwise_or
-from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.arithmetic import div
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.gather import GatherScatterMode
@@ -39,7 +39,7 @@ from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.operand_errors import to_dtype
 from weft.ops.reductions.reduce import highest, lowest, reduce_max, reduce_min, reduce_prod
 from weft.ops.structural.joining import concatenate
-from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
@@ -65,68 +65,77 @@ _KINDS = {
 }
 
 
+# ---- kinds ---------------------------------------------------------------------------------------
+
+
+def _at_least(least: int) -> Kind:
+    def take(value: Any, call: Arguments) -> int:
+        number, argument = integer_of(value, call.operation, call.name), call.name
+        if number < least:
+            message = f"{call.operation}: {argument} is {least} or more"
+            fix = Fix("argument", f"leave out {argument}, or pass a larger one", {})
+            got, wanted = f"{argument}={number}", f"an integer from {least}"
+            raise refusal(WeftValueError, message, call.operation, got, wanted, fix)
+        return number
+
+    return Kind(take, f"an integer from {least}, or None", (least - 1, "text", 0.5))
+
+
+def _mode(value: Any, call: Arguments) -> GatherScatterMode:
+    return GatherScatterMode.from_any(value)
+
+
+Count = Annotated[int | None, _at_least(0)]
+BucketSize = Annotated[int | None, _at_least(1)]
+Mode = Annotated[Any, Kind(_mode, "a mode of scatters", ("text",), plain=NEVER)]
+
+
+# ---- parts ---------------------------------------------------------------------------------------
+
+
 @compiled
 def _segments(
-    data: Any,
-    ids: Any,
-    *,
-    name: str,
-    num_segments: int,
-    flags: tuple[bool, bool],
-    mode: GatherScatterMode,
+    data: Any, ids: Any, *, name: str, num_segments: int, flags: tuple[bool, bool], mode: Any,
     bucket_size: int | None,
-) -> Any:
+) -> Any:  # fmt: skip
     """The combined elements of each segment; `flags`: the ids are sorted, and no two are equal."""
-    kind, of, own = _KINDS[name], type_of(data), type_of(ids)
-    rows = reshape(data, (own.size, *of.shape[own.ndim :]))
-    ids = reshape(ids, (own.size,))
-    if bucket_size is None or own.size <= bucket_size:
+    kind = _KINDS[name]
+    rows, ids = data.reshape(ids.size, *data.shape[ids.ndim :]), ids.reshape(-1)
+    if bucket_size is None or ids.size <= bucket_size:
         return _scattered(kind, rows, ids, num_segments, flags, mode)
-    buckets = -(-own.size // bucket_size)
+    buckets = -(-ids.size // bucket_size)
     ids = _by_bucket(ids, num_segments, bucket_size, mode)
     found = _scattered(kind, rows, ids, buckets * num_segments, (False, flags[1]), mode)
-    shape = type_of(found).shape
-    return kind.reduce(reshape(found, (buckets, num_segments, *shape[1:])), (0,))
+    return kind.reduce(found.reshape(buckets, num_segments, *found.shape[1:]), (0,))
 
 
 def _clipped(ids: Any, num_segments: int) -> Any:
     """The segment ids clipped to the segments that there are, for mode="clip"."""
-    ids = convert_element_type(ids, dtypes.int64)
-    return min(max(ids, dtypes.int64.type(0)), dtypes.int64.type(num_segments - 1))
+    return minimum(maximum(ids.astype(dtypes.int64), 0), num_segments - 1)
 
 
 def _by_bucket(ids: Any, num_segments: int, bucket_size: int, mode: GatherScatterMode) -> Any:
     """Segment ids that are different in every bucket of rows; -1 for ids out of bounds."""
-    size, wide = type_of(ids).size, dtypes.int64
-    ids = convert_element_type(ids, wide)
-    zero, end = wide.type(0), wide.type(num_segments)
+    ids = ids.astype(dtypes.int64)
     if mode is GatherScatterMode.CLIP:
         ids = _clipped(ids, num_segments)
-    bucket = mul(div(iota(wide, size), wide.type(bucket_size)), end)
-    inside = bitwise_and(ge(ids, zero), lt(ids, end))
-    outside = full((size,), -1, wide)
-    return select(inside, add(ids, bucket), outside)
+    bucket = div(iota(ids.dtype, ids.size), ids.dtype.type(bucket_size)) * num_segments
+    inside = (ids >= 0) & (ids < num_segments)
+    return select(inside, ids + bucket, full(ids.shape, -1, ids.dtype))
 
 
 def _scattered(
-    kind: _Kind,
-    rows: Any,
-    ids: Any,
-    num_segments: int,
-    flags: tuple[bool, bool],
-    mode: GatherScatterMode,
+    kind: _Kind, rows: Any, ids: Any, num_segments: int, flags: tuple[bool, bool], mode: Any
 ) -> Any:
-    of = type_of(rows)
-    shape = (num_segments, *of.shape[1:])
-    start = full(shape, kind.start(of.dtype), of.dtype)
+    start = full((num_segments, *rows.shape[1:]), kind.start(rows.dtype), rows.dtype)
     if not num_segments:
         return start
-    numbers = ScatterDimensionNumbers(tuple(range(1, of.ndim)), (0,), (0,))
+    numbers = ScatterDimensionNumbers(tuple(range(1, rows.ndim)), (0,), (0,))
 
     def scatter(values: Any, ids: Any) -> Any:
         return kind.scatter(
             start,
-            reshape(ids, (*type_of(ids).shape, 1)),
+            ids.reshape(*ids.shape, 1),
             values,
             numbers,
             indices_are_sorted=flags[0],
@@ -134,14 +143,14 @@ def _scattered(
             mode=mode,
         )
 
-    if kind.scatter is not scatter_mul or of.dtype not in dtypes.INEXACT:
+    if kind.scatter is not scatter_mul or rows.dtype not in dtypes.INEXACT:
         return scatter(rows, ids)
     product = custom_jvp(scatter)
 
     def derivative(primals: Any, tangents: Any) -> tuple[Any, Any]:
         values, ids = primals
         places = _clipped(ids, num_segments) if mode is GatherScatterMode.CLIP else ids
-        changes = mul(tangents[0], _product_of_others(values, places))
+        changes = tangents[0] * _product_of_others(values, places)
         total = _scattered(_KINDS["segment_sum"], changes, ids, num_segments, flags, mode)
         return product(values, ids), total
 
@@ -151,109 +160,79 @@ def _scattered(
 
 def _product_of_others(rows: Any, ids: Any) -> Any:
     """For each row the product of all other rows of its segment."""
-    size, shape = type_of(ids).size, type_of(rows).shape
+    size = ids.size
     if not size:
         return rows
     order = argsort(ids, stable=True)
     rows, ids = take(rows, order, axis=0), take(ids, order)
     edge = full((1,), True, dtypes.bool_)
-    change = ne(slice_in_dim(ids, 1, size), slice_in_dim(ids, 0, size - 1))
+    change = slice_in_dim(ids, 1, size) != slice_in_dim(ids, 0, size - 1)
     first, last = concatenate([edge, change], 0), concatenate([change, edge], 0)
-    both = mul(_products_before(rows, first, False), _products_before(rows, last, True))
-    back = full((size,), 0, type_of(order).dtype)
+    both = _products_before(rows, first, False) * _products_before(rows, last, True)
     numbers = ScatterDimensionNumbers((), (0,), (0,))
-    places = reshape(order, (size, 1))
-    back = scatter_add(back, places, iota(type_of(order).dtype, size), numbers)
-    return take(both, back, axis=0) if shape else both
+    back = full((size,), 0, order.dtype)
+    back = scatter_add(back, order.reshape(size, 1), iota(order.dtype, size), numbers)
+    return take(both, back, axis=0)
 
 
 def _products_before(rows: Any, begins: Any, reverse: bool) -> Any:
     """For each row the product of the rows before it in its segment (after it with `reverse`)."""
-    of, size = type_of(rows), type_of(begins).size
-    ones = full((1, *of.shape[1:]), 1, of.dtype)
+    size = begins.size
+    ones = full((1, *rows.shape[1:]), 1, rows.dtype)
     # Each row is shifted by one, and 1 stands at the first of each segment.
     if reverse:
         moved = concatenate([slice_in_dim(rows, 1, size), ones], 0)
     else:
         moved = concatenate([ones, slice_in_dim(rows, 0, size - 1)], 0)
-    begins = broadcast_in_dim(begins, of.shape, (0,))
-    moved = select(begins, full(of.shape, 1, of.dtype), moved)
+    begins = broadcast_in_dim(begins, rows.shape, (0,))
+    moved = select(begins, full(rows.shape, 1, rows.dtype), moved)
 
     def combine(before: Any, here: Any) -> Any:
-        (product, _), (value, begun) = before, here
-        joined = bitwise_or(before[1], begun)
-        return select(begun, value, mul(product, value)), joined
+        (product, other), (value, begun) = before, here
+        return select(begun, value, product * value), other | begun
 
     return associative_scan(combine, (moved, begins), reverse=reverse)[0]
 
 
-def _check_operands(name: str, of: ArrayType, ids: ArrayType) -> None:
-    if of.dtype not in _KINDS[name].accepts:
-        message = f"{name} does not take data of {of.dtype}"
-        wanted = ", ".join(sorted(d.name for d in _KINDS[name].accepts))
-        wide = dtypes.float32 if of.dtype in dtypes.NARROW_FLOATING else dtypes.int32
-        fix = to_dtype("data", of.dtype, wide)
-        raise refusal(DTypeError, message, name, f"data {of}", wanted, fix)
+def _check_operands(kind: _Kind, data: Any, ids: Any) -> None:
+    if data.dtype not in kind.accepts:
+        message, accepted = f"it does not take data of {data.dtype}", sorted(map(str, kind.accepts))
+        wide = dtypes.float32 if data.dtype in dtypes.NARROW_FLOATING else dtypes.int32
+        fix = to_dtype("data", data.dtype, wide)
+        raise DTypeError(message, got=f"data {data.type}", wanted=", ".join(accepted), fix=fix)
     if ids.dtype not in dtypes.INTEGER:
-        message = f"{name}: segment_ids are integers"
-        got = f"segment_ids {ids}"
+        message, wanted = "segment_ids are integers", "integers, one for each row of data"
         fix = to_dtype("segment_ids", ids.dtype, dtypes.int32)
-        raise refusal(DTypeError, message, name, got, "integers, one for each row of data", fix)
-    if not ids.ndim or of.shape[: ids.ndim] != ids.shape:
-        message = f"{name}: segment_ids has a number for each row of data"
+        raise DTypeError(message, got=f"segment_ids {ids.type}", wanted=wanted, fix=fix)
+    if not ids.ndim or data.shape[: ids.ndim] != ids.shape:
+        message, got = "segment_ids has a number for each row of data", f"data {data.type}"
         wanted = "segment_ids of the shape of the first dimension (or dimensions) of data"
-        fix = Fix("reshape", f"pass segment_ids of shape {of.shape[:1]}")
-        raise refusal(ShapeError, message, name, f"data {of} and segment_ids {ids}", wanted, fix)
+        fix = Fix("reshape", f"pass segment_ids of shape {data.shape[:1]}")
+        raise ShapeError(message, got=f"{got} and segment_ids {ids.type}", wanted=wanted, fix=fix)
 
 
-def _count(name: str, segment_ids: Any, num_segments: Any) -> int:
-    if num_segments is None:
-        known = static_array(segment_ids, name, "num_segments (by default max(segment_ids) + 1)")
-        return int(known.max(initial=-1).clip(-1)) + 1
-    return _positive(name, "num_segments", num_segments, 0) or 0
-
-
-def _positive(name: str, argument: str, value: Any, least: int) -> int | None:
-    if value is None:
-        return None
-    number = integer_of(value, name, argument)
-    if number < least:
-        message = f"{name}: {argument} is {least} or more"
-        got = f"{argument}={number}"
-        fix = Fix("argument", f"leave out {argument}, or pass a larger one", {})
-        raise refusal(WeftValueError, message, name, got, f"an integer from {least}", fix)
-    return number
+# ---- functions -----------------------------------------------------------------------------------
 
 
 def _public(name: str, summary: str, empty: str, example: str) -> Callable[..., Array]:
     def function(
-        data: Any,
-        segment_ids: Any,
-        num_segments: int | None = None,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        bucket_size: int | None = None,
-        mode: str | GatherScatterMode | None = None,
-        out_sharding: Any = None,
-    ) -> Any:
-        data, segment_ids = operands(name, data, segment_ids)
-        refuse_sharding(name, out_sharding)
-        flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices}
-        check_flags(name, **flags)
-        if config.lenient() and not type_of(data).ndim:
+        data: Operand, segment_ids: Operand, num_segments: Count = None, indices_are_sorted: Flag =
+        False, unique_indices: Flag = False, bucket_size: BucketSize = None, mode: Mode = None,
+        out_sharding: NoSharding = None,
+    ) -> Array:  # fmt: skip
+        if config.lenient() and not data.ndim:
             # One number stands for the data of every id, as where `x.at[ids]` takes it.
-            segment_ids = reshape(segment_ids, (type_of(segment_ids).size,))
-            data = broadcast_in_dim(data, type_of(segment_ids).shape, ())
-        _check_operands(name, type_of(data), type_of(segment_ids))
-        return _segments(
-            data,
-            segment_ids,
-            name=name,
-            num_segments=_count(name, segment_ids, num_segments),
-            flags=tuple(map(bool, flags.values())),
-            mode=GatherScatterMode.from_any(mode),
-            bucket_size=_positive(name, "bucket_size", bucket_size, 1),
-        )
+            segment_ids = segment_ids.reshape(-1)
+            data = broadcast_in_dim(data, segment_ids.shape, ())
+        _check_operands(_KINDS[name], data, segment_ids)
+        count = num_segments
+        if count is None:
+            argument = "num_segments (by default max(segment_ids) + 1)"
+            values = static_array(segment_ids, name, argument)
+            count = int(values.max(initial=-1).clip(-1)) + 1
+        flags = indices_are_sorted, unique_indices
+        parameters = {"name": name, "num_segments": count, "flags": flags}
+        return _segments(data, segment_ids, mode=mode, bucket_size=bucket_size, **parameters)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{summary}
@@ -279,7 +258,7 @@ def _public(name: str, summary: str, empty: str, example: str) -> Callable[..., 
     >>> weft.ops.{name}(jnp.array([3, 1, 2]), jnp.array([0, 2, 0]), num_segments=3)
     {example}
     """
-    return api_boundary(function)
+    return python_function(function)
 
 
 segment_sum = _public(

@@ -5,46 +5,35 @@ The number of values depends on the elements: they are concrete, or `size=` fixe
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, overload
+import dataclasses
+from typing import Annotated, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base.marked_lists import marked
-from weft.core.types import type_of
+from weft.core.trace import Tracer
 from weft.errors import Fix, WeftValueError
-from weft.kinds.checks import (
-    axis_of,
-    broadcasted,
-    check_fill,
-    check_flag,
-    check_flags,
-    convert,
-    length_of,
-    operand,
-    promoted,
-)
+from weft.kinds.arguments import NEVER, Axis, Flag, Operand, Promoted, promoted_kind
+from weft.kinds.array_function import python_function
+from weft.kinds.checks import broadcasted, check_fill, convert, length_of
 from weft.kinds.compiled_functions import compiled, is_eager
-from weft.kinds.numbers import number_for, promote_operands
+from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import number_for
 from weft.numpy.choosing import compress, flat_nonzero, known
-from weft.numpy.joining import concatenate
 from weft.numpy.nan_reductions import is_nan
 from weft.numpy.searching import isin
 from weft.numpy.taking import take_axis
-from weft.ops.elementwise.arithmetic import eq, ge, ne, sub
-from weft.ops.elementwise.bits import bitwise_and, bitwise_not
 from weft.ops.elementwise.selection import select
-from weft.ops.indexing.creation import iota
+from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.reductions.cumulative import cumsum
 from weft.ops.reductions.sorting import sort
 from weft.ops.structural.joining import concatenate as join
-from weft.ops.structural.shape import broadcast_in_dim, reshape, transpose
-from weft.typing import ArrayLike
+from weft.ops.structural.shape import broadcast_in_dim, transpose
 
 __all__ = [
     "intersect1d", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
@@ -54,24 +43,55 @@ __all__ = [
 INT32 = np.dtype(np.int32)
 
 
+# ---- kinds ---------------------------------------------------------------------------------------
+
+
+def _size(value: Any, call: Arguments) -> int | None:
+    if value is not None:
+        return length_of(value, call.operation, call.name)
+    for x in call.values():
+        if isinstance(x, Tracer):
+            known(x, call.operation, "pass size=, a bound on the number of values")
+    return None
+
+
+def _fill(value: Any, call: Arguments) -> Any:
+    check_fill(value, call["size"], call.operation)
+    return number_for(call.operation, value, call.type.dtype)
+
+
+# A number gets the dtype of an array beside it; arrays keep their own.
+Compared = Annotated[Any, dataclasses.replace(promoted_kind, together=lambda name, values: values)]
+_SIZE = "an integer of 0 or more, or None"
+Size = Annotated[int | None, Kind(_size, _SIZE, (-1, 0.5), plain=NEVER)]
+FillValue = Annotated[Any, Kind(_fill, "a number, with size=", (1,))]
+
+
+# ---- different values ----------------------------------------------------------------------------
+
+
+def _differ(above: Any, below: Any, equal_nan: bool) -> Any:
+    """Whether neighbours differ; `equal_nan`: all NaN are one value."""
+    found = above != below
+    if equal_nan and above.dtype in dtypes.INEXACT:
+        found = found & ~(is_nan(above) & is_nan(below))
+    return found
+
+
 @compiled
 def _grouped(rows: Any, *, equal_nan: bool) -> tuple[Any, Any, Any]:
     """Sorts rows; returns their positions before, where each value begins, each value's number."""
-    n, k = type_of(rows).shape
-    columns = [reshape(slice_in_dim(rows, i, i + 1, axis=1), (n,)) for i in range(k)]
+    n, k = rows.shape
+    columns = [slice_in_dim(rows, i, i + 1, axis=1).reshape(n) for i in range(k)]
     if not k:
-        columns = [broadcasted(np.int32(0), (n,))]
+        columns = [full((n,), 0, INT32)]
     found = sort((*columns, iota(INT32, n)), 0, num_keys=len(columns))
-    order = found[-1]
-    differs = broadcasted(np.bool_(False), (max(n - 1, 0),))
+    differs = full((max(n - 1, 0),), False)
     for column in found[:-1]:
         above, below = slice_in_dim(column, 0, n - 1), slice_in_dim(column, 1, n)
-        new = ne(above, below)
-        if equal_nan and type_of(column).dtype in dtypes.INEXACT:
-            new = bitwise_and(new, bitwise_not(bitwise_and(is_nan(above), is_nan(below))))
-        differs = bitwise_not(bitwise_and(bitwise_not(differs), bitwise_not(new)))
-    first = join([broadcasted(np.bool_(True), (1,)), differs], 0)
-    return order, first, sub(cumsum(convert(first, INT32), 0), np.int32(1))
+        differs = differs | _differ(above, below, equal_nan)
+    first = join([full((1,), True), differs], 0)
+    return found[-1], first, cumsum(first.astype(INT32), 0) - 1
 
 
 @compiled
@@ -79,79 +99,65 @@ def _unique(
     rows: Any, order: Any, first: Any, number: Any, *fill: Any, size: int
 ) -> tuple[Any, Any, Any, Any]:
     """The values, the position of the first of each, the number of each row's value, the counts."""
-    n, k = type_of(rows).shape
+    n, k = rows.shape
     dtype = dtypes.default_int()
     # One more than is wanted ends the last value.
     ends, count = flat_nonzero(first, size + 1)
-    beyond = ge(iota(INT32, size + 1), broadcasted(count, (size + 1,)))
-    ends = select(beyond, broadcasted(np.int32(n), (size + 1,)), ends)
-    counts = sub(slice_in_dim(ends, 1, None), slice_in_dim(ends, 0, size))
+    beyond = iota(INT32, size + 1) >= count
+    ends = select(beyond, full((size + 1,), n, INT32), ends)
+    counts = slice_in_dim(ends, 1, None) - slice_in_dim(ends, 0, size)
     missing = slice_in_dim(beyond, 0, size)
     index = take_axis(order, slice_in_dim(ends, 0, size), 0, "clip")
     values = take_axis(rows, index, 0, "clip")
     # By default the first and smallest value, the only one that always exists.
-    value = convert(fill[0], type_of(rows).dtype) if fill else slice_in_dim(values, 0, min(1, size))
-    value = broadcasted(value, (size, k))
-    values = select(broadcast_in_dim(missing, (size, k), (0,)), value, values)
-    zero = broadcasted(np.int32(0), (n,))
+    value = convert(fill[0], rows.dtype) if fill else slice_in_dim(values, 0, min(1, size))
+    missing_rows = broadcast_in_dim(missing, (size, k), (0,))
+    values = select(missing_rows, broadcasted(value, (size, k)), values)
     numbers = ScatterDimensionNumbers((), (0,), (0,))
-    inverse = scatter(zero, reshape(order, (n, 1)), number, numbers)
+    inverse = scatter(full((n,), 0, INT32), order.reshape(n, 1), number, numbers)
     index = select(missing, broadcasted(slice_in_dim(index, 0, min(1, size)), (size,)), index)
-    return values, convert(index, dtype), convert(inverse, dtype), convert(counts, dtype)
+    return values, index.astype(dtype), inverse.astype(dtype), counts.astype(dtype)
 
 
 def _all_of(
-    operation: str, ar: Any, axis: int | None, equal_nan: bool, size: Any, fill_value: Any
+    ar: Any, axis: int | None, equal_nan: bool, size: int | None, fill_value: Any
 ) -> tuple[Any, Any, Any, Any]:
-    ar = operand(operation, ar)
-    check_fill(fill_value, size, operation)
-    of = type_of(ar)
-    fill_value = number_for(operation, fill_value, of.dtype)
     order: tuple[int, ...] = ()
     if axis is None:
-        rows: Any = reshape(ar, (of.size, 1))
+        rows = ar.reshape(ar.size, 1)
     else:
-        place = axis_of(axis, of.ndim, operation)
-        order = (place, *(d for d in range(of.ndim) if d != place))
-        rows = transpose(ar, order)
-        rows = reshape(rows, (of.shape[place], of.size // max(1, of.shape[place])))
-    n = type_of(rows).shape[0]
-    if size is None:
-        known(ar, operation, "pass size=, a bound on the number of values")
-    if not n:
-        return _of_nothing(operation, ar, axis, size, fill_value)
+        order = (axis, *(d for d in range(ar.ndim) if d != axis))
+        n = ar.shape[axis]
+        rows = transpose(ar, order).reshape(n, ar.size // max(1, n))
+    if not len(rows):
+        return _of_nothing(ar, axis, size or 0, fill_value)
     grouped = _grouped(rows, equal_nan=equal_nan)
     if size is None:
-        last = grouped[2][n - 1]
-        wanted = int(np.asarray(last.concrete() if not isinstance(last, Array) else last)) + 1
-    else:
-        wanted = length_of(size, operation, "size")
+        last = grouped[2][len(rows) - 1]
+        size = int(np.asarray(last.concrete() if isinstance(last, Tracer) else last)) + 1
     fill = () if fill_value is None else (as_array(fill_value) if is_eager() else fill_value,)
-    values, index, inverse, counts = _unique(rows, *grouped, *fill, size=wanted)
+    values, index, inverse, counts = _unique(rows, *grouped, *fill, size=size)
     if axis is None:
-        values = reshape(values, (wanted,))
-        inverse = reshape(inverse, of.shape)
+        values, inverse = values.reshape(size), inverse.reshape(ar.shape)
     else:
-        values = reshape(values, (wanted, *(of.shape[d] for d in order[1:])))
-        values = transpose(values, tuple(order.index(d) for d in range(of.ndim)))
+        values = values.reshape(size, *(ar.shape[d] for d in order[1:]))
+        values = transpose(values, tuple(order.index(d) for d in range(ar.ndim)))
     return values, index, inverse, counts
 
 
 def _of_nothing(
-    operation: str, ar: Any, axis: int | None, size: Any, fill_value: Any
+    ar: Any, axis: int | None, count: int, fill_value: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """What `_all_of` gives if there are no values: as many fill values as `size` wants."""
-    of, count = type_of(ar), 0 if size is None else length_of(size, operation, "size")
+    """What `_all_of` gives if there are no values: as many fill values as wanted."""
     if count and fill_value is None:
-        message = f"{operation}: size={count} values of no elements"
         fix = Fix("fill", "pass fill_value=, the value of those missing", {"fill_value": 0})
-        raise refusal(WeftValueError, message, operation, str(of), "a fill_value", fix)
-    place = None if axis is None else axis_of(axis, of.ndim, operation)
-    shape = (count,) if place is None else (*of.shape[:place], count, *of.shape[place + 1 :])
-    values = broadcasted(convert(0 if fill_value is None else fill_value, of.dtype), shape)
+        message, got = f"size={count} values of no elements", str(ar.type)
+        raise WeftValueError(message, got=got, wanted="a fill_value", fix=fix)
+    shape = (count,) if axis is None else (*ar.shape[:axis], count, *ar.shape[axis + 1 :])
+    values = broadcasted(convert(0 if fill_value is None else fill_value, ar.dtype), shape)
     dtype = dtypes.default_int()
     none = as_array(np.zeros((0,), dtype))
-    inverse = as_array(np.zeros(of.shape if place is None else (0,), dtype))
+    inverse = as_array(np.zeros(ar.shape if axis is None else (0,), dtype))
     return values, none, inverse, none
 
 
@@ -272,18 +278,12 @@ def unique(
     fill_value: Any = ...,
     sorted: bool = ...,
 ) -> Any: ...
+@python_function
 def unique(
-    ar: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    *,
-    equal_nan: bool = True,
-    size: int | None = None,
-    fill_value: Any = None,
-    sorted: bool = True,
-) -> Any:
+    ar: Operand, return_index: Flag = False, return_inverse: Flag = False, return_counts: Flag =
+    False, axis: Axis = None, *, equal_nan: Flag = True, size: Size = None, fill_value: FillValue =
+    None, sorted: Flag = True,
+) -> Any:  # fmt: skip
     """The different values in increasing order, of all elements or of the slices along `axis`.
 
     ar: any shape. return_index: also the position of the first of each; return_inverse: also the
@@ -297,9 +297,7 @@ def unique(
     >>> jnp.unique(jnp.array([3, 1, 3]), return_counts=True)
     (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
     """
-    check_flags("unique", return_index=return_index, return_inverse=return_inverse)
-    check_flags("unique", return_counts=return_counts, equal_nan=equal_nan, sorted=sorted)
-    found = _all_of("unique", ar, axis, bool(equal_nan), size, fill_value)
+    found = _all_of(ar, axis, equal_nan, size, fill_value)
     chosen = marked((True, return_index, return_inverse, return_counts), found)
     return chosen[0] if len(chosen) == 1 else tuple(chosen)
 
@@ -327,7 +325,8 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Array
 
 
-def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+@python_function
+def unique_all(x: Operand, /, *, size: Size = None, fill_value: FillValue = None) -> UniqueAll:
     """The different values, the first position of each, each element's value's number, the counts.
 
     Each NaN is a value of its own. size, fill_value: as in `unique`.
@@ -335,11 +334,12 @@ def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = No
     >>> jnp.unique_all(jnp.array([3, 1, 3])).inverse_indices
     Array([1, 0, 1], dtype=int32)
     """
-    return UniqueAll(*_all_of("unique_all", x, None, False, size, fill_value))
+    return UniqueAll(*_all_of(x, None, False, size, fill_value))
 
 
+@python_function
 def unique_counts(
-    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+    x: Operand, /, *, size: Size = None, fill_value: FillValue = None
 ) -> UniqueCounts:
     """The different values and how often each occurs; each NaN is a value of its own.
 
@@ -348,12 +348,13 @@ def unique_counts(
     >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
     Array([1, 2], dtype=int32)
     """
-    found = _all_of("unique_counts", x, None, False, size, fill_value)
+    found = _all_of(x, None, False, size, fill_value)
     return UniqueCounts(found[0], found[3])
 
 
+@python_function
 def unique_inverse(
-    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+    x: Operand, /, *, size: Size = None, fill_value: FillValue = None
 ) -> UniqueInverse:
     """The different values and the number of each element's value; each NaN is one of its own.
 
@@ -362,11 +363,12 @@ def unique_inverse(
     >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
     Array([1, 0, 1], dtype=int32)
     """
-    found = _all_of("unique_inverse", x, None, False, size, fill_value)
+    found = _all_of(x, None, False, size, fill_value)
     return UniqueInverse(found[0], found[2])
 
 
-def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
+@python_function
+def unique_values(x: Operand, /, *, size: Size = None, fill_value: FillValue = None) -> Array:
     """The different values; each NaN is a value of its own.
 
     size, fill_value: as in `unique`.
@@ -374,15 +376,15 @@ def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any =
     >>> jnp.unique_values(jnp.array([3, 1, 3]))
     Array([1, 3], dtype=int32)
     """
-    return _all_of("unique_values", x, None, False, size, fill_value)[0]
+    return _all_of(x, None, False, size, fill_value)[0]
 
 
-def _flat(x: Any) -> Any:
-    return reshape(x, (type_of(x).size,))
+# ---- two sets ------------------------------------------------------------------------------------
 
 
+@python_function
 def union1d(
-    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
+    ar1: Promoted, ar2: Promoted, *, size: Size = None, fill_value: FillValue = None
 ) -> Array:
     """The different values of two arrays, in increasing order; size, fill_value: as in `unique`.
 
@@ -392,19 +394,15 @@ def union1d(
     >>> jnp.union1d(jnp.array([3, 1]), jnp.array([1, 2]))
     Array([1, 2, 3], dtype=int32)
     """
-    ar1, ar2 = promote_operands("union1d", ar1, ar2)
-    both = concatenate([_flat(ar1), _flat(ar2)])
+    both = join([ar1.reshape(-1), ar2.reshape(-1)], 0)
     return unique(both, size=size, fill_value=fill_value)
 
 
+@python_function
 def setdiff1d(
-    ar1: ArrayLike,
-    ar2: ArrayLike,
-    assume_unique: bool = False,
-    *,
-    size: int | None = None,
-    fill_value: Any = None,
-) -> Array:
+    ar1: Compared, ar2: Compared, assume_unique: Flag = False, *, size: Size = None, fill_value:
+    FillValue = None,
+) -> Array:  # fmt: skip
     """The different values of `ar1` that are not in `ar2`, in increasing order.
 
     assume_unique: promises that no value is twice in `ar1`; the result then has their order there.
@@ -416,10 +414,7 @@ def setdiff1d(
     >>> jnp.setdiff1d(jnp.array([1, 2, 3]), jnp.array([2]))
     Array([1, 3], dtype=int32)
     """
-    check_flag(assume_unique, "setdiff1d", "assume_unique")
-    ar1, ar2 = promote_operands("setdiff1d", ar1, ar2)
-    check_fill(fill_value, size, "setdiff1d")
-    values = _flat(ar1) if assume_unique or size is not None else unique(ar1)
+    values = ar1.reshape(-1) if assume_unique or size is not None else unique(ar1)
     mask = isin(values, ar2, invert=True)
     if size is not None and not assume_unique:
         values, _, mask = _different(values, mask)
@@ -429,37 +424,31 @@ def setdiff1d(
 @compiled
 def _different(values: Any, valid: Any) -> tuple[Any, Any, Any]:
     """The valid values in increasing order, their positions, and the first of each value."""
-    n = type_of(values).shape[0]
-    last = convert(bitwise_not(valid), INT32)
-    last, values, places = sort((last, values, iota(INT32, n)), 0, num_keys=2)
+    n = values.size
+    last, values, places = sort(((~valid).astype(INT32), values, iota(INT32, n)), 0, num_keys=2)
     above, below = slice_in_dim(values, 0, max(n - 1, 0)), slice_in_dim(values, min(n, 1), n)
-    new = ne(above, below)
-    if type_of(values).dtype in dtypes.INEXACT:
-        new = bitwise_and(new, bitwise_not(bitwise_and(is_nan(above), is_nan(below))))
-    first = join([broadcasted(np.bool_(True), (min(n, 1),)), new], 0)
-    return values, places, bitwise_and(first, eq(last, np.int32(0)))
+    first = join([full((min(n, 1),), True), _differ(above, below, True)], 0)
+    return values, places, first & (last == 0)
 
 
 def _least_or(fill_value: Any, values: Any, mask: Any) -> Any:
     """What fills up sorted values: by default the first of those chosen, or 0 if there is none."""
     if fill_value is not None:
         return fill_value
-    return reshape(compress(mask, values, size=1), ())
+    return compress(mask, values, size=1).reshape(())
 
 
 @compiled
 def _shared(a: Any, b: Any, *, both: bool) -> tuple[Any, Any, Any]:
     """Two sets of different values in one order, and which of them are in both (or in one)."""
-    a, b = promoted("intersect1d", a, b)
-    n = type_of(a).shape[0] + type_of(b).shape[0]
+    n = a.size + b.size
     values, order = sort((join([a, b], 0), iota(INT32, n)), 0, num_keys=1)
-    after = eq(slice_in_dim(values, 0, n - 1), slice_in_dim(values, 1, n)) if n else None
-    no = broadcasted(np.bool_(False), (min(n, 1),))
-    same_next = join([after, no], 0) if n else no
+    no = full((min(n, 1),), False)
+    after = [slice_in_dim(values, 0, n - 1) == slice_in_dim(values, 1, n)] if n else []
+    same_next = join([*after, no], 0)
     if both:
         return values, order, same_next
-    same_last = join([no, after], 0) if n else no
-    return values, order, bitwise_and(bitwise_not(same_next), bitwise_not(same_last))
+    return values, order, ~same_next & ~join([no, *after], 0)
 
 
 @overload
@@ -492,15 +481,11 @@ def intersect1d(
     size: int | None = ...,
     fill_value: Any = ...,
 ) -> Any: ...
+@python_function
 def intersect1d(
-    ar1: Any,
-    ar2: Any,
-    assume_unique: bool = False,
-    return_indices: bool = False,
-    *,
-    size: int | None = None,
-    fill_value: Any = None,
-) -> Any:
+    ar1: Promoted, ar2: Promoted, assume_unique: Flag = False, return_indices: Flag = False, *,
+    size: Size = None, fill_value: FillValue = None,
+) -> Any:  # fmt: skip
     """The values that are in both arrays, in increasing order.
 
     return_indices: also the first position of each in both. size: how many values to return, needed
@@ -510,13 +495,10 @@ def intersect1d(
     >>> jnp.intersect1d(jnp.array([1, 2, 3]), jnp.array([3, 2, 7]))
     Array([2, 3], dtype=int32)
     """
-    check_flags("intersect1d", assume_unique=assume_unique, return_indices=return_indices)
-    ar1, ar2 = promote_operands("intersect1d", ar1, ar2)
-    check_fill(fill_value, size, "intersect1d")
     if size is not None:
         return _intersect_traced(ar1, ar2, size, fill_value, return_indices)
     (a, a_index), (b, b_index) = [
-        (_flat(x), None) if assume_unique else unique(x, return_index=True) for x in (ar1, ar2)
+        (x.reshape(-1), None) if assume_unique else unique(x, return_index=True) for x in (ar1, ar2)
     ]
     values, order, mask = _shared(a, b, both=True)
     found = compress(mask, values)
@@ -524,7 +506,7 @@ def intersect1d(
         return found
     places = np.nonzero(np.asarray(mask))[0]
     where = np.asarray(order)
-    one, two = where[places], where[places + 1] - type_of(a).shape[0]
+    one, two = where[places], where[places + 1] - a.size
     if a_index is not None:
         one, two = np.asarray(a_index)[one], np.asarray(b_index)[two]
     dtype = dtypes.default_int()
@@ -532,26 +514,22 @@ def intersect1d(
 
 
 def _intersect_traced(a: Any, b: Any, size: int, fill_value: Any, return_indices: bool) -> Any:
-    a, b = _flat(a), _flat(b)
+    a, b = a.reshape(-1), b.reshape(-1)
     found: list[Any] = []
     for one, other in ((a, b), (b, a))[: 2 if return_indices else 1]:
         values, places, mask = _different(one, isin(one, other))
         if not found:
-            found.append(
-                compress(mask, values, size=size, fill_value=_least_or(fill_value, values, mask))
-            )
-        found.append(compress(mask, places, size=size, fill_value=type_of(one).size))
+            fill = _least_or(fill_value, values, mask)
+            found.append(compress(mask, values, size=size, fill_value=fill))
+        found.append(compress(mask, places, size=size, fill_value=one.size))
     return tuple(found) if return_indices else found[0]
 
 
+@python_function
 def setxor1d(
-    ar1: ArrayLike,
-    ar2: ArrayLike,
-    assume_unique: bool = False,
-    *,
-    size: int | None = None,
-    fill_value: Any = None,
-) -> Array:
+    ar1: Promoted, ar2: Promoted, assume_unique: Flag = False, *, size: Size = None, fill_value:
+    FillValue = None,
+) -> Array:  # fmt: skip
     """The values that are in exactly one of the arrays, in increasing order.
 
     size: how many values to return, needed if the arrays are traced. fill_value: what stands for
@@ -561,13 +539,10 @@ def setxor1d(
     >>> jnp.setxor1d(jnp.array([1, 2]), jnp.array([2, 3]))
     Array([1, 3], dtype=int32)
     """
-    check_flag(assume_unique, "setxor1d", "assume_unique")
-    ar1, ar2 = promote_operands("setxor1d", ar1, ar2)
-    check_fill(fill_value, size, "setxor1d")
-    a, b = _flat(ar1), _flat(ar2)
+    a, b = ar1.reshape(-1), ar2.reshape(-1)
     if size is not None and not assume_unique:
         valid = join([isin(a, b, invert=True), isin(b, a, invert=True)], 0)
-        values, _, mask = _different(concatenate([a, b]), valid)
+        values, _, mask = _different(join([a, b], 0), valid)
     else:
         a, b = (a, b) if assume_unique else (unique(a), unique(b))
         values, _, mask = _shared(a, b, both=False)

@@ -191,7 +191,7 @@ class RealFunction(ArrayFunction):
             raise WeftTypeError(message, operation=self.operation, got=got, wanted=wanted) from None
         return super()._form(args, kwargs)
 
-    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         taken = super()._taken(args, kwargs)
         given = self.given(taken)
         values: Sequence[Any] = [*given.values()]
@@ -219,7 +219,7 @@ class ElementwiseFunction(RealFunction):
     """A function of real arrays that broadcast: its formula gets them in one dtype and shape, and
     numbers among them without dimensions."""
 
-    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         taken = super()._taken(args, kwargs)
         shapes = [type_of(x).shape for x in self.given(taken).values()]
         if len({*shapes}) > 1:
