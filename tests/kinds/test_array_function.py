@@ -171,6 +171,19 @@ def test_operands_that_are_the_result_are_not_copied(monkeypatch):
     assert compiled == []
 
 
+@array_function
+def parts(a: Operand) -> Any:
+    """A function whose result has a tuple in it."""
+    return (a + 1, 2 * a), -a
+
+
+def test_a_result_may_have_tuples_in_it():
+    for function in (parts, weft.jit(parts)):
+        for _ in range(3):
+            (one, two), three = function(jnp.asarray(X))
+            np.testing.assert_array_equal([one, two, three], [X + 1, 2 * X, -X])
+
+
 def test_one_array_for_two_operands():
     x = jnp.asarray(X > 3)
     for _ in range(3):
