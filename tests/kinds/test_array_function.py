@@ -112,6 +112,19 @@ def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
     assert compiled == []
 
 
+def test_a_call_that_cannot_be_known_costs_no_attempt_to_know_it(monkeypatch):
+    x = jnp.asarray(X)
+    calls = [
+        lambda: jnp.sum(x, axis=[0]),
+        lambda: jnp.sum(X, axis=0),
+        lambda: jnp.sum(x, where=X > 3),
+    ]
+    found = [call() for call in calls]
+    monkeypatch.setattr(ArrayFunction, "_call", None)
+    for call, value in zip(calls, found, strict=True):
+        np.testing.assert_array_equal(call(), value)
+
+
 @array_function
 def difference(a: Operand, b: Operand) -> Any:
     """Two operands that may not be exchanged."""
