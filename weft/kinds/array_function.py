@@ -50,7 +50,7 @@ _CONSTANTS = _NUMBERS | {str, type(None)}
 _SEQUENCES = (tuple, list)
 _UNIONS = (typing.Union, types.UnionType)
 # The rooms that errors name before their functions: `linalg.norm`, `fft.fft`, `cluster.vq.vq`.
-_ROOMS = frozenset({"linalg", "fft", "signal", "cluster", "vq"})
+_ROOMS = frozenset({"linalg", "fft", "signal", "cluster", "vq", "ndimage"})
 # Calls that are known, of one function. With an argument that is new at each call they would fill
 # the memory.
 _MOST_CALLS = 4096
